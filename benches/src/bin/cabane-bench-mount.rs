@@ -29,8 +29,8 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use cabane_mount::{Backend, FusePrograms, ImageFile, ImageFormat, MountPlan, Operation, perform};
-use rustix::time::{ClockId, clock_gettime};
 use request::PreparedRequest;
+use rustix::time::{ClockId, clock_gettime};
 
 /// When it began, in nanoseconds of the monotonic clock.
 const BEGUN: &str = "CABANE_BENCH_BEGUN";

@@ -14,11 +14,11 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use cabane_label::shown;
 use rustix::fs::{CWD, RenameFlags, renameat_with, syncfs};
 use rustix::io::Errno;
 
 use crate::build_context::BuildContext;
-use crate::error::shown;
 use crate::layout::Layout;
 use crate::pack::{self, META, Tree};
 use crate::{BuildError, disk, fingerprint};

@@ -9,21 +9,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use cabane_recipe::{EngineConfig, Recipe};
+use cabane_label::shown;
 use cabane_view::{EnvPatch, Needs, View, ViewName};
 
 use crate::build_context::BuildContext;
-use crate::container::ContainerEngine;
-use crate::error::shown;
 use crate::fingerprint::Inputs;
 use crate::inside::Part;
-use crate::layout::Layout;
 use crate::marker::ImageMark;
 use crate::pack::{self, Tool, Tree};
-use crate::python::PythonEngine;
 use crate::sandbox::Invocation;
-use crate::spack::SpackEngine;
-use crate::tree::TreeEngine;
 use crate::{BuildError, BuildRequest, StepName};
 
 /// A way to get from a recipe to a tree. What can be checked without a network
@@ -191,29 +185,6 @@ impl Kind {
         match self {
             Self::File => "a file",
             Self::Directory => "a directory",
-        }
-    }
-}
-
-/// Prepares the engine that a recipe asks for.
-pub(crate) fn prepare(
-    request: &BuildRequest,
-    recipe: &Recipe,
-    directory: &RecipeDir,
-    layout: &Layout,
-) -> Result<Box<dyn Engine>, BuildError> {
-    match &recipe.engine {
-        EngineConfig::Python(config) => {
-            Ok(Box::new(PythonEngine::prepare(request, recipe, config, directory, layout)?))
-        }
-        EngineConfig::Tree(config) => {
-            Ok(Box::new(TreeEngine::prepare(request, recipe, config, directory)?))
-        }
-        EngineConfig::Spack(_) => {
-            Ok(Box::new(SpackEngine::prepare(request, recipe, directory, layout)?))
-        }
-        EngineConfig::Container(config) => {
-            Ok(Box::new(ContainerEngine::prepare(request, recipe, config, directory, layout)?))
         }
     }
 }

@@ -8,14 +8,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-use cabane_label::escape;
+use cabane_label::{escape, shown};
 use cabane_recipe::{RecipeError, UnknownVariable};
 use cabane_report::{Kind, Report};
 use cabane_spack::LowerError;
 use cabane_view::MetaError;
 
 use crate::StepName;
-use crate::pack::PackError;
+use crate::pack_error::PackError;
 
 /// A build that cannot be planned or did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -259,11 +259,6 @@ fn installation(program: &str) -> Option<String> {
         _ => return None,
     };
     Some(format!("install it, for example with `sudo apt-get install {package}`"))
-}
-
-/// A path as it may be shown.
-pub(crate) fn shown(path: &Path) -> String {
-    escape(&path.to_string_lossy()).into_owned()
 }
 
 impl From<BuildError> for Report {

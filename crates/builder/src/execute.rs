@@ -12,10 +12,10 @@ use cabane_mount::ImageFormat;
 
 use crate::build_context::BuildContext;
 use crate::deliver::deliver;
+use crate::job::Job;
 use crate::layout::Layout;
 use crate::marker::{ImageMark, Marker};
 use crate::memory::{self, Gauge};
-use crate::plan::Job;
 use crate::turn::Turn;
 use crate::{
     BuildError, Plan, Progress, State, Step, StepName, disk, leftovers, metadata, place, plan,

@@ -11,6 +11,7 @@
 
 mod build_context;
 mod container;
+mod containers;
 mod contents;
 mod deliver;
 mod disk;
@@ -19,12 +20,14 @@ mod error;
 mod execute;
 mod fingerprint;
 mod inside;
+mod job;
 mod layout;
 mod leftovers;
 mod marker;
 mod memory;
 mod metadata;
 mod pack;
+mod pack_error;
 mod place;
 mod plan;
 mod process;
@@ -34,20 +37,22 @@ mod python;
 mod request;
 mod sandbox;
 mod spack;
+mod step;
 mod tree;
 mod turn;
 
 pub use cabane_mount::ImageFormat;
 pub use cabane_recipe::DEFAULT_EPOCH;
-pub use container::{AddedImage, AddedImages, Containers, FoundContainer, UseContainer};
+pub use containers::{AddedImage, AddedImages, Containers, FoundContainer, UseContainer};
 pub use error::{BuildError, Failure};
 pub use execute::{Built, execute};
 pub use leftovers::{
     CACHE_DIRECTORIES, build_directories, digest_of, is_under_way, remove_tree, size_of,
 };
-pub use pack::PackError;
+pub use pack_error::PackError;
 pub use place::left_in_memory;
-pub use plan::{Plan, State, Step, StepName, plan, read_recipe};
+pub use plan::{Plan, plan, read_recipe};
 pub use progress::{Origin, PackageChange, PackageEvent, Progress};
 pub use request::{BuildRequest, InMemory, Install, Part, Programs};
 pub use spack::{StackTexts, read_system};
+pub use step::{State, Step, StepName};

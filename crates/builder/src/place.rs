@@ -25,6 +25,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use cabane_label::shown;
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +81,6 @@ fn fits(
     begun: Option<&Path>,
 ) -> Result<(), String> {
     let parent = &requested.directory;
-    let shown = crate::error::shown;
     if !memory::is_in_memory(parent) {
         return Err(format!("{} is not in memory", shown(parent)));
     }

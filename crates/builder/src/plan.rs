@@ -7,19 +7,24 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cabane_label::{Digest, MountPoint, Name, escape};
+use cabane_label::{Digest, MountPoint, Name, escape, shown};
 use cabane_mount::ImageFormat;
 use cabane_recipe::{ConfigText, EngineConfig, MAX_FILE_SIZE, Recipe, parse_config};
 use serde::{Serialize, Serializer};
 
+use crate::container::ContainerEngine;
 use crate::deliver::Target;
-use crate::engine::{self, Engine, RecipeDir, StepDraft};
-use crate::error::shown;
+use crate::engine::{Engine, RecipeDir, StepDraft};
 use crate::fingerprint::{self, Inputs};
+use crate::job::Job;
 use crate::layout::{Inside, Layout};
 use crate::marker::Marker;
 use crate::pack::{self, Tool};
+use crate::python::PythonEngine;
 use crate::sandbox::Sandbox;
+use crate::spack::SpackEngine;
+use crate::step::{State, Step, StepName};
+use crate::tree::TreeEngine;
 use crate::{BuildError, BuildRequest, disk, metadata, place};
 
 /// The file in which a recipe begins.
@@ -62,71 +67,6 @@ pub struct Plan {
     /// What it takes to carry the plan out.
     #[serde(skip)]
     pub(crate) job: Job,
-}
-
-/// One step of a plan.
-#[derive(Clone, Debug, Serialize)]
-pub struct Step {
-    /// Its name.
-    pub name: StepName,
-    /// What it does, in a few words.
-    pub what: String,
-    /// The commands it runs, as they could be typed in the sandbox.
-    pub commands: Vec<String>,
-    /// What goes into it, by name: digests, versions, settings.
-    pub inputs: Inputs,
-    /// Changes when the step would give another result.
-    pub fingerprint: Digest,
-    /// Whether it has been done.
-    #[serde(flatten)]
-    pub state: State,
-}
-
-/// Whether a step has been done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case", tag = "state", content = "reason")]
-pub enum State {
-    /// It has, with the same inputs.
-    Done,
-    /// It has not, and why.
-    ToDo(String),
-}
-
-/// The name of a step; its log is called so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StepName {
-    /// The build tool and its recipes are there.
-    Sources,
-    /// Requirements become exact versions with hashes.
-    Lock,
-    /// Specs become packages with all their variants.
-    Concretize,
-    /// Packages are put into the tree.
-    Install,
-    /// Python modules are compiled.
-    Bytecode,
-    /// Views, module files and configuration are made.
-    Views,
-    /// Views and metadata are written.
-    Metadata,
-    /// The tree becomes an image.
-    Pack,
-}
-
-/// What it takes to carry a plan out.
-#[derive(Debug)]
-pub(crate) struct Job {
-    pub(crate) request: BuildRequest,
-    pub(crate) recipe: Recipe,
-    pub(crate) recipe_dir: RecipeDir,
-    pub(crate) layout: Layout,
-    /// What is reported about the place where it happens.
-    pub(crate) place: Option<String>,
-    pub(crate) engine: Box<dyn Engine>,
-    pub(crate) tool: Tool,
-    /// The directory that gets the tree, instead of an image.
-    pub(crate) target: Option<Target>,
 }
 
 /// Reads a recipe and finds out what is to be done; changes nothing.
@@ -205,7 +145,7 @@ impl Job {
             EngineConfig::Tree(_) | EngineConfig::Container(_) => (Layout::new(root), None),
             _ => place::decide(request, recipe.name.as_str(), root),
         };
-        let engine = engine::prepare(request, &recipe, &recipe_dir, &layout)?;
+        let engine = engine_of(request, &recipe, &recipe_dir, &layout)?;
         if !is_container {
             check_store(&recipe.store, &engine.needs_visible())?;
         }
@@ -404,33 +344,8 @@ fn as_name<S: Serializer>(format: &ImageFormat, serializer: S) -> Result<S::Ok, 
     serializer.serialize_str(format.name())
 }
 
-impl fmt::Display for StepName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Sources => "sources",
-            Self::Lock => "lock",
-            Self::Concretize => "concretize",
-            Self::Install => "install",
-            Self::Bytecode => "bytecode",
-            Self::Views => "views",
-            Self::Metadata => "metadata",
-            Self::Pack => "pack",
-        })
-    }
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Done => f.write_str("done"),
-            Self::ToDo(reason) => write!(f, "to do: {}", escape(reason)),
-        }
-    }
-}
-
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = crate::error::shown;
         writeln!(f, "recipe  {} ({})", shown(&self.recipe_dir), self.engine)?;
         if let Some(directory) = &self.install {
             writeln!(f, "install {}", shown(directory))?;
@@ -451,5 +366,28 @@ impl fmt::Display for Plan {
             }
         }
         Ok(())
+    }
+}
+
+/// Prepares the engine that a recipe asks for.
+fn engine_of(
+    request: &BuildRequest,
+    recipe: &Recipe,
+    directory: &RecipeDir,
+    layout: &Layout,
+) -> Result<Box<dyn Engine>, BuildError> {
+    match &recipe.engine {
+        EngineConfig::Python(config) => {
+            Ok(Box::new(PythonEngine::prepare(request, recipe, config, directory, layout)?))
+        }
+        EngineConfig::Tree(config) => {
+            Ok(Box::new(TreeEngine::prepare(request, recipe, config, directory)?))
+        }
+        EngineConfig::Spack(_) => {
+            Ok(Box::new(SpackEngine::prepare(request, recipe, directory, layout)?))
+        }
+        EngineConfig::Container(config) => {
+            Ok(Box::new(ContainerEngine::prepare(request, recipe, config, directory, layout)?))
+        }
     }
 }

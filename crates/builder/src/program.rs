@@ -8,10 +8,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use cabane_label::escape;
+use cabane_label::{escape, shown};
 
 use crate::BuildError;
-use crate::error::shown;
 use crate::process::lines;
 
 /// Makes sure that a program exists, and returns its path free of links.

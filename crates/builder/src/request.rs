@@ -10,7 +10,7 @@ use std::sync::Arc;
 use cabane_label::MountPoint;
 use cabane_mount::{Backend, ImageFormat};
 
-use crate::container::Containers;
+use crate::containers::Containers;
 
 /// A build that is requested.
 #[derive(Clone, Debug)]

@@ -359,7 +359,7 @@ fn explain(reader: OwnedFd, program: &Path, error: &io::Error) -> BuildError {
         let error = no_sandbox(&cabane_label::escape(message));
         return if hint.is_empty() { error } else { error.hinted(hint.to_owned()) };
     }
-    unmade(&format!("cannot start {} in it", crate::error::shown(program)), error)
+    unmade(&format!("cannot start {} in it", cabane_label::shown(program)), error)
 }
 
 fn unmade(what: &str, source: &io::Error) -> BuildError {

@@ -5,35 +5,13 @@
 
 use anstream::ColorChoice;
 use cabane_site::env_vars;
-use cabane_site::settings::{BackendChoice, Overrides};
-use clap::{ArgAction, Args as ClapArgs, Parser, ValueEnum};
+use cabane_site::settings::{BackendChoice, ColorChoice as Setting, Overrides};
+use clap::{ArgAction, Args, ValueEnum};
 
-use crate::commands::Command;
 use crate::printer::Printer;
 
-/// Build, share, and run software environments for HPC: one read-only image, mounted for one shell, command, or job
-#[derive(Debug, Parser)]
-#[command(
-    name = "cabane",
-    bin_name = "cabane",
-    version,
-    disable_help_subcommand = true,
-    subcommand_required = true,
-    arg_required_else_help = true,
-    after_help = "To begin, list the images with `cabane image ls`, then run a command in one with \
-                  `cabane run NAME -- COMMAND`."
-)]
-pub(crate) struct Args {
-    /// Options that every command has.
-    #[command(flatten)]
-    pub(crate) global: GlobalArgs,
-    /// The command.
-    #[command(subcommand)]
-    pub(crate) command: Command,
-}
-
 /// Options that every command has; they precede the command.
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Args)]
 pub(crate) struct GlobalArgs {
     /// Show more detail
     #[arg(short, long, action = ArgAction::Count)]
@@ -111,5 +89,16 @@ impl GlobalArgs {
             Some(When::Auto) | None => ColorChoice::Auto,
         };
         Printer::new(color, self.verbose)
+    }
+
+    /// Returns the printer that the configuration asks for, where neither an option nor a variable
+    /// says anything about colour.
+    pub(crate) fn configured(&self, printer: Printer, setting: Setting) -> Printer {
+        match setting {
+            _ if self.color.is_some() || printer.color != ColorChoice::Auto => printer,
+            Setting::Auto => printer,
+            Setting::Always => Printer { color: ColorChoice::Always, ..printer },
+            Setting::Never => Printer { color: ColorChoice::Never, ..printer },
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 //! The exit codes: part of the interface, documented in `docs/reference/exit-codes.md`.
 
-use crate::report::Kind;
+use cabane_report::Kind;
 
 /// An exit code and what it means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

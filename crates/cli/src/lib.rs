@@ -25,14 +25,13 @@ mod setup;
 mod shell;
 mod shown_image;
 mod table;
-mod transfer;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::Args;
+use crate::commands::Args;
 
 /// Runs the command line to its end and returns the exit code.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {

@@ -9,10 +9,9 @@ use std::io::{self, IsTerminal, Write};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use cabane_report::{Notices, Transfer};
-use cabane_site::settings::ColorChoice as Setting;
+use transfer::Watched;
 
-use crate::args::GlobalArgs;
-use crate::transfer::Watched;
+mod transfer;
 
 /// Styles of what people read. Nothing may depend on them to be understood.
 pub(crate) mod style {
@@ -35,8 +34,8 @@ pub(crate) mod style {
 /// Prints for people and programs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Printer {
-    color: ColorChoice,
-    verbosity: u8,
+    pub(crate) color: ColorChoice,
+    pub(crate) verbosity: u8,
 }
 
 impl Printer {
@@ -44,20 +43,6 @@ impl Printer {
     /// only.
     pub(crate) fn new(color: ColorChoice, verbosity: u8) -> Self {
         Self { color, verbosity }
-    }
-
-    /// Returns the printer that the configuration asks for, where neither an option
-    /// nor a variable said anything about colour.
-    #[must_use]
-    pub(crate) fn with_setting(self, setting: Setting, args: &GlobalArgs) -> Self {
-        let is_decided = args.color.is_some() || self.color != ColorChoice::Auto;
-        let color = match setting {
-            _ if is_decided => self.color,
-            Setting::Auto => ColorChoice::Auto,
-            Setting::Always => ColorChoice::Always,
-            Setting::Never => ColorChoice::Never,
-        };
-        Self { color, ..self }
     }
 
     /// Prints data: a table, JSON, a path.

@@ -12,7 +12,7 @@ use cabane_recipe::settings::table::{self, example_file};
 use cabane_site::env_vars;
 use clap::{Command, CommandFactory};
 
-use crate::args::Args;
+use crate::commands::Args;
 use crate::exit_codes;
 
 const HEAD: &str = "<!-- Made by `make docs`; do not edit. -->\n\n";

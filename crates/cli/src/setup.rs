@@ -37,7 +37,7 @@ impl Setup {
     pub(crate) fn new(args: &GlobalArgs, printer: Printer) -> CommandResult<Self> {
         let program = std::env::current_exe().ok();
         let site = Site::new(&args.overrides(), std::env::vars_os().collect(), program)?;
-        let printer = printer.with_setting(site.settings.color.value, args);
+        let printer = args.configured(printer, site.settings.color.value);
         let context = Context::new(site, Arc::new(printer));
         Ok(Self { printer, context })
     }

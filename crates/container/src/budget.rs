@@ -11,8 +11,11 @@ use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::LayerProblem;
-use crate::layer::MOST_ENTRIES;
+use crate::error::Stop;
 use crate::progress::Progress;
+
+/// More than this many entries in all layers together are refused.
+const MOST_ENTRIES: u64 = 20_000_000;
 
 /// How many bytes all layers of an image may unpack to, by default.
 pub const MAX_UNPACKED: u64 = 256 << 30;
@@ -26,15 +29,6 @@ pub(crate) struct Budget<'p> {
     decompressed: AtomicU64,
     entries: AtomicU64,
     progress: &'p dyn Progress,
-}
-
-/// Why reading was stopped; it travels inside of an [`io::Error`].
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Stop {
-    #[error("it was interrupted")]
-    Interrupted,
-    #[error("it decompresses to at least {seen} bytes")]
-    TooLarge { seen: u64, limit: u64 },
 }
 
 impl<'p> Budget<'p> {

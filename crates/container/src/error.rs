@@ -8,7 +8,6 @@ use std::path::PathBuf;
 
 use cabane_report::{Kind, Report};
 
-use crate::budget::Stop;
 use crate::tar::TarError;
 
 /// Why a container image was not imported.
@@ -354,4 +353,13 @@ impl From<Error> for Report {
         let hint = error.hint();
         Self::new(kind, error).hinted(hint)
     }
+}
+
+/// Why reading was stopped; it travels inside of an [`io::Error`].
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Stop {
+    #[error("it was interrupted")]
+    Interrupted,
+    #[error("it decompresses to at least {seen} bytes")]
+    TooLarge { seen: u64, limit: u64 },
 }

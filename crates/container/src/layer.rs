@@ -13,8 +13,6 @@ use crate::digest::{self, Summed};
 use crate::tar::{Entry, Kind, Reader};
 use crate::{Error, LayerProblem};
 
-/// More than this many entries in all layers together are refused.
-pub(crate) const MOST_ENTRIES: u64 = 20_000_000;
 /// The longest name in a directory, in squashfs and in Linux.
 const LONGEST_NAME: usize = 255;
 /// The longest path that can be opened.

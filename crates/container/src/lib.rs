@@ -18,6 +18,7 @@
 
 mod added;
 mod budget;
+mod choice;
 mod convert;
 mod decompress;
 pub mod digest;

@@ -8,12 +8,15 @@ use std::io::Read;
 
 use crate::budget::Budget;
 use crate::import_record::{Changed, Converted, ImportRecord};
-use crate::layer::{Attributes, LONGEST_PATH, Layer, Listing, Opened, Special, shown};
+use crate::layer::shown;
+use crate::layer::{Attributes, LONGEST_PATH, Layer, Listing, Opened, Special};
 use crate::progress::Progress;
 use crate::speculative::Written;
+use crate::squash::mode_of;
+use crate::squash::not_written;
 use crate::squash::{Contents, Place, Pool};
 use crate::tree::{File, Node, Tree};
-use crate::write::{META, mode_of, not_written, store_file};
+use crate::write::{META, store_file};
 use crate::{ContainerImage, Error, LayerProblem, glibc};
 
 /// Directories that are mounted over, or in which things are.

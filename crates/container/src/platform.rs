@@ -8,9 +8,6 @@ use std::str::FromStr;
 
 use cabane_label::escape;
 
-use crate::Error;
-use crate::document::Descriptor;
-
 /// An operating system and an architecture, in the words of container images.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Platform {
@@ -64,7 +61,7 @@ impl Platform {
     ///
     /// A processor may run what is for a lesser variant. Which variant it has is not known
     /// where none is named; then the image without one is the best.
-    fn fitness(&self, other: &Self) -> Option<u32> {
+    pub(crate) fn fitness(&self, other: &Self) -> Option<u32> {
         if self.os != other.os || self.architecture != other.architecture {
             return None;
         }
@@ -84,44 +81,9 @@ impl Platform {
         }
     }
 
-    /// Chooses of an index what is for this platform.
-    pub(crate) fn choose<'a>(&self, index: &'a [Descriptor]) -> Result<&'a Descriptor, Error> {
-        let images = || index.iter().filter(|one| !one.is_attached);
-        let fitting = images().filter_map(|one| Some((self.fitness(one.platform.as_ref()?)?, one)));
-        // Of two that fit as well the first is taken, as others do.
-        let best = fitting.rev_max();
-        if let Some(best) = best {
-            return Ok(best);
-        }
-        // One without a platform is for whatever its configuration says.
-        let mut bare = images().filter(|one| one.platform.is_none());
-        match (bare.next(), bare.next()) {
-            (Some(one), None) => Ok(one),
-            _ => Err(Error::NoPlatform {
-                wanted: self.to_string(),
-                there: images()
-                    .filter_map(|one| one.platform.as_ref().map(ToString::to_string))
-                    .collect(),
-            }),
-        }
-    }
-
     /// Whether an image that says this about itself may be taken.
     pub fn takes(&self, other: &Self) -> bool {
         other.architecture == "unknown" || self.fitness(other).is_some()
-    }
-}
-
-trait FirstOfBest<'a> {
-    fn rev_max(self) -> Option<&'a Descriptor>;
-}
-
-impl<'a, I: Iterator<Item = (u32, &'a Descriptor)>> FirstOfBest<'a> for I {
-    fn rev_max(self) -> Option<&'a Descriptor> {
-        let better = |best: (u32, &'a Descriptor), one: (u32, &'a Descriptor)| {
-            if one.0 > best.0 { one } else { best }
-        };
-        self.reduce(better).map(|(_, one)| one)
     }
 }
 

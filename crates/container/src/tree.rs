@@ -11,7 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::LayerProblem;
 use crate::error::{DIRECTORY, NO_DIRECTORY};
-use crate::layer::{Attributes, Found, LINKS, Special, What, shown, split_last};
+use crate::layer::shown;
+use crate::layer::{Attributes, Found, LINKS, Special, What, split_last};
 
 /// More links in a row lead nowhere, as in Linux.
 const MOST_LINKS: u32 = 40;

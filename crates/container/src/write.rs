@@ -10,19 +10,12 @@
 use std::io::{self, Read};
 
 use crate::Error;
-use crate::layer::{Attributes, Layer, Opened};
-use crate::squash::{Place, Pool};
+use crate::layer::{Layer, Opened};
+use crate::squash::{Place, Pool, not_written};
 use crate::tar::{Entry, Unfolded};
 
 /// Where the metadata are.
 pub(crate) const META: &str = "meta";
-
-/// What everyone may do with what the owner may, and no one more than that.
-pub(crate) fn mode_of(attributes: Attributes, is_directory: bool) -> u32 {
-    let mode = attributes.mode & 0o1777;
-    let is_executable = is_directory || mode & 0o111 != 0;
-    mode | 0o444 | if is_executable { 0o111 } else { 0 }
-}
 
 /// Puts the content of a file out of a layer into the pool; a copy is kept if that is wanted.
 pub(crate) fn store_file(
@@ -65,8 +58,4 @@ impl<R: Read> Read for Content<'_, R> {
             }
         }
     }
-}
-
-pub(crate) fn not_written(error: io::Error) -> Error {
-    Error::io("write to", "mksquashfs")(error)
 }

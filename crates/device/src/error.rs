@@ -7,15 +7,10 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cabane_label::escape;
+use cabane_label::{escape, shown};
 use cabane_recipe::DeviceName;
 
 use crate::DIRECTORIES;
-
-/// A path as it is printed: what is in a file of someone's must not reach the terminal as it is.
-pub(crate) fn shown(path: &Path) -> String {
-    escape(&path.to_string_lossy()).into_owned()
-}
 
 /// Why a container cannot have a device.
 #[derive(Debug, thiserror::Error)]

@@ -9,10 +9,11 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use cabane_label::shown;
 use cabane_recipe::DeviceNode;
 use rustix::fs::{Access, AtFlags, CWD, accessat, major, minor};
 
-use crate::error::{DeviceError, shown};
+use crate::error::DeviceError;
 
 /// Where the nodes of the host are seen in every container.
 const OF_HOST: &str = "/dev";

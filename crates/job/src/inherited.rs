@@ -13,8 +13,6 @@ use std::ffi::{OsStr, OsString};
 use cabane_mount::{JOB_IMAGES, JobBind, JobImage, JobImages, JobVariable, Unfit};
 use cabane_run::loaded::{CABANE_LOADED, Loaded, LoadedImage, UENV_MOUNT_LIST, UENV_VIEW};
 
-use crate::submission::loaded_in;
-
 type Variables = BTreeMap<OsString, OsString>;
 
 /// What the list of the job around says about the images that are loaded.
@@ -149,6 +147,15 @@ fn text_of<'a>(variables: &'a Variables, name: &str) -> Option<&'a str> {
 fn value_of<'a>(variables: &'a [JobVariable], name: &OsStr) -> Option<&'a OsString> {
     let mut variables = variables.iter();
     variables.find(|(other, _)| other == name)?.1.as_ref()
+}
+
+/// Finds what is loaded, also by a tool that sets the list of mounts only.
+pub(crate) fn loaded_in(variables: &BTreeMap<OsString, OsString>) -> Loaded {
+    let value = |name| variables.get(OsStr::new(name)).and_then(|value| value.to_str());
+    if let Some(loaded) = value(CABANE_LOADED).and_then(Loaded::from_variable) {
+        return loaded;
+    }
+    Loaded::from_mount_list(value(UENV_MOUNT_LIST).unwrap_or_default())
 }
 
 #[cfg(test)]

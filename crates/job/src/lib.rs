@@ -12,10 +12,12 @@ mod check;
 mod inherited;
 mod install;
 mod record;
+mod request;
 mod submission;
 mod variants;
 
 pub use check::find_faults;
 pub use install::{InstallRequest, Installed, install};
 pub use record::{Destination, DestinationError, record};
-pub use submission::{Passthrough, Submission, submit};
+pub use request::{Passthrough, Submission};
+pub use submission::submit;

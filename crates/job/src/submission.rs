@@ -5,61 +5,17 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
 
-use cabane_environment::ImageRequest;
-use cabane_mount::{JOB_IMAGES, JOB_MPI, JOB_STAGE, JobImages, Stage, Unfit};
+use cabane_mount::{JOB_IMAGES, JOB_MPI, JOB_STAGE, JobImages, Stage};
 use cabane_mpi_swap::{JobMpiRequest, job_mpi};
-use cabane_recipe::DeviceRequest;
 use cabane_report::{Kind, Report, Result};
-use cabane_run::loaded::{CABANE_LOADED, Loaded, UENV_MOUNT_LIST};
+use cabane_run::loaded::Loaded;
 use cabane_run::unload;
 use cabane_site::Context;
 
-use crate::inherited::Inherited;
+use crate::inherited::{Inherited, loaded_in};
+use crate::request::{Passthrough, Submission};
 use crate::variants::{Requested, Variants};
-
-/// What a job is to have.
-#[derive(Clone, Debug)]
-pub struct Submission {
-    /// The program that submits, such as `srun`.
-    pub from: String,
-    /// The images and views.
-    pub images: ImageRequest,
-    /// What becomes of images that are loaded here, if stated.
-    pub passthrough: Option<Passthrough>,
-    /// What becomes of a step on a node that cannot run an image, if stated.
-    pub unfit: Option<Unfit>,
-    /// Where each node copies the images first, if stated: nowhere, or to a stage.
-    pub stage: Option<Option<Stage>>,
-    /// Files and directories that are visible in a container image: `SOURCE[:TARGET[:ro]]`.
-    pub binds: Vec<String>,
-    /// Whether the home directory is hidden in a container image.
-    pub no_home: bool,
-    /// Devices of the nodes that the images get.
-    pub devices: Vec<DeviceRequest>,
-    /// The MPI that replaces that of the programs of steps.
-    pub mpi: Option<String>,
-    /// The file that needs MPI, if the program of a step does not itself.
-    pub mpi_program: Option<PathBuf>,
-}
-
-/// What becomes of images that are loaded where a job is submitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Passthrough {
-    /// The job has them, beside those that are named.
-    Use,
-    /// The job does not have them.
-    Ignore,
-    /// It is an error, unless images are named.
-    Disable,
-}
-
-impl Submission {
-    fn is_requested(&self) -> bool {
-        self.images.images.is_some() || self.images.environment.is_some()
-    }
-}
 
 /// Resolves the images of a job, and returns the variables that it starts with. Among them is the
 /// list of images that the nodes mount.
@@ -175,13 +131,4 @@ fn not_handed_on(program: &str, loaded: &Loaded) -> Report {
          submits the job without it"
             .to_owned(),
     )
-}
-
-/// Finds what is loaded, also by a tool that sets the list of mounts only.
-pub(crate) fn loaded_in(variables: &BTreeMap<OsString, OsString>) -> Loaded {
-    let value = |name| variables.get(OsStr::new(name)).and_then(|value| value.to_str());
-    if let Some(loaded) = value(CABANE_LOADED).and_then(Loaded::from_variable) {
-        return loaded;
-    }
-    Loaded::from_mount_list(value(UENV_MOUNT_LIST).unwrap_or_default())
 }

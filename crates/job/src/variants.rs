@@ -25,7 +25,8 @@ use cabane_site::Context;
 use cabane_view::Needs;
 
 use crate::inherited::Inherited;
-use crate::submission::{Submission, loaded_in};
+use crate::inherited::loaded_in;
+use crate::request::Submission;
 
 /// More than there are on any site, and few enough to be worked out at once.
 const MOST_VARIANTS: usize = 64;

@@ -9,6 +9,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// Returns `text` with every character that a terminal could obey, or a reader
 /// could not see, written as `\u{1b}`.
@@ -22,6 +23,12 @@ pub fn escape(text: &str) -> Cow<'_, str> {
         push_escaped(&mut shown, character);
     }
     Cow::Owned(shown)
+}
+
+/// Returns a path as it may be in a message, escaped as [`escape()`] does.
+#[must_use]
+pub fn shown(path: &Path) -> String {
+    escape(&path.to_string_lossy()).into_owned()
 }
 
 /// Appends one character in the form in which it may be shown.

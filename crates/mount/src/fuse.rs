@@ -16,7 +16,7 @@ use rustix::mount::{FsOpenFlags, fsconfig_create, fsconfig_set_flag, fsconfig_se
 use rustix::process::{getegid, geteuid};
 
 use crate::Error;
-use crate::image::open_in_image;
+use crate::inside::open_in_image;
 
 /// The programs that serve images through FUSE, the preferred one first.
 ///

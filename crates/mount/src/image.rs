@@ -7,13 +7,9 @@
 //! moved to a mount point. The bytes of the image are read by the kernel or by a
 //! FUSE program of the user, never by this crate.
 
-use std::fs::File;
-use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::OwnedFd;
 
 use cabane_privileged::{ImageFile, attach_for_root};
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
 use crate::{Backend, Error, FusePrograms, fuse};
 
@@ -31,15 +27,4 @@ pub fn attach(backend: Backend, image: &ImageFile, fuse: &FusePrograms) -> Resul
         // What the helper does it does in a process of its own.
         Backend::Helper | Backend::UserNamespace => fuse::attach(image, fuse),
     }
-}
-
-/// Opens a file inside a detached mount; no link leads out of it.
-///
-/// # Errors
-///
-/// Those of `openat2(2)`.
-pub fn open_in_image(mount: BorrowedFd<'_>, path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let fd = openat2(mount, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)?;
-    Ok(File::from(fd))
 }

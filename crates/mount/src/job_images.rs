@@ -22,12 +22,13 @@
 //! There are as many `VARIABLES` as there are ways to take a build of each image, the last
 //! image changing fastest, or none.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use crate::job_root::{BIND, DEVICE, HOME, LINES, NO};
+use crate::job_text::{escaped, plain, printable};
 use crate::{ImageFormat, JobRoot, Request};
 
 /// Names the variable with the images of a job. Slurm hands on what begins like this also
@@ -291,44 +292,6 @@ fn parse_variable(text: &str) -> Option<JobVariable> {
     let name = plain(name)?;
     let is_name = !name.is_empty() && !name.as_bytes().contains(&b'=');
     is_name.then_some((name, value))
-}
-
-pub(crate) fn escaped(text: &OsStr) -> String {
-    let mut escaped = String::new();
-    for byte in text.as_bytes() {
-        match byte {
-            b',' | b':' | b';' | b'=' | b'%' => {
-                escaped.push_str(&format!("%{byte:02x}"));
-            }
-            b'!'..=b'~' => escaped.push(char::from(*byte)),
-            _ => escaped.push_str(&format!("%{byte:02x}")),
-        }
-    }
-    escaped
-}
-
-pub(crate) fn plain(text: &str) -> Option<OsString> {
-    let mut bytes = Vec::new();
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        let mut digit = || char::from(rest.next()?).to_digit(16);
-        let byte = match byte {
-            b'%' => u8::try_from(digit()? * 16 + digit()?).ok()?,
-            byte => byte,
-        };
-        if byte == 0 {
-            return None;
-        }
-        bytes.push(byte);
-    }
-    Some(OsString::from_vec(bytes))
-}
-
-/// Reads what may be in a message that root writes.
-pub(crate) fn printable(text: &str) -> Option<String> {
-    let text = plain(text)?.into_string().ok()?;
-    let is_printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-    is_printable.then_some(text)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::job_images::{escaped, plain};
+use crate::job_text::{escaped, plain};
 
 /// Names the variable with the MPI of a job. Slurm hands on what begins like this also where the
 /// user wants no variables to be handed on (`--export=NONE`).

@@ -25,7 +25,7 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use crate::Operation;
-use crate::job_images::{escaped, plain, printable};
+use crate::job_text::{escaped, plain, printable};
 
 pub(crate) const BIND: &str = "bind";
 pub(crate) const LINES: &str = "lines";

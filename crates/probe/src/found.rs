@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::network::PackageRules;
+use crate::machine::Note;
 use crate::processor::Processor;
+use crate::rules::PackageRules;
 use crate::version::Version;
 
 /// What was found on a machine.
@@ -185,15 +186,6 @@ impl DeviceKind {
             Self::Slurm => "Slurm",
         }
     }
-}
-
-/// A remark on something that is not used or missing.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Note {
-    /// About what.
-    pub subject: String,
-    /// What there is to say.
-    pub text: String,
 }
 
 impl Device {

@@ -14,8 +14,9 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
+
 use crate::ask::{self, Answer};
-use crate::found::Note;
 
 /// How long programs may take, and how much they may say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -255,6 +256,15 @@ fn components(path: &Path) -> Vec<std::ffi::OsString> {
 fn is_plain_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+' | ':');
     name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_plain)
+}
+
+/// A remark on something that is not used or missing.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Note {
+    /// About what.
+    pub subject: String,
+    /// What there is to say.
+    pub text: String,
 }
 
 #[cfg(test)]

@@ -6,51 +6,8 @@
 //! What an MPI must have to use the fabric and to be started by the scheduler is
 //! required; what it can do without, such as GPUs, is preferred.
 
-use serde::Serialize;
-
 use crate::found::{DeviceKind, External, Found};
-
-/// What holds for a package on this system.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PackageRules {
-    /// The name of Spack's package.
-    pub package: &'static str,
-    /// What it must have.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub require: Vec<Rule>,
-    /// What it has unless a recipe says otherwise.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub prefer: Vec<Rule>,
-}
-
-/// A rule, and why it is there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Rule {
-    /// A spec, such as `netmod=ofi`.
-    pub spec: String,
-    /// The reason.
-    pub because: String,
-}
-
-impl PackageRules {
-    fn new(package: &'static str) -> Self {
-        Self { package, require: Vec::new(), prefer: Vec::new() }
-    }
-
-    fn must(&mut self, spec: impl Into<String>, because: impl Into<String>) {
-        let (spec, because) = (spec.into(), because.into());
-        self.require.push(Rule { spec, because });
-    }
-
-    fn may(&mut self, spec: impl Into<String>, because: impl Into<String>) {
-        let (spec, because) = (spec.into(), because.into());
-        self.prefer.push(Rule { spec, because });
-    }
-
-    fn is_empty(&self) -> bool {
-        self.require.is_empty() && self.prefer.is_empty()
-    }
-}
+use crate::rules::PackageRules;
 
 /// The library through which an MPI uses the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

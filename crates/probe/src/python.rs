@@ -4,8 +4,7 @@
 //! The system's Python: which of its modules are there.
 
 use crate::machine::Machine;
-use crate::tools::signs;
-use crate::version::Version;
+use crate::version::{Version, signs};
 
 /// Says which modules can be imported. Each is tried alone: one may end the interpreter
 /// only by an exception.

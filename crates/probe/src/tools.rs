@@ -11,7 +11,7 @@ use crate::directories::{prefix_of, program};
 use crate::found::{External, Section};
 use crate::machine::Machine;
 use crate::python::python;
-use crate::version::Version;
+use crate::version::{Version, signs};
 
 /// How a tool is recognised.
 pub(crate) struct Tool {
@@ -137,13 +137,6 @@ fn perl(machine: &Machine, path: &str, text: &str) -> Option<String> {
         ("threads", has("-Dusethreads") || has("-Duseithreads") || has("-Duse5005threads")),
     ];
     Some(signs(&parts))
-}
-
-/// Writes variants that are there or not.
-pub(crate) fn signs(parts: &[(&str, bool)]) -> String {
-    let sign = |is_there| if is_there { "+" } else { "~" };
-    let parts = parts.iter();
-    parts.flat_map(|(name, is_there)| [sign(*is_there), name]).collect()
 }
 
 fn curl(machine: &Machine, path: &str, text: &str) -> Option<String> {

@@ -75,6 +75,13 @@ impl fmt::Display for Version {
     }
 }
 
+/// Writes variants that are there or not.
+pub(crate) fn signs(parts: &[(&str, bool)]) -> String {
+    let sign = |is_there| if is_there { "+" } else { "~" };
+    let parts = parts.iter();
+    parts.flat_map(|(name, is_there)| [sign(*is_there), name]).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,10 +13,10 @@ use std::str::FromStr;
 
 use cabane_label::ParseError;
 
-use crate::device::{DeviceNameError, DeviceRequest};
 use crate::diagnostic::quote;
+use crate::language::Language;
 use crate::node::{Entry, Kind, Node, Place, SECTION, Scalar, TABLE, Value};
-use crate::report::{Language, Report};
+use crate::report::Report;
 use crate::suggest::{enumerate, nearest};
 
 /// A value that was requested, and what its author calls it.
@@ -279,16 +279,6 @@ impl Report<'_> {
                 None
             }
         }
-    }
-
-    /// Returns which devices are wanted.
-    pub(crate) fn device(&mut self, field: &Field<'_>) -> Option<DeviceRequest> {
-        let parsed = self.text(field)?.parse();
-        parsed
-            .map_err(|error: DeviceNameError| {
-                self.note(Some(field.place()), &error.to_string(), Some(&error.hint()));
-            })
-            .ok()
     }
 
     /// Notes why a text is not what it should be, under its wrong character.

@@ -40,6 +40,7 @@ mod config;
 mod device;
 mod diagnostic;
 mod environment;
+mod language;
 mod node;
 mod recipe;
 mod report;

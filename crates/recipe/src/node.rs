@@ -10,7 +10,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use crate::report::Language;
+use crate::language::Language;
 
 /// Some bytes of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,27 +7,11 @@
 //! so that the author of a file gets all problems at once.
 
 use crate::diagnostic::{Diagnostic, Source};
+use crate::language::Language;
 use crate::node::Place;
 
 /// How many problems of one file are told. Who has more has something else.
 const MAX_PROBLEMS: usize = 40;
-
-/// The language of a file, for hints that say what to type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Language {
-    Yaml,
-    Toml,
-}
-
-impl Language {
-    /// Returns `key: value` as it is written in the language.
-    pub(crate) fn assignment(self, key: &str, value: &str) -> String {
-        match self {
-            Self::Yaml => format!("{key}: {value}"),
-            Self::Toml => format!("{key} = {value}"),
-        }
-    }
-}
 
 /// A file that is being read, and what is wrong with it.
 #[derive(Debug)]

@@ -29,6 +29,10 @@ use jiff::Timestamp;
 use crate::document::OciDigest;
 use crate::{Listed, Registry, RemoteImage, sum};
 
+/// Who has given the list that is kept.
+pub(crate) const CATALOG: &str = "catalog";
+pub(crate) const INDEX: &str = "index";
+
 const MAGIC: &str = "cabane-list 1";
 /// A writer that was killed between its line and the state leaves a state that says nothing of
 /// the line. For so long that may not be seen.
@@ -104,7 +108,7 @@ impl Registry {
 
     /// Forgets what is kept of this registry, for a part of it.
     pub fn forget_lists(&self, namespace: &Namespace) {
-        for who in [crate::find::CATALOG, crate::find::INDEX] {
+        for who in [CATALOG, INDEX] {
             if let Some(path) = self.kept_path(&self.question(namespace, who)) {
                 let _ = fs::remove_file(path);
             }

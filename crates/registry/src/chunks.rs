@@ -26,7 +26,16 @@ use std::path::{Path, PathBuf};
 use fastcdc::v2020::StreamCDC;
 use sha2::{Digest as _, Sha256};
 
-use crate::{Error, Format};
+use crate::Error;
+
+/// The file system in an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Squashfs.
+    Squashfs,
+    /// EROFS.
+    Erofs,
+}
 
 /// The media type of a list, and the kind of its manifest.
 pub(crate) const CHUNKS: &str = "application/vnd.cabane.chunks.v1";

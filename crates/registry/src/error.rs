@@ -10,13 +10,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cabane_label::{Digest, escape};
+use cabane_label::{Digest, escape, shown};
 use cabane_report::{Kind, Report};
 
 use crate::address::{Place, UnfitPart};
 use crate::credentials::CredentialError;
+use crate::key_error::KeyError;
 use crate::proxy::ProxyError;
-use crate::signature::KeyError;
 use crate::trust::TrustError;
 
 /// An error of a registry, or of the way to it.
@@ -367,11 +367,6 @@ fn who(user: Option<&str>) -> String {
 
 fn in_words(words: &str) -> String {
     if words.is_empty() { String::new() } else { format!(" ({})", escape(words)) }
-}
-
-/// Returns a path as it may be in a message.
-fn shown(path: &Path) -> String {
-    escape(&path.to_string_lossy()).into_owned()
 }
 
 impl From<Error> for Report {

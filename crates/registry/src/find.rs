@@ -8,13 +8,13 @@
 
 use std::collections::BTreeMap;
 
-use cabane_label::{Digest, Label, LabelPattern, NameMatch, Namespace, Tag};
-use jiff::Timestamp;
+use cabane_label::{Label, LabelPattern, NameMatch, Namespace, Tag};
 
 use crate::address::RepositoryName;
-use crate::catalog_cache::{CachedImage, CachedList};
+use crate::catalog_cache::{CATALOG, CachedImage, CachedList, INDEX};
 use crate::document::OciDigest;
 use crate::entry::Entry;
+use crate::image::Listed;
 use crate::index::State;
 use crate::parallel::side_by_side;
 use crate::registry::Changed;
@@ -31,29 +31,6 @@ pub enum Listing {
     /// The index that is kept when images are pushed, copied and deleted. It needs one
     /// question for all, and does not know what other tools have pushed.
     Index,
-}
-
-/// An image that a registry has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
-    /// The part of the registry.
-    pub namespace: Namespace,
-    /// The label.
-    pub label: Label,
-    /// The sha256 of the image.
-    pub digest: Digest,
-    /// Its size in bytes.
-    pub size: u64,
-    /// When it was made, if known.
-    pub date: Option<Timestamp>,
-}
-
-impl Listed {
-    /// Returns where it is.
-    #[must_use]
-    pub fn place(&self) -> Place {
-        Place { namespace: self.namespace.clone(), label: self.label.clone() }
-    }
 }
 
 /// What is looked for.
@@ -85,10 +62,6 @@ impl Wanted<'_> {
         name.namespace == *self.namespace && self.pattern.is_none_or(without_tag)
     }
 }
-
-/// Who has given the list that is kept.
-pub(crate) const CATALOG: &str = "catalog";
-pub(crate) const INDEX: &str = "index";
 
 impl Registry {
     /// Lists the images that fit, sorted by label.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use cabane_label::{Digest, escape};
+use cabane_label::{Digest, Label, Namespace, escape};
 use jiff::Timestamp;
 
 use crate::chunks::{CHUNKS, ChunkList, MAX_LIST};
@@ -230,4 +230,27 @@ pub(crate) fn attached_manifest(
 fn dated(created: Timestamp) -> Annotations {
     let date = created.strftime("%FT%TZ").to_string();
     Annotations::from([(CREATED.to_owned(), date)])
+}
+
+/// An image that a registry has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The part of the registry.
+    pub namespace: Namespace,
+    /// The label.
+    pub label: Label,
+    /// The sha256 of the image.
+    pub digest: Digest,
+    /// Its size in bytes.
+    pub size: u64,
+    /// When it was made, if known.
+    pub date: Option<Timestamp>,
+}
+
+impl Listed {
+    /// Returns where it is.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        Place { namespace: self.namespace.clone(), label: self.label.clone() }
+    }
 }

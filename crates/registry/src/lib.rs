@@ -25,6 +25,7 @@ mod find;
 mod http;
 mod image;
 mod index;
+mod key_error;
 mod meta;
 mod options;
 mod paged;
@@ -32,12 +33,14 @@ mod parallel;
 mod proxy;
 mod push;
 mod registry;
+mod retry_policy;
 mod signature;
 pub mod sum;
 mod trust;
 mod upload;
 
 pub use address::{Address, AddressError, Place, UnfitPart};
+pub use chunks::Format;
 pub use container::{ContainerName, ContainerNameError};
 pub use container_push::{ContainerBlob, ContainerPush, PushedContainer};
 pub use contents::Content;
@@ -45,18 +48,21 @@ pub use copy::{Copied, Deleted};
 pub use credentials::{
     Credential, CredentialError, CredentialSources, GivenToken, Secret, TokenWarning,
 };
-pub use download::{Fetched, Progress};
+pub use download::Fetched;
 pub use error::Error;
-pub use find::{Listed, Listing, Wanted};
+pub use find::{Listing, Wanted};
 #[cfg(feature = "fuzzing")]
 pub use http::answer_with;
-pub use http::{RetryPolicy, give_to_collector, is_address_of_collector};
-pub use image::RemoteImage;
+pub use http::{give_to_collector, is_address_of_collector};
+pub use image::{Listed, RemoteImage};
+pub use key_error::KeyError;
 pub use options::Options;
 pub use proxy::{ProxyError, ProxySettings};
-pub use push::{Format, PushRequest, Pushed};
+pub use push::{PushRequest, Pushed};
 pub use registry::Registry;
+pub use retry_policy::RetryPolicy;
 pub use signature::{
-    Distrust, KeyError, KeyWarning, MAX_RECORD, PublicKey, SignatureRecord, Signatures, SigningKey,
+    Distrust, KeyWarning, MAX_RECORD, PublicKey, SignatureRecord, Signatures, SigningKey,
 };
+pub use sum::Progress;
 pub use trust::TrustError;

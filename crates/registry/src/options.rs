@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 
 use crate::credentials::CredentialSources;
-use crate::http::RetryPolicy;
 use crate::proxy::ProxySettings;
+use crate::retry_policy::RetryPolicy;
 
 /// How to reach a registry, and who asks.
 #[derive(Clone, Debug)]

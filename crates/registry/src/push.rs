@@ -11,32 +11,21 @@ use std::thread;
 use cabane_label::Digest;
 use jiff::Timestamp;
 
-use crate::chunks::{CHUNKS, ChunkList, SMALLEST_IMAGE};
+use crate::chunks::{CHUNKS, ChunkList, Format, SMALLEST_IMAGE};
 use crate::contents::Packages;
 use crate::document::{Descriptor, EMPTY, MANIFEST, OciDigest, TITLE, to_bytes};
-use crate::download::Progress;
 use crate::image::{EROFS, META, SQUASHFS, attached_manifest, image_manifest};
 use crate::meta::{MetaArchive, pack};
 use crate::signature::SigningKey;
+use crate::sum::Progress;
 use crate::upload::FileBlob;
 use crate::{Error, Place, Registry, RemoteImage};
 
-/// The file system in an image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Squashfs.
-    Squashfs,
-    /// EROFS.
-    Erofs,
-}
-
-impl Format {
-    /// Returns the media type, and the name by which other tools save the image.
-    fn names(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Squashfs => (SQUASHFS, "store.squashfs"),
-            Self::Erofs => (EROFS, "store.erofs"),
-        }
+/// Returns the media type, and the name by which other tools save the image.
+fn names(format: Format) -> (&'static str, &'static str) {
+    match format {
+        Format::Squashfs => (SQUASHFS, "store.squashfs"),
+        Format::Erofs => (EROFS, "store.erofs"),
     }
 }
 
@@ -114,7 +103,7 @@ impl Registry {
         });
         let (sent, chunks) = (sent?, chunks.transpose()?);
         self.put_small_blob(&repository, EMPTY)?;
-        let (media_type, title) = request.format.names();
+        let (media_type, title) = names(request.format);
         let layer = Descriptor::new(media_type, blob.digest, blob.size).with(TITLE, title);
         let manifest = to_bytes(&image_manifest(media_type, layer, request.created));
         self.attach(&repository, &manifest, media_type, request, chunks.as_ref())?;

@@ -11,7 +11,9 @@ use cabane_label::Digest;
 use sha2::{Digest as _, Sha256};
 
 use crate::Error;
-use crate::download::Progress;
+
+/// Receives how many bytes are there, and of how many.
+pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 
 /// Sums a file.
 ///

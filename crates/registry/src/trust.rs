@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use cabane_label::escape;
+use cabane_label::{escape, shown};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use ureq::tls::{Certificate, PemItem, RootCerts, parse_pem};
@@ -141,10 +141,6 @@ fn read(path: &Path) -> Result<Vec<u8>, TrustError> {
 
 fn because(reason: Option<&str>) -> String {
     reason.map_or_else(String::new, |reason| format!(": {}", escape(reason)))
-}
-
-fn shown(path: &Path) -> String {
-    escape(&path.to_string_lossy()).into_owned()
 }
 
 #[cfg(test)]

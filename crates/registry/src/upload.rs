@@ -19,9 +19,10 @@ use ureq::http::header::{CONTENT_RANGE, CONTENT_TYPE};
 use ureq::http::{Method, Uri};
 
 use crate::document::OciDigest;
-use crate::download::Progress;
 use crate::http::url::{follow, with_parameter};
-use crate::http::{Answer, Body, FilePart, Request, Retries, Scope};
+use crate::http::{Answer, Body, FilePart, Request, Scope};
+use crate::retry_policy::Retries;
+use crate::sum::Progress;
 use crate::{Error, Registry};
 
 /// The largest part that is tried.

@@ -16,7 +16,7 @@ use crate::access::make_readable;
 use crate::meta_copy::copy_meta;
 use crate::record::{KnownImage, overtaken};
 use crate::repository::{read_meta, read_meta_directory};
-use crate::transfer::{Progress, Source};
+use crate::transfer::{Progress, Source, Transfer};
 use crate::writer::{Published, Writer};
 use crate::{Access, Error, ImageFormat, Record, Repository, disk};
 
@@ -34,18 +34,6 @@ pub struct AddRequest<'a> {
     pub how: Transfer,
     /// Whether a label that another image has is taken from it.
     pub replace: bool,
-}
-
-/// What happens to an image that is brought into a repository.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transfer {
-    /// It also stays where it is.
-    Copy,
-    /// It is removed from where it is, once it is safe in the repository.
-    Move,
-    /// It also stays where it is, and the two share their blocks, or are one file, where that
-    /// is possible.
-    Share,
 }
 
 /// What was added.

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use cabane_label::{Digest, Label, escape};
+use cabane_label::{Digest, Label, escape, shown};
 use serde::Serialize;
 
 /// Something in a repository that is not as it should be.
@@ -237,10 +237,6 @@ impl Corruption {
 fn pulls(labels: &[Label], cabane: &dyn Fn(&str) -> String) -> Vec<String> {
     let pull = |label: &Label| cabane(&format!("image pull {label}"));
     labels.iter().map(pull).collect()
-}
-
-fn shown(path: &Path) -> String {
-    escape(&path.to_string_lossy()).into_owned()
 }
 
 /// Writes a path as a word of a shell.

@@ -9,7 +9,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cabane_label::{Digest, Label, escape};
+use cabane_label::{Digest, Label, escape, shown};
 use cabane_report::{Kind, Report};
 use cabane_view::MetaError;
 
@@ -331,11 +331,6 @@ fn amounts(need: Option<u64>, free: Option<u64>) -> String {
         (Some(need), None) => format!(": {need} bytes are needed"),
         (None, _) => String::new(),
     }
-}
-
-/// Returns a path as it may be in a message.
-pub(crate) fn shown(path: &Path) -> String {
-    escape(&path.to_string_lossy()).into_owned()
 }
 
 impl From<Error> for Report {

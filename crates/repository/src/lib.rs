@@ -48,7 +48,7 @@ mod update;
 mod writer;
 
 pub use access::Access;
-pub use add::{AddRequest, Added, Transfer};
+pub use add::{AddRequest, Added};
 pub use add_verified::VerifiedRequest;
 pub use corruption::Corruption;
 pub use error::{EntryProblem, Error, ImageError};
@@ -65,4 +65,5 @@ pub use repository::Repository;
 pub use retention::{Fate, Kept, Limits, Reason, Retention, Verdict};
 pub use signatures::signatures_beside;
 pub use status::Status;
+pub use transfer::Transfer;
 pub use update::Repaired;

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::layout::Layout;
 use crate::record::KnownImage;
-use crate::{Access, Error, ImageFormat, Transfer, disk};
+use crate::{Access, Error, ImageFormat, disk};
 
 const BUFFER: usize = 1024 * 1024;
 
@@ -184,4 +184,16 @@ fn pump(
         report(size);
     }
     Ok((Digest::from_bytes(sum.finalize().into()), size))
+}
+
+/// What happens to an image that is brought into a repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// It also stays where it is.
+    Copy,
+    /// It is removed from where it is, once it is safe in the repository.
+    Move,
+    /// It also stays where it is, and the two share their blocks, or are one file, where that
+    /// is possible.
+    Share,
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use cabane_label::UenvDescription;
 use cabane_view::{EnvPatch, Meta, Needs, ViewDescription};
 
-use crate::views::choose_views;
+use crate::views::{choose_views, is_same};
 use crate::{
     AssembleError, ConcreteEnvironment, ConcreteImage, ConcreteView, LocatedImage, Warning,
 };
@@ -146,11 +146,6 @@ fn refuse_doubles(images: &[ConcreteImage], typed: &[String]) -> Result<(), Asse
         }
     }
     Ok(())
-}
-
-/// Tells whether two entries are the same image, maybe at two places.
-pub(crate) fn is_same(one: &ConcreteImage, other: &ConcreteImage) -> bool {
-    one.path == other.path || one.digest.is_some() && one.digest == other.digest
 }
 
 fn default_views(images: &[ConcreteImage]) -> Vec<ConcreteView> {

@@ -10,14 +10,14 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
-use cabane_label::escape;
+use cabane_label::{escape, shown};
 use cabane_recipe::{
     BaseReference, EnvironmentFile, EnvironmentFileError, EnvironmentReference, FileContext,
     MAX_FILE_SIZE, parse_environment_file,
 };
 use cabane_report::{Kind, Report};
 
-use crate::error::any_of;
+use crate::names::any_of;
 use crate::near::similar;
 
 /// How many files may be on each other.
@@ -271,10 +271,6 @@ impl From<io::Error> for ReadError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
-}
-
-fn shown(path: &Path) -> String {
-    escape(&path.to_string_lossy()).into_owned()
 }
 
 fn named_in(base_in: Option<&Named>) -> String {

@@ -5,13 +5,14 @@
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use cabane_label::{ImageDescription, Label, LabelPattern, MountPoint, System, escape};
+use cabane_label::{ImageDescription, Label, LabelPattern, MountPoint, System, escape, shown};
 use cabane_report::{Kind, Report};
 use cabane_repository::{ImageError, Record};
 use cabane_view::{ViewDescription, ViewOwner};
 
+use crate::names::{any_of, quoted};
 use crate::near::NearMiss;
 
 /// Why no single image could be found.
@@ -305,34 +306,6 @@ fn offered(views: &[(String, Vec<String>)]) -> String {
     if all.is_empty() { ": there is no image".to_owned() } else { format!(": {}", all.join(", ")) }
 }
 
-fn quoted(names: &[String]) -> String {
-    let names: Vec<String> = names.iter().map(|name| format!("`{}`", escape(name))).collect();
-    names.join(", ")
-}
-
-/// Joins names with "or".
-pub(crate) fn any_of(names: &[String]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => format!("`{}`", escape(one)),
-        [first @ .., last] => format!("{} or `{}`", quoted(first), escape(last)),
-    }
-}
-
-/// Returns the labels as they may be in a message; of many only the first.
-pub(crate) fn some_of(labels: &[Label]) -> String {
-    const SHOWN: usize = 3;
-    let shown: Vec<String> = labels.iter().take(SHOWN).map(ToString::to_string).collect();
-    match labels.len().saturating_sub(SHOWN) {
-        0 => any_of(&shown),
-        more => format!("{} or one of {more} more", quoted(&shown)),
-    }
-}
-
-fn shown(path: &Path) -> String {
-    escape(&path.to_string_lossy()).into_owned()
-}
-
 impl From<LocateError> for Report {
     fn from(error: LocateError) -> Self {
         let kind = match &error {
@@ -372,12 +345,5 @@ mod tests {
             sizes.map(human_size),
             ["999 B", "1.0 kB", "9.9 MB", "4.7 GB", "999 GB", "18446 PB"]
         );
-    }
-
-    #[test]
-    fn of_many_labels_only_some_are_shown() {
-        let label = |number| format!("a/{number}:v1@s%u").parse().unwrap();
-        let labels: Vec<Label> = (1..6).map(label).collect();
-        assert_eq!(some_of(&labels), "`a/1:v1@s%u`, `a/2:v1@s%u`, `a/3:v1@s%u` or one of 2 more");
     }
 }

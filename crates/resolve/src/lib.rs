@@ -19,6 +19,7 @@ mod concrete;
 mod environment;
 mod error;
 mod locate;
+mod names;
 mod near;
 mod path;
 mod scalars;

@@ -8,7 +8,7 @@ use std::fmt;
 
 use cabane_label::{Label, LabelPattern, NameMatch, System, SystemPattern};
 
-use crate::error::{any_of, some_of};
+use crate::names::{any_of, some_of};
 
 /// Images or names that are almost what was requested.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,6 @@
 use cabane_label::NameMatch;
 use cabane_view::{ViewDescription, ViewName, ViewOwner};
 
-use crate::assemble::is_same;
 use crate::near::similar;
 use crate::{AssembleError, ConcreteImage, ConcreteView};
 
@@ -139,4 +138,9 @@ fn similar_view(
     let similar = similar(view.view.as_str(), names.map(ViewName::as_str))?;
     let prefix = view.uenv.as_ref().map_or_else(String::new, |uenv| format!("{uenv}:"));
     Some(format!("{prefix}{similar}"))
+}
+
+/// Tells whether two entries are the same image, maybe at two places.
+pub(crate) fn is_same(one: &ConcreteImage, other: &ConcreteImage) -> bool {
+    one.path == other.path || one.digest.is_some() && one.digest == other.digest
 }

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use cabane_compat::{Build, Lack, NoChoice, choose, parse_order};
 use cabane_mount::{JobImage, JobImages, JobVariable, UARCH_ORDER, Unfit, uarch_order};
 
-use crate::node::lines;
+use crate::hints::lines;
 use crate::spank::{Spank, change_variable};
 
 /// Tells that a step has variables of its images, and not only images.

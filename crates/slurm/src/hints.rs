@@ -7,7 +7,7 @@
 use cabane_mount::PrivilegedError as Error;
 
 /// Returns what helps, if anything is known.
-pub(crate) fn hint(error: &Error) -> Option<String> {
+fn hint(error: &Error) -> Option<String> {
     let text = match error {
         Error::MountPointNotAllowed { .. }
         | Error::Refused { .. }
@@ -34,4 +34,16 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
         _ => return error.hint(),
     };
     Some(text.to_owned())
+}
+
+/// Returns an error with its causes and what helps, as lines for the user of a job.
+pub(crate) fn lines(error: &Error) -> Vec<String> {
+    let mut lines = vec![error.to_string()];
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        lines.push(format!("cause: {cause}"));
+        source = cause.source();
+    }
+    lines.extend(hint(error).map(|hint| format!("hint: {hint}")));
+    lines
 }

@@ -18,7 +18,7 @@ use cabane_mount::{
 use crate::abort_step::{end_everywhere, tell_once};
 use crate::builds;
 use crate::devices;
-use crate::hints::hint;
+use crate::hints::lines;
 use crate::query::Query;
 use crate::record;
 use crate::spank::Spank;
@@ -126,17 +126,6 @@ fn stage(spank: &dyn Spank) -> Result<Option<Stage>, Vec<String>> {
     let stage = text.to_str().and_then(Stage::from_name);
     let wrong = || vec![format!("the variable {JOB_STAGE} should be memory or local")];
     stage.map(Some).ok_or_else(wrong)
-}
-
-pub(crate) fn lines(error: &cabane_mount::PrivilegedError) -> Vec<String> {
-    let mut lines = vec![error.to_string()];
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        lines.push(format!("cause: {cause}"));
-        source = cause.source();
-    }
-    lines.extend(hint(error).map(|hint| format!("hint: {hint}")));
-    lines
 }
 
 /// Has recorded what became of the images of a step, if it has any.

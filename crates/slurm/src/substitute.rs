@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_mount::{JOB_MPI, JobImage, JobMounts, JobMpi, JobOwner, JobRoot, Stage, place_to_look};
 
-use crate::node::lines;
+use crate::hints::lines;
 use crate::query::{Answer, Query, lines_of};
 use crate::spank::{Spank, Step};
 

@@ -16,12 +16,13 @@ mod import;
 mod pull;
 mod push;
 mod registry;
+mod scratch;
 
-pub use export::base::{ContainerQuery, Use, directory_of};
-pub use export::target::scratch_place;
+pub use export::base::{ContainerQuery, Use};
 pub use export::tree::{Found, layer_of};
 pub use export::{ExportRequest, Exported, MadeImage, NeededInterpreter, export};
 pub use groups::number_of;
+pub use import::directory::directory_of;
 pub use import::{
     CheckedSource, ImportRequest, Imported, PlannedImport, Reference, ReferenceError, Remote,
     check_source, import, restrict,
@@ -29,3 +30,4 @@ pub use import::{
 pub use pull::{PullRequest, find_remote, look_up, pull, pull_metadata};
 pub use push::{Upload, push};
 pub use registry::{Connection, RegistryRequest, of_containers};
+pub use scratch::scratch_place;

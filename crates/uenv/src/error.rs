@@ -7,7 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cabane_label::escape;
+use cabane_label::shown;
 use cabane_report::{Kind, Report};
 
 /// An error of a repository of uenv.
@@ -85,11 +85,6 @@ impl Error {
     ) -> impl FnOnce(io::Error) -> Self + 'a {
         move |source| Self::Io { action, path: path.to_owned(), source }
     }
-}
-
-/// Returns a path as it may be in a message.
-fn shown(path: &Path) -> String {
-    escape(&path.to_string_lossy()).into_owned()
 }
 
 impl From<Error> for Report {

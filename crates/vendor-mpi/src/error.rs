@@ -6,7 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cabane_label::escape;
+use cabane_label::{escape, shown};
 use cabane_recipe::Diagnostic;
 
 use crate::ArchiveError;
@@ -89,8 +89,4 @@ impl VendorError {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }
     }
-}
-
-fn shown(path: &Path) -> String {
-    escape(&path.to_string_lossy()).into_owned()
 }

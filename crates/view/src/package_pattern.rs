@@ -6,13 +6,16 @@
 //! What is written is what Spack users write, as far as the list of the packages of an image
 //! can answer it: no dependencies. Other than in Spack, a variant behind `%gcc` is one of the
 //! package, since nothing is known about those of compilers. How the text is read is in
-//! `package_pattern_text`.
+//! `text`.
 
 use std::fmt;
 
+use text::{Word, words};
+
 use crate::PackageLine;
-use crate::package_pattern_text::{Word, words};
 use crate::package_version::{PackageVersion, VersionRange};
+
+mod text;
 
 /// A package that is looked for. What is not said may be anything.
 #[derive(Clone, Debug, PartialEq, Eq)]

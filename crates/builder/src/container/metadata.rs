@@ -9,8 +9,8 @@ use cabane_label::escape;
 use cabane_recipe::{ContainerConfig, Recipe};
 use cabane_view::{Meta, View};
 
-use super::AddedImages;
 use crate::BuildError;
+use crate::containers::AddedImages;
 use crate::metadata::Words;
 
 /// Whether the image is another one than an import makes.

@@ -9,7 +9,6 @@
 //! are written with it. Where images come from is for the caller to know, who has registries
 //! and passwords.
 
-mod containers;
 mod metadata;
 
 use std::path::PathBuf;
@@ -22,8 +21,8 @@ use cabane_container::{
 use cabane_recipe::{ContainerConfig, Recipe};
 use cabane_view::Meta;
 
-pub use self::containers::{AddedImage, AddedImages, Containers, FoundContainer, UseContainer};
 use crate::build_context::BuildContext;
+use crate::containers::{Containers, FoundContainer};
 use crate::engine::{Engine, Facts, Kind, RecipeDir, StepDraft};
 use crate::fingerprint::{self, Inputs};
 use crate::layout::Layout;

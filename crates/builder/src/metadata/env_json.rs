@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use cabane_label::shown;
 use cabane_recipe::{Recipe, ViewRecipe};
 use cabane_view::{Meta, ViewName};
 use serde_json::{Map, Value};
 
 use crate::engine::Facts;
-use crate::error::shown;
+use crate::job::Job;
 use crate::metadata::{ENV_JSON, views};
-use crate::plan::Job;
 use crate::{BuildError, disk};
 
 /// The view that every image has.

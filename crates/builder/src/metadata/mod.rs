@@ -31,7 +31,7 @@ use serde::Serialize;
 use crate::engine::{Facts, StepDraft};
 use crate::fingerprint::{self, Hash, Inputs};
 use crate::inside::Part;
-use crate::plan::Job;
+use crate::job::Job;
 use crate::{BuildError, StepName, contents, disk};
 
 pub(crate) use recipe_files::{RecipeFiles, copy_all};

@@ -10,8 +10,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use crate::error::shown;
-use crate::plan::Job;
+use cabane_label::shown;
+
+use crate::job::Job;
 use crate::{BuildError, disk};
 
 /// The most that travels with an image.

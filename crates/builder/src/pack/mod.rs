@@ -7,11 +7,9 @@
 //! extended attributes are fixed, and modes as far as the format's program can. The
 //! image has its name only when it is whole.
 
-mod error;
 mod scan;
 mod tool;
 
-pub use error::PackError;
 pub(crate) use scan::{Census, scan};
 pub(crate) use tool::Tool;
 
@@ -27,6 +25,7 @@ use rustix::fs::statvfs;
 use crate::build_context::BuildContext;
 use crate::layout::{Inside, Layout};
 use crate::marker::ImageMark;
+use crate::pack_error::PackError;
 use crate::sandbox::Sandbox;
 use crate::{BuildError, disk, fingerprint};
 
@@ -98,7 +97,7 @@ fn warn_of_lack_of_space(bench: &mut BuildContext<'_>, census: &Census) {
         bench.progress.warning(&format!(
             "{} MiB are free in {}, and the tree has {} MiB before it is compressed",
             free >> 20,
-            crate::error::shown(&bench.layout.root),
+            cabane_label::shown(&bench.layout.root),
             census.bytes >> 20
         ));
     }

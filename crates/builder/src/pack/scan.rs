@@ -20,7 +20,7 @@ use rustix::fs::{Access, access};
 
 use crate::BuildError;
 use crate::fingerprint::Hash;
-use crate::pack::PackError;
+use crate::pack_error::PackError;
 
 /// How many offending files are named.
 const NAMED: usize = 10;

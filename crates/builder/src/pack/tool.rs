@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use cabane_mount::ImageFormat;
 
 use crate::layout::{Inside, NEW_IMAGE};
-use crate::pack::{Census, PackError};
+use crate::pack::Census;
+use crate::pack_error::PackError;
 use crate::program::{self, Version};
 use crate::sandbox::{Invocation, Sandbox};
 use crate::{BuildError, BuildRequest};

@@ -10,11 +10,10 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use cabane_label::escape;
+use cabane_label::{escape, shown};
 use cabane_recipe::InterpreterRequest;
 use serde::Deserialize;
 
-use crate::error::shown;
 use crate::program::Version;
 use crate::{BuildError, BuildRequest};
 

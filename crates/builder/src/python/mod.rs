@@ -16,12 +16,12 @@ mod requirements;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use cabane_label::shown;
 use cabane_recipe::{PythonConfig, Recipe};
 use cabane_view::{Change, InterpreterNeed, Needs};
 
 use crate::build_context::BuildContext;
 use crate::engine::{Engine, Facts, RecipeDir, StepDraft};
-use crate::error::shown;
 use crate::fingerprint::{Hash, Inputs};
 use crate::layout::{Inside, Layout};
 use crate::metadata::directories_patch;

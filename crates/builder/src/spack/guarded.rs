@@ -15,8 +15,7 @@ use cabane_recipe::{Connection, Mirrors, StackRecipe};
 use cabane_spack::{is_guarded, variables};
 
 use super::installer_output::{self, InstallerLine, What};
-use super::keys::Keys;
-use super::session::{self, Session};
+use super::session;
 use super::solver::Solver;
 use super::watch::Watch;
 use super::{SpackEngine, inputs};
@@ -184,7 +183,7 @@ impl Guarded {
 
     /// Says which secrets were refused, without telling any of them: of the mirror that
     /// packages are put into, or of those that are read.
-    fn warn(&self, refusals: &[String], is_put: bool, progress: &mut dyn Progress) {
+    pub(super) fn warn(&self, refusals: &[String], is_put: bool, progress: &mut dyn Progress) {
         let cache = self.mirrors.build_cache.iter();
         let cache = cache.map(|one| (&one.name, if is_put { &one.push } else { &one.fetch }));
         let sources = self.mirrors.source_mirrors.iter().filter(|_| !is_put);
@@ -274,33 +273,6 @@ fn fetch(environment: &str) -> Invocation {
     session::guarded_in_environment(environment).with(["fetch", "--missing"])
 }
 
-/// Takes from guarded mirrors what they have. What they do not have is no failure.
-pub(super) fn fetch_all(
-    engine: &SpackEngine,
-    environment: &str,
-    keys: &Keys,
-    watch: &mut Watch<'_>,
-    bench: &mut BuildContext<'_>,
-) -> Result<(), BuildError> {
-    for command in invocations(engine, environment) {
-        let mut sandbox = Session::new(engine).sandbox();
-        engine.guarded.admit(&mut sandbox);
-        let command = keys.trusting_guarded(&mut sandbox, command);
-        let mut ear = Ear { watch: Some(watch), refusals: Vec::new() };
-        let ended = bench.run_heard(&sandbox, &command, &mut ear);
-        if !ear.refusals.is_empty() {
-            engine.guarded.warn(&ear.refusals, false, bench.progress);
-        }
-        match ended {
-            // Everything is there.
-            Ok(()) => break,
-            Err(BuildError::StepFailed(_)) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
 /// Runs a command that puts something into a guarded mirror.
 pub(super) fn put(
     engine: &SpackEngine,
@@ -317,10 +289,10 @@ pub(super) fn put(
 }
 
 /// Notices refusals, and hears no failures: what is not there is built afterwards.
-struct Ear<'a, 'w> {
-    watch: Option<&'a mut Watch<'w>>,
+pub(super) struct Ear<'a, 'w> {
+    pub(super) watch: Option<&'a mut Watch<'w>>,
     /// Lines that say so.
-    refusals: Vec<String>,
+    pub(super) refusals: Vec<String>,
 }
 
 impl Listener for Ear<'_, '_> {

@@ -10,13 +10,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use cabane_label::escape;
+use cabane_label::{escape, shown};
 
 use super::session::{INPUTS, SOURCES, Session};
 use super::{SpackEngine, inputs};
 use crate::BuildError;
 use crate::build_context::BuildContext;
-use crate::error::shown;
 use crate::layout::Inside;
 use crate::sandbox::Invocation;
 

@@ -24,9 +24,9 @@ use cabane_spack::{
     Upstream,
 };
 
-use super::archives::is_archive;
 use super::session::{INPUTS, SOURCES};
 use super::sources::Commits;
+use super::sources::is_archive;
 use super::{SpackEngine, user};
 use crate::fingerprint::Hash;
 use crate::layout::{Inside, Layout};

@@ -146,7 +146,7 @@ pub(super) fn install(
     for environment in &engine.stack.environments {
         concretize_one(engine, environment, bench)?;
         watch.expect(&inputs::lock_file(&engine.layout, &environment.name))?;
-        guarded::fetch_all(engine, &environment.name, &keys, &mut watch, bench)?;
+        fetch_guarded(engine, &environment.name, &keys, &mut watch, bench)?;
         let mut sandbox = Session::new(engine).sandbox();
         let install = session::install(engine, &environment.name);
         let install = keys.trusting(engine, &mut sandbox, install);
@@ -166,4 +166,31 @@ pub(super) fn is_concretized(engine: &SpackEngine, step: StepName) -> bool {
     let all = engine.stack.environments.iter();
     let mut needed = all.filter(|one| step != StepName::Concretize || one.needs.is_empty());
     needed.all(|one| inputs::lock_file(&engine.layout, &one.name).exists())
+}
+
+/// Takes from guarded mirrors what they have. What they do not have is no failure.
+fn fetch_guarded(
+    engine: &SpackEngine,
+    environment: &str,
+    keys: &Keys,
+    watch: &mut Watch<'_>,
+    bench: &mut BuildContext<'_>,
+) -> Result<(), BuildError> {
+    for command in guarded::invocations(engine, environment) {
+        let mut sandbox = Session::new(engine).sandbox();
+        engine.guarded.admit(&mut sandbox);
+        let command = keys.trusting_guarded(&mut sandbox, command);
+        let mut ear = guarded::Ear { watch: Some(watch), refusals: Vec::new() };
+        let ended = bench.run_heard(&sandbox, &command, &mut ear);
+        if !ear.refusals.is_empty() {
+            engine.guarded.warn(&ear.refusals, false, bench.progress);
+        }
+        match ended {
+            // Everything is there.
+            Ok(()) => break,
+            Err(BuildError::StepFailed(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }

@@ -12,14 +12,13 @@ use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use cabane_label::escape;
+use cabane_label::{escape, shown};
 use cabane_recipe::{BuildCache, Mirrors};
 use cabane_spack::{Key, KeyPurpose};
 
 use super::session::{self, INPUTS, Session, spack_program};
 use super::{SpackEngine, guarded, inputs};
 use crate::build_context::BuildContext;
-use crate::error::shown;
 use crate::layout::{Inside, Layout};
 use crate::sandbox::{Invocation, Sandbox};
 use crate::{BuildError, disk};

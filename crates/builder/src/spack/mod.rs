@@ -9,7 +9,6 @@
 //! are in `docs/design/0007-the-spack-engine.md`.
 
 mod activation;
-mod archives;
 mod compilers;
 mod durations;
 mod estimate;

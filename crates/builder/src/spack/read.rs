@@ -6,12 +6,12 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use cabane_label::shown;
 use cabane_recipe::{
     FileText, MAX_FILE_SIZE, Mirrors, RecipeError, StackFiles, StackOptions, StackRecipe,
     SystemConfig, SystemFiles, parse_mirrors, parse_stack, parse_system,
 };
 
-use crate::error::shown;
 use crate::{BuildError, disk};
 
 /// The text of a file, with its path.

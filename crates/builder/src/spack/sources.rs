@@ -18,11 +18,12 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cabane_label::escape;
+use archives::ARCHIVES;
+pub(super) use archives::is_archive;
+use cabane_label::{escape, shown};
 
-use super::archives::{ARCHIVES, is_archive};
+mod archives;
 use crate::build_context::BuildContext;
-use crate::error::shown;
 use crate::fingerprint::{self, Inputs};
 use crate::layout::Layout;
 use crate::sandbox::Invocation;

@@ -7,11 +7,11 @@
 
 use std::path::PathBuf;
 
+use cabane_label::shown;
 use cabane_recipe::{Recipe, TreeConfig};
 
 use crate::build_context::BuildContext;
 use crate::engine::{Engine, Facts, Kind, RecipeDir, StepDraft};
-use crate::error::shown;
 use crate::fingerprint::Inputs;
 use crate::metadata::directories_patch;
 use crate::pack::{self, META, Tree};

@@ -20,7 +20,7 @@ pub(crate) struct CompletionArgs {
 
 pub(crate) fn completion(setup: &Setup, args: &CompletionArgs) -> CommandResult<ExitCode> {
     let mut script = Vec::new();
-    let mut command = crate::args::Args::command();
+    let mut command = super::Args::command();
     clap_complete::generate(args.shell, &mut command, "cabane", &mut script);
     setup.printer.data(String::from_utf8_lossy(&script));
     Ok(exit_codes::SUCCESS)

@@ -42,7 +42,7 @@ pub(crate) fn doctor(
     let program = std::env::current_exe().ok();
     let (report, color) = diagnose(&global.overrides(), &calling, program.as_deref());
     let printer = match color {
-        Some(color) => printer.with_setting(color, global),
+        Some(color) => global.configured(printer, color),
         None => printer,
     };
     if args.json {

@@ -3,7 +3,7 @@
 
 //! The commands: a file each, and a folder for each noun.
 
-use clap::Subcommand;
+use clap::{Parser, Subcommand};
 
 use crate::args::GlobalArgs;
 use crate::exit_codes::ExitCode;
@@ -32,6 +32,27 @@ mod start;
 mod status;
 mod system;
 mod vendor_mpi;
+
+/// Build, share, and run software environments for HPC: one read-only image, mounted for one shell, command, or job
+#[derive(Debug, Parser)]
+#[command(
+    name = "cabane",
+    bin_name = "cabane",
+    version,
+    disable_help_subcommand = true,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "To begin, list the images with `cabane image ls`, then run a command in one with \
+                  `cabane run NAME -- COMMAND`."
+)]
+pub(crate) struct Args {
+    /// Options that every command has.
+    #[command(flatten)]
+    pub(crate) global: GlobalArgs,
+    /// The command.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
 
 /// What can be done.
 #[derive(Debug, Subcommand)]

@@ -14,7 +14,6 @@ use super::pool::Place;
 use super::table::{Spot, Table};
 use crate::layer::Attributes;
 use crate::tree::{Node, NodeId, ROOT, Tree};
-use crate::write::mode_of;
 
 /// Images are as long as a number of these.
 const PAGE: u64 = 4096;
@@ -262,4 +261,11 @@ impl<'a> Tables<'a> {
         }
         table
     }
+}
+
+/// What everyone may do with what the owner may, and no one more than that.
+pub(crate) fn mode_of(attributes: Attributes, is_directory: bool) -> u32 {
+    let mode = attributes.mode & 0o1777;
+    let is_executable = is_directory || mode & 0o111 != 0;
+    mode | 0o444 | if is_executable { 0o111 } else { 0 }
 }

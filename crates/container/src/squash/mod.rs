@@ -17,7 +17,7 @@ mod listing;
 mod pool;
 mod table;
 
-pub(crate) use image::Contents;
+pub(crate) use image::{Contents, mode_of};
 pub(crate) use pool::{Place, Pool};
 
 use std::fs::File;
@@ -26,7 +26,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread::JoinHandle;
 
-use crate::write::not_written;
 use crate::{Error, program::check_program};
 
 const BUFFER: usize = 1024 * 1024;
@@ -149,4 +148,8 @@ impl Drop for Squash {
             let _ = std::fs::remove_file(&self.output);
         }
     }
+}
+
+pub(crate) fn not_written(error: io::Error) -> Error {
+    Error::io("write to", "mksquashfs")(error)
 }

@@ -6,7 +6,7 @@
 use super::packages::{IN_NETWORK, externals_of};
 use super::yaml::Lines;
 use crate::found::{Device, DeviceKind, External, Found};
-use crate::network::{PackageRules, Rule};
+use crate::rules::{PackageRules, Rule};
 
 pub(super) fn text(found: &Found) -> String {
     let mut lines = Lines::default();

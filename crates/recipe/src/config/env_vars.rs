@@ -6,9 +6,10 @@
 
 use crate::ask::Field;
 use crate::diagnostic::quote;
+use crate::language::Language;
 use crate::node::{Entry, Node, Place, Value};
 use crate::recipe::EnvVars;
-use crate::report::{Language, Report};
+use crate::report::Report;
 use crate::suggest::{enumerate, nearest};
 
 const KEYS: &[&str] = &["set", "prepend_path", "append_path"];

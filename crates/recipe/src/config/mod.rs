@@ -25,9 +25,10 @@ use engine::Engine;
 
 use crate::ask::Section;
 use crate::diagnostic::{Diagnostic, Source, quote, write_all};
+use crate::language::Language;
 use crate::node::{Kind, Node, Scalar, Value};
 use crate::recipe::{FormatVersion, Recipe};
-use crate::report::{Language, Report};
+use crate::report::Report;
 use crate::suggest::{enumerate, nearest};
 use crate::{text, yaml};
 impl From<RecipeError> for cabane_report::Report {

@@ -6,15 +6,16 @@
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
-use super::name::is_device;
+use super::name::{DeviceNameError, DeviceRequest, is_device};
 use super::{
     ContainerEdits, DeviceHook, DeviceKind, DeviceMount, DeviceNode, DeviceSpecification,
     SpecifiedDevice,
 };
 use crate::ask::{Field, Section};
 use crate::diagnostic::{Diagnostic, Source, quote, write_all};
+use crate::language::Language;
 use crate::node::{Node, Value};
-use crate::report::{Language, Report};
+use crate::report::Report;
 use crate::{text, yaml};
 
 const FILE: &[&str] = &["cdiVersion", "kind", "annotations", "devices", "containerEdits"];
@@ -340,5 +341,17 @@ impl Reader<'_> {
             arguments.push(self.scalar(&item)?);
         }
         Some(DeviceHook { moment, program, arguments, line })
+    }
+}
+
+impl Report<'_> {
+    /// Returns which devices are wanted.
+    pub(crate) fn device(&mut self, field: &Field<'_>) -> Option<DeviceRequest> {
+        let parsed = self.text(field)?.parse();
+        parsed
+            .map_err(|error: DeviceNameError| {
+                self.note(Some(field.place()), &error.to_string(), Some(&error.hint()));
+            })
+            .ok()
     }
 }

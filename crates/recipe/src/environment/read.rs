@@ -13,8 +13,9 @@ use cabane_view::{VariableSetting, VariableSettings, is_variable_name};
 use super::{BaseReference, EnvironmentFile, EnvironmentReference, FileContext, below, template};
 use crate::ask::{Field, Section};
 use crate::diagnostic::{Diagnostic, Source, quote, write_all};
+use crate::language::Language;
 use crate::node::{Node, Value};
-use crate::report::{Language, Report};
+use crate::report::Report;
 use crate::{text, toml_tree};
 
 const KEYS: &[&str] = &[

@@ -12,8 +12,10 @@ mod mpi;
 mod path;
 mod read;
 mod restricted;
+mod sections;
 pub mod table;
 mod trust;
+mod values;
 
 use std::num::NonZeroU32;
 use std::time::Duration;

@@ -6,7 +6,8 @@
 use cabane_label::Name;
 
 use super::PathTemplate;
-use super::read::{path_template, sections};
+use super::sections::sections;
+use super::values::path_template;
 use crate::ask::Field;
 use crate::diagnostic::quote;
 use crate::report::Report;

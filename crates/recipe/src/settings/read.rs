@@ -4,24 +4,22 @@
 //! From `config.toml` to [`Settings`].
 
 use std::fmt;
-use std::num::NonZeroU32;
 use std::path::Path;
-use std::str::FromStr;
 
-use cabane_label::{Name, Namespace, ParseError, System, Uarch};
+use cabane_label::Name;
 
+use super::sections::{refuse_unknown, sections};
+use super::values::{number_from_one, path_template, whole_number};
 use super::{
-    AmountError, PathTemplate, RepositorySettings, RetentionSettings, Settings, container, mpi,
-    parse_size, parse_time, restricted, table, trust,
+    AmountError, RepositorySettings, RetentionSettings, Settings, container, mpi, parse_size,
+    parse_time, restricted, table, trust,
 };
 use crate::ask::{Field, Section};
 use crate::diagnostic::{Diagnostic, Source, quote, write_all};
-use crate::node::{Kind, Node, Scalar, Value};
-use crate::report::{Language, Report};
+use crate::language::Language;
+use crate::node::Node;
+use crate::report::Report;
 use crate::{text as file_text, toml_tree};
-
-/// Reads a value; returns it as text, or notes why it is none.
-pub(super) type Reader = fn(&mut Report<'_>, &Field<'_>) -> Option<String>;
 
 /// Why a configuration file was refused: everything that is wrong with it, in
 /// the order of the file, at least one diagnostic.
@@ -91,23 +89,6 @@ fn section<'n>(report: &mut Report<'_>, file: &Section<'n>, name: &str) -> Optio
     Some(section)
 }
 
-/// Returns the tables of a list, in which unknown keys have been noted.
-pub(super) fn sections<'n>(
-    report: &mut Report<'_>,
-    field: &Field<'n>,
-    table: &str,
-    item: &str,
-) -> Vec<Section<'n>> {
-    let mut sections = Vec::new();
-    for node in report.list(field).unwrap_or_default() {
-        if let Some(section) = report.section(&Field::item(item, node)) {
-            refuse_unknown(report, &section, table);
-            sections.push(section);
-        }
-    }
-    sections
-}
-
 /// Reads the settings of a table that have one value.
 fn read_values(
     report: &mut Report<'_>,
@@ -123,89 +104,6 @@ fn read_values(
             settings.values.push((setting.key, value));
         }
     }
-}
-
-/// Notes every key that a table does not have, and the table that has it.
-fn refuse_unknown(report: &mut Report<'_>, section: &Section<'_>, table: &str) {
-    // `index_url` is an abbreviation, which no one has to know.
-    let known: Vec<&str> = table::settings_in(table).map(table::Setting::name).collect();
-    section.refuse_unknown(report, &known, |key| {
-        let is_meant = |one: &&table::Setting| one.name() == key;
-        let hint = if table.is_empty() {
-            let meant = table::ALL.iter().find(is_meant)?;
-            let head = table::ALL.iter().find(|one| one.key == meant.table())?;
-            format!("it belongs below a line `{}`", head.example)
-        } else {
-            table::settings_in("").find(|one| is_meant(one))?;
-            "it belongs to the whole file: move it above the first line in brackets".to_owned()
-        };
-        Some((None, hint))
-    });
-}
-
-pub(super) fn color(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    if let Value::Scalar(Scalar { kind: Kind::Boolean, .. }) = field.node.value {
-        let word = if report.truth(field)? { "always" } else { "never" };
-        return Some(word.to_owned());
-    }
-    choice(report, field, &["auto", "always", "never"])
-}
-
-pub(super) fn image_format(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    choice(report, field, &["squashfs", "erofs"])
-}
-
-pub(super) fn listing(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    choice(report, field, &["auto", "catalog", "index"])
-}
-
-fn choice(report: &mut Report<'_>, field: &Field<'_>, words: &[&str]) -> Option<String> {
-    let words: Vec<_> = words.iter().map(|word| (*word, *word)).collect();
-    report.choice(field, &words).map(str::to_owned)
-}
-
-fn word<T: FromStr<Err = ParseError>>(
-    report: &mut Report<'_>,
-    field: &Field<'_>,
-) -> Option<String> {
-    report.word::<T>(field)?;
-    text(report, field)
-}
-
-pub(super) fn system(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    word::<System>(report, field)
-}
-
-pub(super) fn uarch(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    word::<Uarch>(report, field)
-}
-
-pub(super) fn namespace(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    word::<Namespace>(report, field)
-}
-
-pub(super) fn text(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    report.text(field).map(str::to_owned)
-}
-
-pub(super) fn path(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    path_template(report, field).map(|path| path.as_str().to_owned())
-}
-
-pub(super) fn jobs(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    let hint = "leave it out to use every core there is";
-    number_from_one(report, field, hint).map(|jobs| jobs.to_string())
-}
-
-pub(super) fn registry_url(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    let text = report.text(field)?;
-    if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        let message = format!("{} is not the address of a registry", quote(text));
-        let hint = "write one such as `url = \"https://registry.example.org/uenv\"`";
-        report.problem_with_hint(field.place(), &message, hint);
-        return None;
-    }
-    Some(text.to_owned())
 }
 
 fn repositories(report: &mut Report<'_>, field: &Field<'_>) -> Vec<RepositorySettings> {
@@ -273,14 +171,6 @@ fn priority(report: &mut Report<'_>, field: &Field<'_>) -> Option<i32> {
     })
 }
 
-fn number_from_one(report: &mut Report<'_>, field: &Field<'_>, hint: &str) -> Option<NonZeroU32> {
-    let number = whole_number(field).and_then(|number| u32::try_from(number).ok());
-    number.and_then(NonZeroU32::new).or_else(|| {
-        report.wrong_type(field, "a number of at least 1", Some(hint));
-        None
-    })
-}
-
 fn index_urls(report: &mut Report<'_>, section: &Section<'_>) -> Option<Vec<String>> {
     let one = section.get("index_url");
     let several = section.get("index_urls");
@@ -315,25 +205,6 @@ fn url(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
         return None;
     }
     Some(text.to_owned())
-}
-
-fn whole_number(field: &Field<'_>) -> Option<i64> {
-    match &field.node.value {
-        Value::Scalar(Scalar { text, kind: Kind::Integer }) => text.parse().ok(),
-        _ => None,
-    }
-}
-
-pub(super) fn path_template(report: &mut Report<'_>, field: &Field<'_>) -> Option<PathTemplate> {
-    let text = report.text(field)?;
-    match text.parse() {
-        Ok(path) => Some(path),
-        Err(error) => {
-            let error: super::PathTemplateError = error;
-            report.note(Some(field.place()), &error.to_string(), error.hint().as_deref());
-            None
-        }
-    }
 }
 
 impl From<SettingsError> for cabane_report::Report {

@@ -5,7 +5,7 @@
 
 use cabane_label::{Label, LabelPattern, NameMatch, Namespace};
 
-use super::read::sections;
+use super::sections::sections;
 use crate::ask::Field;
 use crate::diagnostic::quote;
 use crate::report::Report;

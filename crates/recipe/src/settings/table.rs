@@ -9,7 +9,7 @@
 
 #![allow(clippy::doc_markdown, reason = "the help is printed as text, too")]
 
-use super::read::{self, Reader};
+use super::values::{self, Reader};
 
 /// A setting, or a table of `config.toml` that contains settings.
 #[derive(Debug)]
@@ -62,13 +62,13 @@ macro_rules! settings {
 
 settings! {
     /// When to color the output: "auto", "always", or "never".
-    COLOR: "color" = "\"auto\"", read::color {"--color"};
+    COLOR: "color" = "\"auto\"", values::color {"--color"};
     /// The name of this system, as in `@system`. Images for other systems are ignored unless you
     /// ask for them. Default: the variable CLUSTER_NAME.
-    SYSTEM: "system_name" = "\"cluster\"", read::system ["CABANE_SYSTEM"] {"--system"};
+    SYSTEM: "system_name" = "\"cluster\"", values::system ["CABANE_SYSTEM"] {"--system"};
     /// The default microarchitecture for builds. Default: the processor family, for example
     /// "x86_64".
-    UARCH: "default_uarch" = "\"zen3\"", read::uarch;
+    UARCH: "default_uarch" = "\"zen3\"", values::uarch;
     /// The repositories. The one with the highest priority is searched first. The repository of
     /// the user has priority 9.
     REPOSITORIES: "repositories" = "[[repositories]]" ["CABANE_REPO"] {"--repo"};
@@ -93,22 +93,22 @@ settings! {
     /// How to build.
     BUILD: "build" = "[build]";
     /// The file system of images: "squashfs" or "erofs".
-    FORMAT: "build.format" = "\"squashfs\"", read::image_format;
+    FORMAT: "build.format" = "\"squashfs\"", values::image_format;
     /// The number of parallel processes of a build. Default: all processors.
-    JOBS: "build.jobs" = "16", read::jobs;
+    JOBS: "build.jobs" = "16", values::jobs;
     /// The directory for builds. Default: `builds` in the cache directory.
-    BUILD_DIRECTORY: "build.directory" = "\"/scratch/builds\"", read::path ["CABANE_BUILD_DIR"];
+    BUILD_DIRECTORY: "build.directory" = "\"/scratch/builds\"", values::path ["CABANE_BUILD_DIR"];
     /// The directory in memory for builds that fit there. It is used only if no directory for
     /// builds is set. Default: /dev/shm.
-    MEMORY_DIRECTORY: "build.memory" = "\"/dev/shm\"", read::path ["CABANE_MEMORY_DIR"];
+    MEMORY_DIRECTORY: "build.memory" = "\"/dev/shm\"", values::path ["CABANE_MEMORY_DIR"];
     /// The cache directory, for data that can be downloaded or created again. Default: `cabane` in
     /// XDG_CACHE_HOME.
-    CACHE_DIRECTORY: "build.cache" = "\"/scratch/cache\"", read::path ["CABANE_CACHE_DIR"];
+    CACHE_DIRECTORY: "build.cache" = "\"/scratch/cache\"", values::path ["CABANE_CACHE_DIR"];
     /// The `uv` program for Python environments. Default: the first one in PATH.
-    UV: "build.uv" = "\"/opt/uv/bin/uv\"", read::path ["CABANE_UV"];
+    UV: "build.uv" = "\"/opt/uv/bin/uv\"", values::path ["CABANE_UV"];
     /// A Python interpreter with the package `clingo`, the solver of Spack. Default: Cabane creates
     /// one in the cache, from the package index.
-    SPACK_PYTHON: "build.spack_python" = "\"/opt/spack/bin/python3\"", read::path ["CABANE_SPACK_PYTHON"];
+    SPACK_PYTHON: "build.spack_python" = "\"/opt/spack/bin/python3\"", values::path ["CABANE_SPACK_PYTHON"];
     /// The index of Python packages, if there is one only.
     INDEX_URL: "build.index_url" = "";
     /// The indexes of Python packages, in this order. Default: those of `uv`.
@@ -117,20 +117,20 @@ settings! {
     /// specification.
     REGISTRY: "registry" = "[registry]";
     /// The address of the registry: host and prefix.
-    REGISTRY_URL: "registry.url" = "\"https://registry.example.org/uenv\"", read::registry_url ["CABANE_REGISTRY"] {"--registry"};
+    REGISTRY_URL: "registry.url" = "\"https://registry.example.org/uenv\"", values::registry_url ["CABANE_REGISTRY"] {"--registry"};
     /// The default namespace, for names without one. `build::cp2k` has the namespace `build`.
-    NAMESPACE: "registry.namespace" = "\"deploy\"", read::namespace;
+    NAMESPACE: "registry.namespace" = "\"deploy\"", values::namespace;
     /// CA certificates to trust, in addition to those of the system.
-    REGISTRY_CA: "registry.ca" = "\"/etc/pki/site.pem\"", read::path;
+    REGISTRY_CA: "registry.ca" = "\"/etc/pki/site.pem\"", values::path;
     /// The user name for the token. Default: USER.
-    REGISTRY_USERNAME: "registry.username" = "\"builder\"", read::text ["CABANE_REGISTRY_USERNAME"] {"--username"};
+    REGISTRY_USERNAME: "registry.username" = "\"builder\"", values::text ["CABANE_REGISTRY_USERNAME"] {"--username"};
     /// A file with a token for the registry, or a directory with a file `TOKEN`. Default: the
     /// credentials of `podman login`, `docker login`, and netrc.
-    REGISTRY_TOKEN: "registry.token" = "\"~/.config/registry/TOKEN\"", read::path ["CABANE_REGISTRY_TOKEN"] {"--token"};
+    REGISTRY_TOKEN: "registry.token" = "\"~/.config/registry/TOKEN\"", values::path ["CABANE_REGISTRY_TOKEN"] {"--token"};
     /// How to list images: "catalog" asks the registry, with one request for each image; "index"
     /// reads a list that cabane updates when it pushes, copies, and deletes images; "auto" falls
     /// back to the index if the registry has no catalog.
-    LISTING: "registry.listing" = "\"auto\"", read::listing;
+    LISTING: "registry.listing" = "\"auto\"", values::listing;
     /// Required signatures, a rule for each namespace. "*" is for all namespaces without a rule.
     /// The rules of all configuration files apply: users can add rules to those of the site, but
     /// not remove any.

@@ -9,7 +9,8 @@
 use cabane_label::Namespace;
 
 use super::PathTemplate;
-use super::read::{path_template, sections};
+use super::sections::sections;
+use super::values::path_template;
 use crate::ask::{Field, Section};
 use crate::diagnostic::quote;
 use crate::report::Report;

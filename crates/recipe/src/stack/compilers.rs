@@ -16,19 +16,13 @@ use crate::node::Node;
 use crate::recipe::FormatVersion;
 use crate::report::Report;
 
-/// What is read of the file: the compilers, in any format.
-#[derive(Debug)]
-pub(super) struct CompilerFile {
-    pub(super) compilers: Compilers,
-}
-
 const EXAMPLE: &str = "begin with the version of gcc:\ngcc:\n  version: \"14\"";
 
 pub(super) fn read(
     report: &mut Report<'_>,
     root: &Node,
     format: FormatVersion,
-) -> Option<CompilerFile> {
+) -> Option<Compilers> {
     let file = report.file(root, EXAMPLE)?;
     if format == FormatVersion::V1 {
         return format_one::compilers(report, &file);
@@ -58,7 +52,7 @@ pub(super) fn read(
         }
     }
     let compilers = Compilers { gcc: gcc?, others };
-    is_right.then_some(CompilerFile { compilers })
+    is_right.then_some(compilers)
 }
 
 /// Complains about a compiler that is to be built where the system forbids that: Spack

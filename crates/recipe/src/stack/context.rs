@@ -3,7 +3,7 @@
 
 //! What one file has to know of the others.
 
-use super::compilers::CompilerFile;
+use super::recipe::Compilers;
 use super::system::SystemConfig;
 use crate::recipe::FormatVersion;
 
@@ -12,7 +12,7 @@ use crate::recipe::FormatVersion;
 pub(super) struct Context<'s> {
     pub(super) format: FormatVersion,
     /// `compilers.yaml`, unless something is wrong with it.
-    pub(super) compilers: Option<&'s CompilerFile>,
+    pub(super) compilers: Option<&'s Compilers>,
     /// The system, if the recipe is read for one.
     pub(super) system: Option<&'s SystemConfig>,
 }

@@ -117,7 +117,7 @@ fn check_name(report: &mut Report<'_>, entry: &Entry, context: &Context<'_>) {
     }
     let is_built = |compiler| {
         let file = context.compilers;
-        file.is_some_and(|file| file.compilers.request(compiler).is_some())
+        file.is_some_and(|file| file.request(compiler).is_some())
     };
     if CompilerName::of(name).is_some_and(is_built) {
         let message = format!("the name `{name}` is taken: it means the compiler");
@@ -159,14 +159,14 @@ fn compiler(report: &mut Report<'_>, item: &Node, context: &Context<'_>) -> Opti
     let Some(file) = context.compilers else {
         return Some(name);
     };
-    if file.compilers.has(name) {
+    if file.has(name) {
         return Some(name);
     }
     let package = name.package();
     let message = format!("compilers.yaml does not have `{package}`");
     let known: Vec<&str> = CompilerName::ALL
         .into_iter()
-        .filter(|name| file.compilers.has(*name))
+        .filter(|name| file.has(*name))
         .map(CompilerName::package)
         .collect();
     let hint = format!("add it there, or use what it has: {}", enumerate(&known, "and"));
@@ -224,7 +224,7 @@ fn check_compilers_of_specs(
             }
             let place = place_of(report, &spec.field, found.place.clone());
             let package = compiler.package();
-            let has = context.compilers.is_none_or(|file| file.compilers.has(compiler));
+            let has = context.compilers.is_none_or(|file| file.has(compiler));
             let message = format!("the environment does not have the compiler `{}`", found.name);
             let mut names: Vec<&str> = compilers.iter().map(|name| name.package()).collect();
             names.push(package);

@@ -5,7 +5,6 @@
 
 use std::rc::Rc;
 
-use super::compilers::CompilerFile;
 use super::context::Context;
 use super::mirrors::Mirrors;
 use super::recipe::{ModuleKind, StackEnvironment, StackModules, StackRecipe};
@@ -17,9 +16,10 @@ use super::{compilers, environments, mirrors, modules, packages, system, vendor}
 use crate::ask::Field;
 use crate::config::{self, ConfigText, RecipeError};
 use crate::diagnostic::{Diagnostic, Source, quote};
+use crate::language::Language;
 use crate::node::{Node, Value};
 use crate::recipe::{EngineConfig, FormatVersion, Recipe, SpackConfig};
-use crate::report::{Language, Report};
+use crate::report::Report;
 use crate::suggest::{enumerate, nearest};
 use crate::{text, yaml};
 
@@ -115,7 +115,7 @@ pub fn parse_stack(
         (&files.compilers, &compilers, options.system, &packages)
     {
         found.check_again(file, |report, root| {
-            compilers::refuse_unbuildable(report, root, &compilers.compilers, system, packages);
+            compilers::refuse_unbuildable(report, root, compilers, system, packages);
         });
     }
     let stack = || {
@@ -123,7 +123,7 @@ pub fn parse_stack(
         let EngineConfig::Spack(spack) = config.engine.clone() else {
             return None;
         };
-        let CompilerFile { compilers } = compilers?;
+        let compilers = compilers?;
         Some(StackRecipe {
             config,
             spack,

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use super::compilers::CompilerFile;
 use super::recipe::{CompilerName, CompilerRequest, Compilers, GccRequest, MpiRequest};
 use super::spec_fields::{Wanted, spec};
 use crate::ask::{Field, Section};
@@ -20,7 +19,7 @@ const EXAMPLE: &str = "begin with the versions of gcc:\nbootstrap:\n  spec: gcc@
 
 /// Reads `compilers.yaml` of format 1: lists of compilers, of which later
 /// formats have one of a kind.
-pub(super) fn compilers(report: &mut Report<'_>, file: &Section<'_>) -> Option<CompilerFile> {
+pub(super) fn compilers(report: &mut Report<'_>, file: &Section<'_>) -> Option<Compilers> {
     file.refuse_unknown(report, KEYS, |key| {
         CompilerName::of(key).map(|_| {
             let message = format!("`{key}` is of a later format, but this recipe is of format 1");
@@ -45,7 +44,7 @@ pub(super) fn compilers(report: &mut Report<'_>, file: &Section<'_>) -> Option<C
         Some(field) => versions(report, &field, &[CompilerName::Llvm, CompilerName::Nvhpc]),
     };
     let gcc = gcc?.remove(&CompilerName::Gcc)?;
-    Some(CompilerFile { compilers: Compilers { gcc: GccRequest::Built(gcc), others: others? } })
+    Some(Compilers { gcc: GccRequest::Built(gcc), others: others? })
 }
 
 /// Reads the section of a toolchain: `specs`, of which the first of each
@@ -188,10 +187,10 @@ mod tests {
     use super::super::compilers;
     use super::*;
     use crate::diagnostic::Source;
-    use crate::report::Language;
+    use crate::language::Language;
     use std::path::Path;
 
-    fn read(text: &str) -> Result<CompilerFile, Vec<crate::Diagnostic>> {
+    fn read(text: &str) -> Result<Compilers, Vec<crate::Diagnostic>> {
         let source = Source::new(Path::new("compilers.yaml"), text);
         let mut report = Report::new(&source, Language::Yaml);
         let root = crate::yaml::parse(&mut report).unwrap();
@@ -204,12 +203,8 @@ mod tests {
         let file = read(
             "bootstrap: {spec: gcc@12}\ngcc: {specs: [gcc@13]}\nllvm: {requires: gcc@13, specs: [nvhpc@25.1, llvm@19]}\n",
         );
-        let built: Vec<String> = file
-            .unwrap()
-            .compilers
-            .built()
-            .map(|(name, request)| request.full_spec(name))
-            .collect();
+        let built: Vec<String> =
+            file.unwrap().built().map(|(name, request)| request.full_spec(name)).collect();
         assert_eq!(
             built,
             ["gcc@13 +bootstrap", "nvhpc@25.1 ~mpi~blas~lapack", "llvm@19 +clang ~gold"]

@@ -7,8 +7,9 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::diagnostic::quote;
+use crate::language::Language;
 use crate::node::{Entry, Kind, Node, Place, Scalar, Value};
-use crate::report::{Language, Report};
+use crate::report::Report;
 
 /// A section of which keys and values arrive one after the other.
 #[derive(Debug, Default)]

@@ -12,21 +12,10 @@
 use granit_parser::ErrorKind;
 
 use super::MAX_DEPTH;
-use super::mistakes::Text;
-use super::tree::Stop;
+use super::mistakes::{Explanation, Scene, TEMPLATE, Text};
+use super::stop::Stop;
 use crate::node::Place;
 use crate::report::Report;
-
-/// Where the parser stood when it gave up.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Scene {
-    /// The byte that the parser points at.
-    pub(super) offset: usize,
-    /// The byte behind what was understood last.
-    pub(super) understood: usize,
-    /// The byte of the innermost `[` or `{` that is open.
-    pub(super) bracket: Option<usize>,
-}
 
 /// Says that lists and sections are nested too deep.
 pub(super) fn too_deep(report: &mut Report<'_>, place: Place) -> Stop {
@@ -50,33 +39,13 @@ pub(super) fn no_word_as_key(report: &mut Report<'_>, place: Place) -> Stop {
     Stop
 }
 
-pub(super) const TEMPLATE: (&str, &str) =
-    ("this is a template, not a recipe", "write the values that the template would put here");
-
 /// Notes why the parser gave up.
 pub(super) fn explain(report: &mut Report<'_>, kind: &ErrorKind, scene: Scene) {
     let explained = Explanation::of(kind, Text { text: report.source().text(), scene });
     report.note(Some(explained.place), &explained.message, explained.hint.as_deref());
 }
 
-/// What is wrong, and what to type instead.
-#[derive(Debug)]
-pub(super) struct Explanation {
-    place: Place,
-    message: String,
-    hint: Option<String>,
-}
-
 impl Explanation {
-    pub(super) fn new(place: Place, message: impl Into<String>) -> Self {
-        Self { place, message: message.into(), hint: None }
-    }
-
-    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-
     fn of(kind: &ErrorKind, text: Text<'_>) -> Self {
         use ErrorKind as K;
         match kind {

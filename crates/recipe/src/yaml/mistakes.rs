@@ -4,13 +4,45 @@
 //! The mistakes of those who write YAML by hand, found again from the place
 //! where the parser gave up.
 
-use super::explain::{Explanation, Scene, TEMPLATE};
 use super::lines::{KeyAndValue, in_quotes, indentation};
 use crate::diagnostic::quote;
 use crate::node::Place;
 
 /// The longest line that a hint repeats, in bytes.
 const LONGEST_HINT: usize = 80;
+
+pub(super) const TEMPLATE: (&str, &str) =
+    ("this is a template, not a recipe", "write the values that the template would put here");
+
+/// Where the parser stood when it gave up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scene {
+    /// The byte that the parser points at.
+    pub(super) offset: usize,
+    /// The byte behind what was understood last.
+    pub(super) understood: usize,
+    /// The byte of the innermost `[` or `{` that is open.
+    pub(super) bracket: Option<usize>,
+}
+
+/// What is wrong, and what to type instead.
+#[derive(Debug)]
+pub(super) struct Explanation {
+    pub(super) place: Place,
+    pub(super) message: String,
+    pub(super) hint: Option<String>,
+}
+
+impl Explanation {
+    pub(super) fn new(place: Place, message: impl Into<String>) -> Self {
+        Self { place, message: message.into(), hint: None }
+    }
+
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
 
 /// A text and where in it the parser gave up.
 #[derive(Clone, Copy)]

@@ -18,6 +18,7 @@ mod explain;
 mod lines;
 mod mistakes;
 mod scalar;
+mod stop;
 mod tree;
 
 use std::rc::Rc;

@@ -13,20 +13,12 @@ use std::rc::Rc;
 use granit_parser::{Event, Marker, Options, Parser, ScalarStyle, Span, StructureStyle, Tag};
 
 use super::expand::{SectionBuilder, Taken};
+use super::mistakes::Scene;
 use super::scalar::value_of;
+use super::stop::{Stop, stop};
 use super::{MAX_ANCHORS, MAX_DEPTH, MAX_NODES, MAX_SCALAR, MAX_TEXT, explain};
 use crate::node::{Node, Place, Value};
 use crate::report::Report;
-
-/// Reading ends here; the reason is in the report.
-#[derive(Debug)]
-pub(super) struct Stop;
-
-/// Says why reading ends.
-pub(super) fn stop(report: &mut Report<'_>, place: Place, message: &str, hint: &str) -> Stop {
-    report.problem_with_hint(place, message, hint);
-    Stop
-}
 
 pub(super) fn build(report: &mut Report<'_>) -> Option<Rc<Node>> {
     let text = report.source().text();
@@ -110,13 +102,9 @@ struct Builder {
 
 impl Builder {
     /// Says where reading stands when the parser gives up at a byte.
-    fn scene(&self, offset: usize) -> explain::Scene {
+    fn scene(&self, offset: usize) -> Scene {
         let innermost = self.open.last().filter(|open| open.in_brackets);
-        explain::Scene {
-            offset,
-            understood: self.understood,
-            bracket: innermost.map(|open| open.start),
-        }
+        Scene { offset, understood: self.understood, bracket: innermost.map(|open| open.start) }
     }
 
     fn take(

@@ -9,7 +9,7 @@
 use std::io;
 use std::path::Path;
 
-use cabane_label::escape;
+use cabane_label::shown;
 
 /// Why a credential could not be read, and what to type to get further.
 #[derive(Debug, thiserror::Error)]
@@ -53,9 +53,4 @@ impl CredentialError {
             error.because(source)
         }
     }
-}
-
-/// A path as it may be shown.
-pub(super) fn shown(path: &Path) -> String {
-    escape(&path.to_string_lossy()).into_owned()
 }

@@ -13,12 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use cabane_label::escape;
+use cabane_label::{escape, shown};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Access, access};
 use serde::Deserialize;
 
-use super::error::shown;
 use super::{Credential, CredentialError, Secret};
 
 /// How long a helper may take, with a user who looks for a card and types a number.

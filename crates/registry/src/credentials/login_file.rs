@@ -26,11 +26,10 @@ use std::path::{Path, PathBuf};
 
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, Engine, GeneralPurpose, GeneralPurposeConfig};
-use cabane_label::escape;
+use cabane_label::{escape, shown};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::error::shown;
 use super::helper::{self, Helper};
 use super::{Credential, CredentialError, Secret, read};
 

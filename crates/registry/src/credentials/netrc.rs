@@ -10,7 +10,8 @@
 
 use std::path::Path;
 
-use super::error::shown;
+use cabane_label::shown;
+
 use super::{Credential, CredentialError, read};
 
 /// Finds what a netrc file has for a host, which may have a port.

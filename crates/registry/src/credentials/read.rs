@@ -7,8 +7,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use cabane_label::shown;
+
 use super::CredentialError;
-use super::error::shown;
 
 /// A login file that has collected the passwords of hundreds of registries is far below it.
 pub(super) const MOST_BYTES: u64 = 1 << 20;

@@ -9,9 +9,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use cabane_label::escape;
+use cabane_label::{escape, shown};
 
-use super::error::shown;
 use super::{Credential, CredentialError, read};
 
 /// The name of the file in a directory that is given for a token.

@@ -37,15 +37,14 @@ use self::space::Space;
 use self::target::{PARTIAL, PARTS, Target};
 use crate::chunks::{Known, SMALLEST_IMAGE};
 use crate::document::OciDigest;
-use crate::http::{Answer, Request, Retries, Scope};
+use crate::http::{Answer, Request, Scope};
+use crate::retry_policy::Retries;
+use crate::sum::Progress;
 use crate::{ContainerName, Error, Registry, RemoteImage};
 
 const BUFFER: usize = 256 * 1024;
 /// How often progress is reported.
 const BEAT: Duration = Duration::from_millis(100);
-
-/// Receives how many bytes are there, and of how many.
-pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 
 /// An image that was got.
 #[derive(Clone, Debug, PartialEq, Eq)]

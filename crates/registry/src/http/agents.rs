@@ -10,10 +10,10 @@ use ureq::http::Uri;
 use ureq::tls::TlsConfig;
 use ureq::{Agent, Proxy, ProxyProtocol};
 
-use super::RetryPolicy;
 use crate::Error;
 use crate::options::Options;
 use crate::proxy::ProxySettings;
+use crate::retry_policy::RetryPolicy;
 
 /// The agents for a registry, and for where it leads.
 #[derive(Debug)]

@@ -15,11 +15,12 @@ use super::body::Body;
 use super::challenge::Challenge;
 use super::tokens::{Proof, Tokens};
 use super::url::{Origin, follow};
-use super::{Answer, Retries, RetryPolicy, Scope};
+use super::{Answer, Scope};
 use crate::Error;
 use crate::address::Address;
 use crate::credentials::CredentialSources;
 use crate::options::Options;
+use crate::retry_policy::{Retries, RetryPolicy};
 
 const MAX_REDIRECTS: usize = 5;
 

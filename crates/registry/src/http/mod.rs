@@ -13,7 +13,6 @@ mod collector;
 #[cfg(feature = "fuzzing")]
 mod fuzzed;
 mod prove;
-mod retry_policy;
 mod scope;
 mod tokens;
 pub(crate) mod url;
@@ -24,6 +23,4 @@ pub(crate) use client::{Client, Request};
 pub use collector::{give_to_collector, is_address_of_collector};
 #[cfg(feature = "fuzzing")]
 pub use fuzzed::answer_with;
-pub(crate) use retry_policy::Retries;
-pub use retry_policy::RetryPolicy;
 pub(crate) use scope::Scope;

@@ -12,7 +12,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use cabane_label::Digest;
+use cabane_label::{Digest, shown};
 use ring::rand::SystemRandom;
 use ring::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair,
@@ -20,8 +20,8 @@ use ring::signature::{
 };
 use sha2::{Digest as _, Sha256};
 
-use super::key_error::{KeyError, shown};
 use super::pem;
+use crate::key_error::KeyError;
 
 /// Keys have some hundred bytes; comments may stand around them.
 const MAX_SIZE: u64 = 64 * 1024;

@@ -9,13 +9,11 @@
 
 mod attached;
 mod key;
-mod key_error;
 mod payload;
 mod pem;
 mod record;
 mod verdict;
 
 pub use key::{KeyWarning, PublicKey, SigningKey};
-pub use key_error::KeyError;
 pub use record::{MAX_RECORD, SignatureRecord};
 pub use verdict::{Distrust, Signatures};

@@ -14,19 +14,9 @@ use std::process::Command;
 
 use cabane_compat::Binary;
 use cabane_label::escape;
-use serde::Serialize;
 
-use super::lookup::{Found, is_program};
+use super::lookup::{NeededLibrary, is_program};
 use super::{Explanation, ProcessEnvironment};
-
-/// A library that a program needs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct NeededLibrary {
-    /// The name under which it is needed.
-    pub name: String,
-    /// The file; none if it is not found.
-    pub found: Option<Found>,
-}
 
 /// A program whose libraries cannot be told.
 #[derive(Debug, thiserror::Error)]

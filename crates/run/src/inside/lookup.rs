@@ -16,7 +16,6 @@ use cabane_resolve::similar;
 use serde::Serialize;
 
 use super::ProcessEnvironment;
-use super::libraries::NeededLibrary;
 use super::origins::{Element, Origin, VariableOrigin};
 use super::place::{Place, links_from, without_links_above};
 
@@ -326,4 +325,13 @@ pub(super) fn is_library_name(name: &str) -> bool {
 fn names_in(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+/// A library that a program needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NeededLibrary {
+    /// The name under which it is needed.
+    pub name: String,
+    /// The file; none if it is not found.
+    pub found: Option<Found>,
 }

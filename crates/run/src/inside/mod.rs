@@ -20,8 +20,8 @@ mod place;
 mod process_environment;
 
 pub use conflicts::{Conflicts, FileConflicts, Loser, VariableConflict};
-pub use libraries::{LibrariesError, NeededLibrary};
-pub use lookup::{ExplainError, Explanation, Found, Through};
+pub use libraries::LibrariesError;
+pub use lookup::{ExplainError, Explanation, Found, NeededLibrary, Through};
 pub use origins::{Element, Origin, Replaced, VariableOrigin};
 pub use package::Package;
 pub use place::Place;

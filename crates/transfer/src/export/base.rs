@@ -10,15 +10,16 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use cabane_container::{
-    Chosen, ContainerImage, DockerArchive, Layout, MAX_UNPACKED, Platform, Sif, directory,
+    Chosen, ContainerImage, DockerArchive, Layout, MAX_UNPACKED, Platform, Sif,
 };
 use cabane_environment::find_image;
 use cabane_label::{Digest, ImageDescription, escape};
 use cabane_registry::ContainerName;
-use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_report::{Kind, Report, Result};
 use cabane_repository::{Claim, Incoming};
 use cabane_site::Context;
 
+use crate::import::directory::directory_of;
 use crate::import::place::{NEW, key_of, program, sweep};
 use crate::import::reference::{Reference, ReferenceError};
 use crate::import::remote::Remote;
@@ -176,15 +177,4 @@ impl ContainerQuery<'_> {
             }
         }
     }
-}
-
-/// Opens a root file system in a directory.
-///
-/// # Errors
-///
-/// A directory that is not there or cannot be read.
-pub fn directory_of(path: &Path, platform: &Platform) -> Result<ContainerImage<'static>> {
-    let path = fs::canonicalize(path).or_failed(|| format!("find {}", path.display()))?;
-    fs::read_dir(&path).or_failed(|| format!("read {}", path.display()))?;
-    Ok(directory(&path, platform, false))
 }

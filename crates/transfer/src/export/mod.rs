@@ -31,10 +31,11 @@ use serde_json::{Value, json as value};
 
 use crate::export::annotations::{annotations_of, architecture_of, labels_of, title_of};
 use crate::export::base::{Base, ContainerQuery};
-use crate::export::target::{Destination, Opened, Publishing, scratch_place};
+use crate::export::target::{Destination, Opened, Publishing};
 use crate::export::tree::{Found, layer_of};
 use crate::import::reference::Reference;
 use crate::registry::of_containers;
+use crate::scratch::scratch_place;
 
 /// What is to be exported, and how.
 #[derive(Clone, Debug)]

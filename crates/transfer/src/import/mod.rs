@@ -4,6 +4,7 @@
 //! A container image becomes an image of the repository.
 
 mod check;
+pub(crate) mod directory;
 mod make;
 pub(crate) mod place;
 pub(crate) mod reference;
@@ -24,12 +25,12 @@ use cabane_repository::{Access, Added, Repository};
 use cabane_site::Context;
 use serde::Serialize;
 
-use crate::export::base::directory_of;
-use crate::export::target::scratch_place;
 use crate::groups;
+use crate::import::directory::directory_of;
 use crate::import::make::Wanted;
 use crate::import::place::{NEW, key_of, program};
 use crate::registry::of_containers;
+use crate::scratch::scratch_place;
 
 pub use check::{CheckedSource, check_source};
 pub use reference::{Reference, ReferenceError};

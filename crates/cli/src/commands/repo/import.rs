@@ -14,7 +14,7 @@ use cabane_uenv::{Contents, Fate, Import, Imported, Plan, UenvRepository};
 use clap::Args;
 use serde::Serialize;
 
-use crate::commands::repo::migrate::Shown;
+use crate::commands::repo::progress::Shown;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandResult, Report};

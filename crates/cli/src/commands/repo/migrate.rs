@@ -5,16 +5,13 @@
 
 use std::path::PathBuf;
 
-use cabane_label::Label;
-use cabane_report::size;
 use cabane_repository::{Error, Migrated, Migration, Repository};
 use cabane_site::open_repository;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::commands::repo::maintain::repository_at;
+use crate::commands::repo::progress::Shown;
 use crate::exit_codes::{self, ExitCode};
-use crate::printer::Printer;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 
@@ -80,48 +77,4 @@ fn tell(setup: &Setup, migrated: &Migrated) -> CommandResult<ExitCode> {
         migrated.unchanged
     ));
     Ok(if migrated.failed.is_empty() { exit_codes::SUCCESS } else { exit_codes::REPOSITORY })
-}
-
-/// Shows how far it is: a line that moves on terminals, one for each image elsewhere.
-pub(crate) struct Shown {
-    printer: Printer,
-    bar: Option<ProgressBar>,
-    last: Option<String>,
-}
-
-impl Shown {
-    pub(crate) fn new(printer: Printer) -> Self {
-        Self { printer, bar: None, last: None }
-    }
-
-    pub(crate) fn tell(&mut self, label: &Label, bytes: u64, done: u64, total: u64) {
-        let label = label.to_string();
-        if self.last.as_ref() != Some(&label) {
-            self.clear();
-            if Printer::is_watched() {
-                self.bar = Some(bar(&label, total));
-            } else {
-                let size = size(bytes);
-                self.printer.note(format_args!("copying {label} ({size})"));
-            }
-            self.last = Some(label);
-        }
-        if let Some(bar) = &self.bar {
-            bar.set_position(done);
-        }
-    }
-
-    pub(crate) fn clear(&mut self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-fn bar(label: &str, total: u64) -> ProgressBar {
-    const TEMPLATE: &str = "{msg} {decimal_bytes} of {decimal_total_bytes}, \
-                            {decimal_bytes_per_sec}, {eta} left";
-    let style = ProgressStyle::with_template(TEMPLATE);
-    let bar = ProgressBar::new(total).with_message(label.to_owned());
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

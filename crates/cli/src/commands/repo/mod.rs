@@ -14,6 +14,7 @@ pub(crate) mod import;
 pub(crate) mod maintain;
 pub(crate) mod migrate;
 pub(crate) mod pin;
+mod progress;
 
 /// What can be done with repositories.
 #[derive(Debug, Subcommand)]

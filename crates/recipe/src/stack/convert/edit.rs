@@ -11,9 +11,10 @@ use std::path::Path;
 
 use super::{PACKAGES, PACKAGES_COMMIT, SPACK, Target, fresh};
 use crate::diagnostic::Source;
+use crate::language::Language;
 use crate::node::{Entry, Node, Value};
 use crate::recipe::FormatVersion;
-use crate::report::{Language, Report};
+use crate::report::Report;
 use crate::stack::recipe::StackRecipe;
 use crate::stack::value::Yaml;
 

@@ -8,8 +8,9 @@ use std::path::Path;
 use super::{Yaml, YamlMap};
 use crate::config::RecipeError;
 use crate::diagnostic::Source;
+use crate::language::Language;
 use crate::node::{Entry, Kind, Node, Scalar, Value};
-use crate::report::{Language, Report};
+use crate::report::Report;
 use crate::{text, yaml};
 
 impl Yaml {

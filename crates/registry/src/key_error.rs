@@ -4,9 +4,9 @@
 //! Why a file is no key. Nothing of its content is ever told.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use cabane_label::escape;
+use cabane_label::{escape, shown};
 
 /// Why a file is no key that can be used, or why a key was not made.
 #[derive(Debug, thiserror::Error)]
@@ -126,9 +126,4 @@ impl KeyError {
             Self::Read { .. } | Self::TooLarge { .. } | Self::Write { .. } | Self::Random => None,
         }
     }
-}
-
-/// Returns a path as it may be in a message.
-pub(super) fn shown(path: &Path) -> String {
-    escape(&path.to_string_lossy()).into_owned()
 }

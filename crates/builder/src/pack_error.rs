@@ -5,9 +5,7 @@
 
 use std::path::PathBuf;
 
-use cabane_label::escape;
-
-use crate::error::shown;
+use cabane_label::{escape, shown};
 
 /// A tree that cannot be packed, or an image that is not whole.
 #[derive(Debug, thiserror::Error)]

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::escape;
 
-use super::sources::{Source, Sources, is_commit};
+use super::{Source, Sources, is_commit};
 use crate::build_context::BuildContext;
 use crate::sandbox::Invocation;
 use crate::turn::Turn;
@@ -28,7 +28,7 @@ pub(super) const ARCHIVES: &str = "archives";
 const ENDINGS: [&str; 6] = [".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"];
 
 /// Whether an address is that of an archive.
-pub(super) fn is_archive(address: &str) -> bool {
+pub(in crate::spack) fn is_archive(address: &str) -> bool {
     ENDINGS.iter().any(|ending| address.ends_with(ending))
 }
 

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Tables of the configuration, and their unknown keys.
+
+use super::table;
+use crate::ask::{Field, Section};
+use crate::report::Report;
+
+/// Returns the tables of a list, in which unknown keys have been noted.
+pub(super) fn sections<'n>(
+    report: &mut Report<'_>,
+    field: &Field<'n>,
+    table: &str,
+    item: &str,
+) -> Vec<Section<'n>> {
+    let mut sections = Vec::new();
+    for node in report.list(field).unwrap_or_default() {
+        if let Some(section) = report.section(&Field::item(item, node)) {
+            refuse_unknown(report, &section, table);
+            sections.push(section);
+        }
+    }
+    sections
+}
+
+/// Notes every key that a table does not have, and the table that has it.
+pub(super) fn refuse_unknown(report: &mut Report<'_>, section: &Section<'_>, table: &str) {
+    // `index_url` is an abbreviation, which no one has to know.
+    let known: Vec<&str> = table::settings_in(table).map(table::Setting::name).collect();
+    section.refuse_unknown(report, &known, |key| {
+        let is_meant = |one: &&table::Setting| one.name() == key;
+        let hint = if table.is_empty() {
+            let meant = table::ALL.iter().find(is_meant)?;
+            let head = table::ALL.iter().find(|one| one.key == meant.table())?;
+            format!("it belongs below a line `{}`", head.example)
+        } else {
+            table::settings_in("").find(|one| is_meant(one))?;
+            "it belongs to the whole file: move it above the first line in brackets".to_owned()
+        };
+        Some((None, hint))
+    });
+}

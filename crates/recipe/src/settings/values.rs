@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Readers of single values.
+
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use cabane_label::{Namespace, ParseError, System, Uarch};
+
+use super::PathTemplate;
+use crate::ask::Field;
+use crate::diagnostic::quote;
+use crate::node::{Kind, Scalar, Value};
+use crate::report::Report;
+
+/// Reads a value; returns it as text, or notes why it is none.
+pub(super) type Reader = fn(&mut Report<'_>, &Field<'_>) -> Option<String>;
+
+pub(super) fn color(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    if let Value::Scalar(Scalar { kind: Kind::Boolean, .. }) = field.node.value {
+        let word = if report.truth(field)? { "always" } else { "never" };
+        return Some(word.to_owned());
+    }
+    choice(report, field, &["auto", "always", "never"])
+}
+
+pub(super) fn image_format(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    choice(report, field, &["squashfs", "erofs"])
+}
+
+pub(super) fn listing(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    choice(report, field, &["auto", "catalog", "index"])
+}
+
+fn choice(report: &mut Report<'_>, field: &Field<'_>, words: &[&str]) -> Option<String> {
+    let words: Vec<_> = words.iter().map(|word| (*word, *word)).collect();
+    report.choice(field, &words).map(str::to_owned)
+}
+
+fn word<T: FromStr<Err = ParseError>>(
+    report: &mut Report<'_>,
+    field: &Field<'_>,
+) -> Option<String> {
+    report.word::<T>(field)?;
+    text(report, field)
+}
+
+pub(super) fn system(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    word::<System>(report, field)
+}
+
+pub(super) fn uarch(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    word::<Uarch>(report, field)
+}
+
+pub(super) fn namespace(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    word::<Namespace>(report, field)
+}
+
+pub(super) fn text(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    report.text(field).map(str::to_owned)
+}
+
+pub(super) fn path(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    path_template(report, field).map(|path| path.as_str().to_owned())
+}
+
+pub(super) fn jobs(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    let hint = "leave it out to use every core there is";
+    number_from_one(report, field, hint).map(|jobs| jobs.to_string())
+}
+
+pub(super) fn registry_url(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    let text = report.text(field)?;
+    if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        let message = format!("{} is not the address of a registry", quote(text));
+        let hint = "write one such as `url = \"https://registry.example.org/uenv\"`";
+        report.problem_with_hint(field.place(), &message, hint);
+        return None;
+    }
+    Some(text.to_owned())
+}
+
+pub(super) fn number_from_one(
+    report: &mut Report<'_>,
+    field: &Field<'_>,
+    hint: &str,
+) -> Option<NonZeroU32> {
+    let number = whole_number(field).and_then(|number| u32::try_from(number).ok());
+    number.and_then(NonZeroU32::new).or_else(|| {
+        report.wrong_type(field, "a number of at least 1", Some(hint));
+        None
+    })
+}
+
+pub(super) fn whole_number(field: &Field<'_>) -> Option<i64> {
+    match &field.node.value {
+        Value::Scalar(Scalar { text, kind: Kind::Integer }) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+pub(super) fn path_template(report: &mut Report<'_>, field: &Field<'_>) -> Option<PathTemplate> {
+    let text = report.text(field)?;
+    match text.parse() {
+        Ok(path) => Some(path),
+        Err(error) => {
+            let error: super::PathTemplateError = error;
+            report.note(Some(field.place()), &error.to_string(), error.hint().as_deref());
+            None
+        }
+    }
+}
