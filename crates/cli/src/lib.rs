@@ -29,13 +29,20 @@ mod table;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 use crate::commands::Args;
 
 /// Runs the command line to its end and returns the exit code.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let args = match Args::try_parse_from(arguments) {
+    let mut parser = Args::command();
+    let args = parser
+        .try_get_matches_from_mut(arguments)
+        .and_then(|mut matches| Args::from_arg_matches_mut(&mut matches))
+        .map_err(|error| error.format(&mut parser));
+    // A tenth of a short command's instructions would free it.
+    std::mem::forget(parser);
+    let args = match args {
         Ok(args) => args,
         Err(error) => {
             // Help and version go to standard output, mistakes to standard error.

@@ -7,6 +7,11 @@
 
 use std::process::ExitCode;
 
+// musl's allocator maps and unmaps pages for each size of allocation: 80 system calls in one start.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 fn main() -> ExitCode {
     cabane_cli::main(std::env::args_os())
 }
