@@ -19,6 +19,17 @@ fn the_plugin_is_installed_and_taken_away_with_one_line() {
 }
 
 #[test]
+fn where_there_is_no_plugin_the_commands_that_build_it_are_named() {
+    in_cluster!(|cluster: &Cluster| {
+        let finished = cluster.user("root").sh("cabane slurm install");
+        assert_eq!(finished.code, 4, "{finished:?}");
+        let release = cluster.root("srun --version | grep -o '[0-9][0-9][.][0-9][0-9]'");
+        let command = format!("`install -D -m 644 $(scripts/build-slurm {})", release.trim());
+        assert!(finished.stderr.contains(&command), "{finished:?}");
+    });
+}
+
+#[test]
 fn a_plugin_for_another_release_is_not_installed() {
     in_cluster!(|cluster: &Cluster| {
         cluster.root("mkdir -p /shared/other");

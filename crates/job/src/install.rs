@@ -67,8 +67,15 @@ fn line_for(request: &InstallRequest, before: &str) -> Result<String> {
     };
     if !plugin.is_file() {
         let error = format!("there is no plugin {}", plugin.display());
-        return Err(Report::new(Kind::NotFound, error)
-            .hinted("`--plugin PATH` names another one".to_owned()));
+        let hint = match Release::installed().filter(|_| request.plugin.is_none()) {
+            None => "`--plugin PATH` names another one".to_owned(),
+            Some(release) => format!(
+                "in the source tree of Cabane, `install -D -m 644 $(scripts/build-slurm {release}) \
+                 {}` builds it and puts it there",
+                plugin.display()
+            ),
+        };
+        return Err(Report::new(Kind::NotFound, error).hinted(hint));
     }
     if plugin.file_name().is_none_or(|name| name != PLUGIN) {
         let error = format!("the file of the plugin must be called {PLUGIN}");
@@ -76,8 +83,7 @@ fn line_for(request: &InstallRequest, before: &str) -> Result<String> {
     }
     if let Some(fault) = fault_of_release(&plugin) {
         return Err(Report::new(Kind::BadInput, fault).hinted(
-            "`CABANE_SLURM_RELEASE=YY.MM cargo build --release -p cabane-slurm` makes \
-                     one for a release"
+            "`scripts/build-slurm YY.MM` in the source tree of Cabane builds one for a release"
                 .to_owned(),
         ));
     }
