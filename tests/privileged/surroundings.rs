@@ -17,7 +17,7 @@ use crate::start::assert_refused;
 #[track_caller]
 fn assert_clean(case: &str, finished: &Finished) {
     let started = finished.code == 0 && finished.stdout == "started\n";
-    // 126: the command itself has no room to start.
+    // 126: the command itself has no space to start.
     let refused = matches!(finished.code, 125..=127) && finished.stdout.is_empty();
     assert!(started || refused, "{case}: {finished:?}");
 }
@@ -28,9 +28,8 @@ fn tiny_limits_give_an_error_or_none() {
         let image = arena.any_image();
         let start = arena.start().image(&image, arena.first()).script("echo started");
         let mut worked = Vec::new();
+        // With fewer descriptors some C libraries end any set-uid program: see `tiny_limits`.
         for limit in [
-            "nofile=0",
-            "nofile=1",
             "nofile=3",
             "nofile=4",
             "nofile=5",

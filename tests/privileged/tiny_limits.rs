@@ -127,7 +127,7 @@ fn wrong(arena: &Arena, yardsticks: &Yardsticks, wrapper: &[&str]) -> Option<Str
     let refused = start.clone().image(&image, Path::new("/etc")).finish();
     let command = yardsticks.command.to_str().unwrap();
     let started = start.image(&image, arena.first()).command(&[command]).finish();
-    // 126: the command is an image of a process of its own, and may have no room.
+    // 126: the command is an image of a process of its own, and may have no space.
     let is_clean = |finished: &Finished| [SMALL_CODE, 125, 126].contains(&finished.code);
     let is_right = (refused.code == 125 && is_clean(&started)) || !begins(arena, wrapper);
     (!is_right).then(|| format!("{}: {refused:?} {started:?}", wrapper.join(" ")))
@@ -156,7 +156,7 @@ fn try_all(arena: &Arena, limits: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn closed_descriptors_and_no_room_for_others_give_an_error_at_most() {
+fn closed_descriptors_and_no_space_for_others_give_an_error_at_most() {
     in_private_world(|arena| {
         let yardsticks = Yardsticks::new(arena);
         let (mut found, mut possible) = (Vec::new(), 0);
@@ -165,7 +165,8 @@ fn closed_descriptors_and_no_room_for_others_give_an_error_at_most() {
                 let option = format!("--{limit}");
                 let wrapper = ["perl", "-e", CLOSE, closed, "prlimit", &option];
                 // A C library opens what is closed in a set-uid program, and ends it by a signal
-                // where that fails: before the first function of any program.
+                // where that fails (glibc), or where it cannot look (musl, with less than 3):
+                // before the first function of any program.
                 if yardsticks.can_begin(&arena.start().through(&wrapper)) {
                     possible += 1;
                     found.extend(wrong(arena, &yardsticks, &wrapper));
@@ -202,7 +203,7 @@ fn little_address_space_gives_an_error_at_most() {
 #[test]
 fn a_small_stack_gives_an_error_at_most() {
     in_private_world(|arena| {
-        // With less than five pages it depends on chance whether a command has any room: the
+        // With less than five pages it depends on chance whether a command has any space: the
         // kernel puts up to two of them aside, another time more than this time.
         let sizes = (5..40).map(|number| format!("stack={}", number << 12));
         let limits: Vec<String> = sizes.collect();
