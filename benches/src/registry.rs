@@ -73,7 +73,7 @@ struct Load<'a> {
     /// Whether others move it, too.
     has_peers: bool,
     /// Free bytes without which it is left out.
-    room: u64,
+    space: u64,
 }
 
 impl Load<'_> {
@@ -81,13 +81,13 @@ impl Load<'_> {
         self.parent == Path::new(IN_MEMORY)
     }
 
-    fn has_room(&self) -> Result<(), NotMeasured> {
+    fn has_space(&self) -> Result<(), NotMeasured> {
         let found = rustix::fs::statvfs(self.parent).map_err(|error| error.to_string())?;
-        if found.f_bavail.saturating_mul(found.f_frsize) >= self.room {
+        if found.f_bavail.saturating_mul(found.f_frsize) >= self.space {
             return Ok(());
         }
-        let room = self.room / GIGABYTE;
-        Err(format!("less than {room} GB are free"))
+        let space = self.space / GIGABYTE;
+        Err(format!("less than {space} GB are free"))
     }
 }
 
@@ -98,7 +98,7 @@ fn loads<'a>(disk: &'a Path, options: &Options) -> Vec<Load<'a>> {
         pairs: options.transfers(5),
         parent: disk,
         has_peers: false,
-        room: 5 * GIGABYTE,
+        space: 5 * GIGABYTE,
     };
     let in_memory =
         Load { name: "1 GB, in memory", parent: Path::new(IN_MEMORY), has_peers: true, ..small };
@@ -106,7 +106,7 @@ fn loads<'a>(disk: &'a Path, options: &Options) -> Vec<Load<'a>> {
         name: "8 GB",
         bytes: 8 * GIGABYTE,
         pairs: options.transfers(2),
-        room: 25 * GIGABYTE,
+        space: 25 * GIGABYTE,
         ..small
     };
     let mut loads = vec![in_memory, small];
@@ -167,7 +167,7 @@ impl Figures {
     }
 
     fn measure(&mut self, bed: &Bed, load: Load<'_>) -> Result<(), NotMeasured> {
-        load.has_room()?;
+        load.has_space()?;
         let depot = Depot::make(bed, load.parent, load.bytes)?;
         let ratio = self.compare(load, &depot, &PULL);
         let peak = self.weigh(load, &depot, &PULL);

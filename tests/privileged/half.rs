@@ -64,7 +64,7 @@ fn in_a_full_run_there_is_an_error_or_none_and_nothing_half() {
             .chain((1..5).map(|pages| format!("size={}k", 4 * pages)));
         for option in options {
             root(&format!("mount -t tmpfs -o mode=755,{option} tmpfs /run"));
-            // What is left of the room goes, too.
+            // What is left of the space goes, too.
             root(
                 "if [ $(df --output=size /run | tail -1) -lt 100 ]; then
                       dd if=/dev/zero of=/run/full bs=4k 2>/dev/null || true; fi",

@@ -437,7 +437,7 @@ fn wait_for_helper() -> u32 {
 }
 
 #[test]
-fn without_room_in_run_there_is_an_error_and_nothing_half() {
+fn without_space_in_run_there_is_an_error_and_nothing_half() {
     in_private_world(|arena: &Arena| {
         let image = arena.any_image();
         let start = arena.start().image(&image, arena.first());

@@ -349,7 +349,7 @@ fn two_hundred_and_fifty_six_starts_with_different_images_do_not_fail() {
 }
 
 #[test]
-fn what_is_unused_makes_room_however_many_start_meanwhile() {
+fn what_is_unused_makes_space_however_many_start_meanwhile() {
     in_arena(|arena| {
         let image = arena.any_image();
         let begin = |user: usize, part: usize| {

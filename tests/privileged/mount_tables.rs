@@ -85,7 +85,7 @@ fn a_start_reads_no_table_of_mounts_of_others() {
 }
 
 #[test]
-fn a_start_that_needs_room_reads_no_table_of_mounts_of_others() {
+fn a_start_that_needs_space_reads_no_table_of_mounts_of_others() {
     in_private_world(|arena| {
         let limit = arena.few_images();
         let image = arena.any_image();

@@ -160,7 +160,7 @@ fn a_copy_that_is_too_large_fails_the_step() {
 }
 
 #[test]
-fn a_copy_that_nobody_uses_makes_room_for_another() {
+fn a_copy_that_nobody_uses_makes_space_for_another() {
     in_cluster!(|cluster: &Cluster| {
         cluster.root("sed -i s/idle-seconds.*/idle-seconds\\ 600/ /etc/cabane/mount.policy");
         allow(cluster, 1);

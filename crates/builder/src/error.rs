@@ -223,7 +223,7 @@ impl BuildError {
                 Some(format!("its steps are {}", steps.join(", ")))
             }
             Self::DiskFull { .. } => {
-                Some("make room there, or choose another build directory or cache".to_owned())
+                Some("make space there, or choose another build directory or cache".to_owned())
             }
             Self::MemoryFull { .. } => Some(
                 "the same command goes on on the disk, with `--build-dir DIR` where you say; \

@@ -254,7 +254,7 @@ fn above_the_others(source: LayerProblem) -> Error {
     Error::Layer { layer: "above the others".to_owned(), source }
 }
 
-/// Adds mount points and the working directory, and makes room for the metadata.
+/// Adds mount points and the working directory, and makes space for the metadata.
 fn furnish(
     tree: &mut Tree,
     working_directory: Option<&str>,

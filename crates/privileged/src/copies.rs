@@ -23,7 +23,7 @@ pub trait Copies: fmt::Debug {
     /// Returns how many bytes all copies there may have, together.
     fn limit(&self) -> u64;
 
-    /// Copies an image that looked like this when it was checked and room was found for it.
+    /// Copies an image that looked like this when it was checked and space was found for it.
     /// `gets_on` is called again and again meanwhile.
     ///
     /// # Errors

@@ -81,8 +81,8 @@ pub enum Error {
         /// Where they were to be, fit to stand after "in".
         place: &'static str,
     },
-    /// Others use the room that copies of images may have.
-    NoRoomForCopy {
+    /// Others use the space that copies of images may have.
+    NoSpaceForCopy {
         /// The image.
         image: PathBuf,
         /// Where the copy was to be, fit to stand after "in".
@@ -221,9 +221,9 @@ impl fmt::Display for Error {
             Self::StageNotAllowed { place } => {
                 write!(f, "no copies of images are allowed in {place}")
             }
-            Self::NoRoomForCopy { image, place, limit } => write!(
+            Self::NoSpaceForCopy { image, place, limit } => write!(
                 f,
-                "there is no room for a copy of {} in {place}, where all copies may have {} MiB",
+                "there is no space for a copy of {} in {place}, where all copies may have {} MiB",
                 image.display(),
                 limit >> 20
             ),
@@ -242,7 +242,7 @@ impl std::error::Error for Error {
             | Self::TooManyImages { .. }
             | Self::OtherStart
             | Self::StageNotAllowed { .. }
-            | Self::NoRoomForCopy { .. }
+            | Self::NoSpaceForCopy { .. }
             | Self::RootRefused { .. }
             | Self::RootNotAllowed => None,
             Self::Policy { source, .. } => Some(source),

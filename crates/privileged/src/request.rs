@@ -343,7 +343,7 @@ impl<'a> Reader<'a> {
         if count <= limit { Ok(count) } else { Err(self.expected(expected)) }
     }
 
-    /// Room is made as texts are found, not as many as are announced.
+    /// Space is made as texts are found, not as many as are announced.
     fn list(&mut self) -> Result<Vec<OsString>, RequestError> {
         let count = self.count_up_to(usize::MAX, "a number of texts")?;
         (0..count).map(|_| self.owned("a text of the list")).collect()

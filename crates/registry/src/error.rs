@@ -211,7 +211,7 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
-    /// The file system has no room for the image.
+    /// The file system has no space for the image.
     #[error("no space left on the file system of {}: {need} bytes are needed", shown(.path))]
     NoSpace {
         /// Where the space is missing.
@@ -233,12 +233,12 @@ pub enum Error {
         /// The limit.
         limit: u64,
     },
-    /// The file system has no room for what the registry says that it will send.
+    /// The file system has no space for what the registry says that it will send.
     #[error(
         "{name} cannot be downloaded: its largest layer {digest} has {size} bytes, all of it needs \
          {needed} bytes, and {} has {free} bytes free", shown(.path)
     )]
-    NoRoom {
+    NoSpaceForLayers {
         /// The image.
         name: String,
         /// The largest layer.
@@ -312,7 +312,7 @@ impl Error {
             Self::TooLarge { .. } => {
                 Some("the registry is wrong about the size; push the image again".to_owned())
             }
-            Self::NoRoom { .. } => Some(
+            Self::NoSpaceForLayers { .. } => Some(
                 "free some space, for example with `cabane repo gc`, or name another repository \
                  with `--repo`"
                     .to_owned(),
@@ -378,7 +378,7 @@ impl From<Error> for Report {
             | Error::Metadata { .. }
             | Error::Key(_) => Kind::BadInput,
             Error::NoSpace { .. }
-            | Error::NoRoom { .. }
+            | Error::NoSpaceForLayers { .. }
             | Error::LabelTaken { .. }
             | Error::TagTaken { .. }
             | Error::Io { .. }

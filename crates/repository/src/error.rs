@@ -143,7 +143,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// The file system has no room for the image.
+    /// The file system has no space for the image.
     #[error("no space left on the file system of {}{}", shown(.path), amounts(*.need, *.free))]
     NoSpace {
         /// Where the space is missing.

@@ -76,10 +76,10 @@ impl Repository {
         parcel.publish_since(&writer, label, date, request.replace, meta.as_ref())
     }
 
-    /// Finds out before a long copy that there is no room for these images, as far as they are
+    /// Finds out before a long copy that there is no space for these images, as far as they are
     /// not here. Nothing is said if they come from the same file system: perhaps nothing is
     /// copied at all.
-    pub fn check_room(&self, source: &Path, images: &[(Digest, u64)]) -> Result<(), Error> {
+    pub fn check_space(&self, source: &Path, images: &[(Digest, u64)]) -> Result<(), Error> {
         let device = |path: &Path| fs::metadata(path).map(|found| found.dev()).ok();
         let path = self.path();
         if device(source) == device(path) {

@@ -62,7 +62,7 @@ impl Repository {
             refuse_others(target, &records, &there)?;
         }
         let sizes: Vec<_> = records.iter().map(|one| (one.digest.clone(), one.size)).collect();
-        target.check_room(self.path(), &sizes)?;
+        target.check_space(self.path(), &sizes)?;
         let mut migrated = Migrated::default();
         for record in &records {
             match there.get(&record.label) {

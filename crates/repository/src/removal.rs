@@ -34,7 +34,7 @@ impl Repository {
         tell: &mut dyn FnMut(&Verdict),
     ) -> Result<Cleared, Error> {
         let mut cleared = Cleared::default();
-        // Who clears up wants the room of images, too, that have lost their label.
+        // Who clears up wants the space of images, too, that have lost their label.
         let mut layout = self.layout().clone();
         layout.set_grace(layout.grace().min(retention.spare));
         let mut writer = Writer::open(&layout)?;

@@ -17,7 +17,7 @@ use crate::{Access, Error, ImageFormat, disk};
 
 const BUFFER: usize = 1024 * 1024;
 
-/// Room for the metadata and the directories, beside the image itself.
+/// Space for the metadata and the directories, beside the image itself.
 const MARGIN: u64 = 1024 * 1024;
 
 /// Receives how many bytes are done, and of how many.

@@ -23,7 +23,7 @@ fn hint(error: &Error) -> Option<String> {
             "an administrator can give up images that nobody uses with `cabane clean --mounts` on \
              the node"
         }
-        Error::StageNotAllowed { .. } | Error::NoRoomForCopy { .. } => {
+        Error::StageNotAllowed { .. } | Error::NoSpaceForCopy { .. } => {
             "`--uenv-stage=no` mounts the image from where it is; an administrator can allow more \
              in /etc/cabane/mount.policy of the node"
         }

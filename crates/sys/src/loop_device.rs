@@ -93,7 +93,7 @@ pub struct LoopDevice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding([u8; NAME]);
 
-/// The room of `lo_file_name`.
+/// The space of `lo_file_name`.
 const NAME: usize = 64;
 
 impl Binding {

@@ -151,7 +151,7 @@ struct Request {
     wanted: u64,
 }
 
-/// `struct statmount`, as far as it is used, with room for texts.
+/// `struct statmount`, as far as it is used, with space for texts.
 #[repr(C, align(8))]
 struct Answer {
     bytes: [u8; HEADER + TEXTS],

@@ -179,7 +179,7 @@ pub fn import(
 ) -> Result<Imported, Error> {
     let new = plan.labels.iter().filter(|one| one.fate == Fate::Copied);
     let sizes: Vec<(Digest, u64)> = new.map(|one| (one.digest.clone(), one.size)).collect();
-    target.check_room(source.path(), &sizes)?;
+    target.check_space(source.path(), &sizes)?;
     let mut imported = Imported { damaged: plan.damaged.clone(), ..Imported::default() };
     for image in &plan.images {
         let of_image = |one: &&Planned| one.digest == image.digest;

@@ -108,7 +108,7 @@ fn ask(wanted: &[u8]) -> Result<(), Error> {
             let base = place.path().join("base");
             let _ = std::fs::write(&base, b"abc");
             let image = image()?;
-            // Room is taken for all of it.
+            // Space is taken for all of it.
             if image.size > MOST_BYTES {
                 return Ok(());
             }

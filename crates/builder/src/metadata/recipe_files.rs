@@ -118,11 +118,11 @@ fn is_left_out(name: &OsStr) -> bool {
 
 /// Copies the metadata that a tree brings, with everything that is in it.
 pub(crate) fn copy_all(source: &Path, target: &Path) -> Result<(), BuildError> {
-    let mut room = LIMIT;
-    copy_directory(source, target, &mut room)
+    let mut space = LIMIT;
+    copy_directory(source, target, &mut space)
 }
 
-fn copy_directory(source: &Path, target: &Path, room: &mut u64) -> Result<(), BuildError> {
+fn copy_directory(source: &Path, target: &Path, space: &mut u64) -> Result<(), BuildError> {
     disk::make_directory(target)?;
     let failed = || BuildError::file("copy", source);
     for entry in fs::read_dir(source).map_err(failed())? {
@@ -130,13 +130,13 @@ fn copy_directory(source: &Path, target: &Path, room: &mut u64) -> Result<(), Bu
         let (path, target) = (entry.path(), target.join(entry.file_name()));
         let found = entry.metadata().map_err(failed())?;
         if found.is_dir() {
-            copy_directory(&path, &target, room)?;
+            copy_directory(&path, &target, space)?;
         } else if found.is_symlink() {
             fs::read_link(&path)
                 .and_then(|destination| symlink(destination, &target))
                 .map_err(failed())?;
         } else {
-            *room = room.checked_sub(found.len()).ok_or_else(|| too_large(source))?;
+            *space = space.checked_sub(found.len()).ok_or_else(|| too_large(source))?;
             copy(&path, &target)?;
         }
     }

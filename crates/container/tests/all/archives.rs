@@ -170,7 +170,7 @@ fn files_with_holes_are_read_as_every_format_writes_them() {
 }
 
 #[test]
-fn a_hole_takes_no_room() {
+fn a_hole_takes_no_space() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("file");
     let mut file = File::create(&path).unwrap();

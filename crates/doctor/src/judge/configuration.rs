@@ -118,7 +118,7 @@ fn judge_usable(
             .fixed_by(format!("ls -lad {}", quoted(&entry.path)))
     } else if *writable && *free < LITTLE {
         finding(State::Note, found)
-            .because("little room is left for images")
+            .because("little space is left for images")
             .fixed_by("cabane clean")
     } else if file_system.contains("fuse") {
         finding(State::Note, found)

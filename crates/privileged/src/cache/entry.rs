@@ -176,8 +176,8 @@ pub(super) fn reserve_copy(
             let wait = "wait for others on this node that copy images";
             return Err(Error::cache(wait)(Errno::TIMEDOUT));
         }
-        if !has_room(key, copies)? {
-            return Err(Error::NoRoomForCopy {
+        if !has_space(key, copies)? {
+            return Err(Error::NoSpaceForCopy {
                 image: image.path.clone(),
                 place: copies.place(),
                 limit: copies.limit(),
@@ -208,7 +208,7 @@ pub(super) fn reserve_copy(
 }
 
 /// Tells whether a copy fits beside those that there are. Asked under the lock of copies.
-fn has_room(key: &Key, copies: &dyn Copies) -> Result<bool, Error> {
+fn has_space(key: &Key, copies: &dyn Copies) -> Result<bool, Error> {
     let ending = format!("{COPY_IN}{}", copies.name());
     let sizes = names()?.into_iter().filter(|name| name.ends_with(&ending));
     let used: u64 = sizes.filter_map(|name| Key::size(&name)).sum();
@@ -227,7 +227,7 @@ fn make_entry(name: &str, user: u32, limit: u32, home: &Home) -> Result<Entry, E
     if let Some(entry) = Entry::open(name) {
         return Ok(entry);
     }
-    if room_of(user, limit, home)? == 0 {
+    if space_of(user, limit, home)? == 0 {
         return Err(Error::TooManyImages { limit });
     }
     // No one but root comes here; the owner is a note of who needed the image first. It must be
@@ -263,7 +263,7 @@ pub(super) fn lock_of_within(user: u32, time_limit: Duration) -> Result<Option<O
 }
 
 /// Returns how many images more a user may have. Asked under the lock of the user.
-pub(super) fn room_of(user: u32, limit: u32, home: &Home) -> Result<usize, Error> {
+pub(super) fn space_of(user: u32, limit: u32, home: &Home) -> Result<usize, Error> {
     if user == 0 {
         return Ok(usize::MAX);
     }

@@ -63,7 +63,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) found: Stat,
 }
 
-/// How often room is made for an image of a user who has many.
+/// How often space is made for an image of a user who has many.
 const ATTEMPTS: u32 = 8;
 
 /// Returns a detached mount of each image for root, whose own images are not checked.
@@ -158,17 +158,17 @@ impl Start<'_> {
                 }
             });
             match reserved {
-                // Other starts can take the room that was made before this one gets to it;
+                // Other starts can take the space that was made before this one gets to it;
                 // where there was none to be made, that is seen twice.
-                Err(ref error @ (Error::TooManyImages { .. } | Error::NoRoomForCopy { .. }))
+                Err(ref error @ (Error::TooManyImages { .. } | Error::NoSpaceForCopy { .. }))
                     if attempts < ATTEMPTS =>
                 {
                     let scope = match error {
-                        Error::NoRoomForCopy { .. } => Scope::UnusedCopies,
-                        _ => Scope::RoomForOne(limit),
+                        Error::NoSpaceForCopy { .. } => Scope::UnusedCopies,
+                        _ => Scope::SpaceForOne(limit),
                     };
-                    let made_room = release(scope, user)? > 0;
-                    attempts = attempts.saturating_add(if made_room { 1 } else { ATTEMPTS / 2 });
+                    let made_space = release(scope, user)? > 0;
+                    attempts = attempts.saturating_add(if made_space { 1 } else { ATTEMPTS / 2 });
                 }
                 reserved => return reserved,
             }

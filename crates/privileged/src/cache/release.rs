@@ -44,7 +44,7 @@ pub enum Scope<'a> {
     /// All that count for the user or that the user needed first, at once.
     UnusedOwn,
     /// The same, unless the user has fewer images than this limit allows.
-    RoomForOne(u32),
+    SpaceForOne(u32),
     /// All, at once; and the cache, if it is empty then.
     Unused,
     /// Copies that the node has of images, at once.
@@ -55,7 +55,7 @@ impl Scope<'_> {
     fn includes(self, entry: &Entry, user: u32, home: &Home) -> bool {
         match self {
             Self::Idle(policy) => entry.idle() >= policy.idle.max(SHORTEST),
-            Self::UnusedOwn | Self::RoomForOne(_) => {
+            Self::UnusedOwn | Self::SpaceForOne(_) => {
                 entry.user() == Some(user) || entry.counts_for(user, home)
             }
             Self::Unused => true,
@@ -98,8 +98,8 @@ pub fn release(scope: Scope<'_>, user: u32) -> Result<usize, Error> {
         };
         // Images of others count for this user, too, while they are out of the cache.
         let most_of_others = match scope {
-            Scope::Idle(policy) => entry::room_of(user, policy.images_per_user, &home)?,
-            Scope::RoomForOne(limit) if entry::room_of(user, limit, &home)? > 0 => {
+            Scope::Idle(policy) => entry::space_of(user, policy.images_per_user, &home)?,
+            Scope::SpaceForOne(limit) if entry::space_of(user, limit, &home)? > 0 => {
                 return Ok(Err(1));
             }
             _ => usize::MAX,

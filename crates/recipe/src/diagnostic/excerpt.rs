@@ -29,23 +29,23 @@ impl Excerpt {
         // A line of a few megabytes must not be measured to its ends.
         let is_short =
             line.len() <= 4 * WINDOW && line.chars().map(columns).sum::<usize>() <= WINDOW;
-        let (room_before, room) = if is_short { (WINDOW, WINDOW) } else { (BEFORE, WINDOW) };
+        let (space_before, space) = if is_short { (WINDOW, WINDOW) } else { (BEFORE, WINDOW) };
 
         let mut text = String::new();
-        let kept = tail(before, room_before);
+        let kept = tail(before, space_before);
         if kept.len() < before.len() {
             text.push('…');
         }
         push_shown(&mut text, kept);
         let indent = width_of(&text);
 
-        let kept = head(marked, room.saturating_sub(indent));
+        let kept = head(marked, space.saturating_sub(indent));
         push_shown(&mut text, kept);
         let width = (width_of(&text) - indent).max(1);
         if kept.len() < marked.len() {
             text.push('…');
         } else {
-            let kept = head(after, room.saturating_sub(indent + width));
+            let kept = head(after, space.saturating_sub(indent + width));
             push_shown(&mut text, kept);
             if kept.len() < after.len() {
                 text.push('…');
@@ -56,11 +56,11 @@ impl Excerpt {
 }
 
 /// Returns the longest start of the text that fits into so many columns.
-fn head(text: &str, room: usize) -> &str {
+fn head(text: &str, space: usize) -> &str {
     let mut used = 0;
     for (offset, character) in text.char_indices() {
         used += columns(character);
-        if used > room {
+        if used > space {
             return &text[..offset];
         }
     }
@@ -68,11 +68,11 @@ fn head(text: &str, room: usize) -> &str {
 }
 
 /// Returns the longest end of the text that fits into so many columns.
-fn tail(text: &str, room: usize) -> &str {
+fn tail(text: &str, space: usize) -> &str {
     let mut used = 0;
     for (offset, character) in text.char_indices().rev() {
         used += columns(character);
-        if used > room {
+        if used > space {
             return &text[offset + character.len_utf8()..];
         }
     }

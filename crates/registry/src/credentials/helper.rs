@@ -6,7 +6,7 @@
 //! The address of the registry goes to the standard input of `docker-credential-NAME get`,
 //! and the answer is JSON on its standard output. The program gets the environment of its
 //! caller and stays in its foreground: it may have to ask the user for a password of its own.
-//! It is given half a minute and little room.
+//! It is given half a minute and little space.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::path::{Path, PathBuf};

@@ -82,13 +82,13 @@ impl Registry {
         self.fetch(&whole, delta, directory, bases, progress)
     }
 
-    /// Fails if a directory has no room for all layers of a container image, whose sizes are
+    /// Fails if a directory has no space for all layers of a container image, whose sizes are
     /// what the registry says. Layers that are there in part are counted as missing.
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`], or [`Error::NoRoom`], about the largest layer.
-    pub fn check_room(
+    /// [`Error::TooLarge`], or [`Error::NoSpaceForLayers`], about the largest layer.
+    pub fn check_space(
         &self,
         name: &ContainerName,
         layers: &[(Digest, u64)],

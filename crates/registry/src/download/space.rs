@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Whether there is room for what a registry says that it will send. Its sizes are not
+//! Whether there is space for what a registry says that it will send. Its sizes are not
 //! trusted: nothing is made of such a size before this was asked.
 
 use std::fs;
@@ -39,7 +39,7 @@ impl Space {
         })
     }
 
-    /// Fails if there is no room for a blob of an image.
+    /// Fails if there is no space for a blob of an image.
     pub(super) fn check(&self, name: &str, digest: &OciDigest, size: u64) -> Result<(), Error> {
         if size > MAX_BLOB {
             return Err(Error::TooLarge {
@@ -52,7 +52,7 @@ impl Space {
         self.check_sum(name, digest, size, size)
     }
 
-    /// Fails if there is no room for all layers of an image together.
+    /// Fails if there is no space for all layers of an image together.
     pub(super) fn check_all(&self, name: &str, layers: &[(Digest, u64)]) -> Result<(), Error> {
         let sum = layers.iter().fold(0_u64, |sum, (_, size)| sum.saturating_add(*size));
         let largest = layers.iter().max_by_key(|(_, size)| *size);
@@ -70,7 +70,7 @@ impl Space {
         needed: u64,
     ) -> Result<(), Error> {
         match self.free {
-            Some(free) if needed > free => Err(Error::NoRoom {
+            Some(free) if needed > free => Err(Error::NoSpaceForLayers {
                 name: name.to_owned(),
                 digest: digest.to_string(),
                 size,

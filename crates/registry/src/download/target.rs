@@ -121,7 +121,7 @@ fn marks_in(directory: &Path, blob: &Blob<'_>) -> Option<Vec<u8>> {
     (marks.len() == blob.parts.len() && length == blob.size).then(|| marks.to_vec())
 }
 
-/// Takes the room for the whole file, so that a full disk shows at once.
+/// Takes the space for the whole file, so that a full disk shows at once.
 fn reserve(file: &File, size: u64, path: &Path) -> Result<(), Error> {
     let taken = rustix::fs::fallocate(file, FallocateFlags::empty(), 0, size.max(1));
     let outcome = match taken {

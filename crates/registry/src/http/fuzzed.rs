@@ -80,9 +80,9 @@ impl Transport for Answer {
             self.is_asked = true;
         }
         let rest = self.bytes.get(self.given..).unwrap_or_default();
-        let room = self.buffers.input_append_buf();
-        let count = rest.len().min(room.len());
-        for (place, byte) in room.iter_mut().zip(rest) {
+        let space = self.buffers.input_append_buf();
+        let count = rest.len().min(space.len());
+        for (place, byte) in space.iter_mut().zip(rest) {
             *place = *byte;
         }
         self.buffers.input_appended(count);

@@ -201,8 +201,8 @@ fn layers_that_fit_alone_and_not_together_are_refused() {
     let half = found.f_bavail * found.f_frsize / 2;
     let digest = |letter: &str| letter.repeat(64).parse().unwrap();
     let layers = ["a", "b", "c"].map(|letter| (digest(letter), half));
-    let room = server.registry().check_room(&name, &layers, place.path());
-    let error = room.unwrap_err().to_string();
+    let space = server.registry().check_space(&name, &layers, place.path());
+    let error = space.unwrap_err().to_string();
     assert!(error.contains(&format!("all of it needs {} bytes", 3 * half)), "{error}");
 }
 

@@ -80,8 +80,8 @@ impl Remote {
         let is_missing = |layer: &&&Descriptor| !is_whole(place, layer);
         let missing = layers.iter().filter(is_missing);
         let sizes: Vec<_> = missing.map(|layer| (layer.digest.clone(), layer.size)).collect();
-        let room = self.registry.check_room(&self.name, &sizes, place);
-        room?;
+        let space = self.registry.check_space(&self.name, &sizes, place);
+        space?;
         let watched =
             Mutex::new(context.transfer(&format!("getting {}", escape(&self.name.to_string()))));
         let all = Fetching {
