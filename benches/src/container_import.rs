@@ -151,13 +151,13 @@ fn measure(
 }
 
 fn push(bed: &Bed, layout: &Layout, registry: &RealRegistry) -> Result<(), NotMeasured> {
-    let words = [
+    let arguments = [
         "--dest-tls-verify=false".to_owned(),
         format!("oci:{}:1", layout.path.display()),
         format!("docker://{}/bench/tool:1", registry.host()),
     ];
-    let words = skopeo(&words)?;
-    finish(bed.command(&words[0]).args(&words[1..])).map(drop)
+    let arguments = skopeo(&arguments)?;
+    finish(bed.command(&arguments[0]).args(&arguments[1..])).map(drop)
 }
 
 /// Where an image comes from.
@@ -221,9 +221,9 @@ impl Yard<'_> {
         };
         let text = r#""$1" repo create "$2"; exec "$1" --repo "$2" import "$3" "$4""#;
         let cabane = self.bed.cabane.as_ref().map_err(Clone::clone);
-        let words = cabane
+        let arguments = cabane
             .map(|cabane| vec![cabane.into(), place.clone().into(), source.into(), LABEL.into()]);
-        self.way("`cabane import`", text, words, place, Some("images"))
+        self.way("`cabane import`", text, arguments, place, Some("images"))
     }
 
     fn umoci(&self, from: Source) -> Way {
@@ -235,8 +235,8 @@ impl Yard<'_> {
             "$mksquashfs" "$place/bundle/rootfs" "$place/image" -noappend -no-progress -quiet \
                 -all-root -comp zstd -Xcompression-level 3
             sync "$place/image""#;
-        let words = || {
-            let mut words: Vec<OsString> = vec![
+        let arguments = || {
+            let mut arguments: Vec<OsString> = vec![
                 place.clone().into(),
                 self.layout.path.clone().into(),
                 peers::UMOCI.find()?.into(),
@@ -244,19 +244,19 @@ impl Yard<'_> {
             ];
             if from == Source::Registry {
                 let skopeo = peers::SKOPEO.find()?;
-                words.push(skopeo.into());
+                arguments.push(skopeo.into());
                 let options = ["copy", "--quiet", "--insecure-policy"];
-                words.extend(options.map(Into::into));
-                words.push("--src-tls-verify=false".into());
-                words.push(format!("docker://{}", self.address).into());
+                arguments.extend(options.map(Into::into));
+                arguments.push("--src-tls-verify=false".into());
+                arguments.push(format!("docker://{}", self.address).into());
             }
-            Ok(words)
+            Ok(arguments)
         };
         let name = match from {
             Source::Registry => "skopeo, umoci and mksquashfs",
             Source::Layout => "umoci and mksquashfs",
         };
-        self.way(name, text, words(), place.clone(), Some("image"))
+        self.way(name, text, arguments(), place.clone(), Some("image"))
     }
 
     /// Those that make something else that containers start from.
@@ -266,22 +266,22 @@ impl Yard<'_> {
             let place = self.place.join(peer.name);
             let text = r#"mkdir "$2"; "$1" --root "$2/root" --runroot "$2/run" --storage-driver vfs \
                 pull --quiet --tls-verify=false "$3""#;
-            let words = peer.find().map(|program| {
+            let arguments = peer.find().map(|program| {
                 vec![program.into(), place.clone().into(), format!("docker://{address}").into()]
             });
-            self.way(name, text, words, place, None)
+            self.way(name, text, arguments, place, None)
         };
         let place = self.place.join("apptainer");
         let text = r#"mkdir "$2"; export APPTAINER_CACHEDIR="$2/cache" APPTAINER_TMPDIR="$2"
             "$1" pull --no-https "$2/image.sif" "$3"; sync "$2/image.sif""#;
-        let words = peers::APPTAINER.find().map(|program| {
+        let arguments = peers::APPTAINER.find().map(|program| {
             vec![program.into(), place.clone().into(), format!("docker://{address}").into()]
         });
         vec![
             pull("`podman pull`", peers::PODMAN),
             pull("`buildah pull`", peers::BUILDAH),
             self.charliecloud(),
-            self.way("`apptainer pull`", text, words, place, Some("image.sif")),
+            self.way("`apptainer pull`", text, arguments, place, Some("image.sif")),
         ]
     }
 
@@ -289,19 +289,19 @@ impl Yard<'_> {
         let place = self.place.join("charliecloud");
         let text =
             r#"mkdir "$2"; "$1" --storage "$2/storage" --no-cache --tls-no-verify pull "$3""#;
-        let words = || {
+        let arguments = || {
             let address = self.with_tls.clone()?;
             let program = peers::CH_IMAGE.find()?;
             Ok(vec![program.into(), place.clone().into(), address.into()])
         };
-        self.way("`ch-image pull`", text, words(), place.clone(), None)
+        self.way("`ch-image pull`", text, arguments(), place.clone(), None)
     }
 
     fn way(
         &self,
         name: &str,
         text: &'static str,
-        words: Result<Vec<OsString>, NotMeasured>,
+        arguments: Result<Vec<OsString>, NotMeasured>,
         place: PathBuf,
         result: Option<&str>,
     ) -> Way {
@@ -312,12 +312,12 @@ impl Yard<'_> {
             .collect();
         Way {
             name: name.to_owned(),
-            script: words.map(|words| -> Script {
+            script: arguments.map(|arguments| -> Script {
                 Box::new(move || {
                     let mut command = Command::new("/bin/sh");
                     command.env_clear().envs(variables.clone());
                     command.env("HOME", &home).env("USER", "bench");
-                    command.args(["-euc", text, "sh"]).args(&words);
+                    command.args(["-euc", text, "sh"]).args(&arguments);
                     command
                 })
             }),

@@ -273,8 +273,8 @@ fn make_root(bed: &Bed, library: &Path, image: &Path) -> Result<(), NotMeasured>
 /// Finds a line like `latency 4096 1.234 1.500 370 0.065 0.065`.
 fn figure_of(output: &str, size: &str) -> Option<Figure> {
     output.lines().find_map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        match words.as_slice() {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        match fields.as_slice() {
             ["latency", bytes, fast, _, _, before, after] if *bytes == size => {
                 Some((fast.parse().ok()?, before.parse().ok()?, after.parse().ok()?))
             }

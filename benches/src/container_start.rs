@@ -183,11 +183,11 @@ impl<'a> Start<'a> {
 
     /// What else starts containers, from the directory.
     fn others(&self) -> Vec<Candidate> {
-        let with = |name: &str, peer: Peer, words: &[&str]| {
+        let with = |name: &str, peer: Peer, arguments: &[&str]| {
             let command = peer.find().map(|program| {
                 let mut command = self.bed.command(program);
                 command.env("USER", "bench").env("HOME", &self.podman);
-                command.args(words).arg(&self.tree);
+                command.args(arguments).arg(&self.tree);
                 command
             });
             (name.to_owned(), command)
@@ -203,13 +203,14 @@ impl<'a> Start<'a> {
             (with("`apptainer exec`", peers::APPTAINER, &["exec"]), vec!["/bin/true"]),
             (with("`podman run`", peers::PODMAN, &podman), vec!["/bin/true"]),
         ];
-        let candidate = |((name, command), words): ((String, Result<Command, _>), Vec<&str>)| {
-            let command = command.map(|mut command| {
-                command.args(words);
-                command
-            });
-            Candidate::new(name, command)
-        };
+        let candidate =
+            |((name, command), arguments): ((String, Result<Command, _>), Vec<&str>)| {
+                let command = command.map(|mut command| {
+                    command.args(arguments);
+                    command
+                });
+                Candidate::new(name, command)
+            };
         ways.into_iter().map(candidate).collect()
     }
 }

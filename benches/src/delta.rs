@@ -206,9 +206,9 @@ fn packed(bed: &Bed, tree: &Path, image: &Path, format: &str) -> Result<u64, Not
 /// `127.0.0.1 - - [date] "GET /v2/… HTTP/1.1" 206 4711 "" "cabane"`.
 fn sent(line: &str) -> Option<u64> {
     let (_, behind) = line.split_once("HTTP/1.1\" ")?;
-    let mut words = behind.split(' ');
-    let status = words.next()?;
-    let bytes = words.next()?.parse().ok()?;
+    let mut fields = behind.split(' ');
+    let status = fields.next()?;
+    let bytes = fields.next()?.parse().ok()?;
     (status.len() == 3 && line.contains("\"GET /")).then_some(bytes)
 }
 

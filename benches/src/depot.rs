@@ -116,13 +116,13 @@ impl<'a> Depot<'a> {
 
     pub(crate) fn pull_with_skopeo(&self) -> Candidate {
         let (to, from) = (self.path("skopeo"), format!("docker://{}", self.name()));
-        let mut words = vec!["--src-tls-verify=false".to_owned(), from];
-        words.push(format!("dir:{}", to.display()));
+        let mut arguments = vec!["--src-tls-verify=false".to_owned(), from];
+        arguments.push(format!("dir:{}", to.display()));
         let text = r#"to="$1"; shift; "$@"; sync "$to"/*"#;
-        let command = skopeo(&words).map(|words| {
-            let words = words.iter().map(String::as_ref);
-            let words: Vec<&OsStr> = [to.as_ref()].into_iter().chain(words).collect();
-            self.script(text, &words)
+        let command = skopeo(&arguments).map(|arguments| {
+            let arguments = arguments.iter().map(String::as_ref);
+            let arguments: Vec<&OsStr> = [to.as_ref()].into_iter().chain(arguments).collect();
+            self.script(text, &arguments)
         });
         Candidate::new("`skopeo copy` to a directory", command).tidied_by(self.without("skopeo"))
     }
@@ -140,8 +140,8 @@ impl<'a> Depot<'a> {
         let (image, digest) = (self.image(), &self.digest);
         let begin = format!("{}/v2/{PLACE}/blobs/uploads/", self.registry.url());
         let command = peers::CURL.find().map(|curl| {
-            let words = [curl.as_ref(), begin.as_ref(), image.as_ref(), digest.as_ref()];
-            self.script(text, &words)
+            let arguments = [curl.as_ref(), begin.as_ref(), image.as_ref(), digest.as_ref()];
+            self.script(text, &arguments)
         });
         Candidate::new("`curl`", command).tidied_by(self.emptied())
     }
@@ -160,10 +160,10 @@ impl<'a> Depot<'a> {
     pub(crate) fn push_with_skopeo(&self) -> Candidate {
         let layout = format!("dir:{}", self.path("layout").display());
         let to = format!("docker://{}", self.name());
-        let words = ["--dest-tls-verify=false".to_owned(), layout, to];
-        let command = skopeo(&words).map(|words| {
-            let mut command = self.bed.command(&words[0]);
-            command.args(&words[1..]);
+        let arguments = ["--dest-tls-verify=false".to_owned(), layout, to];
+        let command = skopeo(&arguments).map(|arguments| {
+            let mut command = self.bed.command(&arguments[0]);
+            command.args(&arguments[1..]);
             command
         });
         Candidate::new("`skopeo copy` from a directory", command).tidied_by(self.emptied())
@@ -217,16 +217,16 @@ impl<'a> Depot<'a> {
         self.script(r#"rm -rf "$1""#, &[data.as_ref()])
     }
 
-    fn script(&self, text: &str, words: &[&OsStr]) -> Command {
+    fn script(&self, text: &str, arguments: &[&OsStr]) -> Command {
         let mut command = self.bed.command("/bin/sh");
-        command.args(["-euc", text, "sh"]).args(words);
+        command.args(["-euc", text, "sh"]).args(arguments);
         command
     }
 }
 
 /// Prepares `skopeo copy`. For root it keeps a file among those of the system; so root
 /// becomes another user, who keeps it in a home directory.
-pub(crate) fn skopeo(words: &[String]) -> Result<Vec<String>, NotMeasured> {
+pub(crate) fn skopeo(arguments: &[String]) -> Result<Vec<String>, NotMeasured> {
     let text = |path: PathBuf| path.to_string_lossy().into_owned();
     let mut command = Vec::new();
     if is_root() {
@@ -235,7 +235,7 @@ pub(crate) fn skopeo(words: &[String]) -> Result<Vec<String>, NotMeasured> {
     }
     command.push(text(peers::SKOPEO.find()?));
     command.extend(["copy", "--quiet", "--insecure-policy"].map(str::to_owned));
-    command.extend_from_slice(words);
+    command.extend_from_slice(arguments);
     Ok(command)
 }
 

@@ -73,7 +73,7 @@ impl<'a> Finder<'a> {
     fn measure(&self, options: &Options) -> Section {
         let mut table =
             Table::new(&["command", "ms: min / median [quartiles]", "target", "reached", "runs"]);
-        let find = |name: &str, words: &[&str]| Candidate::new(name, self.find(words));
+        let find = |name: &str, arguments: &[&str]| Candidate::new(name, self.find(arguments));
         let rounds = options.long_rounds();
         // They take longer, and ask a server that does.
         let few = Rounds { warm_up: 1, pairs: (rounds.pairs / 4).max(3) };
@@ -101,18 +101,18 @@ impl<'a> Finder<'a> {
     }
 
     /// Lists the images of all systems.
-    fn find(&self, words: &[&str]) -> Result<Command, NotMeasured> {
+    fn find(&self, arguments: &[&str]) -> Result<Command, NotMeasured> {
         let mut command = self.cabane(&["image", "find", "@*"])?;
-        command.args(words);
+        command.args(arguments);
         Ok(command)
     }
 
-    fn cabane(&self, words: &[&str]) -> Result<Command, NotMeasured> {
+    fn cabane(&self, arguments: &[&str]) -> Result<Command, NotMeasured> {
         let mut command = self.bed.cabane(&self.bed.path("no-repository"))?;
         command
             .env("CABANE_SITE_CONFIG", self.bed.path(CONFIGURATION))
             .env("CABANE_REGISTRY", self.registry.url())
-            .args(words);
+            .args(arguments);
         Ok(command)
     }
 

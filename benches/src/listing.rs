@@ -51,9 +51,9 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
 }
 
 fn measure(bed: &Bed, repository: &Path, rounds: Rounds, table: &mut Table) -> Goal {
-    let cabane = |name: &str, words: &[&str]| {
+    let cabane = |name: &str, arguments: &[&str]| {
         let command = bed.cabane(repository).map(|mut command| {
-            command.args(words);
+            command.args(arguments);
             command
         });
         Candidate::new(name, command)

@@ -70,10 +70,10 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
 fn launch(cluster: &Cluster, nodes: usize, options: &Options) -> (Table, [Option<Summary>; 3]) {
     let tasks = nodes * TASKS_OF_A_NODE;
     let image = format!("--uenv={LABEL}");
-    let srun = |words: &str| format!("srun -N{nodes} {words} true");
-    let in_a_row = |words: &str| {
+    let srun = |arguments: &str| format!("srun -N{nodes} {arguments} true");
+    let in_a_row = |arguments: &str| {
         format!(
-            "salloc --quiet -N{nodes} bash -c 'for i in $(seq 64); do srun {words} true || exit; done'"
+            "salloc --quiet -N{nodes} bash -c 'for i in $(seq 64); do srun {arguments} true || exit; done'"
         )
     };
     let without = |command: String| step("without the plugin", OFF, command);

@@ -122,10 +122,10 @@ impl Cluster {
         self.run(&["--user", "alice"], &["bash", "-euc", script])
     }
 
-    fn run(&self, who: &[&str], words: &[&str]) -> Result<String, NotMeasured> {
+    fn run(&self, who: &[&str], arguments: &[&str]) -> Result<String, NotMeasured> {
         let mut command = Command::new(SCRIPT);
         command.arg("exec").arg(&self.directory);
-        let output = finish(command.args(who).args(words))?;
+        let output = finish(command.args(who).args(arguments))?;
         Ok(String::from_utf8_lossy(&output).into_owned())
     }
 
@@ -138,12 +138,12 @@ impl Cluster {
     ) -> Result<Pairs, NotMeasured> {
         let script = self.put(Path::new(PAIRS), "pairs")?;
         let (warm_up, pairs) = (rounds.warm_up.to_string(), rounds.pairs.to_string());
-        let mut words = vec!["bash", script.to_str().unwrap_or_default()];
-        words.extend([warm_up.as_str(), pairs.as_str()]);
+        let mut arguments = vec!["bash", script.to_str().unwrap_or_default()];
+        arguments.extend([warm_up.as_str(), pairs.as_str()]);
         for step in [first, second] {
-            words.extend([step.before.as_str(), step.command.as_str()]);
+            arguments.extend([step.before.as_str(), step.command.as_str()]);
         }
-        let output = self.run(&["--user", "root"], &words)?;
+        let output = self.run(&["--user", "root"], &arguments)?;
         let times = output.lines().filter_map(|line| {
             let mut times = line.split(' ').map(str::parse::<f64>);
             Some((times.next()?.ok()? / 1e3, times.next()?.ok()? / 1e3))

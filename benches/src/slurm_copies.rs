@@ -53,14 +53,14 @@ impl Copies {
              mksquashfs $tree {IMAGE} -noappend -quiet -no-progress -all-root -noI -noD -noF
              rm -r $tree; install -m 644 {IMAGE} {BROADCAST}"
         ))?;
-        let job = |prepare: &str, image: &str, words: &str| {
+        let job = |prepare: &str, image: &str, arguments: &str| {
             let image = format!("--uenv={image}:/user-environment --no-default-view");
-            format!("salloc --quiet -N{nodes} bash -c '{prepare} srun {image} {words} true'")
+            format!("salloc --quiet -N{nodes} bash -c '{prepare} srun {image} {arguments} true'")
         };
         let before = format!("{CLEAN}; nodes 'rm -f {BROADCAST}'");
         let step = |name: &str, command| step(name, &before, command);
-        let broadcast = |words: &str| {
-            let prepare = format!("sbcast --force {words} {IMAGE} {BROADCAST} &&");
+        let broadcast = |arguments: &str| {
+            let prepare = format!("sbcast --force {arguments} {IMAGE} {BROADCAST} &&");
             job(&prepare, BROADCAST, "")
         };
         let copied = step("copied to memory", job("", IMAGE, "--uenv-stage=memory"));

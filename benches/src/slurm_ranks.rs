@@ -98,12 +98,12 @@ fn furnish(bed: &Bed, cluster: &Cluster) -> Result<(), NotMeasured> {
         .map(drop)
 }
 
-fn python(place: &str, words: &str) -> String {
-    format!("srun {words} {place}/bin/python3 -c 'import numpy'")
+fn python(place: &str, arguments: &str) -> String {
+    format!("srun {arguments} {place}/bin/python3 -c 'import numpy'")
 }
 
-fn of_image(words: &str) -> String {
-    let image = format!("--uenv={IMAGE}:/user-environment --no-default-view {words}");
+fn of_image(arguments: &str) -> String {
+    let image = format!("--uenv={IMAGE}:/user-environment --no-default-view {arguments}");
     python("/user-environment", &image)
 }
 

@@ -102,12 +102,12 @@ impl<'a> Site<'a> {
         let uv = UV.find()?;
         let requirements =
             concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/builder/src/spack/requirements.txt");
-        let prepared = |words: &[&str]| {
+        let prepared = |arguments: &[&str]| {
             let mut command = self.bed.command(&uv);
             for name in PASSED_ON {
                 command.envs(env::var_os(name).map(|value| (name, value)));
             }
-            command.args(words);
+            command.args(arguments);
             command
         };
         let mut make = prepared(&["venv", "--no-config", "--python", "/usr/bin/python3"]);

@@ -61,7 +61,7 @@ pub(crate) fn count(root: &Path) -> io::Result<Made> {
 
 /// The words, phrases and sequences that files are made of.
 pub(crate) struct Content {
-    words: Vec<String>,
+    arguments: Vec<String>,
     phrases: Vec<String>,
     operations: Vec<[u8; 3]>,
 }
@@ -69,10 +69,10 @@ pub(crate) struct Content {
 impl Content {
     pub(crate) fn new() -> Self {
         let mut random = Random::new(1);
-        let words: Vec<String> = (0..4000).map(|_| word(&mut random)).collect();
-        let phrases = (0..1500).map(|_| phrase(&words, &mut random)).collect();
+        let arguments: Vec<String> = (0..4000).map(|_| word(&mut random)).collect();
+        let phrases = (0..1500).map(|_| phrase(&arguments, &mut random)).collect();
         let operations = (0..400).map(|_| operation(&mut random)).collect();
-        Self { words, phrases, operations }
+        Self { arguments, phrases, operations }
     }
 
     pub(crate) fn of_file(&self, seed: usize) -> Vec<u8> {
@@ -97,7 +97,7 @@ impl Content {
             let indent = random.below(4) * 4;
             text.extend(std::iter::repeat_n(b' ', indent));
             for _ in 0..=random.below(4) {
-                let list = if random.below(3) == 0 { &self.words } else { &self.phrases };
+                let list = if random.below(3) == 0 { &self.arguments } else { &self.phrases };
                 text.extend_from_slice(list[random.skewed(list.len())].as_bytes());
                 text.push(b" .,(=)_:"[random.skewed(8)]);
             }
@@ -150,10 +150,11 @@ fn word(random: &mut Random) -> String {
 }
 
 /// Some words that often stand together, as idioms of a language do.
-fn phrase(words: &[String], random: &mut Random) -> String {
+fn phrase(arguments: &[String], random: &mut Random) -> String {
     let count = 2 + random.below(6);
-    let words: Vec<&str> = (0..count).map(|_| words[random.skewed(words.len())].as_str()).collect();
-    words.join(" ")
+    let arguments: Vec<&str> =
+        (0..count).map(|_| arguments[random.skewed(arguments.len())].as_str()).collect();
+    arguments.join(" ")
 }
 
 fn operation(random: &mut Random) -> [u8; 3] {

@@ -57,9 +57,11 @@ pub(crate) fn run_inside() -> Option<ExitCode> {
     }
     let unshare = peers::UNSHARE.find().ok()?;
     let this = env::current_exe().ok()?;
-    let inside = |words: &[&str]| {
+    let inside = |arguments: &[&str]| {
         let mut command = Command::new(&unshare);
-        command.args(["--fork", "--kill-child", "--pid", "--mount", "--mount-proc"]).args(words);
+        command
+            .args(["--fork", "--kill-child", "--pid", "--mount", "--mount-proc"])
+            .args(arguments);
         command
     };
     let is_possible =

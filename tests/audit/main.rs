@@ -90,11 +90,11 @@ impl Machine {
         self
     }
 
-    fn audit(&self, words: &[&str]) -> Finished {
+    fn audit(&self, arguments: &[&str]) -> Finished {
         let work = self.cabane.world.directory("w");
         let prefixes = self.prefixes.iter().map(String::as_str);
         let mut all = vec!["mpi", "audit", "--work-directory", work.to_str().unwrap()];
-        all.extend(words);
+        all.extend(arguments);
         all.extend(prefixes);
         let mut command = self.cabane.command(&all);
         command.env("MODULEPATH", &self.modules);
@@ -102,8 +102,8 @@ impl Machine {
     }
 
     /// The class and the explanation of every installation.
-    fn classes(&self, words: &[&str]) -> BTreeMap<String, (String, String)> {
-        let seen = self.audit(&[words, &["--json"]].concat()).success();
+    fn classes(&self, arguments: &[&str]) -> BTreeMap<String, (String, String)> {
+        let seen = self.audit(&[arguments, &["--json"]].concat()).success();
         let all: Value = serde_json::from_str(&seen.stdout).unwrap();
         let text = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_owned();
         let row = |one: &Value| {
@@ -198,8 +198,8 @@ fn installations_are_sorted_by_what_they_can_do() {
         ("no-header", "mpi.h: no such file or directory"),
         ("no-fabric", "fabric"),
     ];
-    for (name, words) in broken {
-        let is_so = class(name) == "nonfunctional" && why(name).to_lowercase().contains(words);
+    for (name, reason) in broken {
+        let is_so = class(name) == "nonfunctional" && why(name).to_lowercase().contains(reason);
         assert!(is_so, "{name}: {classes:#?}");
     }
     assert_eq!(machine.left_behind(), Vec::<PathBuf>::new());
@@ -225,9 +225,9 @@ fn a_slow_installation_without_peers_is_known_by_kept_references() {
 }
 
 /// What was counted for messages of 8 bytes, of each installation by its name.
-fn counted(machine: &Machine, words: &[&str], what: &str) -> BTreeMap<String, f64> {
-    let words = [&["--measure", "0.2", "--json"], words].concat();
-    let seen = machine.audit(&words).success();
+fn counted(machine: &Machine, arguments: &[&str], what: &str) -> BTreeMap<String, f64> {
+    let arguments = [&["--measure", "0.2", "--json"], arguments].concat();
+    let seen = machine.audit(&arguments).success();
     let all: Value = serde_json::from_str(&seen.stdout).unwrap();
     let row = |one: &Value| {
         let name = one["name"].as_str()?.rsplit('/').next()?.to_owned();
@@ -307,8 +307,8 @@ fn an_mpi_in_an_image_is_tried_inside_of_it() {
         not_run!("needs MPICH: scripts/setup test");
     };
     let (cabane, image) = with_image(&installed);
-    let words = ["mpi", "audit", "--json", "--measure", "0.2", "--image", &image];
-    let seen = cabane.run(&words).success();
+    let arguments = ["mpi", "audit", "--json", "--measure", "0.2", "--image", &image];
+    let seen = cabane.run(&arguments).success();
     assert!(is_one_from_the_image(&seen), "{seen:?}");
 }
 
@@ -320,8 +320,8 @@ fn of_all_images_those_with_an_mpi_are_tried() {
     };
     let (cabane, image) = with_image(&installed);
     cabane.run(&["image", "add", "mpi/5:v1@here%x86_64", &image]).success();
-    let words = ["mpi", "audit", "--json", "--measure", "0.2", "--images"];
-    let seen = cabane.run(&words).success();
+    let arguments = ["mpi", "audit", "--json", "--measure", "0.2", "--images"];
+    let seen = cabane.run(&arguments).success();
     assert!(is_one_from_the_image(&seen), "{seen:?}");
 }
 

@@ -48,17 +48,17 @@ impl Running {
         Self { cabane, child }
     }
 
-    fn attach(&self, words: &[&str]) -> Finished {
+    fn attach(&self, arguments: &[&str]) -> Finished {
         let number = self.child.id().to_string();
-        let words = [&["attach", &number], words].concat();
-        self.cabane.run(&words)
+        let arguments = [&["attach", &number], arguments].concat();
+        self.cabane.run(&arguments)
     }
 
     /// Asks a debugger where the program is.
-    fn backtrace(&self, words: &[&str], debugger: &str) -> Finished {
+    fn backtrace(&self, arguments: &[&str], debugger: &str) -> Finished {
         let number = self.child.id().to_string();
         let requested = ["--", debugger, "-nx", "-batch", "-p", &number, "-ex", "backtrace"];
-        self.attach(&[words, &requested].concat())
+        self.attach(&[arguments, &requested].concat())
     }
 }
 

@@ -26,8 +26,8 @@ fn recipe(cabane: &Cabane, from: &str, section: &str, rest: &str) -> String {
 }
 
 fn digest_of(cabane: &Cabane, label: &str) -> String {
-    let words = ["image", "inspect", "--format={digest}", label];
-    cabane.run(&words).success().stdout.trim().to_owned()
+    let arguments = ["image", "inspect", "--format={digest}", label];
+    cabane.run(&arguments).success().stdout.trim().to_owned()
 }
 
 #[test]
@@ -73,8 +73,8 @@ fn files_views_and_what_it_starts_are_those_of_the_recipe() {
         let seen = cabane.run(&["run", "built"]).success();
         assert_eq!(seen.stdout, "hello from /opt/tool\n", "{who:?}");
         let script = "cat /etc/one.conf /opt/tool/share/text; echo /$GREETING; echo $CABANE_TEST";
-        let words = ["run", "--view=loud", "built", "--", "sh", "-c", script];
-        let seen = cabane.run(&words).success();
+        let arguments = ["run", "--view=loud", "built", "--", "sh", "-c", script];
+        let seen = cabane.run(&arguments).success();
         assert_eq!(seen.stdout, "one filea text/HELLO\nos\n", "{who:?}");
     }
 }
@@ -127,9 +127,9 @@ fn a_stack_is_put_on_an_imported_image() {
         cabane.run(&["image", "rm", BASE]).success();
         let seen = cabane.run(&["run", "built"]).success();
         assert_eq!(seen.stdout, "hello from stack\n", "{who:?}");
-        let words = ["run", "--view=more", "built", "--", "sh", "-c"];
+        let arguments = ["run", "--view=more", "built", "--", "sh", "-c"];
         let script = "hello; echo $MORE; cat /etc/image";
-        let seen = cabane.run(&[&words[..], &[script]].concat()).success();
+        let seen = cabane.run(&[&arguments[..], &[script]].concat()).success();
         assert_eq!(seen.stdout, "hello from stack\n1\nos", "{who:?}");
     }
 }
@@ -165,8 +165,8 @@ fn a_stack_that_was_built_anew_is_put_in_again() {
     fs::write(tree.join("lib/text"), "another text").unwrap();
     let image = cabane.world.path("other.squashfs");
     squashfs(&tree, &image);
-    let words = ["image", "add", "--force", STACK, image.to_str().unwrap()];
-    cabane.run(&words).success();
+    let arguments = ["image", "add", "--force", STACK, image.to_str().unwrap()];
+    cabane.run(&arguments).success();
     cabane.run(&["build", &recipe, BUILT]).success();
     let text = content(&cabane, BUILT, "user-environment/lib/text");
     assert_eq!(text, "another text");
@@ -239,8 +239,8 @@ fn the_plan_says_what_is_got() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let from = layout(&cabane, "first").typed();
     let recipe = recipe(&cabane, &from, "", "");
-    let words = ["build", "--dry-run", "--json", &recipe, BUILT];
-    let seen = cabane.run(&words).success().stdout;
+    let arguments = ["build", "--dry-run", "--json", &recipe, BUILT];
+    let seen = cabane.run(&arguments).success().stdout;
     let plan: Value = serde_json::from_str(&seen).unwrap();
     let steps = plan["steps"].as_array().unwrap();
     let names: Vec<_> = steps.iter().map(|one| one["name"].as_str()).collect();

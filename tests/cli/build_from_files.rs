@@ -24,8 +24,8 @@ fn recipe(cabane: &Cabane, from: &str, section: &str) -> String {
 }
 
 fn digest_of(cabane: &Cabane, label: &str) -> String {
-    let words = ["image", "inspect", "--format={digest}", label];
-    cabane.run(&words).success().stdout.trim().to_owned()
+    let arguments = ["image", "inspect", "--format={digest}", label];
+    cabane.run(&arguments).success().stdout.trim().to_owned()
 }
 
 /// A root file system whose files everyone may read.
@@ -120,8 +120,8 @@ fn files_are_put_on_a_directory() {
 /// The digest that a build has locked.
 fn locked(cabane: &Cabane, recipe: &str) -> String {
     cabane.run(&["build", "--until=lock", recipe]).success();
-    let words = ["build", "--dry-run", "--json", recipe, BUILT];
-    let plan: Value = serde_json::from_str(&cabane.run(&words).success().stdout).unwrap();
+    let arguments = ["build", "--dry-run", "--json", recipe, BUILT];
+    let plan: Value = serde_json::from_str(&cabane.run(&arguments).success().stdout).unwrap();
     let steps = plan["steps"].as_array().unwrap();
     let pack = steps.iter().find(|step| step["name"] == "pack").unwrap();
     pack["inputs"]["image"].as_str().unwrap().to_owned()

@@ -85,12 +85,12 @@ impl Cabane {
     }
 
     /// Prepares a command line.
-    pub(crate) fn command(&self, words: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = match self.who {
             Who::Root => self.world.command(&self.program),
             Who::OrdinaryUser => self.world.command_as_ordinary_user(&self.program),
         };
-        command.args(words);
+        command.args(arguments);
         self.with_variables(command)
     }
 
@@ -116,8 +116,8 @@ impl Cabane {
     }
 
     /// Types a command line and waits for its end.
-    pub(crate) fn run(&self, words: &[&str]) -> Finished {
-        self.finish(&mut self.command(words))
+    pub(crate) fn run(&self, arguments: &[&str]) -> Finished {
+        self.finish(&mut self.command(arguments))
     }
 
     /// Waits for the end of a command; what varies is blanked.

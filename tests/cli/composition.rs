@@ -38,9 +38,9 @@ fn a_mount_point_inside_anothers_tree_is_seen_in_either_order() {
         let inner = format!("{tools}:/cabane-outer/inner");
         for images in [[&outer, &inner], [&inner, &outer]] {
             let images = images.map(String::as_str).join(",");
-            let words =
+            let arguments =
                 ["run", &images, "--", "cat", "/cabane-outer/name", "/cabane-outer/inner/name"];
-            let seen = cabane.run(&words);
+            let seen = cabane.run(&arguments);
             assert_eq!(
                 (seen.code, seen.stdout.as_str()),
                 (0, "apptools"),
@@ -57,8 +57,9 @@ fn an_image_can_cover_a_directory_of_another() {
         let cabane = Cabane::with_app(who);
         let tools = cabane.image("tools", "/unused");
         let images = format!("{tools}:/cabane-outer/bin,app:/cabane-outer");
-        let words = ["run", &images, "--", "cat", "/cabane-outer/bin/name", "/cabane-outer/name"];
-        let seen = cabane.run(&words);
+        let arguments =
+            ["run", &images, "--", "cat", "/cabane-outer/bin/name", "/cabane-outer/name"];
+        let seen = cabane.run(&arguments);
         assert_eq!(
             (seen.code, seen.stdout.as_str()),
             (0, "toolsapp"),
@@ -77,7 +78,7 @@ fn a_directory_can_be_mounted_inside_an_image() {
             "work/climate.toml",
             "mounts = [\"../data:/cabane-outer/data\"]\nimages = [\"app:/cabane-outer\"]\n",
         );
-        let words = [
+        let arguments = [
             "run",
             "./climate.toml",
             "--",
@@ -85,7 +86,7 @@ fn a_directory_can_be_mounted_inside_an_image() {
             "/cabane-outer/data/input",
             "/cabane-outer/name",
         ];
-        let seen = cabane.run(&words);
+        let seen = cabane.run(&arguments);
         assert_eq!(
             (seen.code, seen.stdout.as_str()),
             (0, "data\napp"),
@@ -145,9 +146,9 @@ fn an_environment_entered_again_inside_itself_is_the_same() {
         let images = format!("app,{tools}");
         let program = cabane.program().to_owned();
         let inner = ["run", &images, "--", &program, "status", "--format=views"];
-        let words = [&["run", &images, "--", program.as_str()], &inner[..]].concat();
+        let arguments = [&["run", &images, "--", program.as_str()], &inner[..]].concat();
         assert_eq!(
-            cabane.run(&words),
+            cabane.run(&arguments),
             finished(0, "app:default,tools:default\n", ""),
             "as {who:?}"
         );
@@ -224,10 +225,10 @@ fn the_python_of_an_inner_image_wins_over_that_of_an_outer_one() {
             .file("meta/env.json", &meta);
         squashfs(tree.root(), &cabane.world.path("inner.squashfs"));
         let program = cabane.program().to_owned();
-        let words =
+        let arguments =
             ["run", "../py.squashfs", "--", &program, "run", "../inner.squashfs", "--", "python"];
         let expected = "the inner python in [WORLD]/mnt/inner\n";
-        assert_eq!(cabane.run(&words), finished(0, expected, ""), "as {who:?}");
+        assert_eq!(cabane.run(&arguments), finished(0, expected, ""), "as {who:?}");
     }
 }
 
@@ -262,7 +263,7 @@ fn an_inner_environment_can_mount_inside_an_image_of_the_outer_one() {
         let cabane = Cabane::with_app(who);
         let tools = cabane.image("tools", "/unused");
         let inner = format!("{tools}:/cabane-outer/new/deep");
-        let words = [
+        let arguments = [
             "run",
             "app:/cabane-outer",
             "--",
@@ -274,7 +275,7 @@ fn an_inner_environment_can_mount_inside_an_image_of_the_outer_one() {
             "/cabane-outer/name",
             "/cabane-outer/new/deep/name",
         ];
-        let seen = cabane.run(&words);
+        let seen = cabane.run(&arguments);
         assert_eq!(
             (seen.code, seen.stdout.as_str()),
             (0, "apptools"),

@@ -5,8 +5,8 @@
 
 use crate::cabane::{Cabane, Who, everybody, finished};
 
-fn value_of(cabane: &Cabane, words: &[&str], key: &str) -> (String, String) {
-    let seen = cabane.run(&[words, &["config", "--json"]].concat()).success();
+fn value_of(cabane: &Cabane, arguments: &[&str], key: &str) -> (String, String) {
+    let seen = cabane.run(&[arguments, &["config", "--json"]].concat()).success();
     let rows: Vec<serde_json::Value> = serde_json::from_str(&seen.stdout).unwrap();
     let row = rows.iter().find(|row| row["key"] == key).unwrap();
     (row["value"].as_str().unwrap().to_owned(), row["origin"].as_str().unwrap().to_owned())
@@ -90,8 +90,8 @@ fn what_needs_a_home_says_so() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let image = cabane.world.path("app.squashfs");
     let image = image.to_string_lossy();
-    let without_home = |words: &[&str]| {
-        let seen = cabane.finish(cabane.command(words).env_remove("HOME"));
+    let without_home = |arguments: &[&str]| {
+        let seen = cabane.finish(cabane.command(arguments).env_remove("HOME"));
         (seen.code, seen.stderr.lines().next().map(str::to_owned))
     };
     let seen = [

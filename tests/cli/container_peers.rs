@@ -46,7 +46,7 @@ impl Peers {
         Self { home, usr }
     }
 
-    fn run(&self, program: &str, options: &[&str], words: &[&str]) -> String {
+    fn run(&self, program: &str, options: &[&str], arguments: &[&str]) -> String {
         let store = ["root", "runroot"].map(|name| self.home.join(name));
         let mut command = Command::new("unshare");
         command
@@ -59,28 +59,28 @@ impl Peers {
             .arg(&store[1])
             .args(["--storage-driver", "vfs"])
             .args(options)
-            .args(words)
+            .args(arguments)
             .env("HOME", &self.home);
         Finished::of(&mut command).success().stdout
     }
 
-    fn podman(&self, words: &[&str]) -> String {
+    fn podman(&self, arguments: &[&str]) -> String {
         let options = ["--runtime", "crun", "--cgroup-manager", "cgroupfs"];
-        self.run("podman", &options, words)
+        self.run("podman", &options, arguments)
     }
 
-    fn run_by_podman(&self, image: &str, words: &[&str]) -> String {
+    fn run_by_podman(&self, image: &str, arguments: &[&str]) -> String {
         let options = ["run", "--rm", "--cgroups=disabled", "--network=none"];
-        self.podman(&[&options[..], &[image], words].concat())
+        self.podman(&[&options[..], &[image], arguments].concat())
     }
 
-    fn buildah(&self, words: &[&str]) -> String {
-        self.run("buildah", &[], words).trim().to_owned()
+    fn buildah(&self, arguments: &[&str]) -> String {
+        self.run("buildah", &[], arguments).trim().to_owned()
     }
 
-    fn run_by_buildah(&self, container: &str, words: &[&str]) -> String {
+    fn run_by_buildah(&self, container: &str, arguments: &[&str]) -> String {
         let options = ["run", "--isolation=chroot", container, "--"];
-        self.buildah(&[&options[..], words].concat())
+        self.buildah(&[&options[..], arguments].concat())
     }
 }
 
@@ -113,8 +113,8 @@ fn podman_and_buildah_run_what_is_exported() {
             let greeting = "hello from stack\n";
             // The entry point is that of the base, which has a default command.
             assert_eq!(peers.run_by_podman("site/stack:1", &[]), greeting);
-            let words = ["hello; pwd; cat /user-environment/lib/text"];
-            let seen = peers.run_by_podman("site/stack:1", &words);
+            let arguments = ["hello; pwd; cat /user-environment/lib/text"];
+            let seen = peers.run_by_podman("site/stack:1", &arguments);
             assert_eq!(seen, format!("{greeting}/home\nsome text"), "{scheme}");
             let container = peers.buildah(&["from", "--pull-never", "site/stack:1"]);
             let seen = peers.run_by_buildah(&container, &["hello"]);
@@ -152,8 +152,8 @@ fn what_buildah_makes_is_imported_and_runs() {
             let target = format!("{scheme}:{}:site/tool:2", archive.display());
             peers.buildah(&["push", "--quiet", "site/tool:2", &target]);
             everybody_may_read(&archive);
-            let words = ["import", &target, TOOL, "--force"];
-            cabane.run(&words).success();
+            let arguments = ["import", &target, TOOL, "--force"];
+            cabane.run(&arguments).success();
             let seen = cabane.run(&["run", "tool"]).success();
             assert_eq!(seen.stdout, "2\n/opt/tool\n.:\nold\n\nold:\nnew\n", "{scheme}, {who:?}");
         }

@@ -122,9 +122,9 @@ impl Programs {
     }
 
     pub(crate) fn mpirun(&self) -> Vec<String> {
-        let mut words = launcher_of_debian(&self.debian, "orterun");
-        words.push("--oversubscribe".to_owned());
-        words
+        let mut arguments = launcher_of_debian(&self.debian, "orterun");
+        arguments.push("--oversubscribe".to_owned());
+        arguments
     }
 
     /// Asks whether a program in a root file system can have a library: one of the root
@@ -144,9 +144,9 @@ impl Programs {
     }
 
     /// Starts a command of the user, which ends.
-    pub(crate) fn finish(&self, words: &[String]) -> Finished {
+    pub(crate) fn finish(&self, arguments: &[String]) -> Finished {
         let mut command = self.cabane.other("timeout");
-        command.args(["--kill-after=5", "100"]).args(words);
+        command.args(["--kill-after=5", "100"]).args(arguments);
         // Other tests may look for company in the common places.
         command.env("XDG_RUNTIME_DIR", self.cabane.world.path("home"));
         self.cabane.finish(&mut command)
@@ -154,11 +154,11 @@ impl Programs {
 
     /// Starts two ranks in an image, with a launcher of this machine.
     pub(crate) fn launch(&self, launcher: &[String], options: &[&str], image: &Image) -> Finished {
-        let mut words = launcher.to_vec();
-        words.extend(["-n", "2", self.cabane.program(), "run"].map(str::to_owned));
-        words.extend(options.iter().map(|&word| word.to_owned()));
-        words.extend([image.path.as_str(), "--", "./program"].map(str::to_owned));
-        self.finish(&words)
+        let mut arguments = launcher.to_vec();
+        arguments.extend(["-n", "2", self.cabane.program(), "run"].map(str::to_owned));
+        arguments.extend(options.iter().map(|&word| word.to_owned()));
+        arguments.extend([image.path.as_str(), "--", "./program"].map(str::to_owned));
+        self.finish(&arguments)
     }
 
     /// Starts two ranks in an image, with a launcher in it.
@@ -168,14 +168,15 @@ impl Programs {
         image: &Image,
         launcher: &[&str],
     ) -> Finished {
-        let words = [
+        let arguments = [
             &[self.cabane.program(), "run"],
             options,
             &[image.path.as_str(), "--"],
             launcher,
             &["-n", "2", "./program"],
         ];
-        let words: Vec<String> = words.concat().iter().map(|&word| word.to_owned()).collect();
-        self.finish(&words)
+        let arguments: Vec<String> =
+            arguments.concat().iter().map(|&word| word.to_owned()).collect();
+        self.finish(&arguments)
     }
 }

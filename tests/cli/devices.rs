@@ -88,8 +88,8 @@ fn in_every_way(test: impl Fn(&str, &Cabane)) {
     }
 }
 
-fn sh(cabane: &Cabane, words: &[&str], script: &str) -> Finished {
-    cabane.run(&[&["-v", "run"], words, &["os", "--", "sh", "-c", script]].concat())
+fn sh(cabane: &Cabane, arguments: &[&str], script: &str) -> Finished {
+    cabane.run(&[&["-v", "run"], arguments, &["os", "--", "sh", "-c", script]].concat())
 }
 
 #[test]
@@ -159,8 +159,9 @@ fn an_environment_file_names_devices_and_status_writes_them_down() {
         in_every_way(|who, cabane| {
             let text = "images = [\"os\"]\ndevices = [\"vendor.example/fake=one\"]\n";
             cabane.world.file("work/gpu.toml", text);
-            let words = ["run", "./gpu.toml", "--", "sh", "-c"];
-            let seen = cabane.run(&[&words[..], &["uses-fake; echo \"$CABANE_LOADED\""]].concat());
+            let arguments = ["run", "./gpu.toml", "--", "sh", "-c"];
+            let seen =
+                cabane.run(&[&arguments[..], &["uses-fake; echo \"$CABANE_LOADED\""]].concat());
             let (first, loaded) = seen.stdout.split_once('\n').unwrap();
             assert_eq!(first, "42", "{who}: {seen:?}");
             let mut status = cabane.command(&["status", "--save", "-"]);
@@ -196,8 +197,8 @@ fn a_site_gives_devices_to_all_containers_where_they_are() {
             // If no device was requested, nothing says that it is someone else's.
             let text = "[container]\ndevices = [\"vendor.example/fake=closed\"]\n";
             cabane.world.file("site.toml", text);
-            let words = ["run", "os", "--", "uses-fake"];
-            assert_eq!(cabane.run(&words), finished(0, "42\n", ""), "{who}");
+            let arguments = ["run", "os", "--", "uses-fake"];
+            assert_eq!(cabane.run(&arguments), finished(0, "42\n", ""), "{who}");
             let seen = sh(cabane, &["--device", "none"], "uses-fake; true");
             assert_eq!(seen.stdout, "", "{who}: {seen:?}");
         });
@@ -249,14 +250,15 @@ fn hooks_of_others_are_not_run_and_broken_files_are_told() {
         );
         describe("broken.yaml", "cdiVersion: 0.6.0\nkind: broken\ndevices: [{name: x}]\n");
         in_every_way(|who, cabane| {
-            let words = ["run", "--device=vendor.example/hooked=one", "os", "--", "sh", "-c", ":"];
+            let arguments =
+                ["run", "--device=vendor.example/hooked=one", "os", "--", "sh", "-c", ":"];
             let warnings = format!(
                 "warning: devices are missing: /etc/cdi/broken.yaml:2:7: `broken` is not a vendor \
                  and a class\n\
                  warning: /etc/cdi/hooked.yaml:7: the hook `{hook}` (createContainer) is not run: \
                  no program of a device is\n"
             );
-            assert_eq!(cabane.run(&words), finished(0, "", &warnings), "{who}");
+            assert_eq!(cabane.run(&arguments), finished(0, "", &warnings), "{who}");
             assert!(!Path::new("/mnt/driver/ran").exists(), "{who}");
         });
     });
@@ -308,12 +310,12 @@ fn a_stack_gets_the_variables() {
     with_helper(|cabane| {
         install_driver(VENDOR);
         let script = "echo $FAKE_DEVICES ${LD_LIBRARY_PATH-none}; ls /usr/share/fake";
-        let words = ["run", "--device", "all", "app", "--", "sh", "-c", script];
-        let seen = cabane.run(&words);
+        let arguments = ["run", "--device", "all", "app", "--", "sh", "-c", script];
+        let seen = cabane.run(&arguments);
         // Also of devices that are not there: the first one is told.
         assert_eq!(seen.code, 125, "{seen:?}");
-        let words = [&["run", "--device", "vendor.example/fake=one"], &words[3..]].concat();
-        let seen = cabane.run(&words);
+        let arguments = [&["run", "--device", "vendor.example/fake=one"], &arguments[3..]].concat();
+        let seen = cabane.run(&arguments);
         assert_eq!(seen.stdout, "yes none\n", "{seen:?}");
     });
 }

@@ -15,8 +15,8 @@ fn world(who: Who) -> Cabane {
 }
 
 fn digest(cabane: &Cabane) -> String {
-    let words = ["image", "inspect", "app", "--format={digest}"];
-    cabane.run(&words).success().stdout.trim().to_owned()
+    let arguments = ["image", "inspect", "app", "--format={digest}"];
+    cabane.run(&arguments).success().stdout.trim().to_owned()
 }
 
 #[test]
@@ -73,9 +73,9 @@ fn images_beside_a_file_come_with_their_views() {
     for who in everybody() {
         let cabane = world(who);
         cabane.world.file("climate.toml", "images = [\"app\"]\nviews = [\"default\"]\n");
-        let words = ["run", "-e", "../climate.toml", "../tools.squashfs", "--"];
+        let arguments = ["run", "-e", "../climate.toml", "../tools.squashfs", "--"];
         let inside = [cabane.program(), "status", "--format=views"];
-        let seen = cabane.run(&[&words[..], &inside].concat());
+        let seen = cabane.run(&[&arguments[..], &inside].concat());
         assert_eq!(seen, finished(0, "app:default,tools:default\n", ""), "as {who:?}");
     }
 }
@@ -87,9 +87,9 @@ fn views_that_are_typed_replace_those_of_a_file() {
         "climate.toml",
         "images = [\"app\", \"./tools.squashfs\"]\nviews = [\"app:default\"]\n",
     );
-    let words = ["run", "-e", "../climate.toml", "--view=tools:default", "--"];
+    let arguments = ["run", "-e", "../climate.toml", "--view=tools:default", "--"];
     let inside = [cabane.program(), "status", "--format=views"];
-    let seen = cabane.run(&[&words[..], &inside].concat());
+    let seen = cabane.run(&[&arguments[..], &inside].concat());
     assert_eq!(seen, finished(0, "tools:default\n", ""));
 }
 
@@ -304,8 +304,9 @@ fn what_is_saved_and_started_again_has_the_same_status() {
         // Inside, the working directory is another one.
         let saved = cabane.world.path("work/saved.toml");
         let saved = saved.to_string_lossy();
-        let words = ["run", "./climate.toml", "--", cabane.program(), "status", "--save", &saved];
-        cabane.run(&words).success();
+        let arguments =
+            ["run", "./climate.toml", "--", cabane.program(), "status", "--save", &saved];
+        cabane.run(&arguments).success();
         let compare = "for file in climate saved; do $CABANE run ./$file.toml -- \
              sh -c \"$CABANE status --json; pwd; env | sort\" > $file.out 2>/dev/null; \
              done; cmp climate.out saved.out && grep -q first climate.out";
@@ -319,13 +320,13 @@ fn a_saved_file_pins_images_by_digest_and_tells_their_labels() {
     for who in everybody() {
         let cabane = world(who);
         let digest = digest(&cabane);
-        let words =
+        let arguments =
             ["run", "app", "--no-default-view", "--", cabane.program(), "status", "--save=-"];
         let expected = format!(
             "# Written by `cabane status --save`. `cabane start -e FILE` enters it again.\n\
              images = [\n  \"{digest}:[WORLD]/mnt/app\", # {APP}\n]\ndefault-views = false\n"
         );
-        assert_eq!(cabane.run(&words), finished(0, &expected, ""), "as {who:?}");
+        assert_eq!(cabane.run(&arguments), finished(0, &expected, ""), "as {who:?}");
     }
 }
 
@@ -334,8 +335,8 @@ fn a_file_that_exists_is_not_replaced_unless_that_is_asked_for() {
     let cabane = world(Who::OrdinaryUser);
     cabane.world.file("work/saved.toml", "mine");
     let save = |force: &[&str]| {
-        let words = ["run", "app", "--", cabane.program(), "status", "--save=saved.toml"];
-        cabane.run(&[&words[..], force].concat())
+        let arguments = ["run", "app", "--", cabane.program(), "status", "--save=saved.toml"];
+        cabane.run(&[&arguments[..], force].concat())
     };
     let refused = "error: saved.toml exists already\nhint: `--force` replaces it\n";
     assert_eq!(save(&[]), finished(1, "", refused));

@@ -193,13 +193,13 @@ fn an_environment_inside_another_is_explained_with_the_views_of_both() {
         let (cabane, tools) = with_tools(who);
         let program = cabane.program().to_owned();
         let inner = [&program, "run", &tools, "--", &program, "explain", "CABANE_TEST"];
-        let words = [&["run", "app", "--"], &inner[..]].concat();
+        let arguments = [&["run", "app", "--"], &inner[..]].concat();
         let expected = format!(
             "CABANE_TEST (variable)\n  value     tools\n  \
              set       by view tools:default of [WORLD]/tools.squashfs\n  \
              replaced  app of view app:default of {APP}\n"
         );
-        assert_eq!(cabane.run(&words), finished(0, &expected, ""), "as {who:?}");
+        assert_eq!(cabane.run(&arguments), finished(0, &expected, ""), "as {who:?}");
     }
 }
 
@@ -379,8 +379,8 @@ fn the_libraries_of_a_program_are_told_as_its_loader_finds_them() {
         fs::copy(library, tree.root().join("lib/libc.so.6")).unwrap();
         fs::copy("/usr/bin/env", tree.root().join("bin/linked")).unwrap();
         let image = pack(&cabane, "own", &tree);
-        let words = ["explain", "--in", &image, "--json", "--libraries-of=linked"];
-        let mut command = cabane.command(&words);
+        let arguments = ["explain", "--in", &image, "--json", "--libraries-of=linked"];
+        let mut command = cabane.command(&arguments);
         command.env("LD_LIBRARY_PATH", format!("{mount_point}/lib"));
         let seen = cabane.finish(&mut command).success();
         let shown: Value = serde_json::from_str(&seen.stdout).unwrap();
@@ -417,8 +417,8 @@ fn a_loader_in_an_image_is_not_run() {
     fs::set_permissions(tree.root().join("bin/linked"), fs::Permissions::from_mode(0o755)).unwrap();
     let image = pack(&cabane, "own", &tree);
     let images = format!("{image}:/cabane");
-    let words = ["explain", "--in", &images, "--libraries-of=/cabane/bin/linked"];
-    let seen = cabane.run(&words);
+    let arguments = ["explain", "--in", &images, "--libraries-of=/cabane/bin/linked"];
+    let seen = cabane.run(&arguments);
     let expected = format!(
         "warning: `own` was built for {} and is mounted at /cabane: paths inside may not work\n\
          error: /cabane/bin/linked has a loader of its own, /cabane/ld.so, which is not run\n",
@@ -487,7 +487,8 @@ fn an_image_that_is_not_there_has_the_code_of_what_is_not_found() {
 #[test]
 fn outside_an_environment_the_host_is_explained_and_an_overview_is_not_possible() {
     let cabane = Cabane::new(Who::OrdinaryUser);
-    let codes = [&["explain", "ls"][..], &["explain"][..]].map(|words| cabane.run(words).code);
+    let codes =
+        [&["explain", "ls"][..], &["explain"][..]].map(|arguments| cabane.run(arguments).code);
     assert_eq!(codes, [0, 8]);
 }
 
@@ -504,6 +505,6 @@ fn nothing_in_an_image_reaches_the_terminal_as_a_command() {
     let image = pack(&cabane, "evil", &tree);
     let all =
         [&["explain", "--in", &image, "EVIL", "PATH", "x"][..], &["explain", "--in", &image][..]];
-    let texts = all.map(|words| cabane.run(words).success().stdout);
+    let texts = all.map(|arguments| cabane.run(arguments).success().stdout);
     assert!(!texts.concat().contains('\u{1b}'), "{texts:?}");
 }

@@ -79,9 +79,9 @@ pub(crate) fn typed(cabane: &Cabane, scheme: &str, name: &str) -> String {
 }
 
 /// Exports, and returns what was done.
-pub(crate) fn exported(cabane: &Cabane, words: &[&str]) -> Value {
-    let words = [&["export", "--json"], words].concat();
-    serde_json::from_str(&cabane.run(&words).success().stdout).unwrap()
+pub(crate) fn exported(cabane: &Cabane, arguments: &[&str]) -> Value {
+    let arguments = [&["export", "--json"], arguments].concat();
+    serde_json::from_str(&cabane.run(&arguments).success().stdout).unwrap()
 }
 
 /// The files of an image, by their names.
@@ -170,8 +170,8 @@ fn what_the_helper_mounts_gives_the_same_layer() {
     with_helper(|cabane| {
         let of = |options: &[&str], name: &str| {
             let target = typed(cabane, "oci", name);
-            let words = [options, &["export", "--json", "app", &target]].concat();
-            let seen = cabane.run(&words).success().stdout;
+            let arguments = [options, &["export", "--json", "app", &target]].concat();
+            let seen = cabane.run(&arguments).success().stdout;
             let seen: Value = serde_json::from_str(&seen).unwrap();
             seen["layers"].clone()
         };
@@ -187,13 +187,13 @@ fn the_same_image_has_the_same_digest_whoever_exports_it_and_how() {
         let cabane = Cabane::new(who);
         add_stack(&cabane, "");
         let path = cabane.world.path("stack.squashfs");
-        for (number, words) in
+        for (number, arguments) in
             [[STACK, "--jobs=1"], [STACK, "--jobs=5"], [path.to_str().unwrap(), "--jobs=2"]]
                 .iter()
                 .enumerate()
         {
             let target = typed(&cabane, "oci", &format!("out-{number}"));
-            let seen = exported(&cabane, &[words[0], &target, words[1]]);
+            let seen = exported(&cabane, &[arguments[0], &target, arguments[1]]);
             digests.push(seen["config"].clone());
         }
         // Times of files are those of the moment in which the tests wrote them.
@@ -216,8 +216,8 @@ fn the_variables_are_those_of_the_views_that_are_asked_for() {
     for (number, (options, expected)) in cases.into_iter().enumerate() {
         let name = format!("out-{number}");
         let target = typed(&cabane, "oci", &name);
-        let words = [&[STACK, target.as_str()], options].concat();
-        let seen = exported(&cabane, &words);
+        let arguments = [&[STACK, target.as_str()], options].concat();
+        let seen = exported(&cabane, &arguments);
         let config = config_of(&cabane.world.path(&name));
         assert_eq!(config["config"]["Env"], Value::from(expected), "{options:?}");
         let is_told = seen["left_out"] == serde_json::json!(["CACHE"]);
@@ -229,11 +229,12 @@ fn the_variables_are_those_of_the_views_that_are_asked_for() {
 fn the_time_is_that_of_the_variable_or_always_the_same() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     add_stack(&cabane, "");
-    let words = |name: &str| ["export".to_owned(), STACK.to_owned(), typed(&cabane, "oci", name)];
+    let arguments =
+        |name: &str| ["export".to_owned(), STACK.to_owned(), typed(&cabane, "oci", name)];
     let created = |name: &str, epoch: Option<&str>| {
-        let words = words(name);
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let mut command = cabane.command(&words);
+        let arguments = arguments(name);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let mut command = cabane.command(&arguments);
         if let Some(epoch) = epoch {
             command.env("SOURCE_DATE_EPOCH", epoch);
         }
@@ -364,11 +365,11 @@ fn what_does_not_go_together_is_refused() {
         (&[STACK, "./out.tar"], 3, "does not say what is to be written"),
         (&[STACK, "tool:1"], 3, "does not say in which registry"),
     ];
-    for (words, code, printed) in cases {
-        let words = [&["export"], words].concat();
-        let seen = cabane.run(&words);
-        assert!(seen.code == code && seen.stderr.contains(printed), "{words:?}: {seen:?}");
-        assert!(!cabane.world.path("out").exists(), "{words:?}");
+    for (arguments, code, printed) in cases {
+        let arguments = [&["export"], arguments].concat();
+        let seen = cabane.run(&arguments);
+        assert!(seen.code == code && seen.stderr.contains(printed), "{arguments:?}: {seen:?}");
+        assert!(!cabane.world.path("out").exists(), "{arguments:?}");
     }
 }
 
@@ -383,8 +384,8 @@ fn a_name_or_a_file_is_taken_only_by_force() {
         let again = ["export", STACK, target, "--view=other"];
         let seen = cabane.run(&again);
         assert!(seen.code == 1 && seen.stderr.contains("--force"), "{seen:?}");
-        let words = [&again[..], &["--force"]].concat();
-        cabane.run(&words).success();
+        let arguments = [&again[..], &["--force"]].concat();
+        cabane.run(&arguments).success();
     }
     // Another name is another image.
     cabane.run(&["export", STACK, &typed(&cabane, "oci", "out:two")]).success();

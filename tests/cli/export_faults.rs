@@ -38,9 +38,9 @@ fn an_export_that_is_killed_at_any_instant_leaves_nothing_half() {
     let directory = cabane.world.directory("place");
     for scheme in ["oci", "oci-archive"] {
         let target = typed(&cabane, scheme, "place/out");
-        let words = ["export", image.as_str(), target.as_str()];
+        let arguments = ["export", image.as_str(), target.as_str()];
         let started = Instant::now();
-        cabane.run(&words).success();
+        cabane.run(&arguments).success();
         let whole = started.elapsed();
         let remove = || {
             let _ = fs::remove_dir_all(directory.join("out"));
@@ -48,12 +48,12 @@ fn an_export_that_is_killed_at_any_instant_leaves_nothing_half() {
         };
         for _ in 0..4 {
             remove();
-            kill_within(&mut cabane.command(&words), whole);
+            kill_within(&mut cabane.command(&arguments), whole);
             let left: Vec<_> =
                 fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
             assert!(left.is_empty() || left == ["out"], "{left:?}");
             // It is whole, or it is done now.
-            let again = [&words[..], &["--force"]].concat();
+            let again = [&arguments[..], &["--force"]].concat();
             cabane.run(&again).success();
             cabane.run(&["import", &target, TOOL, "--force"]).success();
         }

@@ -15,9 +15,9 @@ use crate::export::{STACK, add_base, add_stack, exported, names_in, typed};
 use crate::import_containers::{TOOL, image_file};
 use crate::import_peers::{Names, walk};
 
-fn output_of(program: &str, words: &[&str]) -> String {
-    let output = Command::new(program).args(words).output().unwrap();
-    assert!(output.status.success(), "{program} {words:?}: {output:?}");
+fn output_of(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -79,9 +79,9 @@ fn bubblewrap_runs_it_as_it_is_unpacked() {
     exported(&cabane, &[STACK, &typed(&cabane, "oci", "out:1"), "--base", "os"]);
     let bundle = cabane.world.path("bundle");
     let image = format!("{}:1", cabane.world.path("out").display());
-    let words = ["unpack", "--rootless", "--image", &image];
-    let words = [&words[..], &[bundle.to_str().unwrap()]].concat();
-    output_of(umoci.to_str().unwrap(), &words);
+    let arguments = ["unpack", "--rootless", "--image", &image];
+    let arguments = [&arguments[..], &[bundle.to_str().unwrap()]].concat();
+    output_of(umoci.to_str().unwrap(), &arguments);
     let config: Value =
         serde_json::from_slice(&fs::read(bundle.join("config.json")).unwrap()).unwrap();
     let mut run = Command::new(bwrap);
@@ -91,8 +91,8 @@ fn bubblewrap_runs_it_as_it_is_unpacked() {
         let (name, value) = text.as_str().unwrap().split_once('=').unwrap();
         run.env(name, value);
     }
-    let words = config["process"]["args"].as_array().unwrap();
-    run.arg("--").args(words.iter().map(|word| word.as_str().unwrap()));
+    let arguments = config["process"]["args"].as_array().unwrap();
+    run.arg("--").args(arguments.iter().map(|word| word.as_str().unwrap()));
     let output = run.output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "hello from stack\n", "{output:?}");
 }
@@ -157,10 +157,10 @@ fn layers_of_a_base_in_the_same_registry_are_not_sent() {
     add_base(&cabane, "2.17");
     exported(&cabane, &["os", &typed(&cabane, "oci", "os:1")]);
     let there = registry.url().replace("http://", "docker://");
-    let words = ["copy", "--insecure-policy", "--dest-tls-verify=false"];
+    let arguments = ["copy", "--insecure-policy", "--dest-tls-verify=false"];
     let from = typed(&cabane, "oci", "os:1");
     let to = format!("{there}/base/os:1");
-    output_of(skopeo.to_str().unwrap(), &[&words[..], &[&from, &to]].concat());
+    output_of(skopeo.to_str().unwrap(), &[&arguments[..], &[&from, &to]].concat());
     let before = uploads(&registry);
     let base = format!("{}/base/os:1", registry.url());
     let target = format!("{}/site/stack:1", registry.url());
@@ -190,19 +190,19 @@ fn a_token_is_for_the_registry_to_which_it_goes_and_no_other() {
     add_base(&cabane, "2.17");
     exported(&cabane, &["os", &typed(&cabane, "oci", "os:1")]);
     let to = format!("{}/os:1", closed.url().replace("http://", "docker://"));
-    let words = ["copy", "--insecure-policy", "--dest-tls-verify=false"];
+    let arguments = ["copy", "--insecure-policy", "--dest-tls-verify=false"];
     let from = typed(&cabane, "oci", "os:1");
     let rest = ["--dest-creds=alice:secret", &from, &to];
-    output_of(skopeo.to_str().unwrap(), &[&words[..], &rest].concat());
+    output_of(skopeo.to_str().unwrap(), &[&arguments[..], &rest].concat());
     let token = cabane.world.file("token", "secret");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     fs::set_permissions(&token, mode).unwrap();
     let base = format!("{}/os:1", closed.url());
     let code = |target: &str| {
         let path = token.to_str().unwrap();
-        let words = ["export", STACK, target, "--base", &base, "--token", path];
-        let words = [&words[..], &["--username=alice"]].concat();
-        cabane.run(&words).code
+        let arguments = ["export", STACK, target, "--base", &base, "--token", path];
+        let arguments = [&arguments[..], &["--username=alice"]].concat();
+        cabane.run(&arguments).code
     };
     let elsewhere = format!("{}/stack:1", open.url());
     let same = format!("{}/stack:1", closed.url());

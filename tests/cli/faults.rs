@@ -57,8 +57,9 @@ fn an_image_without_metadata_needs_a_mount_point() {
         let image = image.to_string_lossy().into_owned();
         let text = refusal(&cabane, &image);
         assert!(text.contains("where it is to be mounted"), "as {who:?}: {text}");
-        let words = ["run", &format!("{image}:/cabane-plain"), "--", "cat", "/cabane-plain/name"];
-        assert_eq!(cabane.run(&words).success().stdout, "plain", "as {who:?}");
+        let arguments =
+            ["run", &format!("{image}:/cabane-plain"), "--", "cat", "/cabane-plain/name"];
+        assert_eq!(cabane.run(&arguments).success().stdout, "plain", "as {who:?}");
     }
 }
 

@@ -17,8 +17,8 @@ const HELPER: &str = "by the kernel, through the helper\n";
 const FUSE: &str = "through FUSE\n";
 
 /// Runs a script in images, with `$CABANE` in it.
-fn run_script(cabane: &Cabane, words: &[&str], script: &str) -> cabane_testkit::Finished {
-    let mut command = cabane.command(&[words, &["--", "sh", "-c", script]].concat());
+fn run_script(cabane: &Cabane, arguments: &[&str], script: &str) -> cabane_testkit::Finished {
+    let mut command = cabane.command(&[arguments, &["--", "sh", "-c", script]].concat());
     cabane.finish(command.env("CABANE", cabane.program()))
 }
 
@@ -152,8 +152,8 @@ fn views_of_several_images_are_loaded_and_the_verbose_tell_what_wins() {
     with_helper(|cabane| {
         let tools = cabane.image("tools", "/mnt/b");
         let images = format!("app,{tools}");
-        let words = ["-v", "run", &images, "--view=app:default,tools:default"];
-        let seen = run_script(cabane, &words, "hello; echo $CABANE_TEST");
+        let arguments = ["-v", "run", &images, "--view=app:default,tools:default"];
+        let seen = run_script(cabane, &arguments, "hello; echo $CABANE_TEST");
         let shown = "CABANE_TEST";
         assert!(
             seen.code == 0
@@ -195,8 +195,8 @@ fn a_directory_of_an_environment_file_that_is_not_there_is_an_error() {
         let file = "images = [\"app\"]\nworkdir = \"/mnt/a/nowhere\"\n";
         cabane.world.file("work/climate.toml", file);
         let output = ["helper", "user-namespace"].map(|backend| {
-            let words = ["--backend", backend, "run", "./climate.toml", "--", "pwd"];
-            cabane.run(&words)
+            let arguments = ["--backend", backend, "run", "./climate.toml", "--", "pwd"];
+            cabane.run(&arguments)
         });
         let expected = "error: cannot start in the directory /mnt/a/nowhere\n\
                         cause: No such file or directory (os error 2)\n\

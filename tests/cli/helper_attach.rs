@@ -27,14 +27,14 @@ impl<'a> Running<'a> {
         let image = cabane.world.path("stays.squashfs");
         squashfs(tree.root(), &image);
         let image = image.to_string_lossy().into_owned();
-        let words = ["--backend", "helper", "run", &image, "--", "stays"];
-        let child = spawn(&mut cabane.command(&words));
+        let arguments = ["--backend", "helper", "run", &image, "--", "stays"];
+        let child = spawn(&mut cabane.command(&arguments));
         Self { cabane, child }
     }
 
-    fn attach(&self, words: &[&str]) -> Finished {
+    fn attach(&self, arguments: &[&str]) -> Finished {
         let number = self.child.id().to_string();
-        self.cabane.run(&[&["attach", &number], words].concat())
+        self.cabane.run(&[&["attach", &number], arguments].concat())
     }
 }
 
@@ -83,8 +83,8 @@ fn a_command_sees_the_images_of_both_and_the_program_only_its_own() {
         let running = Running::new(cabane);
         let script = "hello; cat /mnt/b/name /proc/$0/root/mnt/a/bin/hello";
         let number = running.child.id().to_string();
-        let words = ["--with", "app", "--", "sh", "-c", script, &number];
-        let seen = running.attach(&words);
+        let arguments = ["--with", "app", "--", "sh", "-c", script, &number];
+        let seen = running.attach(&arguments);
         assert_eq!((seen.code, seen.stdout.as_str()), (1, "hello from app\nstays"));
     });
 }

@@ -115,9 +115,9 @@ impl<'a> Uenv<'a> {
         digest
     }
 
-    fn import(&self, words: &[&str]) -> Finished {
+    fn import(&self, arguments: &[&str]) -> Finished {
         let path = self.arg();
-        let all = [&["repo", "import", path.as_str()], words].concat();
+        let all = [&["repo", "import", path.as_str()], arguments].concat();
         self.cabane.run(&all)
     }
 }
@@ -324,12 +324,12 @@ fn an_image_without_metadata_beside_it_has_those_in_it() {
 
 #[test]
 fn files_are_shared_only_when_that_is_asked_for() {
-    for (words, is_shared) in [(&[][..], false), (&["--link"][..], true)] {
+    for (arguments, is_shared) in [(&[][..], false), (&["--link"][..], true)] {
         let cabane = Cabane::new(Who::Root);
         let uenv = Uenv::new(&cabane);
         let digest = uenv.add("app");
         let inode = |path: &Path| fs::metadata(path).unwrap().ino();
-        uenv.import(words).success();
+        uenv.import(arguments).success();
         let ours = own(&cabane, &format!("images/{digest}/image"));
         let (one, two) = (inode(&uenv.file(&digest)), inode(&ours));
         // Or the file system shares blocks between files.
@@ -454,12 +454,12 @@ fn killed_in_the_middle_it_goes_on_where_it_was() {
         uenv.add(&format!("app{number}"));
     }
     let path = uenv.arg();
-    let words = ["repo", "import", &path];
+    let arguments = ["repo", "import", &path];
     let refs = own(&cabane, "refs");
     let count = || fs::read_dir(&refs).map_or(0, Iterator::count);
     let mut kills = 0;
     for wanted in 1..IMAGES {
-        let mut command = cabane.command(&words);
+        let mut command = cabane.command(&arguments);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut running = command.spawn().unwrap();
         let end = Instant::now() + Duration::from_secs(60);

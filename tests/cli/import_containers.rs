@@ -112,8 +112,8 @@ pub(crate) fn layout(cabane: &Cabane, text: &str) -> Layout {
 }
 
 pub(crate) fn image_file(cabane: &Cabane, label: &str) -> PathBuf {
-    let words = ["image", "inspect", "--format={digest}", label];
-    let digest = cabane.run(&words).success().stdout;
+    let arguments = ["image", "inspect", "--format={digest}", label];
+    let digest = cabane.run(&arguments).success().stdout;
     let images = "home/.local/share/cabane/repository/images";
     cabane.world.path(images).join(digest.trim()).join("image")
 }
@@ -170,8 +170,8 @@ fn the_same_image_under_another_label_is_made_once() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let layout = layout(&cabane, "first");
     cabane.run(&["import", &layout.typed(), TOOL]).success();
-    let words = ["import", "--json", &layout.typed(), "tool/2.0:v1"];
-    let seen: Value = serde_json::from_str(&cabane.run(&words).success().stdout).unwrap();
+    let arguments = ["import", "--json", &layout.typed(), "tool/2.0:v1"];
+    let seen: Value = serde_json::from_str(&cabane.run(&arguments).success().stdout).unwrap();
     assert_eq!(seen["shared"], true);
 }
 
@@ -324,10 +324,10 @@ fn what_docker_saves_is_made_once_wherever_the_archive_is() {
     assert_eq!(cabane.run(&["import", "--check", "c/1"]).code, 0);
 }
 
-pub(crate) fn skopeo(words: &[&str]) {
+pub(crate) fn skopeo(arguments: &[&str]) {
     let output = Command::new("skopeo")
         .arg("--insecure-policy")
-        .args(words)
+        .args(arguments)
         .stdin(Stdio::null())
         .output()
         .unwrap();

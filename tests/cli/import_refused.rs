@@ -16,10 +16,10 @@ fn has_repository(cabane: &Cabane) -> bool {
 }
 
 /// Imports something that cannot be, and checks what is reported.
-fn is_refused(cabane: &Cabane, words: &[&str], output: &str) {
-    let seen = cabane.run(&[&["import"], words].concat());
+fn is_refused(cabane: &Cabane, arguments: &[&str], output: &str) {
+    let seen = cabane.run(&[&["import"], arguments].concat());
     let is_so = seen.code != 0 && seen.stderr.contains(output) && !has_repository(cabane);
-    assert!(is_so, "{words:?}, {output}: {seen:?}");
+    assert!(is_so, "{arguments:?}, {output}: {seen:?}");
 }
 
 #[test]

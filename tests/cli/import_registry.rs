@@ -32,8 +32,8 @@ impl Remote {
     fn push(&self, typed: &str, name: &str, options: &[&str]) {
         let host = self.registry.url().replace("http://", "docker://");
         let target = format!("{host}/{name}");
-        let words = [&["copy", "--dest-tls-verify=false"], options, &[typed, &target]].concat();
-        skopeo(&words);
+        let arguments = [&["copy", "--dest-tls-verify=false"], options, &[typed, &target]].concat();
+        skopeo(&arguments);
     }
 
     fn typed(&self, name: &str) -> String {
@@ -109,8 +109,8 @@ fn what_was_imported_is_not_fetched_again() {
     let typed = remote.typed("tool:1");
     remote.cabane.run(&["import", &typed, TOOL]).success();
     let before = remote.blobs_sent();
-    let words = ["import", "--json", &typed, "tool/2.0:v1"];
-    let seen = remote.cabane.run(&words).success().stdout;
+    let arguments = ["import", "--json", &typed, "tool/2.0:v1"];
+    let seen = remote.cabane.run(&arguments).success().stdout;
     let seen: Value = serde_json::from_str(&seen).unwrap();
     // What the image says about itself is requested, and no layer.
     assert_eq!((seen["shared"].as_bool(), remote.blobs_sent() - before), (Some(true), 1));
@@ -171,8 +171,8 @@ fn the_password_of_a_registry_is_taken_from_where_other_tools_leave_it() {
         .start();
     let host = registry.url().replace("http://", "");
     let layout = layout(&cabane, "first");
-    let words = ["copy", "--dest-tls-verify=false", "--dest-creds=alice:secret"];
-    skopeo(&[&words[..], &[&layout.typed(), &format!("docker://{host}/tool:1")]].concat());
+    let arguments = ["copy", "--dest-tls-verify=false", "--dest-creds=alice:secret"];
+    skopeo(&[&arguments[..], &[&layout.typed(), &format!("docker://{host}/tool:1")]].concat());
     let typed = format!("http://{host}/tool:1");
     let refused = cabane.run(&["import", &typed, TOOL]);
     assert_eq!(refused.code, 11, "{}", refused.stderr);

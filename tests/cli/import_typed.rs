@@ -121,8 +121,8 @@ fn a_group_to_which_one_cannot_give_files_takes_nothing_away() {
         [&place, &place.join("image")].map(|path| fs::metadata(path).unwrap().permissions().mode())
     };
     let before = modes();
-    let words = ["import", &layout.typed(), "tool/2.0:v1", "--group", "0"];
-    let refused = cabane.run(&words);
+    let arguments = ["import", &layout.typed(), "tool/2.0:v1", "--group", "0"];
+    let refused = cabane.run(&arguments);
     assert!(
         refused.code == 6 && refused.stderr.contains("cannot be closed to all but the group 0"),
         "{}",
@@ -142,11 +142,11 @@ fn an_image_for_other_processors_has_a_label_for_them() {
     fs::write(tree.join("bin/sh"), program).unwrap();
     fs::set_permissions(tree.join("bin/sh"), fs::Permissions::from_mode(0o755)).unwrap();
     layout.name(layout.image(&[layer(&tree)], "s390x"), "1");
-    let words = ["import", "--platform=linux/s390x", &layout.typed()];
+    let arguments = ["import", "--platform=linux/s390x", &layout.typed()];
     for (typed, label) in
         [("tool/1.0", "tool/1.0:v1@here%s390x"), ("tool/2.0%z15", "tool/2.0:v1@here%z15")]
     {
-        let seen = cabane.run(&[&words[..], &["--json", typed]].concat());
+        let seen = cabane.run(&[&arguments[..], &["--json", typed]].concat());
         let seen: Value = serde_json::from_str(&seen.success().stdout).unwrap();
         assert_eq!(seen["label"], label);
     }

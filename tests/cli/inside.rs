@@ -93,8 +93,8 @@ fn packages_of_an_image_without_a_list_are_found_in_its_tree() {
     let tree = Tree::new(cabane.world.path("tree")).meta("app", &mount_point).file(record, "");
     let image = cabane.world.path("app.squashfs");
     squashfs(tree.root(), &image);
-    let words = ["image", "inspect", image.to_str().unwrap(), "--packages", "--json"];
-    let seen = cabane.run(&words).success().stdout;
+    let arguments = ["image", "inspect", image.to_str().unwrap(), "--packages", "--json"];
+    let seen = cabane.run(&arguments).success().stdout;
     let list: Value = serde_json::from_str(&seen).unwrap();
     assert_eq!(list["packages"][0]["name"], "tiny");
 }

@@ -42,8 +42,8 @@ impl Site {
 
     fn install(&self, more: &[&str]) -> Finished {
         let (recipe, target) = (self.path("recipe"), self.path("home/apps/tools"));
-        let words = ["build", &recipe, "--install", &target];
-        self.cabane.run(&[&words, more].concat())
+        let arguments = ["build", &recipe, "--install", &target];
+        self.cabane.run(&[&arguments, more].concat())
     }
 
     fn says(&self) -> String {

@@ -34,8 +34,8 @@ fn within(cabane: &Cabane, mut command: Command) -> Command {
     command
 }
 
-fn run(cabane: &Cabane, words: &[&str]) -> Finished {
-    cabane.finish(&mut within(cabane, cabane.command(words)))
+fn run(cabane: &Cabane, arguments: &[&str]) -> Finished {
+    cabane.finish(&mut within(cabane, cabane.command(arguments)))
 }
 
 /// Runs a script that may start `$CABANE` as often as it likes.
@@ -45,11 +45,11 @@ fn script(cabane: &Cabane, text: &str) -> Finished {
 }
 
 /// Starts a command that stays, and waits until it is there.
-fn start(cabane: &Cabane, words: &[&str]) -> Stays {
+fn start(cabane: &Cabane, arguments: &[&str]) -> Stays {
     let sign = cabane.world.path("work/is-there");
     let _ = fs::remove_file(&sign);
     let there = format!("touch {} && exec sleep 60", sign.display());
-    let mut command = within(cabane, cabane.command(words));
+    let mut command = within(cabane, cabane.command(arguments));
     command.args(["--", "sh", "-c", &there]);
     let child = command.stdin(Stdio::null()).spawn().unwrap();
     let stays = Stays(child);
@@ -242,8 +242,8 @@ fn root_has_nothing_to_join() {
 fn no_command_can_gain_rights() {
     for who in everybody() {
         let cabane = Cabane::with_app(who);
-        let words = ["run", "app", "--", "grep", "NoNewPrivs", "/proc/self/status"];
-        let seen = cabane.run(&words);
+        let arguments = ["run", "app", "--", "grep", "NoNewPrivs", "/proc/self/status"];
+        let seen = cabane.run(&arguments);
         assert_eq!(seen, finished(0, "NoNewPrivs:\t1\n", ""), "as {who:?}");
     }
 }
@@ -252,7 +252,7 @@ fn no_command_can_gain_rights() {
 fn whoever_joins_has_no_rights_inside() {
     let cabane = world();
     let _first = start(&cabane, &["run", "--join=x", "app"]);
-    let words = ["run", "--join=x", "app", "--", "grep", "CapEff", "/proc/self/status"];
-    let seen = run(&cabane, &words);
+    let arguments = ["run", "--join=x", "app", "--", "grep", "CapEff", "/proc/self/status"];
+    let seen = run(&cabane, &arguments);
     assert_eq!(seen, finished(0, "CapEff:\t0000000000000000\n", ""));
 }

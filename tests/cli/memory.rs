@@ -33,9 +33,9 @@ impl InMemory {
 
     fn command(&self, more: &[&str]) -> Command {
         let (recipe, system) = (self.stack.path("recipe"), self.stack.path("system"));
-        let words = ["build", "--system", &system, &recipe];
-        let words: Vec<&str> = words.iter().chain(more).copied().collect();
-        let mut command = self.stack.cabane.command(&words);
+        let arguments = ["build", "--system", &system, &recipe];
+        let arguments: Vec<&str> = arguments.iter().chain(more).copied().collect();
+        let mut command = self.stack.cabane.command(&arguments);
         self.with_variables(&mut command);
         command
     }
@@ -49,8 +49,8 @@ impl InMemory {
         self.stack.cabane.finish(&mut self.command(more))
     }
 
-    fn run(&self, words: &[&str]) -> Finished {
-        let mut command = self.stack.cabane.command(words);
+    fn run(&self, arguments: &[&str]) -> Finished {
+        let mut command = self.stack.cabane.command(arguments);
         self.with_variables(&mut command);
         self.stack.cabane.finish(&mut command)
     }

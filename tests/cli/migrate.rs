@@ -156,12 +156,12 @@ fn killed_in_the_middle_it_goes_on_where_it_was() {
     }
     let place = elsewhere();
     let target = place.path().join("repository");
-    let words = ["repo", "migrate", &target.to_string_lossy()];
+    let arguments = ["repo", "migrate", &target.to_string_lossy()];
     let mut kills = 0;
     let mut inodes = Vec::new();
     for wanted in 1..IMAGES {
         let mut running =
-            cabane.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            cabane.command(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let end = Instant::now() + Duration::from_secs(60);
         let count = || fs::read_dir(target.join("refs")).map_or(0, Iterator::count);
         while count() < wanted && running.try_wait().unwrap().is_none() {
@@ -179,7 +179,7 @@ fn killed_in_the_middle_it_goes_on_where_it_was() {
         let named = count();
         inodes = if now.len() == named { now } else { Vec::new() };
     }
-    cabane.run(&words).success();
+    cabane.run(&arguments).success();
     let status = cabane.run(&["repo", "status", "--verify", &target.to_string_lossy()]);
     let left = fs::read_dir(target.join("tmp")).unwrap().count();
     let seen = (labels(&cabane, &target).lines().count(), status.code, left);

@@ -40,14 +40,14 @@ impl Mpi {
     }
 
     /// Starts four ranks, each with these words, and returns what they say.
-    fn launch(&self, words: &[&str]) -> Finished {
+    fn launch(&self, arguments: &[&str]) -> Finished {
         let mut command = self.cabane.other("timeout");
         command
             .arg("120")
             .arg(self.tree.join("bin/mpiexec"))
             .args(self.options)
             .args(["-n", "4"])
-            .args(words);
+            .args(arguments);
         // Other tests may look for company in the common places.
         command.env("XDG_RUNTIME_DIR", self.cabane.world.path("home"));
         self.cabane.finish(&mut command)
@@ -118,8 +118,8 @@ fn without_joining_the_messages_of_mpich_do_not_arrive_and_that_is_foretold() {
     };
     let mpi = Mpi::new("mpich", &installed);
     let program = mpi.cabane.program();
-    let words = [program, "run", "--no-join", &mpi.image, "--", "ping_pong"];
-    let seen = mpi.launch(&words);
+    let arguments = [program, "run", "--no-join", &mpi.image, "--", "ping_pong"];
+    let seen = mpi.launch(&arguments);
     let arrived = seen.stdout.contains("all messages arrived");
     let reported = "warning: each rank of this node gets a user namespace of its own, ";
     assert!(seen.code != 0 && !arrived, "{seen:?}");

@@ -197,14 +197,14 @@ fn libraries_of_newer_debians_are_refused_in_a_container_of_this_one_and_would_n
         (image_of!("sid"), "the substitute needs the C library 2.", "libucc.so.1: cannot open"),
     ] {
         let with = libraries_of_debian(&image.root).join("libmpich.so.12").display().to_string();
-        let words = ["run", "--mpi", &with, &path, "--", "./program"];
-        let refused = programs.cabane.run(&words);
+        let arguments = ["run", "--mpi", &with, &path, "--", "./program"];
+        let refused = programs.cabane.run(&arguments);
         assert_eq!((refused.code, refused.stdout.as_str()), (14, ""), "{refused:?}");
         assert!(refused.stderr.contains(reason), "{refused:?}");
         let bind = format!("{with}:/opt/naive/libmpich.so.12");
         let search = "LD_LIBRARY_PATH=/opt/naive:/opt/mpi";
-        let words = ["run", "--bind", &bind, &path, "--", "env", search, "./program"];
-        let naive = programs.cabane.run(&words);
+        let arguments = ["run", "--bind", &bind, &path, "--", "env", search, "./program"];
+        let naive = programs.cabane.run(&arguments);
         assert!(naive.stderr.contains(loader), "{naive:?}");
     }
 }
@@ -232,9 +232,9 @@ fn one_program_for_the_standard_abi_runs_with_both_families() {
             _ => vec!["-x".to_owned(), format!("{name}={value}")],
         });
         let variables: Vec<String> = variables.collect();
-        let mut words: Vec<&str> = launcher.to_vec();
-        words.extend(variables.iter().map(String::as_str));
-        let seen = programs.launch_inside(&[], &image, &words);
+        let mut arguments: Vec<&str> = launcher.to_vec();
+        arguments.extend(variables.iter().map(String::as_str));
+        let seen = programs.launch_inside(&[], &image, &arguments);
         assert_eq!(ranks(&seen), expected, "{seen:?}");
     }
     let verdict = programs.judge(&image, &mpich, false);

@@ -63,8 +63,8 @@ fn add(cabane: &Cabane, name: &str, tree: &Path) {
     let image = cabane.world.path(&format!("{name}.squashfs"));
     pack(tree, &image);
     let label = format!("{name}/1:v1@here%x86_64");
-    let words = ["image", "add", &label, image.to_str().unwrap()];
-    cabane.run(&words).success();
+    let arguments = ["image", "add", &label, image.to_str().unwrap()];
+    cabane.run(&arguments).success();
 }
 
 /// Makes the container and the image, or says why the test does not run and returns from it.

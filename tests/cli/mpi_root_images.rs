@@ -28,8 +28,8 @@ struct Mpi {
     _home: tempfile::TempDir,
 }
 
-fn words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|&word| word.to_owned()).collect()
+fn arguments(arguments: &[&str]) -> Vec<String> {
+    arguments.iter().map(|&word| word.to_owned()).collect()
 }
 
 fn compile(headers: &Path, library: &Path, rpath: &str, directory: &Path) {
@@ -52,7 +52,7 @@ impl Mpi {
         compile(prefix, &mpi.join("lib").join(library), rpath, &mpi.join("bin"));
         let launcher = |path: &Path| {
             let path = path.join("bin/mpiexec").display().to_string();
-            [vec![path], words(options)].concat()
+            [vec![path], arguments(options)].concat()
         };
         let (outside, inside) = (launcher(prefix), launcher(Path::new("/opt/mpi")));
         Self::pack(home, &tree.host_libraries_of("opt/mpi"), outside, inside)
@@ -75,7 +75,7 @@ impl Mpi {
             .host_libraries_of(place.to_str().unwrap().trim_start_matches('/'))
             .host_libraries_of("usr/bin");
         let outside = launcher_of_debian(debian, launcher[0]);
-        let options = words(&launcher[1..]);
+        let options = arguments(&launcher[1..]);
         let inside = [vec![format!("/usr/bin/{}", launcher[0])], options.clone()].concat();
         Self::pack(home, &tree, [outside, options].concat(), inside)
     }
@@ -98,7 +98,7 @@ impl Mpi {
         // Anyone who is root only there must not meet the directories of the real one.
         let place = format!("TMPDIR={}", cabane.world.path("home").display());
         let around = ["env", &place, "unshare", "--user", "--map-root-user", "--mount"];
-        let around = words(&around);
+        let around = arguments(&around);
         let line = [around, self.line(cabane, &[], program)].concat();
         Self::finish(cabane, &line)
     }
@@ -110,24 +110,24 @@ impl Mpi {
 
     fn line(&self, cabane: &Cabane, options: &[&str], program: &str) -> Vec<String> {
         let image = self.image.display().to_string();
-        let before = [self.launcher.clone(), words(&["-n", "2", cabane.program(), "run"])];
+        let before = [self.launcher.clone(), arguments(&["-n", "2", cabane.program(), "run"])];
         let program = format!("/opt/mpi/bin/{program}");
-        let after = [words(options), vec![image, "--".to_owned(), program]];
+        let after = [arguments(options), vec![image, "--".to_owned(), program]];
         [before, after].concat().concat()
     }
 
     /// Starts the launcher in the image, and two ranks by it.
     fn launch_inside(&self, cabane: &Cabane, program: &str) -> Finished {
         let image = self.image.display().to_string();
-        let before = words(&[cabane.program(), "run", &image, "--"]);
+        let before = arguments(&[cabane.program(), "run", &image, "--"]);
         let program = format!("/opt/mpi/bin/{program}");
-        let after = words(&["-n", "2", &program]);
+        let after = arguments(&["-n", "2", &program]);
         Self::finish(cabane, &[before, self.inside.clone(), after].concat())
     }
 
-    fn finish(cabane: &Cabane, words: &[String]) -> Finished {
+    fn finish(cabane: &Cabane, arguments: &[String]) -> Finished {
         let mut command = cabane.other("timeout");
-        command.args(["--kill-after=5", "120"]).args(words);
+        command.args(["--kill-after=5", "120"]).args(arguments);
         // Other tests may look for company in the common places.
         command.env("XDG_RUNTIME_DIR", cabane.world.path("home"));
         let allowed = ["OMPI_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT"];

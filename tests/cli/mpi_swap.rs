@@ -87,8 +87,8 @@ fn program(cabane: &Cabane, path: &str, text: &str) {
 /// How many rows of three figures someone is told.
 pub(crate) fn rows_of_figures(text: &str) -> usize {
     let rows = text.lines().filter(|line| {
-        let words = line.split_whitespace();
-        words.filter(|word| word.parse::<f64>().is_ok()).count() == 3
+        let arguments = line.split_whitespace();
+        arguments.filter(|word| word.parse::<f64>().is_ok()).count() == 3
     });
     rows.count()
 }
@@ -188,8 +188,8 @@ fn an_mpi_is_found_where_systems_put_it() {
             bed.mpich.display()
         ));
         // Without the launcher of an MPI that this machine may have.
-        let words = ["mpi", "swap", "--with", "host", "--", &bed.hydra, "-n", "2", "./program"];
-        let mut swap = bed.cabane.command(&words);
+        let arguments = ["mpi", "swap", "--with", "host", "--", &bed.hydra, "-n", "2", "./program"];
+        let mut swap = bed.cabane.command(&arguments);
         swap.env("LD_LIBRARY_PATH", &bed.libraries);
         let seen = bed.cabane.finish(swap.env("PATH", "/mnt/tools"));
         assert_eq!(ranks(&seen.success()), both("5.0.2"));
@@ -362,9 +362,9 @@ fn the_configuration_says_what_starts_the_ranks_of_the_probe() {
     );
     bed.cabane.world.file("site.toml", &text);
     let seen = bed.swap(&["--with", "host", "--probe"], &["./program"]).success();
-    let words = fs::read_to_string(bed.cabane.world.path("work/words")).unwrap();
+    let arguments = fs::read_to_string(bed.cabane.world.path("work/words")).unwrap();
     assert!(
-        seen.stderr.starts_with("proven: 2 ranks got ") && words.starts_with("-ppn 2 -n 2 "),
-        "{seen:?}\n{words}"
+        seen.stderr.starts_with("proven: 2 ranks got ") && arguments.starts_with("-ppn 2 -n 2 "),
+        "{seen:?}\n{arguments}"
     );
 }

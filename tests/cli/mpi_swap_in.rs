@@ -39,14 +39,14 @@ impl Bed {
     /// Types `cabane mpi swap --in IMAGE` with options and a command.
     fn swap(&self, who: &Cabane, image: &Image, options: &[&str], command: &[&str]) -> Finished {
         let with = self.with();
-        let mut words = vec!["mpi", "swap", "--in", &image.path];
+        let mut arguments = vec!["mpi", "swap", "--in", &image.path];
         if !options.contains(&"--with") {
-            words.extend(["--with", &with]);
+            arguments.extend(["--with", &with]);
         }
-        words.extend(options);
-        words.push("--");
-        words.extend(command);
-        let mut swap = who.command(&words);
+        arguments.extend(options);
+        arguments.push("--");
+        arguments.extend(command);
+        let mut swap = who.command(&arguments);
         swap.env("XDG_RUNTIME_DIR", who.world.path("home"));
         who.finish(&mut swap)
     }
@@ -131,8 +131,8 @@ fn ranks_that_the_helper_starts_are_proven_as_well() {
         let expected = (both("MPICH Version: 5.0.2"), bed.proven(&image, "2 ranks"));
         assert_eq!((ranks(&seen), seen.stderr), expected);
         // No rank has fallen back to a user namespace.
-        let words = ["-v", "run", "--mpi", &bed.with(), &image.path, "--", "./program"];
-        let seen = cabane.run(&words).success();
+        let arguments = ["-v", "run", "--mpi", &bed.with(), &image.path, "--", "./program"];
+        let seen = cabane.run(&arguments).success();
         assert!(!seen.stderr.contains("user namespace"), "{seen:?}");
     });
 }
@@ -182,17 +182,17 @@ fn a_program_or_mpi_that_is_not_there_ends_as_it_does_without_another_mpi() {
     for (with, program, code) in
         [(with.as_str(), "absent", 127), (&with, "./absent", 127), ("/absent", "./program", 125)]
     {
-        let words = ["run", "--mpi", with, &image.path, "--", program];
-        let seen = cabane.run(&words);
+        let arguments = ["run", "--mpi", with, &image.path, "--", program];
+        let seen = cabane.run(&arguments);
         let is_told = seen.stderr.contains("absent` ") || seen.stderr.contains("absent`,");
         assert_eq!((seen.code, is_told), (code, true), "{seen:?}");
     }
-    let words = ["import", &layout(&cabane, "os").typed(), "os/1"];
-    cabane.run(&words).success();
-    let words = ["run", "--mpi", "os/1", &image.path, "--", "./program"];
+    let arguments = ["import", &layout(&cabane, "os").typed(), "os/1"];
+    cabane.run(&arguments).success();
+    let arguments = ["run", "--mpi", "os/1", &image.path, "--", "./program"];
     let expected = "error: `os/1` is a container image: what is in it is for its own root file \
                     system\nhint: name a stack, a prefix or a library\n";
-    let seen = cabane.run(&words);
+    let seen = cabane.run(&arguments);
     assert_eq!((seen.code, seen.stderr.as_str()), (125, expected));
 }
 
@@ -202,8 +202,8 @@ fn what_a_program_gets_in_a_container_may_be_of_this_machine() {
     let image = image_of!("trixie");
     let cabane = bed.world_of(Who::OrdinaryUser);
     let gets = |program: &str| {
-        let words = ["mpi", "inspect", "--json", "--in", &image.path, program];
-        let seen = cabane.run(&words).success();
+        let arguments = ["mpi", "inspect", "--json", "--in", &image.path, program];
+        let seen = cabane.run(&arguments).success();
         let all: Value = serde_json::from_str(&seen.stdout).unwrap();
         let library = &all[0]["file"]["library"];
         library["path"].as_str().map(str::to_owned)
@@ -246,7 +246,7 @@ fn ranks_that_share_no_memory_are_not_proven() {
     let cabane = bed.world_of(Who::OrdinaryUser);
     let with = bed.with();
     let hydra = bed.hydra();
-    let words = [
+    let arguments = [
         "mpi",
         "swap",
         "--in",
@@ -260,7 +260,7 @@ fn ranks_that_share_no_memory_are_not_proven() {
         "2",
         "./program",
     ];
-    let mut command = cabane.command(&words);
+    let mut command = cabane.command(&arguments);
     let seen = cabane.finish(command.env("CABANE_JOIN", "no"));
     assert_eq!((seen.code, seen.stdout.as_str()), (15, ""), "{seen:?}");
     assert!(seen.stderr.starts_with("error: with MPICH 5.0.2, "), "{}", seen.stderr);

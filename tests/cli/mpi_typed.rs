@@ -27,10 +27,10 @@ fn a_launcher_without_a_program_is_told_with_its_words() {
     }
     let cabane = Cabane::new(Who::OrdinaryUser);
     let with = prefix.display().to_string();
-    let words = ["mpi", "swap", "--with", &with, "--", &launcher];
-    let seen = cabane.run(&[&words[..], &["-n", "2", "./solvr"]].concat());
+    let arguments = ["mpi", "swap", "--with", &with, "--", &launcher];
+    let seen = cabane.run(&[&arguments[..], &["-n", "2", "./solvr"]].concat());
     let expected = format!(
-        "error: `{launcher}` has no program to start: none of its words is one: -n 2 ./solvr\n\
+        "error: `{launcher}` has no program to start: none of its arguments is one: -n 2 ./solvr\n\
          hint: write the path of the program, if it is not in `PATH`\n"
     );
     assert_eq!(seen, finished(127, "", &expected));

@@ -12,8 +12,8 @@ fn a_second_image_can_be_entered_from_the_first() {
         let tools = cabane.image("tools", &cabane.mount_point("tools"));
         let program = cabane.program().to_owned();
         let inner = [program.as_str(), "run", &tools, "--", "sh", "-c", "hello; echo $CABANE_TEST"];
-        let words = [&["run", "app", "--"], &inner[..]].concat();
-        let seen = cabane.run(&words);
+        let arguments = [&["run", "app", "--"], &inner[..]].concat();
+        let seen = cabane.run(&arguments);
         assert_eq!(seen, finished(0, "hello from tools\ntools\n", ""), "as {who:?}");
     }
 }
@@ -23,8 +23,8 @@ fn the_same_image_can_be_entered_again() {
     for who in everybody() {
         let cabane = Cabane::with_app(who);
         let program = cabane.program().to_owned();
-        let words = ["run", "app", "--", &program, "run", "app", "--", "hello"];
-        let seen = cabane.run(&words);
+        let arguments = ["run", "app", "--", &program, "run", "app", "--", "hello"];
+        let seen = cabane.run(&arguments);
         assert_eq!(seen, finished(0, "hello from app\n", ""), "as {who:?}");
     }
 }
@@ -35,7 +35,7 @@ fn status_inside_two_environments_tells_both() {
         let cabane = Cabane::with_app(who);
         let tools = cabane.image("tools", &cabane.mount_point("tools"));
         let program = cabane.program().to_owned();
-        let words = [
+        let arguments = [
             "run",
             "app",
             "--",
@@ -47,7 +47,7 @@ fn status_inside_two_environments_tells_both() {
             "status",
             "--format=views",
         ];
-        let seen = cabane.run(&words);
+        let seen = cabane.run(&arguments);
         assert_eq!(seen, finished(0, "app:default,tools:default\n", ""), "as {who:?}");
     }
 }
@@ -58,7 +58,7 @@ fn a_mount_point_that_does_not_exist_works_inside_another_such() {
         let cabane = Cabane::with_app(who);
         let tools = cabane.image("tools", &cabane.mount_point("tools"));
         let program = cabane.program().to_owned();
-        let words = [
+        let arguments = [
             "run",
             "app:/cabane-outer",
             "--",
@@ -70,7 +70,7 @@ fn a_mount_point_that_does_not_exist_works_inside_another_such() {
             "/cabane-outer/name",
             "/cabane-inner/name",
         ];
-        let seen = cabane.run(&words).success();
+        let seen = cabane.run(&arguments).success();
         assert_eq!(seen.stdout, "apptools", "as {who:?}");
     }
 }

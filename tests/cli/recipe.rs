@@ -124,7 +124,7 @@ fn all_that_spack_is_handed_can_be_shown_to_programs() {
 fn other_mirrors_take_the_place_of_those_of_the_system() {
     let cabane = world();
     cabane.world.file("mirrors.yaml", "sourcemirror: {local: {url: 'file://$HOME/m'}}\n");
-    let words = [
+    let arguments = [
         "recipe",
         "show",
         "../recipe",
@@ -134,7 +134,7 @@ fn other_mirrors_take_the_place_of_those_of_the_system() {
         "--mirrors",
         "../mirrors.yaml",
     ];
-    let seen = cabane.run(&words);
+    let seen = cabane.run(&arguments);
     assert!(seen.stdout.contains("/home/m\n"), "{}", seen.stdout);
 }
 
@@ -193,8 +193,8 @@ fn a_recipe_is_converted_to_another_directory_with_all_of_its_files() {
 #[test]
 fn a_recipe_is_converted_in_its_place() {
     let cabane = world();
-    let words = ["recipe", "convert", "../recipe", "--output", "../own"];
-    cabane.run(&words).success();
+    let arguments = ["recipe", "convert", "../recipe", "--output", "../own"];
+    cabane.run(&arguments).success();
     let config = cabane.world.path("own/config.yaml");
     std::fs::write(&config, CONFIG.replace("version: 3", "version: 2")).unwrap();
     cabane.run(&["recipe", "convert", "../own"]).success();

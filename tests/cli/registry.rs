@@ -32,8 +32,8 @@ impl Shared {
         self.cabane.world.file("site.toml", &text);
     }
 
-    pub(crate) fn run(&self, words: &[&str]) -> Finished {
-        self.cabane.run(words)
+    pub(crate) fn run(&self, arguments: &[&str]) -> Finished {
+        self.cabane.run(arguments)
     }
 
     pub(crate) fn pushed(who: Who) -> Self {
@@ -47,15 +47,15 @@ impl Shared {
         self.run(&["image", "rm", APP]).success();
     }
 
-    fn found(&self, words: &[&str]) -> Vec<Value> {
-        let words = [&["image", "find", "--json"], words].concat();
-        let output = self.run(&words).success().stdout;
+    fn found(&self, arguments: &[&str]) -> Vec<Value> {
+        let arguments = [&["image", "find", "--json"], arguments].concat();
+        let output = self.run(&arguments).success().stdout;
         serde_json::from_str(&output).unwrap()
     }
 
-    pub(crate) fn labels(&self, words: &[&str]) -> Vec<String> {
+    pub(crate) fn labels(&self, arguments: &[&str]) -> Vec<String> {
         let label = |image: &Value| image["label"].as_str().unwrap().to_owned();
-        self.found(words).iter().map(label).collect()
+        self.found(arguments).iter().map(label).collect()
     }
 }
 
@@ -76,11 +76,11 @@ fn an_image_is_pushed_found_pulled_and_run() {
 fn what_is_pulled_has_the_metadata_that_were_pushed() {
     needs!("docker-registry");
     let shared = Shared::pushed(Who::OrdinaryUser);
-    let words = ["image", "inspect", "--format", "{mount} {description} {views}", "app"];
-    let before = shared.run(&words).success().stdout;
+    let arguments = ["image", "inspect", "--format", "{mount} {description} {views}", "app"];
+    let before = shared.run(&arguments).success().stdout;
     shared.forget();
     shared.run(&["image", "pull", "app"]).success();
-    assert_eq!(shared.run(&words).success().stdout, before);
+    assert_eq!(shared.run(&arguments).success().stdout, before);
 }
 
 #[test]
@@ -133,8 +133,8 @@ fn copying_leaves_the_manifest_as_it_is_and_sends_no_image() {
     shared.run(&["image", "copy", "app", "build::app/2.0:v7"]).success();
     assert_eq!(sent(), before);
     let digest = |label: &str| {
-        let words = ["image", "inspect", "--remote", "--format", "{digest}", label];
-        shared.run(&words).success().stdout
+        let arguments = ["image", "inspect", "--remote", "--format", "{digest}", label];
+        shared.run(&arguments).success().stdout
     };
     assert_eq!(digest("app"), digest("build::app"));
 }
@@ -307,8 +307,8 @@ fn ten_pulls_at_once_get_an_image_once() {
         .collect();
     for pull in pulls {
         let output = pull.wait_with_output().unwrap();
-        let words = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{words}");
+        let shown = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{shown}");
     }
     let log = shared.registry.log();
     let gets = log.lines().filter(|line| line.contains("GET /v2/") && line.contains("/blobs/"));
@@ -378,8 +378,8 @@ fn without_a_registry_there_is_a_hint() {
 #[test]
 fn a_registry_that_is_not_there_is_named() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
-    let words = ["image", "find", "--registry", "http://127.0.0.1:1/uenv"];
-    let refused = cabane.run(&words);
+    let arguments = ["image", "find", "--registry", "http://127.0.0.1:1/uenv"];
+    let refused = cabane.run(&arguments);
     assert_eq!(refused.code, 11);
     assert!(refused.stderr.contains("cannot reach the registry 127.0.0.1:1"), "{}", refused.stderr);
 }
@@ -387,8 +387,8 @@ fn a_registry_that_is_not_there_is_named() {
 #[test]
 fn a_password_in_an_address_is_refused_and_not_shown() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
-    let words = ["image", "find", "--registry", "https://alice:secret@127.0.0.1/uenv"];
-    let refused = cabane.run(&words);
+    let arguments = ["image", "find", "--registry", "https://alice:secret@127.0.0.1/uenv"];
+    let refused = cabane.run(&arguments);
     assert_eq!(refused.code, 2);
     assert!(!refused.stderr.contains("secret"), "{}", refused.stderr);
 }
@@ -396,8 +396,8 @@ fn a_password_in_an_address_is_refused_and_not_shown() {
 #[test]
 fn upper_case_letters_are_refused_before_anything_is_sent() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
-    let words = ["image", "push", "--registry", "http://127.0.0.1:1", APP, "App/1.0"];
-    let refused = cabane.run(&words);
+    let arguments = ["image", "push", "--registry", "http://127.0.0.1:1", APP, "App/1.0"];
+    let refused = cabane.run(&arguments);
     assert_eq!(refused.code, 3, "{}", refused.stderr);
     assert!(refused.stderr.contains("`app`"), "{}", refused.stderr);
 }

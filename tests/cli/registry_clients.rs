@@ -17,16 +17,17 @@ fn what_cabane_pushes_oras_pulls() {
     let oras = needs!("oras");
     let shared = Shared::pushed(Who::OrdinaryUser);
     let name = format!("{}/uenv/deploy/here/x86_64/app/1.0:v1", shared.registry.host());
-    let run = |words: &[&str]| {
+    let run = |arguments: &[&str]| {
         let mut command = shared.cabane.world.command(&oras);
-        Finished::of(command.args(words)).success().stdout
+        Finished::of(command.args(arguments)).success().stdout
     };
     run(&["pull", "--plain-http", "--output", "pulled", &name]);
     let pulled = shared.cabane.world.path("work/pulled/store.squashfs");
     let pushed = shared.cabane.world.path("app.squashfs");
     assert_eq!(fs::read(pulled).unwrap(), fs::read(pushed).unwrap());
-    let words = ["discover", "--plain-http", "--format", "json", "--artifact-type", "uenv/meta"];
-    let found: Value = serde_json::from_str(&run(&[&words[..], &[&name]].concat())).unwrap();
+    let arguments =
+        ["discover", "--plain-http", "--format", "json", "--artifact-type", "uenv/meta"];
+    let found: Value = serde_json::from_str(&run(&[&arguments[..], &[&name]].concat())).unwrap();
     let manifests = found.get("manifests").or_else(|| found.get("referrers")).unwrap();
     let digest = manifests[0]["digest"].as_str().unwrap();
     let meta = format!("{}@{digest}", name.rsplit_once(':').unwrap().0);
@@ -47,9 +48,9 @@ fn what_oras_pushes_cabane_finds_and_pulls() {
         fs::copy(world.path("app.squashfs"), work.join("store.squashfs")).unwrap();
         fs::create_dir(work.join("meta")).unwrap();
         fs::copy(world.path("trees/app/meta/env.json"), work.join("meta/env.json")).unwrap();
-        let run = |words: &[&str]| {
+        let run = |arguments: &[&str]| {
             let mut command = world.command(&oras);
-            Finished::of(command.args(words)).success();
+            Finished::of(command.args(arguments)).success();
         };
         let kind = "application/x-squashfs";
         run(&["push", "--plain-http", "--artifact-type", kind, &name, "./store.squashfs"]);

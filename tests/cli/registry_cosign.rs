@@ -28,19 +28,19 @@ impl Cosign {
         path.to_str().unwrap().to_owned()
     }
 
-    fn cabane(&self, words: &[&str]) -> Finished {
-        self.shared.run(words)
+    fn cabane(&self, arguments: &[&str]) -> Finished {
+        self.shared.run(arguments)
     }
 
-    fn cosign(&self, words: &[&str]) -> Finished {
+    fn cosign(&self, arguments: &[&str]) -> Finished {
         let mut command = self.shared.cabane.other(self.program.to_str().unwrap());
         command.env("COSIGN_PASSWORD", "secret");
-        self.shared.cabane.finish(command.args(words))
+        self.shared.cabane.finish(command.args(arguments))
     }
 
     fn verify(&self, key: &str) -> Finished {
-        let words = ["verify", "--key", key, "--insecure-ignore-tlog"];
-        self.cosign(&[&words[..], &["--allow-http-registry", &self.image()]].concat())
+        let arguments = ["verify", "--key", key, "--insecure-ignore-tlog"];
+        self.cosign(&[&arguments[..], &["--allow-http-registry", &self.image()]].concat())
     }
 
     fn image(&self) -> String {
@@ -111,7 +111,7 @@ fn both_sign_with_one_key_side_by_side() {
 }
 
 fn sign(cosign: &Cosign, key: &str) {
-    let words = ["sign", "--key", key, "--tlog-upload=false", "--yes"];
+    let arguments = ["sign", "--key", key, "--tlog-upload=false", "--yes"];
     let place = ["--allow-http-registry", &cosign.image()];
-    cosign.cosign(&[&words[..], &place].concat()).success();
+    cosign.cosign(&[&arguments[..], &place].concat()).success();
 }

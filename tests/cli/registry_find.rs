@@ -41,15 +41,15 @@ impl Stacks {
     }
 
     fn found(&self, specs: &[&str]) -> Vec<String> {
-        let mut words = Vec::new();
+        let mut arguments = Vec::new();
         for spec in specs {
-            words.extend(["--package", spec]);
+            arguments.extend(["--package", spec]);
         }
-        self.0.labels(&words)
+        self.0.labels(&arguments)
     }
 
-    fn find(&self, words: &[&str]) -> Finished {
-        self.0.run(&[&["image", "find"], words].concat())
+    fn find(&self, arguments: &[&str]) -> Finished {
+        self.0.run(&[&["image", "find"], arguments].concat())
     }
 
     /// How many requests the registry has answered.
@@ -129,8 +129,8 @@ fn what_was_found_in_an_image_is_shown() {
     assert_eq!(package["version"], "1.14.3");
     assert_eq!(package["variants"], "+mpi~cxx api=v110");
     assert_eq!(found[0]["packages"].as_array().unwrap().len(), 1);
-    let words = ["--package", "numpy", "--format", "{name} {packages}"];
-    assert_eq!(stacks.find(&words).success().stdout, "notebook NumPy@2.4.6\n");
+    let arguments = ["--package", "numpy", "--format", "{name} {packages}"];
+    assert_eq!(stacks.find(&arguments).success().stdout, "notebook NumPy@2.4.6\n");
 }
 
 #[test]
@@ -233,8 +233,8 @@ fn a_damaged_cache_is_nothing_but_slow() {
 fn a_mistake_in_a_package_is_pointed_at() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     for command in ["find", "ls"] {
-        let words = ["image", command, "--package", "hdf5@1.14:1.12"];
-        let refused = cabane.run(&words);
+        let arguments = ["image", command, "--package", "hdf5@1.14:1.12"];
+        let refused = cabane.run(&arguments);
         assert_eq!(
             (refused.code, refused.stderr.as_str()),
             (
@@ -261,9 +261,9 @@ fn images_of_the_repository_are_found_in_the_same_way() {
         squashfs(tree.root(), &image);
         cabane.run(&["image", "add", SOLVER, image.to_str().unwrap()]).success();
         for _ in 0..2 {
-            let words =
+            let arguments =
                 ["image", "ls", "--package", "hdf5@1.14:+mpi", "--format", "{label} {packages}"];
-            let seen = cabane.run(&words).success();
+            let seen = cabane.run(&arguments).success();
             assert_eq!(seen.stdout, format!("{SOLVER} hdf5@1.14.3\n"), "as {who:?}");
             assert!(
                 seen.stderr.contains(&format!("packages they have: {APP}\n")),
@@ -277,8 +277,8 @@ fn images_of_the_repository_are_found_in_the_same_way() {
 }
 
 /// Another user's view of the same registry: with a cache of their own.
-fn other_cache(shared: &Shared, words: &[&str]) {
-    let mut command = shared.cabane.command(words);
+fn other_cache(shared: &Shared, arguments: &[&str]) {
+    let mut command = shared.cabane.command(arguments);
     command.env("XDG_CACHE_HOME", shared.cabane.world.path("work/other-cache"));
     shared.cabane.finish(&mut command).success();
 }

@@ -17,7 +17,7 @@ use crate::registry::{Shared, large};
 const LABEL: &str = "large/1.0:v1@here%x86_64";
 
 /// Prepares a command of root on another host.
-fn on_host(shared: &Shared, number: u32, words: &[&str]) -> Command {
+fn on_host(shared: &Shared, number: u32, arguments: &[&str]) -> Command {
     let world = &shared.cabane.world;
     let boot = format!("{number:08}-0000-0000-0000-000000000000\n");
     let boot = world.file(&format!("boot-of-{number}"), &boot);
@@ -26,7 +26,7 @@ fn on_host(shared: &Shared, number: u32, words: &[&str]) -> Command {
     let script = "hostname \"$1\" && mount --bind \"$2\" /proc/sys/kernel/random/boot_id && \
                   shift 2 && \"$@\"";
     command.args(["/bin/sh", "-c", script, "sh", &format!("node{number}")]);
-    command.arg(boot).arg(shared.cabane.program()).args(words);
+    command.arg(boot).arg(shared.cabane.program()).args(arguments);
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     command
 }
@@ -36,8 +36,8 @@ fn sent(shared: &Shared) -> u64 {
     let log = shared.registry.log();
     let answers = log.lines().filter(|line| line.contains("\"GET ") && line.contains("/blobs/"));
     let bytes = |line: &str| {
-        let mut words = line.split("HTTP/1.1\" ").nth(1)?.split(' ');
-        words.nth(1)?.parse::<u64>().ok()
+        let mut fields = line.split("HTTP/1.1\" ").nth(1)?.split(' ');
+        fields.nth(1)?.parse::<u64>().ok()
     };
     answers.filter_map(bytes).sum()
 }
@@ -81,8 +81,8 @@ fn what_a_host_has_begun_that_is_gone_another_finishes() {
     let shared = Shared::new(Who::Root);
     let image = large(&shared, "large", 24);
     shared.run(&["image", "push", &image, LABEL]).success();
-    let words = ["image", "pull", LABEL];
-    let mut gone = on_host(&shared, 1, &words).spawn().unwrap();
+    let arguments = ["image", "pull", LABEL];
+    let mut gone = on_host(&shared, 1, &arguments).spawn().unwrap();
     let end = Instant::now() + Duration::from_secs(60);
     while !has_begun(&shared) && gone.try_wait().unwrap().is_none() {
         assert!(Instant::now() < end, "nothing arrives");
@@ -90,7 +90,7 @@ fn what_a_host_has_begun_that_is_gone_another_finishes() {
     }
     gone.kill().unwrap();
     gone.wait().unwrap();
-    let seen = on_host(&shared, 2, &words).output().unwrap();
+    let seen = on_host(&shared, 2, &arguments).output().unwrap();
     assert!(seen.status.success(), "{seen:?}");
     shared.run(&["run", "large", "--", "true"]).success();
 }

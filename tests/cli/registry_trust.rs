@@ -27,8 +27,8 @@ impl Signing {
         signing
     }
 
-    fn run(&self, words: &[&str]) -> Finished {
-        self.0.run(words)
+    fn run(&self, arguments: &[&str]) -> Finished {
+        self.0.run(arguments)
     }
 
     fn path(&self, name: &str) -> String {
@@ -63,11 +63,11 @@ impl Signing {
 
     fn push(&self, sign: Option<&str>) {
         let key = sign.map(|name| self.path(name));
-        let mut words = vec!["image", "push", APP];
+        let mut arguments = vec!["image", "push", APP];
         if let Some(key) = &key {
-            words.extend(["--sign", key]);
+            arguments.extend(["--sign", key]);
         }
-        self.run(&words).success();
+        self.run(&arguments).success();
         // Nothing is left but what the registry has.
         self.run(&["image", "rm", APP]).success();
     }
@@ -87,8 +87,8 @@ impl Signing {
     }
 
     /// Tries to pull, and checks that nothing of it is kept.
-    fn refused(&self, words: &[&str]) -> String {
-        let refused = self.run(&[&["image", "pull"], words].concat());
+    fn refused(&self, arguments: &[&str]) -> String {
+        let refused = self.run(&[&["image", "pull"], arguments].concat());
         assert_eq!(refused.code, UNTRUSTED, "{}", refused.stderr);
         assert_eq!(self.run(&["image", "ls"]).success().stdout, "");
         refused.stderr
@@ -147,8 +147,8 @@ fn metadata_that_were_exchanged_in_the_registry_are_not_used() {
     needs!("docker-registry");
     let signing = Signing::new(Who::OrdinaryUser);
     let reported = |key: &str, image: &str| {
-        let words = ["image", "inspect", "--format", key, image];
-        signing.run(&words).success().stdout.trim().to_owned()
+        let arguments = ["image", "inspect", "--format", key, image];
+        signing.run(&arguments).success().stdout.trim().to_owned()
     };
     let description = reported("{description}", "app");
     signing.push_forged(&reported("{meta}", "app"), &description);
@@ -224,8 +224,9 @@ fn verifying_tells_whose_signature_an_image_has() {
     let signing = Signing::new(Who::OrdinaryUser);
     signing.push(Some("site"));
     let (site, other) = (signing.public("site"), signing.public("other"));
-    let verify =
-        |words: &[&str]| signing.run(&[&["image", "verify", "--remote", "app"], words].concat());
+    let verify = |arguments: &[&str]| {
+        signing.run(&[&["image", "verify", "--remote", "app"], arguments].concat())
+    };
     let reported = verify(&["--key", &other, "--key", &site]).success().stderr;
     assert!(reported.contains("is signed with"), "{reported}");
     assert!(reported.contains("site.pub"), "{reported}");

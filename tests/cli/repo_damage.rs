@@ -23,10 +23,10 @@ fn image_directory(cabane: &Cabane) -> PathBuf {
 }
 
 /// Returns the kinds of what is damaged, and everything that is said to repair it.
-fn damaged(cabane: &Cabane, words: &[&str]) -> (Vec<String>, Vec<String>) {
-    let words = [&["repo", "status", "--json"], words].concat();
+fn damaged(cabane: &Cabane, arguments: &[&str]) -> (Vec<String>, Vec<String>) {
+    let arguments = [&["repo", "status", "--json"], arguments].concat();
     // As it is typed, and so not blanked.
-    let output = cabane.command(&words).output().unwrap();
+    let output = cabane.command(&arguments).output().unwrap();
     let status: Value = serde_json::from_slice(&output.stdout).unwrap();
     let all = status[0]["damaged"].as_array().unwrap();
     assert_eq!(output.status.code(), Some(if all.is_empty() { 0 } else { 6 }));

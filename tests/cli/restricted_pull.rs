@@ -20,14 +20,14 @@ const MEMBER: (u32, u32) = (61_240, GROUP);
 const STRANGER: (u32, u32) = (61_241, 61_241);
 
 /// Types a command as another user, who uses the repository of root.
-fn run_as(shared: &Shared, (user, group): (u32, u32), words: &[&str]) -> Finished {
+fn run_as(shared: &Shared, (user, group): (u32, u32), arguments: &[&str]) -> Finished {
     let mut command = shared.cabane.other("setpriv");
     let (user, group) = (user.to_string(), group.to_string());
     let who = ["--reuid", &user, "--regid", &user, "--groups", &group, "--"];
     let repository = repository(shared, "");
     let home = shared.cabane.world.directory(&format!("home-of-{user}"));
     command.env("HOME", home).env("CABANE_REPO", repository);
-    command.args(who).arg(shared.cabane.program()).args(words);
+    command.args(who).arg(shared.cabane.program()).args(arguments);
     shared.cabane.finish(&mut command)
 }
 
@@ -218,8 +218,8 @@ fn what_is_imported_for_a_group_is_for_its_members() {
 /// Starts a pull for the group, and kills it when something has arrived.
 fn begin(shared: &Shared) {
     let group = GROUP.to_string();
-    let words = ["image", "pull", "large/1.0:v1", "--group", &group];
-    let mut command = shared.cabane.command(&words);
+    let arguments = ["image", "pull", "large/1.0:v1", "--group", &group];
+    let mut command = shared.cabane.command(&arguments);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut running = command.spawn().unwrap();
     let end = Instant::now() + Duration::from_secs(60);
@@ -268,10 +268,10 @@ fn ten_pulls_for_a_group_get_it_once_and_closed() {
     };
     pushed_large(&shared);
     let group = GROUP.to_string();
-    let words = ["image", "pull", "large/1.0:v1", "--group", &group];
+    let arguments = ["image", "pull", "large/1.0:v1", "--group", &group];
     let pulls: Vec<_> = (0..10)
         .map(|_| {
-            let mut command = shared.cabane.command(&words);
+            let mut command = shared.cabane.command(&arguments);
             command.stdout(Stdio::null()).stderr(Stdio::piped());
             command.spawn().unwrap()
         })
@@ -296,8 +296,8 @@ fn push_migrate_and_gc_leave_it_closed() {
     shared.run(&["repo", "gc", "--older-than=100d", "--spare=0s"]).success();
     assert_eq!(access(&shared), closed());
     let target = shared.cabane.world.path("home/new");
-    let words = ["repo", "migrate", &target.to_string_lossy()];
-    shared.run(&words).success();
+    let arguments = ["repo", "migrate", &target.to_string_lossy()];
+    shared.run(&arguments).success();
     let mode = |path: &Path| fs::metadata(path).map(|one| (one.mode() & 0o777, one.gid()));
     let image = fs::read_dir(target.join("images")).unwrap().next().unwrap().unwrap().path();
     assert_eq!(

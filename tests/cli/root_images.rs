@@ -30,9 +30,9 @@ fn add_root(cabane: &Cabane, container: &str) {
 }
 
 /// The output of a script in an image.
-fn output(cabane: &Cabane, words: &[&str], script: &str) -> String {
-    let words = [&["run"], words, &["--", "sh", "-c", script]].concat();
-    cabane.run(&words).success().stdout
+fn output(cabane: &Cabane, arguments: &[&str], script: &str) -> String {
+    let arguments = [&["run"], arguments, &["--", "sh", "-c", script]].concat();
+    cabane.run(&arguments).success().stdout
 }
 
 #[test]
@@ -77,8 +77,8 @@ fn what_is_named_is_seen_at_the_same_or_another_place() {
         let data = data.to_str().unwrap().to_owned();
         let other = format!("{data}:/data/in/here:ro");
         let script = format!("cat {data}/file /data/in/here/file; echo > /data/in/here/new");
-        let words = ["run", "--bind", &data, "-b", &other, "os", "--", "sh", "-c", &script];
-        let seen = cabane.run(&words);
+        let arguments = ["run", "--bind", &data, "-b", &other, "os", "--", "sh", "-c", &script];
+        let seen = cabane.run(&arguments);
         assert_eq!(seen.stdout, "datadata", "{who:?}: {}", seen.stderr);
         assert!(seen.stderr.contains("Read-only file system"), "{who:?}: {}", seen.stderr);
     }
@@ -299,8 +299,8 @@ fn it_starts_from_an_environment_and_knows_nothing_of_it() {
         let cabane = Cabane::with_app(who);
         add_root(&cabane, CONTAINER);
         let script = "$CABANE run os -- sh -c 'cat /etc/image; echo $UENV_MOUNT_LIST'";
-        let words = ["run", "app", "--", "sh", "-c", script];
-        let seen = cabane.finish(cabane.command(&words).env("CABANE", cabane.program()));
+        let arguments = ["run", "app", "--", "sh", "-c", script];
+        let seen = cabane.finish(cabane.command(&arguments).env("CABANE", cabane.program()));
         let list = seen.stdout.strip_prefix("os").unwrap_or_default();
         assert!(list.ends_with("/image:/\n") && !list.contains(','), "{who:?}: {seen:?}");
     }
@@ -338,8 +338,8 @@ fn the_helper_makes_the_kernel_serve_it() {
         add_root(cabane, CONTAINER);
         let script = "cat /etc/image; id -u; cut -d' ' -f5- /proc/self/mountinfo | head -n 1; \
                       grep -c . /proc/self/uid_map; touch ~/here && ls ~/here";
-        let words = ["-v", "run", "os", "--", "sh", "-c", script];
-        let seen = cabane.run(&words);
+        let arguments = ["-v", "run", "os", "--", "sh", "-c", script];
+        let seen = cabane.run(&arguments);
         assert!(
             seen.stdout.starts_with("os61234\n/ ro,nosuid,nodev") && seen.stderr.is_empty(),
             "{seen:?}"
@@ -368,8 +368,8 @@ fn the_whole_machine_can_be_seen_below_a_directory() {
         helped.run(&["run", "app", "--", "true"]).success();
         for (how, cabane) in [("helper", helped), ("user namespace", &unhelped)] {
             for bind in ["/:/host", "/run:/host/run"] {
-                let words = ["-v", "run", "--bind", bind, "os", "--", "ls", "-d", "/host/run"];
-                let seen = cabane.run(&words);
+                let arguments = ["-v", "run", "--bind", bind, "os", "--", "ls", "-d", "/host/run"];
+                let seen = cabane.run(&arguments);
                 let is_unhelped = seen.stderr.contains("in a user namespace");
                 assert!(
                     seen.stdout == "/host/run\n" && is_unhelped == (how != "helper"),
@@ -396,8 +396,8 @@ fn what_root_cannot_put_in_place_safely_goes_through_a_user_namespace() {
     with_helper(|cabane| {
         run_as_root("echo root-images yes >>/etc/cabane/mount.policy");
         add_root(cabane, CONTAINER);
-        let words = ["-v", "run", "--bind", "/usr/share:/tmp/x", "os", "--", "id", "-u"];
-        let seen = cabane.run(&words);
+        let arguments = ["-v", "run", "--bind", "/usr/share:/tmp/x", "os", "--", "id", "-u"];
+        let seen = cabane.run(&arguments);
         let why = "mounting in a user namespace: /tmp/x cannot be put into the image with the \
                    rights of root: something else is to be seen there, or around it\n";
         assert_eq!(seen, finished(0, "61234\n", why));

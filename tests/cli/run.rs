@@ -67,8 +67,9 @@ fn the_command_has_no_child_that_it_did_not_start() {
 fn a_mount_point_that_does_not_exist_on_the_host_works_too() {
     for who in everybody() {
         let cabane = Cabane::with_app(who);
-        let words = ["run", "app:/cabane-nowhere/deep", "--", "cat", "/cabane-nowhere/deep/name"];
-        let seen = cabane.run(&words).success();
+        let arguments =
+            ["run", "app:/cabane-nowhere/deep", "--", "cat", "/cabane-nowhere/deep/name"];
+        let seen = cabane.run(&arguments).success();
         assert_eq!(seen.stdout, "app", "as {who:?}");
     }
 }
@@ -89,7 +90,7 @@ fn two_images_are_there_at_once_and_views_apply_in_the_order_named() {
         let cabane = Cabane::with_app(who);
         let other = cabane.image("tools", &cabane.mount_point("tools"));
         let script = "hello; echo $CABANE_TEST";
-        let words = [
+        let arguments = [
             "run",
             &format!("app,{other}"),
             "--view=tools:default,app:default",
@@ -98,7 +99,7 @@ fn two_images_are_there_at_once_and_views_apply_in_the_order_named() {
             "-c",
             script,
         ];
-        let seen = cabane.run(&words);
+        let seen = cabane.run(&arguments);
         assert_eq!(seen, finished(0, "hello from app\napp\n", ""), "as {who:?}");
     }
 }
@@ -107,8 +108,8 @@ fn two_images_are_there_at_once_and_views_apply_in_the_order_named() {
 fn without_a_view_nothing_but_the_mount_changes() {
     for who in everybody() {
         let cabane = Cabane::with_app(who);
-        let words = ["run", "app", "--no-default-view", "--", "sh", "-c", "echo $PATH"];
-        let seen = cabane.run(&words).success();
+        let arguments = ["run", "app", "--no-default-view", "--", "sh", "-c", "echo $PATH"];
+        let seen = cabane.run(&arguments).success();
         assert!(!seen.stdout.contains("mnt/app"), "as {who:?}: {}", seen.stdout);
     }
 }

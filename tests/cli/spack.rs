@@ -158,9 +158,9 @@ impl Stack {
     pub(crate) fn command(&self, more: &[&str]) -> Command {
         let (recipe, system) = (self.path("recipe"), self.path("system"));
         let build = self.path("build");
-        let words = ["build", "--system", &system, "--build-dir", &build, &recipe];
-        let words: Vec<&str> = words.iter().chain(more).copied().collect();
-        let mut command = self.cabane.command(&words);
+        let arguments = ["build", "--system", &system, "--build-dir", &build, &recipe];
+        let arguments: Vec<&str> = arguments.iter().chain(more).copied().collect();
+        let mut command = self.cabane.command(&arguments);
         // It is never started.
         command.env("CABANE_SPACK_PYTHON", "/usr/bin/python3");
         command
@@ -353,8 +353,8 @@ fn spack_is_told_to_keep_what_it_built_from() {
     assert_eq!(stack.called(), calls(""));
 }
 
-fn calls(words: &str) -> Vec<String> {
-    words.split_whitespace().map(str::to_owned).collect()
+fn calls(arguments: &str) -> Vec<String> {
+    arguments.split_whitespace().map(str::to_owned).collect()
 }
 
 /// Lines of Spack's installer about the package of the stand-in.
@@ -467,8 +467,8 @@ fn module_files_are_looked_for_where_their_kind_has_its_first() {
         let text = format!("modules:\n  default:\n    enable: [{kinds}]\n    arch_folder: false\n");
         stack.cabane.world.file("recipe/modules.yaml", &text);
         stack.build(&["stack/1.0"]).success();
-        let words = ["run", "--view=modules", "stack", "--", "printenv", "MODULEPATH"];
-        let seen = stack.cabane.run(&words).success().stdout;
+        let arguments = ["run", "--view=modules", "stack", "--", "printenv", "MODULEPATH"];
+        let seen = stack.cabane.run(&arguments).success().stdout;
         let mount = stack.cabane.mount_point("stack");
         let seen = seen.trim().replace(&stack.cabane.world.blank(&mount), "MOUNT");
         assert_eq!(seen.replace(&mount, "MOUNT"), path, "{kinds}");
@@ -484,8 +484,8 @@ fn a_view_that_is_a_link_gets_everything_that_a_directory_gets() {
     let script = "hello; grep -o '^export PATH' $PREFIX/activate.sh";
     let script =
         script.replace("$PREFIX", &format!("{}/env/default", stack.cabane.mount_point("stack")));
-    let words = ["run", "--view=default", "stack/1.0", "--", "sh", "-c", &script];
-    let seen = stack.cabane.run(&words).success().stdout;
+    let arguments = ["run", "--view=default", "stack/1.0", "--", "sh", "-c", &script];
+    let seen = stack.cabane.run(&arguments).success().stdout;
     assert_eq!(seen, "hello from a stack\nexport PATH\n");
 }
 

@@ -53,8 +53,8 @@ impl Real {
         Some(Self { cabane, system, clones, variables: Vec::new() })
     }
 
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = self.cabane.command(words);
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.cabane.command(arguments);
         for (number, (address, clone)) in self.clones.iter().enumerate() {
             let key = format!("url.{}.insteadOf", clone.display());
             command.env(format!("GIT_CONFIG_KEY_{number}"), key);
@@ -104,9 +104,9 @@ impl Real {
     pub(crate) fn try_to_build(&self, recipe: &Path, directory: &str, to: &[&str]) -> Finished {
         let directory = self.cabane.world.path(directory);
         let (directory, recipe) = (directory.to_string_lossy(), recipe.to_string_lossy());
-        let words = ["build", "--system", &self.system, "--build-dir", &directory, &recipe];
-        let words = [&words, to].concat();
-        self.cabane.finish(&mut self.command(&words))
+        let arguments = ["build", "--system", &self.system, "--build-dir", &directory, &recipe];
+        let arguments = [&arguments, to].concat();
+        self.cabane.finish(&mut self.command(&arguments))
     }
 
     pub(crate) fn digest(&self, label: &str) -> String {
@@ -115,8 +115,8 @@ impl Real {
     }
 
     fn run(&self, label: &str, script: &str) -> String {
-        let words = ["run", label, "--", "sh", "-e", "-c", script];
-        self.cabane.run(&words).success().stdout
+        let arguments = ["run", label, "--", "sh", "-e", "-c", script];
+        self.cabane.run(&arguments).success().stdout
     }
 }
 
@@ -203,9 +203,9 @@ fn a_users_own_spack_finds_the_packages_of_an_image() {
                   \"$2\"/bin/spack -C $UENV_SPACK_CONFIG_PATH find --format '{name}@{version}' lz4";
     let (_, spack) = &real.clones[0];
     let (python, spack) = (python.to_string_lossy(), spack.to_string_lossy());
-    let words = ["run", "--view=spack", "tools/1.0", "--", "sh", "-e", "-c", script, "sh"];
-    let words: Vec<&str> = words.into_iter().chain([&*python, &*spack]).collect();
-    let seen = real.cabane.finish(&mut real.command(&words)).success();
+    let arguments = ["run", "--view=spack", "tools/1.0", "--", "sh", "-e", "-c", script, "sh"];
+    let arguments: Vec<&str> = arguments.into_iter().chain([&*python, &*spack]).collect();
+    let seen = real.cabane.finish(&mut real.command(&arguments)).success();
     assert_eq!(seen.stdout, "lz4@1.10.0\n");
 }
 
@@ -249,9 +249,9 @@ fn an_older_spack_builds_one_environment_after_the_other() {
     file("environments.yaml", &both);
     let recipe = real.cabane.world.path("older");
     real.build_recipe(&recipe, "chain", "older/1.0");
-    let words = ["run", "--view=one,two", "older/1.0", "--", "sh", "-c"];
-    let words: Vec<&str> = words.into_iter().chain(["which lz4 bzip2"]).collect();
-    let seen = real.cabane.run(&words).success().stdout;
+    let arguments = ["run", "--view=one,two", "older/1.0", "--", "sh", "-c"];
+    let arguments: Vec<&str> = arguments.into_iter().chain(["which lz4 bzip2"]).collect();
+    let seen = real.cabane.run(&arguments).success().stdout;
     let expected =
         ["one/bin/lz4", "two/bin/bzip2"].map(|end| format!("/user-environment/env/{end}\n"));
     assert_eq!(seen, expected.concat());
@@ -265,12 +265,12 @@ fn a_vendors_mpi_is_installed_and_used_to_compile_and_run_a_parallel_program() {
     };
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/vendor-mpich");
     let manifest = example.join("mpi.yaml");
-    let mut words = vec!["vendor-mpi", manifest.to_str().unwrap()];
+    let mut arguments = vec!["vendor-mpi", manifest.to_str().unwrap()];
     let packages = packages.into_string().unwrap();
     let (repository, mirror) =
         (format!("{}/spack_repo/vendor", real.system), format!("{}/mirror", real.system));
-    words.extend(["--packages", &packages, "--output", &repository, "--mirror", &mirror]);
-    real.cabane.run(&words).success();
+    arguments.extend(["--packages", &packages, "--output", &repository, "--mirror", &mirror]);
+    real.cabane.run(&arguments).success();
     let files = real.cabane.world.path("system");
     let add = |name: &str, text: &str| {
         let before = fs::read_to_string(files.join(name)).unwrap_or_default();

@@ -51,8 +51,8 @@ fn build(stack: &Stack, variables: &[(&str, &str)]) -> Finished {
 
 fn known(stack: &Stack) -> String {
     let known = fs::read_to_string(stack.cabane.world.path("build/tmp/known")).unwrap();
-    let words = known.lines().map(str::trim_end);
-    words.collect::<Vec<_>>().join("\n")
+    let lines = known.lines().map(str::trim_end);
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 #[test]

@@ -20,18 +20,18 @@ fn a_system_is_known_by_its_name() {
     fs::create_dir_all(stack.cabane.world.path("home/.config/cabane/systems")).unwrap();
     let named = stack.cabane.world.path("home/.config/cabane/systems/here");
     std::os::unix::fs::symlink(&system, named).unwrap();
-    let words = |system: &str| {
+    let arguments = |system: &str| {
         let (build, recipe) = (stack.path("build"), stack.path("recipe"));
-        let words = ["build", "--system", system, "--build-dir", &build, &recipe, "stack/1.0"];
-        let mut command = stack.cabane.command(&words);
+        let arguments = ["build", "--system", system, "--build-dir", &build, &recipe, "stack/1.0"];
+        let mut command = stack.cabane.command(&arguments);
         command.env("CABANE_SPACK_PYTHON", "/usr/bin/python3");
         Finished::of(&mut command)
     };
-    let unknown = words("hree");
+    let unknown = arguments("hree");
     assert_eq!(unknown.code, 3, "{unknown:?}");
     assert!(unknown.stderr.contains("hint: described are here"), "{unknown:?}");
     // The image is one of that system.
-    words("here").success();
+    arguments("here").success();
     let ls = stack.cabane.run(&["image", "ls", "--format={system}", "stack@here"]);
     assert_eq!(ls.success().stdout.trim(), "here");
 }
@@ -40,8 +40,8 @@ fn a_system_is_known_by_its_name() {
 fn without_a_word_about_it_the_system_is_that_of_the_settings() {
     let stack = Stack::new(Who::OrdinaryUser);
     let (build, recipe) = (stack.path("build"), stack.path("recipe"));
-    let words = ["build", "--build-dir", &build, &recipe, "stack/1.0"];
-    let mut command = stack.cabane.command(&words);
+    let arguments = ["build", "--build-dir", &build, &recipe, "stack/1.0"];
+    let mut command = stack.cabane.command(&arguments);
     command
         .env("CABANE_SPACK_PYTHON", "/usr/bin/python3")
         .env("CABANE_SYSTEM_PATH", stack.path(""))

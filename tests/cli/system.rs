@@ -81,9 +81,9 @@ fn a_file_that_was_changed_by_hand_is_replaced_only_with_force() {
     let root = machine(&cabane);
     let directory = cabane.world.directory("work/system");
     cabane.world.file("work/system/packages.yaml", "packages: {}\n");
-    let words = ["system", "probe", "--root", &root, "--output", directory.to_str().unwrap()];
-    let refused = cabane.run(&words);
-    let forced = cabane.run(&[&words[..], &["--force"]].concat());
+    let arguments = ["system", "probe", "--root", &root, "--output", directory.to_str().unwrap()];
+    let refused = cabane.run(&arguments);
+    let forced = cabane.run(&[&arguments[..], &["--force"]].concat());
     let wrote = "wrote [WORLD]/work/system/network.yaml\nwrote [WORLD]/work/system/packages.yaml\n";
     let refusal = "\
 error: `[WORLD]/work/system/packages.yaml` is not as `cabane system probe` writes it: it was changed by hand
@@ -110,7 +110,7 @@ fn library(cabane: &Cabane, path: &str, text: &str, needs: &[&str]) {
 /// A library of MPICH, as far as it is looked at.
 fn mpich(version: &str, protocol: &str) -> String {
     format!(
-        "const char MPII_Version_string[] = \"{version}\";\nconst char words[] = \"{protocol}\";\n\
+        "const char MPII_Version_string[] = \"{version}\";\nconst char arguments[] = \"{protocol}\";\n\
          int PMPI_Init(void) {{ return 0; }}\nint MPI_Init(void) {{ return 0; }}\n"
     )
 }
@@ -142,8 +142,8 @@ fn the_mpis_of_a_machine_become_entries_of_the_configuration() {
     }
     let directory = cabane.world.directory("work/system");
     let directory = directory.to_str().unwrap();
-    let words = ["system", "probe", "--root", &root];
-    cabane.run(&[&words[..], &["--output", directory]].concat()).success();
+    let arguments = ["system", "probe", "--root", &root];
+    cabane.run(&[&arguments[..], &["--output", directory]].concat()).success();
     let written = fs::read_to_string(format!("{directory}/mpi.toml")).unwrap();
     let (_, entries) = written.split_once("\n\n").unwrap();
     let expected = "\
@@ -179,7 +179,7 @@ launcher = \"/opt/mpich/3.4/bin/mpiexec\"
             ["mpi.mpich-3.4.3.launcher", "/opt/mpich/3.4/bin/mpiexec"],
         ]
     );
-    let reported = cabane.run(&words).success().stdout;
+    let reported = cabane.run(&arguments).success().stdout;
     let (_, table) = reported.split_once("MPIs that can take the place of others\n").unwrap();
     assert_eq!(
         table,

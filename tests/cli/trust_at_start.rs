@@ -39,8 +39,8 @@ impl Starting {
         starting
     }
 
-    fn run(&self, words: &[&str]) -> Finished {
-        self.0.run(words)
+    fn run(&self, arguments: &[&str]) -> Finished {
+        self.0.run(arguments)
     }
 
     fn start(&self, image: &str) -> Finished {
@@ -75,8 +75,8 @@ impl Starting {
     }
 
     fn reported(&self, key: &str) -> PathBuf {
-        let words = ["image", "inspect", "--format", key, "app"];
-        let reported = self.run(&words).success().stdout;
+        let arguments = ["image", "inspect", "--format", key, "app"];
+        let reported = self.run(&arguments).success().stdout;
         let reported = reported.trim();
         let inside = reported.strip_prefix("[WORLD]/").unwrap_or(reported);
         self.0.cabane.world.path(inside)
@@ -158,7 +158,8 @@ fn stranger(sign: bool) -> Starting {
     fs::set_permissions(&site, fs::Permissions::from_mode(0o755)).unwrap();
     let path = site.to_str().unwrap();
     let (key, image) = (starting.path("site"), starting.image());
-    let of_site = |words: &[&str]| starting.run(&[&["--repo", path], words].concat()).success();
+    let of_site =
+        |arguments: &[&str]| starting.run(&[&["--repo", path], arguments].concat()).success();
     of_site(&["repo", "create"]);
     of_site(&["image", "add", APP, image.to_str().unwrap()]);
     if sign {

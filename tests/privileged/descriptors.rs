@@ -102,7 +102,7 @@ fn a_number_that_is_no_inherited_descriptor_is_refused() {
             let start = arena.start().image_at(number, &nowhere(), arena.first());
             assert_refused(&start.finish(), "does not understand");
         }
-        let words = [
+        let arguments = [
             "-1",
             "0",
             "2",
@@ -117,7 +117,7 @@ fn a_number_that_is_no_inherited_descriptor_is_refused() {
             "٩٥٠",
         ];
         let start = arena.start();
-        for word in words {
+        for word in arguments {
             let finished = start.finish_as(&arena.helper, word);
             assert!(finished.code == 125 && finished.stdout.is_empty(), "{word}: {finished:?}");
         }

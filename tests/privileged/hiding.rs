@@ -40,9 +40,9 @@ impl<'a> Hiding<'a> {
     fn start(&self, image: &Path, number: usize, format: ImageFormat) -> i32 {
         let copy = self.arena.copy_of(image, &format!("copy{number}.{format}"));
         let place = self.arena.first();
-        let words = [&self.program, place, &self.empty, &self.log];
-        let words = words.map(|word: &Path| word.to_str().unwrap());
-        let start = self.arena.start().image(&copy, place).command(&words);
+        let arguments = [&self.program, place, &self.empty, &self.log];
+        let arguments = arguments.map(|word: &Path| word.to_str().unwrap());
+        let start = self.arena.start().image(&copy, place).command(&arguments);
         let finished = start.finish();
         assert!(matches!(finished.code, 0 | 125), "{finished:?}");
         finished.code

@@ -93,8 +93,8 @@ fn loop_devices_by_inode(files: &BTreeSet<File>) -> BTreeSet<u32> {
         .output()
         .unwrap();
     let number = |line: &str| {
-        let mut words = line.split_whitespace();
-        let (name, inode, device) = (words.next()?, words.next()?, words.next()?);
+        let mut fields = line.split_whitespace();
+        let (name, inode, device) = (fields.next()?, fields.next()?, fields.next()?);
         let inode: u64 = inode.parse().ok()?;
         let (major, minor) = device.split_once(':')?;
         let device = makedev(major.parse().ok()?, minor.parse().ok()?);

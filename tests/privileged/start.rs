@@ -162,8 +162,8 @@ impl<'a> Start<'a> {
     }
 
     /// A program of the user that starts the helper in its turn.
-    pub(crate) fn through(mut self, words: &[&str]) -> Self {
-        self.wrapper.extend(words.iter().map(OsString::from));
+    pub(crate) fn through(mut self, arguments: &[&str]) -> Self {
+        self.wrapper.extend(arguments.iter().map(OsString::from));
         self
     }
 
@@ -178,8 +178,8 @@ impl<'a> Start<'a> {
         self
     }
 
-    pub(crate) fn command(mut self, words: &[&str]) -> Self {
-        self.request.command = words.iter().map(OsString::from).collect();
+    pub(crate) fn command(mut self, arguments: &[&str]) -> Self {
+        self.request.command = arguments.iter().map(OsString::from).collect();
         self
     }
 
@@ -203,11 +203,11 @@ impl<'a> Start<'a> {
         let request = || Request::Start(self.request.clone()).encode().unwrap();
         let file = request_file(&bytes.unwrap_or_else(request));
         let (user, groups, steps) = (self.user, self.groups.clone(), self.steps.clone());
-        let mut words = self.wrapper.clone();
-        words.extend_from_slice(last);
-        let mut command = Command::new(&words[0]);
+        let mut arguments = self.wrapper.clone();
+        arguments.extend_from_slice(last);
+        let mut command = Command::new(&arguments[0]);
         command
-            .args(&words[1..])
+            .args(&arguments[1..])
             .env_clear()
             .env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
             .current_dir(self.arena.world.path("work"))
@@ -233,8 +233,8 @@ impl<'a> Start<'a> {
     /// The process of the command without the helper.
     pub(crate) fn process_directly(&self) -> Command {
         let mut direct = self.clone();
-        let words = &self.request.command;
-        let (last, others) = words.split_last().unwrap();
+        let arguments = &self.request.command;
+        let (last, others) = arguments.split_last().unwrap();
         direct.wrapper.extend(others.iter().cloned());
         direct.prepared_with(std::slice::from_ref(last))
     }
@@ -297,10 +297,10 @@ pub(crate) fn hold_from(file: &OwnedFd, number: RawFd) -> io::Result<RawFd> {
 
 /// Checks that the helper refused, and said so in these words.
 #[track_caller]
-pub(crate) fn assert_refused(finished: &Finished, words: &str) {
+pub(crate) fn assert_refused(finished: &Finished, reason: &str) {
     assert!(
-        finished.code == 125 && finished.stderr.contains(words) && finished.stdout.is_empty(),
-        "should be refused with `{words}`: {finished:?}"
+        finished.code == 125 && finished.stderr.contains(reason) && finished.stdout.is_empty(),
+        "should be refused with `{reason}`: {finished:?}"
     );
 }
 

@@ -244,20 +244,20 @@ fn wrong_arguments_and_none_are_refused() {
     in_arena(|arena| {
         let start = arena.start();
         let helper = arena.helper.display().to_string();
-        let exec = |words: &str| {
+        let exec = |arguments: &str| {
             // `execve` itself, so that there may be no argument at all.
             let number = if cfg!(target_arch = "x86_64") { 59 } else { 221 };
             format!(
-                "my $p = \"{helper}\"; my @a = ({words}); \
+                "my $p = \"{helper}\"; my @a = ({arguments}); \
                      my $v = pack('p' x @a . 'x[8]', @a); \
                      syscall({number}, $p, @a ? $v : 0, 0); exit 1"
             )
         };
         let many = "('x') x 10000";
-        for words in
+        for arguments in
             ["", "''", "'x'", "'x', ''", "'x', '-1'", "'x', '950', '951'", "'x', '--help'", many]
         {
-            let perl = exec(words);
+            let perl = exec(arguments);
             let finished = start.finish_as(Path::new("/usr/bin/perl"), &format!("-e{perl}"));
             assert_refused(&finished, "cabane-mount");
         }
@@ -295,10 +295,10 @@ fn the_environment_of_the_helper_means_nothing() {
             "CABANE_HELPER=/nonexistent",
             "TZ=:/etc/shadow",
         ];
-        let mut words = vec!["/usr/bin/env"];
-        words.extend(variables);
+        let mut arguments = vec!["/usr/bin/env"];
+        arguments.extend(variables);
         let start = arena.start().image(&image, arena.first());
-        let finished = start.through(&words).script("echo started; env | grep -c LD_").finish();
+        let finished = start.through(&arguments).script("echo started; env | grep -c LD_").finish();
         assert_eq!((finished.stdout.as_str(), finished.stderr.as_str()), ("started\n0\n", ""));
     });
 }

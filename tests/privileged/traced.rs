@@ -17,10 +17,10 @@ use crate::start::Start;
 pub(crate) fn traced<'a>(start: &Start<'a>, user: u32, options: &[&str], log: &Path) -> Start<'a> {
     let (user_option, group_option) = (format!("--reuid={user}"), format!("--regid={user}"));
     let log = log.display().to_string();
-    let mut words = vec!["strace", "-f", "-qq", "-o", &log];
-    words.extend(options);
-    words.extend(["setpriv", &user_option, &group_option, "--clear-groups"]);
-    start.clone().user(0).through(&words)
+    let mut arguments = vec!["strace", "-f", "-qq", "-o", &log];
+    arguments.extend(options);
+    arguments.extend(["setpriv", &user_option, &group_option, "--clear-groups"]);
+    start.clone().user(0).through(&arguments)
 }
 
 /// A system call of the helper: the how manieth of its name since the tracing began.

@@ -46,8 +46,8 @@ fn beside_job(options: &str, steps: &[&str], test: impl FnOnce(&Cluster, &str)) 
     });
 }
 
-fn attach(cluster: &Cluster, user: &str, words: &str) -> Finished {
-    let script = format!("cabane attach {words}");
+fn attach(cluster: &Cluster, user: &str, arguments: &str) -> Finished {
+    let script = format!("cabane attach {arguments}");
     cluster.on_node("n1", user).sh(&script)
 }
 
@@ -94,8 +94,8 @@ fn a_script_without_steps_is_found_by_its_job() {
 #[test]
 fn a_job_that_was_given_no_variables_is_found() {
     beside_job("--export=NONE --uenv=app/1:v1", &[], |cluster, job| {
-        let words = format!("{job}.batch -- /user-environment/bin/who");
-        let seen = attach(cluster, "alice", &words);
+        let arguments = format!("{job}.batch -- /user-environment/bin/who");
+        let seen = attach(cluster, "alice", &arguments);
         assert_eq!(seen.success().stdout, "app 1\n");
     });
 }
@@ -172,9 +172,9 @@ fn without_the_helper_a_step_beside_it_is_the_way() {
 #[test]
 fn from_another_host_a_step_leads_to_the_task() {
     beside_job("--uenv=app/1:v1", &[STEP], |cluster, job| {
-        let words = format!("srun --jobid={job} --overlap --pty cabane attach {job}.0 -- who");
+        let arguments = format!("srun --jobid={job} --overlap --pty cabane attach {job}.0 -- who");
         // A terminal is what --pty takes.
-        let script = format!("script --quiet --return --command '{words}' /dev/null");
+        let script = format!("script --quiet --return --command '{arguments}' /dev/null");
         let seen = cluster.user("alice").sh(&script).success();
         // The terminal may echo the end of its input, as `^D` or `^@`.
         let echo = ['^', 'D', '@', '\u{8}', '\r', '\n'];
@@ -185,8 +185,8 @@ fn from_another_host_a_step_leads_to_the_task() {
 #[test]
 fn further_images_are_there_for_the_command_alone() {
     beside_job("--uenv=app/1:v1", &[STEP], |cluster, job| {
-        let words = format!("{job}.0 --with tool/1:v1 -- sh -c 'who; what'");
-        let seen = attach(cluster, "alice", &words).success();
+        let arguments = format!("{job}.0 --with tool/1:v1 -- sh -c 'who; what'");
+        let seen = attach(cluster, "alice", &arguments).success();
         assert_eq!(seen.stdout, "app 1\ntool\n");
     });
 }

@@ -257,8 +257,8 @@ fn where_no_record_can_be_written_the_step_runs() {
 #[test]
 fn records_are_turned_on_and_off_by_the_command() {
     in_cluster!(|cluster: &Cluster| {
-        let install = |words: &str| {
-            let script = format!("cabane slurm install --plugin {PLUGIN} {words} 2>&1");
+        let install = |arguments: &str| {
+            let script = format!("cabane slurm install --plugin {PLUGIN} {arguments} 2>&1");
             cluster.user("root").sh(&script)
         };
         let refused = install("--record file:/absent/steps.jsonl");

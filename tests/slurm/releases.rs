@@ -77,8 +77,8 @@ fn names(object: &Path, which: &str) -> BTreeSet<String> {
     let mut command = Command::new("nm");
     command.args(["--dynamic", which]).arg(object);
     let output = Finished::of(&mut command).success().stdout;
-    let words = output.lines().filter_map(|line| line.split_whitespace().last());
-    words.map(str::to_owned).collect()
+    let names = output.lines().filter_map(|line| line.split_whitespace().last());
+    names.map(str::to_owned).collect()
 }
 
 #[test]

@@ -125,8 +125,8 @@ fn the_swap_is_proven_and_measured_over_four_nodes_before_the_program_runs() {
         let proven = "proven: 8 ranks in elsewhere got /shared/other/lib/libmpi.so.12, \
                       MPICH Version: 3.4.3; sums and large messages were right\n";
         let numbers = |line: &str| {
-            let words = line.split_whitespace();
-            words.filter(|word| word.parse::<f64>().is_ok()).count()
+            let arguments = line.split_whitespace();
+            arguments.filter(|word| word.parse::<f64>().is_ok()).count()
         };
         let rows = seen.stderr.lines().filter(|line| numbers(line) == 3);
         let is_right = |line: &&str| line.contains(" of 8, right, ") && line.ends_with("3.4.3");

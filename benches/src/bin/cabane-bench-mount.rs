@@ -48,15 +48,15 @@ fn main() -> ExitCode {
     }
 }
 
-fn execute(mut words: Words) -> Outcome {
-    let task = next(&mut words)?;
+fn execute(mut arguments: Words) -> Outcome {
+    let task = next(&mut arguments)?;
     match task.to_str() {
-        Some("exec") => become_command(words),
-        Some("mount") => mount(words),
-        Some("ask") => ask(words),
-        Some("stamp") => stamp(words),
+        Some("exec") => become_command(arguments),
+        Some("mount") => mount(arguments),
+        Some("ask") => ask(arguments),
+        Some("stamp") => stamp(arguments),
         Some("elapsed") => elapsed(),
-        Some("ready") => ready(words),
+        Some("ready") => ready(arguments),
         Some("spin") => loop {
             std::hint::spin_loop();
         },
@@ -64,49 +64,50 @@ fn execute(mut words: Words) -> Outcome {
     }
 }
 
-fn next(words: &mut Words) -> Result<OsString, Box<dyn Error>> {
-    words.next().ok_or_else(|| "a word is missing".into())
+fn next(arguments: &mut Words) -> Result<OsString, Box<dyn Error>> {
+    arguments.next().ok_or_else(|| "a word is missing".into())
 }
 
-fn next_format(words: &mut Words) -> Result<ImageFormat, Box<dyn Error>> {
-    match next(words)?.to_str() {
+fn next_format(arguments: &mut Words) -> Result<ImageFormat, Box<dyn Error>> {
+    match next(arguments)?.to_str() {
         Some("squashfs") => Ok(ImageFormat::Squashfs),
         Some("erofs") => Ok(ImageFormat::Erofs),
         _ => Err("the format is squashfs or erofs".into()),
     }
 }
 
-fn become_command(mut words: Words) -> Outcome {
-    Err(Command::new(next(&mut words)?).args(words).exec().into())
+fn become_command(mut arguments: Words) -> Outcome {
+    Err(Command::new(next(&mut arguments)?).args(arguments).exec().into())
 }
 
-fn mount(mut words: Words) -> Outcome {
-    let format = next_format(&mut words)?;
-    let path = PathBuf::from(next(&mut words)?);
+fn mount(mut arguments: Words) -> Outcome {
+    let format = next_format(&mut arguments)?;
+    let path = PathBuf::from(next(&mut arguments)?);
     let image = ImageFile { file: File::open(&path)?, path, format };
-    let mount_point = PathBuf::from(next(&mut words)?);
+    let mount_point = PathBuf::from(next(&mut arguments)?);
     perform(MountPlan {
         backend: Backend::detect(),
         fuse: FusePrograms::default(),
         operations: vec![Operation::Image { image, mount_point }],
     })?;
-    become_command(words)
+    become_command(arguments)
 }
 
 /// The time is taken when the request is ready.
-fn ask(mut words: Words) -> Outcome {
-    let helper = PathBuf::from(next(&mut words)?);
-    let format = next_format(&mut words)?;
-    let image = PathBuf::from(next(&mut words)?);
-    let mount_point = PathBuf::from(next(&mut words)?);
+fn ask(mut arguments: Words) -> Outcome {
+    let helper = PathBuf::from(next(&mut arguments)?);
+    let format = next_format(&mut arguments)?;
+    let image = PathBuf::from(next(&mut arguments)?);
+    let mount_point = PathBuf::from(next(&mut arguments)?);
     let variables = vec![format!("{BEGUN}={}", now()).into()];
-    let request = PreparedRequest::new(format, &image, &mount_point, words.collect(), variables)?;
+    let request =
+        PreparedRequest::new(format, &image, &mount_point, arguments.collect(), variables)?;
     Err(request.command(&helper).exec().into())
 }
 
-fn stamp(mut words: Words) -> Outcome {
-    let mut command = Command::new(next(&mut words)?);
-    Err(command.args(words).env(BEGUN, now().to_string()).exec().into())
+fn stamp(mut arguments: Words) -> Outcome {
+    let mut command = Command::new(next(&mut arguments)?);
+    Err(command.args(arguments).env(BEGUN, now().to_string()).exec().into())
 }
 
 fn elapsed() -> Outcome {
@@ -116,9 +117,9 @@ fn elapsed() -> Outcome {
     Ok(())
 }
 
-fn ready(mut words: Words) -> Outcome {
-    let status = Command::new(next(&mut words)?)
-        .args(words)
+fn ready(mut arguments: Words) -> Outcome {
+    let status = Command::new(next(&mut arguments)?)
+        .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .status()?;

@@ -16,8 +16,8 @@ pub fn is_running(text: &str) -> bool {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
     lines.any(|line| {
-        let words: Vec<_> = line.split(|&byte| byte == 0).collect();
-        String::from_utf8_lossy(&words.join(&b' ')).contains(text)
+        let arguments: Vec<_> = line.split(|&byte| byte == 0).collect();
+        String::from_utf8_lossy(&arguments.join(&b' ')).contains(text)
     })
 }
 

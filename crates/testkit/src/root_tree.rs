@@ -91,8 +91,8 @@ impl Tree {
     fn copy_libraries(&self, paths: &[&str]) {
         let output = Command::new("ldd").args(paths).output().expect("run ldd");
         let listed = String::from_utf8_lossy(&output.stdout).into_owned();
-        let words = listed.split_whitespace();
-        for word in words.map(|word| word.trim_end_matches(':')) {
+        let names = listed.split_whitespace();
+        for word in names.map(|word| word.trim_end_matches(':')) {
             if word.starts_with('/') && !Path::new(word).starts_with(self.root()) {
                 self.copy(word);
             }

@@ -17,7 +17,7 @@ use super::{Verdict, check_error, compare};
 /// images, which may hold most of them, was.
 pub fn run(bytes: &[u8]) -> Verdict {
     let text = String::from_utf8_lossy(bytes);
-    let words = [
+    let arguments = [
         check::<Label>(&text),
         check::<LabelPattern>(&text),
         check::<Digest>(&text),
@@ -26,7 +26,7 @@ pub fn run(bytes: &[u8]) -> Verdict {
         check::<ImageDescription>(&text),
         check::<UenvDescription>(&text),
     ];
-    match words.into_iter().find(|verdict| matches!(verdict, Verdict::Wrong(_))) {
+    match arguments.into_iter().find(|verdict| matches!(verdict, Verdict::Wrong(_))) {
         Some(wrong) => wrong,
         None => check_list(&text),
     }
@@ -49,8 +49,8 @@ fn check_list(text: &str) -> Verdict {
     match parse_uenv_list(text) {
         Err(error) => check_error(&error, text),
         Ok(uenvs) => {
-            let words: Vec<String> = uenvs.iter().map(ToString::to_string).collect();
-            let printed = words.join(",");
+            let arguments: Vec<String> = uenvs.iter().map(ToString::to_string).collect();
+            let printed = arguments.join(",");
             compare(&uenvs, &printed, parse_uenv_list(&printed))
         }
     }

@@ -31,7 +31,7 @@ pub(super) fn split(bytes: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
 /// The digests and sizes of the files so far.
 #[derive(Default)]
 pub(super) struct Known {
-    words: BTreeMap<Vec<u8>, Vec<u8>>,
+    arguments: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Known {
@@ -39,10 +39,10 @@ impl Known {
     pub(super) fn add(&mut self, name: &[u8], content: &[u8]) -> String {
         let digest = digest::of(content).as_str().to_owned();
         let size = content.len().to_string();
-        let words = [(b"@", digest.as_bytes()), (b"#", size.as_bytes())];
-        for (mark, word) in words {
+        let arguments = [(b"@", digest.as_bytes()), (b"#", size.as_bytes())];
+        for (mark, word) in arguments {
             let key = [mark.as_slice(), name, mark].concat();
-            self.words.insert(key, word.to_vec());
+            self.arguments.insert(key, word.to_vec());
         }
         digest
     }
@@ -55,7 +55,7 @@ impl Known {
             let is_mark = matches!(first, b'@' | b'#') && filled.len() < MOST_BYTES;
             let end = || behind.iter().position(|byte| byte == first);
             let key = is_mark.then(end).flatten().map(|end| &rest[..end + 2]);
-            if let Some((key, word)) = key.and_then(|key| Some((key, self.words.get(key)?))) {
+            if let Some((key, word)) = key.and_then(|key| Some((key, self.arguments.get(key)?))) {
                 filled.extend_from_slice(word);
                 rest = &rest[key.len()..];
             } else {

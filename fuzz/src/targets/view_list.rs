@@ -13,8 +13,8 @@ pub fn run(bytes: &[u8]) -> Verdict {
     match parse_view_list(&text) {
         Err(error) => check_error(&error, &text),
         Ok(views) => {
-            let words: Vec<String> = views.iter().map(ToString::to_string).collect();
-            let printed = words.join(",");
+            let arguments: Vec<String> = views.iter().map(ToString::to_string).collect();
+            let printed = arguments.join(",");
             compare(&views, &printed, parse_view_list(&printed))
         }
     }

@@ -113,18 +113,18 @@ impl<'a> Attacker<'a> {
         [system, mount, below]: System,
         options: &[&str],
     ) -> Start<'a> {
-        let mut words = vec![self.program.display().to_string()];
-        words.push(format!("system={system}"));
-        words.push(format!("mount={mount}"));
-        words.push(format!("below={below}"));
-        words.push(format!("place={}", self.place.display()));
-        words.push(format!("image={}", self.image.display()));
-        words.push(format!("log={}", self.log.display()));
-        words.push(format!("number={GIVEN}"));
-        words.extend(options.iter().map(|&option| option.to_owned()));
-        words.push("--".to_owned());
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        start.through(&words)
+        let mut arguments = vec![self.program.display().to_string()];
+        arguments.push(format!("system={system}"));
+        arguments.push(format!("mount={mount}"));
+        arguments.push(format!("below={below}"));
+        arguments.push(format!("place={}", self.place.display()));
+        arguments.push(format!("image={}", self.image.display()));
+        arguments.push(format!("log={}", self.log.display()));
+        arguments.push(format!("number={GIVEN}"));
+        arguments.extend(options.iter().map(|&option| option.to_owned()));
+        arguments.push("--".to_owned());
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        start.through(&arguments)
     }
 
     /// The directory on which it mounts.

@@ -43,9 +43,9 @@ impl<'a> Route<'a> {
             return Self::Catalogue;
         }
         // Names have slashes in them, what comes after has none.
-        let words =
+        let arguments =
             path.rsplit_once('/').and_then(|(path, last)| Some((path.rsplit_once('/')?, last)));
-        let Some(((name, word), last)) = words else {
+        let Some(((name, word), last)) = arguments else {
             return Self::Nothing;
         };
         match (word, last) {

@@ -14,9 +14,9 @@ fn push_and_pull(oras: &Path, host: &str) {
     let world = World::new();
     world.file("work/image", "the content of an image");
     world.file("work/meta", "what belongs to it");
-    let run = |words: &[&str]| {
+    let run = |arguments: &[&str]| {
         let mut command = world.command(oras);
-        Finished::of(command.args(words)).success().stdout
+        Finished::of(command.args(arguments)).success().stdout
     };
     let name = format!("{host}/deploy/app:v1");
     let image = "application/x-squashfs";
@@ -57,9 +57,9 @@ fn oras_finds_referrers_where_there_is_no_list_of_them() {
     let world = World::new();
     world.file("work/image", "the content of an image");
     let name = format!("{}/deploy/app:v1", registry.host());
-    let run = |words: &[&str]| {
+    let run = |arguments: &[&str]| {
         let mut command = world.command(&oras);
-        Finished::of(command.args(words)).success().stdout
+        Finished::of(command.args(arguments)).success().stdout
     };
     run(&["push", "--plain-http", &name, "image"]);
     run(&["attach", "--plain-http", "--artifact-type", "uenv/meta", &name, "image"]);
@@ -72,9 +72,9 @@ fn oras_finds_referrers_where_there_is_no_list_of_them() {
 fn copy_and_delete(skopeo: &Path, host: &str) {
     let world = World::new();
     layout(&world);
-    let run = |words: &[&str]| {
+    let run = |arguments: &[&str]| {
         let mut command = world.command(skopeo);
-        Finished::of(command.args(words)).success().stdout
+        Finished::of(command.args(arguments)).success().stdout
     };
     let name = format!("docker://{host}/images/tiny:v1");
     let copied = ["copy", "--insecure-policy", "--dest-tls-verify=false", "oci:layout", &name];
@@ -139,9 +139,9 @@ fn log_in_and_push(oras: &Path, host: &str, how: &[&str]) -> World {
     let world = World::new();
     world.file("work/image", "the content of an image");
     let name = format!("{host}/deploy/app:v1");
-    let run = |words: &[&str]| {
+    let run = |arguments: &[&str]| {
         let mut command = world.command(oras);
-        Finished::of(command.args(words).args(how)).success();
+        Finished::of(command.args(arguments).args(how)).success();
     };
     run(&["login", "--username", "me", "--password", "swordfish", host]);
     run(&["push", &name, "image"]);

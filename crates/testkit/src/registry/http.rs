@@ -64,8 +64,9 @@ impl Request {
     /// Reads the head of the next request, if there is one.
     pub(super) fn read_head(reader: &mut impl BufRead) -> io::Result<Option<Self>> {
         let line = read_line(reader)?;
-        let mut words = line.split(' ');
-        let (Some(method), Some(path), Some(_)) = (words.next(), words.next(), words.next()) else {
+        let mut fields = line.split(' ');
+        let (Some(method), Some(path), Some(_)) = (fields.next(), fields.next(), fields.next())
+        else {
             let nothing = line.is_empty().then_some(None);
             return nothing.ok_or_else(|| io::Error::new(ErrorKind::InvalidData, line));
         };

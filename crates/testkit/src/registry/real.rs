@@ -205,10 +205,10 @@ mod tests {
     use crate::{World, needs};
 
     /// What curl gets: the status, and the body after it.
-    fn curl(words: &[&str]) -> String {
+    fn curl(arguments: &[&str]) -> String {
         let mut command = Command::new("curl");
         command.args(["--silent", "--show-error", "--write-out", "\n%{http_code}"]);
-        Finished::of(command.args(words)).success().stdout
+        Finished::of(command.args(arguments)).success().stdout
     }
 
     #[test]
