@@ -100,18 +100,18 @@ pub(crate) fn give(
     };
     let program =
         spank.words().map_err(|error| failed(format!("its program is not known: {}", error.0)))?;
-    let sight = Sight::make(on)?;
-    let mut words = sight.words(root);
+    let view = ImageView::make(on)?;
+    let mut words = view.words(root);
     words.extend(words_for(spank, mpi, *step));
     words.push("--".into());
     words.extend(program);
     let finished = on
         .query
-        .ask(&words, &handed_on(spank), sight.namespace())
+        .ask(&words, &handed_on(spank), view.namespace())
         .map_err(|error| failed(error.to_string()))?;
     let mut lines = lines_of(&finished.errors);
     if !finished.is_well {
-        sight.leave();
+        view.leave();
         if lines.is_empty() {
             lines.push("nothing says whether the step can have another MPI".to_owned());
         }
@@ -128,7 +128,7 @@ pub(crate) fn give(
 }
 
 /// The files of a step, for one who looks at them.
-struct Sight {
+struct ImageView {
     mounts: Option<JobMounts>,
     /// Where the image is that will be the root.
     root: Option<PathBuf>,
@@ -136,7 +136,7 @@ struct Sight {
     stacks: Vec<PathBuf>,
 }
 
-impl Sight {
+impl ImageView {
     fn make(on: &On<'_>) -> Result<Self, Vec<String>> {
         let is_root = |image: &&JobImage| image.mount_point == Path::new("/");
         let has_root = on.images.iter().any(|image| is_root(&image));
