@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::builds::choose_here;
 use crate::files;
+use crate::metadata_cache::MetadataCache;
 
 /// Which images and views to load, as it was typed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -243,14 +244,21 @@ pub fn fill_in_metadata(context: &Context, image: &mut LocatedImage) -> Result<(
         return Ok(());
     }
     let file: ImageFile = open_image(&image.path, image.format)?;
-    let bytes = metadata::read(&file, &context.mount_methods())?;
-    if let Some(bytes) = bytes {
+    let cache = context.settings.cache_directory.value.as_deref();
+    let cache = cache.and_then(|directory| MetadataCache::of(directory, &file.file));
+    let cached = cache.as_ref().and_then(MetadataCache::read);
+    image.meta = cached.and_then(|bytes| Meta::from_json(&bytes).ok());
+    if image.meta.is_some() {
+        return Ok(());
+    }
+    if let Some(bytes) = metadata::read(&file, &context.mount_methods())? {
         let meta = Meta::from_json(&bytes).map_err(|error| {
             let message =
                 format!("malformed metadata in meta/env.json of {}", image.path.display());
             Report::caused(Kind::BadInput, message, error)
         })?;
         image.meta = Some(meta);
+        cache.inspect(|cache| cache.write(&bytes));
     }
     Ok(())
 }

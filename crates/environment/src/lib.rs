@@ -13,6 +13,7 @@ mod devices;
 mod files;
 mod images;
 mod joining;
+mod metadata_cache;
 mod root;
 
 pub use devices::{GivenDevices, give, newer_in_image};
