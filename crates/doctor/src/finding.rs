@@ -85,26 +85,49 @@ pub struct Finding {
     pub blocks: bool,
 }
 
-impl Finding {
+/// Something that is looked at: a row in the table of checks.
+pub(crate) struct Check {
+    /// What it is about.
+    pub(crate) group: Group,
+    /// What is looked at.
+    pub(crate) name: &'static str,
+    /// What it is for.
+    pub(crate) purpose: &'static str,
+}
+
+impl Check {
     /// Makes a finding without cause and command.
-    pub(crate) fn new(
-        group: Group,
-        name: impl Into<String>,
-        state: State,
-        found: impl Into<String>,
-    ) -> Self {
-        Self {
-            group,
-            name: name.into(),
+    pub(crate) fn finding(&self, state: State, found: impl Into<String>) -> Finding {
+        Finding {
+            group: self.group,
+            name: self.name.to_owned(),
             state,
             found: found.into(),
             cause: None,
             command: None,
-            purpose: "",
+            purpose: self.purpose,
             blocks: false,
         }
     }
 
+    pub(crate) fn ok(&self, found: impl Into<String>) -> Finding {
+        self.finding(State::Ok, found)
+    }
+
+    pub(crate) fn off(&self, found: impl Into<String>) -> Finding {
+        self.finding(State::Off, found)
+    }
+
+    pub(crate) fn note(&self, found: impl Into<String>) -> Finding {
+        self.finding(State::Note, found)
+    }
+
+    pub(crate) fn problem(&self, found: impl Into<String>) -> Finding {
+        self.finding(State::Problem, found)
+    }
+}
+
+impl Finding {
     /// Says why.
     pub(crate) fn because(mut self, cause: impl Into<String>) -> Self {
         self.cause = Some(cause.into());
@@ -117,9 +140,9 @@ impl Finding {
         self
     }
 
-    /// Says what it is for.
-    pub(crate) fn serving(mut self, purpose: &'static str) -> Self {
-        self.purpose = purpose;
+    /// Says which one of several things was looked at.
+    pub(crate) fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
         self
     }
 

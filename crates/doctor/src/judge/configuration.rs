@@ -5,9 +5,10 @@
 
 use cabane_report::size;
 
+use super::checks::{CONFIGURATION, REPOSITORY};
 use super::quoted;
 use crate::facts::{Facts, RepositoryEntry, RepositoryFacts};
-use crate::finding::{Finding, Group, State};
+use crate::finding::{Finding, State};
 
 /// Less free space than this is told: an image has some gigabytes.
 const LITTLE: u64 = 1 << 30;
@@ -20,19 +21,17 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     } else {
         configuration.files.join(", ")
     };
-    let name = "configuration";
-    let purpose = "`cabane config` shows every setting and where it comes from";
     let first = match &configuration.mistake {
-        None => Finding::new(Group::Configuration, name, State::Ok, files),
+        None => CONFIGURATION.ok(files),
         Some(mistake) => {
-            let found = "cannot be used, so no command works".to_owned();
             let hint = mistake.hint.clone().map(|hint| format!("\n{hint}"));
-            Finding::new(Group::Configuration, name, State::Problem, found)
+            CONFIGURATION
+                .problem("cannot be used, so no command works")
                 .because(format!("{}{}", mistake.text, hint.unwrap_or_default()))
                 .fixed_by("cabane config")
         }
     };
-    let mut findings = vec![first.serving(purpose)];
+    let mut findings = vec![first];
     findings.extend(facts.repositories.iter().map(judge_repository));
     findings
 }
@@ -41,9 +40,7 @@ fn judge_repository(entry: &RepositoryEntry) -> Finding {
     let path = &entry.path;
     let typed = quoted(path);
     let finding = |state, found: String| {
-        let name = format!("repository {}", entry.name);
-        Finding::new(Group::Configuration, name, state, found)
-            .serving("where images are looked for")
+        REPOSITORY.finding(state, found).named(format!("repository {}", entry.name))
     };
     if let Some(reason) = &entry.unusable {
         return finding(State::Note, format!("{path} is left out"))

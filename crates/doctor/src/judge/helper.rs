@@ -3,33 +3,31 @@
 
 //! The set-uid helper and its policy.
 
+use super::checks::{
+    HELPER, HELPER_START, MOUNT_POINT, POLICY, PRIVILEGES, ROOT_IMAGES, STATE_DIRECTORY,
+};
 use super::quoted;
 use crate::facts::{Answer, HelperFacts, Installed, PolicyFacts, Process, Weakness, WeaknessKind};
-use crate::finding::{Finding, Group, State};
+use crate::finding::{Finding, State};
 
 const SET_UID: u32 = 0o4000;
-const POLICY: &str = "/etc/cabane/mount.policy";
+const POLICY_FILE: &str = "/etc/cabane/mount.policy";
 /// Writes a policy that trusts root's images.
 const WRITE_POLICY: &str = "printf 'mount-point /user-environment\\nimage-owners root\\n' | \
                             sudo install -D -m 0644 /dev/stdin /etc/cabane/mount.policy";
-
-fn finding(name: &str, state: State, found: impl Into<String>) -> Finding {
-    Finding::new(Group::Ways, name, state, found)
-}
 
 /// Judges everything about the helper.
 pub(super) fn judge_helper(process: &Process, helper: &Answer<HelperFacts>) -> Vec<Finding> {
     let helper = match helper.known() {
         Ok(helper) => helper,
         Err(reason) => {
-            let found = format!("cannot be looked at: {reason}");
-            return vec![finding("helper", State::Problem, found).blocking()];
+            return vec![HELPER.problem(format!("cannot be looked at: {reason}")).blocking()];
         }
     };
     if !process.in_first_user_namespace {
-        let found = "not possible: the process is in a user namespace";
         return vec![
-            finding("helper", State::Off, found)
+            HELPER
+                .off("not possible: the process is in a user namespace")
                 .because("as in an environment or a container without root")
                 .blocking(),
         ];
@@ -48,14 +46,14 @@ pub(super) fn judge_helper(process: &Process, helper: &Answer<HelperFacts>) -> V
 
 fn judge_missing(process: &Process, helper: &HelperFacts) -> Vec<Finding> {
     let state = if process.counts_as_root { State::Off } else { State::Note };
-    let missing = finding("helper", state, "is not installed")
+    let missing = HELPER
+        .finding(state, "is not installed")
         .because(format!(
             "users can go without; with it their images are mounted by the kernel, faster \
              (looked for {})",
             helper.places.join(" ")
         ))
         .fixed_by("sudo make install")
-        .serving("the kernel's file systems for users")
         .blocking();
     let mut findings = vec![missing];
     // Root keeps to the policy, helper or not.
@@ -67,7 +65,7 @@ fn judge_missing(process: &Process, helper: &HelperFacts) -> Vec<Finding> {
 
 fn judge_program(installed: &Installed) -> Finding {
     let path = quoted(&installed.path);
-    let broken = |found: String| finding("helper", State::Problem, found).blocking();
+    let broken = |found: String| HELPER.problem(found).blocking();
     let right = format!("sudo chown root:root {path} && sudo chmod 4755 {path}");
     if installed.owner != 0 {
         broken(format!("{} does not belong to root", installed.path))
@@ -86,13 +84,13 @@ fn judge_program(installed: &Installed) -> Finding {
             .because(format!("set-uid has no effect below {place}"))
             .fixed_by(format!("sudo mount -o remount,suid {}", quoted(place)))
     } else {
-        finding("helper", State::Ok, format!("{}, set-uid root", installed.path))
+        HELPER.ok(format!("{}, set-uid root", installed.path))
     }
-    .serving("the kernel's file systems for users")
 }
 
 fn no_new_privileges() -> Finding {
-    finding("privileges", State::Off, "this process cannot gain any")
+    PRIVILEGES
+        .off("this process cannot gain any")
         .because("no_new_privs is set, as in an environment; the helper works outside of it")
         .fixed_by("exit")
         .blocking()
@@ -104,39 +102,35 @@ pub(super) fn policy_is_broken(policy: &PolicyFacts) -> bool {
 }
 
 fn judge_policy(helper: &HelperFacts) -> Vec<Finding> {
-    let broken = |found: String| {
-        finding("policy", State::Problem, found)
-            .serving("what the helper may mount, and for whom")
-            .blocking()
-    };
+    let broken = |found: String| POLICY.problem(found).blocking();
     let (mount_points, owners, images, idle, roots) = match &helper.policy {
         PolicyFacts::Missing => {
             return vec![
-                broken(format!("{POLICY} is not there"))
+                broken(format!("{POLICY_FILE} is not there"))
                     .because("without it the helper mounts nothing")
                     .fixed_by(WRITE_POLICY),
             ];
         }
         PolicyFacts::Mistake { line, problem } => {
             return vec![
-                broken(format!("{POLICY} has a mistake in line {line}"))
+                broken(format!("{POLICY_FILE} has a mistake in line {line}"))
                     .because(problem.clone())
-                    .fixed_by(format!("sudoedit {POLICY}")),
+                    .fixed_by(format!("sudoedit {POLICY_FILE}")),
             ];
         }
         PolicyFacts::Weak(weakness) => {
             let (what, command) = repair(weakness, false);
             return vec![
-                broken(format!("{POLICY} cannot be trusted: {what}"))
+                broken(format!("{POLICY_FILE} cannot be trusted: {what}"))
                     .because("only root may be able to change it, or a directory above it")
                     .fixed_by(command),
             ];
         }
         PolicyFacts::Unreadable(reason) => {
             return vec![
-                broken(format!("{POLICY} cannot be read"))
+                broken(format!("{POLICY_FILE} cannot be read"))
                     .because(reason.clone())
-                    .fixed_by(format!("sudo chmod 0644 {POLICY}")),
+                    .fixed_by(format!("sudo chmod 0644 {POLICY_FILE}")),
             ];
         }
         PolicyFacts::Good {
@@ -153,36 +147,34 @@ fn judge_policy(helper: &HelperFacts) -> Vec<Finding> {
     };
     if mount_points.is_empty() {
         return vec![
-            broken(format!("{POLICY} lists no mount point"))
+            broken(format!("{POLICY_FILE} lists no mount point"))
                 .because("the helper mounts nowhere else")
-                .fixed_by(format!("echo 'mount-point /user-environment' | sudo tee -a {POLICY}")),
+                .fixed_by(format!(
+                    "echo 'mount-point /user-environment' | sudo tee -a {POLICY_FILE}"
+                )),
         ];
     }
     let found = format!(
         "{} images; {images} for each user at once, held for {idle} s",
         whose(owners.as_deref())
     );
-    let mut findings = vec![
-        finding("policy", State::Ok, found).serving("what the helper may mount, and for whom"),
-    ];
+    let mut findings = vec![POLICY.ok(found)];
     findings.extend(judge_mount_points(mount_points));
     findings.extend(roots);
     findings
 }
 
 fn judge_root_images(are_allowed: bool, absent_binds: &[String]) -> Vec<Finding> {
-    let state = if are_allowed { State::Ok } else { State::Off };
-    let found = if are_allowed {
-        "may be mounted by the helper, in the place of the root"
+    let allowed = if are_allowed {
+        ROOT_IMAGES.ok("may be mounted by the helper, in the place of the root")
     } else {
-        "not by the helper; a user namespace is used"
+        ROOT_IMAGES.off("not by the helper; a user namespace is used")
     };
-    let allowed = finding("root images", state, found)
-        .serving("container images, which have a root file system of their own");
     let absent = absent_binds.iter().map(|place| {
-        finding("root images", State::Note, format!("{place} is not there"))
-            .because(format!("{POLICY} shows it in every one of them"))
-            .fixed_by(format!("sudoedit {POLICY}"))
+        ROOT_IMAGES
+            .note(format!("{place} is not there"))
+            .because(format!("{POLICY_FILE} shows it in every one of them"))
+            .fixed_by(format!("sudoedit {POLICY_FILE}"))
     });
     std::iter::once(allowed).chain(absent).collect()
 }
@@ -192,11 +184,12 @@ fn judge_mount_points(mount_points: &[(String, Option<Weakness>)]) -> Vec<Findin
     let judged = mount_points.iter().map(|(path, weakness)| {
         let name = format!("mount point {path}");
         let Some(weakness) = weakness else {
-            return finding(&name, State::Ok, "is there, and root's alone")
-                .serving("where the policy lets images be mounted");
+            return MOUNT_POINT.ok("is there, and root's alone").named(name);
         };
         let (what, command) = repair(weakness, true);
-        let weak = finding(&name, State::Problem, what)
+        let weak = MOUNT_POINT
+            .problem(what)
+            .named(name)
             .because(
                 "the helper covers only directories that nobody but root can change, and the \
                  policy lists it",
@@ -248,22 +241,20 @@ fn judge_start(process: &Process, helper: &HelperFacts) -> Vec<Finding> {
     if let Some(weakness) = &helper.state_directory {
         let (what, command) = repair(weakness, true);
         findings.push(
-            finding("/run/cabane", State::Problem, what)
+            STATE_DIRECTORY
+                .problem(what)
                 .because("images are held there, so only root may be able to change it")
                 .fixed_by(command)
-                .serving("the place of the images that are held for all users")
                 .blocking(),
         );
     }
     match &helper.started {
-        Some(Ok(())) => findings.push(
-            finding("start of the helper", State::Ok, "it was started, and does its work")
-                .serving("set-uid takes effect, and it speaks the language of this command"),
-        ),
+        Some(Ok(())) => findings.push(HELPER_START.ok("it was started, and does its work")),
         Some(Err(reason)) if findings.is_empty() => {
-            let failed =
-                finding("start of the helper", State::Problem, "it was started, and gave up");
-            let failed = failed.because(format!("it said: {reason}")).blocking();
+            let failed = HELPER_START
+                .problem("it was started, and gave up")
+                .because(format!("it said: {reason}"))
+                .blocking();
             findings.push(if reason.contains("does not understand") {
                 Finding { found: "it is of another version than this command".to_owned(), ..failed }
                     .fixed_by("sudo make install")

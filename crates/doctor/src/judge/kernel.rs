@@ -3,9 +3,13 @@
 
 //! The kernel, loop devices and held images.
 
+use super::checks::{
+    EROFS, EROFS_FROM_FILE, HELD_IMAGES, KERNEL, LOOP_DEVICES, MOUNT_CALLS, OPENAT2, RELEASE,
+    SHARED_NAMESPACES, SQUASHFS,
+};
 use super::quoted;
 use crate::facts::{AsRoot, Facts, Has, Held, Kernel, Loops, PolicyFacts, Trial};
-use crate::finding::{Finding, Group, State};
+use crate::finding::{Check, Finding, State};
 
 /// More unused loop devices than this are told.
 const MANY_LOOP_DEVICES: usize = 64;
@@ -15,8 +19,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut findings = match facts.kernel.known() {
         Ok(kernel) => judge_kernel(kernel, facts.as_root.as_ref()),
         Err(reason) => {
-            let found = format!("could not be tried: {reason}");
-            vec![finding("kernel", State::Note, &found)]
+            vec![KERNEL.note(format!("could not be tried: {reason}"))]
         }
     };
     findings.push(judge_held(facts));
@@ -24,37 +27,22 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-fn finding(name: &str, state: State, found: &str) -> Finding {
-    Finding::new(Group::Kernel, name, state, found)
-}
-
 fn judge_kernel(kernel: &Kernel, as_root: Option<&AsRoot>) -> Vec<Finding> {
-    let needed = |name, has, since: &str, purpose| {
-        let judged = match has {
-            Has::Yes => finding(name, State::Ok, "there"),
-            Has::Unknown => finding(name, State::Off, "could not be tried")
-                .because("it takes a namespace of one's own, and none can be made"),
-            Has::No => finding(name, State::Problem, "not there")
-                .because(format!("Linux {since} brings it, and this is {}", kernel.release)),
-        };
-        judged.serving(purpose)
+    let needed = |check: &Check, has, since: &str| match has {
+        Has::Yes => check.ok("there"),
+        Has::Unknown => check
+            .off("could not be tried")
+            .because("it takes a namespace of one's own, and none can be made"),
+        Has::No => check
+            .problem("not there")
+            .because(format!("Linux {since} brings it, and this is {}", kernel.release)),
     };
     let mut findings = vec![
-        finding("version", State::Ok, &kernel.release).serving("5.8 is the least that is needed"),
-        needed(
-            "new mount calls",
-            kernel.new_mount_calls,
-            "5.2",
-            "mounting what was opened, and nothing else",
-        ),
-        needed(
-            "openat2",
-            kernel.openat2,
-            "5.6",
-            "opening files of an image without being led out of it",
-        ),
-        file_system("squashfs", kernel.squashfs),
-        file_system("erofs", kernel.erofs),
+        RELEASE.ok(&kernel.release),
+        needed(&MOUNT_CALLS, kernel.new_mount_calls, "5.2"),
+        needed(&OPENAT2, kernel.openat2, "5.6"),
+        file_system(&SQUASHFS, kernel.squashfs),
+        file_system(&EROFS, kernel.erofs),
     ];
     findings.extend(as_root.map(erofs_from_file));
     findings.extend(judge_loops(&kernel.loops));
@@ -62,26 +50,25 @@ fn judge_kernel(kernel: &Kernel, as_root: Option<&AsRoot>) -> Vec<Finding> {
 }
 
 /// Only root and the helper need it, so its absence alone is no problem.
-fn file_system(name: &str, has: Has) -> Finding {
+fn file_system(check: &Check, has: Has) -> Finding {
     match has {
-        Has::Yes => finding(name, State::Ok, "there"),
-        Has::Unknown => finding(name, State::Off, "could not be tried"),
-        Has::No => finding(name, State::Note, "not there")
+        Has::Yes => check.ok("there"),
+        Has::Unknown => check.off("could not be tried"),
+        Has::No => check
+            .note("not there")
             .because("root and the helper cannot mount such images; FUSE can")
-            .fixed_by(format!("sudo modprobe {name}")),
+            .fixed_by(format!("sudo modprobe {}", check.name)),
     }
-    .serving("images mounted by the kernel, as root or through the helper")
 }
 
 fn erofs_from_file(tried: &AsRoot) -> Finding {
-    let name = "erofs from a file";
     match &tried.erofs_from_file {
-        Trial::Works => finding(name, State::Ok, "an image was mounted without a loop device"),
-        Trial::NotTried => finding(name, State::Off, "not tried"),
-        Trial::Fails(failure) => finding(name, State::Off, "not possible: it takes a loop device")
+        Trial::Works => EROFS_FROM_FILE.ok("an image was mounted without a loop device"),
+        Trial::NotTried => EROFS_FROM_FILE.off("not tried"),
+        Trial::Fails(failure) => EROFS_FROM_FILE
+            .off("not possible: it takes a loop device")
             .because(format!("{}; Linux 6.12 brings it", failure.text)),
     }
-    .serving("starts that are fast on a busy node, and need no loop device")
 }
 
 fn judge_loops(loops: &Loops) -> Vec<Finding> {
@@ -91,22 +78,26 @@ fn judge_loops(loops: &Loops) -> Vec<Finding> {
     let found =
         format!("{}, {} in use, {surplus} more than usual", loops.all.len(), loops.used.len());
     let judged = if !loops.control {
-        finding("loop devices", State::Off, "/dev/loop-control is not there")
+        LOOP_DEVICES
+            .off("/dev/loop-control is not there")
             .because("root and the helper need it for squashfs images; EROFS needs none")
             .fixed_by("sudo modprobe loop")
     } else if surplus > MANY_LOOP_DEVICES {
-        finding("loop devices", State::Note, &found)
+        LOOP_DEVICES
+            .note(found)
             .because("each unused device makes finding a free one slower, until they are removed")
             .fixed_by("sudo rmmod loop && sudo modprobe loop")
     } else {
-        finding("loop devices", State::Ok, &found)
+        LOOP_DEVICES.ok(found)
     };
-    let mut findings = vec![judged.serving("squashfs images mounted by the kernel")];
+    let mut findings = vec![judged];
     for (number, file) in &loops.used {
         if let Some(file) = file.strip_suffix(" (deleted)") {
             let device = format!("/dev/loop{number}");
             findings.push(
-                finding(&device, State::Note, "holds a file that was deleted")
+                LOOP_DEVICES
+                    .note("holds a file that was deleted")
+                    .named(&device)
                     .because(format!("{file}; its space is freed when its last user ends"))
                     .fixed_by(format!(
                         "sudo cabane clean --mounts; sudo losetup --detach {}",
@@ -119,15 +110,9 @@ fn judge_loops(loops: &Loops) -> Vec<Finding> {
 }
 
 fn judge_held(facts: &Facts) -> Finding {
-    let finding = |state, found: &str| {
-        Finding::new(Group::Held, "on this node", state, found)
-            .serving("images that stay mounted for a while, so that the next start is fast")
-    };
     match facts.held.known() {
-        Ok(Held::Hidden) => {
-            finding(State::Off, "only root may look").fixed_by("sudo cabane doctor")
-        }
-        Ok(Held::Nothing) => finding(State::Ok, "none"),
+        Ok(Held::Hidden) => HELD_IMAGES.off("only root may look").fixed_by("sudo cabane doctor"),
+        Ok(Held::Nothing) => HELD_IMAGES.ok("none"),
         Ok(Held::Images { owners, longest }) => {
             let mut users = owners.clone();
             users.dedup();
@@ -136,51 +121,51 @@ fn judge_held(facts: &Facts) -> Finding {
                 owners.len(),
                 users.len()
             );
-            finding(State::Ok, &found).fixed_by("sudo cabane clean --mounts")
+            HELD_IMAGES.ok(found).fixed_by("sudo cabane clean --mounts")
         }
-        Ok(Held::Unreadable(reason)) => uncounted(facts, finding, reason),
-        Err(reason) => uncounted(facts, finding, &reason),
+        Ok(Held::Unreadable(reason)) => uncounted(facts, reason),
+        Err(reason) => uncounted(facts, &reason),
     }
 }
 
 fn judge_rendezvous_points(facts: &Facts) -> Finding {
-    let finding = |state, found: String| {
-        Finding::new(Group::Held, "shared namespaces", state, found)
-            .serving("where ranks of one program find each other, to share memory")
-    };
     let rendezvous_points = match facts.rendezvous_points.known() {
         Ok(rendezvous_points) => rendezvous_points,
         Err(reason) => {
-            return finding(State::Note, format!("cannot be looked for: {reason}"))
+            return SHARED_NAMESPACES
+                .note(format!("cannot be looked for: {reason}"))
                 .because("a directory for them does not answer")
                 .fixed_by("echo $XDG_RUNTIME_DIR");
         }
     };
     let unsafe_places = rendezvous_points.unsafe_places.join(" ");
     let Some(place) = &rendezvous_points.place else {
-        return finding(State::Note, "there is no directory for them".to_owned())
+        return SHARED_NAMESPACES
+            .note("there is no directory for them")
             .because(format!(
                 "ranks that are started one by one are refused; not yours alone: {unsafe_places}"
             ))
             .fixed_by(format!("ls -ld {unsafe_places}").trim_end());
     };
     if rendezvous_points.stale > 0 {
-        finding(State::Note, format!("{} left over", rendezvous_points.stale))
+        SHARED_NAMESPACES
+            .note(format!("{} left over", rendezvous_points.stale))
             .because("files of processes that were killed; the next start removes them, too")
             .fixed_by("cabane clean")
     } else {
-        finding(State::Ok, place.clone())
+        SHARED_NAMESPACES.ok(place)
     }
 }
 
 /// Without a policy nothing is ever held.
-fn uncounted(facts: &Facts, finding: impl Fn(State, &str) -> Finding, reason: &str) -> Finding {
+fn uncounted(facts: &Facts, reason: &str) -> Finding {
     let policy = facts.helper.known().map(|helper| &helper.policy);
     let state = match policy {
         Ok(PolicyFacts::Missing) => State::Off,
         _ => State::Note,
     };
-    finding(state, "cannot be counted")
+    HELD_IMAGES
+        .finding(state, "cannot be counted")
         .because(format!("/run of the first process cannot be looked into: {reason}"))
         .fixed_by("ls -la /proc/1/root/run/cabane")
 }

@@ -3,10 +3,11 @@
 
 //! Which ways to mount work, and which would be chosen.
 
+use super::checks::{AS_ROOT, CHOICE};
 use super::helper::{images_and_places, judge_helper, policy_is_broken};
 use super::user::{judge_fuse, judge_user_namespaces};
 use crate::facts::{AsRoot, Facts, Failure, Held, PolicyFacts, Step, Trial};
-use crate::finding::{Choice, Finding, Group, State, Way};
+use crate::finding::{Choice, Finding, State, Way};
 
 /// The three ways by their names.
 const ROOT: &str = "root";
@@ -91,63 +92,57 @@ fn choose(facts: &Facts, ways: &[Way]) -> Choice {
 }
 
 fn judge_choice(facts: &Facts, ways: &[Way], choice: &Choice) -> Finding {
-    let found = |state, text: String| Finding::new(Group::Ways, "choice", state, text);
     // What stops root stops the helper as well.
     let other = ways.iter().rev().find(|way| way.works);
-    let purpose = "what `cabane run` and `cabane start` do without `--backend`";
-    let finding = if choice.works {
-        let finding = found(State::Ok, choice.explanation.clone());
+    if choice.works {
+        let explanation = &choice.explanation;
         match &facts.configuration.wanted {
             Some((name, origin)) => {
-                let text = format!("`{name}`, which {origin} asks for; {}", finding.found);
-                Finding { found: text, ..finding }
+                CHOICE.ok(format!("`{name}`, which {origin} asks for; {explanation}"))
             }
-            None => finding,
+            None => CHOICE.ok(explanation),
         }
     } else if let Some(other) = other {
         let cause = match &facts.configuration.wanted {
             Some((_, origin)) => format!("{origin} asks for it"),
             None => "it is chosen by what is installed, before anything is mounted".to_owned(),
         };
-        found(
-            State::Problem,
-            format!("`{}` is chosen and does not work; `{}` does", choice.backend, other.name),
-        )
-        .because(cause)
-        .fixed_by(format!("export CABANE_BACKEND={}", other.name))
+        let (backend, other) = (choice.backend, other.name);
+        CHOICE
+            .problem(format!("`{backend}` is chosen and does not work; `{other}` does"))
+            .because(cause)
+            .fixed_by(format!("export CABANE_BACKEND={other}"))
     } else {
-        found(State::Problem, "nothing can be mounted here".to_owned())
+        CHOICE
+            .problem("nothing can be mounted here")
             .because("no method works; fix one of the problems below")
-    };
-    finding.serving(purpose)
+    }
 }
 
 /// Mounting as root: being root, and the kernel's file systems.
 fn judge_root(facts: &Facts) -> Vec<Finding> {
     let process = &facts.process;
-    let finding = |state, found: &str| {
-        Finding::new(Group::Ways, "as root", state, found)
-            .serving("the kernel's file systems; for batch systems, containers and tests")
-    };
     if process.user != 0 {
-        let found = format!("not possible: you are user {}", process.user);
-        return vec![finding(State::Off, &found)];
+        return vec![AS_ROOT.off(format!("not possible: you are user {}", process.user))];
     }
     let Some(tried) = &facts.as_root else {
         let found = if process.may_mount {
-            finding(State::Off, "not possible: root of a user namespace only")
+            AS_ROOT
+                .off("not possible: root of a user namespace only")
                 .because("the kernel mounts no images of such a root")
         } else {
-            finding(State::Note, "not possible: root without CAP_SYS_ADMIN")
+            AS_ROOT
+                .note("not possible: root without CAP_SYS_ADMIN")
                 .because("a container takes it away")
                 .fixed_by("docker run --cap-add SYS_ADMIN …")
         };
         return vec![found];
     };
-    let judged = judge_root_trial(tried, &finding);
+    let judged = judge_root_trial(tried);
     match stands_in_the_way(facts).filter(|_| !judged.blocks) {
         Some(reason) => vec![
-            finding(State::Problem, &format!("not possible: {reason}"))
+            AS_ROOT
+                .problem(format!("not possible: {reason}"))
                 .because("root keeps to the policy, where there is one; see below")
                 .blocking(),
         ],
@@ -172,15 +167,14 @@ fn stands_in_the_way(facts: &Facts) -> Option<&'static str> {
     }
 }
 
-fn judge_root_trial(tried: &AsRoot, finding: &dyn Fn(State, &str) -> Finding) -> Finding {
+fn judge_root_trial(tried: &AsRoot) -> Finding {
     match (&tried.squashfs, &tried.erofs) {
-        (Trial::Works, Trial::Works) => {
-            finding(State::Ok, "squashfs and EROFS images were mounted")
-        }
-        (Trial::Works, _) => finding(State::Ok, "a squashfs image was mounted; EROFS is not there"),
+        (Trial::Works, Trial::Works) => AS_ROOT.ok("squashfs and EROFS images were mounted"),
+        (Trial::Works, _) => AS_ROOT.ok("a squashfs image was mounted; EROFS is not there"),
         (Trial::Fails(failure), _) => {
             let cause = root_cause(failure);
-            let failed = finding(State::Problem, "a squashfs image could not be mounted")
+            let failed = AS_ROOT
+                .problem("a squashfs image could not be mounted")
                 .because(format!("{}{cause}", failure.text))
                 .blocking();
             match (failure.step, &failure.hint) {
@@ -189,7 +183,7 @@ fn judge_root_trial(tried: &AsRoot, finding: &dyn Fn(State, &str) -> Finding) ->
                 _ => failed.fixed_by("export CABANE_BACKEND=user-namespace"),
             }
         }
-        (Trial::NotTried, _) => finding(State::Off, "not tried").blocking(),
+        (Trial::NotTried, _) => AS_ROOT.off("not tried").blocking(),
     }
 }
 

@@ -3,6 +3,7 @@
 
 //! From what was seen to what it means. Nothing is touched here.
 
+mod checks;
 mod configuration;
 mod helper;
 mod kernel;

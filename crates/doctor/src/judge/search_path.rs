@@ -3,8 +3,9 @@
 
 //! The environment of the process, and the programs that builds use.
 
+use super::checks::{COMMANDS, DEVICES, LOADED, SEARCH_PATH, UENV, VARIABLES, tool};
 use crate::facts::{Answer, DeviceFacts, Facts, Process, SearchPath, Tool};
-use crate::finding::{Finding, Group, State};
+use crate::finding::Finding;
 
 /// Judges what is around the process.
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
@@ -12,8 +13,11 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
         Ok(search_path) => judge_search_path(search_path, &facts.process),
         Err(reason) => {
             let found = format!("a directory of it does not answer: {reason}");
-            let finding = Finding::new(Group::Environment, "PATH", State::Problem, found);
-            vec![finding.because("its file system hangs; programs are looked for there")]
+            vec![
+                SEARCH_PATH
+                    .problem(found)
+                    .because("its file system hangs; programs are looked for there"),
+            ]
         }
     };
     findings.extend(judge_devices(&facts.devices));
@@ -21,16 +25,13 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-fn finding(name: &str, state: State, found: impl Into<String>) -> Finding {
-    Finding::new(Group::Environment, name, state, found)
-}
-
 fn judge_search_path(search_path: &SearchPath, process: &Process) -> Vec<Finding> {
     let mut findings = vec![judge_loaded(search_path, process)];
     if !search_path.foreign.is_empty() {
         let found = format!("{} set by another tool", search_path.foreign.join(", "));
         findings.push(
-            finding("variables", State::Note, found)
+            VARIABLES
+                .note(found)
                 .because("scripts may take them for those of an environment of Cabane")
                 .fixed_by(format!("unset {}", search_path.foreign.join(" "))),
         );
@@ -40,7 +41,8 @@ fn judge_search_path(search_path: &SearchPath, process: &Process) -> Vec<Finding
     {
         let found = format!("PATH holds different programs: {first}, {}", others.join(", "));
         findings.push(
-            finding("cabane", State::Note, found)
+            COMMANDS
+                .note(found)
                 .because("the first is used; a helper of another version may not understand it")
                 .fixed_by("type -a cabane"),
         );
@@ -51,16 +53,14 @@ fn judge_search_path(search_path: &SearchPath, process: &Process) -> Vec<Finding
         } else {
             format!("{path} is another program")
         };
-        findings.push(finding("uenv", State::Off, found));
+        findings.push(UENV.off(found));
     }
     findings
 }
 
 fn judge_loaded(search_path: &SearchPath, process: &Process) -> Finding {
-    let name = "environment";
-    let purpose = "whether this process is inside an environment of Cabane";
     if search_path.loaded.is_empty() {
-        return finding(name, State::Off, "not inside one").serving(purpose);
+        return LOADED.off("not inside one");
     }
     let (mounted, absent): (Vec<_>, Vec<_>) =
         search_path.loaded.iter().partition(|(_, mounted)| *mounted);
@@ -70,7 +70,8 @@ fn judge_loaded(search_path: &SearchPath, process: &Process) -> Finding {
     };
     if !absent.is_empty() {
         let found = format!("the variables name {}, which is not mounted", names(absent));
-        return finding(name, State::Note, found)
+        return LOADED
+            .note(found)
             .because("they travelled to a process outside, for example through ssh")
             .fixed_by("unset CABANE_LOADED UENV_MOUNT_LIST UENV_VIEW");
     }
@@ -83,46 +84,40 @@ fn judge_loaded(search_path: &SearchPath, process: &Process) -> Finding {
         "another one can be entered from here, in one more user namespace; set-uid programs \
          gain nothing, and files of other users show as `nobody`"
     };
-    finding(name, State::Ok, format!("inside: {}", names(mounted))).because(cause)
+    LOADED.ok(format!("inside: {}", names(mounted))).because(cause)
 }
 
 /// Most machines have none, and then there is nothing to tell.
 fn judge_devices(devices: &Answer<DeviceFacts>) -> Vec<Finding> {
-    let purpose = "what containers can have by `--device`";
     let devices = match devices.known() {
         Ok(devices) => devices,
         Err(reason) => {
-            let found = format!("cannot be looked for: {reason}");
-            return vec![finding("devices", State::Note, found).serving(purpose)];
+            return vec![DEVICES.note(format!("cannot be looked for: {reason}"))];
         }
     };
-    let problems = devices.problems.iter().map(|problem| {
-        finding("devices", State::Note, problem.clone())
-            .because("what this file describes cannot be had")
-            .serving(purpose)
-    });
-    let known = (!devices.names.is_empty())
-        .then(|| finding("devices", State::Ok, devices.names.join(", ")).serving(purpose));
+    let problems = devices
+        .problems
+        .iter()
+        .map(|problem| DEVICES.note(problem).because("what this file describes cannot be had"));
+    let known = (!devices.names.is_empty()).then(|| DEVICES.ok(devices.names.join(", ")));
     known.into_iter().chain(problems).collect()
 }
 
-fn judge_tool(tool: &Tool) -> Finding {
-    let finding = |state, found: String| {
-        Finding::new(Group::Tools, tool.name, state, found).serving(tool.purpose)
-    };
-    match tool.found.known() {
+fn judge_tool(one: &Tool) -> Finding {
+    let check = tool(one.name, one.purpose);
+    match one.found.known() {
         Ok(Some(program)) => {
             let version = program.version.as_deref().unwrap_or_default();
             let found = format!("{} {version}", program.path);
-            finding(State::Ok, found.trim_end().to_owned())
+            check.ok(found.trim_end())
         }
         Ok(None) => {
-            let missing = finding(State::Off, "is not in PATH".to_owned());
-            match tool.package {
+            let missing = check.off("is not in PATH");
+            match one.package {
                 Some(package) => missing.fixed_by(format!("sudo apt-get install {package}")),
                 None => missing,
             }
         }
-        Err(reason) => finding(State::Note, format!("could not be looked for: {reason}")),
+        Err(reason) => check.note(format!("could not be looked for: {reason}")),
     }
 }

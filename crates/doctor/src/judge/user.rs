@@ -3,8 +3,11 @@
 
 //! User namespaces and FUSE.
 
+use super::checks::{
+    EROFS_TRIAL, EROFSFUSE, FUSE, FUSE_DEVICE, SQUASHFS_TRIAL, SQUASHFUSE, USER_NAMESPACE,
+};
 use crate::facts::{Answer, Failure, Fuse, Process, Program, Step, Trial, UserNamespaces};
-use crate::finding::{Finding, Group, State};
+use crate::finding::{Check, Finding};
 
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
@@ -14,16 +17,12 @@ const ENOSPC: i32 = 28;
 
 /// Judges whether user namespaces can be had.
 pub(super) fn judge_user_namespaces(process: &Process, facts: &UserNamespaces) -> Finding {
-    let finding = |state, found: &str| {
-        Finding::new(Group::Ways, "user namespace", state, found)
-            .serving("mounting without privilege: other images, binds, environments in others")
-    };
     let failure = match &facts.trial {
-        Trial::Works => return finding(State::Ok, "one was made, and something mounted in it"),
-        Trial::NotTried => return finding(State::Note, "not tried").blocking(),
+        Trial::Works => return USER_NAMESPACE.ok("one was made, and something mounted in it"),
+        Trial::NotTried => return USER_NAMESPACE.note("not tried").blocking(),
         Trial::Fails(failure) => failure,
     };
-    let blocked = finding(State::Note, "cannot be made, or nothing be mounted in it").blocking();
+    let blocked = USER_NAMESPACE.note("cannot be made, or nothing be mounted in it").blocking();
     match reason(process, facts, failure) {
         Some((cause, command)) => {
             blocked.because(format!("{cause} ({})", failure.text)).fixed_by(command)
@@ -85,12 +84,12 @@ pub(super) fn judge_fuse(fuse: &Answer<Fuse>, namespaces: &UserNamespaces) -> Ve
         Ok(fuse) => fuse,
         Err(reason) => {
             let found = format!("/dev/fuse cannot be looked at: {reason}");
-            return vec![Finding::new(Group::Ways, "FUSE", State::Note, found).blocking()];
+            return vec![FUSE.note(found).blocking()];
         }
     };
     let mut findings = vec![device(fuse), squashfs_program(fuse), erofs_program(fuse)];
-    findings.extend(trial("squashfs through FUSE", &fuse.squashfs_trial, true));
-    findings.extend(trial("EROFS through FUSE", &fuse.erofs_trial, false));
+    findings.extend(trial(&SQUASHFS_TRIAL, &fuse.squashfs_trial, true));
+    findings.extend(trial(&EROFS_TRIAL, &fuse.erofs_trial, false));
     if fuse.squashfs_trial == Trial::NotTried && namespaces.trial.works() {
         // The device or the program is the reason, and says so.
         findings.retain(|finding| !finding.name.ends_with("through FUSE"));
@@ -99,25 +98,25 @@ pub(super) fn judge_fuse(fuse: &Answer<Fuse>, namespaces: &UserNamespaces) -> Ve
 }
 
 fn device(fuse: &Fuse) -> Finding {
-    let finding = |state, found: &str| {
-        Finding::new(Group::Ways, "/dev/fuse", state, found)
-            .serving("images in a user namespace, where the kernel reads none itself")
-    };
     match fuse.device {
-        Ok(()) => finding(State::Ok, "can be opened"),
-        Err(ENOENT) => finding(State::Note, "is not there")
+        Ok(()) => FUSE_DEVICE.ok("can be opened"),
+        Err(ENOENT) => FUSE_DEVICE
+            .note("is not there")
             .because("the kernel module is not loaded, or a container was given no such device")
             .fixed_by("sudo modprobe fuse")
             .blocking(),
-        Err(EACCES) => finding(State::Note, "is closed to you")
+        Err(EACCES) => FUSE_DEVICE
+            .note("is closed to you")
             .because("its mode; 0666 is usual")
             .fixed_by("sudo chmod 0666 /dev/fuse")
             .blocking(),
-        Err(ENXIO) => finding(State::Note, "is something else than the device of FUSE")
+        Err(ENXIO) => FUSE_DEVICE
+            .note("is something else than the device of FUSE")
             .because("something was put in its place, as containers do")
             .fixed_by("ls -l /dev/fuse; sudo umount /dev/fuse")
             .blocking(),
-        Err(errno) => finding(State::Note, "cannot be opened")
+        Err(errno) => FUSE_DEVICE
+            .note("cannot be opened")
             .because(std::io::Error::from_raw_os_error(errno).to_string())
             .fixed_by("ls -l /dev/fuse")
             .blocking(),
@@ -125,50 +124,40 @@ fn device(fuse: &Fuse) -> Finding {
 }
 
 fn squashfs_program(fuse: &Fuse) -> Finding {
-    let name = "squashfuse";
-    let purpose = "serves squashfs images through FUSE";
     let Some(program) = &fuse.squashfs else {
-        return Finding::new(Group::Ways, name, State::Note, "is not installed")
+        return SQUASHFUSE
+            .note("is not installed")
             .because("looked for in /usr/bin, /usr/local/bin and /bin")
             .fixed_by("sudo apt-get install squashfuse")
-            .serving(purpose)
             .blocking();
     };
-    let finding = Finding::new(Group::Ways, name, State::Ok, shown(program)).serving(purpose);
     if program.path.ends_with("/squashfuse") {
-        let text = format!("{}, and no squashfuse_ll", shown(program));
-        Finding { state: State::Note, found: text, ..finding }
+        SQUASHFUSE
+            .note(format!("{}, and no squashfuse_ll", shown(program)))
             .because("squashfuse_ll serves several processes at once and is faster")
             .fixed_by("sudo apt-get install squashfuse")
     } else {
-        finding
+        SQUASHFUSE.ok(shown(program))
     }
 }
 
 fn erofs_program(fuse: &Fuse) -> Finding {
-    let purpose = "serves EROFS images through FUSE";
     match &fuse.erofs {
-        Some(program) => {
-            Finding::new(Group::Ways, "erofsfuse", State::Ok, shown(program)).serving(purpose)
-        }
-        None => Finding::new(Group::Ways, "erofsfuse", State::Off, "is not installed")
+        Some(program) => EROFSFUSE.ok(shown(program)),
+        None => EROFSFUSE
+            .off("is not installed")
             .because("without it EROFS images need root or the helper")
-            .fixed_by("sudo apt-get install erofsfuse")
-            .serving(purpose),
+            .fixed_by("sudo apt-get install erofsfuse"),
     }
 }
 
-fn trial(name: &str, trial: &Trial, is_needed: bool) -> Option<Finding> {
-    let finding = |state, found: &str| {
-        Finding::new(Group::Ways, name, state, found).serving("the whole way, tried for real")
-    };
+fn trial(check: &Check, trial: &Trial, is_needed: bool) -> Option<Finding> {
     let finding = match trial {
-        Trial::Works => finding(State::Ok, "an image was mounted and read"),
-        Trial::NotTried if is_needed => finding(State::Off, "not tried: see above"),
+        Trial::Works => check.ok("an image was mounted and read"),
+        Trial::NotTried if is_needed => check.off("not tried: see above"),
         Trial::NotTried => return None,
         Trial::Fails(failure) => {
-            let failed = finding(State::Note, "an image could not be mounted");
-            let failed = failed.because(failure.text.clone());
+            let failed = check.note("an image could not be mounted").because(failure.text.clone());
             let failed = match (failure.step, &failure.hint) {
                 (Step::Image, None) => failed.fixed_by("sudo modprobe fuse"),
                 _ => failed,
