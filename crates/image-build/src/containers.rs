@@ -20,10 +20,10 @@ use cabane_registry::{ContainerName, sum};
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 use cabane_site::Context;
+use cabane_transfer::Reference;
 use cabane_transfer::Remote;
 use cabane_transfer::of_containers;
 use cabane_transfer::{ContainerQuery, directory_of, layer_of, scratch_place};
-use cabane_transfer::{Reference, ReferenceError};
 
 /// How a root image of ours is named in a recipe.
 const OWN: &str = "image:";
@@ -325,5 +325,5 @@ fn error_of(error: cabane_container::PlatformError) -> Box<dyn std::error::Error
 
 /// Reads a name as it is in a recipe, to which its paths are relative.
 fn reference_of(from: &str, directory: &Path) -> Result<Reference> {
-    Reference::in_file(from, directory).map_err(ReferenceError::into_report)
+    Reference::in_file(from, directory)
 }

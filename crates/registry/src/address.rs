@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use cabane_label::{Label, Name, Namespace, System, Tag, Uarch, Version, escape};
+use cabane_report::{Kind, Report};
 
 /// The address of a registry and the beginning of the names of its repositories:
 /// `https://registry.example.org/uenv`.
@@ -48,14 +49,22 @@ pub enum AddressError {
 impl AddressError {
     /// Returns what could be typed instead.
     #[must_use]
-    pub fn hint(&self) -> Option<String> {
-        Some(match self {
-            Self::Scheme { .. } => "begin with `https://`, or with `http://` for a test".to_owned(),
-            Self::User => "`docker login`, `podman login` and `--token` say who you are".to_owned(),
+    pub fn hint(&self) -> String {
+        let hint = match self {
+            Self::Scheme { .. } => "begin with `https://`, or with `http://` for a test",
+            Self::User => "`docker login`, `podman login` and `--token` say who you are",
             Self::Host { .. } | Self::Prefix { .. } => {
-                "an address looks like `https://registry.example.org/uenv`".to_owned()
+                "an address looks like `https://registry.example.org/uenv`"
             }
-        })
+        };
+        hint.to_owned()
+    }
+}
+
+impl From<AddressError> for Report {
+    fn from(error: AddressError) -> Self {
+        let hint = error.hint();
+        Self::new(Kind::BadInput, error).hinted(hint)
     }
 }
 
@@ -186,31 +195,10 @@ impl fmt::Display for Place {
     }
 }
 
-/// A part of a label that cannot be in the name of a repository.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a registry cannot have `{part}` in the name of an image")]
-pub struct UnfitPart {
-    /// The part.
-    pub part: String,
-}
-
-impl UnfitPart {
-    /// Returns what could be typed instead.
-    #[must_use]
-    pub fn hint(&self) -> String {
-        let lower = self.part.to_ascii_lowercase();
-        if is_component(&lower) {
-            format!("registries have lower-case letters only: `{lower}`")
-        } else {
-            "between letters and digits may stand `.`, `_`, `__` or any number of `-`".to_owned()
-        }
-    }
-}
-
 impl Place {
     /// Returns the name of the repository below the prefix of a registry:
     /// `namespace/system/uarch/name/version`.
-    pub(crate) fn repository(&self) -> Result<String, UnfitPart> {
+    pub(crate) fn repository(&self) -> cabane_report::Result<String> {
         let Label { name, version, system, uarch, tag: _ } = &self.label;
         let parts = [
             self.namespace.as_str(),
@@ -220,7 +208,7 @@ impl Place {
             version.as_str(),
         ];
         match parts.iter().find(|part| !is_component(part)) {
-            Some(part) => Err(UnfitPart { part: (*part).to_owned() }),
+            Some(part) => Err(unfit(part)),
             None => Ok(parts.join("/")),
         }
     }
@@ -229,6 +217,17 @@ impl Place {
     pub(crate) fn tag(&self) -> &str {
         self.label.tag.as_str()
     }
+}
+
+/// Returns why a part of a label cannot be in the name of a repository.
+fn unfit(part: &str) -> Report {
+    let lower = part.to_ascii_lowercase();
+    let message = format!("a registry cannot have `{part}` in the name of an image");
+    Report::new(Kind::BadInput, message).hinted(if is_component(&lower) {
+        format!("registries have lower-case letters only: `{lower}`")
+    } else {
+        "between letters and digits may stand `.`, `_`, `__` or any number of `-`".to_owned()
+    })
 }
 
 /// What the name of a repository says about the images in it.
@@ -341,7 +340,7 @@ mod tests {
             label: "PrgEnv/24.11:v2@daint%gh200".parse().unwrap(),
         };
         let error = place.repository().unwrap_err();
-        assert!(error.hint().ends_with("`prgenv`"), "{}", error.hint());
+        assert!(error.hints()[0].ends_with("`prgenv`"), "{:?}", error.hints());
     }
 
     #[test]

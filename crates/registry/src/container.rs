@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use cabane_label::{Digest, escape};
+use cabane_report::{Kind, Report};
 
 use crate::address::is_component;
 use crate::document::{Descriptor, OciDigest};
-use crate::{Address, AddressError, Error, Progress, Registry};
+use crate::{Address, Error, Progress, Registry};
 
 /// The name of a container image in a registry: `registry.example/tool:1`, perhaps with the
 /// digest that it must have, `@sha256:…`.
@@ -30,40 +31,8 @@ pub struct ContainerName {
     pub digest: Option<Digest>,
 }
 
-/// Why a text is not the name of a container image.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ContainerNameError {
-    /// The registry.
-    #[error(transparent)]
-    Address(#[from] AddressError),
-    /// No registry, only a name.
-    #[error("`{}` does not say in which registry it is", escape(.name))]
-    Short {
-        /// The name.
-        name: String,
-    },
-    /// The name of the repository.
-    #[error("`{}` cannot be the name of a container image", escape(.name))]
-    Name {
-        /// The name.
-        name: String,
-    },
-    /// The tag.
-    #[error("`{}` cannot be the tag of a container image", escape(.tag))]
-    Tag {
-        /// The tag.
-        tag: String,
-    },
-    /// The digest.
-    #[error("`{}` is not a digest, which is `sha256:` and 64 digits", escape(.digest))]
-    Digest {
-        /// The digest.
-        digest: String,
-    },
-}
-
 impl FromStr for ContainerName {
-    type Err = ContainerNameError;
+    type Err = Report;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (scheme, rest) = match text.split_once("://") {
@@ -74,7 +43,13 @@ impl FromStr for ContainerName {
             Some((rest, digest)) => (rest, Some(read_digest(digest)?)),
             None => (rest, None),
         };
-        let short = || ContainerNameError::Short { name: text.to_owned() };
+        let short = || {
+            bad_name(text, "does not say in which registry it is").hinted(
+                "put the registry in front of it, as in `registry.example.org/tool:1.0`; one that \
+                 was not named is not asked"
+                    .to_owned(),
+            )
+        };
         let (host, path) = rest.split_once('/').ok_or_else(short)?;
         // `library/debian` names no host.
         let is_host = host == "localhost" || host.contains(['.', ':']);
@@ -87,11 +62,10 @@ impl FromStr for ContainerName {
         };
         let repository = repository.to_owned();
         if !repository.split('/').all(is_component) {
-            return Err(ContainerNameError::Name { name: repository });
+            return Err(bad_name(&repository, "cannot be the name of a container image"));
         }
         if let Some(tag) = tag.filter(|tag| !is_tag(tag)) {
-            let tag = tag.to_owned();
-            return Err(ContainerNameError::Tag { tag });
+            return Err(bad_name(tag, "cannot be the tag of a container image"));
         }
         let tag = tag.or(digest.is_none().then_some("latest"));
         Ok(Self {
@@ -106,10 +80,13 @@ impl FromStr for ContainerName {
 /// What an image says about itself is smaller than this.
 const MAX_CONFIG: u64 = 4 * 1024 * 1024;
 
-fn read_digest(text: &str) -> Result<Digest, ContainerNameError> {
-    let digest = OciDigest::parse(text);
-    let digest = digest.ok_or_else(|| ContainerNameError::Digest { digest: text.to_owned() })?;
-    Ok(digest.0)
+fn bad_name(text: &str, what: &str) -> Report {
+    Report::new(Kind::BadInput, format!("`{}` {what}", escape(text)))
+}
+
+fn read_digest(text: &str) -> Result<Digest, Report> {
+    let digest = OciDigest::parse(text).map(|digest| digest.0);
+    digest.ok_or_else(|| bad_name(text, "is not a digest, which is `sha256:` and 64 digits"))
 }
 
 /// Whether a text may be a tag: `[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}`.
@@ -216,8 +193,8 @@ impl Registry {
     }
 }
 
-fn no_container(name: &ContainerName, reason: &str) -> Error {
-    Error::NoContainer { name: name.to_string(), reason: reason.to_owned() }
+fn no_container(name: &ContainerName, reason: &str) -> Report {
+    Report::new(Kind::NotFound, format!("{name} cannot be imported: {reason}"))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use cabane_label::Digest;
+use cabane_report::{Kind, Report};
 
 use crate::container::ContainerName;
 use crate::document::{MANIFEST, OciDigest};
@@ -55,7 +56,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`Error::TagTaken`] if another image has the tag and it is not to be taken from it.
+    /// Another image has the tag, and it is not to be taken from it.
     pub fn push_container(
         &self,
         request: &ContainerPush<'_>,
@@ -118,7 +119,10 @@ impl Registry {
         let before = self.digest_of(&name.repository, &name.reference())?;
         match before {
             Some(before) if before != *digest && !request.replace => {
-                Err(Error::TagTaken { name: name.to_string(), digest: before.0 })
+                let message = format!("`{name}` is another image already: {before}");
+                Err(Report::new(Kind::Failure, message)
+                    .hinted("`--force` gives the tag to the new image".to_owned())
+                    .into())
             }
             before => Ok(before),
         }

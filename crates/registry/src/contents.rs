@@ -142,23 +142,17 @@ impl Registry {
         repository: &str,
         tag: &str,
     ) -> Result<Option<Packages>, Error> {
-        let Some(document) = self.document(repository, tag)? else {
-            return Ok(None);
-        };
-        let manifest: Manifest = self.parse(&document.bytes, "a manifest")?;
-        let mut layers = manifest.layers.into_iter();
+        let manifest: Option<Manifest> = self.parsed_document("a manifest", repository, tag)?;
+        let mut layers = manifest.into_iter().flat_map(|manifest| manifest.layers);
         let Some(layer) = layers.find(|layer| layer.media_type == PACKAGES) else {
             return Ok(None);
         };
         if let Some(packages) = Packages::within(&layer) {
             return Ok(Some(packages));
         }
-        match self.small_blob(repository, &layer, MOST_PACKED) {
-            Ok(bytes) => Ok(Some(Packages { bytes })),
-            // Then its metadata say it.
-            Err(Error::WrongContent { .. } | Error::Status { status: 404, .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        // Where it is lost or damaged the metadata say it.
+        let bytes = self.blob_if_good(repository, &layer, MOST_PACKED)?;
+        Ok(bytes.map(|bytes| Packages { bytes }))
     }
 
     /// Gets the packages that the list has for an image, for another label of it.

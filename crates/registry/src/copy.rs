@@ -6,10 +6,13 @@
 use std::collections::BTreeSet;
 
 use cabane_label::Digest;
+use cabane_report::{Kind, Report};
 
 use crate::document::{Annotations, Descriptor, EMPTY, MANIFEST, Manifest, OciDigest, to_bytes};
+use crate::http::in_parentheses;
 use crate::registry::{Deletion, referrers_tag};
-use crate::{Error, Place, Registry, RemoteImage};
+use crate::signature::signatures_tag;
+use crate::{Error, ErrorKind, Place, Registry, RemoteImage};
 
 /// What was copied.
 #[derive(Clone, Debug)]
@@ -39,20 +42,12 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`Error::LabelTaken`] if the label has another image and is not to be taken from it.
+    /// [`ErrorKind::LabelTaken`] if the label has another image and is not to be taken from it.
     pub fn copy(&self, from: &Place, to: &Place, replace: bool) -> Result<Copied, Error> {
         let source = self.image(from)?;
-        let before = match self.image_if_there(to) {
-            Err(Error::NotAnImage { .. }) if replace => None,
-            outcome => outcome?,
-        };
-        let unchanged = before.as_ref().is_some_and(|image| image.manifest == source.manifest);
-        if let Some(image) = before.as_ref().filter(|_| !unchanged && !replace) {
-            return Err(Error::LabelTaken {
-                place: Box::new(to.clone()),
-                digest: image.digest.clone(),
-            });
-        }
+        let is_same = |image: &RemoteImage| image.manifest == source.manifest;
+        let before = self.image_before(to, replace, is_same)?;
+        let unchanged = before.as_ref().is_some_and(is_same);
         let target = self.repository(to)?;
         let subject = OciDigest(source.manifest.clone());
         let manifest = self.copy_parts(&source.repository, &target, &subject)?;
@@ -78,7 +73,7 @@ impl Registry {
     fn copy_parts(&self, source: &str, target: &str, digest: &OciDigest) -> Result<Vec<u8>, Error> {
         let document = self.document(source, &digest.to_string())?;
         let document = document.ok_or_else(|| self.wrong(digest, "nothing"))?;
-        let manifest: Manifest = self.parse(&document.bytes, "a manifest")?;
+        let manifest: Manifest = self.client.parse("a manifest", &document.bytes)?;
         if source == target {
             return Ok(document.bytes);
         }
@@ -110,7 +105,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchImage`]; [`Error::NoDeletion`] where the registry does not delete.
+    /// [`ErrorKind::NoSuchImage`]; [`ErrorKind::NoDeletion`] where the registry does not delete.
     pub fn delete(&self, place: &Place) -> Result<Deleted, Error> {
         let image = self.image(place)?;
         let subject = OciDigest(image.manifest.clone());
@@ -122,8 +117,11 @@ impl Registry {
             for referrer in self.all_referrers(&image.repository, &subject)? {
                 self.delete_by_digest(&image.repository, &referrer.digest)?;
             }
-            self.delete_referrers_index(&image.repository, &subject)?;
-            self.delete_signatures(&image.repository, &subject)?;
+            for tag in [referrers_tag(&subject), signatures_tag(&subject)] {
+                if let Some(digest) = self.digest_of(&image.repository, &tag)? {
+                    self.delete_by_digest(&image.repository, &digest)?;
+                }
+            }
             self.delete_by_digest(&image.repository, &subject)?;
         }
         self.forget_label(place)?;
@@ -164,13 +162,6 @@ impl Registry {
         Ok(())
     }
 
-    fn delete_referrers_index(&self, repository: &str, subject: &OciDigest) -> Result<(), Error> {
-        match self.digest_of(repository, &referrers_tag(subject))? {
-            Some(digest) => self.delete_by_digest(repository, &digest),
-            None => Ok(()),
-        }
-    }
-
     pub(crate) fn delete_by_digest(
         &self,
         repository: &str,
@@ -179,7 +170,13 @@ impl Registry {
         match self.delete_document(repository, &digest.to_string())? {
             (Deletion::Done | Deletion::WasGone, _) => Ok(()),
             (Deletion::Unsupported, details) => {
-                Err(Error::NoDeletion { host: self.client.host(), details })
+                let (host, details) = (self.address().host(), in_parentheses(&details));
+                let message =
+                    format!("the registry {host} does not let anything be deleted{details}");
+                let report = Report::new(Kind::Registry, message).hinted(
+                    "in the registry's own configuration deletion can be switched on".to_owned(),
+                );
+                Err(Error::new(ErrorKind::NoDeletion, report))
             }
         }
     }

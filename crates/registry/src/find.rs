@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use cabane_label::{Label, LabelPattern, NameMatch, Namespace, Tag};
+use cabane_report::{Kind, Report};
 
 use crate::address::RepositoryName;
 use crate::catalog_cache::{CATALOG, CachedImage, CachedList, INDEX};
@@ -18,7 +19,7 @@ use crate::image::Listed;
 use crate::index::State;
 use crate::parallel::side_by_side;
 use crate::registry::Changed;
-use crate::{Error, Place, Registry};
+use crate::{Error, ErrorKind, Place, Registry};
 
 /// Who is asked which images there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,7 +69,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`Error::NoListing`] where it is unknown.
+    /// [`ErrorKind::NoListing`] where it is unknown.
     pub fn find(&self, wanted: &Wanted<'_>, listing: Listing) -> Result<Vec<Listed>, Error> {
         let mut found = match listing {
             // Where there is no index yet nothing was pushed.
@@ -82,7 +83,15 @@ impl Registry {
         if let Some(found) = &mut found {
             found.sort_by(|one, other| one.label.cmp(&other.label));
         }
-        found.ok_or_else(|| Error::NoListing { host: self.client.host() })
+        found.ok_or_else(|| {
+            let host = self.address().host();
+            let message = format!("the registry {host} does not tell which images it has");
+            let report = Report::new(Kind::Registry, message).hinted(
+                "an image can be pulled by its full label: `name/version:tag@system%uarch`"
+                    .to_owned(),
+            );
+            Error::new(ErrorKind::NoListing, report)
+        })
     }
 
     /// Asks the registry itself; `None` if it does not tell.
@@ -134,11 +143,13 @@ impl Registry {
         match (changed, known) {
             (Changed::Not, Some(known)) => Ok(Some(known.clone())),
             (Changed::Not, None) | (Changed::Gone, _) => Ok(None),
-            (Changed::To(document), _) => match self.read_image(place, repository, &document) {
+            (Changed::To(document), _) => match self.read_image(place, repository, document) {
                 Ok(image) => Ok(Some(CachedImage::of(&image))),
                 // Other things may be beside images.
-                Err(Error::NotAnImage { .. } | Error::Document { .. }) => Ok(None),
-                Err(error) => Err(error),
+                Err(error) => match error.kind {
+                    ErrorKind::NotAnImage | ErrorKind::Document => Ok(None),
+                    _ => Err(error),
+                },
             },
         }
     }

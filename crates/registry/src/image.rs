@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use cabane_label::{Digest, Label, Namespace, escape};
+use cabane_report::{Kind, Report};
 use jiff::Timestamp;
 
 use crate::chunks::{CHUNKS, ChunkList, MAX_LIST};
 use crate::document::{Annotations, CREATED, Descriptor, INDEX, Manifest, OciDigest};
 use crate::meta::{MAX_ARCHIVE, files_of, unpack};
 use crate::registry::Document;
-use crate::{Error, Place, Registry};
+use crate::{Error, ErrorKind, Place, Registry};
 
 /// What uenv calls an image, whatever file system is in it.
 pub(crate) const SQUASHFS: &str = "application/x-squashfs";
@@ -45,14 +46,19 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchImage`], or that something else has this name.
+    /// [`ErrorKind::NoSuchImage`], or that something else has this name.
     pub fn image(&self, place: &Place) -> Result<RemoteImage, Error> {
         let found = self.image_if_there(place)?;
         found.ok_or_else(|| self.no_such_image(place))
     }
 
     pub(crate) fn no_such_image(&self, place: &Place) -> Error {
-        Error::NoSuchImage { place: Box::new(place.clone()), registry: self.address().to_string() }
+        let message = format!("no image `{place}` in the registry {}", self.address());
+        let report = Report::new(Kind::NotFound, message).hinted(format!(
+            "`cabane image find '{}::{}@*'` lists what there is of that name",
+            place.namespace, place.label.name
+        ));
+        Error::new(ErrorKind::NoSuchImage, report)
     }
 
     /// Finds the image that has a label; `None` if none has.
@@ -62,27 +68,28 @@ impl Registry {
     /// That something else has this name, or that the registry was not reached.
     pub fn image_if_there(&self, place: &Place) -> Result<Option<RemoteImage>, Error> {
         let repository = self.repository(place)?;
-        match self.document(&repository, place.tag())? {
-            Some(document) => self.read_image(place, repository, &document).map(Some),
-            None => Ok(None),
-        }
+        let document = self.document(&repository, place.tag())?;
+        document.map(|document| self.read_image(place, repository, document)).transpose()
     }
 
     pub(crate) fn read_image(
         &self,
         place: &Place,
         repository: String,
-        document: &Document,
+        document: Document,
     ) -> Result<RemoteImage, Error> {
-        let not_one = |reason: String| Error::NotAnImage { place: Box::new(place.clone()), reason };
-        let kind: Kind = self.parse(&document.bytes, "a manifest")?;
+        let not_one = |reason: &str| {
+            let message = format!("`{place}` is not an image that can be mounted: {reason}");
+            Error::new(ErrorKind::NotAnImage, Report::new(Kind::BadInput, message))
+        };
+        let kind: DocumentKind = self.client.parse("a manifest", &document.bytes)?;
         if kind.media_type.as_deref() == Some(INDEX) || kind.manifests.is_some() {
-            return Err(not_one("it is a list of images".to_owned()));
+            return Err(not_one("it is a list of images"));
         }
-        let manifest: Manifest = self.parse(&document.bytes, "a manifest")?;
+        let manifest: Manifest = self.client.parse("a manifest", &document.bytes)?;
         let layer = image_layer(&manifest).ok_or_else(|| {
-            let kind = escape(manifest.kind());
-            not_one(format!("it is a `{kind}` of {} parts", manifest.layers.len()))
+            let (kind, count) = (escape(manifest.kind()), manifest.layers.len());
+            not_one(&format!("it is a `{kind}` of {count} parts"))
         })?;
         let created = manifest.annotations.get(CREATED);
         Ok(RemoteImage {
@@ -90,10 +97,10 @@ impl Registry {
             digest: layer.digest.0.clone(),
             size: layer.size,
             created: created.and_then(|date| date.parse().ok()),
-            manifest: document.digest.0.clone(),
+            manifest: document.digest.0,
             media_type: layer.media_type.clone(),
             repository,
-            document: document.bytes.clone(),
+            document: document.bytes,
         })
     }
 
@@ -106,7 +113,7 @@ impl Registry {
         let Some((layer, bytes)) = self.meta_archive(image)? else {
             return Ok(false);
         };
-        unpack(&layer, &bytes, into).map_err(|reason| refused(image, reason))?;
+        unpack(&layer, &bytes, into).map_err(|reason| refused(image, &reason))?;
         Ok(true)
     }
 
@@ -121,76 +128,61 @@ impl Registry {
         image: &RemoteImage,
         names: &[&str],
     ) -> Result<Option<BTreeMap<String, Vec<u8>>>, Error> {
-        let Some((layer, bytes)) = self.meta_archive(image)? else {
-            return Ok(None);
-        };
-        let files = files_of(&layer, &bytes, names).map_err(|reason| refused(image, reason))?;
-        Ok(Some(files))
+        let archive = self.meta_archive(image)?;
+        let files = archive.map(|(layer, bytes)| files_of(&layer, &bytes, names));
+        Ok(files.transpose().map_err(|reason| refused(image, &reason))?)
     }
 
     /// Gets the metadata of an image, packed.
     fn meta_archive(&self, image: &RemoteImage) -> Result<Option<(Descriptor, Vec<u8>)>, Error> {
-        let subject = OciDigest(image.manifest.clone());
-        let Some(found) = self.newest(&image.repository, &subject, META)? else {
+        let Some(newest) = self.newest(image, META)? else {
             return Ok(None);
         };
-        let refused = |reason: &str| refused(image, reason.to_owned());
-        let reference = found.digest.to_string();
-        let document = self.document(&image.repository, &reference)?;
-        let document = document.ok_or_else(|| refused("the registry has lost them"))?;
-        let mut manifest: Manifest = self.parse(&document.bytes, "a manifest")?;
-        match (manifest.layers.pop(), manifest.layers.is_empty()) {
-            (Some(layer), true) => {
-                let bytes = self.small_blob(&image.repository, &layer, MAX_ARCHIVE)?;
-                Ok(Some((layer, bytes)))
-            }
-            _ => Err(refused("they are not in one archive")),
-        }
+        let manifest: Option<Manifest> =
+            self.parsed_document("a manifest", &image.repository, &newest)?;
+        let manifest = manifest.ok_or_else(|| refused(image, "the registry has lost them"))?;
+        let layer: Result<[Descriptor; 1], _> = manifest.layers.try_into();
+        let [layer] = layer.map_err(|_| refused(image, "they are not in one archive"))?;
+        let bytes = self.small_blob(&image.repository, &layer, MAX_ARCHIVE)?;
+        Ok(Some((layer, bytes)))
     }
 
     /// Gets the list of the chunks of an image, if one is attached.
     pub(crate) fn chunks_of(&self, image: &RemoteImage) -> Result<Option<ChunkList>, Error> {
-        let subject = OciDigest(image.manifest.clone());
-        let Some(found) = self.newest(&image.repository, &subject, CHUNKS)? else {
+        let Some(newest) = self.newest(image, CHUNKS)? else {
             return Ok(None);
         };
-        let reference = found.digest.to_string();
-        let Some(document) = self.document(&image.repository, &reference)? else {
-            return Ok(None);
-        };
-        let manifest: Manifest = self.parse(&document.bytes, "a manifest")?;
-        let Some(layer) = manifest.layers.first() else {
+        let manifest: Option<Manifest> =
+            self.parsed_document("a manifest", &image.repository, &newest)?;
+        let Some(layer) = manifest.as_ref().and_then(|manifest| manifest.layers.first()) else {
             return Ok(None);
         };
         let bytes = self.small_blob(&image.repository, layer, MAX_LIST)?;
         Ok(ChunkList::from_bytes(&bytes, image.size))
     }
 
-    /// Returns what was attached last, of one kind.
-    fn newest(
-        &self,
-        repository: &str,
-        subject: &OciDigest,
-        kind: &str,
-    ) -> Result<Option<Descriptor>, Error> {
-        let mut found = self.referrers(repository, subject, kind)?;
+    /// Returns the digest of what was attached last, of one kind.
+    fn newest(&self, image: &RemoteImage, kind: &str) -> Result<Option<String>, Error> {
+        let subject = OciDigest(image.manifest.clone());
+        let mut found = self.referrers(&image.repository, &subject, kind)?;
         let date = |found: &Descriptor| -> Option<Timestamp> {
             found.annotations.get(CREATED)?.parse().ok()
         };
         // Of several without a date the last one in the list is the newest.
         found.sort_by_key(date);
-        Ok(found.pop())
+        Ok(found.pop().map(|newest| newest.digest.to_string()))
     }
 }
 
-fn refused(image: &RemoteImage, reason: String) -> Error {
-    Error::Metadata { place: Box::new(image.place.clone()), reason }
+fn refused(image: &RemoteImage, reason: &str) -> Report {
+    let (place, reason) = (&image.place, escape(reason));
+    Report::new(Kind::BadInput, format!("the metadata of `{place}` cannot be unpacked: {reason}"))
 }
 
 /// What is looked at first: an index has no layers.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Kind {
+struct DocumentKind {
     media_type: Option<String>,
     manifests: Option<serde::de::IgnoredAny>,
 }

@@ -15,7 +15,7 @@ use crate::contents::Packages;
 use crate::document::{Annotations, Descriptor, EMPTY, MANIFEST, Manifest, OciDigest, to_bytes};
 use crate::entry::{self, Entry};
 use crate::registry::Changed;
-use crate::{Error, Place, Registry, RemoteImage};
+use crate::{Error, ErrorKind, Place, Registry, RemoteImage};
 
 /// How often a label may get another image while it is noted which one it has.
 const NOTE_ATTEMPTS: usize = 16;
@@ -31,12 +31,8 @@ pub(crate) enum State {
 
 impl Registry {
     pub(crate) fn long_label(&self, repository: &str, tag: &str) -> Result<Option<Label>, Error> {
-        let Some(document) = self.document(repository, tag)? else {
-            return Ok(None);
-        };
-        let manifest: Manifest = self.parse(&document.bytes, "a manifest")?;
-        let label = manifest.annotations.get(entry::LABEL);
-        Ok(label.and_then(|label| label.parse().ok()))
+        let manifest: Option<Manifest> = self.parsed_document("a manifest", repository, tag)?;
+        Ok(manifest.and_then(|manifest| manifest.annotations.get(entry::LABEL)?.parse().ok()))
     }
 
     pub(crate) fn index_of(&self, namespace: &Namespace) -> String {
@@ -165,12 +161,10 @@ impl Registry {
         let Some(digest) = self.digest_of(repository, tag)? else {
             return Ok(());
         };
-        match self.delete_by_digest(repository, &digest) {
+        self.delete_by_digest(repository, &digest).or_else(|error| match error.kind {
             // The newest line counts; those before it are in no one's way.
-            Err(
-                Error::NoDeletion { .. } | Error::Forbidden { .. } | Error::Unauthorized { .. },
-            ) => Ok(()),
-            outcome => outcome,
-        }
+            ErrorKind::NoDeletion | ErrorKind::Forbidden | ErrorKind::Unauthorized => Ok(()),
+            _ => Err(error),
+        })
     }
 }

@@ -25,7 +25,7 @@ mod find;
 mod http;
 mod image;
 mod index;
-mod key_error;
+mod limited;
 mod meta;
 mod options;
 mod paged;
@@ -39,25 +39,22 @@ pub mod sum;
 mod trust;
 mod upload;
 
-pub use address::{Address, AddressError, Place, UnfitPart};
+pub use address::{Address, AddressError, Place};
 pub use chunks::Format;
-pub use container::{ContainerName, ContainerNameError};
+pub use container::ContainerName;
 pub use container_push::{ContainerBlob, ContainerPush, PushedContainer};
 pub use contents::Content;
 pub use copy::{Copied, Deleted};
-pub use credentials::{
-    Credential, CredentialError, CredentialSources, GivenToken, Secret, TokenWarning,
-};
+pub use credentials::{Credential, CredentialSources, GivenToken, Secret, TokenWarning};
 pub use download::Fetched;
-pub use error::Error;
+pub use error::{Error, ErrorKind};
 pub use find::{Listing, Wanted};
 #[cfg(feature = "fuzzing")]
 pub use http::answer_with;
 pub use http::{give_to_collector, is_address_of_collector};
 pub use image::{Listed, RemoteImage};
-pub use key_error::KeyError;
 pub use options::Options;
-pub use proxy::{ProxyError, ProxySettings};
+pub use proxy::ProxySettings;
 pub use push::{PushRequest, Pushed};
 pub use registry::Registry;
 pub use retry_policy::RetryPolicy;
@@ -65,4 +62,3 @@ pub use signature::{
     Distrust, KeyWarning, MAX_RECORD, PublicKey, SignatureRecord, Signatures, SigningKey,
 };
 pub use sum::Progress;
-pub use trust::TrustError;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use crate::Error;
+use crate::{Error, ErrorKind};
 
 /// How many questions are asked at once.
 const AT_ONCE: usize = 16;
@@ -20,14 +20,13 @@ pub(crate) fn each_by_itself<Q: Sync, A: Send>(
     ask: impl Fn(&Q) -> Result<A, Error> + Sync,
 ) -> Result<Vec<Result<A, Error>>, Error> {
     side_by_side(questions, |question| match ask(question) {
-        Err(
-            error @ (Error::Unreachable { .. }
-            | Error::Silent { .. }
-            | Error::NoTls { .. }
-            | Error::Certificate { .. }),
-        ) => Err(error),
+        Err(error) if is_about_connection(error.kind) => Err(error),
         outcome => Ok(outcome),
     })
+}
+
+fn is_about_connection(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Unreachable(_) | ErrorKind::Silent | ErrorKind::Insecure)
 }
 
 /// Asks several questions at once; the answers come in the order of the questions.

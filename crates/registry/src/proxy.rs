@@ -10,6 +10,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use cabane_report::{Kind, Report, Result};
 use ureq::{Proxy, ProxyProtocol};
 
 /// Which proxies there are, and for whom there are none. Empty texts are as good as none.
@@ -34,37 +35,9 @@ impl fmt::Debug for ProxySettings {
     }
 }
 
-/// Why a proxy cannot be used.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ProxyError {
-    /// It speaks another language.
-    #[error("the proxy for {scheme} speaks SOCKS, and only those that speak HTTP can be used")]
-    Socks {
-        /// `http` or `https`.
-        scheme: &'static str,
-    },
-    /// It is not the address of a proxy.
-    #[error("the proxy for {scheme} is not an address such as `http://proxy.example:3128`")]
-    Address {
-        /// `http` or `https`.
-        scheme: &'static str,
-    },
-}
-
-impl ProxyError {
-    /// Returns what the user may type to get further.
-    pub fn hint(&self) -> String {
-        let (Self::Socks { scheme } | Self::Address { scheme }) = self;
-        format!(
-            "`env | grep -i _proxy` shows what is set; `export {scheme}_proxy=http://HOST:PORT` \
-             names one"
-        )
-    }
-}
-
 impl ProxySettings {
     /// Returns the proxy for a host, if there is to be one. The host may have a port.
-    pub(crate) fn for_host(&self, scheme: &str, host: &str) -> Result<Option<Proxy>, ProxyError> {
+    pub(crate) fn for_host(&self, scheme: &str, host: &str) -> Result<Option<Proxy>> {
         let target = Target::new(scheme, host);
         if self.exceptions().any(|exception| target.is_in(exception)) {
             return Ok(None);
@@ -75,7 +48,7 @@ impl ProxySettings {
     /// Returns the proxy for all hosts to which it may lead, also those that a registry
     /// redirects to. It knows the exceptions that are names or addresses, but neither ports
     /// nor networks: only [`Self::for_host`] does.
-    pub(crate) fn for_scheme(&self, scheme: &str) -> Result<Option<Proxy>, ProxyError> {
+    pub(crate) fn for_scheme(&self, scheme: &str) -> Result<Option<Proxy>> {
         let (scheme, address) = match scheme {
             "https" => ("https", &self.https),
             _ => ("http", &self.http),
@@ -85,7 +58,7 @@ impl ProxySettings {
         };
         let address = Address::parse(scheme, text)?;
         let proxy = self.proxy(&address);
-        proxy.map(Some).map_err(|_| ProxyError::Address { scheme })
+        proxy.map(Some).map_err(|_| no_address(scheme))
     }
 
     fn exceptions(&self) -> impl Iterator<Item = &str> {
@@ -117,6 +90,17 @@ impl ProxySettings {
     }
 }
 
+fn no_address(scheme: &str) -> Report {
+    refused(scheme, "is not an address such as `http://proxy.example:3128`")
+}
+
+fn refused(scheme: &str, what: &str) -> Report {
+    Report::new(Kind::Failure, format!("the proxy for {scheme} {what}")).hinted(format!(
+        "`env | grep -i _proxy` shows what is set; `export {scheme}_proxy=http://HOST:PORT` \
+         names one"
+    ))
+}
+
 /// The address of a proxy, taken apart.
 struct Address<'a> {
     protocol: ProxyProtocol,
@@ -127,13 +111,18 @@ struct Address<'a> {
 }
 
 impl<'a> Address<'a> {
-    fn parse(scheme: &'static str, text: &'a str) -> Result<Self, ProxyError> {
-        let wrong = || ProxyError::Address { scheme };
+    fn parse(scheme: &str, text: &'a str) -> Result<Self> {
+        let wrong = || no_address(scheme);
         let (protocol, rest) = text.split_once("://").unwrap_or(("http", text));
         let protocol = match protocol.to_ascii_lowercase().as_str() {
             "http" => ProxyProtocol::Http,
             "https" => ProxyProtocol::Https,
-            other if other.starts_with("socks") => return Err(ProxyError::Socks { scheme }),
+            other if other.starts_with("socks") => {
+                return Err(refused(
+                    scheme,
+                    "speaks SOCKS, and only those that speak HTTP can be used",
+                ));
+            }
             _ => return Err(wrong()),
         };
         // A password may have an @ in it, a host may not.
@@ -309,18 +298,17 @@ mod tests {
         let none = ProxySettings::default().for_scheme("https");
         let empty = settings(" ", "").for_scheme("https");
         let other = settings("http://proxy.example", "").for_scheme("http");
-        assert!([none, empty, other].iter().all(|proxy| *proxy == Ok(None)));
+        assert!([none, empty, other].iter().all(|proxy| matches!(proxy, Ok(None))));
     }
 
     #[test]
     fn a_proxy_that_speaks_socks_is_refused() {
         for kind in ["socks", "socks4", "socks4a", "socks5", "SOCKS5h"] {
             let settings = settings(&format!("{kind}://me:hunter2@proxy.example:1080"), "");
-            assert_eq!(
-                settings.for_scheme("https"),
-                Err(ProxyError::Socks { scheme: "https" }),
-                "{kind}"
-            );
+            let error = settings.for_scheme("https").unwrap_err().to_string();
+            let expected = "the proxy for https speaks SOCKS, and only those that speak HTTP can \
+                            be used";
+            assert_eq!(error, expected, "{kind}");
         }
     }
 
@@ -337,11 +325,10 @@ mod tests {
             "http://me:%ff@proxy.example:1",
             "http://a:b:c",
         ] {
-            assert_eq!(
-                settings(text, "").for_scheme("https"),
-                Err(ProxyError::Address { scheme: "https" }),
-                "{text}"
-            );
+            let error = settings(text, "").for_scheme("https").unwrap_err().to_string();
+            let expected = "the proxy for https is not an address such as \
+                            `http://proxy.example:3128`";
+            assert_eq!(error, expected, "{text}");
         }
     }
 

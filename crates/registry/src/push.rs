@@ -9,6 +9,7 @@ use std::path::Path;
 use std::thread;
 
 use cabane_label::Digest;
+use cabane_report::{Kind, Report};
 use jiff::Timestamp;
 
 use crate::chunks::{CHUNKS, ChunkList, Format, SMALLEST_IMAGE};
@@ -19,7 +20,7 @@ use crate::meta::{MetaArchive, pack};
 use crate::signature::SigningKey;
 use crate::sum::Progress;
 use crate::upload::FileBlob;
-use crate::{Error, Place, Registry, RemoteImage};
+use crate::{Error, ErrorKind, Place, Registry, RemoteImage};
 
 /// Returns the media type, and the name by which other tools save the image.
 fn names(format: Format) -> (&'static str, &'static str) {
@@ -76,15 +77,16 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`Error::LabelTaken`] if the label has another image and is not to be taken from it.
+    /// [`ErrorKind::LabelTaken`] if the label has another image and is not to be taken from it.
     pub fn push(
         &self,
         request: &PushRequest<'_>,
         progress: &mut Progress<'_>,
     ) -> Result<Pushed, Error> {
         let repository = self.repository(request.place)?;
-        let before = self.before(request)?;
-        if let Some(image) = before.as_ref().filter(|image| image.digest == request.digest) {
+        let is_same = |image: &RemoteImage| image.digest == request.digest;
+        let before = self.image_before(request.place, request.replace, is_same)?;
+        if let Some(image) = before.as_ref().filter(|image| is_same(image)) {
             return self.push_again(request, image);
         }
         let blob = FileBlob {
@@ -109,24 +111,33 @@ impl Registry {
         self.attach(&repository, &manifest, media_type, request, chunks.as_ref())?;
         let signed = self.sign_if_wanted(&repository, &OciDigest::of(&manifest), request)?;
         // An upload takes time, in which someone may have taken the label.
-        let replaced = self.before(request)?.map(|image| image.digest);
+        let replaced = self.image_before(request.place, request.replace, is_same)?;
+        let replaced = replaced.map(|image| image.digest);
         self.put_document(&repository, request.place.tag(), MANIFEST, &manifest)?;
         let image = self.image(request.place)?;
         self.note_label(&image.place, &image, packages_of(request).as_ref())?;
         Ok(Pushed { image, sent, unchanged: false, replaced, signed })
     }
 
-    /// Returns the image that has the label, unless it must not be taken from it.
-    fn before(&self, request: &PushRequest<'_>) -> Result<Option<RemoteImage>, Error> {
-        match self.image_if_there(request.place) {
-            Ok(Some(image)) if image.digest != request.digest && !request.replace => {
-                Err(Error::LabelTaken {
-                    place: Box::new(request.place.clone()),
-                    digest: image.digest,
-                })
+    /// Returns the image that has the label, unless it is another one that must not be
+    /// replaced.
+    pub(crate) fn image_before(
+        &self,
+        place: &Place,
+        replace: bool,
+        is_same: impl Fn(&RemoteImage) -> bool,
+    ) -> Result<Option<RemoteImage>, Error> {
+        match self.image_if_there(place) {
+            Ok(Some(image)) if !replace && !is_same(&image) => {
+                let id = image.digest.id();
+                let message =
+                    format!("the label `{place}` belongs to the image {id} in the registry");
+                let report = Report::new(Kind::Failure, message)
+                    .hinted("`--force` gives the label to the new image".to_owned());
+                Err(Error::new(ErrorKind::LabelTaken, report))
             }
             // `--force` means that the label is taken.
-            Err(Error::NotAnImage { .. }) if request.replace => Ok(None),
+            Err(error) if replace && error.kind == ErrorKind::NotAnImage => Ok(None),
             outcome => outcome,
         }
     }

@@ -3,16 +3,14 @@
 
 //! The requests of the OCI distribution specification, version 1.1, that are needed here.
 
-use std::io::Read;
 use std::path::PathBuf;
 
-use cabane_label::escape;
+use cabane_report::{Kind, Report};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use ureq::http::header::{ACCEPT, CONTENT_TYPE, IF_NONE_MATCH};
 use ureq::http::{Method, Uri};
 
-use crate::Error;
 use crate::address::{Address, Place};
 use crate::document::{
     DOCKER_INDEX, DOCKER_MANIFEST, Descriptor, INDEX, Index, MANIFEST, OciDigest, to_bytes,
@@ -21,6 +19,7 @@ use crate::http::url::follow;
 use crate::http::{Answer, Body, Client, Request, Scope};
 use crate::options::Options;
 use crate::paged::PagedList;
+use crate::{Error, ErrorKind};
 
 /// A manifest or an index is smaller than this; the specification asks registries for 4 MiB.
 const MAX_DOCUMENT: u64 = 4 * 1024 * 1024;
@@ -101,6 +100,17 @@ impl Registry {
         }
     }
 
+    /// Gets a manifest or an index, and reads it; `None` if there is none.
+    pub(crate) fn parsed_document<D: DeserializeOwned>(
+        &self,
+        what: &str,
+        repository: &str,
+        reference: &str,
+    ) -> Result<Option<D>, Error> {
+        let document = self.document(repository, reference)?;
+        document.map(|document| self.client.parse(what, &document.bytes)).transpose()
+    }
+
     /// Gets a manifest or an index, unless it still has the digest that is known.
     ///
     /// Registries say with the digest, as `ETag`, which one they have.
@@ -110,7 +120,6 @@ impl Registry {
         reference: &str,
         known: Option<&OciDigest>,
     ) -> Result<Changed, Error> {
-        let action = format!("read {repository}");
         let uri = self.client.uri(&format!("{repository}/manifests/{reference}"))?;
         let accept = [MANIFEST, INDEX, DOCKER_MANIFEST, DOCKER_INDEX].join(", ");
         let mut request =
@@ -126,10 +135,10 @@ impl Registry {
             return Ok(Changed::Gone);
         }
         if answer.status != 200 {
-            return Err(self.client.refused(answer, &action));
+            return Err(self.client.refused(answer, &format!("read {repository}")));
         }
-        let announced = answer.header("docker-content-digest").and_then(OciDigest::parse);
-        let bytes = self.read(answer, MAX_DOCUMENT)?;
+        let announced = announced_digest(&answer);
+        let bytes = self.client.read("answer", answer, MAX_DOCUMENT)?;
         let digest = OciDigest::of(&bytes);
         let expected = OciDigest::parse(reference).or(announced);
         match expected {
@@ -158,21 +167,18 @@ impl Registry {
         media_type: &str,
         bytes: &[u8],
     ) -> Result<bool, Error> {
-        let action = format!("write {repository}");
         let uri = self.client.uri(&format!("{repository}/manifests/{reference}"))?;
         let mut request = Request::new(Method::PUT, uri, Scope::push(repository))
             .header(CONTENT_TYPE, media_type);
         request.body = Body::Bytes(bytes.to_vec());
         let answer = self.client.send(&request)?;
         if !answer.status.is_success() {
-            return Err(self.client.refused(answer, &action));
+            return Err(self.client.refused(answer, &format!("write {repository}")));
         }
-        let notes_subject = answer.header("oci-subject").is_some();
-        let announced = answer.header("docker-content-digest").and_then(OciDigest::parse);
         let digest = OciDigest::of(bytes);
-        match announced {
+        match announced_digest(&answer) {
             Some(other) if other != digest => Err(self.wrong(&digest, &other.to_string())),
-            _ => Ok(notes_subject),
+            _ => Ok(answer.header("oci-subject").is_some()),
         }
     }
 
@@ -182,30 +188,26 @@ impl Registry {
         repository: &str,
         reference: &str,
     ) -> Result<(Deletion, String), Error> {
-        let action = format!("delete from {repository}");
-        let uri = self.client.uri(&format!("{repository}/manifests/{reference}"))?;
-        let request = Request::new(Method::DELETE, uri, Scope::delete(repository));
-        let answer = self.client.send(&request)?;
+        let path = format!("{repository}/manifests/{reference}");
+        let answer = self.client.ask(Method::DELETE, &path, Scope::delete(repository))?;
         match answer.status.as_u16() {
             200..=299 => Ok((Deletion::Done, String::new())),
             404 => Ok((Deletion::WasGone, String::new())),
             // Debian's registry answers a tag with 400, and everything with 405 when deletion
             // is switched off.
             400 | 405 | 501 => Ok((Deletion::Unsupported, answer.details())),
-            _ => Err(self.client.refused(answer, &action)),
+            _ => Err(self.client.refused(answer, &format!("delete from {repository}"))),
         }
     }
 
     /// Returns whether a blob is there.
     pub(crate) fn has_blob(&self, repository: &str, digest: &OciDigest) -> Result<bool, Error> {
-        let action = format!("read {repository}");
-        let uri = self.client.uri(&format!("{repository}/blobs/{digest}"))?;
-        let request = Request::new(Method::HEAD, uri, Scope::push(repository));
-        let answer = self.client.send(&request)?;
+        let path = format!("{repository}/blobs/{digest}");
+        let answer = self.client.ask(Method::HEAD, &path, Scope::push(repository))?;
         match answer.status.as_u16() {
             200 => Ok(true),
             404 => Ok(false),
-            _ => Err(self.client.refused(answer, &action)),
+            _ => Err(self.client.refused(answer, &format!("read {repository}"))),
         }
     }
 
@@ -216,21 +218,33 @@ impl Registry {
         descriptor: &Descriptor,
         limit: u64,
     ) -> Result<Vec<u8>, Error> {
-        let action = format!("read {repository}");
         let digest = &descriptor.digest;
         if descriptor.size > limit {
             let found = format!("{} bytes, and {limit} are the limit", descriptor.size);
             return Err(self.wrong(digest, &found));
         }
-        let uri = self.client.uri(&format!("{repository}/blobs/{digest}"))?;
-        let request = Request::new(Method::GET, uri, Scope::pull(repository));
-        let answer = self.client.send(&request)?;
+        let path = format!("{repository}/blobs/{digest}");
+        let answer = self.client.ask(Method::GET, &path, Scope::pull(repository))?;
         if answer.status != 200 {
-            return Err(self.client.refused(answer, &action));
+            return Err(self.client.refused(answer, &format!("read {repository}")));
         }
-        let bytes = self.read(answer, descriptor.size)?;
+        let bytes = self.client.read("answer", answer, descriptor.size)?;
         let found = OciDigest::of(&bytes);
         if found == *digest { Ok(bytes) } else { Err(self.wrong(digest, &found.to_string())) }
+    }
+
+    /// Gets a small blob; `None` if the registry has something else, or nothing.
+    pub(crate) fn blob_if_good(
+        &self,
+        repository: &str,
+        descriptor: &Descriptor,
+        limit: u64,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        match self.small_blob(repository, descriptor, limit) {
+            Err(error) if error.kind == ErrorKind::WrongContent => Ok(None),
+            Err(error) if error.kind == ErrorKind::Status(404) => Ok(None),
+            outcome => outcome.map(Some),
+        }
     }
 
     /// Lists the tags of a repository; none if there is no such repository.
@@ -256,16 +270,12 @@ impl Registry {
         let path = format!("_catalog?n={PAGE}");
         let names = |page: Page| page.repositories.unwrap_or_default();
         let outcome = self.pages(&path, &Scope::catalog(), "list all repositories", names);
-        match outcome {
-            Ok(repositories) => Ok(repositories),
-            // It is no part of the specification, and often kept from ordinary users.
-            Err(
-                Error::Unauthorized { .. }
-                | Error::Forbidden { .. }
-                | Error::Status { status: 400 | 405 | 501, .. },
-            ) => Ok(None),
-            Err(error) => Err(error),
-        }
+        // It is no part of the specification, and often kept from ordinary users.
+        outcome.or_else(|error| match error.kind {
+            ErrorKind::Unauthorized | ErrorKind::Forbidden => Ok(None),
+            ErrorKind::Status(400 | 405 | 501) => Ok(None),
+            _ => Err(error),
+        })
     }
 
     /// Gets the names in a list page by page; `None` if there is no list.
@@ -292,11 +302,11 @@ impl Registry {
             next = next_page(&answer);
             if let Some(other) = next.as_ref().filter(|next| !self.client.is_own(next)) {
                 let host = other.authority().map_or("?", |host| host.as_str());
-                let reason = format!("its list continues on another host: {}", escape(host));
+                let reason = format!("its list continues on another host: {host}");
                 return Err(self.client.odd(&reason));
             }
-            let bytes = self.read(answer, MAX_PAGE)?;
-            let page = self.parse(&bytes, "a list")?;
+            let bytes = self.client.read("answer", answer, MAX_PAGE)?;
+            let page = self.client.parse("a list", &bytes)?;
             listed.add(names(page), next.is_some()).map_err(odd)?;
         }
         Ok(Some(listed.into_names()))
@@ -333,18 +343,17 @@ impl Registry {
         repository: &str,
         digest: &OciDigest,
     ) -> Result<Option<Index>, Error> {
-        let action = format!("read {repository}");
         let uri = self.client.uri(&format!("{repository}/referrers/{digest}"))?;
         let request = Request::new(Method::GET, uri, Scope::pull(repository)).header(ACCEPT, INDEX);
         let answer = self.client.send(&request)?;
         match answer.status.as_u16() {
             200 => {
-                let bytes = self.read(answer, MAX_DOCUMENT)?;
+                let bytes = self.client.read("answer", answer, MAX_DOCUMENT)?;
                 // What does not know the request may answer it with a page for people.
                 Ok(serde_json::from_slice(&bytes).ok())
             }
             400 | 404 | 405 | 501 => Ok(None),
-            _ => Err(self.client.refused(answer, &action)),
+            _ => Err(self.client.refused(answer, &format!("read {repository}"))),
         }
     }
 
@@ -354,10 +363,7 @@ impl Registry {
         repository: &str,
         digest: &OciDigest,
     ) -> Result<Option<Index>, Error> {
-        match self.document(repository, &referrers_tag(digest))? {
-            Some(document) => self.parse(&document.bytes, "an index").map(Some),
-            None => Ok(None),
-        }
+        self.parsed_document("an index", repository, &referrers_tag(digest))
     }
 
     /// Puts a manifest that refers to another, and sees to it that it is found from there.
@@ -388,37 +394,16 @@ impl Registry {
         Err(self.client.odd("what was noted in it is gone again and again"))
     }
 
-    /// Reads a body up to a limit.
-    pub(crate) fn read(&self, mut answer: Answer, limit: u64) -> Result<Vec<u8>, Error> {
-        let mut bytes = Vec::new();
-        let read = answer.body.as_reader().take(limit + 1).read_to_end(&mut bytes);
-        read.map_err(|error| self.client.failed_reading(&answer.uri, error))?;
-        if bytes.len() as u64 > limit {
-            let reason = format!("its answer has more than {limit} bytes, which is the limit");
-            return Err(self.client.odd(&reason));
-        }
-        Ok(bytes)
-    }
-
-    pub(crate) fn parse<D: DeserializeOwned>(
-        &self,
-        bytes: &[u8],
-        what: &'static str,
-    ) -> Result<D, Error> {
-        serde_json::from_slice(bytes).map_err(|source| Error::Document {
-            host: self.client.host(),
-            what,
-            source,
-        })
-    }
-
     pub(crate) fn wrong(&self, expected: &OciDigest, found: &str) -> Error {
-        Error::WrongContent {
-            host: self.client.host(),
-            expected: expected.to_string(),
-            found: found.to_owned(),
-        }
+        let host = self.address().host();
+        let message = format!("the registry {host} sent something else than {expected}: {found}");
+        let hint = "nothing was kept; the copy in the registry may be damaged".to_owned();
+        Error::new(ErrorKind::WrongContent, Report::new(Kind::Registry, message).hinted(hint))
     }
+}
+
+fn announced_digest(answer: &Answer) -> Option<OciDigest> {
+    answer.header("docker-content-digest").and_then(OciDigest::parse)
 }
 
 const REFERRER_ATTEMPTS: usize = 8;

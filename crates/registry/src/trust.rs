@@ -8,81 +8,24 @@
 //! `SSL_CERT_FILE` and `SSL_CERT_DIR`, as OpenSSL does.
 
 use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cabane_label::{escape, shown};
+use cabane_report::{Kind, Report, Result};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use ureq::tls::{Certificate, PemItem, RootCerts, parse_pem};
 
+use crate::limited::{self, unreadable};
+
 /// The bundles of whole systems have less than a megabyte.
 const MOST_BYTES: u64 = 16 << 20;
-
-/// Why it is not known whom to trust.
-#[derive(Debug, thiserror::Error)]
-pub enum TrustError {
-    /// The file of the site cannot be read.
-    #[error("cannot read the certificates {}", shown(.path))]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The answer of the file system.
-        source: io::Error,
-    },
-    /// The file of the site is not one of certificates.
-    #[error("{} has more than {MOST_BYTES} bytes, and is not read", shown(.path))]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The file of the site has no certificate in it.
-    #[error("{} has no certificate in the form PEM", shown(.path))]
-    None {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A certificate in the file of the site is damaged, or nothing to trust.
-    #[error("certificate {number} in {} cannot be used", shown(.path))]
-    Bad {
-        /// The file.
-        path: PathBuf,
-        /// The first, second, … of the file.
-        number: usize,
-    },
-    /// The system has no certificates, and the site names none.
-    #[error("no CA certificates found on this system{}", because(.reason.as_deref()))]
-    NoneOnSystem {
-        /// What went wrong with those that should be there, if anything did.
-        reason: Option<String>,
-    },
-}
-
-impl TrustError {
-    /// Returns what the user may type to get further, when there is such a thing.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::None { path } | Self::Bad { path, .. } => Some(format!(
-                "`openssl storeutl -noout -text -certs {}` shows what is in it",
-                shown(path)
-            )),
-            Self::NoneOnSystem { .. } => Some(
-                "install the package `ca-certificates`, or name a file with `SSL_CERT_FILE`"
-                    .to_owned(),
-            ),
-            Self::Read { path, source } if source.kind() == io::ErrorKind::PermissionDenied => {
-                Some(format!("`ls -ld {}` shows who may", shown(path)))
-            }
-            Self::Read { .. } | Self::TooLarge { .. } => None,
-        }
-    }
-}
 
 /// Returns the certificates of the system, and every one in the file that the site names.
 ///
 /// Reads some hundred kilobytes, and is an error on a system without any certificates: to be
 /// called once, and only by who is about to use TLS.
-pub(crate) fn roots(extra: Option<&Path>) -> Result<RootCerts, TrustError> {
+pub(crate) fn roots(extra: Option<&Path>) -> Result<RootCerts> {
     let mut roots = match extra {
         Some(path) => certificates_of(path)?,
         None => Vec::new(),
@@ -90,8 +33,12 @@ pub(crate) fn roots(extra: Option<&Path>) -> Result<RootCerts, TrustError> {
     let system = rustls_native_certs::load_native_certs();
     roots.extend(system.certs.iter().map(owned));
     if roots.is_empty() {
-        let reason = system.errors.first().map(ToString::to_string);
-        return Err(TrustError::NoneOnSystem { reason });
+        let reason = system.errors.first().map(|error| format!(": {}", escape(&error.to_string())));
+        let reason = reason.unwrap_or_default();
+        let message = format!("no CA certificates found on this system{reason}");
+        return Err(Report::new(Kind::Failure, message).hinted(
+            "install the package `ca-certificates`, or name a file with `SSL_CERT_FILE`".to_owned(),
+        ));
     }
     Ok(RootCerts::from(roots))
 }
@@ -101,9 +48,14 @@ fn owned(certificate: &CertificateDer<'_>) -> Certificate<'static> {
 }
 
 /// Reads a file of certificates. All must be good: who names a file wants what is in it.
-fn certificates_of(path: &Path) -> Result<Vec<Certificate<'static>>, TrustError> {
+fn certificates_of(path: &Path) -> Result<Vec<Certificate<'static>>> {
     let pem = read(path)?;
-    let bad = |number| TrustError::Bad { path: path.to_owned(), number };
+    let path = shown(path);
+    let refused = |message| {
+        let hint = format!("`openssl storeutl -noout -text -certs {path}` shows what is in it");
+        Report::new(Kind::Failure, message).hinted(hint)
+    };
+    let bad = |number: usize| refused(format!("certificate {number} in {path} cannot be used"));
     let mut certificates = Vec::new();
     for item in parse_pem(&pem) {
         let number = certificates.len() + 1;
@@ -118,7 +70,7 @@ fn certificates_of(path: &Path) -> Result<Vec<Certificate<'static>>, TrustError>
         }
     }
     if certificates.is_empty() {
-        return Err(TrustError::None { path: path.to_owned() });
+        return Err(refused(format!("{path} has no certificate in the form PEM")));
     }
     Ok(certificates)
 }
@@ -128,19 +80,13 @@ fn check(certificate: &Certificate<'_>) -> Result<(), rustls::Error> {
     RootCertStore::empty().add(CertificateDer::from(certificate.der()))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, TrustError> {
-    let failed = |source| TrustError::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(failed)?;
-    let mut bytes = Vec::new();
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(TrustError::TooLarge { path: path.to_owned() });
-    }
-    Ok(bytes)
-}
-
-fn because(reason: Option<&str>) -> String {
-    reason.map_or_else(String::new, |reason| format!(": {}", escape(reason)))
+fn read(path: &Path) -> Result<Vec<u8>> {
+    let failed = unreadable("the certificates ", path);
+    let file = File::open(path).map_err(&failed)?;
+    limited::read(file, MOST_BYTES).map_err(failed)?.ok_or_else(|| {
+        let message = format!("{} has more than {MOST_BYTES} bytes, and is not read", shown(path));
+        Report::new(Kind::Failure, message)
+    })
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use cabane_label::shown;
+use cabane_report::{Kind, Report};
 use ureq::http::header::{CONTENT_RANGE, CONTENT_TYPE};
 use ureq::http::{Method, Uri};
 
@@ -23,7 +25,7 @@ use crate::http::url::{follow, with_parameter};
 use crate::http::{Answer, Body, FilePart, Request, Scope};
 use crate::retry_policy::Retries;
 use crate::sum::Progress;
-use crate::{Error, Registry};
+use crate::{Error, ErrorKind, Registry};
 
 /// The largest part that is tried.
 const LARGEST: u64 = 64 * 1024 * 1024 * 1024;
@@ -118,7 +120,6 @@ impl Registry {
         repository: &str,
         mount: Option<(&str, &OciDigest)>,
     ) -> Result<Begun, Error> {
-        let action = format!("write {repository}");
         let mut uri = self.client.uri(&format!("{repository}/blobs/uploads/"))?;
         let mut scope = Scope::push(repository);
         if let Some((from, digest)) = mount {
@@ -133,7 +134,7 @@ impl Registry {
         match answer.status.as_u16() {
             201 if mount.is_some() => Ok(Begun::Mounted),
             202 => Ok(Begun::At(self.location(&answer)?)),
-            _ => Err(self.client.refused(answer, &action)),
+            _ => Err(self.client.refused(answer, &format!("write {repository}"))),
         }
     }
 
@@ -151,7 +152,6 @@ impl Registry {
         digest: &OciDigest,
         body: Body,
     ) -> Result<(), Error> {
-        let action = format!("write {repository}");
         let uri = with_parameter(place, "digest", &digest.to_string());
         let uri = uri.ok_or_else(|| self.client.odd("it does not say where an upload goes"))?;
         let mut request =
@@ -162,7 +162,7 @@ impl Registry {
         if answer.status.is_success() {
             return Ok(());
         }
-        Err(self.client.refused(answer, &action))
+        Err(self.client.refused(answer, &format!("write {repository}")))
     }
 
     /// Tells the registry that an upload will not go on. It would find out by itself.
@@ -237,7 +237,6 @@ impl Upload<'_> {
     #[expect(clippy::option_option, reason = "no pause at all, or one of a length to be chosen")]
     fn refused(&mut self, answer: Answer) -> Result<Option<Option<Duration>>, Error> {
         let client = &self.registry.client;
-        let action = format!("write {}", self.repository);
         match answer.status.as_u16() {
             _ if answer.is_passing() => Ok(Some(answer.retry_after())),
             // Too large for a front end: what is in it is not lost.
@@ -252,7 +251,7 @@ impl Upload<'_> {
                 self.begin_anew();
                 Ok(Some(None))
             }
-            _ => Err(client.refused(answer, &action)),
+            _ => Err(client.refused(answer, &format!("write {}", self.repository))),
         }
     }
 
@@ -328,13 +327,15 @@ impl Upload<'_> {
         match outcome {
             Ok(()) => Ok(Step::Complete),
             // The answer may have been lost, and not the blob.
-            Err(error) if self.registry.has_blob(self.repository, digest).unwrap_or(false) => {
-                let _ = error;
+            Err(_) if self.registry.has_blob(self.repository, digest).unwrap_or(false) => {
                 Ok(Step::Complete)
             }
             // What was sent is not what was summed: the file is another now.
-            Err(Error::Status { status: 400, .. }) if self.has_changed()? => {
-                Err(Error::SourceChanged { path: self.blob.path.to_owned() })
+            Err(error) if error.kind == ErrorKind::Status(400) && self.has_changed()? => {
+                let message = format!("{} has changed while it was pushed", shown(self.blob.path));
+                Err(Report::new(Kind::Failure, message)
+                    .hinted("try the same command again".to_owned())
+                    .into())
             }
             Err(error) => Err(error),
         }

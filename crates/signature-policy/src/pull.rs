@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use cabane_label::{Digest, escape};
 use cabane_recipe::Requirement;
 use cabane_registry::{
-    Distrust, KeyError, MAX_RECORD, Place, PublicKey, Registry, RemoteImage, SignatureRecord,
-    Signatures, SigningKey,
+    Distrust, MAX_RECORD, Place, PublicKey, Registry, RemoteImage, SignatureRecord, Signatures,
+    SigningKey,
 };
 use cabane_report::{Kind, Report, Result};
 use cabane_repository::{Repository, signatures_beside};
@@ -40,8 +40,7 @@ impl Wanted {
     /// A file that is no public key.
     pub fn new(who: String, paths: &[PathBuf]) -> Result<Self> {
         let keys = paths.iter().map(|path| Ok((path.clone(), PublicKey::read(path)?)));
-        let keys: Result<_, KeyError> = keys.collect();
-        let keys = keys.map_err(|error| Report::from(cabane_registry::Error::from(error)))?;
+        let keys = keys.collect::<Result<_>>()?;
         Ok(Self { who, keys })
     }
 
@@ -191,8 +190,7 @@ pub fn remember(
 ///
 /// A file that is no private key.
 pub fn signing_key(context: &Context, path: &Path) -> Result<SigningKey> {
-    let read = SigningKey::read(path);
-    let (key, warning) = read.map_err(|error| Report::from(cabane_registry::Error::from(error)))?;
+    let (key, warning) = SigningKey::read(path)?;
     if let Some(warning) = warning {
         context.warning(&warning);
         context.hint(warning.hint());

@@ -24,8 +24,8 @@ pub use export::{ExportRequest, Exported, MadeImage, NeededInterpreter, export};
 pub use groups::number_of;
 pub use import::directory::directory_of;
 pub use import::{
-    CheckedSource, ImportRequest, Imported, PlannedImport, Reference, ReferenceError, Remote,
-    check_source, import, restrict,
+    CheckedSource, ImportRequest, Imported, PlannedImport, Reference, Remote, check_source, import,
+    restrict,
 };
 pub use pull::{PullRequest, find_remote, look_up, pull, pull_metadata};
 pub use push::{Upload, push};

@@ -80,8 +80,7 @@ impl RegistryRequest {
             return Ok(None);
         };
         let username = self.username.as_deref().or(setting.username.value.as_deref());
-        let read = Credential::from_token_file(token, username);
-        let read = read.map_err(|error| Report::from(cabane_registry::Error::from(error)))?;
+        let read = Credential::from_token_file(token, username)?;
         if let Some(warning) = &read.warning {
             context.warning(warning);
             context.hint(warning.hint());

@@ -14,11 +14,12 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use cabane_label::{escape, shown};
+use cabane_report::{Kind, Report, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Access, access};
 use serde::Deserialize;
 
-use super::{Credential, CredentialError, Secret};
+use super::{Credential, Secret};
 
 /// How long a helper may take, with a user who looks for a card and types a number.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(30);
@@ -65,18 +66,14 @@ impl<'a> Helper<'a> {
 }
 
 /// Asks a program for what it has for a server.
-pub(super) fn ask(program: &Path, server: &str) -> Result<Option<Credential>, CredentialError> {
+pub(super) fn ask(program: &Path, server: &str) -> Result<Option<Credential>> {
     ask_within(program, server, TIME_LIMIT)
 }
 
-fn ask_within(
-    program: &Path,
-    server: &str,
-    limit: Duration,
-) -> Result<Option<Credential>, CredentialError> {
+fn ask_within(program: &Path, server: &str, limit: Duration) -> Result<Option<Credential>> {
     let (shown_program, shown_server) = (shown(program), escape(server));
     let failed = |what: String| {
-        CredentialError::new(format!("{shown_program} {what}")).hinted(format!(
+        Report::new(Kind::Failure, format!("{shown_program} {what}")).hinted(format!(
             "`echo {shown_server} | {shown_program} get` shows what it says, and the password when \
              it succeeds"
         ))
@@ -90,7 +87,8 @@ fn ask_within(
         }
         Err(Failure::Endless) => return Err(strange()),
         Err(Failure::Io(source)) => {
-            return Err(CredentialError::new(format!("cannot run {shown_program}")).because(source));
+            let message = format!("cannot run {shown_program}");
+            return Err(Report::caused(Kind::Failure, message, source));
         }
     };
     if finished.status.success() {
@@ -312,11 +310,11 @@ mod tests {
             self.directory.path().join("docker-credential-test")
         }
 
-        fn ask_within(&self, limit: Duration) -> Result<Option<Credential>, CredentialError> {
+        fn ask_within(&self, limit: Duration) -> Result<Option<Credential>> {
             ask_within(&self.program(), "registry.example:5000", limit)
         }
 
-        fn ask(&self) -> Result<Option<Credential>, CredentialError> {
+        fn ask(&self) -> Result<Option<Credential>> {
             self.ask_within(LONG)
         }
 

@@ -27,11 +27,12 @@ use std::path::{Path, PathBuf};
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, Engine, GeneralPurpose, GeneralPurposeConfig};
 use cabane_label::{escape, shown};
+use cabane_report::{Kind, Report, Result};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::helper::{self, Helper};
-use super::{Credential, CredentialError, Secret, read};
+use super::{Credential, Secret, read};
 
 /// What a credential is for.
 #[derive(Clone, Copy)]
@@ -49,30 +50,26 @@ pub(super) fn find(
     path: &Path,
     place: &Place<'_>,
     program_directories: &[PathBuf],
-) -> Result<Option<Credential>, CredentialError> {
+) -> Result<Option<Credential>> {
     let Some(text) = read::text_if_there(path)? else {
         return Ok(None);
     };
     let file = LoginFile::parse(&text).map_err(|mistake| {
-        let (line, column) = (mistake.line(), mistake.column());
-        CredentialError::new(format!(
-            "{} is not a login file: line {line}, column {column} is not what must stand there",
-            shown(path)
-        ))
-        .hinted(format!(
-            "`python3 -m json.tool {}` tells more, and shows the passwords in it",
-            shown(path)
+        let (path, line, column) = (shown(path), mistake.line(), mistake.column());
+        let message = format!(
+            "{path} is not a login file: line {line}, column {column} is not what must stand there"
+        );
+        Report::new(Kind::Failure, message).hinted(format!(
+            "`python3 -m json.tool {path}` tells more, and shows the passwords in it"
         ))
     })?;
     for step in file.steps(place) {
         let found = match step {
             Step::Entry(key, entry) => credential_of(entry).map_err(|problem| {
-                let key = escape(key);
-                CredentialError::new(format!(
-                    "{} has an entry for `{key}`, but {problem}",
-                    shown(path)
-                ))
-                .hinted(format!("`podman login {key}` or `docker login {key}` writes it again"))
+                let (path, key) = (shown(path), escape(key));
+                let message = format!("{path} has an entry for `{key}`, but {problem}");
+                Report::new(Kind::Failure, message)
+                    .hinted(format!("`podman login {key}` or `docker login {key}` writes it again"))
             })?,
             Step::Ask(request) => ask(path, &request, program_directories)?,
         };
@@ -87,13 +84,14 @@ fn ask(
     path: &Path,
     request: &Request<'_>,
     program_directories: &[PathBuf],
-) -> Result<Option<Credential>, CredentialError> {
+) -> Result<Option<Credential>> {
     let helper = Helper::named(request.helper).ok_or_else(|| {
         let (path, name) = (shown(path), escape(request.helper));
         let message = format!("{path} names the helper `{name}`, which cannot be the name of one");
-        CredentialError::new(message).hinted(
+        Report::new(Kind::Failure, message).hinted(
             "`credHelpers` and `credsStore` have what follows `docker-credential-` in the name of \
-             a program",
+             a program"
+                .to_owned(),
         )
     })?;
     match helper.find_in(program_directories) {
@@ -101,11 +99,11 @@ fn ask(
         None if request.is_promised => {
             let (path, program) = (shown(path), helper.program());
             let server = escape(request.server);
-            Err(CredentialError::new(format!(
+            let message = format!(
                 "{path} says that the program `{program}` has the password of {server}, but it is \
                  nowhere in PATH"
-            ))
-            .hinted(format!(
+            );
+            Err(Report::new(Kind::Failure, message).hinted(format!(
                 "`type {program}` shows where it is; `--token PATH --username NAME` needs no helper"
             )))
         }

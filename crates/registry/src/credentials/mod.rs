@@ -9,7 +9,6 @@
 //! there are is the caller's knowledge.
 
 mod credential;
-mod error;
 mod helper;
 mod login_file;
 mod netrc;
@@ -18,6 +17,5 @@ mod sources;
 mod token_file;
 
 pub use credential::{Credential, Secret};
-pub use error::CredentialError;
 pub use sources::CredentialSources;
 pub use token_file::{GivenToken, TokenWarning};

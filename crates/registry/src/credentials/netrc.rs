@@ -11,26 +11,21 @@
 use std::path::Path;
 
 use cabane_label::shown;
+use cabane_report::{Kind, Report, Result};
 
-use super::{Credential, CredentialError, read};
+use super::{Credential, read};
 
 /// Finds what a netrc file has for a host, which may have a port.
-pub(super) fn find(path: &Path, host: &str) -> Result<Option<Credential>, CredentialError> {
+pub(super) fn find(path: &Path, host: &str) -> Result<Option<Credential>> {
     let Some(text) = read::text_if_there(path)? else {
         return Ok(None);
     };
-    let entries = entries(&text).map_err(|OpenQuote { line }| {
+    let entries = entries(&text).map_err(|line| {
         let message = format!("line {line} of {} has a quote that does not end", shown(path));
-        CredentialError::new(message)
-            .hinted("a value that begins with \" must end with one; \\\" stands for a quote inside")
+        let hint = "a value that begins with \" must end with one; \\\" stands for a quote inside";
+        Report::new(Kind::Failure, message).hinted(hint.to_owned())
     })?;
     Ok(choose(&entries, host))
-}
-
-/// A quote that does not end.
-#[derive(Debug, PartialEq, Eq)]
-struct OpenQuote {
-    line: usize,
 }
 
 /// What a file says about one machine, or about all others.
@@ -77,7 +72,8 @@ enum Awaited {
     Macro,
 }
 
-fn entries(text: &str) -> Result<Vec<Entry>, OpenQuote> {
+/// Reads a file; the error is the line of a quote that does not end.
+fn entries(text: &str) -> Result<Vec<Entry>, usize> {
     let mut entries: Vec<Entry> = Vec::new();
     let mut awaited = Awaited::Keyword;
     let mut is_macro = false;
@@ -87,7 +83,7 @@ fn entries(text: &str) -> Result<Vec<Entry>, OpenQuote> {
             continue;
         }
         let mut words = Words { rest: line };
-        while let Some(word) = words.take().map_err(|()| OpenQuote { line: index + 1 })? {
+        while let Some(word) = words.take().ok_or(index + 1)? {
             match awaited {
                 Awaited::Keyword => {
                     awaited = meaning(&word, !entries.is_empty());
@@ -129,26 +125,26 @@ fn set(entries: &mut [Entry], change: impl FnOnce(&mut Entry)) {
     }
 }
 
-/// The words of a line, up to a comment.
+/// The words of a line, up to a comment, if each quote ends.
 struct Words<'a> {
     rest: &'a str,
 }
 
 impl Words<'_> {
-    fn take(&mut self) -> Result<Option<String>, ()> {
+    fn take(&mut self) -> Option<Option<String>> {
         let rest = self.rest.trim_start_matches(is_blank);
         if rest.is_empty() || rest.starts_with('#') {
             self.rest = "";
-            return Ok(None);
+            return Some(None);
         }
         let (word, rest) = if let Some(inside) = rest.strip_prefix('"') {
-            unquote(inside).ok_or(())?
+            unquote(inside)?
         } else {
             let (word, rest) = rest.split_at(rest.find(is_blank).unwrap_or(rest.len()));
             (word.to_owned(), rest)
         };
         self.rest = rest;
-        Ok(Some(word))
+        Some(Some(word))
     }
 }
 

@@ -5,8 +5,10 @@
 
 use std::path::PathBuf;
 
+use cabane_report::Result;
+
 use super::login_file::{self, Place};
-use super::{Credential, CredentialError, netrc};
+use super::{Credential, netrc};
 
 /// Where to look, the first place first.
 #[derive(Clone, Debug, Default)]
@@ -27,11 +29,7 @@ impl CredentialSources {
     /// The host is as in an address, with its port if it has one; a login file may have
     /// another password for a part of the repositories there. Files that do not exist are
     /// passed over. May run a helper, and so take up to half a minute.
-    pub fn find(
-        &self,
-        host: &str,
-        repository: &str,
-    ) -> Result<Option<Credential>, CredentialError> {
+    pub fn find(&self, host: &str, repository: &str) -> Result<Option<Credential>> {
         if let Some(credential) = &self.given {
             return Ok(Some(credential.clone()));
         }

@@ -10,8 +10,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use cabane_label::{escape, shown};
+use cabane_report::{Kind, Report, Result};
 
-use super::{Credential, CredentialError, read};
+use super::{Credential, read};
+use crate::limited::unreadable;
 
 /// The name of the file in a directory that is given for a token.
 const NAME: &str = "TOKEN";
@@ -56,25 +58,23 @@ impl Credential {
     /// Reads a token: the first line of a file, or of the file `TOKEN` in a directory.
     ///
     /// It is used like the password of the user who is named.
-    pub fn from_token_file(
-        path: &Path,
-        username: Option<&str>,
-    ) -> Result<GivenToken, CredentialError> {
+    pub fn from_token_file(path: &Path, username: Option<&str>) -> Result<GivenToken> {
         let username = username.ok_or_else(|| {
             let path = shown(path);
-            CredentialError::new(format!("the token {path} was given without a user name"))
+            let message = format!("the token {path} was given without a user name");
+            Report::new(Kind::Failure, message)
                 .hinted(format!("`--token {path} --username NAME` says whose it is"))
         })?;
         check_username(username)?;
         let path = file_of(path)?;
-        let file = File::open(&path).map_err(CredentialError::read(&path))?;
+        let file = File::open(&path).map_err(unreadable("", &path))?;
         let text = read::text_of(&file, &path)?;
         let token = text.lines().next().unwrap_or_default().trim();
         if token.is_empty() {
             let path = shown(&path);
             let message = format!("the first line of {path} is empty, and should be a token");
-            return Err(CredentialError::new(message)
-                .hinted("write the token, and nothing else, into its first line"));
+            let hint = "write the token, and nothing else, into its first line".to_owned();
+            return Err(Report::new(Kind::Failure, message).hinted(hint));
         }
         Ok(GivenToken {
             credential: Self::password(username, token),
@@ -83,7 +83,7 @@ impl Credential {
     }
 }
 
-fn check_username(username: &str) -> Result<(), CredentialError> {
+fn check_username(username: &str) -> Result<()> {
     let reason = if username.is_empty() {
         "it is empty"
     } else if username.contains(':') {
@@ -94,11 +94,11 @@ fn check_username(username: &str) -> Result<(), CredentialError> {
         return Ok(());
     };
     let username = escape(username);
-    Err(CredentialError::new(format!("`{username}` cannot be a user name: {reason}")))
+    Err(Report::new(Kind::Failure, format!("`{username}` cannot be a user name: {reason}")))
 }
 
 /// The file that is meant, when a directory may be given for it.
-fn file_of(path: &Path) -> Result<PathBuf, CredentialError> {
+fn file_of(path: &Path) -> Result<PathBuf> {
     if !path.is_dir() {
         return Ok(path.to_owned());
     }
@@ -107,9 +107,10 @@ fn file_of(path: &Path) -> Result<PathBuf, CredentialError> {
     match fs::symlink_metadata(&file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let path = shown(path);
-            Err(CredentialError::new(format!("{path} is a directory without a file TOKEN")).hinted(
-                format!("`ls {path}` shows what is there; name the file with `--token PATH`"),
-            ))
+            let message = format!("{path} is a directory without a file TOKEN");
+            let hint =
+                format!("`ls {path}` shows what is there; name the file with `--token PATH`");
+            Err(Report::new(Kind::Failure, message).hinted(hint))
         }
         _ => Ok(file),
     }

@@ -40,7 +40,7 @@ use crate::document::OciDigest;
 use crate::http::{Answer, Request, Scope};
 use crate::retry_policy::Retries;
 use crate::sum::Progress;
-use crate::{ContainerName, Error, Registry, RemoteImage};
+use crate::{ContainerName, Error, ErrorKind, Registry, RemoteImage};
 
 const BUFFER: usize = 256 * 1024;
 /// How often progress is reported.
@@ -64,7 +64,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`Error::WrongContent`] if the registry sends something else, also when it is asked
+    /// [`ErrorKind::WrongContent`] if the registry sends something else, also when it is asked
     /// twice; then nothing is kept. After other errors what came so far stays.
     pub fn fetch_image(
         &self,
@@ -87,7 +87,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`], or [`Error::NoSpaceForLayers`], about the largest layer.
+    /// A layer is larger than any that is downloaded, or there is no space for all of them.
     pub fn check_space(
         &self,
         name: &ContainerName,
@@ -99,7 +99,7 @@ impl Registry {
         for (digest, size) in layers {
             space.check(&name, &OciDigest(digest.clone()), *size)?;
         }
-        space.check_all(&name, layers)
+        Ok(space.check_all(&name, layers)?)
     }
 
     /// Gets a blob of a container image in the same way; `name` is the name of the image.
@@ -131,7 +131,7 @@ impl Registry {
         for _ in 0..2 {
             let target = match Target::open(directory, &blob, bases) {
                 // What was here a moment ago need not be here any more.
-                Err(Error::Io { .. }) if !blob.known.is_empty() => {
+                Err(error) if error.kind == ErrorKind::File && !blob.known.is_empty() => {
                     blob = whole.clone();
                     Target::open(directory, &blob, &[])?
                 }
@@ -318,7 +318,6 @@ impl Shared<'_> {
         let repository = self.blob.repository;
         let (start, _) = self.blob.part(run.start);
         let end = self.blob.end_of(run.end.saturating_sub(1));
-        let action = format!("read {repository}");
         let uri = client.uri(&format!("{repository}/blobs/{}", self.blob.digest))?;
         let mut request = Request::new(Method::GET, uri, Scope::pull(repository));
         request.is_content = true;
@@ -339,7 +338,7 @@ impl Shared<'_> {
                 self.write(answer, start, end, run)
             }
             404 => Err(self.registry.wrong(&self.blob.digest, "nothing")),
-            _ => Err(client.refused(answer, &action)),
+            _ => Err(client.refused(answer, &format!("read {repository}"))),
         }
     }
 
@@ -405,7 +404,7 @@ impl Shared<'_> {
     fn not_written(&self, error: io::Error) -> Error {
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Error::NoSpace { path: self.target.path.clone(), need: self.blob.size }
+                Error::no_space(&self.target.path, self.blob.size)
             }
             _ => Error::io("write", &self.target.path)(error),
         }

@@ -8,7 +8,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use cabane_label::Digest;
+use cabane_label::{Digest, shown};
+use cabane_report::{Kind, Report, Result};
 
 use super::target::PARTIAL;
 use crate::Error;
@@ -40,45 +41,40 @@ impl Space {
     }
 
     /// Fails if there is no space for a blob of an image.
-    pub(super) fn check(&self, name: &str, digest: &OciDigest, size: u64) -> Result<(), Error> {
+    pub(super) fn check(&self, name: &str, digest: &OciDigest, size: u64) -> Result<()> {
         if size > MAX_BLOB {
-            return Err(Error::TooLarge {
-                name: name.to_owned(),
-                digest: digest.to_string(),
-                size,
-                limit: MAX_BLOB,
-            });
+            let message = format!(
+                "{name} cannot be downloaded: its layer {digest} has {size} bytes, and {MAX_BLOB} \
+                 is the limit"
+            );
+            return Err(Report::new(Kind::Registry, message)
+                .hinted("the registry is wrong about the size; push the image again".to_owned()));
         }
         self.check_sum(name, digest, size, size)
     }
 
     /// Fails if there is no space for all layers of an image together.
-    pub(super) fn check_all(&self, name: &str, layers: &[(Digest, u64)]) -> Result<(), Error> {
+    pub(super) fn check_all(&self, name: &str, layers: &[(Digest, u64)]) -> Result<()> {
         let sum = layers.iter().fold(0_u64, |sum, (_, size)| sum.saturating_add(*size));
-        let largest = layers.iter().max_by_key(|(_, size)| *size);
-        let Some((digest, size)) = largest else {
-            return Ok(());
-        };
-        self.check_sum(name, &OciDigest(digest.clone()), *size, sum)
+        match layers.iter().max_by_key(|(_, size)| *size) {
+            Some((digest, size)) => self.check_sum(name, &OciDigest(digest.clone()), *size, sum),
+            None => Ok(()),
+        }
     }
 
-    fn check_sum(
-        &self,
-        name: &str,
-        digest: &OciDigest,
-        size: u64,
-        needed: u64,
-    ) -> Result<(), Error> {
-        match self.free {
-            Some(free) if needed > free => Err(Error::NoSpaceForLayers {
-                name: name.to_owned(),
-                digest: digest.to_string(),
-                size,
-                needed,
-                free,
-                path: self.path.clone(),
-            }),
-            _ => Ok(()),
-        }
+    fn check_sum(&self, name: &str, digest: &OciDigest, size: u64, needed: u64) -> Result<()> {
+        let Some(free) = self.free.filter(|free| needed > *free) else {
+            return Ok(());
+        };
+        let message = format!(
+            "{name} cannot be downloaded: its largest layer {digest} has {size} bytes, all of it \
+             needs {needed} bytes, and {} has {free} bytes free",
+            shown(&self.path)
+        );
+        Err(Report::new(Kind::Failure, message).hinted(
+            "free some space, for example with `cabane repo gc`, or name another repository with \
+             `--repo`"
+                .to_owned(),
+        ))
     }
 }

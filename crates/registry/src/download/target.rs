@@ -126,8 +126,7 @@ fn reserve(file: &File, size: u64, path: &Path) -> Result<(), Error> {
     let taken = rustix::fs::fallocate(file, FallocateFlags::empty(), 0, size.max(1));
     let outcome = match taken {
         Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => {
-            let path = path.parent().unwrap_or(path).to_owned();
-            return Err(Error::NoSpace { path, need: size });
+            return Err(Error::no_space(path.parent().unwrap_or(path), size));
         }
         // Not every file system can; then the length alone says how much is to come.
         _ => file.set_len(size),

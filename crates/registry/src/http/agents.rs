@@ -6,11 +6,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use cabane_report::Result;
 use ureq::http::Uri;
 use ureq::tls::TlsConfig;
 use ureq::{Agent, Proxy, ProxyProtocol};
 
-use crate::Error;
 use crate::options::Options;
 use crate::proxy::ProxySettings;
 use crate::retry_policy::RetryPolicy;
@@ -36,7 +36,7 @@ struct Pair {
 }
 
 impl Agents {
-    pub(super) fn new(is_plain: bool, options: &Options) -> Result<Self, Error> {
+    pub(super) fn new(is_plain: bool, options: &Options) -> Result<Self> {
         let authorities = options.authorities.as_deref();
         Ok(Self {
             is_plain,
@@ -48,18 +48,17 @@ impl Agents {
         })
     }
 
-    pub(super) fn agent_for(&self, uri: &Uri) -> Result<&Agent, Error> {
+    pub(super) fn agent_for(&self, uri: &Uri) -> Result<&Agent> {
         let scheme = uri.scheme_str().unwrap_or_default();
         let pair = if self.is_plain && scheme == "https" { self.encrypted()? } else { &self.own };
         let (Some(proxied), Some(host)) = (&pair.proxied, uri.authority()) else {
             return Ok(&pair.direct);
         };
         let proxy = self.proxy.for_host(scheme, host.as_str());
-        let is_proxied = proxy.map_err(Error::Proxy)?.is_some();
-        Ok(if is_proxied { proxied } else { &pair.direct })
+        Ok(if proxy?.is_some() { proxied } else { &pair.direct })
     }
 
-    fn encrypted(&self) -> Result<&Pair, Error> {
+    fn encrypted(&self) -> Result<&Pair> {
         if let Some(pair) = self.encrypted.get() {
             return Ok(pair);
         }
@@ -75,9 +74,9 @@ impl Pair {
         settings: &ProxySettings,
         authorities: Option<&Path>,
         retry_policy: &RetryPolicy,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let scheme = if is_plain { "http" } else { "https" };
-        let proxy = settings.for_scheme(scheme).map_err(Error::Proxy)?;
+        let proxy = settings.for_scheme(scheme)?;
         // The way to the proxy may be encrypted where the registry is not.
         let proxy_has_tls =
             proxy.as_ref().is_some_and(|proxy| proxy.protocol() == ProxyProtocol::Https);
@@ -88,7 +87,7 @@ impl Pair {
     }
 }
 
-pub(super) fn tls(authorities: Option<&Path>) -> Result<TlsConfig, Error> {
+pub(super) fn tls(authorities: Option<&Path>) -> Result<TlsConfig> {
     let roots = crate::trust::roots(authorities)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     Ok(TlsConfig::builder().root_certs(roots).unversioned_rustls_crypto_provider(provider).build())

@@ -7,6 +7,9 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use cabane_label::escape;
+use cabane_report::{Kind, Report};
+use serde::de::DeserializeOwned;
 use ureq::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use ureq::http::{self, HeaderName, HeaderValue, Method, Uri};
 
@@ -16,13 +19,16 @@ use super::challenge::Challenge;
 use super::tokens::{Proof, Tokens};
 use super::url::{Origin, follow};
 use super::{Answer, Scope};
-use crate::Error;
 use crate::address::Address;
 use crate::credentials::CredentialSources;
+use crate::limited;
 use crate::options::Options;
 use crate::retry_policy::{Retries, RetryPolicy};
+use crate::{Error, ErrorKind};
 
 const MAX_REDIRECTS: usize = 5;
+const HOW_TO_REACH: &str =
+    "`cabane config` shows which registry is asked, and `env | grep -i proxy` a proxy";
 
 /// A request to the registry, or to where it has sent us.
 #[derive(Debug)]
@@ -75,8 +81,10 @@ impl Client {
     pub(crate) fn new(address: Address, options: &Options) -> Result<Self, Error> {
         let base: Option<Uri> = address.origin().parse().ok();
         let origin = base.as_ref().and_then(Origin::of);
-        let origin = origin
-            .ok_or_else(|| Error::Settings { reason: format!("`{address}` is no address") })?;
+        let origin = origin.ok_or_else(|| {
+            let message = format!("`{}` is no address", escape(&address.to_string()));
+            Report::new(Kind::Failure, message)
+        })?;
         Ok(Self {
             agents: Agents::new(origin.is_plain, options)?,
             address,
@@ -92,25 +100,34 @@ impl Client {
         &self.address
     }
 
-    pub(crate) fn host(&self) -> String {
-        self.address.host().to_owned()
-    }
-
     /// Returns the address of a path below `/v2/`.
     pub(crate) fn uri(&self, path: &str) -> Result<Uri, Error> {
         let text = format!("{}/v2/{path}", self.address.origin());
-        text.parse().map_err(|_| Error::Settings {
-            reason: "this name does not make an address".to_owned(),
-        })
+        let wrong = |_| Report::new(Kind::Failure, "this name does not make an address").into();
+        text.parse().map_err(wrong)
+    }
+
+    /// Sends a request without more than its path below `/v2/`.
+    pub(crate) fn ask(&self, method: Method, path: &str, scope: Scope) -> Result<Answer, Error> {
+        self.send(&Request::new(method, self.uri(path)?, scope))
     }
 
     /// Sends a request, again if that may help, and follows where the registry leads.
     ///
     /// What is answered at last is returned, whatever its status.
     pub(crate) fn send(&self, request: &Request) -> Result<Answer, Error> {
+        self.persist(|| self.send_once(request))
+    }
+
+    /// Sends a request, again if that may help, without a question who asks.
+    pub(super) fn send_bare(&self, request: &Request) -> Result<Answer, Error> {
+        self.persist(|| self.exchange(request, &request.uri, None))
+    }
+
+    fn persist(&self, send: impl Fn() -> Result<Answer, Error>) -> Result<Answer, Error> {
         let mut retries = Retries::new(self.retry_policy);
         loop {
-            let outcome = self.send_once(request);
+            let outcome = send();
             let pause = match &outcome {
                 Ok(answer) if answer.is_passing() => answer.retry_after(),
                 Err(error) if self.may_pass(error) => None,
@@ -125,18 +142,15 @@ impl Client {
     /// Returns whether the same may succeed in a moment.
     pub(crate) fn may_pass(&self, error: &Error) -> bool {
         let was_reached = self.was_reached.load(Ordering::Relaxed);
-        match error {
-            Error::Silent { .. } => true,
-            Error::Unreachable { source, .. } => {
-                // Who was never there is not likely to come.
-                let never = matches!(
-                    source.kind(),
-                    io::ErrorKind::ConnectionRefused
-                        | io::ErrorKind::NotFound
-                        | io::ErrorKind::TimedOut
-                );
-                was_reached || !never
-            }
+        match error.kind {
+            ErrorKind::Silent => true,
+            // Who was never there is not likely to come.
+            ErrorKind::Unreachable(
+                io::ErrorKind::ConnectionRefused
+                | io::ErrorKind::NotFound
+                | io::ErrorKind::TimedOut,
+            ) => was_reached,
+            ErrorKind::Unreachable(_) => true,
             _ => false,
         }
     }
@@ -144,7 +158,8 @@ impl Client {
     /// Sends a request once, but for the question who asks.
     pub(crate) fn send_once(&self, request: &Request) -> Result<Answer, Error> {
         let mut proof = self.tokens.get(&request.scope);
-        for attempt in 0..2 {
+        let mut is_new = false;
+        loop {
             let answer = self.follow(request, proof.as_ref())?;
             if answer.status != 401 || !self.is_own(&answer.uri) {
                 return Ok(answer);
@@ -152,28 +167,31 @@ impl Client {
             self.tokens.forget(&request.scope);
             let headers = answer.headers.get_all(WWW_AUTHENTICATE);
             let headers = headers.iter().filter_map(|value| value.to_str().ok());
-            let challenge = Challenge::of(headers);
-            if attempt > 0 {
-                return Err(self.unauthorized(proof, answer));
-            }
-            proof = match challenge {
-                Some(challenge) => match self.prove(&challenge, &request.scope)? {
-                    Some(new) => Some(new),
-                    None => return Err(self.unauthorized(proof, answer)),
-                },
-                None => return Err(self.unauthorized(proof, answer)),
+            let new = match Challenge::of(headers) {
+                Some(challenge) if !is_new => self.prove(&challenge, &request.scope)?,
+                _ => None,
             };
+            if new.is_none() {
+                let user = proof.as_ref().and_then(|proof| proof.user.as_deref());
+                return Err(self.unauthorized(user, &answer.details()));
+            }
+            (proof, is_new) = (new, true);
         }
-        // The second attempt has returned.
-        Err(self.odd("it asks who we are again and again"))
     }
 
-    fn unauthorized(&self, proof: Option<Proof>, answer: Answer) -> Error {
-        Error::Unauthorized {
-            host: self.host(),
-            user: proof.and_then(|proof| proof.user),
-            details: answer.details(),
-        }
+    pub(super) fn unauthorized(&self, user: Option<&str>, details: &str) -> Error {
+        let (host, details) = (self.address.host(), in_parentheses(details));
+        let message = match user.map(escape) {
+            Some(user) => {
+                format!("the registry {host} does not accept the password of `{user}`{details}")
+            }
+            None => format!("the registry {host} wants to know who you are{details}"),
+        };
+        let report = Report::new(Kind::Registry, message).hinted(format!(
+            "log in with `podman login {host}` or `docker login {host}`, or use \
+             `--username NAME --token FILE`"
+        ));
+        Error::new(ErrorKind::Unauthorized, report)
     }
 
     fn follow(&self, request: &Request, proof: Option<&Proof>) -> Result<Answer, Error> {
@@ -201,10 +219,7 @@ impl Client {
         proof: Option<&Proof>,
     ) -> Result<Answer, Error> {
         let to = Origin::of(uri).ok_or_else(|| self.odd("it leads to a place that is none"))?;
-        // Neither images nor passwords leave the encrypted road.
-        if to.is_plain && !self.origin.is_plain {
-            return Err(Error::Downgrade { host: self.host(), target: to.host().to_owned() });
-        }
+        self.check_encryption(&to)?;
         let mut builder = http::Request::builder().method(request.method.clone()).uri(uri.clone());
         for (name, value) in &request.headers {
             builder = builder.header(name, value);
@@ -215,15 +230,15 @@ impl Client {
         // A password is for the registry alone, wherever it leads us.
         if let (Some(proof), true) = (proof, to == self.origin) {
             let value = HeaderValue::from_str(proof.header.reveal());
-            let mut value = value.map_err(|_| Error::Settings {
-                reason: "the password has characters that cannot be sent".to_owned(),
+            let mut value = value.map_err(|_| {
+                Report::new(Kind::Failure, "the password has characters that cannot be sent")
             })?;
             value.set_sensitive(true);
             builder = builder.header(AUTHORIZATION, value);
         }
         let built = builder
             .body(request.body.to_send())
-            .map_err(|_| Error::Settings { reason: "this does not make a request".to_owned() })?;
+            .map_err(|_| Report::new(Kind::Failure, "this does not make a request"))?;
         let silence = request.thinking.unwrap_or(self.retry_policy.silence);
         let agent = self.agents.agent_for(uri)?;
         let configured = agent
@@ -243,6 +258,16 @@ impl Client {
         })
     }
 
+    /// Neither images nor passwords leave the encrypted road.
+    pub(super) fn check_encryption(&self, to: &Origin) -> Result<(), Error> {
+        if !to.is_plain || self.origin.is_plain {
+            return Ok(());
+        }
+        let (host, target) = (self.address.host(), to.host());
+        let message = format!("the registry {host} sends us to {target}, which is not encrypted");
+        Err(Report::new(Kind::Registry, message).into())
+    }
+
     /// How long a request may take in all. Without this a registry that sends a byte now and
     /// then is never silent.
     fn time_for(&self, request: &Request) -> Option<Duration> {
@@ -258,8 +283,7 @@ impl Client {
 
     /// Turns what went wrong on the way into an error.
     pub(crate) fn failed(&self, uri: &Uri, error: ureq::Error) -> Error {
-        let authority = uri.authority().map(ToString::to_string);
-        let host = authority.unwrap_or_else(|| self.host());
+        let host = self.host_of(uri);
         let source = match error {
             ureq::Error::Timeout(ureq::Timeout::Connect | ureq::Timeout::Resolve) => {
                 io::Error::new(io::ErrorKind::TimedOut, "it does not answer")
@@ -269,12 +293,9 @@ impl Client {
                 let reason = format!(
                     "its answer is not complete after {seconds} seconds, which is the limit"
                 );
-                return Error::NotARegistry { host, reason };
+                return Error::odd(host, &reason);
             }
-            ureq::Error::Timeout(_) => {
-                let after = self.retry_policy.silence;
-                return Error::Silent { host, after };
-            }
+            ureq::Error::Timeout(_) => return self.silent(host),
             ureq::Error::HostNotFound => {
                 io::Error::new(io::ErrorKind::NotFound, "no host has this name")
             }
@@ -283,58 +304,108 @@ impl Client {
                 Some(problem) => return certificate_problem(host, problem),
                 None => error,
             },
-            ureq::Error::Protocol(error) => {
-                let reason = error.to_string();
-                return Error::NotARegistry { host, reason };
-            }
+            ureq::Error::Protocol(error) => return Error::odd(host, &error.to_string()),
             other => io::Error::other(other.to_string()),
         };
-        Error::Unreachable { host, source }
+        unreachable(host, source)
+    }
+
+    fn host_of<'a>(&'a self, uri: &'a Uri) -> &'a str {
+        uri.authority().map_or(self.address.host(), |authority| authority.as_str())
+    }
+
+    fn silent(&self, host: &str) -> Error {
+        let seconds = self.retry_policy.silence.as_secs();
+        let message = format!("the registry {host} has not answered for {seconds} seconds");
+        let report = Report::new(Kind::Registry, message).hinted(HOW_TO_REACH.to_owned());
+        Error::new(ErrorKind::Silent, report)
+    }
+
+    /// Reads a body up to a limit.
+    pub(crate) fn read(
+        &self,
+        what: &str,
+        mut answer: Answer,
+        limit: u64,
+    ) -> Result<Vec<u8>, Error> {
+        let read = limited::read(answer.body.as_reader(), limit);
+        let read = read.map_err(|error| self.failed_reading(&answer.uri, error))?;
+        read.ok_or_else(|| {
+            self.odd(&format!("its {what} has more than {limit} bytes, which is the limit"))
+        })
+    }
+
+    pub(crate) fn parse<D: DeserializeOwned>(&self, what: &str, bytes: &[u8]) -> Result<D, Error> {
+        serde_json::from_slice(bytes).map_err(|source| {
+            let host = self.address.host();
+            let message = format!("the registry {host} sent {what} that cannot be understood");
+            Error::new(ErrorKind::Document, Report::caused(Kind::Registry, message, source))
+        })
     }
 
     /// Turns an error of a body into one of ours.
     pub(crate) fn failed_reading(&self, uri: &Uri, error: io::Error) -> Error {
         match error.downcast::<ureq::Error>() {
             Ok(error) => self.failed(uri, error),
-            Err(source) => {
-                let authority = uri.authority().map(ToString::to_string);
-                let host = authority.unwrap_or_else(|| self.host());
-                Error::Unreachable { host, source }
-            }
+            Err(source) => unreachable(self.host_of(uri), source),
         }
     }
 
     pub(crate) fn odd(&self, reason: &str) -> Error {
-        Error::NotARegistry { host: self.host(), reason: reason.to_owned() }
+        Error::odd(self.address.host(), reason)
     }
 
     /// Turns an answer that does not help into an error.
     pub(crate) fn refused(&self, answer: Answer, action: &str) -> Error {
-        let (host, action) = (self.host(), action.to_owned());
-        let (status, user) = (answer.status.as_u16(), answer.user.clone());
+        let (host, status, user) =
+            (self.address.host(), answer.status.as_u16(), answer.user.clone());
         let details = answer.details();
         match status {
-            401 => Error::Unauthorized { host, user, details },
-            403 => Error::Forbidden { host, action, user, details },
-            _ => Error::Status { host, action, status, details },
+            401 => return self.unauthorized(user.as_deref(), &details),
+            403 => return self.forbidden(user.as_deref(), action, &details),
+            _ => {}
         }
+        let hint = match status {
+            429 | 500..=599 => Some("the registry has trouble or is busy; try again later"),
+            413 => Some("something in front of the registry limits the size of uploads"),
+            _ => None,
+        };
+        let details = in_parentheses(&details);
+        let message =
+            format!("the registry {host} answers {status} to the attempt to {action}{details}");
+        let report = Report::new(Kind::Registry, message).hinted(hint.map(str::to_owned));
+        Error::new(ErrorKind::Status(status), report)
     }
 
-    /// Sends a request, again if that may help, without a question who asks.
-    pub(super) fn send_bare(&self, request: &Request) -> Result<Answer, Error> {
-        let mut retries = Retries::new(self.retry_policy);
-        loop {
-            let outcome = self.exchange(request, &request.uri, None);
-            let pause = match &outcome {
-                Ok(answer) if answer.is_passing() => answer.retry_after(),
-                Err(error) if self.may_pass(error) => None,
-                _ => return outcome,
-            };
-            if !retries.wait(pause) {
-                return outcome;
-            }
-        }
+    fn forbidden(&self, user: Option<&str>, action: &str, details: &str) -> Error {
+        let (host, details) = (self.address.host(), in_parentheses(details));
+        let (who, hint) = match user {
+            Some(user) => (
+                format!("`{}`", escape(user)),
+                "ask the operators of the registry for access".to_owned(),
+            ),
+            None => (
+                "you".to_owned(),
+                format!(
+                    "no credentials for {host}: use `podman login {host}`, or `--username NAME --token FILE`"
+                ),
+            ),
+        };
+        let message = format!("the registry {host} does not let {who} {action}{details}");
+        Error::new(ErrorKind::Forbidden, Report::new(Kind::Registry, message).hinted(hint))
     }
+}
+
+/// Shows what a registry says about an error.
+pub(crate) fn in_parentheses(details: &str) -> String {
+    if details.is_empty() { String::new() } else { format!(" ({})", escape(details)) }
+}
+
+fn unreachable(host: &str, source: io::Error) -> Error {
+    let kind = ErrorKind::Unreachable(source.kind());
+    let report =
+        Report::caused(Kind::Registry, format!("cannot reach the registry {host}"), source);
+    Error::new(kind, report.hinted(HOW_TO_REACH.to_owned()))
 }
 
 /// Returns what rustls says, where it is hidden in an error of reading or writing.
@@ -343,11 +414,17 @@ fn of_tls(error: &io::Error) -> Option<&rustls::Error> {
 }
 
 /// Tells a certificate that is not accepted from an answer that is not encrypted.
-fn certificate_problem(host: String, error: &rustls::Error) -> Error {
-    match error {
-        rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType) => {
-            Error::NoTls { host }
-        }
-        error => Error::Certificate { host, reason: error.to_string() },
-    }
+fn certificate_problem(host: &str, error: &rustls::Error) -> Error {
+    let (message, hint) = match error {
+        rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType) => (
+            format!("{host} answers without encryption"),
+            format!("`http://{host}/…` is its address, if you trust the network on the way"),
+        ),
+        error => (
+            format!("the certificate of {host} is not accepted: {}", escape(&error.to_string())),
+            "a site's own authority is named by `ca` in `[registry]` of the configuration"
+                .to_owned(),
+        ),
+    };
+    Error::new(ErrorKind::Insecure, Report::new(Kind::Registry, message).hinted(hint))
 }

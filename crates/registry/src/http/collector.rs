@@ -10,7 +10,7 @@ use ureq::http::Uri;
 
 use super::agents::{agent, tls};
 use super::url::Origin;
-use crate::RetryPolicy;
+use crate::{Error, RetryPolicy};
 
 /// Tells whether a text is the address of a collector: `http://…` or `https://…`, without a
 /// password.
@@ -32,11 +32,8 @@ pub fn is_address_of_collector(text: &str) -> bool {
 pub fn give_to_collector(address: &str, line: &str, retry_policy: Duration) -> io::Result<()> {
     let each =
         RetryPolicy { connect: retry_policy, silence: retry_policy, ..RetryPolicy::default() };
-    let tls = if address.starts_with("https:") {
-        Some(tls(None).map_err(io::Error::other)?)
-    } else {
-        None
-    };
+    let tls = address.starts_with("https:").then(|| tls(None)).transpose();
+    let tls = tls.map_err(|report| io::Error::other(Error::from(report)))?;
     let request = agent(None, tls, &each)
         .post(address)
         .header("content-type", "application/json")

@@ -19,7 +19,7 @@ pub(crate) mod url;
 
 pub(crate) use answer::Answer;
 pub(crate) use body::{Body, FilePart};
-pub(crate) use client::{Client, Request};
+pub(crate) use client::{Client, Request, in_parentheses};
 pub use collector::{give_to_collector, is_address_of_collector};
 #[cfg(feature = "fuzzing")]
 pub use fuzzed::answer_with;

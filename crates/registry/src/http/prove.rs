@@ -3,7 +3,6 @@
 
 //! Answering the question who asks: with a password, or with a token that is got for one.
 
-use std::io::Read;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -65,28 +64,21 @@ impl Client {
         let Challenge::Bearer { realm, service, scope: wanted } = challenge else {
             return Err(self.odd("it does not say where tokens are got"));
         };
-        let realm: Uri =
-            realm.parse().map_err(|_| self.odd("the place where tokens are got is none"))?;
-        let origin =
-            Origin::of(&realm).ok_or_else(|| self.odd("the place where tokens are got is none"))?;
-        if origin.is_plain && !self.origin.is_plain {
-            return Err(Error::Downgrade { host: self.host(), target: origin.host().to_owned() });
-        }
+        let no_place = || self.odd("the place where tokens are got is none");
+        let realm: Uri = realm.parse().map_err(|_| no_place())?;
+        let origin = Origin::of(&realm).ok_or_else(no_place)?;
+        self.check_encryption(&origin)?;
         // What the registry asks for, and what will be needed next.
         let mut scopes: Vec<&str> = scope.parts().collect();
-        if let Some(wanted) = wanted.as_deref() {
-            let covered = scopes.iter().any(|one| covers(one, wanted));
-            if !covered {
-                scopes.push(wanted);
-            }
-        }
+        let wanted = wanted.as_deref();
+        scopes.extend(wanted.filter(|wanted| !scope.parts().any(|one| covers(one, wanted))));
         let answer = if let Some(Credential::Identity(token)) = credential {
             let mut form = format!(
                 "grant_type=refresh_token&client_id={CLIENT_ID}&refresh_token={}",
                 encoded(token.reveal())
             );
-            for (name, value) in service.iter().map(|service| ("service", service.as_str())) {
-                form += &format!("&{name}={}", encoded(value));
+            if let Some(service) = service {
+                form += &format!("&service={}", encoded(service));
             }
             form += &format!("&scope={}", encoded(&scopes.join(" ")));
             let mut request = Request::new(Method::POST, realm, Scope::default());
@@ -98,8 +90,7 @@ impl Client {
             let parameters = service.iter().map(|service| ("service", service.as_str()));
             let parameters = parameters.chain(scopes.iter().map(|scope| ("scope", *scope)));
             for (name, value) in parameters {
-                uri = with_parameter(&uri, name, value)
-                    .ok_or_else(|| self.odd("the place where tokens are got is none"))?;
+                uri = with_parameter(&uri, name, value).ok_or_else(no_place)?;
             }
             let mut request = Request::new(Method::GET, uri, Scope::default());
             if let Some(Credential::Password { username, password }) = credential {
@@ -108,12 +99,12 @@ impl Client {
             }
             self.send_bare(&request)?
         };
-        let user = match credential {
-            Some(Credential::Password { username, .. }) => Some(username.clone()),
-            _ => None,
-        };
         if answer.status == 401 || answer.status == 403 {
-            return Err(Error::Unauthorized { host: self.host(), user, details: answer.details() });
+            let user = match credential {
+                Some(Credential::Password { username, .. }) => Some(username.as_str()),
+                _ => None,
+            };
+            return Err(self.unauthorized(user, &answer.details()));
         }
         if !answer.status.is_success() {
             return Err(self.refused(answer, "get a token"));
@@ -121,16 +112,9 @@ impl Client {
         self.read_token(answer)
     }
 
-    fn read_token(&self, mut answer: Answer) -> Result<Token, Error> {
-        let mut bytes = Vec::new();
-        let read = answer.body.as_reader().take(MAX_TOKEN + 1).read_to_end(&mut bytes);
-        read.map_err(|error| self.failed_reading(&answer.uri, error))?;
-        if bytes.len() as u64 > MAX_TOKEN {
-            let reason = format!("its token has more than {MAX_TOKEN} bytes, which is the limit");
-            return Err(self.odd(&reason));
-        }
-        let read: TokenAnswer = serde_json::from_slice(&bytes)
-            .map_err(|source| Error::Document { host: self.host(), what: "a token", source })?;
+    fn read_token(&self, answer: Answer) -> Result<Token, Error> {
+        let bytes = self.read("token", answer, MAX_TOKEN)?;
+        let read: TokenAnswer = self.parse("a token", &bytes)?;
         let token = read.token.or(read.access_token).filter(|token| !token.is_empty());
         let token = token.ok_or_else(|| self.odd("it gives no token where tokens are got"))?;
         Ok(Token { token: Secret::new(token), life: life(read.expires_in) })
@@ -160,15 +144,9 @@ fn basic(username: &str, password: &Secret) -> Secret {
 
 /// Whether a scope allows what another asks for.
 fn covers(scope: &str, wanted: &str) -> bool {
-    let split = |text: &'_ str| {
-        let (what, actions) = text.rsplit_once(':')?;
-        let actions: Vec<String> = actions.split(',').map(str::to_owned).collect();
-        Some((what.to_owned(), actions))
-    };
-    match (split(scope), split(wanted)) {
-        (Some((what, has)), Some((other, wants))) => {
-            what == other && wants.iter().all(|action| has.contains(action))
-        }
-        _ => false,
-    }
+    let (scope, wanted) = (scope.rsplit_once(':'), wanted.rsplit_once(':'));
+    scope.zip(wanted).is_some_and(|((what, has), (other, wants))| {
+        let is_allowed = |action| has.split(',').any(|one| one == action);
+        what == other && wants.split(',').all(is_allowed)
+    })
 }

@@ -93,21 +93,14 @@ impl Registry {
         for layer in layers.take(MAX_SIGNATURES) {
             let text = match texts.entry((layer.digest.clone(), layer.size)) {
                 Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(place) => place.insert(self.signed_text(repository, &layer)?),
+                // One bad signature does not spoil the others.
+                Entry::Vacant(place) => {
+                    place.insert(self.blob_if_good(repository, &layer, MAX_TEXT)?)
+                }
             };
             found.push(read_signature(&layer, text.clone()));
         }
         Ok(Signatures { manifest: manifest.clone(), found })
-    }
-
-    /// Gets what was signed; `None` if the registry has something else, or nothing.
-    fn signed_text(&self, repository: &str, layer: &Descriptor) -> Result<Option<Vec<u8>>, Error> {
-        match self.small_blob(repository, layer, MAX_TEXT) {
-            Ok(text) => Ok(Some(text)),
-            // One bad signature does not spoil the others.
-            Err(Error::WrongContent { .. } | Error::Status { status: 404, .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 
     fn signature_manifest(
@@ -115,10 +108,7 @@ impl Registry {
         repository: &str,
         manifest: &OciDigest,
     ) -> Result<Option<Manifest>, Error> {
-        match self.document(repository, &signatures_tag(manifest))? {
-            Some(document) => self.parse(&document.bytes, "signatures").map(Some),
-            None => Ok(None),
-        }
+        self.parsed_document("signatures", repository, &signatures_tag(manifest))
     }
 
     /// Adds signatures whose texts the repository has.
@@ -164,21 +154,10 @@ impl Registry {
         }
         self.add_layers(target, manifest, &document.layers)
     }
-
-    pub(crate) fn delete_signatures(
-        &self,
-        repository: &str,
-        manifest: &OciDigest,
-    ) -> Result<(), Error> {
-        match self.digest_of(repository, &signatures_tag(manifest))? {
-            Some(digest) => self.delete_by_digest(repository, &digest),
-            None => Ok(()),
-        }
-    }
 }
 
 /// The tag under which cosign puts the signatures of a manifest.
-fn signatures_tag(manifest: &OciDigest) -> String {
+pub(crate) fn signatures_tag(manifest: &OciDigest) -> String {
     format!("sha256-{}.sig", manifest.0)
 }
 

@@ -8,11 +8,12 @@
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use cabane_label::{Digest, shown};
+use cabane_label::{Digest, escape, shown};
+use cabane_report::{Kind, Report, Result};
 use ring::rand::SystemRandom;
 use ring::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair,
@@ -21,7 +22,7 @@ use ring::signature::{
 use sha2::{Digest as _, Sha256};
 
 use super::pem;
-use crate::key_error::KeyError;
+use crate::limited::{self, unreadable};
 
 /// Keys have some hundred bytes; comments may stand around them.
 const MAX_SIZE: u64 = 64 * 1024;
@@ -81,24 +82,22 @@ impl PublicKey {
     /// # Errors
     ///
     /// A file that cannot be read, or that has something else in it.
-    pub fn read(path: &Path) -> Result<Self, KeyError> {
+    pub fn read(path: &Path) -> Result<Self> {
         let (text, _) = read(path)?;
-        let path = path.to_owned();
-        let Some(block) = pem::read(&text) else {
-            return Err(KeyError::None { path });
-        };
+        let block = block_of(&text, path)?;
+        if block.kind.ends_with(PRIVATE) {
+            let path = shown(path);
+            let message = format!("{path} is a private key, and a public one is wanted");
+            return Err(Report::new(Kind::BadInput, message)
+                .hinted(format!("`openssl pkey -in {path} -pubout` shows the public one")));
+        }
         if block.kind != PUBLIC {
-            return Err(if block.kind.ends_with(PRIVATE) {
-                KeyError::NotPublic { path }
-            } else {
-                let kind = block.kind.to_owned();
-                KeyError::Other { path, kind }
-            });
+            return Err(other(path, block.kind));
         }
         let content = block.content.unwrap_or_default();
         let point = content.strip_prefix(&PUBLIC_HEAD).unwrap_or_default();
         if point.len() != POINT || point.first() != Some(&UNCOMPRESSED) {
-            return Err(KeyError::Algorithm { path });
+            return Err(wrong_algorithm(path));
         }
         Ok(Self { point: point.to_owned() })
     }
@@ -144,29 +143,34 @@ impl SigningKey {
     /// # Errors
     ///
     /// A file that cannot be read, or that has something else in it.
-    pub fn read(path: &Path) -> Result<(Self, Option<KeyWarning>), KeyError> {
+    pub fn read(path: &Path) -> Result<(Self, Option<KeyWarning>)> {
         let (text, file) = read(path)?;
-        let warning = warning(&file, path);
-        let path = path.to_owned();
-        let Some(block) = pem::read(&text) else {
-            return Err(KeyError::None { path });
-        };
-        match block.kind {
-            PRIVATE => {}
-            "ENCRYPTED PRIVATE KEY" => return Err(KeyError::Encrypted { path }),
+        let block = block_of(&text, path)?;
+        let refused = |what: &str| format!("the private key {} {what}", shown(path));
+        let message = match block.kind {
+            PRIVATE => {
+                let content = block.content.unwrap_or_default();
+                let key = Self::from_pkcs8(&content).ok_or_else(|| wrong_algorithm(path))?;
+                return Ok((key, warning(&file, path)));
+            }
             "ENCRYPTED SIGSTORE PRIVATE KEY" | "ENCRYPTED COSIGN PRIVATE KEY" => {
-                return Err(KeyError::CosignEncrypted { path });
+                let message = refused("is encrypted in the way of cosign, which is not supported");
+                return Err(Report::new(Kind::BadInput, message).hinted(
+                    "`cabane image key new FILE` makes a key for both, which \
+                     `cosign import-key-pair --key FILE` takes over"
+                        .to_owned(),
+                ));
             }
-            "EC PRIVATE KEY" => return Err(KeyError::OldForm { path }),
-            PUBLIC => return Err(KeyError::NotPrivate { path }),
-            kind => {
-                let kind = kind.to_owned();
-                return Err(KeyError::Other { path, kind });
-            }
-        }
-        let content = block.content.unwrap_or_default();
-        let key = Self::from_pkcs8(&content).ok_or(KeyError::Algorithm { path })?;
-        Ok((key, warning))
+            "ENCRYPTED PRIVATE KEY" => refused("is encrypted"),
+            "EC PRIVATE KEY" => refused("is not in the form PKCS#8"),
+            PUBLIC => return Err(no_key(path, "is a public key, and a private one is wanted")),
+            kind => return Err(other(path, kind)),
+        };
+        Err(Report::new(Kind::BadInput, message).hinted(format!(
+            "`(umask 77; openssl pkcs8 -topk8 -nocrypt -in {} -out NEW)` writes it as it is \
+             wanted",
+            shown(path)
+        )))
     }
 
     fn from_pkcs8(content: &[u8]) -> Option<Self> {
@@ -180,12 +184,12 @@ impl SigningKey {
     ///
     /// # Errors
     ///
-    /// [`KeyError::Exists`] if one of the files is there; it stays as it is.
-    pub fn generate(path: &Path) -> Result<(Self, PathBuf), KeyError> {
+    /// One of the files is there; it stays as it is.
+    pub fn generate(path: &Path) -> Result<(Self, PathBuf)> {
         let random = SystemRandom::new();
         let content = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random)
-            .map_err(|_| KeyError::Random)?;
-        let key = Self::from_pkcs8(content.as_ref()).ok_or(KeyError::Random)?;
+            .map_err(|_| not_random())?;
+        let key = Self::from_pkcs8(content.as_ref()).ok_or_else(not_random)?;
         let mut name = path.as_os_str().to_owned();
         name.push(".pub");
         let public = PathBuf::from(name);
@@ -205,24 +209,44 @@ impl SigningKey {
     }
 
     /// Signs a text.
-    pub(super) fn sign(&self, text: &[u8]) -> Result<Vec<u8>, KeyError> {
+    pub(super) fn sign(&self, text: &[u8]) -> Result<Vec<u8>> {
         let signature = self.pair.sign(&self.random, text);
-        let signature = signature.map_err(|_| KeyError::Random)?;
+        let signature = signature.map_err(|_| not_random())?;
         Ok(signature.as_ref().to_owned())
     }
 }
 
-fn read(path: &Path) -> Result<(String, File), KeyError> {
-    let refused = |source| KeyError::Read { path: path.to_owned(), source };
+fn read(path: &Path) -> Result<(String, File)> {
+    let refused = |source| unreadable("the key ", path)(source).with_kind(Kind::BadInput);
     let file = File::open(path).map_err(refused)?;
-    let mut bytes = Vec::new();
-    let read = (&file).take(MAX_SIZE + 1).read_to_end(&mut bytes);
-    read.map_err(refused)?;
-    if bytes.len() as u64 > MAX_SIZE {
-        let path = path.to_owned();
-        return Err(KeyError::TooLarge { path });
-    }
+    let bytes = limited::read(&file, MAX_SIZE).map_err(refused)?.ok_or_else(|| {
+        Report::new(Kind::BadInput, format!("{} is too large for a key", shown(path)))
+    })?;
     Ok((String::from_utf8_lossy(&bytes).into_owned(), file))
+}
+
+fn block_of<'t>(text: &'t str, path: &Path) -> Result<pem::Block<'t>> {
+    pem::read(text).ok_or_else(|| no_key(path, "has no key in the form PEM"))
+}
+
+/// A certificate, or a key of another kind.
+fn other(path: &Path, kind: &str) -> Report {
+    no_key(path, &format!("has a `{}`, and not a key", escape(kind)))
+}
+
+/// A key of another algorithm or curve, or a damaged one.
+fn wrong_algorithm(path: &Path) -> Report {
+    no_key(path, "is not an ECDSA key on the curve P-256")
+}
+
+fn no_key(path: &Path, what: &str) -> Report {
+    Report::new(Kind::BadInput, format!("{} {what}", shown(path))).hinted(
+        "`cabane image key new FILE` makes a private key FILE and a public one FILE.pub".to_owned(),
+    )
+}
+
+fn not_random() -> Report {
+    Report::new(Kind::BadInput, "there are no random numbers for a key or a signature")
 }
 
 /// A pipe is no one else's.
@@ -232,12 +256,15 @@ fn warning(file: &File, path: &Path) -> Option<KeyWarning> {
     is_open.then(|| KeyWarning::ReadableByOthers { path: path.to_owned() })
 }
 
-fn write_new(path: &Path, mode: u32, text: &str) -> Result<(), KeyError> {
+fn write_new(path: &Path, mode: u32, text: &str) -> Result<()> {
     let refused = |source: io::Error| {
-        let path = path.to_owned();
+        let path = shown(path);
         match source.kind() {
-            io::ErrorKind::AlreadyExists => KeyError::Exists { path },
-            _ => KeyError::Write { path, source },
+            io::ErrorKind::AlreadyExists => {
+                Report::new(Kind::BadInput, format!("{path} exists, and is not overwritten"))
+                    .hinted("choose another name".to_owned())
+            }
+            _ => Report::caused(Kind::BadInput, format!("cannot write the key {path}"), source),
         }
     };
     let mut options = OpenOptions::new();

@@ -14,6 +14,7 @@ mod pem;
 mod record;
 mod verdict;
 
+pub(crate) use attached::signatures_tag;
 pub use key::{KeyWarning, PublicKey, SigningKey};
 pub use record::{MAX_RECORD, SignatureRecord};
 pub use verdict::{Distrust, Signatures};

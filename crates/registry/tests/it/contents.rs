@@ -6,7 +6,9 @@
 use std::fs;
 
 use cabane_label::NameMatch;
-use cabane_registry::{Content, Error, Format, Listed, Listing, PushRequest, Wanted, sum};
+use cabane_registry::{
+    Content, Error, ErrorKind, Format, Listed, Listing, PushRequest, Wanted, sum,
+};
 use cabane_testkit::Fault;
 
 use crate::bed::{Bed, place};
@@ -102,7 +104,8 @@ fn one_image_that_cannot_be_asked_does_not_hide_the_others() {
     push(&bed, "other/1.0:v1@daint%gh200", Some(LINES));
     bed.server.on("GET", "/app/1.0/").does(Fault::answer(403));
     let output = output(&bed);
-    assert!(matches!(output[0], Err(Error::Forbidden { .. })), "{output:?}");
+    let kind = output[0].as_ref().unwrap_err().kind;
+    assert_eq!(kind, ErrorKind::Forbidden, "{output:?}");
     assert_eq!(output[1].as_ref().unwrap(), &Content::Lines(LINES.to_owned()));
 }
 
@@ -113,5 +116,5 @@ fn a_registry_that_is_gone_is_one_error_and_not_many() {
     let images = listed(&bed);
     bed.server.on("", "").does(Fault::Hang);
     let outcome = bed.registry.contents(&images, &[]);
-    assert!(matches!(outcome, Err(Error::Silent { .. })), "{outcome:?}");
+    assert_eq!(outcome.unwrap_err().kind, ErrorKind::Silent);
 }

@@ -21,7 +21,7 @@ use cabane_site::Context;
 
 use crate::import::directory::directory_of;
 use crate::import::place::{NEW, key_of, program, sweep};
-use crate::import::reference::{Reference, ReferenceError};
+use crate::import::reference::{Reference, SCHEMES};
 use crate::import::remote::Remote;
 use crate::registry::of_containers;
 
@@ -39,25 +39,20 @@ pub(crate) enum Base {
 impl Base {
     /// Finds out what is meant. A name that could be both is an image of ours, if there is one.
     pub(crate) fn find(context: &Context, text: &str) -> Result<Self> {
-        let read: Result<Reference, ReferenceError> = text.parse();
+        let read: Result<Reference> = text.parse();
         let is_path = text.starts_with(['/', '.']) || Path::new(text).exists();
-        let schemes = ["oci:", "oci-archive:", "docker-archive:", "sif:", "dir:"];
         let has_scheme =
-            schemes.iter().any(|scheme| text.starts_with(scheme)) || text.contains("://");
+            SCHEMES.iter().any(|scheme| text.starts_with(scheme)) || text.contains("://");
         match read {
             Ok(Reference::Sif(_) | Reference::Directory(_)) => {
-                let text = text.to_owned();
-                let error = Report::new(
-                    Kind::BadInput,
-                    format!("`{}` cannot be a base: it has no layers", escape(&text)),
-                );
-                Err(error.hinted("`cabane import` makes an image of it, which can be".to_owned()))
+                let error = format!("`{}` cannot be a base: it has no layers", escape(text));
+                let hint = "`cabane import` makes an image of it, which can be".to_owned();
+                Err(Report::new(Kind::BadInput, error).hinted(hint))
             }
             Ok(reference) if has_scheme || is_path => Ok(Self::Container(reference)),
-            Err(ReferenceError::NoImage { .. } | ReferenceError::Unreadable { .. }) if is_path => {
-                Ok(Self::Image(text.to_owned()))
-            }
-            Err(error) if has_scheme => Err(error.into_report()),
+            // A path that holds no container image, or cannot be read.
+            Err(_) if is_path && !SCHEMES.contains(&text) => Ok(Self::Image(text.to_owned())),
+            Err(error) if has_scheme => Err(error),
             read => {
                 let description: Result<ImageDescription, _> = text.parse();
                 let found = description
@@ -99,17 +94,16 @@ impl ContainerQuery<'_> {
     ///
     /// What is not there, or cannot be read; and those of its use.
     pub fn with<T>(&self, reference: &Reference, use_it: Box<Use<'_, T>>) -> Result<T> {
-        let container = Report::from;
         match reference {
             Reference::Layout(path, name) => self.layout(path, name.as_deref(), use_it),
             Reference::DockerArchive(path, name) => {
-                let archive = DockerArchive::open(path, &self.scratch).map_err(container)?;
+                let archive = DockerArchive::open(path, &self.scratch)?;
                 match archive.image(name.as_deref(), self.platform) {
                     // An archive that was not said to be one of these.
                     Err(cabane_container::Error::NotAnImage { .. }) => {
                         self.layout(path, name.as_deref(), use_it)
                     }
-                    image => use_it(image.map_err(container)?.0),
+                    image => use_it(image?.0),
                 }
             }
             Reference::Registry(name) => self.remote(name, use_it),
@@ -120,10 +114,8 @@ impl ContainerQuery<'_> {
 
     fn layout<T>(&self, path: &Path, name: Option<&str>, use_it: Box<Use<'_, T>>) -> Result<T> {
         let layout = Layout::open(path, &self.scratch)?;
-        let chosen = layout.choose(name, self.platform);
-        let chosen = chosen?;
-        let image = ContainerImage::new(&chosen, &layout, self.platform);
-        use_it(image?)
+        let chosen = layout.choose(name, self.platform)?;
+        use_it(ContainerImage::new(&chosen, &layout, self.platform)?)
     }
 
     /// Gets the layers into the place of the repository where downloads arrive: there they
@@ -170,8 +162,7 @@ impl ContainerQuery<'_> {
             match queue.try_take()? {
                 Claim::Taken(incoming) => return Ok(incoming),
                 Claim::Busy if self.interrupt.load(Ordering::Relaxed) => {
-                    let interrupted = cabane_container::Error::Interrupted;
-                    return Err(Report::from(interrupted));
+                    return Err(cabane_container::Error::Interrupted.into());
                 }
                 Claim::Busy => sleep(PAUSE),
             }

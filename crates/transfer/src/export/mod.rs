@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex};
 
 use cabane_compat::GlibcVersion;
 use cabane_container::export::{
-    About, Compression, Export, ExportSettings, Exported as ExportedImage, Walked, config_of,
-    variables_of,
+    About, Compression, Export, ExportSettings, Exported as ExportedImage, Target, Walked,
+    config_of, variables_of,
 };
 use cabane_container::{ContainerImage, Platform, library_of};
 use cabane_environment::{ImageRequest, find_environment};
@@ -31,10 +31,9 @@ use serde_json::{Value, json as value};
 
 use crate::export::annotations::{annotations_of, architecture_of, labels_of, title_of};
 use crate::export::base::{Base, ContainerQuery};
-use crate::export::target::{Destination, Opened, Publishing};
+use crate::export::target::{Destination, Opened};
 use crate::export::tree::{Found, layer_of};
 use crate::import::reference::Reference;
-use crate::registry::of_containers;
 use crate::scratch::scratch_place;
 
 /// What is to be exported, and how.
@@ -111,11 +110,7 @@ pub struct NeededInterpreter {
 ///
 /// What is malformed, is not there, cannot be read or written, is taken, or does not go together.
 pub fn export(context: &Context, request: &ExportRequest) -> Result<Exported> {
-    let destination: Destination =
-        request.destination.parse().map_err(|error: crate::export::target::DestinationError| {
-            let hint = error.hint();
-            Report::new(Kind::BadInput, error).hinted(hint)
-        })?;
+    let destination: Destination = request.destination.parse()?;
     let base = request.base.as_deref();
     let base = base.map(|text| Base::find(context, text)).transpose()?;
     let images = match &base {
@@ -152,20 +147,18 @@ struct Exporting<'a> {
 
 impl Exporting<'_> {
     fn check_roots(&self, base: Option<&Base>) -> Result<()> {
-        let root = self.environment.root();
-        let refused = |error| Err(Report::new(Kind::Usage, error));
-        match (base, root) {
-            (Some(Base::Container(_)), Some(root)) => refused(format!(
-                "`{}` has a root file system of its own, and cannot be put on a base",
-                escape(root.name())
-            )),
+        match (base, self.environment.root()) {
+            (Some(Base::Container(_)), Some(root)) => {
+                let root = escape(root.name());
+                let error = format!(
+                    "`{root}` has a root file system of its own, and cannot be put on a base"
+                );
+                Err(Report::new(Kind::Usage, error))
+            }
             (Some(Base::Image(base)), None) => {
-                let base = base.clone();
-                refused(format!("the base `{}` has no root file system", escape(&base))).map_err(
-                    |error| {
-                        error.hinted("`cabane import` makes one of a container image".to_owned())
-                    },
-                )
+                let error = format!("the base `{}` has no root file system", escape(base));
+                let hint = "`cabane import` makes one of a container image".to_owned();
+                Err(Report::new(Kind::Usage, error).hinted(hint))
             }
             _ => Ok(()),
         }
@@ -204,17 +197,8 @@ impl Exporting<'_> {
         reference: Option<&Reference>,
     ) -> Result<Exported> {
         self.check_library(base)?;
-        let registry = match &self.destination {
-            Destination::Registry(name) => {
-                let (token, username) =
-                    (self.request.token.as_deref(), self.request.username.as_deref());
-                Some(of_containers(self.context, &name.address, token, username)?)
-            }
-            _ => None,
-        };
-        let scratch = || scratch_place(self.context);
-        let mut opened = Opened::new(&self.destination, self.request.force, &scratch)?;
-        let made = self.make(&mut opened, base, reference)?;
+        let mut opened = Opened::new(self.context, self.request, &self.destination)?;
+        let made = self.make(opened.target(), base, reference)?;
         let from = match (&self.destination, reference) {
             (Destination::Registry(to), Some(Reference::Registry(from)))
                 if to.address.host() == from.address.host() =>
@@ -223,19 +207,11 @@ impl Exporting<'_> {
             }
             _ => None,
         };
-        let publishing = Publishing {
-            context: self.context,
-            destination: &self.destination,
-            exported: &made.exported,
-            registry: registry.as_ref(),
-            from,
-            replace: self.request.force,
-        };
-        let published = publishing.publish(opened)?;
+        let unchanged = opened.publish(self.context, &made.exported, from, self.request.force)?;
         Ok(Exported {
             destination: self.destination.to_string(),
             made,
-            unchanged: published.unchanged,
+            unchanged,
             needs_base: self.environment.root().is_none() && self.request.base.is_none(),
             interpreters: self.stacks().filter_map(interpreter).collect(),
         })
@@ -249,10 +225,7 @@ impl Exporting<'_> {
         });
         let needed = needed.max_by_key(|(version, ..)| *version);
         let found = match (base, self.environment.root()) {
-            (Some(base), _) => {
-                let found = library_of(base, &Shown::quiet(self.interrupt));
-                found?
-            }
+            (Some(base), _) => library_of(base, &Shown::quiet(self.interrupt))?,
             (None, Some(root)) => {
                 let container = root.meta.container.as_ref();
                 container.and_then(|container| container.glibc.clone())
@@ -283,7 +256,7 @@ impl Exporting<'_> {
 
     fn make(
         &self,
-        opened: &mut Opened,
+        target: &mut dyn Target,
         base: Option<&ContainerImage<'_>>,
         reference: Option<&Reference>,
     ) -> Result<MadeImage> {
@@ -301,7 +274,7 @@ impl Exporting<'_> {
             jobs: self.jobs(),
             progress: &shown,
         };
-        let mut export = Export::new(opened.target(), settings);
+        let mut export = Export::new(target, settings);
         let layers = base.map(|base| base.layers.as_slice()).unwrap_or_default();
         for layer in layers {
             export.keep(layer)?;
@@ -311,8 +284,7 @@ impl Exporting<'_> {
         for image in root.into_iter().chain(self.stacks()) {
             let (layer, found) = layer_of(self.context, image);
             let comment = format!("cabane export {}", title_of(image));
-            let packed = export.pack(&layer, Some(comment));
-            packed?;
+            export.pack(&layer, Some(comment))?;
             walked.push((image, taken(&found)));
         }
         shown.done();

@@ -11,11 +11,14 @@ use cabane_container::export::{
     ArchiveForm, ArchiveTarget, Exported, LooseTarget, Target, check_layout,
 };
 use cabane_label::escape;
-use cabane_registry::{ContainerBlob, ContainerName, ContainerNameError, ContainerPush, Registry};
+use cabane_registry::{ContainerBlob, ContainerName, ContainerPush, Registry};
 use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
 
+use crate::export::ExportRequest;
 use crate::import::reference::path_and_name;
+use crate::registry::of_containers;
+use crate::scratch::scratch_place;
 
 /// Where a container image goes, as it was typed.
 #[derive(Clone, Debug)]
@@ -28,22 +31,10 @@ pub(crate) enum Destination {
     Registry(Box<ContainerName>),
 }
 
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum DestinationError {
-    #[error(transparent)]
-    Name(#[from] ContainerNameError),
-    #[error("`{}` does not say what is to be written there", escape(.text))]
-    NoForm { text: String },
-    #[error("`{}` cannot be the name of a container image", escape(.name))]
-    BadName { name: String },
-    #[error("`{name}` has a digest, which is known only when the image is made")]
-    Digest { name: String },
-}
-
 impl FromStr for Destination {
-    type Err = DestinationError;
+    type Err = Report;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
+    fn from_str(text: &str) -> Result<Self> {
         let of = |scheme: &str| text.strip_prefix(scheme).filter(|rest| !rest.is_empty());
         if let Some(rest) = of("oci:") {
             let (path, name) = named(rest, is_oci_name)?;
@@ -58,26 +49,39 @@ impl FromStr for Destination {
             return Ok(Self::Archive(path, name, ArchiveForm::Docker));
         }
         if text.starts_with(['/', '.', '~']) {
-            let text = text.to_owned();
-            return Err(DestinationError::NoForm { text });
+            return Err(no_form(text));
         }
-        let name: ContainerName = of("docker://").unwrap_or(text).parse()?;
-        match &name.digest {
-            None => Ok(Self::Registry(Box::new(name))),
-            Some(_) => Err(DestinationError::Digest { name: name.to_string() }),
+        let name: Result<ContainerName> = of("docker://").unwrap_or(text).parse();
+        let name = name.map_err(|error| {
+            let unasked = "; one that was not named is not asked";
+            error.with_hints_about(unasked, ", or write `oci:DIRECTORY`")
+        })?;
+        if name.digest.is_some() {
+            let error =
+                format!("`{name}` has a digest, which is known only when the image is made");
+            return Err(Report::new(Kind::BadInput, error)
+                .hinted("name a tag: `registry.example.org/tool:1.0`".to_owned()));
         }
+        Ok(Self::Registry(Box::new(name)))
     }
 }
 
-fn named(
-    rest: &str,
-    is_name: fn(&str) -> bool,
-) -> Result<(PathBuf, Option<String>), DestinationError> {
+fn no_form(text: &str) -> Report {
+    let text = escape(text);
+    let error = format!("`{text}` does not say what is to be written there");
+    Report::new(Kind::BadInput, error).hinted(format!(
+        "write `oci-archive:{text}` or `docker-archive:{text}` for a file, `oci:{text}` for a \
+         directory"
+    ))
+}
+
+fn named(rest: &str, is_name: fn(&str) -> bool) -> Result<(PathBuf, Option<String>)> {
     let (path, name) = path_and_name(rest, Path::new(""));
-    match name {
-        Some(name) if !is_name(&name) => Err(DestinationError::BadName { name }),
-        name => Ok((path, name)),
+    if let Some(bad) = name.as_deref().filter(|name| !is_name(name)) {
+        let error = format!("`{}` cannot be the name of a container image", escape(bad));
+        return Err(Report::new(Kind::BadInput, error));
     }
+    Ok((path, name))
 }
 
 /// As the specification of layouts has it.
@@ -100,27 +104,6 @@ fn is_docker_name(name: &str) -> bool {
     read.is_ok_and(|name| name.digest.is_none())
 }
 
-impl DestinationError {
-    /// Returns what could be typed instead.
-    pub(crate) fn hint(&self) -> Option<String> {
-        Some(match self {
-            Self::Name(ContainerNameError::Short { .. }) => {
-                "put the registry in front of it, as in `registry.example.org/tool:1.0`, or write \
-                 `oci:DIRECTORY`"
-                    .to_owned()
-            }
-            Self::Name(ContainerNameError::Address(error)) => error.hint()?,
-            Self::NoForm { text } => format!(
-                "write `oci-archive:{0}` or `docker-archive:{0}` for a file, `oci:{0}` for a \
-                 directory",
-                escape(text)
-            ),
-            Self::Digest { .. } => "name a tag: `registry.example.org/tool:1.0`".to_owned(),
-            _ => return None,
-        })
-    }
-}
-
 impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, path, name) = match self {
@@ -137,47 +120,77 @@ impl fmt::Display for Destination {
     }
 }
 
-/// A target that was opened.
-pub(crate) enum Opened {
-    Loose(LooseTarget),
-    Archive(ArchiveTarget),
+/// A destination that was opened, of which nothing is seen yet.
+pub(crate) enum Opened<'a> {
+    Layout(LooseTarget, &'a Path, Option<&'a str>),
+    Archive(ArchiveTarget, Option<&'a str>),
+    Registry(LooseTarget, &'a ContainerName, Registry),
 }
 
-impl Opened {
-    /// Opens a destination, of which nothing is seen yet; what goes to a registry is kept in
-    /// `scratch` until then.
+impl<'a> Opened<'a> {
+    /// Opens the destination of a request; what goes to a registry is kept in files until then.
     pub(crate) fn new(
-        destination: &Destination,
-        replace: bool,
-        scratch: &dyn Fn() -> Result<PathBuf>,
+        context: &Context,
+        request: &ExportRequest,
+        destination: &'a Destination,
     ) -> Result<Self> {
-        match destination {
-            Destination::Layout(path, _) => {
+        Ok(match destination {
+            Destination::Layout(path, name) => {
                 check_layout(path)?;
                 let directory = if path.is_dir() { path } else { parent_of(path) };
-                Ok(Self::Loose(LooseTarget::new(directory, path)))
+                Self::Layout(LooseTarget::new(directory, path), path, name.as_deref())
             }
-            Destination::Archive(path, _, form) => {
-                if !replace && path.symlink_metadata().is_ok() {
+            Destination::Archive(path, name, form) => {
+                if !request.force && path.symlink_metadata().is_ok() {
                     let path = path.clone();
-                    let error = cabane_container::Error::FileThere { path };
-                    return Err(Report::from(error));
+                    return Err(cabane_container::Error::FileThere { path }.into());
                 }
-                let target = ArchiveTarget::new(path, *form);
-                Ok(Self::Archive(target?))
+                Self::Archive(ArchiveTarget::new(path, *form)?, name.as_deref())
             }
-            Destination::Registry(_) => {
-                let scratch = scratch()?;
-                Ok(Self::Loose(LooseTarget::new(&scratch, &scratch)))
+            Destination::Registry(name) => {
+                let (token, username) = (request.token.as_deref(), request.username.as_deref());
+                let registry = of_containers(context, &name.address, token, username)?;
+                let scratch = scratch_place(context)?;
+                Self::Registry(LooseTarget::new(&scratch, &scratch), name, registry)
             }
-        }
+        })
     }
 
     pub(crate) fn target(&mut self) -> &mut dyn Target {
         match self {
-            Self::Loose(target) => target,
-            Self::Archive(target) => target,
+            Self::Layout(target, ..) | Self::Registry(target, ..) => target,
+            Self::Archive(target, _) => target,
         }
+    }
+
+    /// Gives the image its name; returns whether it was there already. A registry may have some
+    /// of its layers in the repository `from`.
+    pub(crate) fn publish(
+        self,
+        context: &Context,
+        exported: &Exported,
+        from: Option<&str>,
+        replace: bool,
+    ) -> Result<bool> {
+        match self {
+            Self::Layout(target, path, name) => {
+                target.into_layout(path, name, exported, replace)?;
+            }
+            Self::Archive(target, name) => target.finish(name, exported, replace)?,
+            Self::Registry(target, name, registry) => {
+                // The manifest goes by another way than what it names.
+                let blobs = target.files().filter(|(blob, _)| **blob != exported.blob);
+                let blobs = blobs.map(|(blob, path)| {
+                    let digest = blob.digest.clone();
+                    ContainerBlob { path, digest, size: blob.size }
+                });
+                let blobs: Vec<ContainerBlob> = blobs.collect();
+                let manifest = &exported.manifest;
+                let push = ContainerPush { name, blobs: &blobs, manifest, from, replace };
+                return send(context, &registry, &push);
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -186,72 +199,15 @@ fn parent_of(path: &Path) -> &Path {
     parent.unwrap_or(Path::new("."))
 }
 
-/// Everything that is needed to let an image be seen.
-pub(crate) struct Publishing<'a> {
-    pub(crate) context: &'a Context,
-    pub(crate) destination: &'a Destination,
-    pub(crate) exported: &'a Exported,
-    /// The registry to which it goes.
-    pub(crate) registry: Option<&'a Registry>,
-    /// A repository there that may have some of its layers.
-    pub(crate) from: Option<&'a str>,
-    pub(crate) replace: bool,
-}
-
-/// Whether the image was there already.
-pub(crate) struct Published {
-    pub(crate) unchanged: bool,
-}
-
-impl Publishing<'_> {
-    /// Gives the image its name.
-    pub(crate) fn publish(&self, opened: Opened) -> Result<Published> {
-        let changed = Published { unchanged: false };
-        match (self.destination, opened) {
-            (Destination::Layout(path, name), Opened::Loose(target)) => {
-                let done = target.into_layout(path, name.as_deref(), self.exported, self.replace);
-                done.map_err(Report::from).map(|()| changed)
-            }
-            (Destination::Archive(_, name, _), Opened::Archive(target)) => {
-                let done = target.finish(name.as_deref(), self.exported, self.replace);
-                done.map_err(Report::from).map(|()| changed)
-            }
-            (Destination::Registry(name), Opened::Loose(target)) => self.push(name, &target),
-            _ => Ok(changed),
-        }
+fn send(context: &Context, registry: &Registry, push: &ContainerPush<'_>) -> Result<bool> {
+    let watched = context.transfer(&format!("sending {}", push.name));
+    let pushed = registry.push_container(push, &mut |done, total| watched.show(done, total));
+    watched.end();
+    let pushed = pushed?;
+    if let Some(replaced) = &pushed.replaced {
+        context.note(format_args!("the tag was taken from the image {}", replaced.id()));
     }
-
-    fn push(&self, name: &ContainerName, target: &LooseTarget) -> Result<Published> {
-        let Some(registry) = self.registry else {
-            return Err(Report::new(Kind::Registry, "no registry"));
-        };
-        // The manifest goes by another way than what it names.
-        let blobs = target.files().filter(|(blob, _)| **blob != self.exported.blob);
-        let blobs: Vec<ContainerBlob> = blobs
-            .map(|(blob, path)| ContainerBlob {
-                path,
-                digest: blob.digest.clone(),
-                size: blob.size,
-            })
-            .collect();
-        let request = ContainerPush {
-            name,
-            blobs: &blobs,
-            manifest: &self.exported.manifest,
-            from: self.from,
-            replace: self.replace,
-        };
-        let watched = self.context.transfer(&format!("sending {name}"));
-        let pushed = registry.push_container(&request, &mut |done, total| {
-            watched.show(done, total);
-        });
-        watched.end();
-        let pushed = pushed?;
-        if let Some(replaced) = &pushed.replaced {
-            self.context.note(format_args!("the tag was taken from the image {}", replaced.id()));
-        }
-        Ok(Published { unchanged: pushed.unchanged })
-    }
+    Ok(pushed.unchanged)
 }
 
 #[cfg(test)]

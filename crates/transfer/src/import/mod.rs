@@ -33,7 +33,7 @@ use crate::registry::of_containers;
 use crate::scratch::scratch_place;
 
 pub use check::{CheckedSource, check_source};
-pub use reference::{Reference, ReferenceError};
+pub use reference::Reference;
 pub use remote::Remote;
 
 /// What is to be imported, and how.
@@ -99,7 +99,7 @@ pub fn import(context: &Context, request: &ImportRequest) -> Result<Imported> {
     let platform = request.platform.clone();
     let platform = platform.unwrap_or_else(|| Platform::of_machine(std::env::consts::ARCH));
     let label = complete_label_for(context, &pattern, platform.machine())?;
-    let reference: Reference = request.image.parse().map_err(ReferenceError::into_report)?;
+    let reference: Reference = request.image.parse()?;
     let group = request.group.as_deref();
     let group = group.map(groups::number_of).transpose()?;
     let import = Import {
@@ -138,8 +138,7 @@ impl Import<'_> {
     }
 
     fn opened_layout(&self, layout: &Layout, name: Option<&str>) -> Result<Imported> {
-        let chosen = layout.choose(name, &self.platform);
-        let chosen = chosen?;
+        let chosen = layout.choose(name, &self.platform)?;
         let image = || ContainerImage::new(&chosen, layout, &self.platform).map_err(Report::from);
         let wanted = Wanted::new(chosen.digest.as_str(), &image()?, false);
         self.one(&wanted, &|_| image())
@@ -228,10 +227,8 @@ impl Import<'_> {
         else {
             return Report::from(error);
         };
-        let moved = format!(
-            "`{label}` is there already, and was made of another image",
-            label = self.label
-        );
+        let label = &self.label;
+        let moved = format!("`{label}` is there already, and was made of another image");
         Report::new(Kind::Failure, moved)
             .detailed(format!("  it has {}\n  asked for {}", escape(&before), digest::written(now)))
             .hinted("`--force` gives the label to the new one".to_owned())
@@ -260,9 +257,7 @@ pub fn restrict(
     digest: &Digest,
     wanted: Access,
 ) -> Result<()> {
-    let access = repository.restrict(digest, wanted);
-    let access = access?;
-    if access != wanted {
+    if repository.restrict(digest, wanted)? != wanted {
         context.warning(format!(
             "the image {} is here already, and for others; `ls -ld {}` shows for whom",
             digest.id(),

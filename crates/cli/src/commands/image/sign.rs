@@ -14,7 +14,7 @@ use clap::{Args, Subcommand};
 
 use crate::exit_codes::{self, ExitCode};
 use crate::registry::RegistryArgs;
-use crate::report::{CommandResult, Report};
+use crate::report::CommandResult;
 use crate::setup::Setup;
 
 /// Sign an image in a registry
@@ -85,8 +85,7 @@ fn remember(setup: &Setup, connection: &Connection, image: &RemoteImage) {
 
 pub(crate) fn key(setup: &Setup, command: &KeyCommand) -> CommandResult<ExitCode> {
     let KeyCommand::New(args) = command;
-    let made = SigningKey::generate(&args.file);
-    let (key, public) = made.map_err(|error| Report::from(cabane_registry::Error::from(error)))?;
+    let (key, public) = SigningKey::generate(&args.file)?;
     setup.printer.note(format_args!(
         "the private key is {}, the public one {} ({})",
         args.file.display(),
