@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use cabane_label::{Label, Name, Namespace, System, Tag, Uarch, Version, escape};
+use cabane_label::{Label, Namespace, Tag, escape};
 use cabane_report::{Kind, Report};
 
 /// The address of a registry and the beginning of the names of its repositories:
@@ -213,6 +213,27 @@ impl Place {
         }
     }
 
+    /// Reads the name of a repository below the prefix, with the tag of an image in it; `None`
+    /// when it is not one of images.
+    pub(crate) fn of_repository(text: &str, tag: Tag) -> Option<Self> {
+        let mut parts = text.split('/');
+        let namespace = parts.next()?.parse().ok()?;
+        let label = Label {
+            system: parts.next()?.parse().ok()?,
+            uarch: parts.next()?.parse().ok()?,
+            name: parts.next()?.parse().ok()?,
+            version: parts.next()?.parse().ok()?,
+            tag,
+        };
+        parts.next().is_none().then_some(Self { namespace, label })
+    }
+
+    /// Returns the place of another tag in the same repository.
+    pub(crate) fn with_tag(&self, tag: Tag) -> Self {
+        let label = Label { tag, ..self.label.clone() };
+        Self { namespace: self.namespace.clone(), label }
+    }
+
     /// Returns the tag in that repository.
     pub(crate) fn tag(&self) -> &str {
         self.label.tag.as_str()
@@ -228,45 +249,6 @@ fn unfit(part: &str) -> Report {
     } else {
         "between letters and digits may stand `.`, `_`, `__` or any number of `-`".to_owned()
     })
-}
-
-/// What the name of a repository says about the images in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RepositoryName {
-    pub(crate) namespace: Namespace,
-    system: System,
-    uarch: Uarch,
-    name: Name,
-    version: Version,
-}
-
-impl RepositoryName {
-    /// Reads the name of a repository below the prefix; `None` when it is not one of images.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.split('/');
-        let found = Self {
-            namespace: parts.next()?.parse().ok()?,
-            system: parts.next()?.parse().ok()?,
-            uarch: parts.next()?.parse().ok()?,
-            name: parts.next()?.parse().ok()?,
-            version: parts.next()?.parse().ok()?,
-        };
-        parts.next().is_none().then_some(found)
-    }
-
-    /// Returns the place of an image in this repository.
-    pub(crate) fn place(&self, tag: Tag) -> Place {
-        Place {
-            namespace: self.namespace.clone(),
-            label: Label {
-                name: self.name.clone(),
-                version: self.version.clone(),
-                tag,
-                system: self.system.clone(),
-                uarch: self.uarch.clone(),
-            },
-        }
-    }
 }
 
 #[cfg(test)]
@@ -326,9 +308,10 @@ mod tests {
 
     #[test]
     fn a_repository_gives_the_label_back() {
-        let name = RepositoryName::parse("deploy/daint/gh200/prgenv-gnu/24.11").unwrap();
+        let repository = "deploy/daint/gh200/prgenv-gnu/24.11";
+        let place = Place::of_repository(repository, "v1".parse().unwrap()).unwrap();
         assert_eq!(
-            name.place("v2".parse().unwrap()).to_string(),
+            place.with_tag("v2".parse().unwrap()).to_string(),
             "deploy::prgenv-gnu/24.11:v2@daint%gh200"
         );
     }

@@ -178,11 +178,7 @@ impl ChunkList {
 }
 
 fn id_of(bytes: &[u8]) -> Id {
-    let sum: [u8; 32] = Sha256::digest(bytes).into();
-    let mut id = Id::default();
-    let length = id.len();
-    id.copy_from_slice(&sum[..length]);
-    id
+    Sha256::digest(bytes).first_chunk().copied().unwrap_or_default()
 }
 
 /// Returns how large the chunks of an image of so many bytes are on the average.

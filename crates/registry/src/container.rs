@@ -15,6 +15,7 @@ use cabane_report::{Kind, Report};
 
 use crate::address::is_component;
 use crate::document::{Descriptor, OciDigest};
+use crate::download::{Blob, Space};
 use crate::{Address, Error, Progress, Registry};
 
 /// The name of a container image in a registry: `registry.example/tool:1`, perhaps with the
@@ -99,10 +100,9 @@ fn is_tag(text: &str) -> bool {
 impl ContainerName {
     /// Returns the text of a request to a registry.
     pub(crate) fn reference(&self) -> String {
-        match (&self.digest, &self.tag) {
-            (Some(digest), _) => format!("sha256:{digest}"),
-            (None, Some(tag)) => tag.clone(),
-            (None, None) => "latest".to_owned(),
+        match &self.digest {
+            Some(digest) => format!("sha256:{digest}"),
+            None => self.tag.as_deref().unwrap_or("latest").to_owned(),
         }
     }
 }
@@ -181,15 +181,9 @@ impl Registry {
         progress: &mut Progress<'_>,
     ) -> Result<PathBuf, Error> {
         let digest = OciDigest(digest.clone());
-        let fetched = self.fetch_whole(
-            &name.to_string(),
-            &name.repository,
-            &digest,
-            size,
-            directory,
-            progress,
-        )?;
-        Ok(fetched.path)
+        Space::of(directory)?.check(&name.to_string(), &digest, size)?;
+        let whole = Blob::new(&name.repository, digest, size);
+        Ok(self.fetch(&whole, None, directory, &[], progress)?.path)
     }
 }
 

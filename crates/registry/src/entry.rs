@@ -26,7 +26,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cabane_label::{Digest, Label};
 use jiff::Timestamp;
-use sha2::{Digest as _, Sha256};
+
+use crate::sum;
 
 /// The repository of the list, in every namespace.
 pub(crate) const REPOSITORY: &str = "cabane-index";
@@ -122,8 +123,7 @@ fn head(label: &Label) -> String {
 }
 
 fn long_head(label: &Label) -> String {
-    let sum: [u8; 32] = Sha256::digest(label.to_string().as_bytes()).into();
-    format!("h{}{END}", Digest::from_bytes(sum).id())
+    format!("h{}{END}", sum::bytes(label.to_string().as_bytes()).id())
 }
 
 fn tail(digest: &Digest, size: u64, date: Timestamp) -> String {

@@ -8,10 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use cabane_label::{Label, LabelPattern, NameMatch, Namespace, Tag};
+use cabane_label::{Label, LabelPattern, NameMatch, Namespace};
 use cabane_report::{Kind, Report};
 
-use crate::address::RepositoryName;
 use crate::catalog_cache::{CATALOG, CachedImage, CachedList, INDEX};
 use crate::document::OciDigest;
 use crate::entry::Entry;
@@ -50,17 +49,13 @@ impl Wanted<'_> {
         self.pattern.is_none_or(|pattern| pattern.matches(label, self.how))
     }
 
-    /// Whether a repository may hold what is looked for: all but the tag is in its name.
-    fn may_be_in(&self, name: &RepositoryName) -> bool {
-        let Ok(any) = "any".parse::<Tag>() else {
-            return true;
-        };
-        let label = name.place(any).label;
+    /// Whether the repository of a place may hold what is looked for, under any tag.
+    fn may_be_beside(&self, place: &Place) -> bool {
         let without_tag = |pattern: &LabelPattern| {
             let pattern = LabelPattern { tag: None, ..pattern.clone() };
-            pattern.matches(&label, self.how)
+            pattern.matches(&place.label, self.how)
         };
-        name.namespace == *self.namespace && self.pattern.is_none_or(without_tag)
+        place.namespace == *self.namespace && self.pattern.is_none_or(without_tag)
     }
 }
 
@@ -100,14 +95,15 @@ impl Registry {
             return Ok(None);
         };
         let names = repositories.iter().filter_map(|repository| {
-            let name = RepositoryName::parse(self.address().below_prefix(repository)?)?;
-            wanted.may_be_in(&name).then_some((repository.as_str(), name))
+            let any = "any".parse().ok()?;
+            let place = Place::of_repository(self.address().below_prefix(repository)?, any)?;
+            wanted.may_be_beside(&place).then_some((repository.as_str(), place))
         });
         let names: Vec<_> = names.collect();
-        let places = side_by_side(&names, |(repository, name)| {
+        let places = side_by_side(&names, |(repository, place)| {
             let tags = self.tags(repository)?;
             let tags = tags.into_iter().filter(|tag| !tag.starts_with("sha256-"));
-            let places = tags.filter_map(|tag| Some(name.place(tag.parse().ok()?)));
+            let places = tags.filter_map(|tag| Some(place.with_tag(tag.parse().ok()?)));
             Ok(places.collect::<Vec<Place>>())
         })?;
         let places = places.into_iter().flatten();

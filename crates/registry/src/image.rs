@@ -113,7 +113,7 @@ impl Registry {
         let Some((layer, bytes)) = self.meta_archive(image)? else {
             return Ok(false);
         };
-        unpack(&layer, &bytes, into).map_err(|reason| refused(image, &reason))?;
+        unpack(&layer, &bytes, into).map_err(|reason| refused(image, &reason.to_string()))?;
         Ok(true)
     }
 
@@ -130,7 +130,8 @@ impl Registry {
     ) -> Result<Option<BTreeMap<String, Vec<u8>>>, Error> {
         let archive = self.meta_archive(image)?;
         let files = archive.map(|(layer, bytes)| files_of(&layer, &bytes, names));
-        Ok(files.transpose().map_err(|reason| refused(image, &reason))?)
+        let files = files.transpose().map_err(|reason| refused(image, &reason.to_string()))?;
+        Ok(files)
     }
 
     /// Gets the metadata of an image, packed.
@@ -202,24 +203,8 @@ pub(crate) fn image_layer(manifest: &Manifest) -> Option<&Descriptor> {
     }
 }
 
-/// Returns the manifest of an image.
-pub(crate) fn image_manifest(media_type: &str, layer: Descriptor, created: Timestamp) -> Manifest {
-    Manifest::artifact(media_type, vec![layer], dated(created))
-}
-
-/// Returns the manifest of something that is attached to an image.
-pub(crate) fn attached_manifest(
-    kind: &str,
-    content: Descriptor,
-    subject: Descriptor,
-    created: Timestamp,
-) -> Manifest {
-    let mut manifest = Manifest::artifact(kind, vec![content], dated(created));
-    manifest.subject = Some(subject);
-    manifest
-}
-
-fn dated(created: Timestamp) -> Annotations {
+/// Returns the annotations of what was made at a time.
+pub(crate) fn dated(created: Timestamp) -> Annotations {
     let date = created.strftime("%FT%TZ").to_string();
     Annotations::from([(CREATED.to_owned(), date)])
 }

@@ -45,7 +45,7 @@ pub use container::ContainerName;
 pub use container_push::{ContainerBlob, ContainerPush, PushedContainer};
 pub use contents::Content;
 pub use copy::{Copied, Deleted};
-pub use credentials::{Credential, CredentialSources, GivenToken, Secret, TokenWarning};
+pub use credentials::{Credential, CredentialSources, Secret};
 pub use download::Fetched;
 pub use error::{Error, ErrorKind};
 pub use find::{Listing, Wanted};
@@ -53,12 +53,12 @@ pub use find::{Listing, Wanted};
 pub use http::answer_with;
 pub use http::{give_to_collector, is_address_of_collector};
 pub use image::{Listed, RemoteImage};
+pub use limited::KeptBadly;
 pub use options::Options;
+pub use parallel::each_of;
 pub use proxy::ProxySettings;
 pub use push::{PushRequest, Pushed};
 pub use registry::Registry;
 pub use retry_policy::RetryPolicy;
-pub use signature::{
-    Distrust, KeyWarning, MAX_RECORD, PublicKey, SignatureRecord, Signatures, SigningKey,
-};
+pub use signature::{Distrust, MAX_RECORD, PublicKey, SignatureRecord, Signatures, SigningKey};
 pub use sum::Progress;

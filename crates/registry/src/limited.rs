@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Reading with a limit, from files and from registries.
+//! Reading with a limit, from files and from registries, and what is wrong with the files.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -25,4 +25,13 @@ pub(crate) fn unreadable<'a>(what: &'a str, path: &'a Path) -> impl Fn(io::Error
         Report::caused(Kind::Failure, format!("cannot read {what}{path}"), source)
             .hinted(is_denied.then(|| format!("`ls -ld {path}` shows who may")))
     }
+}
+
+/// That a file with a secret is not kept well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptBadly {
+    /// What is wrong.
+    pub warning: String,
+    /// What the user may type about it.
+    pub hint: String,
 }

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 
 use flate2::read::GzDecoder;
@@ -41,12 +41,9 @@ pub(crate) struct MetaArchive {
 
 /// Packs a metadata directory. The same content gives the same bytes.
 pub(crate) fn pack(directory: &Path) -> Result<MetaArchive, Error> {
-    let mut archive = Vec::new();
-    {
-        let mut builder = Builder::new(&mut archive);
-        append(&mut builder, directory, Path::new(DIRECTORY))?;
-        builder.finish().map_err(Error::io("pack", directory))?;
-    }
+    let mut builder = Builder::new(Vec::new());
+    append(&mut builder, directory, Path::new(DIRECTORY))?;
+    let archive = builder.into_inner().map_err(Error::io("pack", directory))?;
     let content = OciDigest::of(&archive);
     let packed = GzBuilder::new().mtime(0).write(Vec::new(), Compression::default());
     let packed = write_all(packed, &archive).map_err(Error::io("pack", directory))?;
@@ -62,7 +59,7 @@ fn write_all(mut packed: flate2::write::GzEncoder<Vec<u8>>, bytes: &[u8]) -> io:
     packed.finish()
 }
 
-fn append(builder: &mut Builder<&mut Vec<u8>>, path: &Path, name: &Path) -> Result<(), Error> {
+fn append(builder: &mut Builder<Vec<u8>>, path: &Path, name: &Path) -> Result<(), Error> {
     let metadata = fs::symlink_metadata(path).map_err(Error::io("read", path))?;
     let kind = metadata.file_type();
     let is_program = metadata.permissions().mode() & 0o100 != 0;
@@ -106,91 +103,94 @@ fn append(builder: &mut Builder<&mut Vec<u8>>, path: &Path, name: &Path) -> Resu
 /// Unpacks an archive into an empty directory.
 ///
 /// Who made it is not known: nothing leaves the directory, only files, directories and links
-/// come out, and no more than is usual. Returns what is wrong with it.
-pub(crate) fn unpack(layer: &Descriptor, bytes: &[u8], into: &Path) -> Result<(), String> {
-    let mut content = Sha256::new();
-    let reader = Summed { inner: GzDecoder::new(bytes).take(2 * MAX_BYTES), sum: &mut content };
-    let mut archive = Archive::new(reader);
-    let entries = archive.entries().map_err(|error| error.to_string())?;
-    let mut left = MAX_BYTES;
-    for (count, entry) in entries.enumerate() {
-        let mut entry = entry.map_err(|error| error.to_string())?;
-        if count >= MAX_ENTRIES {
-            return Err(format!("it has more than {MAX_ENTRIES} entries"));
+/// come out, and no more than is usual. The error is what is wrong with it.
+pub(crate) fn unpack(layer: &Descriptor, bytes: &[u8], into: &Path) -> io::Result<()> {
+    let (mut count, mut left) = (0, MAX_BYTES);
+    for_each_entry(layer, bytes, |inside, entry| {
+        count += 1;
+        if count > MAX_ENTRIES {
+            return Err(odd(format!("it has more than {MAX_ENTRIES} entries")));
         }
-        let name = entry.path().map_err(|error| error.to_string())?.into_owned();
-        let Some(inside) = below_directory(&name)? else {
-            continue;
-        };
-        let size = entry.size();
-        left =
-            left.checked_sub(size).ok_or_else(|| format!("it has more than {MAX_BYTES} bytes"))?;
-        let target = into.join(&inside);
+        if inside.as_os_str().is_empty() {
+            return Ok(());
+        }
+        let rest = left.checked_sub(entry.size());
+        left = rest.ok_or_else(|| odd(format!("it has more than {MAX_BYTES} bytes")))?;
         let outcome = match entry.header().entry_type() {
-            EntryType::Directory => make_directory(into, &inside),
+            EntryType::Directory => make_directory(into, inside),
             EntryType::Regular | EntryType::Continuous => {
                 let mode = entry.header().mode().unwrap_or(0o644);
-                write_file(into, &inside, mode, &mut entry)
+                write_file(into, inside, mode, entry)
             }
             EntryType::Symlink => {
-                let link = entry.link_name().map_err(|error| error.to_string())?;
-                let link = link.ok_or("it has a link that leads nowhere")?;
-                make_parents(into, &inside)
-                    .and_then(|()| std::os::unix::fs::symlink(&link, &target))
+                let link = entry.link_name()?;
+                let link = link.ok_or_else(|| odd("it has a link that leads nowhere"))?;
+                make_parents(into, inside).and_then(|()| symlink(&link, into.join(inside)))
             }
             _ => {
-                return Err(format!("`{}` is neither a file nor a link", inside.display()));
+                let shown = inside.display();
+                return Err(odd(format!("`{shown}` is neither a file nor a link")));
             }
         };
-        outcome.map_err(|error| format!("`{}`: {error}", inside.display()))?;
-    }
-    finish(layer, archive.into_inner())
+        outcome.map_err(|error| odd(format!("`{}`: {error}", inside.display())))
+    })
 }
 
-/// Takes some files out of an archive. Returns what is wrong with it.
+/// Takes some files out of an archive. The error is what is wrong with it.
 pub(crate) fn files_of(
     layer: &Descriptor,
     bytes: &[u8],
     names: &[&str],
-) -> Result<BTreeMap<String, Vec<u8>>, String> {
-    let mut content = Sha256::new();
-    let reader = Summed { inner: GzDecoder::new(bytes).take(2 * MAX_BYTES), sum: &mut content };
-    let mut archive = Archive::new(reader);
+) -> io::Result<BTreeMap<String, Vec<u8>>> {
     let mut files = BTreeMap::new();
     let mut left = MAX_BYTES;
-    for entry in archive.entries().map_err(|error| error.to_string())? {
-        let mut entry = entry.map_err(|error| error.to_string())?;
-        let name = entry.path().map_err(|error| error.to_string())?;
-        let inside = below_directory(&name)?.unwrap_or_default();
+    for_each_entry(layer, bytes, |inside, entry| {
         let wanted = names.iter().find(|name| inside == Path::new(name));
-        let is_file = entry.header().entry_type().is_file();
-        if let Some(name) = wanted.filter(|_| is_file) {
+        if let Some(name) = wanted.filter(|_| entry.header().entry_type().is_file()) {
             let mut content = Vec::new();
-            let read = (&mut entry).take(left).read_to_end(&mut content);
-            read.map_err(|error| error.to_string())?;
+            entry.take(left).read_to_end(&mut content)?;
             left -= content.len() as u64;
             files.insert((*name).to_owned(), content);
         }
-    }
-    finish(layer, archive.into_inner())?;
+        Ok(())
+    })?;
     Ok(files)
 }
 
-/// Reads an archive to its end, and tells whether it was what was announced.
-fn finish<R: Read>(layer: &Descriptor, mut rest: Summed<'_, R>) -> Result<(), String> {
-    io::copy(&mut rest, &mut io::sink()).map_err(|error| error.to_string())?;
-    let found = OciDigest(cabane_label::Digest::from_bytes(rest.sum.clone().finalize().into()));
-    match layer.annotations.get(CONTENT_DIGEST) {
-        Some(expected) if *expected != found.to_string() => {
-            Err("its content is not what its manifest says".to_owned())
-        }
-        _ => Ok(()),
+type ArchiveEntry<'a, 'b> = tar::Entry<'a, Summed<io::Take<GzDecoder<&'b [u8]>>>>;
+
+/// Reads an archive to its end, by the names below its directory, and tells whether it was what
+/// was announced.
+fn for_each_entry(
+    layer: &Descriptor,
+    bytes: &[u8],
+    mut take: impl FnMut(&Path, &mut ArchiveEntry<'_, '_>) -> io::Result<()>,
+) -> io::Result<()> {
+    let reader = GzDecoder::new(bytes).take(2 * MAX_BYTES);
+    let mut archive = Archive::new(Summed { inner: reader, sum: Sha256::new() });
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let inside = below_directory(&entry.path()?)?;
+        take(&inside, &mut entry)?;
     }
+    let mut rest = archive.into_inner();
+    io::copy(&mut rest, &mut io::sink())?;
+    let found = OciDigest(cabane_label::Digest::from_bytes(rest.sum.finalize().into()));
+    let announced = layer.annotations.get(CONTENT_DIGEST);
+    if announced.is_some_and(|announced| *announced != found.to_string()) {
+        return Err(odd("its content is not what its manifest says"));
+    }
+    Ok(())
 }
 
-/// Takes the name of the directory off the name of an entry; `None` for the directory itself.
-fn below_directory(name: &Path) -> Result<Option<PathBuf>, String> {
-    let odd = || format!("it has an entry `{}`", cabane_label::escape(&name.to_string_lossy()));
+fn odd(what: impl Into<String>) -> io::Error {
+    io::Error::other(what.into())
+}
+
+/// Takes the name of the directory off the name of an entry; nothing is left of the directory
+/// itself.
+fn below_directory(name: &Path) -> io::Result<PathBuf> {
+    let odd = || odd(format!("it has an entry `{}`", cabane_label::shown(name)));
     let mut parts = Vec::new();
     for part in name.components() {
         match part {
@@ -202,8 +202,7 @@ fn below_directory(name: &Path) -> Result<Option<PathBuf>, String> {
     if parts.first().is_some_and(|first| *first != DIRECTORY) {
         return Err(odd());
     }
-    let inside: PathBuf = parts.into_iter().skip(1).collect();
-    Ok((!inside.as_os_str().is_empty()).then_some(inside))
+    Ok(parts.into_iter().skip(1).collect())
 }
 
 /// Makes a directory and those above it. A link on the way was made by the archive.
@@ -240,12 +239,12 @@ fn write_file(root: &Path, inside: &Path, mode: u32, content: &mut impl Read) ->
 }
 
 /// Sums what is read.
-struct Summed<'a, R> {
+struct Summed<R> {
     inner: R,
-    sum: &'a mut Sha256,
+    sum: Sha256,
 }
 
-impl<R: Read> Read for Summed<'_, R> {
+impl<R: Read> Read for Summed<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.sum.update(&buffer[..count]);
@@ -268,7 +267,7 @@ mod tests {
         place
     }
 
-    fn hostile(fill: impl FnOnce(&mut Builder<Vec<u8>>)) -> Result<(), String> {
+    fn hostile(fill: impl FnOnce(&mut Builder<Vec<u8>>)) -> io::Result<()> {
         let mut builder = Builder::new(Vec::new());
         fill(&mut builder);
         let archive = builder.into_inner().unwrap();
@@ -319,7 +318,7 @@ mod tests {
             entry(builder, "meta/link", EntryType::Symlink, "/tmp");
             entry(builder, "meta/link/x", EntryType::Regular, "");
         });
-        assert!(outcome.unwrap_err().contains("in its way"));
+        assert!(outcome.unwrap_err().to_string().contains("in its way"));
     }
 
     #[test]
@@ -337,6 +336,6 @@ mod tests {
         let lie = OciDigest::of(b"something else").to_string();
         let layer = archive.descriptor.with(CONTENT_DIGEST, lie);
         let outcome = unpack(&layer, &archive.bytes, target.path());
-        assert!(outcome.unwrap_err().contains("not what its manifest says"));
+        assert!(outcome.unwrap_err().to_string().contains("not what its manifest says"));
     }
 }

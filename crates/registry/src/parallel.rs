@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Asking a registry many small things at once.
+//! Asking a registry many things at once.
 
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use crate::{Error, ErrorKind};
@@ -34,39 +34,41 @@ pub(crate) fn side_by_side<Q: Sync, A: Send>(
     questions: &[Q],
     ask: impl Fn(&Q) -> Result<A, Error> + Sync,
 ) -> Result<Vec<A>, Error> {
+    each_of(AT_ONCE, questions, ask)
+}
+
+/// Does something with several things, so many at once; what comes of it is in their order.
+/// After a failure nothing new is begun.
+///
+/// # Errors
+///
+/// Those of one of them.
+pub fn each_of<Q: Sync, A: Send, E: Send>(
+    at_once: usize,
+    things: &[Q],
+    work: impl Fn(&Q) -> Result<A, E> + Sync,
+) -> Result<Vec<A>, E> {
     let next = AtomicUsize::new(0);
-    let answers = Mutex::new(Vec::with_capacity(questions.len()));
-    let failure = Mutex::new(None);
-    thread::scope(|scope| {
-        for _ in 0..AT_ONCE.min(questions.len()) {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(question) = questions.get(index) else {
-                        return;
-                    };
-                    match ask(question) {
-                        Ok(answer) => {
-                            let mut answers =
-                                answers.lock().unwrap_or_else(PoisonError::into_inner);
-                            answers.push((index, answer));
-                        }
-                        Err(error) => {
-                            let mut failure =
-                                failure.lock().unwrap_or_else(PoisonError::into_inner);
-                            failure.get_or_insert(error);
-                            // No one needs the other answers.
-                            next.store(questions.len(), Ordering::Relaxed);
-                        }
-                    }
-                }
-            });
+    let work_on = || {
+        let mut done = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(thing) = things.get(index) else {
+                return Ok(done);
+            };
+            let failed = |_: &E| next.store(things.len(), Ordering::Relaxed);
+            done.push((index, work(thing).inspect_err(failed)?));
         }
+    };
+    let outcomes: Result<Vec<Vec<(usize, A)>>, E> = thread::scope(|scope| {
+        let start = |_| scope.spawn(work_on);
+        let threads: Vec<_> = (0..at_once.min(things.len())).map(start).collect();
+        let outcomes = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        outcomes.collect()
     });
-    if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        return Err(error);
-    }
-    let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
-    answers.sort_by_key(|(index, _)| *index);
-    Ok(answers.into_iter().map(|(_, answer)| answer).collect())
+    let mut done: Vec<(usize, A)> = outcomes?.into_iter().flatten().collect();
+    done.sort_by_key(|(index, _)| *index);
+    Ok(done.into_iter().map(|(_, answer)| answer).collect())
 }

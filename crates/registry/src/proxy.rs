@@ -11,7 +11,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use cabane_report::{Kind, Report, Result};
-use ureq::{Proxy, ProxyProtocol};
+use ureq::{Proxy, ProxyBuilder, ProxyProtocol};
 
 /// Which proxies there are, and for whom there are none. Empty texts are as good as none.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -56,8 +56,7 @@ impl ProxySettings {
         let Some(text) = address.as_deref().map(str::trim).filter(|text| !text.is_empty()) else {
             return Ok(None);
         };
-        let address = Address::parse(scheme, text)?;
-        let proxy = self.proxy(&address);
+        let proxy = self.without_exceptions(read_address(scheme, text)?).build();
         proxy.map(Some).map_err(|_| no_address(scheme))
     }
 
@@ -67,26 +66,17 @@ impl ProxySettings {
         words.filter(|word| !word.is_empty())
     }
 
-    fn proxy(&self, address: &Address<'_>) -> Result<Proxy, ureq::Error> {
-        let mut builder = Proxy::builder(address.protocol).host(address.host);
-        if let Some(port) = address.port {
-            builder = builder.port(port);
-        }
-        if let Some(username) = &address.username {
-            builder = builder.username(username);
-        }
-        if let Some(password) = &address.password {
-            builder = builder.password(password);
-        }
+    /// Takes no proxy for the exceptions.
+    fn without_exceptions(&self, mut proxy: ProxyBuilder) -> ProxyBuilder {
         for exception in self.exceptions() {
-            builder = match (exception, bare(exception)) {
-                ("*", _) => builder.no_proxy("*"),
+            proxy = match (exception, bare(exception)) {
+                ("*", _) => proxy.no_proxy("*"),
                 // In its list, these mean something of their own.
-                (_, name) if name.contains(['*', '/']) || name.ends_with('.') => builder,
-                (_, name) => builder.no_proxy(name).no_proxy(&format!(".{name}")),
+                (_, name) if name.contains(['*', '/']) || name.ends_with('.') => proxy,
+                (_, name) => proxy.no_proxy(name).no_proxy(&format!(".{name}")),
             };
         }
-        builder.build()
+        proxy
     }
 }
 
@@ -101,60 +91,45 @@ fn refused(scheme: &str, what: &str) -> Report {
     ))
 }
 
-/// The address of a proxy, taken apart.
-struct Address<'a> {
-    protocol: ProxyProtocol,
-    username: Option<String>,
-    password: Option<String>,
-    host: &'a str,
-    port: Option<u16>,
-}
-
-impl<'a> Address<'a> {
-    fn parse(scheme: &str, text: &'a str) -> Result<Self> {
-        let wrong = || no_address(scheme);
-        let (protocol, rest) = text.split_once("://").unwrap_or(("http", text));
-        let protocol = match protocol.to_ascii_lowercase().as_str() {
-            "http" => ProxyProtocol::Http,
-            "https" => ProxyProtocol::Https,
-            other if other.starts_with("socks") => {
-                return Err(refused(
-                    scheme,
-                    "speaks SOCKS, and only those that speak HTTP can be used",
-                ));
-            }
-            _ => return Err(wrong()),
-        };
-        // A password may have an @ in it, a host may not.
-        let (user, place) = match rest.rsplit_once('@') {
-            Some((user, place)) => (Some(user), place),
-            None => (None, rest),
-        };
-        let place = place.split('/').next().unwrap_or_default();
-        let (host, port) = split_port(place);
-        let port = match port {
-            Some(port) => Some(port.parse().map_err(|_| wrong())?),
-            None => None,
-        };
-        let is_strange = |c: char| c.is_whitespace() || c.is_control() || "?#\\\"%".contains(c);
-        let is_bare_address = host.contains(':') && !host.starts_with('[');
-        if host.is_empty() || host.contains(is_strange) || is_bare_address {
-            return Err(wrong());
+/// Reads the address of a proxy.
+fn read_address(scheme: &str, text: &str) -> Result<ProxyBuilder> {
+    let wrong = || no_address(scheme);
+    let (protocol, rest) = text.split_once("://").unwrap_or(("http", text));
+    let protocol = match protocol.to_ascii_lowercase().as_str() {
+        "http" => ProxyProtocol::Http,
+        "https" => ProxyProtocol::Https,
+        other if other.starts_with("socks") => {
+            return Err(refused(
+                scheme,
+                "speaks SOCKS, and only those that speak HTTP can be used",
+            ));
         }
-        let (username, password) = match user.map(|user| user.split_once(':').ok_or(user)) {
-            Some(Ok((username, password))) => (Some(username), Some(password)),
-            Some(Err(username)) => (Some(username), None),
-            None => (None, None),
-        };
-        let decode = |text: Option<&str>| text.map(|text| decode(text).ok_or_else(wrong));
-        Ok(Self {
-            protocol,
-            username: decode(username).transpose()?,
-            password: decode(password).transpose()?,
-            host,
-            port,
-        })
+        _ => return Err(wrong()),
+    };
+    // A password may have an @ in it, a host may not.
+    let (user, place) = match rest.rsplit_once('@') {
+        Some((user, place)) => (Some(user), place),
+        None => (None, rest),
+    };
+    let (host, port) = split_port(place.split('/').next().unwrap_or_default());
+    let is_strange = |c: char| c.is_whitespace() || c.is_control() || "?#\\\"%".contains(c);
+    let is_bare_address = host.contains(':') && !host.starts_with('[');
+    if host.is_empty() || host.contains(is_strange) || is_bare_address {
+        return Err(wrong());
     }
+    let mut proxy = Proxy::builder(protocol).host(host);
+    if let Some(port) = port {
+        proxy = proxy.port(port.parse().map_err(|_| wrong())?);
+    }
+    if let Some(user) = user {
+        let (name, password) =
+            user.split_once(':').map_or((user, None), |(name, password)| (name, Some(password)));
+        proxy = proxy.username(&decode(name).ok_or_else(wrong)?);
+        if let Some(password) = password {
+            proxy = proxy.password(&decode(password).ok_or_else(wrong)?);
+        }
+    }
+    Ok(proxy)
 }
 
 /// Takes `%40` for `@`. A `%` that begins no such thing is itself, as for curl.
@@ -237,19 +212,14 @@ fn is_in_network(address: IpAddr, network: &str) -> bool {
     let (Ok(start), Some(length)) = (start.parse(), length) else {
         return false;
     };
-    match (start, address) {
+    let (differs, bits) = match (start, address) {
         (IpAddr::V4(start), IpAddr::V4(address)) => {
-            let rest = 32_u32.saturating_sub(length);
-            let differs = start.to_bits() ^ address.to_bits();
-            differs.checked_shr(rest).unwrap_or(0) == 0
+            (u128::from(start.to_bits() ^ address.to_bits()), 32_u32)
         }
-        (IpAddr::V6(start), IpAddr::V6(address)) => {
-            let rest = 128_u32.saturating_sub(length);
-            let differs = start.to_bits() ^ address.to_bits();
-            differs.checked_shr(rest).unwrap_or(0) == 0
-        }
-        _ => false,
-    }
+        (IpAddr::V6(start), IpAddr::V6(address)) => (start.to_bits() ^ address.to_bits(), 128),
+        _ => return false,
+    };
+    differs.checked_shr(bits.saturating_sub(length)).unwrap_or(0) == 0
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ use jiff::Timestamp;
 
 use crate::chunks::{CHUNKS, ChunkList, Format, SMALLEST_IMAGE};
 use crate::contents::Packages;
-use crate::document::{Descriptor, EMPTY, MANIFEST, OciDigest, TITLE, to_bytes};
-use crate::image::{EROFS, META, SQUASHFS, attached_manifest, image_manifest};
+use crate::document::{Descriptor, EMPTY, MANIFEST, Manifest, OciDigest, TITLE, to_bytes};
+use crate::image::{EROFS, META, SQUASHFS, dated};
 use crate::meta::{MetaArchive, pack};
 use crate::signature::SigningKey;
 use crate::sum::Progress;
@@ -107,7 +107,8 @@ impl Registry {
         self.put_small_blob(&repository, EMPTY)?;
         let (media_type, title) = names(request.format);
         let layer = Descriptor::new(media_type, blob.digest, blob.size).with(TITLE, title);
-        let manifest = to_bytes(&image_manifest(media_type, layer, request.created));
+        let manifest =
+            to_bytes(&Manifest::artifact(media_type, vec![layer], dated(request.created)));
         self.attach(&repository, &manifest, media_type, request, chunks.as_ref())?;
         let signed = self.sign_if_wanted(&repository, &OciDigest::of(&manifest), request)?;
         // An upload takes time, in which someone may have taken the label.
@@ -200,7 +201,8 @@ impl Registry {
     ) -> Result<(), Error> {
         self.put_small_blob(repository, EMPTY)?;
         self.put_small_blob(repository, bytes)?;
-        let manifest = attached_manifest(kind, content, subject.clone(), request.created);
+        let mut manifest = Manifest::artifact(kind, vec![content], dated(request.created));
+        manifest.subject = Some(subject.clone());
         let bytes = to_bytes(&manifest);
         let mut referrer = Descriptor::of(MANIFEST, &bytes);
         referrer.artifact_type = manifest.artifact_type;

@@ -56,13 +56,10 @@ impl Registry {
         }
         let mut retries = Retries::new(self.client.retry_policy);
         loop {
-            let outcome = match self.begin_upload(repository, None)? {
-                Begun::At(place) => {
-                    let body = Body::Bytes(bytes.to_vec());
-                    self.commit(repository, &place, &digest, body)
-                }
-                Begun::Mounted => return Ok(()),
+            let Some(place) = self.begin_upload(repository, None)? else {
+                return Ok(());
             };
+            let outcome = self.commit(repository, &place, &digest, Body::Bytes(bytes.to_vec()));
             let may_pass = |error: &Error| error.is_busy() || self.client.may_pass(error);
             if outcome.is_ok() || !outcome.as_ref().is_err_and(may_pass) || !retries.wait(None) {
                 return outcome;
@@ -78,13 +75,14 @@ impl Registry {
         from: &str,
         digest: &OciDigest,
     ) -> Result<bool, Error> {
-        match self.begin_upload(repository, Some((from, digest)))? {
-            Begun::Mounted => Ok(true),
-            Begun::At(uri) => {
-                self.abandon(repository, &uri);
-                Ok(false)
-            }
+        let begun = self.begin_upload(repository, Some((from, digest)))?;
+        let is_mounted = begun.is_none();
+        if let Some(place) = begun {
+            // This upload will not go on. The registry would find out by itself.
+            let request = Request::new(Method::DELETE, place, Scope::push(repository));
+            let _ = self.client.send_once(&request);
         }
+        Ok(is_mounted)
     }
 
     /// Puts a large blob, unless it is there; returns whether anything was sent.
@@ -115,11 +113,12 @@ impl Registry {
         Ok(true)
     }
 
+    /// Returns where the content goes; `None` if the registry takes it from elsewhere.
     fn begin_upload(
         &self,
         repository: &str,
         mount: Option<(&str, &OciDigest)>,
-    ) -> Result<Begun, Error> {
+    ) -> Result<Option<Uri>, Error> {
         let mut uri = self.client.uri(&format!("{repository}/blobs/uploads/"))?;
         let mut scope = Scope::push(repository);
         if let Some((from, digest)) = mount {
@@ -129,11 +128,10 @@ impl Registry {
             }
             scope = scope.and(Scope::pull(from));
         }
-        let request = Request::new(Method::POST, uri, scope);
-        let answer = self.client.send(&request)?;
+        let answer = self.client.send(&Request::new(Method::POST, uri, scope))?;
         match answer.status.as_u16() {
-            201 if mount.is_some() => Ok(Begun::Mounted),
-            202 => Ok(Begun::At(self.location(&answer)?)),
+            201 if mount.is_some() => Ok(None),
+            202 => self.location(&answer).map(Some),
             _ => Err(self.client.refused(answer, &format!("write {repository}"))),
         }
     }
@@ -164,18 +162,6 @@ impl Registry {
         }
         Err(self.client.refused(answer, &format!("write {repository}")))
     }
-
-    /// Tells the registry that an upload will not go on. It would find out by itself.
-    fn abandon(&self, repository: &str, place: &Uri) {
-        let scope = Scope::push(repository);
-        let request = Request::new(Method::DELETE, place.clone(), scope);
-        let _ = self.client.send_once(&request);
-    }
-}
-
-enum Begun {
-    At(Uri),
-    Mounted,
 }
 
 /// One upload under way.
@@ -260,8 +246,8 @@ impl Upload<'_> {
         let place = match self.place.clone() {
             Some(place) => place,
             None => match self.registry.begin_upload(self.repository, None)? {
-                Begun::At(place) => self.arrive(place),
-                Begun::Mounted => return Ok(Step::Complete),
+                Some(place) => self.arrive(place),
+                None => return Ok(Step::Complete),
             },
         };
         let left = self.blob.size - self.offset;
@@ -342,9 +328,7 @@ impl Upload<'_> {
     }
 
     fn has_changed(&self) -> Result<bool, Error> {
-        let path = self.blob.path;
-        let digest = crate::sum::file(path, &mut |_, _| ())?;
-        Ok(digest != self.blob.digest.0)
+        Ok(crate::sum::file(self.blob.path, &mut |_, _| ())? != self.blob.digest.0)
     }
 
     fn arrive(&mut self, place: Uri) -> Uri {
@@ -355,8 +339,7 @@ impl Upload<'_> {
 
     /// Asks how much the registry has of an upload.
     fn look(&mut self, place: &Uri) -> Result<(), Error> {
-        let scope = Scope::push(self.repository);
-        let request = Request::new(Method::GET, place.clone(), scope);
+        let request = Request::new(Method::GET, place.clone(), Scope::push(self.repository));
         let answer = self.registry.client.send(&request)?;
         if answer.status == 204 || answer.status == 202 {
             let offset = received(&answer).unwrap_or(0);

@@ -190,10 +190,10 @@ pub fn remember(
 ///
 /// A file that is no private key.
 pub fn signing_key(context: &Context, path: &Path) -> Result<SigningKey> {
-    let (key, warning) = SigningKey::read(path)?;
-    if let Some(warning) = warning {
-        context.warning(&warning);
-        context.hint(warning.hint());
+    let (key, kept_badly) = SigningKey::read(path)?;
+    if let Some(kept_badly) = kept_badly {
+        context.warning(kept_badly.warning);
+        context.hint(kept_badly.hint);
     }
     Ok(key)
 }

@@ -20,7 +20,7 @@ use cabane_site::Context;
 use cabane_site::settings::RestrictedSetting;
 
 use crate::groups::number_of;
-use crate::import::restrict;
+use crate::import::{close, restrict};
 use crate::registry::Connection;
 
 /// What is to be pulled, and how.
@@ -106,10 +106,8 @@ fn access(context: &Context, request: &PullRequest, place: &Place) -> Result<Acc
 }
 
 fn not_found(connection: &Connection, typed: &str) -> Report {
-    let error = format!(
-        "no image in the registry {registry} matches `{typed}`",
-        registry = connection.registry.address()
-    );
+    let registry = connection.registry.address();
+    let error = format!("no image in the registry {registry} matches `{typed}`");
     let hint = "`cabane image find '@*'` lists all images".to_owned();
     Report::new(Kind::NotFound, error).hinted(hint)
 }
@@ -126,18 +124,14 @@ pub fn find_remote(
     description: &ImageDescription,
 ) -> Result<Vec<RemoteImage>> {
     if let ImageDescription::Path(path) = description {
-        let path = path.clone();
-        return Err(Report::new(
-            Kind::Usage,
-            format!("`{}` is a file, and not an image in a registry", &path.display()),
-        ));
+        let error = format!("`{}` is a file, and not an image in a registry", path.display());
+        return Err(Report::new(Kind::Usage, error));
     }
     let places = match whole_place(context, connection, description) {
         Some(place) => vec![place],
         None => look_up_places(context, connection, typed, description)?,
     };
-    let images = places.iter().map(|place| connection.registry.image(place));
-    images.collect::<std::result::Result<_, _>>().map_err(Report::from)
+    places.iter().map(|place| Ok(connection.registry.image(place)?)).collect()
 }
 
 /// Returns the place that a pattern names, if nothing is left open: then no one has to list
@@ -156,16 +150,8 @@ fn whole_place(
         None => context.system()?,
     };
     let LabelPattern { name, version, tag, uarch, .. } = pattern.clone();
-    Some(Place {
-        namespace: connection.namespace_of(Some(pattern)),
-        label: cabane_label::Label {
-            name: name?,
-            version: version?,
-            tag: tag?,
-            system,
-            uarch: uarch?,
-        },
-    })
+    let label = Label { name: name?, version: version?, tag: tag?, system, uarch: uarch? };
+    Some(Place { namespace: connection.namespace_of(Some(pattern)), label })
 }
 
 fn look_up_places(
@@ -179,22 +165,17 @@ fn look_up_places(
         // It may have been pushed a moment ago.
         found = look_up(context, connection, Some(description), NameMatch::Exact, true)?;
     }
-    let is_pattern = matches!(description, ImageDescription::Pattern(_));
     if found.is_empty() {
         return Err(not_found(connection, typed));
     }
-    if is_pattern && found.len() > 1 {
-        let lines = found.iter().map(|image| format!("  {}", image.label));
-        let typed = typed.to_owned();
-        let error =
-            Report::new(Kind::Ambiguous, format!("several images in the registry match `{typed}`"));
-        return Err(error
-            .detailed(lines.collect::<Vec<_>>().join("\n"))
+    if matches!(description, ImageDescription::Pattern(_)) && found.len() > 1 {
+        let lines: Vec<_> = found.iter().map(|image| format!("  {}", image.label)).collect();
+        let error = format!("several images in the registry match `{typed}`");
+        return Err(Report::new(Kind::Ambiguous, error)
+            .detailed(lines.join("\n"))
             .hinted("name the one you mean".to_owned()));
     }
-    let places =
-        found.into_iter().map(|image| Place { namespace: image.namespace, label: image.label });
-    Ok(places.collect())
+    Ok(found.iter().map(Listed::place).collect())
 }
 
 /// What is pulled, and how.
@@ -219,9 +200,8 @@ fn one(
     // Before gigabytes are on their way.
     let known = repository.by_label(&label)?;
     if let Some(known) = known.filter(|known| known.digest != image.digest && !force) {
-        let error =
-            cabane_repository::Error::LabelTaken { label: Box::new(label), digest: known.digest };
-        return Err(Report::from(error));
+        let label = Box::new(label);
+        return Err(cabane_repository::Error::LabelTaken { label, digest: known.digest }.into());
     }
     let mut waiting = false;
     let mut queue = repository.queue(&image.digest);
@@ -231,7 +211,7 @@ fn one(
             match repository.tag(&image.digest, label.clone(), force) {
                 // It was in no one's use, and someone tidied up.
                 Err(cabane_repository::Error::NoSuchImage { .. }) => continue,
-                tagged => return tagged.map_err(Report::from),
+                tagged => return Ok(tagged?),
             }
         }
         match queue.try_take()? {
@@ -262,13 +242,7 @@ fn download(
 ) -> Result<Added> {
     let image = pulled.image;
     let registry = &connection.registry;
-    // What was begun for a group is for that group, no matter who goes on.
-    let access = match pulled.access {
-        Access::AsNewFiles => incoming.access(),
-        access => access,
-    };
-    // Before the first byte.
-    incoming.restrict(access)?;
+    let access = close(&incoming, pulled.access)?;
     let alive = incoming.keep_alive();
     let directory = Scratch::new().or_failed(|| "make a temporary directory".to_owned())?;
     // What is attached to an image is not signed with it; what is in the image is.
@@ -287,19 +261,22 @@ fn download(
     // What mounts must have no other thread.
     drop(alive);
     if !has_meta {
-        copy_metadata(context, &fetched.path, directory.path())?;
+        let path = &fetched.path;
+        let file = fs::File::open(path).or_failed(|| format!("read {}", path.display()))?;
+        let format = ImageFormat::of_file(&file)
+            .map_err(|source| cabane_repository::Error::Image { path: path.clone(), source })?;
+        copy_metadata(context, path, format, directory.path())?;
     }
     // A large file may take long until it is on disk.
     let _alive = incoming.keep_alive();
-    let added = repository.add_verified(VerifiedRequest {
+    Ok(repository.add_verified(VerifiedRequest {
         label: image.place.label.clone(),
         incoming,
         digest: &image.digest,
         meta: directory.path(),
         access,
         replace: pulled.force,
-    });
-    added.map_err(Report::from)
+    })?)
 }
 
 /// Returns images of the repository that may have much in common with one: those of the same
@@ -307,32 +284,30 @@ fn download(
 fn other_versions(repository: &Repository, image: &RemoteImage) -> Result<Vec<PathBuf>> {
     let label = &image.place.label;
     let pattern = LabelPattern { name: Some(label.name.clone()), ..LabelPattern::default() };
-    let found = repository.find(&pattern, NameMatch::Exact);
-    let mut found = found?;
+    let mut found = repository.find(&pattern, NameMatch::Exact)?;
     // Those for the same processors have the same programs in them.
     found.sort_by_key(|record| (record.label.uarch != label.uarch, Reverse(record.date)));
     let mut digests: Vec<_> = found.into_iter().map(|record| record.digest).collect();
     digests.dedup();
     digests.truncate(MOST_BASES);
-    let paths = digests.iter().map(|digest| repository.image_path(digest));
-    Ok(paths.collect())
+    Ok(digests.iter().map(|digest| repository.image_path(digest)).collect())
 }
 
 /// Looks into an image that came without metadata, or whose own are wanted.
-fn copy_metadata(context: &Context, path: &Path, directory: &Path) -> Result<()> {
-    let file = fs::File::open(path).or_failed(|| format!("read {}", path.display()))?;
-    let format = ImageFormat::of_file(&file).map_err(|source| {
-        Report::from(cabane_repository::Error::Image { path: path.to_owned(), source })
-    })?;
+pub(crate) fn copy_metadata(
+    context: &Context,
+    path: &Path,
+    format: ImageFormat,
+    directory: &Path,
+) -> Result<()> {
     let file = open_image(path, format)?;
     metadata::copy(&file, &context.mount_methods(), directory)
         .map_err(|error| Report::from(error).with_kind(Kind::Failure))
 }
 
 fn pull_meta(connection: &Connection, image: &RemoteImage, directory: &Path) -> Result<()> {
-    let shown = || format!("make {}", directory.display());
     // What was there could be mixed up with what comes.
-    fs::create_dir(directory).or_failed(shown)?;
+    fs::create_dir(directory).or_failed(|| format!("make {}", directory.display()))?;
     let outcome = connection.registry.fetch_meta(image, directory);
     if !matches!(outcome, Ok(true)) {
         let _ = fs::remove_dir_all(directory);
@@ -373,8 +348,7 @@ pub fn look_up(
         connection.registry.forget_lists(&namespace);
     }
     let wanted = cabane_registry::Wanted { namespace: &namespace, pattern: Some(&pattern), how };
-    let found = connection.registry.find(&wanted, context.settings.registry.listing.value);
-    let mut found = found?;
+    let mut found = connection.registry.find(&wanted, context.settings.registry.listing.value)?;
     match description {
         Some(ImageDescription::Id(id)) => found.retain(|image| image.digest.id() == *id),
         Some(ImageDescription::Digest(digest)) => found.retain(|image| image.digest == *digest),

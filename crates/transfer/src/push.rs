@@ -9,15 +9,15 @@ use cabane_environment::find_image;
 use cabane_label::{Digest, ImageDescription, LabelPattern};
 use cabane_process::Scratch;
 use cabane_registry::{Format, PushRequest, Pushed, SigningKey, sum};
-use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_report::{IoContext, Result};
 use cabane_repository::ImageFormat;
 use cabane_resolve::LocatedImage;
 use cabane_run::difference::lines_beside;
-use cabane_run::{metadata, open_image};
 use cabane_signature_policy as signature_policy;
 use cabane_site::Context;
 use jiff::Timestamp;
 
+use crate::pull::copy_metadata;
 use crate::registry::Connection;
 
 /// What is to be pushed, and how.
@@ -58,8 +58,7 @@ pub fn push(
     };
     let place = connection.new_place(context, &pattern)?;
     let path = &located.path;
-    let shown = || format!("read {}", path.display());
-    let file = std::fs::metadata(path).or_failed(shown)?;
+    let file = std::fs::metadata(path).or_failed(|| format!("read {}", path.display()))?;
     let directory = Scratch::new().or_failed(|| "make a temporary directory".to_owned())?;
     let meta = metadata_of(context, &located, directory.path())?;
     let packages = lines_beside(&meta);
@@ -107,7 +106,7 @@ fn digest_of(context: &Context, located: &LocatedImage) -> Result<Digest> {
     let watched = context.transfer("summing");
     let digest = sum::file(&located.path, &mut |done, total| watched.show(done, total));
     watched.end();
-    digest.map_err(Report::from)
+    Ok(digest?)
 }
 
 /// Returns the metadata beside the image, or those in it.
@@ -120,20 +119,17 @@ fn metadata_of(
     if let Some(beside) = beside.filter(|beside| beside.is_dir()) {
         return Ok(beside);
     }
-    let file = open_image(&located.path, located.format)?;
-    metadata::copy(&file, &context.mount_methods(), directory)
-        .map_err(|error| Report::from(error).with_kind(Kind::Failure))?;
+    copy_metadata(context, &located.path, located.format, directory)?;
     Ok(directory.to_owned())
 }
 
 /// Keeps the signatures that the image has now beside it, so that it can be started where
 /// they are wanted.
 fn remember(context: &Context, connection: &Connection, located: &LocatedImage, pushed: &Pushed) {
-    let repositories = context.repositories().unwrap_or_default();
-    let mut holders = repositories.iter();
-    let holder = holders.find(|one| Some(&one.name) == located.repository.as_ref());
+    let mut repositories = context.repositories().unwrap_or_default().into_iter();
+    let of_image = repositories.find(|one| Some(&one.name) == located.repository.as_ref());
     let record = connection.registry.fetch_record(&pushed.image);
-    if let (Some(holder), Ok(record)) = (holder, record) {
-        signature_policy::remember(context, &holder.repository, &pushed.image.digest, record);
+    if let (Some(of_image), Ok(record)) = (of_image, record) {
+        signature_policy::remember(context, &of_image.repository, &pushed.image.digest, record);
     }
 }

@@ -38,19 +38,14 @@ impl RegistryRequest {
     ///
     /// No registry, an address that is none, a token that cannot be read.
     pub fn connect(&self, context: &Context) -> Result<Connection> {
-        let setting = &context.settings.registry;
         let address = self.address(context)?;
-        let options = Options {
-            cache: context
-                .settings
-                .cache_directory
-                .value
-                .as_ref()
-                .map(|cache| cache.join("registry")),
-            ..options(context, self.given(context, &address)?)
-        };
+        let (token, username) = (self.token.as_deref(), self.username.as_deref());
+        let given = given(context, &address, token, username)?;
+        let cache = context.settings.cache_directory.value.as_ref();
+        let options =
+            Options { cache: cache.map(|cache| cache.join("registry")), ..options(context, given) };
         let registry = Registry::new(address, &options)?;
-        Ok(Connection { registry, namespace: setting.namespace.value.clone() })
+        Ok(Connection { registry, namespace: context.settings.registry.namespace.value.clone() })
     }
 
     fn address(&self, context: &Context) -> Result<Address> {
@@ -67,26 +62,30 @@ impl RegistryRequest {
             )
         })
     }
+}
 
-    /// Returns who asks, where a token says so. That of the configuration is for its own
-    /// registry only: another one has no business with it.
-    fn given(&self, context: &Context, address: &Address) -> Result<Option<Credential>> {
-        let setting = &context.settings.registry;
-        let configured = setting.address.value.as_ref();
-        let is_meant = configured.is_none_or(|one| one.host() == address.host());
-        let of_configuration = setting.token.value.as_deref().filter(|_| is_meant);
-        let token = self.token.as_deref().or(of_configuration);
-        let Some(token) = token else {
-            return Ok(None);
-        };
-        let username = self.username.as_deref().or(setting.username.value.as_deref());
-        let read = Credential::from_token_file(token, username)?;
-        if let Some(warning) = &read.warning {
-            context.warning(warning);
-            context.hint(warning.hint());
-        }
-        Ok(Some(read.credential))
+/// Returns who asks, where a token says so. That of the configuration is for its own registry
+/// only: another one has no business with it.
+fn given(
+    context: &Context,
+    address: &Address,
+    token: Option<&Path>,
+    username: Option<&str>,
+) -> Result<Option<Credential>> {
+    let setting = &context.settings.registry;
+    let configured = setting.address.value.as_ref();
+    let is_meant = configured.is_none_or(|one| one.host() == address.host());
+    let of_configuration = setting.token.value.as_deref().filter(|_| is_meant);
+    let Some(token) = token.or(of_configuration) else {
+        return Ok(None);
+    };
+    let username = username.or(setting.username.value.as_deref());
+    let (credential, kept_badly) = Credential::from_token_file(token, username)?;
+    if let Some(kept_badly) = kept_badly {
+        context.warning(kept_badly.warning);
+        context.hint(kept_badly.hint);
     }
+    Ok(Some(credential))
 }
 
 /// Prepares for asking a registry of container images, which may be any.
@@ -100,18 +99,12 @@ pub fn of_containers(
     token: Option<&Path>,
     username: Option<&str>,
 ) -> Result<Registry> {
-    let request = RegistryRequest {
-        registry: Some(address.to_string()),
-        token: token.map(Path::to_owned),
-        username: username.map(str::to_owned),
-    };
     // Without a registry of its own a token of the configuration is meant for images of ours.
     let given = match token {
         None if context.settings.registry.address.value.is_none() => None,
-        _ => request.given(context, address)?,
+        _ => self::given(context, address, token, username)?,
     };
-    let options = options(context, given);
-    Registry::new(address.clone(), &options).map_err(Report::from)
+    Ok(Registry::new(address.clone(), &options(context, given))?)
 }
 
 fn options(context: &Context, given: Option<Credential>) -> Options {

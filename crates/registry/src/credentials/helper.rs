@@ -8,9 +8,11 @@
 //! caller and stays in its foreground: it may have to ask the user for a password of its own.
 //! It is given half a minute and little space.
 
-use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use cabane_label::{escape, shown};
@@ -39,38 +41,22 @@ const TOKEN_NAME: &str = "<token>";
 /// What is shown of what a helper says.
 const MOST_SHOWN: usize = 200;
 
-/// A helper, by its name.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Helper<'a> {
-    name: &'a str,
+/// Returns the program of a helper, if its name cannot lead to another one.
+pub(super) fn program_named(name: &str) -> Option<String> {
+    let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let is_name = !name.is_empty() && name.bytes().all(is_safe);
+    is_name.then(|| format!("docker-credential-{name}"))
 }
 
-impl<'a> Helper<'a> {
-    /// Takes a name, if it cannot lead to another program.
-    pub(super) fn named(name: &'a str) -> Option<Self> {
-        let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        (!name.is_empty() && name.bytes().all(is_safe)).then_some(Self { name })
-    }
-
-    /// The name of its program.
-    pub(super) fn program(&self) -> String {
-        format!("docker-credential-{}", self.name)
-    }
-
-    /// Looks for its program. Directories that depend on where the user stands are left out.
-    pub(super) fn find_in(&self, directories: &[PathBuf]) -> Option<PathBuf> {
-        let absolute = directories.iter().filter(|path| path.is_absolute());
-        let mut places = absolute.map(|directory| directory.join(self.program()));
-        places.find(|path| path.is_file() && access(path, Access::EXEC_OK).is_ok())
-    }
+/// Looks for a program. Directories that depend on where the user stands are left out.
+pub(super) fn find(program: &str, directories: &[PathBuf]) -> Option<PathBuf> {
+    let absolute = directories.iter().filter(|path| path.is_absolute());
+    let mut places = absolute.map(|directory| directory.join(program));
+    places.find(|path| path.is_file() && access(path, Access::EXEC_OK).is_ok())
 }
 
 /// Asks a program for what it has for a server.
-pub(super) fn ask(program: &Path, server: &str) -> Result<Option<Credential>> {
-    ask_within(program, server, TIME_LIMIT)
-}
-
-fn ask_within(program: &Path, server: &str, limit: Duration) -> Result<Option<Credential>> {
+pub(super) fn ask(program: &Path, server: &str, limit: Duration) -> Result<Option<Credential>> {
     let (shown_program, shown_server) = (shown(program), escape(server));
     let failed = |what: String| {
         Report::new(Kind::Failure, format!("{shown_program} {what}")).hinted(format!(
@@ -92,16 +78,16 @@ fn ask_within(program: &Path, server: &str, limit: Duration) -> Result<Option<Cr
         }
     };
     if finished.status.success() {
-        return answer(&finished.output).map_err(|_| strange());
+        return answer(&finished.stdout).map_err(|_| strange());
     }
     // Most say it on standard output, where other messages may come with a password.
-    if [&finished.output, &finished.messages].iter().any(|text| {
+    if [&finished.stdout, &finished.stderr].iter().any(|text| {
         let text = String::from_utf8_lossy(text);
         text.trim() == NOTHING_THERE
     }) {
         return Ok(None);
     }
-    let reason = match beginning(&finished.messages).as_str() {
+    let reason = match beginning(&finished.stderr).as_str() {
         "" => String::new(),
         message => format!(": {}", escape(message)),
     };
@@ -136,13 +122,6 @@ fn beginning(messages: &[u8]) -> String {
     line.unwrap_or_default().chars().take(MOST_SHOWN).collect()
 }
 
-/// What a program said until it ended.
-struct Finished {
-    output: Vec<u8>,
-    messages: Vec<u8>,
-    status: ExitStatus,
-}
-
 /// Why a program was not listened to.
 enum Failure {
     Late,
@@ -156,16 +135,10 @@ impl From<io::Error> for Failure {
     }
 }
 
-fn run(program: &Path, server: &str, limit: Duration) -> Result<Finished, Failure> {
+fn run(program: &Path, server: &str, limit: Duration) -> Result<Output, Failure> {
     let end = Instant::now() + limit;
-    let mut started = start(program)?;
-    // An address is less than a pipe holds. Who does not read it may know the answer.
-    match started.input.write_all(server.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
-        _ => drop(started.input),
-    }
-    let mut child = started.child;
-    let heard = listen(&mut child, [started.output, started.messages], end);
+    let mut child = start(program)?;
+    let heard = give(&mut child, server).and_then(|()| listen(&mut child, end));
     if heard.is_err() {
         let _ = child.kill();
         let _ = child.wait();
@@ -173,43 +146,36 @@ fn run(program: &Path, server: &str, limit: Duration) -> Result<Finished, Failur
     heard
 }
 
-struct Started {
-    child: Child,
-    input: PipeWriter,
-    output: PipeReader,
-    messages: PipeReader,
+/// An address is less than a pipe holds. Who does not read it may know the answer.
+fn give(child: &mut Child, server: &str) -> Result<(), Failure> {
+    match child.stdin.take().map(|mut input| input.write_all(server.as_bytes())) {
+        Some(Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
-fn start(program: &Path) -> io::Result<Started> {
+fn start(program: &Path) -> io::Result<Child> {
     let mut tries = 0;
     loop {
-        let (child_input, input) = io::pipe()?;
-        let (output, child_output) = io::pipe()?;
-        let (messages, child_messages) = io::pipe()?;
-        let spawned = Command::new(program)
-            .arg("get")
-            .stdin(child_input)
-            .stdout(child_output)
-            .stderr(child_messages)
-            .spawn();
-        match spawned {
-            Ok(child) => {
-                return Ok(Started { child, input, output, messages });
-            }
+        let mut command = Command::new(program);
+        command.arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        match command.spawn() {
             // Being written at this moment, by an update.
             Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && tries < 20 => {
                 tries += 1;
                 std::thread::sleep(Duration::from_millis(5));
             }
-            Err(error) => return Err(error),
+            outcome => return outcome,
         }
     }
 }
 
 /// Reads both pipes until the program has ended and nothing is left in them. What it left
 /// behind may keep them open, and is not waited for.
-fn listen(child: &mut Child, pipes: [PipeReader; 2], end: Instant) -> Result<Finished, Failure> {
-    let mut ears = pipes.map(Ear::new);
+fn listen(child: &mut Child, end: Instant) -> Result<Output, Failure> {
+    let output = child.stdout.take().map(OwnedFd::from);
+    let pipes = [output, child.stderr.take().map(OwnedFd::from)];
+    let mut ears = pipes.map(|pipe| Ear { pipe: pipe.map(File::from), heard: Vec::new() });
     loop {
         // Asked before the pipes: whatever it wrote is in them by then.
         let status = child.try_wait()?;
@@ -222,8 +188,8 @@ fn listen(child: &mut Child, pipes: [PipeReader; 2], end: Instant) -> Result<Fin
         if let Some(status) = status
             && !was_any_ready
         {
-            let [output, messages] = ears.map(|ear| ear.heard);
-            return Ok(Finished { output, messages, status });
+            let [stdout, stderr] = ears.map(|ear| ear.heard);
+            return Ok(Output { status, stdout, stderr });
         }
         if left.is_zero() {
             return Err(Failure::Late);
@@ -234,15 +200,11 @@ fn listen(child: &mut Child, pipes: [PipeReader; 2], end: Instant) -> Result<Fin
 /// One end of a pipe, and what came out of it.
 struct Ear {
     /// Nothing when the other end is closed.
-    pipe: Option<PipeReader>,
+    pipe: Option<File>,
     heard: Vec<u8>,
 }
 
 impl Ear {
-    fn new(pipe: PipeReader) -> Self {
-        Self { pipe: Some(pipe), heard: Vec::new() }
-    }
-
     /// Reads once from a pipe that has something, or its end.
     fn read(&mut self) -> Result<(), Failure> {
         let Some(pipe) = &mut self.pipe else {
@@ -311,7 +273,7 @@ mod tests {
         }
 
         fn ask_within(&self, limit: Duration) -> Result<Option<Credential>> {
-            ask_within(&self.program(), "registry.example:5000", limit)
+            ask(&self.program(), "registry.example:5000", limit)
         }
 
         fn ask(&self) -> Result<Option<Credential>> {
@@ -442,7 +404,7 @@ mod tests {
             .into_iter()
             .chain([other.path().to_owned(), helper.directory.path().to_owned()])
             .collect();
-        let found = |name| Helper::named(name).unwrap().find_in(&directories);
+        let found = |name| find(&program_named(name).unwrap(), &directories);
         assert_eq!((found("test"), found("none")), (Some(helper.program()), None));
     }
 }

@@ -31,8 +31,7 @@ use cabane_report::{Kind, Report, Result};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::helper::{self, Helper};
-use super::{Credential, Secret, read};
+use super::{Credential, Secret, helper, read};
 
 /// What a credential is for.
 #[derive(Clone, Copy)]
@@ -71,7 +70,9 @@ pub(super) fn find(
                 Report::new(Kind::Failure, message)
                     .hinted(format!("`podman login {key}` or `docker login {key}` writes it again"))
             })?,
-            Step::Ask(request) => ask(path, &request, program_directories)?,
+            Step::Ask { helper, server, is_promised } => {
+                ask(path, helper, program_directories, server, is_promised)?
+            }
         };
         if found.is_some() {
             return Ok(found);
@@ -82,11 +83,13 @@ pub(super) fn find(
 
 fn ask(
     path: &Path,
-    request: &Request<'_>,
+    helper: &str,
     program_directories: &[PathBuf],
+    server: &str,
+    is_promised: bool,
 ) -> Result<Option<Credential>> {
-    let helper = Helper::named(request.helper).ok_or_else(|| {
-        let (path, name) = (shown(path), escape(request.helper));
+    let program = helper::program_named(helper).ok_or_else(|| {
+        let (path, name) = (shown(path), escape(helper));
         let message = format!("{path} names the helper `{name}`, which cannot be the name of one");
         Report::new(Kind::Failure, message).hinted(
             "`credHelpers` and `credsStore` have what follows `docker-credential-` in the name of \
@@ -94,11 +97,10 @@ fn ask(
                 .to_owned(),
         )
     })?;
-    match helper.find_in(program_directories) {
-        Some(program) => helper::ask(&program, request.server),
-        None if request.is_promised => {
-            let (path, program) = (shown(path), helper.program());
-            let server = escape(request.server);
+    match helper::find(&program, program_directories) {
+        Some(program) => helper::ask(&program, server, helper::TIME_LIMIT),
+        None if is_promised => {
+            let (path, server) = (shown(path), escape(server));
             let message = format!(
                 "{path} says that the program `{program}` has the password of {server}, but it is \
                  nowhere in PATH"
@@ -127,15 +129,8 @@ struct LoginFile {
 enum Step<'a> {
     /// An entry of the file, under its key.
     Entry(&'a str, &'a Value),
-    /// A helper.
-    Ask(Request<'a>),
-}
-
-struct Request<'a> {
-    helper: &'a str,
-    server: &'a str,
-    /// Whether the file says that the helper has the password.
-    is_promised: bool,
+    /// A helper, for a server. The file may say that the helper has its password.
+    Ask { helper: &'a str, server: &'a str, is_promised: bool },
 }
 
 impl LoginFile {
@@ -159,17 +154,17 @@ impl LoginFile {
         };
         let mut steps = Vec::new();
         if let Some(helper) = own_helper.filter(|name| !name.is_empty()) {
-            steps.push(Step::Ask(Request { helper, server: place.host, is_promised: true }));
+            steps.push(Step::Ask { helper, server: place.host, is_promised: true });
         }
         let entries = ranked(self.auths.as_ref(), place);
         for &(key, entry) in &entries {
             steps.push(Step::Entry(key, entry));
             if let Some(helper) = helper_for_all {
-                steps.push(Step::Ask(Request { helper, server: key, is_promised: true }));
+                steps.push(Step::Ask { helper, server: key, is_promised: true });
             }
         }
         if let (true, Some(helper)) = (entries.is_empty(), helper_for_all) {
-            steps.push(Step::Ask(Request { helper, server: place.host, is_promised: false }));
+            steps.push(Step::Ask { helper, server: place.host, is_promised: false });
         }
         steps
     }

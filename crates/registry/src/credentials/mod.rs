@@ -18,4 +18,3 @@ mod token_file;
 
 pub use credential::{Credential, Secret};
 pub use sources::CredentialSources;
-pub use token_file::{GivenToken, TokenWarning};

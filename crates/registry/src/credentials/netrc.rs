@@ -82,8 +82,8 @@ fn entries(text: &str) -> Result<Vec<Entry>, usize> {
             is_macro = !line.trim().is_empty();
             continue;
         }
-        let mut words = Words { rest: line };
-        while let Some(word) = words.take().ok_or(index + 1)? {
+        let mut rest = line;
+        while let Some(word) = take_word(&mut rest).ok_or(index + 1)? {
             match awaited {
                 Awaited::Keyword => {
                     awaited = meaning(&word, !entries.is_empty());
@@ -125,27 +125,20 @@ fn set(entries: &mut [Entry], change: impl FnOnce(&mut Entry)) {
     }
 }
 
-/// The words of a line, up to a comment, if each quote ends.
-struct Words<'a> {
-    rest: &'a str,
-}
-
-impl Words<'_> {
-    fn take(&mut self) -> Option<Option<String>> {
-        let rest = self.rest.trim_start_matches(is_blank);
-        if rest.is_empty() || rest.starts_with('#') {
-            self.rest = "";
-            return Some(None);
-        }
-        let (word, rest) = if let Some(inside) = rest.strip_prefix('"') {
-            unquote(inside)?
-        } else {
-            let (word, rest) = rest.split_at(rest.find(is_blank).unwrap_or(rest.len()));
-            (word.to_owned(), rest)
-        };
-        self.rest = rest;
-        Some(Some(word))
+/// Takes the next word off a line, up to a comment, if its quote ends.
+fn take_word(line: &mut &str) -> Option<Option<String>> {
+    let rest = line.trim_start_matches(is_blank);
+    if rest.is_empty() || rest.starts_with('#') {
+        return Some(None);
     }
+    let (word, rest) = if let Some(inside) = rest.strip_prefix('"') {
+        unquote(inside)?
+    } else {
+        let (word, rest) = rest.split_at(rest.find(is_blank).unwrap_or(rest.len()));
+        (word.to_owned(), rest)
+    };
+    *line = rest;
+    Some(Some(word))
 }
 
 fn is_blank(character: char) -> bool {

@@ -4,7 +4,6 @@
 //! Token files: the way to restricted software on many systems. A group is given a file that
 //! only its members can read, and a name to use it with.
 
-use std::fmt;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -13,52 +12,19 @@ use cabane_label::{escape, shown};
 use cabane_report::{Kind, Report, Result};
 
 use super::{Credential, read};
-use crate::limited::unreadable;
+use crate::limited::{KeptBadly, unreadable};
 
 /// The name of the file in a directory that is given for a token.
 const NAME: &str = "TOKEN";
-
-/// What a token file gave.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GivenToken {
-    /// The credential.
-    pub credential: Credential,
-    /// What the user should know about the file.
-    pub warning: Option<TokenWarning>,
-}
-
-/// A token file that is not kept well.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TokenWarning {
-    /// Every user of the system can read it.
-    ReadableByAll {
-        /// The file.
-        path: PathBuf,
-    },
-}
-
-impl fmt::Display for TokenWarning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::ReadableByAll { path } = self;
-        let path = path.to_string_lossy();
-        write!(f, "every user can read the token {}", escape(&path))
-    }
-}
-
-impl TokenWarning {
-    /// Returns what the user may type about it.
-    pub fn hint(&self) -> String {
-        let Self::ReadableByAll { path } = self;
-        let path = path.to_string_lossy();
-        format!("`chmod o-rwx {}` leaves it to its owner and group", escape(&path))
-    }
-}
 
 impl Credential {
     /// Reads a token: the first line of a file, or of the file `TOKEN` in a directory.
     ///
     /// It is used like the password of the user who is named.
-    pub fn from_token_file(path: &Path, username: Option<&str>) -> Result<GivenToken> {
+    pub fn from_token_file(
+        path: &Path,
+        username: Option<&str>,
+    ) -> Result<(Self, Option<KeptBadly>)> {
         let username = username.ok_or_else(|| {
             let path = shown(path);
             let message = format!("the token {path} was given without a user name");
@@ -76,10 +42,7 @@ impl Credential {
             let hint = "write the token, and nothing else, into its first line".to_owned();
             return Err(Report::new(Kind::Failure, message).hinted(hint));
         }
-        Ok(GivenToken {
-            credential: Self::password(username, token),
-            warning: warning(&file, &path),
-        })
+        Ok((Self::password(username, token), warning(&file, &path)))
     }
 }
 
@@ -117,10 +80,14 @@ fn file_of(path: &Path) -> Result<PathBuf> {
 }
 
 /// Looks whether everyone can read a file.
-fn warning(file: &File, path: &Path) -> Option<TokenWarning> {
+fn warning(file: &File, path: &Path) -> Option<KeptBadly> {
     let metadata = file.metadata().ok()?;
     let is_open = metadata.mode() & 0o004 != 0 && is_reachable(path);
-    is_open.then(|| TokenWarning::ReadableByAll { path: path.to_owned() })
+    let path = shown(path);
+    is_open.then(|| KeptBadly {
+        warning: format!("every user can read the token {path}"),
+        hint: format!("`chmod o-rwx {path}` leaves it to its owner and group"),
+    })
 }
 
 /// Whether others get as far as a file, through all directories on the way to it.
@@ -147,7 +114,7 @@ mod tests {
 
     fn token(path: &Path) -> Result<String, String> {
         match Credential::from_token_file(path, Some("svc")) {
-            Ok(given) => match given.credential {
+            Ok((credential, _)) => match credential {
                 Credential::Password { username, password } => {
                     Ok(format!("{username}:{}", password.reveal()))
                 }
@@ -233,8 +200,7 @@ mod tests {
             let open = fs::Permissions::from_mode(directory_mode);
             fs::set_permissions(directory.path(), open).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            let given = Credential::from_token_file(&path, Some("svc")).unwrap();
-            given.warning.is_some()
+            Credential::from_token_file(&path, Some("svc")).unwrap().1.is_some()
         };
         let is_warned = [
             warned(0o755, 0o644),

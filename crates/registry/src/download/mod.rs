@@ -32,8 +32,9 @@ use sha2::{Digest as _, Sha256};
 use ureq::http::header::RANGE;
 use ureq::http::{Method, Uri};
 
-use self::parts::{Blob, Part, RUN};
-use self::space::Space;
+pub(crate) use self::parts::Blob;
+use self::parts::{Part, RUN};
+pub(crate) use self::space::Space;
 use self::target::{PARTIAL, PARTS, Target};
 use crate::chunks::{Known, SMALLEST_IMAGE};
 use crate::document::OciDigest;
@@ -102,22 +103,7 @@ impl Registry {
         Ok(space.check_all(&name, layers)?)
     }
 
-    /// Gets a blob of a container image in the same way; `name` is the name of the image.
-    pub(crate) fn fetch_whole(
-        &self,
-        name: &str,
-        repository: &str,
-        digest: &OciDigest,
-        size: u64,
-        directory: &Path,
-        progress: &mut Progress<'_>,
-    ) -> Result<Fetched, Error> {
-        Space::of(directory)?.check(name, digest, size)?;
-        let whole = Blob::new(repository, digest.clone(), size);
-        self.fetch(&whole, None, directory, &[], progress)
-    }
-
-    fn fetch(
+    pub(crate) fn fetch(
         &self,
         whole: &Blob<'_>,
         delta: Option<Vec<Known>>,

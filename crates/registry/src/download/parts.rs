@@ -18,7 +18,7 @@ const WORTH: u64 = 32 * 1024;
 
 /// What is to be got.
 #[derive(Clone)]
-pub(super) struct Blob<'a> {
+pub(crate) struct Blob<'a> {
     pub(super) repository: &'a str,
     pub(super) digest: OciDigest,
     pub(super) size: u64,
@@ -34,7 +34,7 @@ impl<'a> Blob<'a> {
         Self::new(&image.repository, digest, image.size)
     }
 
-    pub(super) fn new(repository: &'a str, digest: OciDigest, size: u64) -> Self {
+    pub(crate) fn new(repository: &'a str, digest: OciDigest, size: u64) -> Self {
         Self { repository, digest, size, parts: cut(0, size), known: Vec::new() }
     }
 

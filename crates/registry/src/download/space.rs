@@ -20,14 +20,14 @@ const MAX_BLOB: u64 = 16 << 40;
 
 /// The free space of a directory.
 #[derive(Debug)]
-pub(super) struct Space {
+pub(crate) struct Space {
     path: PathBuf,
     /// How many bytes are free; none where the file system does not say.
     free: Option<u64>,
 }
 
 impl Space {
-    pub(super) fn of(directory: &Path) -> Result<Self, Error> {
+    pub(crate) fn of(directory: &Path) -> Result<Self, Error> {
         let found = rustix::fs::statvfs(directory);
         let found = found.map_err(|error| Error::io("read", directory)(error.into()))?;
         // What an attempt that was cut off has left is used.
@@ -41,7 +41,7 @@ impl Space {
     }
 
     /// Fails if there is no space for a blob of an image.
-    pub(super) fn check(&self, name: &str, digest: &OciDigest, size: u64) -> Result<()> {
+    pub(crate) fn check(&self, name: &str, digest: &OciDigest, size: u64) -> Result<()> {
         if size > MAX_BLOB {
             let message = format!(
                 "{name} cannot be downloaded: its layer {digest} has {size} bytes, and {MAX_BLOB} \

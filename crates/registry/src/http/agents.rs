@@ -3,7 +3,7 @@
 
 //! Who connects: with or without a proxy, with or without TLS.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use cabane_report::Result;
@@ -12,7 +12,6 @@ use ureq::tls::TlsConfig;
 use ureq::{Agent, Proxy, ProxyProtocol};
 
 use crate::options::Options;
-use crate::proxy::ProxySettings;
 use crate::retry_policy::RetryPolicy;
 
 /// The agents for a registry, and for where it leads.
@@ -23,9 +22,7 @@ pub(super) struct Agents {
     /// For encrypted places to which a plain registry leads. Certificates are read when they
     /// are needed.
     encrypted: OnceLock<Pair>,
-    proxy: ProxySettings,
-    authorities: Option<PathBuf>,
-    retry_policy: RetryPolicy,
+    options: Options,
 }
 
 #[derive(Debug)]
@@ -37,15 +34,8 @@ struct Pair {
 
 impl Agents {
     pub(super) fn new(is_plain: bool, options: &Options) -> Result<Self> {
-        let authorities = options.authorities.as_deref();
-        Ok(Self {
-            is_plain,
-            own: Pair::new(is_plain, &options.proxy, authorities, &options.retry_policy)?,
-            encrypted: OnceLock::new(),
-            proxy: options.proxy.clone(),
-            authorities: options.authorities.clone(),
-            retry_policy: options.retry_policy,
-        })
+        let own = Pair::new(is_plain, options)?;
+        Ok(Self { is_plain, own, encrypted: OnceLock::new(), options: options.clone() })
     }
 
     pub(super) fn agent_for(&self, uri: &Uri) -> Result<&Agent> {
@@ -54,7 +44,7 @@ impl Agents {
         let (Some(proxied), Some(host)) = (&pair.proxied, uri.authority()) else {
             return Ok(&pair.direct);
         };
-        let proxy = self.proxy.for_host(scheme, host.as_str());
+        let proxy = self.options.proxy.for_host(scheme, host.as_str());
         Ok(if proxy?.is_some() { proxied } else { &pair.direct })
     }
 
@@ -62,27 +52,22 @@ impl Agents {
         if let Some(pair) = self.encrypted.get() {
             return Ok(pair);
         }
-        let authorities = self.authorities.as_deref();
-        let pair = Pair::new(false, &self.proxy, authorities, &self.retry_policy)?;
+        let pair = Pair::new(false, &self.options)?;
         Ok(self.encrypted.get_or_init(|| pair))
     }
 }
 
 impl Pair {
-    fn new(
-        is_plain: bool,
-        settings: &ProxySettings,
-        authorities: Option<&Path>,
-        retry_policy: &RetryPolicy,
-    ) -> Result<Self> {
+    fn new(is_plain: bool, options: &Options) -> Result<Self> {
         let scheme = if is_plain { "http" } else { "https" };
-        let proxy = settings.for_scheme(scheme)?;
+        let proxy = options.proxy.for_scheme(scheme)?;
         // The way to the proxy may be encrypted where the registry is not.
         let proxy_has_tls =
             proxy.as_ref().is_some_and(|proxy| proxy.protocol() == ProxyProtocol::Https);
         let is_never_encrypted = cfg!(feature = "fuzzing") || is_plain && !proxy_has_tls;
+        let authorities = options.authorities.as_deref();
         let tls = if is_never_encrypted { None } else { Some(tls(authorities)?) };
-        let agent = |proxy| agent(proxy, tls.clone(), retry_policy);
+        let agent = |proxy| agent(proxy, tls.clone(), &options.retry_policy);
         Ok(Self { direct: agent(None), proxied: proxy.map(|proxy| agent(Some(proxy))) })
     }
 }

@@ -24,33 +24,26 @@ pub(crate) struct Proof {
     pub(crate) user: Option<String>,
 }
 
-#[derive(Debug)]
-struct CachedList {
-    proof: Proof,
-    end: Option<Instant>,
-}
-
-/// What has proved good for which scope.
+/// What has proved good for which scope, and until when.
 #[derive(Debug, Default)]
-pub(crate) struct Tokens(Mutex<HashMap<Scope, CachedList>>);
+pub(crate) struct Tokens(Mutex<HashMap<Scope, (Proof, Option<Instant>)>>);
 
 impl Tokens {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Scope, CachedList>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Scope, (Proof, Option<Instant>)>> {
         // What a thread that failed has left is still a map of tokens.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn get(&self, scope: &Scope) -> Option<Proof> {
         let kept = self.lock();
-        let found = kept.get(scope)?;
-        let lives = found.end.is_none_or(|end| Instant::now() < end);
-        lives.then(|| found.proof.clone())
+        let (proof, end) = kept.get(scope)?;
+        end.is_none_or(|end| Instant::now() < end).then(|| proof.clone())
     }
 
     /// Keeps what proves who asks; without an end it is good for ever.
     pub(crate) fn keep(&self, scope: &Scope, proof: Proof, life: Option<Duration>) {
         let end = life.map(|life| Instant::now() + life.min(LONGEST_LIFE).saturating_sub(MARGIN));
-        self.lock().insert(scope.clone(), CachedList { proof, end });
+        self.lock().insert(scope.clone(), (proof, end));
     }
 
     pub(crate) fn forget(&self, scope: &Scope) {

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::key::SigningKey;
 use super::payload;
-use super::verdict::{Signature, Signatures};
+use super::verdict::{Base64, Signature, Signatures};
 use crate::document::{Annotations, Descriptor, MANIFEST, Manifest, OciDigest, to_bytes};
 use crate::parallel::each_by_itself;
 use crate::{Error, Listed, Registry, RemoteImage};
@@ -167,22 +167,13 @@ fn is_signature(layer: &Descriptor) -> bool {
 
 fn read_signature(layer: &Descriptor, text: Option<Vec<u8>>) -> Result<Signature, &'static str> {
     let text = text.ok_or("the registry does not have what was signed")?;
-    let signature = layer.annotations.get(SIGNATURE);
-    let signature = signature.ok_or("it is missing")?;
+    let signature = layer.annotations.get(SIGNATURE).ok_or("it is missing")?;
     let signature = STANDARD.decode(signature).map_err(|_| "it is not base64")?;
-    Ok(Signature { text, signature })
+    Ok(Signature { text: Base64(text), signature: Base64(signature) })
 }
 
 fn no_signatures() -> Manifest {
-    Manifest {
-        schema_version: 2,
-        media_type: Some(MANIFEST.to_owned()),
-        artifact_type: None,
-        config: Descriptor::empty_config(),
-        layers: Vec::new(),
-        subject: None,
-        annotations: Annotations::new(),
-    }
+    Manifest { artifact_type: None, ..Manifest::artifact(CONFIG, Vec::new(), Annotations::new()) }
 }
 
 /// Returns the configuration of an image with these layers: cosign takes signatures for one,

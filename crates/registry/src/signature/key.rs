@@ -22,7 +22,7 @@ use ring::signature::{
 use sha2::{Digest as _, Sha256};
 
 use super::pem;
-use crate::limited::{self, unreadable};
+use crate::limited::{self, KeptBadly, unreadable};
 
 /// Keys have some hundred bytes; comments may stand around them.
 const MAX_SIZE: u64 = 64 * 1024;
@@ -48,32 +48,6 @@ pub struct PublicKey {
 pub struct SigningKey {
     pair: EcdsaKeyPair,
     random: SystemRandom,
-}
-
-/// A private key that is not kept well.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeyWarning {
-    /// Others than its owner can read it.
-    ReadableByOthers {
-        /// The file.
-        path: PathBuf,
-    },
-}
-
-impl fmt::Display for KeyWarning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::ReadableByOthers { path } = self;
-        write!(f, "others can read the private key {}", shown(path))
-    }
-}
-
-impl KeyWarning {
-    /// Returns what the user may type about it.
-    #[must_use]
-    pub fn hint(&self) -> String {
-        let Self::ReadableByOthers { path } = self;
-        format!("`chmod 600 {}` leaves it to its owner", shown(path))
-    }
 }
 
 impl PublicKey {
@@ -143,7 +117,7 @@ impl SigningKey {
     /// # Errors
     ///
     /// A file that cannot be read, or that has something else in it.
-    pub fn read(path: &Path) -> Result<(Self, Option<KeyWarning>)> {
+    pub fn read(path: &Path) -> Result<(Self, Option<KeptBadly>)> {
         let (text, file) = read(path)?;
         let block = block_of(&text, path)?;
         let refused = |what: &str| format!("the private key {} {what}", shown(path));
@@ -250,10 +224,14 @@ fn not_random() -> Report {
 }
 
 /// A pipe is no one else's.
-fn warning(file: &File, path: &Path) -> Option<KeyWarning> {
+fn warning(file: &File, path: &Path) -> Option<KeptBadly> {
     let metadata = file.metadata().ok()?;
     let is_open = metadata.is_file() && metadata.mode() & 0o077 != 0;
-    is_open.then(|| KeyWarning::ReadableByOthers { path: path.to_owned() })
+    let path = shown(path);
+    is_open.then(|| KeptBadly {
+        warning: format!("others can read the private key {path}"),
+        hint: format!("`chmod 600 {path}` leaves it to its owner"),
+    })
 }
 
 fn write_new(path: &Path, mode: u32, text: &str) -> Result<()> {

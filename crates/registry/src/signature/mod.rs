@@ -15,6 +15,6 @@ mod record;
 mod verdict;
 
 pub(crate) use attached::signatures_tag;
-pub use key::{KeyWarning, PublicKey, SigningKey};
+pub use key::{PublicKey, SigningKey};
 pub use record::{MAX_RECORD, SignatureRecord};
 pub use verdict::{Distrust, Signatures};

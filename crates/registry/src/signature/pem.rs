@@ -28,15 +28,12 @@ pub(super) fn read(text: &str) -> Option<Block<'_>> {
             kind.strip_suffix("-----")
         })?;
         let end = format!("-----END {kind}-----");
-        let mut body = String::new();
         let mut is_whole = false;
-        for line in lines.by_ref() {
-            if line == end {
-                is_whole = true;
-                break;
-            }
-            body += line;
-        }
+        let is_inside = |line: &&str| {
+            is_whole = *line == end;
+            !is_whole
+        };
+        let body: String = lines.by_ref().take_while(is_inside).collect();
         if kind != PARAMETERS {
             let content = STANDARD.decode(body).ok().filter(|_| is_whole);
             return Some(Block { kind, content });
@@ -46,14 +43,10 @@ pub(super) fn read(text: &str) -> Option<Block<'_>> {
 
 /// Writes a key as a text.
 pub(super) fn write(kind: &str, content: &[u8]) -> String {
-    let mut text = format!("-----BEGIN {kind}-----\n");
-    for (position, letter) in STANDARD.encode(content).chars().enumerate() {
-        if position > 0 && position % WIDTH == 0 {
-            text.push('\n');
-        }
-        text.push(letter);
-    }
-    text + &format!("\n-----END {kind}-----\n")
+    let encoded = STANDARD.encode(content);
+    let lines = encoded.as_bytes().chunks(WIDTH).map(String::from_utf8_lossy);
+    let body = lines.collect::<Vec<_>>().join("\n");
+    format!("-----BEGIN {kind}-----\n{body}\n-----END {kind}-----\n")
 }
 
 #[cfg(test)]

@@ -15,13 +15,11 @@
 //!             "signatures":[{"text":"<base64>", "signature":"<base64>"}]}]}
 //! ```
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use cabane_label::{Digest, Namespace};
 use serde::{Deserialize, Serialize};
 
 use super::key::PublicKey;
-use super::verdict::{Distrust, Signature, Signatures};
+use super::verdict::{Base64, Distrust, Signature, Signatures, first_accepted};
 use crate::document::{Manifest, OciDigest, to_bytes};
 use crate::image::image_layer;
 use crate::{Error, Registry, RemoteImage};
@@ -48,32 +46,7 @@ struct SignedImage {
     namespace: Namespace,
     repository: String,
     manifest: Base64,
-    signatures: Vec<SignedText>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct SignedText {
-    text: Base64,
-    signature: Base64,
-}
-
-/// Bytes that are written as text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-struct Base64(Vec<u8>);
-
-impl TryFrom<String> for Base64 {
-    type Error = base64::DecodeError;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        STANDARD.decode(text).map(Self)
-    }
-}
-
-impl From<Base64> for String {
-    fn from(bytes: Base64) -> Self {
-        STANDARD.encode(bytes.0)
-    }
+    signatures: Vec<Signature>,
 }
 
 impl Registry {
@@ -81,7 +54,6 @@ impl Registry {
     #[must_use]
     pub fn record(&self, image: &RemoteImage, signatures: &Signatures) -> SignatureRecord {
         let host = self.address().host();
-        let texts = signatures.found.iter().flatten();
         SignatureRecord {
             version: VERSION,
             size: image.size,
@@ -90,7 +62,7 @@ impl Registry {
                 namespace: image.place.namespace.clone(),
                 repository: format!("{host}/{}", image.repository),
                 manifest: Base64(image.document.clone()),
-                signatures: texts.map(SignedText::of).collect(),
+                signatures: signatures.found.iter().flatten().cloned().collect(),
             }],
         }
     }
@@ -102,15 +74,6 @@ impl Registry {
     /// That the registry does not tell.
     pub fn fetch_record(&self, image: &RemoteImage) -> Result<SignatureRecord, Error> {
         Ok(self.record(image, &self.signatures(image)?))
-    }
-}
-
-impl SignedText {
-    fn of(signature: &Signature) -> Self {
-        Self {
-            text: Base64(signature.text.clone()),
-            signature: Base64(signature.signature.clone()),
-        }
     }
 }
 
@@ -172,14 +135,7 @@ impl SignatureRecord {
         digest: &Digest,
         keys: &'k [PublicKey],
     ) -> Result<&'k PublicKey, Distrust> {
-        let mut worst = Distrust::Unsigned;
-        for image in &self.images {
-            match image.accepted_by(digest, keys) {
-                Ok(key) => return Ok(key),
-                Err(distrust) => worst = worst.or(distrust),
-            }
-        }
-        Err(worst)
+        first_accepted(self.images.iter().map(|image| image.accepted_by(digest, keys)))
     }
 }
 
@@ -189,11 +145,8 @@ impl SignedImage {
         digest: &Digest,
         keys: &'k [PublicKey],
     ) -> Result<&'k PublicKey, Distrust> {
-        let found = self.signatures.iter().map(|one| {
-            Ok(Signature { text: one.text.0.clone(), signature: one.signature.0.clone() })
-        });
-        let signatures =
-            Signatures { manifest: OciDigest::of(&self.manifest.0), found: found.collect() };
+        let found = self.signatures.iter().cloned().map(Ok).collect();
+        let signatures = Signatures { manifest: OciDigest::of(&self.manifest.0), found };
         let key = signatures.accepted_by(keys)?;
         let manifest: Option<Manifest> = serde_json::from_slice(&self.manifest.0).ok();
         let layer = manifest.as_ref().and_then(image_layer);
@@ -211,7 +164,7 @@ mod tests {
     use super::super::payload;
     use super::*;
     use crate::document::{Descriptor, TITLE};
-    use crate::image::{SQUASHFS, image_manifest};
+    use crate::image::{SQUASHFS, dated};
 
     fn key() -> SigningKey {
         let directory = tempfile::tempdir().unwrap();
@@ -224,7 +177,8 @@ mod tests {
 
     fn manifest(content: &[u8]) -> Vec<u8> {
         let layer = Descriptor::of(SQUASHFS, content).with(TITLE, "store.squashfs");
-        to_bytes(&image_manifest(SQUASHFS, layer, "2026-11-01T00:00:00Z".parse().unwrap()))
+        let dated = dated("2026-11-01T00:00:00Z".parse().unwrap());
+        to_bytes(&Manifest::artifact(SQUASHFS, vec![layer], dated))
     }
 
     /// The record of an image of this content, with a signature for the manifest of another.
@@ -239,7 +193,7 @@ mod tests {
                 namespace: "deploy".parse().unwrap(),
                 repository: "registry.example/app".to_owned(),
                 manifest: Base64(manifest(content)),
-                signatures: vec![SignedText::of(&Signature { text, signature })],
+                signatures: vec![Signature { text: Base64(text), signature: Base64(signature) }],
             }],
         }
     }

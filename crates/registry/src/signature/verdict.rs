@@ -3,6 +3,10 @@
 
 //! Whether the signatures of an image are accepted by the configured keys, and why not.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
 use super::key::PublicKey;
 use super::payload;
 use crate::document::OciDigest;
@@ -37,18 +41,47 @@ impl Distrust {
             Self::OtherImage => 3,
         }
     }
+}
 
-    /// Returns the one that tells more.
-    pub(super) fn or(self, other: Self) -> Self {
-        if self.weight() < other.weight() { other } else { self }
+/// Returns the first key that accepts something, or the reason against it that tells most.
+pub(super) fn first_accepted<'k>(
+    verdicts: impl Iterator<Item = Result<&'k PublicKey, Distrust>>,
+) -> Result<&'k PublicKey, Distrust> {
+    let mut worst = Distrust::Unsigned;
+    for verdict in verdicts {
+        match verdict {
+            Err(other) if worst.weight() < other.weight() => worst = other,
+            Err(_) => {}
+            accepted => return accepted,
+        }
+    }
+    Err(worst)
+}
+
+/// Bytes that are written as text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(super) struct Base64(pub(super) Vec<u8>);
+
+impl TryFrom<String> for Base64 {
+    type Error = base64::DecodeError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        STANDARD.decode(text).map(Self)
+    }
+}
+
+impl From<Base64> for String {
+    fn from(bytes: Base64) -> Self {
+        STANDARD.encode(bytes.0)
     }
 }
 
 /// A signature, and the text that was signed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Signature {
-    pub(super) text: Vec<u8>,
-    pub(super) signature: Vec<u8>,
+    pub(super) text: Base64,
+    pub(super) signature: Base64,
 }
 
 /// What the registry has as signatures of an image.
@@ -71,15 +104,7 @@ impl Signatures {
     ///
     /// Why none of the keys accepts the image.
     pub fn accepted_by<'k>(&self, keys: &'k [PublicKey]) -> Result<&'k PublicKey, Distrust> {
-        let mut worst = Distrust::Unsigned;
-        for found in &self.found {
-            let distrust = match self.judge(found, keys) {
-                Ok(key) => return Ok(key),
-                Err(distrust) => distrust,
-            };
-            worst = worst.or(distrust);
-        }
-        Err(worst)
+        first_accepted(self.found.iter().map(|found| self.judge(found, keys)))
     }
 
     /// What is in the text counts only when someone we know has signed it.
@@ -91,9 +116,9 @@ impl Signatures {
         let damaged = |reason| Distrust::Damaged { reason };
         let found = found.as_ref().map_err(|reason| damaged(*reason))?;
         let mut keys = keys.iter();
-        let signer = keys.find(|key| key.accepts(&found.text, &found.signature));
+        let signer = keys.find(|key| key.accepts(&found.text.0, &found.signature.0));
         let signer = signer.ok_or(Distrust::UnknownKey)?;
-        let manifest = payload::read(&found.text).map_err(damaged)?;
+        let manifest = payload::read(&found.text.0).map_err(damaged)?;
         if manifest == self.manifest { Ok(signer) } else { Err(Distrust::OtherImage) }
     }
 }
@@ -111,7 +136,7 @@ mod tests {
     fn signed(key: &SigningKey, content: &[u8]) -> Result<Signature, &'static str> {
         let text = payload::write("registry.example/app", &OciDigest::of(content));
         let signature = key.sign(&text).unwrap();
-        Ok(Signature { text, signature })
+        Ok(Signature { text: Base64(text), signature: Base64(signature) })
     }
 
     fn judged(
@@ -160,9 +185,9 @@ mod tests {
     fn no_byte_of_what_was_signed_can_be_changed() {
         let ours = key();
         let whole = signed(&ours, b"manifest").unwrap();
-        for position in 0..whole.text.len() {
+        for position in 0..whole.text.0.len() {
             let mut changed = whole.clone();
-            changed.text[position] ^= 1;
+            changed.text.0[position] ^= 1;
             let outcome = judged(vec![Ok(changed)], &[&ours]);
             assert_eq!(outcome, Err(Distrust::UnknownKey), "{position}");
         }

@@ -45,13 +45,11 @@ pub(crate) fn labels_of(
         .collect();
     let glibc = needs.filter_map(|needs| needs.glibc.clone());
     let glibc = glibc.max_by_key(|text| text.parse::<GlibcVersion>().ok());
-    let views = environment.views.iter();
-    let views: Vec<String> = views
-        .filter_map(|view| {
-            let image = environment.images.get(view.image)?;
-            Some(format!("{}:{}", image.meta.name, view.name))
-        })
-        .collect();
+    let views = environment.views.iter().filter_map(|view| {
+        let image = environment.images.get(view.image)?;
+        Some(format!("{}:{}", image.meta.name, view.name))
+    });
+    let views: Vec<String> = views.collect();
     let words = [
         (TITLE, Some(title)),
         (DESCRIPTION, described),

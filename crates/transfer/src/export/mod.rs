@@ -32,7 +32,7 @@ use serde_json::{Value, json as value};
 use crate::export::annotations::{annotations_of, architecture_of, labels_of, title_of};
 use crate::export::base::{Base, ContainerQuery};
 use crate::export::target::{Destination, Opened};
-use crate::export::tree::{Found, layer_of};
+use crate::export::tree::layer_of;
 use crate::import::reference::Reference;
 use crate::scratch::scratch_place;
 
@@ -186,11 +186,6 @@ impl Exporting<'_> {
         query.with(reference, Box::new(use_it))
     }
 
-    fn jobs(&self) -> usize {
-        let jobs = self.request.jobs.or(self.context.settings.jobs.value);
-        jobs.unwrap_or_else(processors).max(1)
-    }
-
     fn write(
         &self,
         base: Option<&ContainerImage<'_>>,
@@ -226,10 +221,7 @@ impl Exporting<'_> {
         let needed = needed.max_by_key(|(version, ..)| *version);
         let found = match (base, self.environment.root()) {
             (Some(base), _) => library_of(base, &Shown::quiet(self.interrupt))?,
-            (None, Some(root)) => {
-                let container = root.meta.container.as_ref();
-                container.and_then(|container| container.glibc.clone())
-            }
+            (None, Some(root)) => root.meta.container.as_ref().and_then(|one| one.glibc.clone()),
             (None, None) => return Ok(()),
         };
         let Some((version, needed, image)) = needed else {
@@ -260,23 +252,19 @@ impl Exporting<'_> {
         base: Option<&ContainerImage<'_>>,
         reference: Option<&Reference>,
     ) -> Result<MadeImage> {
-        let shown = Shown {
-            watched: Some(Mutex::new(
-                self.context.transfer(&format!("exporting {}", escape(&self.request.images))),
-            )),
-            interrupt: self.interrupt,
-        };
+        let watched = self.context.transfer(&format!("exporting {}", escape(&self.request.images)));
+        let shown = Shown { watched: Some(Mutex::new(watched)), interrupt: self.interrupt };
         let path = self.context.calling.get(OsStr::new(env_vars::PATH));
         let zstd = find_program("zstd", path.map(AsRef::as_ref));
+        let jobs = self.request.jobs.or(self.context.settings.jobs.value);
         let settings = ExportSettings {
             compression: self.request.compression,
             zstd: zstd.as_deref(),
-            jobs: self.jobs(),
+            jobs: jobs.unwrap_or_else(processors).max(1),
             progress: &shown,
         };
         let mut export = Export::new(target, settings);
-        let layers = base.map(|base| base.layers.as_slice()).unwrap_or_default();
-        for layer in layers {
+        for layer in base.iter().flat_map(|base| &base.layers) {
             export.keep(layer)?;
         }
         let root = self.environment.root();
@@ -285,7 +273,8 @@ impl Exporting<'_> {
             let (layer, found) = layer_of(self.context, image);
             let comment = format!("cabane export {}", title_of(image));
             export.pack(&layer, Some(comment))?;
-            walked.push((image, taken(&found)));
+            let found = found.lock().ok().and_then(|mut found| found.take());
+            walked.push((image, found.unwrap_or_default()));
         }
         shown.done();
         let platform = self.platform(base, &walked)?;
@@ -325,17 +314,12 @@ impl Exporting<'_> {
             .filter_map(|(image, walked)| Some((image, architecture_of(walked.machine?)?)));
         let root = self.environment.root();
         let source = root.and_then(|root| root.meta.container.as_ref()?.source.as_ref());
-        let platform = if let Some(platform) = &self.request.platform {
-            platform.clone()
-        } else if let Some(base) = base {
-            base.platform.clone()
-        } else if let Some(platform) = source.and_then(|source| source.platform.parse().ok()) {
-            platform
-        } else if let Some((_, (_, machine))) = of_programs.clone().next() {
-            Platform::of_machine(machine)
-        } else {
-            Platform::of_machine(std::env::consts::ARCH)
-        };
+        let named = self.request.platform.as_ref().or(base.map(|base| &base.platform)).cloned();
+        let platform = named.or_else(|| source?.platform.parse().ok()).unwrap_or_else(|| {
+            let first = of_programs.clone().next();
+            let machine = first.map(|(_, (_, machine))| machine);
+            Platform::of_machine(machine.unwrap_or(std::env::consts::ARCH))
+        });
         let other = of_programs.find(|(_, (name, _))| *name != platform.architecture);
         let Some((image, (found, _))) = other else {
             return Ok(platform);
@@ -367,11 +351,6 @@ fn interpreter(image: &ConcreteImage) -> Option<NeededInterpreter> {
         version: need.version.clone(),
         path: need.path.clone(),
     })
-}
-
-fn taken(found: &Found) -> Walked {
-    let taken = found.lock().ok().and_then(|mut found| found.take());
-    taken.unwrap_or_default()
 }
 
 /// Shows how it goes on.

@@ -40,11 +40,8 @@ pub fn check_source(context: &Context, typed: &str) -> Result<CheckedSource> {
     let pattern: LabelPattern = typed.parse()?;
     let label = complete_label(context, &pattern)?;
     let not_imported = || {
-        let label = label.clone();
-        Report::new(
-            Kind::BadInput,
-            format!("`{label}` was not imported from a registry or a layout"),
-        )
+        let error = format!("`{label}` was not imported from a registry or a layout");
+        Report::new(Kind::BadInput, error)
     };
     let source = source_of(context, &label)?.ok_or_else(not_imported)?;
     let before = source.manifest.clone().ok_or_else(not_imported)?;
@@ -73,13 +70,10 @@ pub fn check_source(context: &Context, typed: &str) -> Result<CheckedSource> {
 fn source_of(context: &Context, label: &Label) -> Result<Option<ContainerSource>> {
     for named in context.repositories()? {
         let repository = &named.repository;
-        let record = repository.by_label(label);
-        if let Some(record) = record? {
-            let meta = repository.meta(&record.digest);
-            let meta = meta?;
+        if let Some(record) = repository.by_label(label)? {
+            let meta = repository.meta(&record.digest)?;
             return Ok(meta.container.and_then(|container| container.source));
         }
     }
-    let label = label.clone();
     Err(Report::new(Kind::NotFound, format!("no image has the label `{label}`")))
 }

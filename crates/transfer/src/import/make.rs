@@ -17,14 +17,13 @@ use cabane_container::{
 use cabane_label::{Digest, escape};
 use cabane_process::Scratch;
 use cabane_registry::sum;
-use cabane_report::{IoContext, Kind, Report, Result, Transfer};
-use cabane_repository::{Access, Added, Claim, Incoming, Repository, VerifiedRequest};
+use cabane_report::{IoContext, Kind, Result, Transfer};
+use cabane_repository::{Added, Claim, Incoming, Repository, VerifiedRequest};
 use cabane_site::settings::processors;
 use cabane_view::ContainerSource;
 
 use crate::import::place::{NEW, key_of, program, sweep};
-use crate::import::restrict;
-use crate::import::{Import, Imported};
+use crate::import::{Import, Imported, close, restrict};
 
 /// How often we look whether another import is done.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -106,7 +105,7 @@ impl Import<'_> {
                         self.context.note("waiting for another import of this image");
                     }
                     if self.interrupt.load(Ordering::Relaxed) {
-                        return Err(Report::from(cabane_container::Error::Interrupted));
+                        return Err(cabane_container::Error::Interrupted.into());
                     }
                     sleep(PAUSE);
                 }
@@ -121,13 +120,7 @@ impl Import<'_> {
         import: &Bring<'_, '_>,
         incoming: Incoming,
     ) -> Result<(Added, ImportRecord)> {
-        // What was begun for a group is for that group, no matter who goes on.
-        let access = match self.access {
-            Access::AsNewFiles => incoming.access(),
-            access => access,
-        };
-        // Before the first byte.
-        incoming.restrict(access)?;
+        let access = close(&incoming, self.access)?;
         let alive = incoming.keep_alive();
         sweep(incoming.path())?;
         let new = incoming.path().join(format!("{NEW}{}", std::process::id()));
@@ -176,28 +169,21 @@ impl Import<'_> {
             jobs: jobs.unwrap_or_else(processors).max(1),
             max_unpacked: self.max_unpacked(),
         };
-        let shown = Shown {
-            watched: Mutex::new(
-                self.context.transfer(&format!("importing {}", escape(&self.reference))),
-            ),
-            interrupt: self.interrupt,
-        };
+        let watched = self.context.transfer(&format!("importing {}", escape(&self.reference)));
+        let shown = Shown { watched: Mutex::new(watched), interrupt: self.interrupt };
         let converted = convert(image, &request, &shown);
         if let Ok(watched) = shown.watched.into_inner() {
             watched.end();
         }
-        converted.map_err(Report::from)
+        Ok(converted?)
     }
 
     /// Says before the work that a label is taken.
     fn refuse_early(&self, repository: &Repository, wanted: &Wanted) -> Result<()> {
-        let known = repository.by_label(&self.label);
-        match known? {
+        match repository.by_label(&self.label)? {
             Some(known) if !self.request.force => {
-                let error = cabane_repository::Error::LabelTaken {
-                    label: Box::new(self.label.clone()),
-                    digest: known.digest,
-                };
+                let (label, digest) = (Box::new(self.label.clone()), known.digest);
+                let error = cabane_repository::Error::LabelTaken { label, digest };
                 Err(self.moved(repository, wanted, error))
             }
             _ => Ok(()),
@@ -213,21 +199,18 @@ fn find_made(repository: &Repository, wanted: &Wanted) -> Result<Option<Digest>>
     if manifest.is_none() && configuration.is_none() {
         return Ok(None);
     }
-    let is_one = |source: &ContainerSource| {
-        // Anyone who asks later whether a tag has moved compares manifests.
-        if manifest.is_some() {
-            source.manifest == manifest
-        } else {
-            source.configuration == configuration
-        }
+    // Anyone who asks later whether a tag has moved compares manifests.
+    let is_one = |source: &ContainerSource| match &manifest {
+        Some(_) => source.manifest == manifest,
+        None => source.configuration == configuration,
     };
     let platform = wanted.platform.to_string();
     let records = repository.records()?;
-    let is_root = |digest: &&Digest| -> bool {
+    let is_same = |digest: &&Digest| {
         let meta = repository.meta(digest).ok();
         let source = meta.and_then(|meta| meta.container?.source);
-        let is_same = source.is_some_and(|source| is_one(&source) && source.platform == platform);
-        is_same && was_made_so(repository, digest)
+        source.is_some_and(|source| is_one(&source) && source.platform == platform)
+            && was_made_so(repository, digest)
     };
     let mut digests: Vec<&Digest> = records
         .iter()
@@ -235,7 +218,7 @@ fn find_made(repository: &Repository, wanted: &Wanted) -> Result<Option<Digest>>
         .map(|record| &record.digest)
         .collect();
     digests.dedup();
-    Ok(digests.into_iter().find(is_root).cloned())
+    Ok(digests.into_iter().find(is_same).cloned())
 }
 
 /// Whether an image was made as they are made today.

@@ -21,7 +21,7 @@ use cabane_environment::complete_label_for;
 use cabane_label::{Digest, Label, LabelPattern, escape};
 use cabane_registry::ContainerName;
 use cabane_report::{Kind, Report, Result};
-use cabane_repository::{Access, Added, Repository};
+use cabane_repository::{Access, Added, Incoming, Repository};
 use cabane_site::Context;
 use serde::Serialize;
 
@@ -175,8 +175,7 @@ impl Import<'_> {
         };
         let import = |place: &Path| {
             let root = place.join(format!("{NEW}root"));
-            let unpacked = sif.unpack(&unsquashfs, &root, self.max_unpacked(), self.interrupt);
-            unpacked.map_err(Report::from)
+            Ok(sif.unpack(&unsquashfs, &root, self.max_unpacked(), self.interrupt)?)
         };
         self.one(&wanted, &import)
     }
@@ -244,6 +243,17 @@ impl Import<'_> {
             bytes: wanted.bytes,
         }
     }
+}
+
+/// Closes the place of an image before its first byte, and returns for whom it is: what was begun
+/// for a group is for that group, no matter who goes on.
+pub(crate) fn close(incoming: &Incoming, wanted: Access) -> Result<Access> {
+    let access = match wanted {
+        Access::AsNewFiles => incoming.access(),
+        access => access,
+    };
+    incoming.restrict(access)?;
+    Ok(access)
 }
 
 /// Closes an image that is here already, and says so if it is for others.

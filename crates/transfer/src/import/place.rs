@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use cabane_container::{CONVERTER, Platform};
 use cabane_label::Digest;
 use cabane_registry::sum;
-use cabane_report::{IoContext, Report, Result};
+use cabane_report::{IoContext, Result};
 use cabane_site::Context;
 use cabane_site::env_vars;
 use cabane_site::settings::find_program;
@@ -23,9 +23,8 @@ pub(crate) const NEW: &str = "new-";
 /// Finds a program of squashfs-tools.
 pub(crate) fn program(context: &Context, name: &str) -> Result<PathBuf> {
     let path = context.calling.get(OsStr::new(env_vars::PATH));
-    find_program(name, path.map(AsRef::as_ref))
-        .ok_or(cabane_container::Error::NoProgram)
-        .map_err(Report::from)
+    let found = find_program(name, path.map(AsRef::as_ref));
+    Ok(found.ok_or(cabane_container::Error::NoProgram)?)
 }
 
 /// Removes what an import that was killed has left in its place.

@@ -6,14 +6,13 @@
 use std::fs::{self, File};
 use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
-use std::thread;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use cabane_container::{Blobs, Bytes, Chosen, Descriptor, Manifest, Platform, choose};
 use cabane_label::{Digest, escape};
-use cabane_registry::{ContainerName, Registry};
-use cabane_report::{IoContext, Report, Result, Transfer};
+use cabane_registry::{ContainerName, Registry, each_of};
+use cabane_report::{IoContext, Result, Transfer};
 use cabane_site::Context;
 
 /// How many layers are got at once.
@@ -49,7 +48,7 @@ impl Remote {
         };
         let chosen = choose(bytes, platform, &mut get);
         if let Some(failure) = failure {
-            return Err(Report::from(failure));
+            return Err(failure.into());
         }
         let chosen = chosen?;
         let Descriptor { digest, size, .. } = &chosen.manifest.config;
@@ -73,40 +72,26 @@ impl Remote {
         interrupt: &AtomicBool,
     ) -> Result<()> {
         let mut layers: Vec<&Descriptor> = manifest.layers.iter().collect();
-        layers.sort_by(|one, other| one.digest.as_str().cmp(other.digest.as_str()));
-        layers.dedup_by(|one, other| one.digest == other.digest);
+        layers.sort_by_key(|layer| layer.digest.as_str());
+        layers.dedup_by_key(|layer| &layer.digest);
         // The largest first: the last one shall not be waited for alone.
         layers.sort_by_key(|layer| std::cmp::Reverse(layer.size));
-        let is_missing = |layer: &&&Descriptor| !is_whole(place, layer);
-        let missing = layers.iter().filter(is_missing);
+        let missing = layers.iter().filter(|layer| !is_whole(place, layer));
         let sizes: Vec<_> = missing.map(|layer| (layer.digest.clone(), layer.size)).collect();
-        let space = self.registry.check_space(&self.name, &sizes, place);
-        space?;
-        let watched =
-            Mutex::new(context.transfer(&format!("getting {}", escape(&self.name.to_string()))));
+        self.registry.check_space(&self.name, &sizes, place)?;
+        let watched = context.transfer(&format!("getting {}", escape(&self.name.to_string())));
         let all = Fetching {
             remote: self,
-            layers: &layers,
             place,
             interrupt,
-            next: AtomicUsize::new(0),
-            done: layers.iter().map(|_| Mutex::new(0)).collect(),
+            done: layers.iter().map(|_| AtomicU64::new(0)).collect(),
             total: layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.size)),
-            failure: Mutex::new(None),
-            watched: &watched,
+            watched: Mutex::new(watched),
         };
-        thread::scope(|scope| {
-            for _ in 0..STREAMS.min(layers.len()) {
-                scope.spawn(|| all.work());
-            }
-        });
-        let failure = all.failure.into_inner();
-        if let Ok(watched) = watched.into_inner() {
-            watched.end();
-        }
-        if let Some(failure) = failure.unwrap_or_else(PoisonError::into_inner) {
-            return Err(failure);
-        }
+        let layers: Vec<_> = layers.into_iter().zip(&all.done).collect();
+        let got = each_of(STREAMS, &layers, |(layer, done)| all.get(layer, done));
+        all.show(|watched| watched.end());
+        got?;
         let _ = self.place.set(place.to_owned());
         Ok(())
     }
@@ -120,67 +105,41 @@ fn is_whole(place: &Path, layer: &Descriptor) -> bool {
 
 struct Fetching<'a> {
     remote: &'a Remote,
-    layers: &'a [&'a Descriptor],
     place: &'a Path,
     interrupt: &'a AtomicBool,
-    next: AtomicUsize,
-    done: Vec<Mutex<u64>>,
+    /// How much of each layer is there.
+    done: Vec<AtomicU64>,
     total: u64,
-    failure: Mutex<Option<Report>>,
-    watched: &'a Mutex<Box<dyn Transfer>>,
+    watched: Mutex<Box<dyn Transfer>>,
 }
 
 impl Fetching<'_> {
-    fn work(&self) {
-        loop {
-            let index = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(layer) = self.layers.get(index) else {
-                return;
-            };
-            let is_over = || {
-                let failure = self.failure.lock();
-                failure.is_ok_and(|failure| failure.is_some())
-            };
-            if is_over() {
-                return;
-            }
-            if let Err(error) = self.get(index, layer)
-                && let Ok(mut failure) = self.failure.lock()
-            {
-                failure.get_or_insert(error);
-            }
-        }
-    }
-
-    fn get(&self, index: usize, layer: &Descriptor) -> Result<()> {
+    fn get(&self, layer: &Descriptor, done: &AtomicU64) -> Result<()> {
         if self.interrupt.load(Ordering::Relaxed) {
-            let interrupted = cabane_container::Error::Interrupted;
-            return Err(Report::from(interrupted));
+            return Err(cabane_container::Error::Interrupted.into());
         }
-        let directory = self.place.join(layer.digest.as_str());
-        let whole = directory.join(WHOLE);
         if is_whole(self.place, layer) {
-            self.tell(index, layer.size);
+            self.tell(done, layer.size);
             return Ok(());
         }
-        let shown = || format!("make {}", directory.display());
-        fs::create_dir_all(&directory).or_failed(shown)?;
+        let directory = self.place.join(layer.digest.as_str());
+        fs::create_dir_all(&directory).or_failed(|| format!("make {}", directory.display()))?;
         let Remote { registry, name, .. } = self.remote;
-        let mut progress = |done, _| self.tell(index, done);
+        let mut progress = |now, _| self.tell(done, now);
         let got =
-            registry.container_blob(name, &layer.digest, layer.size, &directory, &mut progress);
-        let got = got?;
-        fs::rename(&got, &whole).or_failed(|| format!("move {}", got.display()))
+            registry.container_blob(name, &layer.digest, layer.size, &directory, &mut progress)?;
+        fs::rename(&got, directory.join(WHOLE)).or_failed(|| format!("move {}", got.display()))
     }
 
-    fn tell(&self, index: usize, done: u64) {
-        if let Some(Ok(mut own)) = self.done.get(index).map(Mutex::lock) {
-            *own = done;
-        }
-        let sum = self.done.iter().filter_map(|one| one.lock().ok());
-        let sum = sum.map(|one| *one).sum();
+    fn tell(&self, done: &AtomicU64, now: u64) {
+        done.store(now, Ordering::Relaxed);
+        let sum = self.done.iter().map(|done| done.load(Ordering::Relaxed)).sum();
+        self.show(|watched| watched.show(sum, self.total));
+    }
+
+    fn show(&self, show: impl FnOnce(&dyn Transfer)) {
         if let Ok(watched) = self.watched.lock() {
-            watched.show(sum, self.total);
+            show(watched.as_ref());
         }
     }
 }

@@ -162,8 +162,7 @@ fn steps(text: &Value) -> Vec<String> {
     let file = LoginFile::parse(&text.to_string()).unwrap();
     let tell = |step| match step {
         Step::Entry(key, _) => key.to_owned(),
-        Step::Ask(request) => {
-            let Request { helper, server, is_promised } = request;
+        Step::Ask { helper, server, is_promised } => {
             format!("{helper}{}<{server}", if is_promised { "!" } else { "" })
         }
     };

@@ -92,7 +92,7 @@ fn a_private_key_that_others_can_read_is_warned_about() {
     for mode in [0o640, 0o604] {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         let (_, warning) = SigningKey::read(&path).unwrap();
-        let text = warning.unwrap().to_string();
+        let text = warning.unwrap().warning;
         assert!(text.starts_with("others can read the private key"), "{text}");
     }
 }
