@@ -19,14 +19,14 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use cabane_label::{Digest, Label, Namespace};
 use jiff::Timestamp;
 
 use crate::document::OciDigest;
+use crate::files::write_at_once;
 use crate::{Listed, Registry, RemoteImage, sum};
 
 /// Who has given the list that is kept.
@@ -102,7 +102,7 @@ impl Registry {
     pub(crate) fn cache_list(&self, namespace: &Namespace, who: &str, cached_list: &CachedList) {
         let question = self.question(namespace, who);
         if let Some(path) = self.kept_path(&question) {
-            let _ = write(&path, &render(cached_list, &question));
+            let _ = write_at_once(&path, &render(cached_list, &question));
         }
     }
 
@@ -126,23 +126,12 @@ impl Registry {
     }
 }
 
-/// Writes a file at once or not at all.
-fn write(path: &Path, text: &str) -> std::io::Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(directory)?;
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
-    file.write_all(text.as_bytes())?;
-    file.persist(path)?;
-    Ok(())
-}
-
 fn render(cached_list: &CachedList, question: &str) -> String {
     let mut body = format!("{question}\n");
     for image in &cached_list.images {
         push_line(&mut body, image);
     }
-    let state = cached_list.state.as_ref().map(|state| state.0.as_str());
-    let state = state.unwrap_or("-");
+    let state = cached_list.state.as_ref().map_or("-", |state| state.0.as_str());
     format!("{MAGIC} {:016x} {state}\n{body}", cabane_label::corrupt_sum(body.as_bytes()))
 }
 
@@ -155,10 +144,7 @@ fn push_line(lines: &mut String, image: &CachedImage) {
         Some(date) => write!(lines, "{}\t", date.as_second()),
         None => write!(lines, "-\t"),
     };
-    let _ = match manifest {
-        Some(manifest) => writeln!(lines, "{manifest}"),
-        None => writeln!(lines, "-"),
-    };
+    let _ = writeln!(lines, "{}", manifest.as_ref().map_or("-", Digest::as_str));
 }
 
 fn read(bytes: &[u8], question: &str) -> Option<CachedList> {
@@ -173,9 +159,7 @@ fn read(bytes: &[u8], question: &str) -> Option<CachedList> {
         state => Some(OciDigest(state.parse().ok()?)),
     };
     let lines = body.strip_prefix(question)?.strip_prefix('\n')?;
-    let images: Option<Vec<CachedImage>> = lines.lines().map(read_line).collect();
-    let images = images?;
-    Some(CachedList { state, images })
+    Some(CachedList { state, images: lines.lines().map(read_line).collect::<Option<_>>()? })
 }
 
 fn read_line(line: &str) -> Option<CachedImage> {

@@ -132,8 +132,7 @@ impl Registry {
     /// There is none, or it is something else than was announced.
     pub fn container_document(&self, name: &ContainerName) -> Result<Vec<u8>, Error> {
         let found = self.document(&name.repository, &name.reference())?;
-        let found = found.ok_or_else(|| no_container(name, "no image has this name"))?;
-        Ok(found.bytes)
+        Ok(found.ok_or_else(|| no_container(name, "no image has this name"))?.bytes)
     }
 
     /// Gets a manifest or an index by its digest.
@@ -147,8 +146,7 @@ impl Registry {
         digest: &Digest,
     ) -> Result<Vec<u8>, Error> {
         let found = self.document(&name.repository, &OciDigest(digest.clone()).to_string())?;
-        let found = found.ok_or_else(|| no_container(name, "one of its manifests is lost"))?;
-        Ok(found.bytes)
+        Ok(found.ok_or_else(|| no_container(name, "one of its manifests is lost"))?.bytes)
     }
 
     /// Gets the configuration of a container image, or another small blob.

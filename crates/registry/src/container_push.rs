@@ -43,8 +43,6 @@ pub struct ContainerPush<'a> {
 /// A container image that was put into a registry.
 #[derive(Clone, Debug)]
 pub struct PushedContainer {
-    /// How many bytes were sent.
-    pub sent: u64,
     /// Whether the tag had this image before.
     pub unchanged: bool,
     /// The digest that the tag had before.
@@ -66,10 +64,10 @@ impl Registry {
         let digest = OciDigest::of(manifest);
         let before = self.tag_before(request, &digest)?;
         if before.as_ref() == Some(&digest) {
-            return Ok(PushedContainer { sent: 0, unchanged: true, replaced: None });
+            return Ok(PushedContainer { unchanged: true, replaced: None });
         }
         let total = request.blobs.iter().map(|blob| blob.size).sum();
-        let (mut done, mut sent) = (0, 0);
+        let mut done = 0;
         for blob in request.blobs {
             let file = FileBlob {
                 path: &blob.path,
@@ -78,10 +76,8 @@ impl Registry {
                 notes: None,
             };
             let mut tell = |part, _| progress(done + part, total);
-            if !self.is_there(name, request.from, &file.digest)?
-                && self.put_file(&name.repository, &file, &mut tell)?
-            {
-                sent += blob.size;
+            if !self.is_there(name, request.from, &file.digest)? {
+                self.put_file(&name.repository, &file, &mut tell)?;
             }
             done += blob.size;
             progress(done, total);
@@ -89,7 +85,7 @@ impl Registry {
         // Sending takes time, in which someone may have taken the tag.
         let replaced = self.tag_before(request, &digest)?;
         self.put_document(&name.repository, &name.reference(), MANIFEST, manifest)?;
-        Ok(PushedContainer { sent, unchanged: false, replaced: replaced.map(|digest| digest.0) })
+        Ok(PushedContainer { unchanged: false, replaced: replaced.map(|digest| digest.0) })
     }
 
     /// Whether the registry has a blob, also after it was asked to take it from elsewhere.

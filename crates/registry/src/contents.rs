@@ -8,16 +8,17 @@
 //! metadata, or nothing. What is in the lines is the caller's; here they are bytes.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{Read, Write};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cabane_label::{Digest, Namespace};
+use flate2::Compression;
 use flate2::read::GzDecoder;
-use flate2::{Compression, GzBuilder};
 
 use crate::document::{Descriptor, Manifest, OciDigest};
 use crate::entry::Entry;
+use crate::files::read_up_to;
+use crate::meta::gzip;
 use crate::parallel::each_by_itself;
 use crate::{Error, Listed, Registry};
 
@@ -43,20 +44,14 @@ pub enum Content {
 /// Lines of packages, packed.
 #[derive(Clone, Debug)]
 pub(crate) struct Packages {
-    bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Packages {
     /// Packs lines; the same ones give the same bytes.
     pub(crate) fn pack(lines: &str) -> Option<Self> {
-        let mut packed = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
-        packed.write_all(lines.as_bytes()).ok()?;
-        let bytes = packed.finish().ok()?;
+        let bytes = gzip(lines.as_bytes(), Compression::best()).ok()?;
         Some(Self { bytes })
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
     }
 
     /// Returns the layer of a manifest.
@@ -76,10 +71,8 @@ impl Packages {
 
     /// Returns the lines; `None` if they are damaged or too long.
     fn lines(&self) -> Option<String> {
-        let mut lines = String::new();
-        let mut reader = GzDecoder::new(self.bytes.as_slice()).take(MOST_BYTES + 1);
-        reader.read_to_string(&mut lines).ok()?;
-        (lines.len() as u64 <= MOST_BYTES).then_some(lines)
+        let lines = read_up_to(MOST_BYTES, GzDecoder::new(self.bytes.as_slice())).ok()??;
+        String::from_utf8(lines).ok()
     }
 }
 

@@ -10,7 +10,7 @@ use cabane_report::{Kind, Report};
 
 use crate::document::{Annotations, Descriptor, EMPTY, MANIFEST, Manifest, OciDigest, to_bytes};
 use crate::http::in_parentheses;
-use crate::registry::{Deletion, referrers_tag};
+use crate::registry::referrers_tag;
 use crate::signature::signatures_tag;
 use crate::{Error, ErrorKind, Place, Registry, RemoteImage};
 
@@ -142,8 +142,7 @@ impl Registry {
     /// Takes a tag away from a manifest that others have.
     fn delete_tag(&self, image: &RemoteImage) -> Result<(), Error> {
         let tag = image.place.tag();
-        let (deletion, _) = self.delete_document(&image.repository, tag)?;
-        if deletion != Deletion::Unsupported {
+        if self.delete_document(&image.repository, tag)?.is_none() {
             return Ok(());
         }
         // Where only manifests can be deleted the tag gets one of its own first.
@@ -167,17 +166,12 @@ impl Registry {
         repository: &str,
         digest: &OciDigest,
     ) -> Result<(), Error> {
-        match self.delete_document(repository, &digest.to_string())? {
-            (Deletion::Done | Deletion::WasGone, _) => Ok(()),
-            (Deletion::Unsupported, details) => {
-                let (host, details) = (self.address().host(), in_parentheses(&details));
-                let message =
-                    format!("the registry {host} does not let anything be deleted{details}");
-                let report = Report::new(Kind::Registry, message).hinted(
-                    "in the registry's own configuration deletion can be switched on".to_owned(),
-                );
-                Err(Error::new(ErrorKind::NoDeletion, report))
-            }
-        }
+        let Some(details) = self.delete_document(repository, &digest.to_string())? else {
+            return Ok(());
+        };
+        let (host, details) = (self.address().host(), in_parentheses(&details));
+        let message = format!("the registry {host} does not let anything be deleted{details}");
+        let hint = "in the registry's own configuration deletion can be switched on".to_owned();
+        Err(Error::new(ErrorKind::NoDeletion, Report::new(Kind::Registry, message).hinted(hint)))
     }
 }

@@ -15,7 +15,6 @@ use crate::catalog_cache::{CATALOG, CachedImage, CachedList, INDEX};
 use crate::document::OciDigest;
 use crate::entry::Entry;
 use crate::image::Listed;
-use crate::index::State;
 use crate::parallel::side_by_side;
 use crate::registry::Changed;
 use crate::{Error, ErrorKind, Place, Registry};
@@ -156,8 +155,9 @@ impl Registry {
         let cached_list = self.cached_list(wanted.namespace, INDEX);
         // The state before the list: what changes in between is found the next time.
         let images = match self.state(wanted.namespace, cached_list.state.as_ref())? {
-            State::Same => cached_list.images,
-            State::Other(state) => {
+            Changed::Not => cached_list.images,
+            changed => {
+                let state = changed.document().map(|document| document.digest);
                 let Some(images) = self.read_index(&repository)? else {
                     return Ok(None);
                 };

@@ -20,15 +20,6 @@ use crate::{Error, ErrorKind, Place, Registry, RemoteImage};
 /// How often a label may get another image while it is noted which one it has.
 const NOTE_ATTEMPTS: usize = 16;
 
-/// The state of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// That which is known.
-    Same,
-    /// Another one; none where no one keeps it.
-    Other(Option<OciDigest>),
-}
-
 impl Registry {
     pub(crate) fn long_label(&self, repository: &str, tag: &str) -> Result<Option<Label>, Error> {
         let manifest: Option<Manifest> = self.parsed_document("a manifest", repository, tag)?;
@@ -92,7 +83,7 @@ impl Registry {
         self.put_small_blob(&repository, EMPTY)?;
         let layer = match packages {
             Some(packages) => {
-                self.put_small_blob(&repository, packages.bytes())?;
+                self.put_small_blob(&repository, &packages.bytes)?;
                 packages.layer()
             }
             None => Descriptor::empty_config(),
@@ -114,18 +105,14 @@ impl Registry {
         self.change_state(&place.namespace)
     }
 
-    /// Asks for the state of a list, where one is known only whether it is the same.
+    /// Asks for the state of a list, where one is known only whether it is the same. It is gone
+    /// where no one keeps it.
     pub(crate) fn state(
         &self,
         namespace: &Namespace,
         known: Option<&OciDigest>,
-    ) -> Result<State, Error> {
-        let repository = self.state_of(namespace);
-        Ok(match self.document_unless(&repository, entry::STATE, known)? {
-            Changed::Not => State::Same,
-            Changed::Gone => State::Other(None),
-            Changed::To(document) => State::Other(Some(document.digest)),
-        })
+    ) -> Result<Changed, Error> {
+        self.document_unless(&self.state_of(namespace), entry::STATE, known)
     }
 
     /// Gives a list another state. Comes after every change of it.

@@ -7,6 +7,7 @@
 //! the directory, and unpacks what carries the annotations below; uenv attaches metadata so.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -45,8 +46,7 @@ pub(crate) fn pack(directory: &Path) -> Result<MetaArchive, Error> {
     append(&mut builder, directory, Path::new(DIRECTORY))?;
     let archive = builder.into_inner().map_err(Error::io("pack", directory))?;
     let content = OciDigest::of(&archive);
-    let packed = GzBuilder::new().mtime(0).write(Vec::new(), Compression::default());
-    let packed = write_all(packed, &archive).map_err(Error::io("pack", directory))?;
+    let packed = gzip(&archive, Compression::default()).map_err(Error::io("pack", directory))?;
     let descriptor = Descriptor::of(ARCHIVE, &packed)
         .with(TITLE, DIRECTORY)
         .with(CONTENT_DIGEST, content.to_string())
@@ -54,50 +54,54 @@ pub(crate) fn pack(directory: &Path) -> Result<MetaArchive, Error> {
     Ok(MetaArchive { bytes: packed, descriptor })
 }
 
-fn write_all(mut packed: flate2::write::GzEncoder<Vec<u8>>, bytes: &[u8]) -> io::Result<Vec<u8>> {
+/// Compresses bytes; the same ones give the same bytes.
+pub(crate) fn gzip(bytes: &[u8], level: Compression) -> io::Result<Vec<u8>> {
+    let mut packed = GzBuilder::new().mtime(0).write(Vec::new(), level);
     packed.write_all(bytes)?;
     packed.finish()
 }
 
 fn append(builder: &mut Builder<Vec<u8>>, path: &Path, name: &Path) -> Result<(), Error> {
     let metadata = fs::symlink_metadata(path).map_err(Error::io("read", path))?;
-    let kind = metadata.file_type();
-    let is_program = metadata.permissions().mode() & 0o100 != 0;
+    let (kind, mode) = match metadata.file_type() {
+        kind if kind.is_dir() => (EntryType::Directory, 0o755),
+        kind if kind.is_symlink() => (EntryType::Symlink, 0o777),
+        _ if metadata.permissions().mode() & 0o100 != 0 => (EntryType::Regular, 0o755),
+        _ => (EntryType::Regular, 0o644),
+    };
     let mut header = Header::new_gnu();
     header.set_mtime(0);
     header.set_uid(0);
     header.set_gid(0);
     header.set_size(0);
-    if kind.is_dir() {
-        header.set_entry_type(EntryType::Directory);
-        header.set_mode(0o755);
-        let added = builder.append_data(&mut header, name, io::empty());
-        added.map_err(Error::io("pack", path))?;
-        let entries = fs::read_dir(path).map_err(Error::io("read", path))?;
-        let entries: io::Result<Vec<_>> = entries.map(|entry| Ok(entry?.file_name())).collect();
-        let mut entries = entries.map_err(Error::io("read", path))?;
-        entries.sort();
-        for entry in entries {
-            append(builder, &path.join(&entry), &name.join(&entry))?;
-        }
-        return Ok(());
-    }
-    if kind.is_symlink() {
+    header.set_entry_type(kind);
+    header.set_mode(mode);
+    if kind == EntryType::Symlink {
         let target = fs::read_link(path).map_err(Error::io("read", path))?;
-        header.set_entry_type(EntryType::Symlink);
-        header.set_mode(0o777);
         let added = builder.append_link(&mut header, name, target);
         return added.map_err(Error::io("pack", path));
     }
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(Error::io("read", path))?;
-    let read = file.take(MAX_BYTES).read_to_end(&mut bytes);
-    read.map_err(Error::io("read", path))?;
-    header.set_entry_type(EntryType::Regular);
-    header.set_mode(if is_program { 0o755 } else { 0o644 });
-    header.set_size(bytes.len() as u64);
+    if kind == EntryType::Regular {
+        let file = File::open(path).map_err(Error::io("read", path))?;
+        file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(Error::io("read", path))?;
+        header.set_size(bytes.len() as u64);
+    }
     let added = builder.append_data(&mut header, name, bytes.as_slice());
-    added.map_err(Error::io("pack", path))
+    added.map_err(Error::io("pack", path))?;
+    if kind == EntryType::Directory {
+        for entry in names_in(path).map_err(Error::io("read", path))? {
+            append(builder, &path.join(&entry), &name.join(&entry))?;
+        }
+    }
+    Ok(())
+}
+
+fn names_in(directory: &Path) -> io::Result<Vec<OsString>> {
+    let names = fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name()));
+    let mut names = names.collect::<io::Result<Vec<_>>>()?;
+    names.sort();
+    Ok(names)
 }
 
 /// Unpacks an archive into an empty directory.
@@ -271,8 +275,7 @@ mod tests {
         let mut builder = Builder::new(Vec::new());
         fill(&mut builder);
         let archive = builder.into_inner().unwrap();
-        let packed = GzBuilder::new().write(Vec::new(), Compression::fast());
-        let bytes = write_all(packed, &archive).unwrap();
+        let bytes = gzip(&archive, Compression::fast()).unwrap();
         let place = tempfile::tempdir().unwrap();
         unpack(&Descriptor::of(ARCHIVE, &bytes), &bytes, place.path())
     }

@@ -22,14 +22,6 @@ use crate::sum::Progress;
 use crate::upload::FileBlob;
 use crate::{Error, ErrorKind, Place, Registry, RemoteImage};
 
-/// Returns the media type, and the name by which other tools save the image.
-fn names(format: Format) -> (&'static str, &'static str) {
-    match format {
-        Format::Squashfs => (SQUASHFS, "store.squashfs"),
-        Format::Erofs => (EROFS, "store.erofs"),
-    }
-}
-
 /// What is to be pushed under which label.
 #[derive(Clone, Debug)]
 pub struct PushRequest<'a> {
@@ -105,7 +97,11 @@ impl Registry {
         });
         let (sent, chunks) = (sent?, chunks.transpose()?);
         self.put_small_blob(&repository, EMPTY)?;
-        let (media_type, title) = names(request.format);
+        // The title is the name by which other tools save the image.
+        let (media_type, title) = match request.format {
+            Format::Squashfs => (SQUASHFS, "store.squashfs"),
+            Format::Erofs => (EROFS, "store.erofs"),
+        };
         let layer = Descriptor::new(media_type, blob.digest, blob.size).with(TITLE, title);
         let manifest =
             to_bytes(&Manifest::artifact(media_type, vec![layer], dated(request.created)));

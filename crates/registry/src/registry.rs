@@ -37,6 +37,13 @@ pub struct Registry {
     pub(crate) cache: Option<PathBuf>,
 }
 
+/// A page of a list, of tags or of repositories. Some registries write `null` for none.
+#[derive(Deserialize)]
+struct Page {
+    tags: Option<Vec<String>>,
+    repositories: Option<Vec<String>>,
+}
+
 /// A document and its digest.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
@@ -54,13 +61,13 @@ pub(crate) enum Changed {
     To(Document),
 }
 
-/// What became of something that was to be deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deletion {
-    Done,
-    WasGone,
-    /// Not in this way.
-    Unsupported,
+impl Changed {
+    pub(crate) fn document(self) -> Option<Document> {
+        match self {
+            Self::To(document) => Some(document),
+            Self::Gone | Self::Not => None,
+        }
+    }
 }
 
 impl Registry {
@@ -94,10 +101,7 @@ impl Registry {
         repository: &str,
         reference: &str,
     ) -> Result<Option<Document>, Error> {
-        match self.document_unless(repository, reference, None)? {
-            Changed::To(document) => Ok(Some(document)),
-            Changed::Gone | Changed::Not => Ok(None),
-        }
+        Ok(self.document_unless(repository, reference, None)?.document())
     }
 
     /// Gets a manifest or an index, and reads it; `None` if there is none.
@@ -182,20 +186,20 @@ impl Registry {
         }
     }
 
-    /// Deletes a manifest by its digest, or a tag where the registry can do that.
+    /// Deletes a manifest by its digest, or a tag where the registry can do that; otherwise
+    /// returns what it says.
     pub(crate) fn delete_document(
         &self,
         repository: &str,
         reference: &str,
-    ) -> Result<(Deletion, String), Error> {
+    ) -> Result<Option<String>, Error> {
         let path = format!("{repository}/manifests/{reference}");
         let answer = self.client.ask(Method::DELETE, &path, Scope::delete(repository))?;
         match answer.status.as_u16() {
-            200..=299 => Ok((Deletion::Done, String::new())),
-            404 => Ok((Deletion::WasGone, String::new())),
+            200..=299 | 404 => Ok(None),
             // Debian's registry answers a tag with 400, and everything with 405 when deletion
             // is switched off.
-            400 | 405 | 501 => Ok((Deletion::Unsupported, answer.details())),
+            400 | 405 | 501 => Ok(Some(answer.details())),
             _ => Err(self.client.refused(answer, &format!("delete from {repository}"))),
         }
     }
@@ -249,27 +253,15 @@ impl Registry {
 
     /// Lists the tags of a repository; none if there is no such repository.
     pub(crate) fn tags(&self, repository: &str) -> Result<Vec<String>, Error> {
-        #[derive(Deserialize)]
-        struct Page {
-            // Some registries write `null` for none.
-            tags: Option<Vec<String>>,
-        }
         let path = format!("{repository}/tags/list?n={PAGE}");
-        let action = format!("list {repository}");
-        let names = |page: Page| page.tags.unwrap_or_default();
-        let tags = self.pages(&path, &Scope::pull(repository), &action, names)?;
+        let tags = self.pages(&path, &Scope::pull(repository), &format!("list {repository}"))?;
         Ok(tags.unwrap_or_default())
     }
 
     /// Lists the repositories of the whole registry; `None` where that is not allowed.
     pub(crate) fn catalog(&self) -> Result<Option<Vec<String>>, Error> {
-        #[derive(Deserialize)]
-        struct Page {
-            repositories: Option<Vec<String>>,
-        }
         let path = format!("_catalog?n={PAGE}");
-        let names = |page: Page| page.repositories.unwrap_or_default();
-        let outcome = self.pages(&path, &Scope::catalog(), "list all repositories", names);
+        let outcome = self.pages(&path, &Scope::catalog(), "list all repositories");
         // It is no part of the specification, and often kept from ordinary users.
         outcome.or_else(|error| match error.kind {
             ErrorKind::Unauthorized | ErrorKind::Forbidden => Ok(None),
@@ -279,13 +271,7 @@ impl Registry {
     }
 
     /// Gets the names in a list page by page; `None` if there is no list.
-    fn pages<P: DeserializeOwned>(
-        &self,
-        path: &str,
-        scope: &Scope,
-        action: &str,
-        names: impl Fn(P) -> Vec<String>,
-    ) -> Result<Option<Vec<String>>, Error> {
+    fn pages(&self, path: &str, scope: &Scope, action: &str) -> Result<Option<Vec<String>>, Error> {
         let mut next = Some(self.client.uri(path)?);
         let mut listed = PagedList::new(self.client.retry_policy.list);
         while let Some(uri) = next.take() {
@@ -306,8 +292,9 @@ impl Registry {
                 return Err(self.client.odd(&reason));
             }
             let bytes = self.client.read("answer", answer, MAX_PAGE)?;
-            let page = self.client.parse("a list", &bytes)?;
-            listed.add(names(page), next.is_some()).map_err(odd)?;
+            let page: Page = self.client.parse("a list", &bytes)?;
+            let names = page.tags.or(page.repositories).unwrap_or_default();
+            listed.add(names, next.is_some()).map_err(odd)?;
         }
         Ok(Some(listed.into_names()))
     }

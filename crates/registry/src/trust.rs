@@ -16,7 +16,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use ureq::tls::{Certificate, PemItem, RootCerts, parse_pem};
 
-use crate::limited::{self, unreadable};
+use crate::files::{read_up_to, unreadable};
 
 /// The bundles of whole systems have less than a megabyte.
 const MOST_BYTES: u64 = 16 << 20;
@@ -26,12 +26,10 @@ const MOST_BYTES: u64 = 16 << 20;
 /// Reads some hundred kilobytes, and is an error on a system without any certificates: to be
 /// called once, and only by who is about to use TLS.
 pub(crate) fn roots(extra: Option<&Path>) -> Result<RootCerts> {
-    let mut roots = match extra {
-        Some(path) => certificates_of(path)?,
-        None => Vec::new(),
-    };
+    let mut roots = extra.map(certificates_of).transpose()?.unwrap_or_default();
     let system = rustls_native_certs::load_native_certs();
-    roots.extend(system.certs.iter().map(owned));
+    let owned = |certificate| Certificate::from_der(certificate).to_owned();
+    roots.extend(system.certs.iter().map(|certificate| owned(certificate)));
     if roots.is_empty() {
         let reason = system.errors.first().map(|error| format!(": {}", escape(&error.to_string())));
         let reason = reason.unwrap_or_default();
@@ -41,10 +39,6 @@ pub(crate) fn roots(extra: Option<&Path>) -> Result<RootCerts> {
         ));
     }
     Ok(RootCerts::from(roots))
-}
-
-fn owned(certificate: &CertificateDer<'_>) -> Certificate<'static> {
-    Certificate::from_der(certificate).to_owned()
 }
 
 /// Reads a file of certificates. All must be good: who names a file wants what is in it.
@@ -61,7 +55,9 @@ fn certificates_of(path: &Path) -> Result<Vec<Certificate<'static>>> {
         let number = certificates.len() + 1;
         match item {
             Ok(PemItem::Certificate(certificate)) => {
-                check(&certificate).map_err(|_| bad(number))?;
+                // What would otherwise be passed over in silence when a connection is made.
+                let added = RootCertStore::empty().add(CertificateDer::from(certificate.der()));
+                added.map_err(|_| bad(number))?;
                 certificates.push(certificate);
             }
             // A key has no business there, but does no harm.
@@ -75,15 +71,10 @@ fn certificates_of(path: &Path) -> Result<Vec<Certificate<'static>>> {
     Ok(certificates)
 }
 
-/// Tells now what would otherwise be passed over in silence when a connection is made.
-fn check(certificate: &Certificate<'_>) -> Result<(), rustls::Error> {
-    RootCertStore::empty().add(CertificateDer::from(certificate.der()))
-}
-
 fn read(path: &Path) -> Result<Vec<u8>> {
     let failed = unreadable("the certificates ", path);
     let file = File::open(path).map_err(&failed)?;
-    limited::read(file, MOST_BYTES).map_err(failed)?.ok_or_else(|| {
+    read_up_to(MOST_BYTES, file).map_err(failed)?.ok_or_else(|| {
         let message = format!("{} has more than {MOST_BYTES} bytes, and is not read", shown(path));
         Report::new(Kind::Failure, message)
     })

@@ -8,7 +8,6 @@
 //! an upload takes place is kept in a file, so that another process can go on after a kill.
 
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,6 +20,7 @@ use ureq::http::header::{CONTENT_RANGE, CONTENT_TYPE};
 use ureq::http::{Method, Uri};
 
 use crate::document::OciDigest;
+use crate::files::write_at_once;
 use crate::http::url::{follow, with_parameter};
 use crate::http::{Answer, Body, FilePart, Request, Scope};
 use crate::retry_policy::Retries;
@@ -396,19 +396,10 @@ impl Note {
 
     /// Without a note an upload that is killed begins anew; that is no reason to fail.
     fn write(&self, place: &Uri) {
-        let Some((path, _)) = &self.0 else {
-            return;
-        };
-        let Some(directory) = path.parent() else {
-            return;
-        };
-        // What a registry calls a place may be all that is needed to write there: the file
-        // is readable by its owner only.
-        if let Ok(mut file) = tempfile::NamedTempFile::new_in(directory) {
-            let written = file.write_all(place.to_string().as_bytes());
-            if written.is_ok() {
-                let _ = file.persist(path);
-            }
+        if let Some((path, _)) = &self.0 {
+            // What a registry calls a place may be all that is needed to write there: the file
+            // is readable by its owner only.
+            let _ = write_at_once(path, &place.to_string());
         }
     }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use cabane_label::shown;
 use cabane_report::{Kind, Report, Result};
 
-use crate::limited::{self, unreadable};
+use crate::files::{read_up_to, unreadable};
 
 /// A login file that has collected the passwords of hundreds of registries is far below it.
 pub(super) const MOST_BYTES: u64 = 1 << 20;
@@ -26,7 +26,7 @@ pub(super) fn text_if_there(path: &Path) -> Result<Option<String>> {
 
 /// Reads what is left in an open file.
 pub(super) fn text_of(file: &File, path: &Path) -> Result<String> {
-    let read = limited::read(file, MOST_BYTES).map_err(unreadable("", path))?;
+    let read = read_up_to(MOST_BYTES, file).map_err(unreadable("", path))?;
     let too_large = || strange(path, &format!("has more than {MOST_BYTES} bytes, and is not read"));
     let bytes = read.ok_or_else(too_large)?;
     String::from_utf8(bytes).map_err(|_| strange(path, "is not a text in UTF-8"))

@@ -12,7 +12,7 @@ use cabane_label::{escape, shown};
 use cabane_report::{Kind, Report, Result};
 
 use super::{Credential, read};
-use crate::limited::{KeptBadly, unreadable};
+use crate::files::{KeptBadly, unreadable};
 
 /// The name of the file in a directory that is given for a token.
 const NAME: &str = "TOKEN";

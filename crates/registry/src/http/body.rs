@@ -45,29 +45,23 @@ impl Body {
             Self::Bytes(bytes) => SendBody::from_owned_reader(Cursor::new(bytes.clone())),
             Self::Part(part) => {
                 part.sent.store(0, Ordering::Relaxed);
-                SendBody::from_owned_reader(PartReader { part: part.clone(), done: 0 })
+                SendBody::from_owned_reader(part.clone())
             }
         }
     }
 }
 
-struct PartReader {
-    part: FilePart,
-    done: u64,
-}
-
-impl Read for PartReader {
+impl Read for FilePart {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.part.length - self.done).unwrap_or(usize::MAX);
+        let done = self.sent.load(Ordering::Relaxed);
+        let left = usize::try_from(self.length - done).unwrap_or(usize::MAX);
         let most = left.min(buffer.len());
-        let place = self.part.offset + self.done;
-        let count = self.part.file.read_at(&mut buffer[..most], place)?;
+        let count = self.file.read_at(&mut buffer[..most], self.offset + done)?;
         if count == 0 && most > 0 {
             // The registry waits for as much as was announced.
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        self.done += count as u64;
-        self.part.sent.store(self.done, Ordering::Relaxed);
+        self.sent.store(done + count as u64, Ordering::Relaxed);
         Ok(count)
     }
 }

@@ -29,34 +29,20 @@ impl Challenge {
     }
 }
 
-/// A word, or a parameter with its value.
-enum Piece {
-    Word(String),
-    Parameter(String, String),
-}
+/// A word, or the name of a parameter and its value.
+type Piece = (String, Option<String>);
 
 fn read_header(header: &str) -> Vec<Challenge> {
-    let mut challenges = Vec::new();
-    let mut scheme = String::new();
-    let mut parameters: Vec<(String, String)> = Vec::new();
-    for piece in pieces(header) {
-        match piece {
-            Piece::Word(word) => {
-                challenges.extend(challenge(&scheme, &parameters));
-                scheme = word;
-                parameters.clear();
-            }
-            Piece::Parameter(name, value) => parameters.push((name, value)),
-        }
-    }
-    challenges.extend(challenge(&scheme, &parameters));
-    challenges
+    let pieces = pieces(header);
+    let challenges = pieces.chunk_by(|_, (_, value)| value.is_some());
+    challenges.filter_map(|pieces| challenge(pieces.split_first()?)).collect()
 }
 
-fn challenge(scheme: &str, parameters: &[(String, String)]) -> Option<Challenge> {
+/// Reads a word and the parameters that follow it.
+fn challenge(((scheme, _), parameters): (&Piece, &[Piece])) -> Option<Challenge> {
     let value = |name: &str| {
         let found = parameters.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.clone())
+        found.and_then(|(_, value)| value.clone())
     };
     match scheme.to_ascii_lowercase().as_str() {
         "basic" => Some(Challenge::Basic),
@@ -77,15 +63,12 @@ fn pieces(header: &str) -> Vec<Piece> {
     while !rest.is_empty() {
         let end = rest.find([' ', '\t', ',', '=']).unwrap_or(rest.len());
         let (word, after) = rest.split_at(end);
-        rest = if let Some(value) = after.strip_prefix('=') {
-            let (value, after) = read_value(value);
-            pieces.push(Piece::Parameter(word.to_owned(), value));
-            after
-        } else {
-            pieces.push(Piece::Word(word.to_owned()));
-            after
+        let (value, after) = match after.strip_prefix('=').map(read_value) {
+            Some((value, after)) => (Some(value), after),
+            None => (None, after),
         };
-        rest = rest.trim_start_matches([' ', '\t', ',']);
+        pieces.push((word.to_owned(), value));
+        rest = after.trim_start_matches([' ', '\t', ',']);
     }
     pieces
 }

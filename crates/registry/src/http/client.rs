@@ -21,7 +21,7 @@ use super::url::{Origin, follow};
 use super::{Answer, Scope};
 use crate::address::Address;
 use crate::credentials::CredentialSources;
-use crate::limited;
+use crate::files::read_up_to;
 use crate::options::Options;
 use crate::retry_policy::{Retries, RetryPolicy};
 use crate::{Error, ErrorKind};
@@ -328,7 +328,7 @@ impl Client {
         mut answer: Answer,
         limit: u64,
     ) -> Result<Vec<u8>, Error> {
-        let read = limited::read(answer.body.as_reader(), limit);
+        let read = read_up_to(limit, answer.body.as_reader());
         let read = read.map_err(|error| self.failed_reading(&answer.uri, error))?;
         read.ok_or_else(|| {
             self.odd(&format!("its {what} has more than {limit} bytes, which is the limit"))

@@ -45,8 +45,8 @@ impl Client {
             }
             (Challenge::Basic, None) => return Ok(None),
             (Challenge::Bearer { .. }, credential) => {
-                let token = self.token(challenge, scope, credential.as_ref())?;
-                (bearer(&token.token), Some(token.life))
+                let (token, life) = self.token(challenge, scope, credential.as_ref())?;
+                (bearer(&token), Some(life))
             }
         };
         let proof = Proof { header, user };
@@ -54,13 +54,13 @@ impl Client {
         Ok(Some(proof))
     }
 
-    /// Gets a token from where the registry says.
+    /// Gets a token from where the registry says, and how long it lives.
     fn token(
         &self,
         challenge: &Challenge,
         scope: &Scope,
         credential: Option<&Credential>,
-    ) -> Result<Token, Error> {
+    ) -> Result<(Secret, Duration), Error> {
         let Challenge::Bearer { realm, service, scope: wanted } = challenge else {
             return Err(self.odd("it does not say where tokens are got"));
         };
@@ -72,7 +72,7 @@ impl Client {
         let mut scopes: Vec<&str> = scope.parts().collect();
         let wanted = wanted.as_deref();
         scopes.extend(wanted.filter(|wanted| !scope.parts().any(|one| covers(one, wanted))));
-        let answer = if let Some(Credential::Identity(token)) = credential {
+        let request = if let Some(Credential::Identity(token)) = credential {
             let mut form = format!(
                 "grant_type=refresh_token&client_id={CLIENT_ID}&refresh_token={}",
                 encoded(token.reveal())
@@ -84,7 +84,7 @@ impl Client {
             let mut request = Request::new(Method::POST, realm, Scope::default());
             request = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded");
             request.body = Body::Bytes(form.into_bytes());
-            self.send_bare(&request)?
+            request
         } else {
             let mut uri = realm;
             let parameters = service.iter().map(|service| ("service", service.as_str()));
@@ -97,8 +97,9 @@ impl Client {
                 let header = basic(username, password);
                 request = request.header(AUTHORIZATION, header.reveal());
             }
-            self.send_bare(&request)?
+            request
         };
+        let answer = self.send_bare(&request)?;
         if answer.status == 401 || answer.status == 403 {
             let user = match credential {
                 Some(Credential::Password { username, .. }) => Some(username.as_str()),
@@ -112,18 +113,13 @@ impl Client {
         self.read_token(answer)
     }
 
-    fn read_token(&self, answer: Answer) -> Result<Token, Error> {
+    fn read_token(&self, answer: Answer) -> Result<(Secret, Duration), Error> {
         let bytes = self.read("token", answer, MAX_TOKEN)?;
         let read: TokenAnswer = self.parse("a token", &bytes)?;
         let token = read.token.or(read.access_token).filter(|token| !token.is_empty());
         let token = token.ok_or_else(|| self.odd("it gives no token where tokens are got"))?;
-        Ok(Token { token: Secret::new(token), life: life(read.expires_in) })
+        Ok((Secret::new(token), life(read.expires_in)))
     }
-}
-
-struct Token {
-    token: Secret,
-    life: Duration,
 }
 
 #[derive(Deserialize)]

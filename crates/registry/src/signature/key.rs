@@ -22,7 +22,7 @@ use ring::signature::{
 use sha2::{Digest as _, Sha256};
 
 use super::pem;
-use crate::limited::{self, KeptBadly, unreadable};
+use crate::files::{KeptBadly, read_up_to, unreadable};
 
 /// Keys have some hundred bytes; comments may stand around them.
 const MAX_SIZE: u64 = 64 * 1024;
@@ -193,7 +193,7 @@ impl SigningKey {
 fn read(path: &Path) -> Result<(String, File)> {
     let refused = |source| unreadable("the key ", path)(source).with_kind(Kind::BadInput);
     let file = File::open(path).map_err(refused)?;
-    let bytes = limited::read(&file, MAX_SIZE).map_err(refused)?.ok_or_else(|| {
+    let bytes = read_up_to(MAX_SIZE, &file).map_err(refused)?.ok_or_else(|| {
         Report::new(Kind::BadInput, format!("{} is too large for a key", shown(path)))
     })?;
     Ok((String::from_utf8_lossy(&bytes).into_owned(), file))

@@ -1,19 +1,30 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Reading with a limit, from files and from registries, and what is wrong with the files.
+//! Files that are read up to a limit, or written at once, and what is wrong with them.
 
-use std::io::{self, Read};
+use std::fs;
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use cabane_label::shown;
 use cabane_report::{Kind, Report};
 
 /// Reads to the end; `None` if there is more than the limit.
-pub(crate) fn read(reader: impl Read, limit: u64) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn read_up_to(limit: u64, reader: impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     reader.take(limit + 1).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= limit).then_some(bytes))
+}
+
+/// Writes a file at once or not at all. Only its owner can read it.
+pub(crate) fn write_at_once(path: &Path, text: &str) -> io::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(directory)?;
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    file.write_all(text.as_bytes())?;
+    file.persist(path)?;
+    Ok(())
 }
 
 /// Returns a function that turns an answer of the file system into an error about a file, whose
