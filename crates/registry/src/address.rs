@@ -75,12 +75,6 @@ impl Address {
         &self.host
     }
 
-    /// Returns what the names of all repositories begin with, without a slash at its end.
-    #[must_use]
-    pub fn prefix(&self) -> &str {
-        &self.prefix
-    }
-
     /// Returns whether nothing is encrypted.
     #[must_use]
     pub fn is_plain(&self) -> bool {
@@ -258,7 +252,8 @@ mod tests {
     #[test]
     fn an_address_has_a_host_and_a_prefix() {
         let address: Address = "https://registry.example.org:5000/uenv/".parse().unwrap();
-        assert_eq!((address.host(), address.prefix()), ("registry.example.org:5000", "uenv"));
+        let parts = (address.host(), address.prefix.as_str());
+        assert_eq!(parts, ("registry.example.org:5000", "uenv"));
     }
 
     #[test]

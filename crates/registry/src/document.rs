@@ -102,10 +102,6 @@ impl Descriptor {
         self.annotations.insert(name.to_owned(), value.into());
         self
     }
-
-    pub(crate) fn title(&self) -> Option<&str> {
-        self.annotations.get(TITLE).map(String::as_str)
-    }
 }
 
 /// What an image, or what is attached to one, is made of.

@@ -4,6 +4,7 @@
 //! Images in a registry: which blob is the image, and what is attached to it.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::Path;
 
 use cabane_label::{Digest, Label, Namespace, escape};
@@ -11,7 +12,7 @@ use cabane_report::{Kind, Report};
 use jiff::Timestamp;
 
 use crate::chunks::{CHUNKS, ChunkList, MAX_LIST};
-use crate::document::{Annotations, CREATED, Descriptor, INDEX, Manifest, OciDigest};
+use crate::document::{Annotations, CREATED, Descriptor, INDEX, Manifest, OciDigest, TITLE};
 use crate::meta::{MAX_ARCHIVE, files_of, unpack};
 use crate::registry::Document;
 use crate::{Error, ErrorKind, Place, Registry};
@@ -191,11 +192,9 @@ struct DocumentKind {
 /// Returns the blob that is the image.
 pub(crate) fn image_layer(manifest: &Manifest) -> Option<&Descriptor> {
     let is_named = |layer: &&Descriptor| {
-        layer.title().is_some_and(|title| {
-            let ending = Path::new(title).extension();
-            ending
-                .is_some_and(|ending| ending == "squashfs" || ending == "sqfs" || ending == "erofs")
-        })
+        let title = layer.annotations.get(TITLE).map(Path::new);
+        let ending = title.and_then(Path::extension).and_then(OsStr::to_str);
+        matches!(ending, Some("squashfs" | "sqfs" | "erofs"))
     };
     match (manifest.layers.as_slice(), manifest.kind()) {
         ([layer], SQUASHFS | EROFS) => Some(layer),

@@ -134,12 +134,13 @@ fn read_address(scheme: &str, text: &str) -> Result<ProxyBuilder> {
 
 /// Takes `%40` for `@`. A `%` that begins no such thing is itself, as for curl.
 fn decode(text: &str) -> Option<String> {
+    let digit = |byte: u8| u8::try_from(char::from(byte).to_digit(16)?).ok();
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, others)) = rest.split_first() {
         rest = others;
         let code = match (first, others) {
-            (b'%', [high, low, ..]) => hexadecimal(*high).zip(hexadecimal(*low)),
+            (b'%', [high, low, ..]) => digit(*high).zip(digit(*low)),
             _ => None,
         };
         if code.is_some() {
@@ -148,11 +149,6 @@ fn decode(text: &str) -> Option<String> {
         bytes.push(code.map_or(first, |(high, low)| high * 16 + low));
     }
     String::from_utf8(bytes).ok()
-}
-
-fn hexadecimal(digit: u8) -> Option<u8> {
-    let value = char::from(digit).to_digit(16)?;
-    u8::try_from(value).ok()
 }
 
 /// Where a request goes.

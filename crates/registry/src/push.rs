@@ -106,7 +106,8 @@ impl Registry {
         let manifest =
             to_bytes(&Manifest::artifact(media_type, vec![layer], dated(request.created)));
         self.attach(&repository, &manifest, media_type, request, chunks.as_ref())?;
-        let signed = self.sign_if_wanted(&repository, &OciDigest::of(&manifest), request)?;
+        let sign = |key| self.sign_manifest(&repository, &OciDigest::of(&manifest), key);
+        let signed = request.sign.map_or(Ok(false), sign)?;
         // An upload takes time, in which someone may have taken the label.
         let replaced = self.image_before(request.place, request.replace, is_same)?;
         let replaced = replaced.map(|image| image.digest);
@@ -148,21 +149,10 @@ impl Registry {
             let document = document.ok_or_else(|| self.no_such_image(request.place))?;
             self.attach(&image.repository, &document.bytes, &image.media_type, request, None)?;
         }
-        let signed = self.sign_if_wanted(&image.repository, &subject, request)?;
+        let sign = |key| self.sign_manifest(&image.repository, &subject, key);
+        let signed = request.sign.map_or(Ok(false), sign)?;
         self.note_label(&image.place, image, packages_of(request).as_ref())?;
         Ok(Pushed { image: image.clone(), sent: false, unchanged: true, replaced: None, signed })
-    }
-
-    fn sign_if_wanted(
-        &self,
-        repository: &str,
-        manifest: &OciDigest,
-        request: &PushRequest<'_>,
-    ) -> Result<bool, Error> {
-        match request.sign {
-            Some(key) => self.sign_manifest(repository, manifest, key),
-            None => Ok(false),
-        }
     }
 
     /// Attaches the metadata and the list of chunks to the manifest of an image.

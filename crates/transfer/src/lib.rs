@@ -22,10 +22,9 @@ pub use export::base::{ContainerQuery, Use};
 pub use export::tree::{Found, layer_of};
 pub use export::{ExportRequest, Exported, MadeImage, NeededInterpreter, export};
 pub use groups::number_of;
-pub use import::directory::directory_of;
 pub use import::{
-    CheckedSource, ImportRequest, Imported, PlannedImport, Reference, Remote, check_source, import,
-    restrict,
+    CheckedSource, ImportRequest, Imported, PlannedImport, Reference, Remote, check_source,
+    directory_of, import, restrict,
 };
 pub use pull::{PullRequest, find_remote, look_up, pull, pull_metadata};
 pub use push::{Upload, push};

@@ -6,20 +6,19 @@
 use std::cmp::Reverse;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
 
 use cabane_label::{ImageDescription, Label, LabelPattern, NameMatch, SystemPattern};
 use cabane_process::Scratch;
 use cabane_registry::{Listed, Place, RemoteImage};
 use cabane_report::{IoContext, Kind, Report, Result, size};
-use cabane_repository::{Access, Added, Claim, ImageFormat, Incoming, Repository, VerifiedRequest};
+use cabane_repository::{Access, Added, ImageFormat, Incoming, Repository, VerifiedRequest};
 use cabane_run::{metadata, open_image};
 use cabane_signature_policy as signature_policy;
 use cabane_site::Context;
 use cabane_site::settings::RestrictedSetting;
 
 use crate::groups::number_of;
+use crate::import::place::find_or_make;
 use crate::import::{close, restrict};
 use crate::registry::Connection;
 
@@ -36,8 +35,6 @@ pub struct PullRequest {
 
 /// How many images are looked through for what they have in common with one.
 const MOST_BASES: usize = 2;
-/// How often we look whether another pull is done.
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// Downloads what was typed into the repository, and calls `done` for each image that was added.
 ///
@@ -203,34 +200,25 @@ fn one(
         let label = Box::new(label);
         return Err(cabane_repository::Error::LabelTaken { label, digest: known.digest }.into());
     }
-    let mut waiting = false;
-    let mut queue = repository.queue(&image.digest);
-    loop {
-        if repository.has_whole_image(&image.digest, image.size) {
-            restrict(context, repository, &pulled.image.digest, pulled.access)?;
-            match repository.tag(&image.digest, label.clone(), force) {
-                // It was in no one's use, and someone tidied up.
-                Err(cabane_repository::Error::NoSuchImage { .. }) => continue,
-                tagged => return Ok(tagged?),
-            }
+    let waits = |is_first: bool| {
+        if is_first {
+            context.note(format_args!("waiting for another pull of {}", image.digest.id()));
         }
-        match queue.try_take()? {
-            Claim::Taken(incoming) => {
-                // The other process may be done.
-                if repository.has_whole_image(&image.digest, image.size) {
-                    continue;
-                }
-                return download(context, connection, repository, pulled, incoming);
-            }
-            Claim::Busy => {
-                if !waiting {
-                    context.note(format_args!("waiting for another pull of {}", image.digest.id()));
-                }
-                waiting = true;
-                sleep(PAUSE);
-            }
+        Ok(())
+    };
+    let find = || {
+        if !repository.has_whole_image(&image.digest, image.size) {
+            return Ok(None);
         }
-    }
+        restrict(context, repository, &image.digest, pulled.access)?;
+        match repository.tag(&image.digest, label.clone(), force) {
+            // It was in no one's use, and someone tidied up.
+            Err(cabane_repository::Error::NoSuchImage { .. }) => Ok(None),
+            tagged => Ok(Some(tagged?)),
+        }
+    };
+    let download = |incoming| download(context, connection, repository, pulled, incoming);
+    find_or_make(repository, &image.digest, waits, find, download)
 }
 
 fn download(

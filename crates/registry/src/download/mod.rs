@@ -76,8 +76,9 @@ impl Registry {
     ) -> Result<Fetched, Error> {
         let name = image.place.to_string();
         let space = Space::of(directory)?;
-        space.check(&name, &OciDigest(image.digest.clone()), image.size)?;
-        let whole = Blob::whole(image);
+        let digest = OciDigest(image.digest.clone());
+        space.check(&name, &digest, image.size)?;
+        let whole = Blob::new(&image.repository, digest, image.size);
         let delta =
             if Target::is_begun(directory, &whole) { None } else { self.known_parts(image, bases) };
         self.fetch(&whole, delta, directory, bases, progress)

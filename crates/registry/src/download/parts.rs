@@ -5,7 +5,6 @@
 
 use std::ops::Range;
 
-use crate::RemoteImage;
 use crate::chunks::Known;
 use crate::document::OciDigest;
 
@@ -29,11 +28,6 @@ pub(crate) struct Blob<'a> {
 }
 
 impl<'a> Blob<'a> {
-    pub(super) fn whole(image: &'a RemoteImage) -> Self {
-        let digest = OciDigest(image.digest.clone());
-        Self::new(&image.repository, digest, image.size)
-    }
-
     pub(crate) fn new(repository: &'a str, digest: OciDigest, size: u64) -> Self {
         Self { repository, digest, size, parts: cut(0, size), known: Vec::new() }
     }

@@ -94,12 +94,9 @@ pub(super) fn agent(
         .timeout_connect(Some(retry_policy.connect))
         .timeout_per_read(Some(retry_policy.silence))
         .timeout_per_write(Some(retry_policy.silence))
-        .max_idle_connections_per_host(16);
-    let config = match tls {
-        Some(tls) => config.tls_config(tls),
-        None => config,
-    };
-    let config = config.build();
+        .max_idle_connections_per_host(16)
+        .tls_config(tls.unwrap_or_default())
+        .build();
     #[cfg(feature = "fuzzing")]
     return super::fuzzed::agent(config);
     #[cfg(not(feature = "fuzzing"))]

@@ -263,7 +263,7 @@ impl Client {
         if !to.is_plain || self.origin.is_plain {
             return Ok(());
         }
-        let (host, target) = (self.address.host(), to.host());
+        let (host, target) = (self.address.host(), &to.host);
         let message = format!("the registry {host} sends us to {target}, which is not encrypted");
         Err(Report::new(Kind::Registry, message).into())
     }

@@ -10,7 +10,7 @@ use ureq::http::uri::Scheme;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) is_plain: bool,
-    host: String,
+    pub(crate) host: String,
     port: u16,
 }
 
@@ -26,15 +26,6 @@ impl Origin {
             host: uri.host()?.to_ascii_lowercase(),
             port: uri.port_u16().unwrap_or(if is_plain { 80 } else { 443 }),
         })
-    }
-
-    /// Returns whether another is the same host, encrypted or not.
-    pub(crate) fn is_same_host(&self, other: &Self) -> bool {
-        self.host == other.host
-    }
-
-    pub(crate) fn host(&self) -> &str {
-        &self.host
     }
 }
 
@@ -65,7 +56,7 @@ pub(crate) fn follow(base: &Uri, location: &str) -> Option<Uri> {
         }
     };
     let (from, to) = (Origin::of(base)?, Origin::of(&target)?);
-    if to.is_plain && !from.is_plain && from.is_same_host(&to) && to.port == 80 {
+    if to.is_plain && !from.is_plain && from.host == to.host && to.port == 80 {
         let path = target.path_and_query()?;
         return format!("https://{}{path}", base.authority()?).parse().ok();
     }

@@ -84,8 +84,8 @@ impl Registry {
 
     fn signatures_of(&self, repository: &str, manifest: &OciDigest) -> Result<Signatures, Error> {
         let document = self.signature_manifest(repository, manifest)?;
-        let layers = document.map_or_else(Vec::new, |document| document.layers);
-        let layers = layers.into_iter().filter(is_signature);
+        let layers = document.map(|document| document.layers).unwrap_or_default();
+        let layers = layers.into_iter().filter(|layer| layer.media_type == SIMPLE_SIGNING);
         // Those of one image are mostly signatures of the same text. A wrong size is no one
         // else's.
         let mut texts = BTreeMap::new();
@@ -159,10 +159,6 @@ impl Registry {
 /// The tag under which cosign puts the signatures of a manifest.
 pub(crate) fn signatures_tag(manifest: &OciDigest) -> String {
     format!("sha256-{}.sig", manifest.0)
-}
-
-fn is_signature(layer: &Descriptor) -> bool {
-    layer.media_type == SIMPLE_SIGNING
 }
 
 fn read_signature(layer: &Descriptor, text: Option<Vec<u8>>) -> Result<Signature, &'static str> {

@@ -5,9 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::sleep;
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
 use cabane_container::{
     Chosen, ContainerImage, DockerArchive, Layout, MAX_UNPACKED, Platform, Sif,
@@ -16,17 +14,14 @@ use cabane_environment::find_image;
 use cabane_label::{Digest, ImageDescription, escape};
 use cabane_registry::ContainerName;
 use cabane_report::{Kind, Report, Result};
-use cabane_repository::{Claim, Incoming};
+use cabane_repository::Incoming;
 use cabane_site::Context;
 
-use crate::import::directory::directory_of;
-use crate::import::place::{NEW, key_of, program, sweep};
+use crate::import::directory_of;
+use crate::import::place::{NEW, check_interrupt, find_or_make, key_of, program, sweep};
 use crate::import::reference::{Reference, SCHEMES};
 use crate::import::remote::Remote;
 use crate::registry::of_containers;
-
-/// How often we look whether another command is done with the same layers.
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// What was typed behind `--base`.
 pub(crate) enum Base {
@@ -157,15 +152,7 @@ impl ContainerQuery<'_> {
     /// Waits for the place of the repository for something that is brought here.
     fn place(&self, key: &Digest) -> Result<Incoming> {
         let written = self.context.repository_to_write()?;
-        let mut queue = written.repository.queue(key);
-        loop {
-            match queue.try_take()? {
-                Claim::Taken(incoming) => return Ok(incoming),
-                Claim::Busy if self.interrupt.load(Ordering::Relaxed) => {
-                    return Err(cabane_container::Error::Interrupted.into());
-                }
-                Claim::Busy => sleep(PAUSE),
-            }
-        }
+        let waits = |_| check_interrupt(self.interrupt);
+        find_or_make(&written.repository, key, waits, || Ok(None), Ok)
     }
 }

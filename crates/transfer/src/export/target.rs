@@ -87,11 +87,9 @@ fn named(rest: &str, is_name: fn(&str) -> bool) -> Result<(PathBuf, Option<Strin
 /// As the specification of layouts has it.
 fn is_oci_name(name: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric();
-    let parts = name.split(['/', ':', '@', '.', '-', '_', '+']);
-    parts.clone().count() > 0 && parts.into_iter().all(|part| part.bytes().all(is_word)) && {
-        let ends = (name.bytes().next(), name.bytes().last());
-        matches!(ends, (Some(first), Some(last)) if is_word(first) && is_word(last))
-    }
+    let ends = [name.bytes().next(), name.bytes().last()];
+    ends.into_iter().all(|end| end.is_some_and(is_word))
+        && name.bytes().all(|byte| is_word(byte) || b"/:@.-_+".contains(&byte))
 }
 
 /// A name, perhaps with a tag, as `docker load` knows them.

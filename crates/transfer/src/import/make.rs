@@ -7,8 +7,6 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::sleep;
-use std::time::Duration;
 
 use cabane_container::{
     CONVERTER, ContainerImage, Converted, ImportRecord, MAX_UNPACKED, Platform, Request,
@@ -18,15 +16,12 @@ use cabane_label::{Digest, escape};
 use cabane_process::Scratch;
 use cabane_registry::sum;
 use cabane_report::{IoContext, Kind, Result, Transfer};
-use cabane_repository::{Added, Claim, Incoming, Repository, VerifiedRequest};
+use cabane_repository::{Added, Incoming, Repository, VerifiedRequest};
 use cabane_site::settings::processors;
 use cabane_view::ContainerSource;
 
-use crate::import::place::{NEW, key_of, program, sweep};
+use crate::import::place::{NEW, check_interrupt, find_or_make, key_of, program, sweep};
 use crate::import::{Import, Imported, close, restrict};
-
-/// How often we look whether another import is done.
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// What is known of an image before anything is made of it.
 pub(crate) struct Wanted {
@@ -75,41 +70,40 @@ impl Import<'_> {
         check_program(&program(self.context, "mksquashfs")?)?;
         let written = self.context.repository_to_write()?;
         let repository = &written.repository;
-        let mut queue = repository.queue(&wanted.key);
-        let mut is_told = false;
-        loop {
-            if let Some(digest) = find_made(repository, wanted)? {
-                restrict(self.context, repository, &digest, self.access)?;
-                match repository.tag(&digest, self.label.clone(), self.request.force) {
-                    // It was in no one's use, and someone tidied up.
-                    Err(cabane_repository::Error::NoSuchImage { .. }) => {}
-                    added => {
-                        let added = added.map_err(|error| self.moved(repository, wanted, error))?;
-                        return Ok(Imported::Added(Box::new(added), None));
-                    }
+        let waits = |is_first: bool| {
+            if is_first {
+                self.context.note("waiting for another import of this image");
+            }
+            check_interrupt(self.interrupt)
+        };
+        let make = |incoming| {
+            let (added, report) = self.make(repository, wanted, import, incoming)?;
+            Ok(Imported::Added(Box::new(added), Some(Box::new(report))))
+        };
+        find_or_make(repository, &wanted.key, waits, || self.find(repository, wanted), make)
+    }
+
+    /// Gives the label to the image that was made of the same before, or says before the work that
+    /// the label is taken.
+    fn find(&self, repository: &Repository, wanted: &Wanted) -> Result<Option<Imported>> {
+        if let Some(digest) = find_made(repository, wanted)? {
+            restrict(self.context, repository, &digest, self.access)?;
+            match repository.tag(&digest, self.label.clone(), self.request.force) {
+                // It was in no one's use, and someone tidied up.
+                Err(cabane_repository::Error::NoSuchImage { .. }) => {}
+                added => {
+                    let added = added.map_err(|error| self.moved(repository, wanted, error))?;
+                    return Ok(Some(Imported::Added(Box::new(added), None)));
                 }
             }
-            self.refuse_early(repository, wanted)?;
-            match queue.try_take()? {
-                Claim::Taken(incoming) => {
-                    // The other process may be done.
-                    if find_made(repository, wanted)?.is_some() {
-                        continue;
-                    }
-                    let (added, report) = self.make(repository, wanted, import, incoming)?;
-                    return Ok(Imported::Added(Box::new(added), Some(Box::new(report))));
-                }
-                Claim::Busy => {
-                    if !is_told {
-                        is_told = true;
-                        self.context.note("waiting for another import of this image");
-                    }
-                    if self.interrupt.load(Ordering::Relaxed) {
-                        return Err(cabane_container::Error::Interrupted.into());
-                    }
-                    sleep(PAUSE);
-                }
+        }
+        match repository.by_label(&self.label)? {
+            Some(known) if !self.request.force => {
+                let (label, digest) = (Box::new(self.label.clone()), known.digest);
+                let error = cabane_repository::Error::LabelTaken { label, digest };
+                Err(self.moved(repository, wanted, error))
             }
+            _ => Ok(None),
         }
     }
 
@@ -176,18 +170,6 @@ impl Import<'_> {
             watched.end();
         }
         Ok(converted?)
-    }
-
-    /// Says before the work that a label is taken.
-    fn refuse_early(&self, repository: &Repository, wanted: &Wanted) -> Result<()> {
-        match repository.by_label(&self.label)? {
-            Some(known) if !self.request.force => {
-                let (label, digest) = (Box::new(self.label.clone()), known.digest);
-                let error = cabane_repository::Error::LabelTaken { label, digest };
-                Err(self.moved(repository, wanted, error))
-            }
-            _ => Ok(()),
-        }
     }
 }
 

@@ -4,29 +4,28 @@
 //! A container image becomes an image of the repository.
 
 mod check;
-pub(crate) mod directory;
 mod make;
 pub(crate) mod place;
 pub(crate) mod reference;
 pub(crate) mod remote;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use cabane_container::{
-    ContainerImage, DockerArchive, ImportRecord, Layout, Platform, Sif, digest,
+    ContainerImage, DockerArchive, ImportRecord, Layout, Platform, Sif, digest, directory,
 };
 use cabane_environment::complete_label_for;
 use cabane_label::{Digest, Label, LabelPattern, escape};
 use cabane_registry::ContainerName;
-use cabane_report::{Kind, Report, Result};
+use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_repository::{Access, Added, Incoming, Repository};
 use cabane_site::Context;
 use serde::Serialize;
 
 use crate::groups;
-use crate::import::directory::directory_of;
 use crate::import::make::Wanted;
 use crate::import::place::{NEW, key_of, program};
 use crate::registry::of_containers;
@@ -243,6 +242,17 @@ impl Import<'_> {
             bytes: wanted.bytes,
         }
     }
+}
+
+/// Opens a root file system in a directory.
+///
+/// # Errors
+///
+/// A directory that is not there or cannot be read.
+pub fn directory_of(path: &Path, platform: &Platform) -> Result<ContainerImage<'static>> {
+    let path = fs::canonicalize(path).or_failed(|| format!("find {}", path.display()))?;
+    fs::read_dir(&path).or_failed(|| format!("read {}", path.display()))?;
+    Ok(directory(&path, platform, false))
 }
 
 /// Closes the place of an image before its first byte, and returns for whom it is: what was begun

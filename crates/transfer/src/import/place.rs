@@ -8,15 +8,21 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
 
 use cabane_container::{CONVERTER, Platform};
 use cabane_label::Digest;
 use cabane_registry::sum;
 use cabane_report::{IoContext, Result};
+use cabane_repository::{Claim, Incoming, Repository};
 use cabane_site::Context;
 use cabane_site::env_vars;
 use cabane_site::settings::find_program;
 
+/// How often we look whether another process is done.
+const PAUSE: Duration = Duration::from_millis(200);
 /// How the names of files begin that are not whole.
 pub(crate) const NEW: &str = "new-";
 
@@ -49,6 +55,39 @@ fn remove(path: &Path) -> io::Result<()> {
         remove(&entry?.path())?;
     }
     fs::remove_dir(path)
+}
+
+/// Takes what is there, or makes it in the place that is named by a key; waits while another
+/// process makes it, and says so at first.
+pub(crate) fn find_or_make<T>(
+    repository: &Repository,
+    key: &Digest,
+    mut waits: impl FnMut(bool) -> Result<()>,
+    mut find: impl FnMut() -> Result<Option<T>>,
+    make: impl FnOnce(Incoming) -> Result<T>,
+) -> Result<T> {
+    let mut queue = repository.queue(key);
+    let mut is_first = true;
+    loop {
+        if let Some(found) = find()? {
+            return Ok(found);
+        }
+        if let Claim::Taken(incoming) = queue.try_take()? {
+            // The other process may be done.
+            return find()?.map_or_else(|| make(incoming), Ok);
+        }
+        waits(is_first)?;
+        is_first = false;
+        sleep(PAUSE);
+    }
+}
+
+/// Fails if it is to stop.
+pub(crate) fn check_interrupt(interrupt: &AtomicBool) -> Result<()> {
+    match interrupt.load(Ordering::Relaxed) {
+        true => Err(cabane_container::Error::Interrupted.into()),
+        false => Ok(()),
+    }
 }
 
 /// Names the place where an image is made: two commands that make the same take the same.

@@ -15,6 +15,8 @@ use cabane_registry::{ContainerName, Registry, each_of};
 use cabane_report::{IoContext, Result, Transfer};
 use cabane_site::Context;
 
+use crate::import::place::check_interrupt;
+
 /// How many layers are got at once.
 const STREAMS: usize = 4;
 /// A layer that is whole.
@@ -115,9 +117,7 @@ struct Fetching<'a> {
 
 impl Fetching<'_> {
     fn get(&self, layer: &Descriptor, done: &AtomicU64) -> Result<()> {
-        if self.interrupt.load(Ordering::Relaxed) {
-            return Err(cabane_container::Error::Interrupted.into());
-        }
+        check_interrupt(self.interrupt)?;
         if is_whole(self.place, layer) {
             self.tell(done, layer.size);
             return Ok(());
