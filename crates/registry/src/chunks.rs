@@ -155,12 +155,10 @@ impl ChunkList {
         }
         let mut known: Vec<Known> = Vec::new();
         for chunk in &self.chunks {
-            let Some(&(file, from, length)) = places.get(&chunk.id) else {
+            let place = places.get(&chunk.id).filter(|(.., length)| *length == chunk.length);
+            let Some(&(file, from, length)) = place else {
                 continue;
             };
-            if length != chunk.length {
-                continue;
-            }
             let (to, length) = (chunk.offset, u64::from(length));
             match known.last_mut() {
                 Some(last)

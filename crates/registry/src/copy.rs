@@ -146,8 +146,8 @@ impl Registry {
             return Ok(());
         }
         // Where only manifests can be deleted the tag gets one of its own first.
-        let mut annotations = Annotations::new();
-        annotations.insert("org.cabane.deleted".to_owned(), image.place.to_string());
+        let deleted = ("org.cabane.deleted".to_owned(), image.place.to_string());
+        let annotations = Annotations::from([deleted]);
         let kind = "application/vnd.cabane.nothing.v1";
         let nothing = Manifest::artifact(kind, vec![Descriptor::empty_config()], annotations);
         let bytes = to_bytes(&nothing);

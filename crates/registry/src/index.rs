@@ -61,9 +61,8 @@ impl Registry {
     fn note(&self, image: &RemoteImage, packages: Option<&Packages>) -> Result<(), Error> {
         let place = &image.place;
         let repository = self.index_of(&place.namespace);
-        let before: Vec<String> = self.lines_of(&repository, &place.label)?;
-        let known = before.iter().filter_map(|tag| Entry::read(tag));
-        let newest = known.max_by_key(|entry| entry.date);
+        let before = self.lines_of(&repository, &place.label)?;
+        let newest = before.iter().filter_map(|tag| Entry::read(tag)).max_by_key(|one| one.date);
         let is_noted = newest.as_ref().is_some_and(|newest| newest.digest == image.digest);
         if let ([line], true) = (before.as_slice(), is_noted)
             && (packages.is_none() || self.packages_of_line(&repository, line)?.is_some())
@@ -75,11 +74,12 @@ impl Registry {
         let now = Timestamp::now().as_second().max(after);
         let date = Timestamp::from_second(now).unwrap_or_else(|_| Timestamp::now());
         let tag = Entry::tag(&place.label, &image.digest, image.size, date);
-        let mut annotations = Annotations::new();
-        annotations.insert(entry::LABEL.to_owned(), place.label.to_string());
-        // Every line has a manifest of its own: registries delete manifests, and with one
-        // all its tags.
-        annotations.insert(entry::LINE.to_owned(), tag.clone());
+        let annotations = Annotations::from([
+            (entry::LABEL.to_owned(), place.label.to_string()),
+            // Every line has a manifest of its own: registries delete manifests, and with one
+            // all its tags.
+            (entry::LINE.to_owned(), tag.clone()),
+        ]);
         self.put_small_blob(&repository, EMPTY)?;
         let layer = match packages {
             Some(packages) => {

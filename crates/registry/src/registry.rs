@@ -264,8 +264,9 @@ impl Registry {
         let outcome = self.pages(&path, &Scope::catalog(), "list all repositories");
         // It is no part of the specification, and often kept from ordinary users.
         outcome.or_else(|error| match error.kind {
-            ErrorKind::Unauthorized | ErrorKind::Forbidden => Ok(None),
-            ErrorKind::Status(400 | 405 | 501) => Ok(None),
+            ErrorKind::Unauthorized | ErrorKind::Forbidden | ErrorKind::Status(400 | 405 | 501) => {
+                Ok(None)
+            }
             _ => Err(error),
         })
     }

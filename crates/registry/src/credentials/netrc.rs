@@ -83,7 +83,7 @@ fn entries(text: &str) -> Result<Vec<Entry>, usize> {
             continue;
         }
         let mut rest = line;
-        while let Some(word) = take_word(&mut rest).ok_or(index + 1)? {
+        while let Some(word) = take_word(&mut rest).map_err(|()| index + 1)? {
             match awaited {
                 Awaited::Keyword => {
                     awaited = meaning(&word, !entries.is_empty());
@@ -125,20 +125,20 @@ fn set(entries: &mut [Entry], change: impl FnOnce(&mut Entry)) {
     }
 }
 
-/// Takes the next word off a line, up to a comment, if its quote ends.
-fn take_word(line: &mut &str) -> Option<Option<String>> {
+/// Takes the next word off a line, up to a comment; the error is a quote that does not end.
+fn take_word(line: &mut &str) -> Result<Option<String>, ()> {
     let rest = line.trim_start_matches(is_blank);
     if rest.is_empty() || rest.starts_with('#') {
-        return Some(None);
+        return Ok(None);
     }
     let (word, rest) = if let Some(inside) = rest.strip_prefix('"') {
-        unquote(inside)?
+        unquote(inside).ok_or(())?
     } else {
         let (word, rest) = rest.split_at(rest.find(is_blank).unwrap_or(rest.len()));
         (word.to_owned(), rest)
     };
     *line = rest;
-    Some(Some(word))
+    Ok(Some(word))
 }
 
 fn is_blank(character: char) -> bool {

@@ -143,14 +143,13 @@ impl Client {
     pub(crate) fn may_pass(&self, error: &Error) -> bool {
         let was_reached = self.was_reached.load(Ordering::Relaxed);
         match error.kind {
-            ErrorKind::Silent => true,
             // Who was never there is not likely to come.
             ErrorKind::Unreachable(
                 io::ErrorKind::ConnectionRefused
                 | io::ErrorKind::NotFound
                 | io::ErrorKind::TimedOut,
             ) => was_reached,
-            ErrorKind::Unreachable(_) => true,
+            ErrorKind::Unreachable(_) | ErrorKind::Silent => true,
             _ => false,
         }
     }

@@ -29,16 +29,15 @@ pub fn is_address_of_collector(text: &str) -> bool {
 /// # Errors
 ///
 /// That it was not taken.
-pub fn give_to_collector(address: &str, line: &str, retry_policy: Duration) -> io::Result<()> {
-    let each =
-        RetryPolicy { connect: retry_policy, silence: retry_policy, ..RetryPolicy::default() };
+pub fn give_to_collector(address: &str, line: &str, time_limit: Duration) -> io::Result<()> {
+    let each = RetryPolicy { connect: time_limit, silence: time_limit, ..RetryPolicy::default() };
     let tls = address.starts_with("https:").then(|| tls(None)).transpose();
     let tls = tls.map_err(|report| io::Error::other(Error::from(report)))?;
     let request = agent(None, tls, &each)
         .post(address)
         .header("content-type", "application/json")
         .config()
-        .timeout_global(Some(retry_policy))
+        .timeout_global(Some(time_limit))
         .build();
     let answer = request.send(line).map_err(io::Error::other)?;
     if answer.status().is_success() {

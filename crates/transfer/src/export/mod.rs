@@ -120,15 +120,14 @@ pub fn export(context: &Context, request: &ExportRequest) -> Result<Exported> {
     };
     let typed = ImageRequest::new(&images, request.view.as_deref(), request.no_default_view);
     let (environment, _) = find_environment(context, &typed)?;
-    let exporting =
-        Exporting { context, request, destination, environment, interrupt: &request.interrupt };
+    let exporting = Exporting { context, request, destination, environment };
     exporting.check_roots(base.as_ref())?;
     match base {
         Some(Base::Container(reference)) => exporting.on(&reference),
         _ => exporting.write(None, None),
     }
     .map_err(|error| {
-        if exporting.interrupt.load(Ordering::Relaxed) {
+        if request.interrupt.load(Ordering::Relaxed) {
             Report::new(Kind::Failure, "the export was interrupted")
         } else {
             error
@@ -142,7 +141,6 @@ struct Exporting<'a> {
     request: &'a ExportRequest,
     destination: Destination,
     environment: ConcreteEnvironment,
-    interrupt: &'a AtomicBool,
 }
 
 impl Exporting<'_> {
@@ -179,7 +177,7 @@ impl Exporting<'_> {
             platform: self.request.platform.as_ref().unwrap_or(&here),
             token: self.request.token.as_deref().filter(|_| is_its_own),
             username: self.request.username.as_deref().filter(|_| is_its_own),
-            interrupt: self.interrupt,
+            interrupt: &self.request.interrupt,
             scratch: scratch_place(self.context)?,
         };
         let use_it = |image: ContainerImage<'_>| self.write(Some(&image), Some(reference));
@@ -220,7 +218,7 @@ impl Exporting<'_> {
         });
         let needed = needed.max_by_key(|(version, ..)| *version);
         let found = match (base, self.environment.root()) {
-            (Some(base), _) => library_of(base, &Shown::quiet(self.interrupt))?,
+            (Some(base), _) => library_of(base, &Shown::quiet(&self.request.interrupt))?,
             (None, Some(root)) => root.meta.container.as_ref().and_then(|one| one.glibc.clone()),
             (None, None) => return Ok(()),
         };
@@ -253,7 +251,8 @@ impl Exporting<'_> {
         reference: Option<&Reference>,
     ) -> Result<MadeImage> {
         let watched = self.context.transfer(&format!("exporting {}", escape(&self.request.images)));
-        let shown = Shown { watched: Some(Mutex::new(watched)), interrupt: self.interrupt };
+        let shown =
+            Shown { watched: Some(Mutex::new(watched)), interrupt: &self.request.interrupt };
         let path = self.context.calling.get(OsStr::new(env_vars::PATH));
         let zstd = find_program("zstd", path.map(AsRef::as_ref));
         let jobs = self.request.jobs.or(self.context.settings.jobs.value);

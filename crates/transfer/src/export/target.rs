@@ -122,7 +122,7 @@ impl fmt::Display for Destination {
 pub(crate) enum Opened<'a> {
     Layout(LooseTarget, &'a Path, Option<&'a str>),
     Archive(ArchiveTarget, Option<&'a str>),
-    Registry(LooseTarget, &'a ContainerName, Registry),
+    Registry(LooseTarget, &'a ContainerName, Box<Registry>),
 }
 
 impl<'a> Opened<'a> {
@@ -149,7 +149,7 @@ impl<'a> Opened<'a> {
                 let (token, username) = (request.token.as_deref(), request.username.as_deref());
                 let registry = of_containers(context, &name.address, token, username)?;
                 let scratch = scratch_place(context)?;
-                Self::Registry(LooseTarget::new(&scratch, &scratch), name, registry)
+                Self::Registry(LooseTarget::new(&scratch, &scratch), name, Box::new(registry))
             }
         })
     }

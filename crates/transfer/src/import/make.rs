@@ -74,7 +74,7 @@ impl Import<'_> {
             if is_first {
                 self.context.note("waiting for another import of this image");
             }
-            check_interrupt(self.interrupt)
+            check_interrupt(&self.request.interrupt)
         };
         let make = |incoming| {
             let (added, report) = self.make(repository, wanted, import, incoming)?;
@@ -164,7 +164,7 @@ impl Import<'_> {
             max_unpacked: self.max_unpacked(),
         };
         let watched = self.context.transfer(&format!("importing {}", escape(&self.reference)));
-        let shown = Shown { watched: Mutex::new(watched), interrupt: self.interrupt };
+        let shown = Shown { watched: Mutex::new(watched), interrupt: &self.request.interrupt };
         let converted = convert(image, &request, &shown);
         if let Ok(watched) = shown.watched.into_inner() {
             watched.end();

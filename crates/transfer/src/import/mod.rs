@@ -108,7 +108,6 @@ pub fn import(context: &Context, request: &ImportRequest) -> Result<Imported> {
         reference: reference.to_string(),
         platform,
         access: group.map_or(Access::AsNewFiles, Access::Group),
-        interrupt: &request.interrupt,
     };
     match &reference {
         Reference::Layout(path, name) => import.layout(path, name.as_deref()),
@@ -127,7 +126,6 @@ struct Import<'a> {
     reference: String,
     platform: Platform,
     access: Access,
-    interrupt: &'a AtomicBool,
 }
 
 impl Import<'_> {
@@ -174,7 +172,7 @@ impl Import<'_> {
         };
         let import = |place: &Path| {
             let root = place.join(format!("{NEW}root"));
-            Ok(sif.unpack(&unsquashfs, &root, self.max_unpacked(), self.interrupt)?)
+            Ok(sif.unpack(&unsquashfs, &root, self.max_unpacked(), &self.request.interrupt)?)
         };
         self.one(&wanted, &import)
     }
@@ -192,7 +190,7 @@ impl Import<'_> {
         let image = || ContainerImage::new(&chosen, &remote, &self.platform).map_err(Report::from);
         let wanted = Wanted::new(chosen.digest.as_str(), &image()?, true);
         let import = |place: &Path| {
-            remote.fetch(self.context, &chosen.manifest, place, self.interrupt)?;
+            remote.fetch(self.context, &chosen.manifest, place, &self.request.interrupt)?;
             image()
         };
         self.one(&wanted, &import)

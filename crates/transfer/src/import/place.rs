@@ -84,10 +84,10 @@ pub(crate) fn find_or_make<T>(
 
 /// Fails if it is to stop.
 pub(crate) fn check_interrupt(interrupt: &AtomicBool) -> Result<()> {
-    match interrupt.load(Ordering::Relaxed) {
-        true => Err(cabane_container::Error::Interrupted.into()),
-        false => Ok(()),
+    if interrupt.load(Ordering::Relaxed) {
+        return Err(cabane_container::Error::Interrupted.into());
     }
+    Ok(())
 }
 
 /// Names the place where an image is made: two commands that make the same take the same.
