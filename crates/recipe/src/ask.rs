@@ -167,8 +167,7 @@ impl Report<'_> {
                     "the file must consist of keys with values, not of {}",
                     root.describe(self.language())
                 );
-                self.problem_with_hint(root.place, &message, example);
-                None
+                self.refuse(root.place, &message, example)
             }
         }
     }
@@ -226,8 +225,7 @@ impl Report<'_> {
             Value::Scalar(scalar) => scalar,
             Value::Null => {
                 let message = format!("{} has no value", field.name);
-                self.problem_with_hint(field.place(), &message, "write a value, or remove it");
-                return None;
+                return self.refuse(field.place(), &message, "write a value, or remove it");
             }
             Value::List(_) | Value::Section(_) => {
                 let only = match &field.node.value {
@@ -373,6 +371,14 @@ impl Report<'_> {
             Language::Yaml => scalar.text.clone(),
         }
     }
+}
+
+/// Reads all items, so that every problem is noted; `None` if any of them is wrong.
+pub(crate) fn each<'n, N, T, C: FromIterator<T>>(
+    items: &'n [N],
+    read: impl FnMut(&'n N) -> Option<T>,
+) -> Option<C> {
+    items.iter().map(read).collect::<Vec<_>>().into_iter().collect()
 }
 
 /// Returns a name that may replace a title.

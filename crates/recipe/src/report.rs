@@ -45,6 +45,12 @@ impl<'a> Report<'a> {
         self.note(Some(place), message, Some(hint));
     }
 
+    /// Notes a problem, and what to type instead, in the place of a value.
+    pub(crate) fn refuse<T>(&mut self, place: Place, message: &str, hint: &str) -> Option<T> {
+        self.note(Some(place), message, Some(hint));
+        None
+    }
+
     /// Notes a problem, and what to type instead where that is known.
     ///
     /// Without a place it is one of the whole file.

@@ -6,7 +6,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::path::{Reach, path};
-use crate::ask::{Field, Section};
+use crate::ask::{Field, Section, each};
 use crate::diagnostic::quote;
 use crate::node::Place;
 use crate::recipe::ContainerConfig;
@@ -34,18 +34,12 @@ pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Option<Contai
     });
     let hint = "add where it is: `from: registry.example.org/tool:1.0`";
     let from = section.require(report, "from", hint).and_then(|field| reference(report, &field));
-    let platform = match section.given("platform") {
-        Some(field) => report.text(&field).map(|text| Some(text.to_owned())),
-        None => Some(None),
-    };
-    let images = match section.get("images") {
-        Some(field) => texts(report, &field, "an image"),
-        None => Some(Vec::new()),
-    };
-    let files = match section.get("files") {
-        Some(field) => files(report, &field),
-        None => Some(Vec::new()),
-    };
+    let platform = section
+        .given("platform")
+        .map_or(Some(None), |field| report.text(&field).map(|text| Some(text.to_owned())));
+    let images =
+        section.get("images").map_or(Some(Vec::new()), |field| texts(report, &field, "an image"));
+    let files = section.get("files").map_or(Some(Vec::new()), |field| files(report, &field));
     let entrypoint = words(report, &section, "entrypoint");
     let command = words(report, &section, "command");
     let working_directory = match section.given("working-directory") {
@@ -81,24 +75,18 @@ fn reference(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
     let message = format!("{} cannot be {}: {problem}", field.name, quote(text));
     let hint = "write `registry.example.org/tool:1.0`, `oci:DIR:NAME`, `oci-archive:FILE`, \
                 `docker-archive:FILE`, `sif:FILE`, `dir:DIR` or `image:LABEL`";
-    report.problem_with_hint(field.place(), &message, hint);
-    None
+    report.refuse(field.place(), &message, hint)
 }
 
 /// Reads what is put where: a place in the image, and what it is in the recipe.
 fn files(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(String, PathBuf)>> {
     let section = report.section(field)?;
-    let files: Vec<_> = section
-        .entries()
-        .iter()
-        .map(|entry| {
-            let field = Field::of(entry);
-            let place = place(report, entry.key_place, &entry.key);
-            let source = path(report, &field, Reach::Recipe);
-            Some((place?, source?))
-        })
-        .collect();
-    files.into_iter().collect()
+    each(section.entries(), |entry| {
+        let field = Field::of(entry);
+        let place = place(report, entry.key_place, &entry.key);
+        let source = path(report, &field, Reach::Recipe);
+        Some((place?, source?))
+    })
 }
 
 /// Checks a place in the image: an absolute path in its shortest form.
@@ -117,8 +105,7 @@ fn place(report: &mut Report<'_>, at: Place, text: &str) -> Option<String> {
     }
     let message = format!("{} is no place in the image", quote(text));
     let hint = "write an absolute path, such as `/opt/tool`";
-    report.problem_with_hint(at, &message, hint);
-    None
+    report.refuse(at, &message, hint)
 }
 
 /// Reads a command line as a list; an empty one takes away what the container image has.
@@ -130,9 +117,7 @@ fn words(report: &mut Report<'_>, section: &Section<'_>, key: &str) -> Option<Op
     texts(report, &field, "a word").map(Some)
 }
 
-fn texts(report: &mut Report<'_>, field: &Field<'_>, each: &str) -> Option<Vec<String>> {
+fn texts(report: &mut Report<'_>, field: &Field<'_>, what: &str) -> Option<Vec<String>> {
     let items = report.list(field)?;
-    let texts: Vec<Option<String>> =
-        items.iter().map(|item| report.text(&Field::item(each, item)).map(str::to_owned)).collect();
-    texts.into_iter().collect()
+    each(items, |item| report.text(&Field::item(what, item)).map(str::to_owned))
 }

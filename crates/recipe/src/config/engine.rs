@@ -91,8 +91,7 @@ impl Engine {
             None => format!("the engines are {engines}"),
         };
         let message = format!("there is no engine {}", quote(text));
-        report.problem_with_hint(field.place(), &message, &hint);
-        None
+        report.refuse(field.place(), &message, &hint)
     }
 
     /// Reads what the engine wants to know.

@@ -4,7 +4,7 @@
 //! The section `env_vars:` of a view: lists of maps with one key, as
 //! Stackinator has them.
 
-use crate::ask::Field;
+use crate::ask::{Field, each};
 use crate::diagnostic::quote;
 use crate::language::Language;
 use crate::node::{Entry, Node, Place, Value};
@@ -83,25 +83,21 @@ pub(crate) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Option<EnvVars
 
 fn set(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(String, Option<String>)>> {
     let items = report.list(field)?;
-    let changes: Vec<_> = items
-        .iter()
-        .map(|item| {
-            let entry = pair(report, item)?;
-            let value = Field::of(entry);
-            let name = variable(report, entry);
-            if value.is_null() {
-                return Some((name?, None));
-            }
-            let text = value_of(report, &value)?;
-            let name = name?;
-            if PATH_LISTS.contains(&name.as_str()) {
-                refuse_set(report, entry, &text);
-                return None;
-            }
-            Some((name, Some(text)))
-        })
-        .collect();
-    changes.into_iter().collect()
+    each(items, |item| {
+        let entry = pair(report, item)?;
+        let value = Field::of(entry);
+        let name = variable(report, entry);
+        if value.is_null() {
+            return Some((name?, None));
+        }
+        let text = value_of(report, &value)?;
+        let name = name?;
+        if PATH_LISTS.contains(&name.as_str()) {
+            refuse_set(report, entry, &text);
+            return None;
+        }
+        Some((name, Some(text)))
+    })
 }
 
 fn refuse_set(report: &mut Report<'_>, entry: &Entry, text: &str) {
@@ -115,37 +111,24 @@ fn refuse_set(report: &mut Report<'_>, entry: &Entry, text: &str) {
 
 fn paths(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(String, String)>> {
     let items = report.list(field)?;
-    let changes: Vec<_> = items
-        .iter()
-        .map(|item| {
-            let entry = pair(report, item)?;
-            let name = variable(report, entry);
-            let value = Field::of(entry);
-            let text = value_of(report, &value)?;
-            if text.is_empty() {
-                let message = "an empty path would mean the current directory";
-                report.problem_with_hint(
-                    value.place(),
-                    message,
-                    "write a path, or remove the item",
-                );
-                return None;
-            }
-            if let Some(colon) = text.find(':') {
-                let message = "an item is one path, but this has several";
-                let hint = format!(
-                    "write an item for each, such as `- {}: {}`",
-                    entry.key,
-                    &text[..colon]
-                );
-                let place = report.place_within(&value, colon);
-                report.problem_with_hint(place, message, &hint);
-                return None;
-            }
-            Some((name?, text))
-        })
-        .collect();
-    changes.into_iter().collect()
+    each(items, |item| {
+        let entry = pair(report, item)?;
+        let name = variable(report, entry);
+        let value = Field::of(entry);
+        let text = value_of(report, &value)?;
+        if text.is_empty() {
+            let message = "an empty path would mean the current directory";
+            return report.refuse(value.place(), message, "write a path, or remove the item");
+        }
+        if let Some(colon) = text.find(':') {
+            let message = "an item is one path, but this has several";
+            let hint =
+                format!("write an item for each, such as `- {}: {}`", entry.key, &text[..colon]);
+            let place = report.place_within(&value, colon);
+            return report.refuse(place, message, &hint);
+        }
+        Some((name?, text))
+    })
 }
 
 /// Returns the one key of an item, `NAME: value`.
@@ -174,8 +157,7 @@ fn pair<'n>(report: &mut Report<'_>, item: &'n Node) -> Option<&'n Entry> {
             "write `- NAME: value`".to_owned(),
         ),
     };
-    report.problem_with_hint(item.place, &message, &hint);
-    None
+    report.refuse(item.place, &message, &hint)
 }
 
 /// Tells whether a shell could name a variable like this.
@@ -193,8 +175,7 @@ fn variable(report: &mut Report<'_>, entry: &Entry) -> Option<String> {
     }
     let message = format!("{} is not the name of a variable", quote(&entry.key));
     let hint = "a name has letters, digits and `_`, and does not begin with a digit";
-    report.problem_with_hint(entry.key_place, &message, hint);
-    None
+    report.refuse(entry.key_place, &message, hint)
 }
 
 /// Returns the value of a variable, with everything in it that will be replaced.

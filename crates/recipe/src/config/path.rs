@@ -50,10 +50,7 @@ pub(super) fn path(report: &mut Report<'_>, field: &Field<'_>, reach: Reach) -> 
     };
     match problem {
         None => Some(PathBuf::from(text)),
-        Some((message, hint)) => {
-            report.problem_with_hint(field.place(), &message, hint);
-            None
-        }
+        Some((message, hint)) => report.refuse(field.place(), &message, hint),
     }
 }
 

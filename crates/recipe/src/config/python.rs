@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use super::path::{Reach, path};
-use crate::ask::{Field, Section};
+use crate::ask::{Field, Section, each};
 use crate::diagnostic::quote;
 use crate::node::{Node, Value};
 use crate::recipe::{InterpreterRequest, PythonConfig, PythonSource};
@@ -26,14 +26,8 @@ pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Option<Python
         None => Some(InterpreterRequest::Any),
     };
     let source = source(report, &section);
-    let wheels = match section.get("wheels") {
-        Some(field) => wheels(report, &field),
-        None => Some(Vec::new()),
-    };
-    let bytecode = match section.get("bytecode") {
-        Some(field) => report.truth(&field),
-        None => Some(true),
-    };
+    let wheels = section.get("wheels").map_or(Some(Vec::new()), |field| wheels(report, &field));
+    let bytecode = section.get("bytecode").map_or(Some(true), |field| report.truth(&field));
     Some(PythonConfig {
         interpreter: interpreter?,
         source: source?,
@@ -62,8 +56,7 @@ fn interpreter(report: &mut Report<'_>, field: &Field<'_>) -> Option<Interpreter
     } else {
         format!("write `interpreter: \"{meant}\"`")
     };
-    report.problem_with_hint(field.place(), &message, &hint);
-    None
+    report.refuse(field.place(), &message, &hint)
 }
 
 /// Tells whether a text is `3`, `3.11` or `3.11.2`.
@@ -83,8 +76,7 @@ fn source(report: &mut Report<'_>, section: &Section<'_>) -> Option<PythonSource
         (Some(_), Some(project)) => {
             let message = "`requirements` and `project` cannot both be given";
             let hint = "remove one of them; a project lists its requirements itself";
-            report.problem_with_hint(project.key_place(), message, hint);
-            None
+            report.refuse(project.key_place(), message, hint)
         }
         (None, None) => {
             let message = "`python` does not say what to install";
@@ -107,8 +99,7 @@ fn requirements(report: &mut Report<'_>, field: &Field<'_>) -> Option<PythonSour
 
 fn wheels(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<PathBuf>> {
     let items = report.list(field)?;
-    let wheels: Vec<_> = items.iter().map(|item| wheel(report, item)).collect();
-    wheels.into_iter().collect()
+    each(items, |item| wheel(report, item))
 }
 
 fn wheel(report: &mut Report<'_>, item: &Node) -> Option<PathBuf> {
@@ -119,8 +110,7 @@ fn wheel(report: &mut Report<'_>, item: &Node) -> Option<PathBuf> {
     }
     let message = "the name of a wheel ends with `.whl`";
     let hint = "packages with other names belong in the requirements";
-    report.problem_with_hint(field.place(), message, hint);
-    None
+    report.refuse(field.place(), message, hint)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 //! What `config.yaml` says to Spack: where Spack and packages come from.
 
-use crate::ask::{Field, Section};
+use crate::ask::{Field, Section, each};
 use crate::diagnostic::quote;
 use crate::node::{Entry, Value};
 use crate::recipe::{Cleanup, FormatVersion, GitSource, PackageRepository, SpackConfig};
@@ -27,10 +27,9 @@ pub(super) fn read(
     format: Option<FormatVersion>,
 ) -> Option<SpackConfig> {
     let modules = file.get("modules").map(|field| report.truth(&field));
-    let cleanup = match file.get("cleanup") {
-        Some(field) => report.choice(&field, CLEANUPS),
-        None => Some(Cleanup::default()),
-    };
+    let cleanup = file
+        .get("cleanup")
+        .map_or(Some(Cleanup::default()), |field| report.choice(&field, CLEANUPS));
     if let Some(field) = file.get("mirror") {
         check_mirror(report, &field, format);
     }
@@ -99,16 +98,11 @@ fn packages(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<PackageRep
     if is_single || section.entries().is_empty() {
         return package_repository(report, &section, "builtin").map(|one| vec![one]);
     }
-    let all: Vec<_> = section
-        .entries()
-        .iter()
-        .map(|entry| {
-            check_repository_name(report, entry);
-            let section = report.section(&Field::of(entry))?;
-            package_repository(report, &section, &entry.key)
-        })
-        .collect();
-    all.into_iter().collect()
+    each(section.entries(), |entry| {
+        check_repository_name(report, entry);
+        let section = report.section(&Field::of(entry))?;
+        package_repository(report, &section, &entry.key)
+    })
 }
 
 fn check_repository_name(report: &mut Report<'_>, entry: &Entry) {
@@ -146,8 +140,7 @@ fn path_inside(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
     if text.is_empty() || text.starts_with('/') || text.split('/').any(|part| part == "..") {
         let message = "`path` must lead to a directory of the Git repository";
         let hint = "write it without `/` at the beginning: `path: repos/spack_repo/builtin`";
-        report.problem_with_hint(field.place(), message, hint);
-        return None;
+        return report.refuse(field.place(), message, hint);
     }
     Some(text.to_owned())
 }

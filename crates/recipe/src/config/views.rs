@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use cabane_view::ViewName;
 
 use super::{description, env_vars};
-use crate::ask::{Field, Section, similar_word};
+use crate::ask::{Field, Section, each, similar_word};
 use crate::diagnostic::quote;
 use crate::node::Entry;
 use crate::recipe::ViewRecipe;
@@ -25,8 +25,7 @@ pub(super) fn read(
         return Some(BTreeMap::new());
     };
     let section = report.section(&field)?;
-    let views: Vec<_> = section.entries().iter().map(|entry| view(report, entry)).collect();
-    views.into_iter().collect()
+    each(section.entries(), |entry| view(report, entry))
 }
 
 fn view(report: &mut Report<'_>, entry: &Entry) -> Option<(ViewName, ViewRecipe)> {
@@ -51,9 +50,8 @@ fn view(report: &mut Report<'_>, entry: &Entry) -> Option<(ViewName, ViewRecipe)
         _ => None,
     });
     let description = description(report, &section);
-    let env_vars = match section.get("env_vars") {
-        Some(field) => env_vars::read(report, &field),
-        None => Some(crate::recipe::EnvVars::default()),
-    };
+    let env_vars = section
+        .get("env_vars")
+        .map_or(Some(crate::recipe::EnvVars::default()), |field| env_vars::read(report, &field));
     Some((name?, ViewRecipe { description, env_vars: env_vars? }))
 }

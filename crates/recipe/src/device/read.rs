@@ -105,8 +105,7 @@ impl Reader<'_> {
             _ => {
                 let message = format!("the version {} is not known", quote(text));
                 let hint = "those from 0.3.0 to 1.x are read";
-                self.report.problem_with_hint(field.place(), &message, hint);
-                None
+                self.report.refuse(field.place(), &message, hint)
             }
         }
     }
@@ -216,8 +215,7 @@ impl Reader<'_> {
             Some((name, value)) if !name.is_empty() => Some((name.to_owned(), value.to_owned())),
             _ => {
                 let message = format!("{} sets no variable", quote(text));
-                self.report.problem_with_hint(field.place(), &message, "write `NAME=VALUE`");
-                None
+                self.report.refuse(field.place(), &message, "write `NAME=VALUE`")
             }
         }
     }
@@ -246,8 +244,7 @@ impl Reader<'_> {
         }
         let message = format!("{} is no place in a container", quote(text));
         let hint = "a place begins with `/`, has no `..` and is not all of it";
-        self.report.problem_with_hint(field.place(), &message, hint);
-        None
+        self.report.refuse(field.place(), &message, hint)
     }
 
     fn node(&mut self, field: &Field<'_>) -> Option<DeviceNode> {
@@ -287,8 +284,7 @@ impl Reader<'_> {
             return Some("-".to_owned());
         }
         let message = format!("{} are no permissions of a device", quote(text));
-        self.report.problem_with_hint(field.place(), &message, "they are letters of `rwm`");
-        None
+        self.report.refuse(field.place(), &message, "they are letters of `rwm`")
     }
 
     fn number(&mut self, field: &Field<'_>) -> Option<u32> {

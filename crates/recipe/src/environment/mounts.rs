@@ -34,10 +34,8 @@ impl Reader<'_> {
         });
         let source = section.require(&mut self.report, "source", "add what is mounted");
         let target = section.require(&mut self.report, "target", "add where it is mounted");
-        let read_only = match section.get("read-only") {
-            Some(field) => self.report.truth(&field),
-            None => Some(false),
-        };
+        let read_only =
+            section.get("read-only").map_or(Some(false), |field| self.report.truth(&field));
         let source = source.and_then(|field| self.path(&field));
         let target = target.and_then(|field| {
             let written = self.report.text(&field)?;
@@ -91,8 +89,7 @@ impl Reader<'_> {
                 _ => {
                     let message = format!("there is no flag {} of a mount", quote(flag));
                     let hint = "the flags are `ro` and `rw`";
-                    self.report.problem_with_hint(field.place(), &message, hint);
-                    return None;
+                    return self.report.refuse(field.place(), &message, hint);
                 }
             }
         }

@@ -166,8 +166,7 @@ impl Reader<'_> {
         if !rest.is_empty() && !rest.starts_with('/') {
             let message =
                 format!("{} begins with the home directory of another user", quote(&text));
-            self.report.problem_with_hint(field.place(), &message, "write the whole path");
-            return None;
+            return self.report.refuse(field.place(), &message, "write the whole path");
         }
         let home = (self.file_context.variable)("HOME").and_then(|home| home.into_string().ok());
         let Some(home) = home.filter(|home| home.starts_with('/')) else {
@@ -239,8 +238,7 @@ impl Reader<'_> {
         let text = self.filled(field)?;
         if text.is_empty() {
             let hint = "write the name or the path of an environment file";
-            self.report.problem_with_hint(field.place(), "a base is missing here", hint);
-            return None;
+            return self.report.refuse(field.place(), "a base is missing here", hint);
         }
         let text = self.at_home(field, text)?;
         let (line, column) = self.report.source().position(field.place().start);
@@ -258,8 +256,7 @@ impl Reader<'_> {
         if text.contains(',') {
             let message = format!("{} cannot be one image", quote(&text));
             let hint = "write each image in a text of its own: `[\"app\", \"tools\"]`";
-            self.report.problem_with_hint(field.place(), &message, hint);
-            return None;
+            return self.report.refuse(field.place(), &message, hint);
         }
         let image: UenvDescription = self.word(field, written, &text)?;
         Some(self.anchored(image))

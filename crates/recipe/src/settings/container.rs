@@ -59,8 +59,7 @@ fn bind(report: &mut Report<'_>, field: &Field<'_>) -> Option<BindSetting> {
         _ => {
             let message = format!("{} does not say what is shown where", quote(text));
             let hint = "write `SOURCE`, `SOURCE:TARGET` or `SOURCE:TARGET:ro`";
-            report.problem_with_hint(field.place(), &message, hint);
-            return None;
+            return report.refuse(field.place(), &message, hint);
         }
     };
     let source = source.parse().map_err(|error: super::PathTemplateError| {

@@ -66,8 +66,7 @@ fn launcher_words(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<Stri
     if program.is_empty() || program.starts_with('-') || program.contains('=') {
         let message = format!("{} does not begin with a program", quote(text));
         let hint = "write what starts ranks, such as `launcher = \"srun --mpi=pmi2\"`";
-        report.problem_with_hint(field.place(), &message, hint);
-        return None;
+        return report.refuse(field.place(), &message, hint);
     }
     Some(words)
 }

@@ -14,7 +14,7 @@ use super::{
     AmountError, RepositorySettings, RetentionSettings, Settings, container, mpi, parse_size,
     parse_time, restricted, table, trust,
 };
-use crate::ask::{Field, Section};
+use crate::ask::{Field, Section, each};
 use crate::diagnostic::{Diagnostic, Source, quote, write_all};
 use crate::language::Language;
 use crate::node::Node;
@@ -177,15 +177,12 @@ fn index_urls(report: &mut Report<'_>, section: &Section<'_>) -> Option<Vec<Stri
     match (one, several) {
         (Some(one), Some(_)) => {
             let message = "`index_url` and `index_urls` cannot both be given";
-            report.problem_with_hint(one.key_place(), message, "add it to the list of the other");
-            None
+            report.refuse(one.key_place(), message, "add it to the list of the other")
         }
         (Some(one), None) => url(report, &one).map(|url| vec![url]),
         (None, Some(several)) => {
             let items = report.list(&several)?;
-            let urls: Vec<_> =
-                items.iter().map(|item| url(report, &Field::item("an address", item))).collect();
-            urls.into_iter().collect()
+            each(items, |item| url(report, &Field::item("an address", item)))
         }
         (None, None) => None,
     }
@@ -201,8 +198,7 @@ fn url(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
     if !is_right {
         let message = format!("{} is not the address of a package index", quote(text));
         let hint = "an address begins with `https://`, `http://` or `file:///`";
-        report.problem_with_hint(field.place(), &message, hint);
-        return None;
+        return report.refuse(field.place(), &message, hint);
     }
     Some(text.to_owned())
 }

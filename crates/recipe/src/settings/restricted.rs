@@ -51,8 +51,7 @@ fn group_name(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
     if text.is_empty() || text.starts_with('-') || text.contains(is_odd) {
         let message = format!("{} is not the name of a group", quote(text));
         let hint = "`id` lists your groups";
-        report.problem_with_hint(field.place(), &message, hint);
-        return None;
+        return report.refuse(field.place(), &message, hint);
     }
     Some(text.to_owned())
 }

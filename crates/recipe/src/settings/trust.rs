@@ -159,8 +159,7 @@ fn requirement(report: &mut Report<'_>, section: &Section<'_>) -> Option<Require
         for (key, message) in refused {
             if let Some(field) = section.get(key) {
                 let hint = "write `require = \"signature\"` if a signature is wanted";
-                report.problem_with_hint(field.key_place(), message, hint);
-                return None;
+                return report.refuse(field.key_place(), message, hint);
             }
         }
         return Some(Requirement::Nothing);
@@ -169,8 +168,7 @@ fn requirement(report: &mut Report<'_>, section: &Section<'_>) -> Option<Require
     let keys = section.require(report, "keys", example)?;
     let items = report.list(&keys)?;
     if items.is_empty() {
-        report.problem_with_hint(keys.place(), "a signature by no key is none", example);
-        return None;
+        return report.refuse(keys.place(), "a signature by no key is none", example);
     }
     let paths: Vec<_> =
         items.iter().map(|item| path_template(report, &Field::item("a key", item))).collect();

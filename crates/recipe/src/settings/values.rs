@@ -76,8 +76,7 @@ pub(super) fn registry_url(report: &mut Report<'_>, field: &Field<'_>) -> Option
     if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
         let message = format!("{} is not the address of a registry", quote(text));
         let hint = "write one such as `url = \"https://registry.example.org/uenv\"`";
-        report.problem_with_hint(field.place(), &message, hint);
-        return None;
+        return report.refuse(field.place(), &message, hint);
     }
     Some(text.to_owned())
 }

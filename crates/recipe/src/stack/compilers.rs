@@ -103,8 +103,7 @@ fn gcc_request(
         let hint =
             "write `version: 1` into config.yaml, or here `version:` with the version of gcc";
         let message = "`specs` is of format 1, but this recipe is of a later one";
-        report.problem_with_hint(field.key_place(), message, hint);
-        return None;
+        return report.refuse(field.key_place(), message, hint);
     }
     let request = request(report, field, CompilerName::Gcc)?;
     if request.version != "system" {
@@ -160,8 +159,7 @@ pub(super) fn version(
     } else {
         "write one such as `version: \"14.2\"`".to_owned()
     };
-    report.problem_with_hint(field.place(), &message, &hint);
-    None
+    report.refuse(field.place(), &message, &hint)
 }
 
 /// Reads the variants of a compiler; `None` if they are wrong.
@@ -174,8 +172,7 @@ fn spec_of(report: &mut Report<'_>, section: &Section<'_>) -> Option<Option<Stri
             if let Some(package) = &item.words.package {
                 let message = format!("`spec` has variants, but {} is a package", quote(package));
                 let hint = "the name and the version of the compiler are put before it";
-                report.problem_with_hint(item.field.place(), &message, hint);
-                return None;
+                return report.refuse(item.field.place(), &message, hint);
             }
             Some(Some(item.text.to_owned()))
         }

@@ -10,7 +10,7 @@ use super::network;
 use super::recipe::{CompilerName, Duplicates, StackEnvironment, Unify};
 use super::spec_fields::{SpecItem, Wanted, place_of, specs, texts, texts_of};
 use super::{format_one, keys, views};
-use crate::ask::{Field, Section};
+use crate::ask::{Field, Section, each};
 use crate::diagnostic::quote;
 use crate::node::{Entry, Kind, Node, Place, Scalar, Value};
 use crate::recipe::FormatVersion;
@@ -30,12 +30,7 @@ pub(super) fn read(
         report.note(None, "this file has no environments", Some(EXAMPLE));
     }
     let mut view_places = HashMap::new();
-    let environments: Vec<_> = file
-        .entries()
-        .iter()
-        .map(|entry| environment(report, entry, context, &mut view_places))
-        .collect();
-    environments.into_iter().collect()
+    each(file.entries(), |entry| environment(report, entry, context, &mut view_places))
 }
 
 fn environment(
@@ -58,10 +53,9 @@ fn environment(
         check_compilers_of_specs(report, specs, compilers, context);
     }
     let variants = texts_of(report, &section, "variants", Wanted::Anything);
-    let prefer = match section.given("prefer") {
-        None => Some(None),
-        Some(field) => texts(report, &field, Wanted::Anything).map(Some),
-    };
+    let prefer = section
+        .given("prefer")
+        .map_or(Some(None), |field| texts(report, &field, Wanted::Anything).map(Some));
     let packages = texts_of(report, &section, "packages", Wanted::Package);
     remark_packages(report, &section, context.format);
     let deprecated = section.get("deprecated").map_or(Some(false), |field| report.truth(&field));
@@ -136,8 +130,7 @@ fn compilers(
     let items = report.list(&field)?;
     if items.is_empty() {
         let message = "an environment needs a compiler";
-        report.problem_with_hint(field.place(), message, "write `compiler: [gcc]`");
-        return None;
+        return report.refuse(field.place(), message, "write `compiler: [gcc]`");
     }
     let mut compilers: Vec<CompilerName> = Vec::new();
     let mut is_right = true;
@@ -170,8 +163,7 @@ fn compiler(report: &mut Report<'_>, item: &Node, context: &Context<'_>) -> Opti
         .map(CompilerName::package)
         .collect();
     let hint = format!("add it there, or use what it has: {}", enumerate(&known, "and"));
-    report.problem_with_hint(item.place, &message, &hint);
-    None
+    report.refuse(item.place, &message, &hint)
 }
 
 fn named_compiler(report: &mut Report<'_>, item: &Node) -> Option<CompilerName> {
@@ -203,8 +195,7 @@ fn named_compiler(report: &mut Report<'_>, item: &Node) -> Option<CompilerName> 
             format!("the compilers are {}", enumerate(&known, "and")),
         ),
     };
-    report.problem_with_hint(field.place(), &message, &hint);
-    None
+    report.refuse(field.place(), &message, &hint)
 }
 
 /// Checks that specs ask for no compiler that the environment does not have.

@@ -108,8 +108,7 @@ fn version(
                 names[0],
                 enumerate(&names, "and")
             );
-            report.problem_with_hint(field.place(), &message, &hint);
-            None
+            report.refuse(field.place(), &message, &hint)
         }
     }
 }

@@ -7,7 +7,7 @@
 //! find out, and so is what variables in paths stand for.
 
 use super::keys;
-use crate::ask::{Field, Section};
+use crate::ask::{Field, Section, each};
 use crate::diagnostic::quote;
 use crate::node::{Entry, Node, Value};
 use crate::report::Report;
@@ -118,9 +118,7 @@ pub(super) fn read(report: &mut Report<'_>, root: &Node) -> Option<Mirrors> {
     let build_cache = part(&file, "buildcache", |field| build_cache(report, field));
     let source_mirrors = part(&file, "sourcemirror", |field| {
         let section = report.section(field)?;
-        let all: Vec<_> =
-            section.entries().iter().map(|entry| source_mirror(report, entry)).collect();
-        all.into_iter().collect::<Option<Vec<_>>>()
+        each(section.entries(), |entry| source_mirror(report, entry))
     });
     let source_cache = part(&file, "sourcecache", |field| cache(report, field));
     let concretizer_cache = part(&file, "concretizer", |field| cache(report, field));
@@ -179,8 +177,7 @@ fn mirror_name(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
     }
     let message = format!("{} is not the name of a mirror", quote(text));
     let hint = "such a name has letters, digits, `_`, `-` and `.`";
-    report.problem_with_hint(field.place(), &message, hint);
-    None
+    report.refuse(field.place(), &message, hint)
 }
 
 fn source_mirror(report: &mut Report<'_>, entry: &Entry) -> Option<SourceMirror> {
@@ -274,8 +271,7 @@ fn url(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
         _ => format!("addresses begin with {}", SCHEMES.join("://, ") + "://"),
     };
     let message = format!("{} is not the address of a mirror", quote(text));
-    report.problem_with_hint(field.place(), &message, &hint);
-    None
+    report.refuse(field.place(), &message, &hint)
 }
 
 fn access_pair(report: &mut Report<'_>, field: &Field<'_>) -> Option<AccessPair> {
@@ -314,8 +310,7 @@ fn cache(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
         return Some(path.to_owned());
     }
     let message = "the directory of a cache must be absolute";
-    report.problem_with_hint(field.place(), message, "write one such as `path: /opt/cache`");
-    None
+    report.refuse(field.place(), message, "write one such as `path: /opt/cache`")
 }
 
 /// Reads a text if it is given; the outer `None` says that it is wrong.

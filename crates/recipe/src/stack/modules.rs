@@ -6,7 +6,7 @@
 use super::keys;
 use super::recipe::{ModuleKind, StackModules};
 use super::value::YamlMap;
-use crate::ask::{Field, Section};
+use crate::ask::{Field, Section, each};
 use crate::node::{Kind, Node, Scalar, Value};
 use crate::report::Report;
 
@@ -22,10 +22,7 @@ pub(super) fn read(report: &mut Report<'_>, root: &Node) -> Option<StackModules>
     });
     let field = file.require(report, "modules", EXAMPLE)?;
     let section = report.section(&field)?;
-    let kinds = match section.given("default") {
-        None => Some(Vec::new()),
-        Some(field) => kinds(report, &field),
-    };
+    let kinds = section.given("default").map_or(Some(Vec::new()), |field| kinds(report, &field));
     let mut kinds = kinds?;
     if kinds.is_empty() {
         kinds.push(ModuleKind::Tcl);
@@ -51,11 +48,7 @@ fn kinds(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<ModuleKind>> 
         None => Some(Vec::new()),
         Some(field) => {
             let items = report.list(&field)?;
-            let kinds: Vec<_> = items
-                .iter()
-                .map(|item| report.choice(&Field::item("a kind of module files", item), KINDS))
-                .collect();
-            kinds.into_iter().collect::<Option<Vec<_>>>()
+            each(items, |item| report.choice(&Field::item("a kind of module files", item), KINDS))
         }
     };
     let enabled = enabled?;

@@ -43,10 +43,8 @@ pub(super) fn read(
         "gpu" => Some((None, "write the GPU as a variant: `mpi: cray-mpich +cuda`".to_owned())),
         _ => None,
     });
-    let mpi = match section.given("mpi") {
-        None => Some(None),
-        Some(field) => mpi(report, field, context).map(Some),
-    };
+    let mpi =
+        section.given("mpi").map_or(Some(None), |field| mpi(report, field, context).map(Some));
     let specs = match section.given("specs") {
         None => Some(None),
         Some(field) => {

@@ -4,7 +4,7 @@
 //! Specs in files: each with its place.
 
 use super::spec::{self, SpecProblem, SpecWords};
-use crate::ask::{Field, Section};
+use crate::ask::{Field, Section, each};
 use crate::node::{Place, Value};
 use crate::report::Report;
 
@@ -30,22 +30,18 @@ pub(super) fn specs<'n>(
     wanted: Wanted,
 ) -> Option<Vec<SpecItem<'n>>> {
     let items = report.list(field)?;
-    let specs: Vec<_> = items
-        .iter()
-        .map(|item| {
-            let field = Field::item("a spec", item);
-            if let Value::Section(entries) = &item.value {
-                let hint = match entries.first() {
-                    Some(entry) if entry.key == "matrix" => "write out the specs that are meant",
-                    _ => "put a spec that contains `: ` in quotes",
-                };
-                report.wrong_type(&field, "text", Some(hint));
-                return None;
-            }
-            spec(report, field, wanted)
-        })
-        .collect();
-    specs.into_iter().collect()
+    each(items, |item| {
+        let field = Field::item("a spec", item);
+        if let Value::Section(entries) = &item.value {
+            let hint = match entries.first() {
+                Some(entry) if entry.key == "matrix" => "write out the specs that are meant",
+                _ => "put a spec that contains `: ` in quotes",
+            };
+            report.wrong_type(&field, "text", Some(hint));
+            return None;
+        }
+        spec(report, field, wanted)
+    })
 }
 
 /// Reads one spec.

@@ -10,7 +10,7 @@ use super::mirrors::Mirrors;
 use super::spec_fields::{Wanted, texts_of};
 use super::value::{Yaml, YamlMap};
 use super::{keys, packages};
-use crate::ask::Field;
+use crate::ask::{Field, each};
 use crate::diagnostic::quote;
 use crate::node::{Entry, Node};
 use crate::report::Report;
@@ -83,16 +83,14 @@ const NETWORK_EXAMPLE: &str = "begin with the MPIs of the system:\nmpi:\n  mpich
 pub(super) fn network(report: &mut Report<'_>, root: &Node) -> Option<NetworkFile> {
     let file = report.file(root, NETWORK_EXAMPLE)?;
     file.refuse_unknown(report, &keys::names(keys::SYSTEM_NETWORK), |_| None);
-    let packages = match file.given("packages") {
-        None => Some(YamlMap::new()),
-        Some(field) => packages::section(report, &field),
-    };
+    let packages = file
+        .given("packages")
+        .map_or(Some(YamlMap::new()), |field| packages::section(report, &field));
     let mpis = match file.given("mpi") {
         None => Some(Vec::new()),
         Some(field) => {
             let section = report.section(&field)?;
-            let mpis: Vec<_> = section.entries().iter().map(|entry| mpi(report, entry)).collect();
-            mpis.into_iter().collect()
+            each(section.entries(), |entry| mpi(report, entry))
         }
     };
     Some(NetworkFile { packages: packages?, mpis: mpis? })
@@ -115,19 +113,14 @@ pub(super) fn repos(report: &mut Report<'_>, root: &Node) -> Option<Vec<PathBuf>
     file.refuse_unknown(report, &keys::names(keys::SYSTEM_REPOS), |_| None);
     let field = file.require(report, "repos", REPOS_EXAMPLE)?;
     let items = report.list(&field)?;
-    let paths: Vec<_> = items
-        .iter()
-        .map(|item| {
-            let field = Field::item("a package repository", item);
-            let text = report.text(&field)?;
-            if text.is_empty() || text.contains("://") || text.starts_with(['~', '$']) {
-                let message = format!("{} is not the path of a package repository", quote(text));
-                let hint = "write a path, relative to the directory of this file or absolute";
-                report.problem_with_hint(field.place(), &message, hint);
-                return None;
-            }
-            Some(PathBuf::from(text))
-        })
-        .collect();
-    paths.into_iter().collect()
+    each(items, |item| {
+        let field = Field::item("a package repository", item);
+        let text = report.text(&field)?;
+        if text.is_empty() || text.contains("://") || text.starts_with(['~', '$']) {
+            let message = format!("{} is not the path of a package repository", quote(text));
+            let hint = "write a path, relative to the directory of this file or absolute";
+            return report.refuse(field.place(), &message, hint);
+        }
+        Some(PathBuf::from(text))
+    })
 }

@@ -11,7 +11,7 @@ use super::keys;
 use super::recipe::{Link, StackView};
 use super::spec_fields::{Wanted, texts_of};
 use super::value::YamlMap;
-use crate::ask::{Field, Section, similar_word};
+use crate::ask::{Field, Section, each, similar_word};
 use crate::config::{PATH_LISTS, env_vars};
 use crate::diagnostic::quote;
 use crate::node::{Entry, Place};
@@ -29,8 +29,7 @@ pub(super) fn read(
         return Some(Vec::new());
     };
     let section = report.section(&field)?;
-    let views: Vec<_> = section.entries().iter().map(|entry| view(report, entry, places)).collect();
-    views.into_iter().collect()
+    each(section.entries(), |entry| view(report, entry, places))
 }
 
 fn view(
@@ -52,10 +51,8 @@ fn view(
         }
         _ => None,
     });
-    let link = match section.given("link") {
-        None => Some(Link::default()),
-        Some(field) => report.choice(&field, LINKS),
-    };
+    let link =
+        section.given("link").map_or(Some(Link::default()), |field| report.choice(&field, LINKS));
     let select = texts_of(report, &section, "select", Wanted::Anything);
     let exclude = texts_of(report, &section, "exclude", Wanted::Anything);
     let projections = projections(report, &section);
@@ -91,15 +88,13 @@ fn name(
     };
     if matches!(name.as_str(), "modules" | "spack") {
         let message = format!("the name `{name}` is taken: such a view is made by itself");
-        report.problem_with_hint(entry.key_place, &message, "give the view another name");
-        return None;
+        return report.refuse(entry.key_place, &message, "give the view another name");
     }
     if let Some(first) = places.get(name.as_str()) {
         let line = report.source().line_number(first.start);
         let message = format!("another view has the name `{name}`");
         let hint = format!("rename one of the two; the other is in line {line}");
-        report.problem_with_hint(entry.key_place, &message, &hint);
-        return None;
+        return report.refuse(entry.key_place, &message, &hint);
     }
     places.insert(entry.key.clone(), entry.key_place);
     Some(name)
@@ -147,32 +142,25 @@ fn uenv(report: &mut Report<'_>, view: &Section<'_>) -> Option<Uenv> {
     });
     let add_compilers =
         section.get("add_compilers").map_or(Some(true), |field| report.truth(&field));
-    let prefix_paths = match section.given("prefix_paths") {
-        None => Some(Vec::new()),
-        Some(field) => prefix_paths(report, &field),
-    };
-    let env_vars = match section.given("env_vars") {
-        None => Some(EnvVars::default()),
-        Some(field) => env_vars::read_for_lists(report, &field),
-    };
+    let prefix_paths = section
+        .given("prefix_paths")
+        .map_or(Some(Vec::new()), |field| prefix_paths(report, &field));
+    let env_vars = section
+        .given("env_vars")
+        .map_or(Some(EnvVars::default()), |field| env_vars::read_for_lists(report, &field));
     Some(Uenv { add_compilers: add_compilers?, prefix_paths: prefix_paths?, env_vars: env_vars? })
 }
 
 /// Reads which directories of the view are put into which variables.
 fn prefix_paths(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(String, Vec<String>)>> {
     let section = report.section(field)?;
-    let variables: Vec<_> = section
-        .entries()
-        .iter()
-        .map(|entry| {
-            let is_known = check_list_variable(report, entry);
-            let items = report.list(&Field::of(entry))?;
-            let paths: Vec<_> = items.iter().map(|item| prefix_path(report, item)).collect();
-            let paths = paths.into_iter().collect::<Option<Vec<_>>>()?;
-            is_known.then(|| (entry.key.clone(), paths))
-        })
-        .collect();
-    variables.into_iter().collect()
+    each(section.entries(), |entry| {
+        let is_known = check_list_variable(report, entry);
+        let items = report.list(&Field::of(entry))?;
+        let paths: Vec<_> = items.iter().map(|item| prefix_path(report, item)).collect();
+        let paths = paths.into_iter().collect::<Option<Vec<_>>>()?;
+        is_known.then(|| (entry.key.clone(), paths))
+    })
 }
 
 fn prefix_path(report: &mut Report<'_>, item: &crate::node::Node) -> Option<String> {
@@ -180,14 +168,12 @@ fn prefix_path(report: &mut Report<'_>, item: &crate::node::Node) -> Option<Stri
     let text = report.text(&field)?;
     if text.is_empty() || text.starts_with('/') || text.split('/').any(|part| part == "..") {
         let message = "a directory of the view is written without `/` at the beginning";
-        report.problem_with_hint(field.place(), message, "write one such as `lib64`");
-        return None;
+        return report.refuse(field.place(), message, "write one such as `lib64`");
     }
     if let Some(at) = text.find([':', ',', '=']) {
         let place = report.place_within(&field, at);
         let message = "a directory of the view cannot contain `:`, `,` or `=`";
-        report.problem_with_hint(place, message, "write an item for each directory");
-        return None;
+        return report.refuse(place, message, "write an item for each directory");
     }
     Some(text.to_owned())
 }

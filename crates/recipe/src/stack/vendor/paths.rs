@@ -16,8 +16,7 @@ pub(super) fn source(report: &mut Report<'_>, field: &Field<'_>) -> Option<Place
     if path.ends_with('/') {
         let hint = format!("write {} for everything in it", quote(&format!("{path}**")));
         let message = format!("{} is a directory, and files are taken", quote(text));
-        report.problem_with_hint(field.place(), &message, &hint);
-        return None;
+        return report.refuse(field.place(), &message, &hint);
     }
     check(report, field, text, path)?;
     Some(placed(field, path))
@@ -33,8 +32,7 @@ pub(super) fn target(report: &mut Report<'_>, field: &Field<'_>) -> Option<Place
     if text.starts_with('/') {
         let message = format!("{} is absolute, and the tarball can lie anywhere", quote(text));
         let hint = "write where in the tarball it goes, such as `lib/`";
-        report.problem_with_hint(field.place(), &message, hint);
-        return None;
+        return report.refuse(field.place(), &message, hint);
     }
     let path = text.trim_start_matches("./");
     check(report, field, text, path.strip_suffix('/').unwrap_or(path))?;
@@ -48,8 +46,7 @@ pub(super) fn target_file(report: &mut Report<'_>, field: &Field<'_>) -> Option<
         return Some(path);
     }
     let message = format!("{} is not the path of a file in the tarball", quote(&path.value));
-    report.problem_with_hint(field.place(), &message, "write one such as `lib/pkgconfig/mpich.pc`");
-    None
+    report.refuse(field.place(), &message, "write one such as `lib/pkgconfig/mpich.pc`")
 }
 
 pub(super) fn placed(field: &Field<'_>, text: &str) -> Placed<String> {
@@ -67,6 +64,5 @@ fn check(report: &mut Report<'_>, field: &Field<'_>, text: &str, path: &str) -> 
     } else {
         return Some(());
     };
-    report.problem_with_hint(field.place(), &message, "write it without `.`, `..` and `//`");
-    None
+    report.refuse(field.place(), &message, "write it without `.`, `..` and `//`")
 }

@@ -8,7 +8,7 @@ use super::{
     Placed, Replacement, VendorCompiler, VendorEdit, VendorFiles, VendorGpu, VendorLanguage,
     VendorManifest, VendorPackage, VendorWrapper, keys,
 };
-use crate::ask::{Field, Section};
+use crate::ask::{Field, Section, each};
 use crate::diagnostic::quote;
 use crate::node::{Entry, Node, Value};
 use crate::report::Report;
@@ -91,8 +91,7 @@ fn package(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
     }
     let message = format!("{} is not the name of a package in Spack", quote(text));
     let hint = "such a name has lower-case letters, digits and `-`, and begins with a letter";
-    report.problem_with_hint(field.place(), &message, hint);
-    None
+    report.refuse(field.place(), &message, hint)
 }
 
 fn version(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
@@ -103,8 +102,7 @@ fn version(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
     }
     let message = format!("{} is not a version", quote(text));
     let hint = "a version has digits, letters, `.`, `_` and `-`, and begins with a digit";
-    report.problem_with_hint(field.place(), &message, hint);
-    None
+    report.refuse(field.place(), &message, hint)
 }
 
 /// Reads a text of one line if it is given; the outer `None` says that it is wrong.
@@ -116,8 +114,7 @@ fn line(report: &mut Report<'_>, section: &Section<'_>, key: &str) -> Option<Opt
             return Some(text.to_owned());
         }
         let message = format!("{} must be a single line", field.name);
-        report.problem_with_hint(field.place(), &message, "write one sentence");
-        None
+        report.refuse(field.place(), &message, "write one sentence")
     })
 }
 
@@ -130,8 +127,7 @@ fn url(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
     }
     let message = format!("{} is not an address", quote(text));
     let hint = "write the address below which the files lie: `url: https://…`";
-    report.problem_with_hint(field.place(), &message, hint);
-    None
+    report.refuse(field.place(), &message, hint)
 }
 
 fn packages(report: &mut Report<'_>, file: &Section<'_>) -> Option<Vec<VendorPackage>> {
@@ -139,8 +135,7 @@ fn packages(report: &mut Report<'_>, file: &Section<'_>) -> Option<Vec<VendorPac
     let field = file.require(report, "packages", hint)?;
     let packages = items(report, &field, "a package", package_of)?;
     if packages.is_empty() {
-        report.problem_with_hint(field.key_place(), "there are no packages", hint);
-        return None;
+        return report.refuse(field.key_place(), "there are no packages", hint);
     }
     Some(packages)
 }
@@ -156,8 +151,7 @@ fn package_of(report: &mut Report<'_>, section: &Section<'_>) -> Option<VendorPa
             }
             let message = "the packages lie in one directory, so this is a name without `/`";
             let hint = "write the name; `--packages` says where the directory is";
-            report.problem_with_hint(field.place(), message, hint);
-            None
+            report.refuse(field.place(), message, hint)
         });
     let sha256 = section
         .require(report, "sha256", "add what `sha256sum` prints for it")
@@ -174,15 +168,13 @@ fn sha256(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
     }
     let message = format!("{} is not a sha256", quote(text));
     let hint = "it has 64 digits, as `sha256sum` prints them";
-    report.problem_with_hint(field.place(), &message, hint);
-    None
+    report.refuse(field.place(), &message, hint)
 }
 
 fn files(report: &mut Report<'_>, section: &Section<'_>) -> Option<Vec<VendorFiles>> {
-    match section.given("files") {
-        None => Some(Vec::new()),
-        Some(field) => items(report, &field, "files", files_of),
-    }
+    section
+        .given("files")
+        .map_or(Some(Vec::new()), |field| items(report, &field, "files", files_of))
 }
 
 fn files_of(report: &mut Report<'_>, section: &Section<'_>) -> Option<VendorFiles> {
@@ -197,27 +189,21 @@ fn files_of(report: &mut Report<'_>, section: &Section<'_>) -> Option<VendorFile
     let to = section
         .require(report, "to", "add where it goes in the tarball: `to: lib/`")
         .and_then(|field| Some((target(report, &field)?, field)));
-    let except = match section.given("except") {
-        None => Some(Vec::new()),
-        Some(field) => sources(report, &field),
-    };
+    let except = section.given("except").map_or(Some(Vec::new()), |field| sources(report, &field));
     let (from, (to, field)) = (from?, to?);
     let is_directory = to.value.is_empty() || to.value.ends_with('/');
     let several = from.len() > 1 || from.iter().any(|one| one.value.contains(['*', '?']));
     if several && !is_directory {
         let message = "several files cannot all get one name";
         let hint = format!("write {} for a directory", quote(&format!("to: {}/", to.value)));
-        report.problem_with_hint(field.place(), message, &hint);
-        return None;
+        return report.refuse(field.place(), message, &hint);
     }
     Some(VendorFiles { from, to: to.value, except: except? })
 }
 
 fn sources(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<Placed<String>>> {
     let items = report.list(field)?;
-    let all: Vec<_> =
-        items.iter().map(|item| source(report, &Field::item("a path", item))).collect();
-    all.into_iter().collect()
+    each(items, |item| source(report, &Field::item("a path", item)))
 }
 
 fn edits(report: &mut Report<'_>, section: &Section<'_>) -> Option<Vec<VendorEdit>> {
@@ -242,8 +228,7 @@ fn links(report: &mut Report<'_>, section: &Section<'_>) -> Option<Vec<(Placed<S
         if leads.starts_with('/') || leads.is_empty() || leads.contains(char::is_control) {
             let message = format!("{} is not a name in the tarball", quote(leads));
             let hint = "write the name of a file beside it, or a path relative to it";
-            report.problem_with_hint(field.place(), &message, hint);
-            return None;
+            return report.refuse(field.place(), &message, hint);
         }
         Some((name, leads.to_owned()))
     })
@@ -273,8 +258,7 @@ fn replacement(report: &mut Report<'_>, section: &Section<'_>) -> Option<Replace
             let text = report.text(&field)?;
             if text.is_empty() {
                 let hint = "write the text that is replaced";
-                report.problem_with_hint(field.place(), "there is nothing to find", hint);
-                return None;
+                return report.refuse(field.place(), "there is nothing to find", hint);
             }
             Some(placed(&field, text))
         });
@@ -293,8 +277,7 @@ fn compilers(
     let field = file.require(report, "compilers", hint)?;
     let compilers = named(report, &field, |report, entry| compiler(report, entry, common))?;
     if compilers.is_empty() {
-        report.problem_with_hint(field.key_place(), "there are no compilers", hint);
-        return None;
+        return report.refuse(field.key_place(), "there are no compilers", hint);
     }
     Some(compilers)
 }
@@ -341,8 +324,7 @@ fn versions(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
         return Some(text.to_owned());
     }
     let message = format!("{} is no range of versions", quote(text));
-    report.problem_with_hint(field.place(), &message, "write one as in a spec: `versions: 12:`");
-    None
+    report.refuse(field.place(), &message, "write one as in a spec: `versions: 12:`")
 }
 
 /// Returns the compilers of the three languages: what is reported, or what is known.
@@ -429,39 +411,28 @@ fn gpu(report: &mut Report<'_>, entry: &Entry) -> Option<VendorGpu> {
     let section = report.section(&field)?;
     section.refuse_unknown(report, &names(keys::GPU), |_| None);
     let depends = texts_of(report, &section, "depends", Wanted::Package);
-    let files = match section.given("files") {
-        None => Some(Vec::new()),
-        Some(field) => sources(report, &field),
-    };
-    let link = match section.given("link") {
-        None => Some(Vec::new()),
-        Some(field) => libraries(report, &field),
-    };
+    let files = section.given("files").map_or(Some(Vec::new()), |field| sources(report, &field));
+    let link = section.given("link").map_or(Some(Vec::new()), |field| libraries(report, &field));
     Some(VendorGpu { name: name?.replace('-', "_"), depends: depends?, files: files?, link: link? })
 }
 
 fn libraries(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<String>> {
     let items = report.list(field)?;
-    let all: Vec<_> = items
-        .iter()
-        .map(|item| {
-            let field = Field::item("a library", item);
-            let text = report.text(&field)?;
-            let meant = text.strip_prefix("-l").or_else(|| text.strip_prefix("lib"));
-            let meant = meant.map(|name| name.split(".so").next().unwrap_or(name));
-            if meant.is_none() && is_program(text) && !text.contains('/') {
-                return Some(text.to_owned());
-            }
-            let message = format!("{} is not the name of a library", quote(text));
-            let hint = meant.map_or_else(
-                || "write it as behind `-l`".to_owned(),
-                |meant| format!("write it as behind `-l`: {}", quote(meant)),
-            );
-            report.problem_with_hint(field.place(), &message, &hint);
-            None
-        })
-        .collect();
-    all.into_iter().collect()
+    each(items, |item| {
+        let field = Field::item("a library", item);
+        let text = report.text(&field)?;
+        let meant = text.strip_prefix("-l").or_else(|| text.strip_prefix("lib"));
+        let meant = meant.map(|name| name.split(".so").next().unwrap_or(name));
+        if meant.is_none() && is_program(text) && !text.contains('/') {
+            return Some(text.to_owned());
+        }
+        let message = format!("{} is not the name of a library", quote(text));
+        let hint = meant.map_or_else(
+            || "write it as behind `-l`".to_owned(),
+            |meant| format!("write it as behind `-l`: {}", quote(meant)),
+        );
+        report.refuse(field.place(), &message, &hint)
+    })
 }
 
 /// Reads a list of sections.
@@ -472,14 +443,10 @@ fn items<T>(
     read: impl Fn(&mut Report<'_>, &Section<'_>) -> Option<T>,
 ) -> Option<Vec<T>> {
     let items = report.list(field)?;
-    let all: Vec<_> = items
-        .iter()
-        .map(|item| {
-            let section = report.section(&Field::item(name, item))?;
-            read(report, &section)
-        })
-        .collect();
-    all.into_iter().collect()
+    each(items, |item| {
+        let section = report.section(&Field::item(name, item))?;
+        read(report, &section)
+    })
 }
 
 /// Reads a section with names that the author chose.
@@ -490,6 +457,5 @@ fn named<T>(
 ) -> Option<Vec<T>> {
     let section = report.section(field)?;
     let entries = section.entries();
-    let all: Vec<_> = entries.iter().map(|entry| read(report, entry)).collect();
-    all.into_iter().collect()
+    each(entries, |entry| read(report, entry))
 }
