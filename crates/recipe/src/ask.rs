@@ -110,6 +110,11 @@ impl<'n> Section<'n> {
         self.get(key).filter(|field| !field.is_null())
     }
 
+    /// Returns the items of a list; none if it is missing or wrong.
+    pub(crate) fn items(&self, report: &mut Report<'_>, key: &str) -> &'n [Rc<Node>] {
+        self.get(key).and_then(|field| report.list(&field)).unwrap_or_default()
+    }
+
     /// Returns a value that must be there; the hint says what to add.
     pub(crate) fn require(
         &self,

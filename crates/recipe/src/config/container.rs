@@ -118,6 +118,5 @@ fn words(report: &mut Report<'_>, section: &Section<'_>, key: &str) -> Option<Op
 }
 
 fn texts(report: &mut Report<'_>, field: &Field<'_>, what: &str) -> Option<Vec<String>> {
-    let items = report.list(field)?;
-    each(items, |item| report.text(&Field::item(what, item)).map(str::to_owned))
+    each(report.list(field)?, |item| report.text(&Field::item(what, item)).map(str::to_owned))
 }

@@ -82,8 +82,7 @@ pub(crate) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Option<EnvVars
 }
 
 fn set(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(String, Option<String>)>> {
-    let items = report.list(field)?;
-    each(items, |item| {
+    each(report.list(field)?, |item| {
         let entry = pair(report, item)?;
         let value = Field::of(entry);
         let name = variable(report, entry);
@@ -110,8 +109,7 @@ fn refuse_set(report: &mut Report<'_>, entry: &Entry, text: &str) {
 }
 
 fn paths(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(String, String)>> {
-    let items = report.list(field)?;
-    each(items, |item| {
+    each(report.list(field)?, |item| {
         let entry = pair(report, item)?;
         let name = variable(report, entry);
         let value = Field::of(entry);

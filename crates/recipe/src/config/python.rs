@@ -98,8 +98,7 @@ fn requirements(report: &mut Report<'_>, field: &Field<'_>) -> Option<PythonSour
 }
 
 fn wheels(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<PathBuf>> {
-    let items = report.list(field)?;
-    each(items, |item| wheel(report, item))
+    each(report.list(field)?, |item| wheel(report, item))
 }
 
 fn wheel(report: &mut Report<'_>, item: &Node) -> Option<PathBuf> {

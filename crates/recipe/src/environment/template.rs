@@ -11,6 +11,8 @@ use std::ffi::OsString;
 /// How deep defaults may be in defaults.
 const MAX_DEPTH: usize = 8;
 
+const UNCLOSED: &str = "this `${` has no `}`";
+
 /// Why a text cannot be filled in, and at which byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
@@ -54,6 +56,13 @@ pub(super) fn parts(text: &str) -> Vec<(usize, &str)> {
     }
     parts.push((start, &text[start..]));
     parts
+}
+
+impl Problem {
+    /// A problem about which no more can be said.
+    fn at(offset: usize, message: impl Into<String>) -> Self {
+        Self { offset, message: message.into(), hint: None }
+    }
 }
 
 struct Reader<'a> {
@@ -111,14 +120,13 @@ impl Reader<'_> {
             return Err(malformed(start, !is_name, &after));
         }
         self.position += 2 + length;
-        let value = match (self.variable)(&name) {
-            None => None,
-            Some(value) => Some(value.into_string().map_err(|_| Problem {
-                offset: start,
-                message: format!("the variable `{name}` is not UTF-8"),
-                hint: None,
-            })?),
-        };
+        let value =
+            match (self.variable)(&name) {
+                None => None,
+                Some(value) => Some(value.into_string().map_err(|_| {
+                    Problem::at(start, format!("the variable `{name}` is not UTF-8"))
+                })?),
+            };
         if after.starts_with('}') {
             self.position += 1;
             return match value {
@@ -135,16 +143,12 @@ impl Reader<'_> {
         }
         self.position += 2;
         if depth == MAX_DEPTH {
-            return Err(Problem {
-                offset: start,
-                message: "defaults stand too deep in defaults".to_owned(),
-                hint: None,
-            });
+            return Err(Problem::at(start, "defaults stand too deep in defaults"));
         }
         let value = value.filter(|value| !value.is_empty());
         let default = self.read(depth + 1, is_used && value.is_none())?;
         if self.rest().is_empty() {
-            return Err(unclosed(start));
+            return Err(Problem::at(start, UNCLOSED));
         }
         self.position += 1;
         Ok(value.unwrap_or(default))
@@ -173,7 +177,7 @@ impl Reader<'_> {
 
 fn malformed(offset: usize, is_nameless: bool, after: &str) -> Problem {
     if !is_nameless && after.is_empty() {
-        return unclosed(offset);
+        return Problem::at(offset, UNCLOSED);
     }
     let message = if is_nameless {
         "the name of a variable is expected between `${` and `}`"
@@ -185,10 +189,6 @@ fn malformed(offset: usize, is_nameless: bool, after: &str) -> Problem {
         message: message.to_owned(),
         hint: Some("the forms are `${HOME}` and `${SCRATCH:-/tmp}`; `$$` is a `$`".to_owned()),
     }
-}
-
-fn unclosed(offset: usize) -> Problem {
-    Problem { offset, message: "this `${` has no `}`".to_owned(), hint: None }
 }
 
 #[cfg(test)]

@@ -11,17 +11,11 @@ use crate::diagnostic::quote;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
     /// It is no time.
-    #[error("{} is no time; write one such as `30d`, `12h` or `2w`", quote(text))]
-    Time {
-        /// What it is.
-        text: String,
-    },
+    #[error("{} is no time; write one such as `30d`, `12h` or `2w`", quote(.0))]
+    Time(String),
     /// It is no size.
-    #[error("{} is no size; write one such as `500G` or `1T`", quote(text))]
-    Size {
-        /// What it is.
-        text: String,
-    },
+    #[error("{} is no size; write one such as `500G` or `1T`", quote(.0))]
+    Size(String),
 }
 
 const MINUTE: u64 = 60;
@@ -35,9 +29,7 @@ const DAY: u64 = 24 * HOUR;
 /// [`AmountError::Time`] if it is none.
 pub fn parse_time(text: &str) -> Result<Duration, AmountError> {
     let units = [("s", 1), ("m", MINUTE), ("h", HOUR), ("d", DAY), ("w", 7 * DAY)];
-    scaled(text, &units)
-        .map(Duration::from_secs)
-        .ok_or_else(|| AmountError::Time { text: text.to_owned() })
+    scaled(text, &units).map(Duration::from_secs).ok_or_else(|| AmountError::Time(text.to_owned()))
 }
 
 /// Reads a size in bytes: a whole number and its unit, `K`, `M`, `G`, `T` or `P` for powers of
@@ -61,7 +53,7 @@ pub fn parse_size(text: &str) -> Result<u64, AmountError> {
         units.extend([(short, scales.0), (long, scales.0), (binary, scales.1)]);
     }
     let bytes = scaled(text, &units).or_else(|| scaled(&text.replacen('k', "K", 1), &units));
-    bytes.ok_or_else(|| AmountError::Size { text: text.to_owned() })
+    bytes.ok_or_else(|| AmountError::Size(text.to_owned()))
 }
 
 fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {

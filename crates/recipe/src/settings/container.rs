@@ -34,16 +34,12 @@ pub struct BindSetting {
 /// Reads the section; what has a mistake has been noted and is left out.
 pub(super) fn read(report: &mut Report<'_>, section: &Section<'_>) -> ContainerSettings {
     let mut binds = Vec::new();
-    if let Some(field) = section.get("binds") {
-        for item in report.list(&field).unwrap_or_default() {
-            binds.extend(bind(report, &Field::item("a word of `binds`", item)));
-        }
+    for item in section.items(report, "binds") {
+        binds.extend(bind(report, &Field::item("a word of `binds`", item)));
     }
     let mut devices = Vec::new();
-    if let Some(field) = section.get("devices") {
-        for item in report.list(&field).unwrap_or_default() {
-            devices.extend(report.device(&Field::item("a device", item)));
-        }
+    for item in section.items(report, "devices") {
+        devices.extend(report.device(&Field::item("a device", item)));
     }
     ContainerSettings { binds, devices }
 }

@@ -35,11 +35,9 @@ pub(super) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Vec<MpiRule> {
         let prefix = section.require(report, "prefix", hint);
         let prefix = prefix.and_then(|field| path_template(report, &field));
         let mut libraries = Vec::new();
-        if let Some(field) = section.get("libraries") {
-            for item in report.list(&field).unwrap_or_default() {
-                let field = Field::item("a directory of `libraries`", item);
-                libraries.extend(path_template(report, &field));
-            }
+        for item in section.items(report, "libraries") {
+            let field = Field::item("a directory of `libraries`", item);
+            libraries.extend(path_template(report, &field));
         }
         let launcher = section.get("launcher");
         let launcher = launcher.and_then(|field| launcher_words(report, &field));

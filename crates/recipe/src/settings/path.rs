@@ -32,29 +32,17 @@ enum Part {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathTemplateError {
     /// The path is relative.
-    #[error("the path {} does not begin with `/`, `~/` or a variable", quote(text))]
-    Relative {
-        /// The path as it was written.
-        text: String,
-    },
+    #[error("the path {} does not begin with `/`, `~/` or a variable", quote(.0))]
+    Relative(String),
     /// The home directory of another user.
-    #[error("the path {} begins with the home directory of another user", quote(text))]
-    OtherHome {
-        /// The path as it was written.
-        text: String,
-    },
+    #[error("the path {} begins with the home directory of another user", quote(.0))]
+    OtherHome(String),
     /// A `$` without a name behind it.
-    #[error("the path {} has a `$` without the name of a variable", quote(text))]
-    NoVariable {
-        /// The path as it was written.
-        text: String,
-    },
+    #[error("the path {} has a `$` without the name of a variable", quote(.0))]
+    NoVariable(String),
     /// A character that no path of a configuration needs.
-    #[error("the path {} has a control character", quote(text))]
-    ControlCharacter {
-        /// The path as it was written.
-        text: String,
-    },
+    #[error("the path {} has a control character", quote(.0))]
+    ControlCharacter(String),
     /// A variable of the path is not set, or empty.
     #[error("the variable {} in the path {} is not set", quote(variable), quote(text))]
     Unset {
@@ -78,13 +66,13 @@ impl PathTemplateError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Relative { text } => {
+            Self::Relative(text) => {
                 let text = text.trim_start_matches("./");
                 Some(format!("write the whole path, such as {}", quote(&format!("~/{text}"))))
             }
-            Self::OtherHome { .. } => Some("write the whole path".to_owned()),
-            Self::NoVariable { .. } => Some("write a variable as `$HOME` or `${HOME}`".to_owned()),
-            Self::ControlCharacter { .. } => None,
+            Self::OtherHome(_) => Some("write the whole path".to_owned()),
+            Self::NoVariable(_) => Some("write a variable as `$HOME` or `${HOME}`".to_owned()),
+            Self::ControlCharacter(_) => None,
             Self::Unset { variable, .. } => Some(format!("set it: `export {variable}=…`")),
             Self::StaysRelative { .. } => Some("set its variables to absolute paths".to_owned()),
         }
@@ -134,25 +122,25 @@ impl FromStr for PathTemplate {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let owned = text.to_owned();
         if text.contains(char::is_control) {
-            return Err(PathTemplateError::ControlCharacter { text: owned });
+            return Err(PathTemplateError::ControlCharacter(owned));
         }
         let mut parts = Vec::new();
         let mut rest = text;
         if let Some(behind) = text.strip_prefix('~') {
             if !behind.is_empty() && !behind.starts_with('/') {
-                return Err(PathTemplateError::OtherHome { text: owned });
+                return Err(PathTemplateError::OtherHome(owned));
             }
             parts.push(Part::Variable("HOME".to_owned()));
             rest = behind;
         } else if !text.starts_with(['$', '/']) {
-            return Err(PathTemplateError::Relative { text: owned });
+            return Err(PathTemplateError::Relative(owned));
         }
         while let Some((before, behind)) = rest.split_once('$') {
             if !before.is_empty() {
                 parts.push(Part::Text(before.to_owned()));
             }
             let Some((name, behind)) = variable(behind) else {
-                return Err(PathTemplateError::NoVariable { text: owned });
+                return Err(PathTemplateError::NoVariable(owned));
             };
             parts.push(Part::Variable(name.to_owned()));
             rest = behind;
@@ -238,7 +226,7 @@ mod tests {
     fn a_dollar_needs_a_name() {
         let broken = ["/a/$", "/a/$/b", "/a/${}", "/a/${B", "$1/a", "/${A-B}"];
         let is_refused =
-            |text: &str| matches!(resolved(text), Err(PathTemplateError::NoVariable { .. }));
+            |text: &str| matches!(resolved(text), Err(PathTemplateError::NoVariable(_)));
         assert!(broken.into_iter().all(is_refused));
     }
 

@@ -181,8 +181,7 @@ fn index_urls(report: &mut Report<'_>, section: &Section<'_>) -> Option<Vec<Stri
         }
         (Some(one), None) => url(report, &one).map(|url| vec![url]),
         (None, Some(several)) => {
-            let items = report.list(&several)?;
-            each(items, |item| url(report, &Field::item("an address", item)))
+            each(report.list(&several)?, |item| url(report, &Field::item("an address", item)))
         }
         (None, None) => None,
     }

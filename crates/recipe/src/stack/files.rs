@@ -93,14 +93,9 @@ pub fn parse_stack(
             let context = Context { format, compilers: compilers.as_ref(), system: options.system };
             environments::read(report, root, &context)
         });
-    let modules = match files.modules {
-        None => Some(None),
-        Some(file) => found.read(&file, modules::read).map(Some),
-    };
-    let packages = match files.packages {
-        None => Some(YamlMap::new()),
-        Some(file) => found.read(&file, packages::read),
-    };
+    let modules =
+        found.read_if(files.modules, |report, root| modules::read(report, root).map(Some));
+    let packages = found.read_if(files.packages, packages::read);
 
     let modules = modules.map(|modules| wanted_modules(modules, config.as_ref(), format));
     if let (Some((recipe, _)), Some(environments), Some(modules)) =
@@ -253,14 +248,11 @@ fn written_format(root: &Node) -> Option<FormatVersion> {
         return None;
     };
     let entry = entries.iter().find(|entry| entry.key == "version")?;
-    match &entry.value.value {
-        Value::Scalar(scalar) => match scalar.text.as_str() {
-            "1" => Some(FormatVersion::V1),
-            "2" => Some(FormatVersion::V2),
-            _ => Some(FormatVersion::V3),
-        },
-        _ => Some(FormatVersion::V3),
-    }
+    Some(match &entry.value.value {
+        Value::Scalar(scalar) if scalar.text == "1" => FormatVersion::V1,
+        Value::Scalar(scalar) if scalar.text == "2" => FormatVersion::V2,
+        _ => FormatVersion::V3,
+    })
 }
 
 /// Checks that the recipe is for Spack, and for a version that can build it.

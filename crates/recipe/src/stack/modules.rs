@@ -46,10 +46,9 @@ fn kinds(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<ModuleKind>> 
     };
     let enabled = match section.given("enable") {
         None => Some(Vec::new()),
-        Some(field) => {
-            let items = report.list(&field)?;
-            each(items, |item| report.choice(&Field::item("a kind of module files", item), KINDS))
-        }
+        Some(field) => each(report.list(&field)?, |item| {
+            report.choice(&Field::item("a kind of module files", item), KINDS)
+        }),
     };
     let enabled = enabled?;
     Some(if roots.is_empty() { enabled } else { roots })

@@ -29,8 +29,7 @@ pub(super) fn specs<'n>(
     field: &Field<'n>,
     wanted: Wanted,
 ) -> Option<Vec<SpecItem<'n>>> {
-    let items = report.list(field)?;
-    each(items, |item| {
+    each(report.list(field)?, |item| {
         let field = Field::item("a spec", item);
         if let Value::Section(entries) = &item.value {
             let hint = match entries.first() {

@@ -112,8 +112,7 @@ pub(super) fn repos(report: &mut Report<'_>, root: &Node) -> Option<Vec<PathBuf>
     let file = report.file(root, REPOS_EXAMPLE)?;
     file.refuse_unknown(report, &keys::names(keys::SYSTEM_REPOS), |_| None);
     let field = file.require(report, "repos", REPOS_EXAMPLE)?;
-    let items = report.list(&field)?;
-    each(items, |item| {
+    each(report.list(&field)?, |item| {
         let field = Field::item("a package repository", item);
         let text = report.text(&field)?;
         if text.is_empty() || text.contains("://") || text.starts_with(['~', '$']) {

@@ -13,14 +13,16 @@ use super::Yaml;
 impl fmt::Display for Yaml {
     /// Writes a whole file; it ends with a new line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Map(map) if !map.is_empty() => block(f, self, 0),
-            Self::List(items) if !items.is_empty() => block(f, self, 0),
-            _ => {
-                inline(f, self)?;
-                f.write_str("\n")
-            }
-        }
+        if is_block(self) { block(f, self, 0) } else { inline(f, self) }
+    }
+}
+
+/// Tells whether a value has lines of its own.
+fn is_block(value: &Yaml) -> bool {
+    match value {
+        Yaml::Map(map) => !map.is_empty(),
+        Yaml::List(items) => !items.is_empty(),
+        _ => false,
     }
 }
 
@@ -42,21 +44,12 @@ fn block(f: &mut fmt::Formatter<'_>, value: &Yaml, indent: usize) -> fmt::Result
 fn entry(f: &mut fmt::Formatter<'_>, key: &str, value: &Yaml, indent: usize) -> fmt::Result {
     text(f, key)?;
     f.write_str(":")?;
-    match value {
-        Yaml::Map(map) if !map.is_empty() => {
-            f.write_str("\n")?;
-            block(f, value, indent + 2)
-        }
-        Yaml::List(items) if !items.is_empty() => {
-            f.write_str("\n")?;
-            block(f, value, indent)
-        }
-        _ => {
-            f.write_str(" ")?;
-            inline(f, value)?;
-            f.write_str("\n")
-        }
+    if !is_block(value) {
+        f.write_str(" ")?;
+        return inline(f, value);
     }
+    f.write_str("\n")?;
+    block(f, value, if value.as_map().is_some() { indent + 2 } else { indent })
 }
 
 /// Returns a block as text.
@@ -71,16 +64,10 @@ fn lines(value: &Yaml, indent: usize) -> String {
 }
 
 fn below_hyphen(f: &mut fmt::Formatter<'_>, item: &Yaml, indent: usize) -> fmt::Result {
-    match item {
-        Yaml::Map(map) if !map.is_empty() => f.write_str(lines(item, indent).trim_start()),
-        Yaml::List(items) if !items.is_empty() => f.write_str(lines(item, indent).trim_start()),
-        _ => {
-            inline(f, item)?;
-            f.write_str("\n")
-        }
-    }
+    if is_block(item) { f.write_str(lines(item, indent).trim_start()) } else { inline(f, item) }
 }
 
+/// Writes the rest of a line.
 fn inline(f: &mut fmt::Formatter<'_>, value: &Yaml) -> fmt::Result {
     match value {
         Yaml::Null => f.write_str("null"),
@@ -89,7 +76,8 @@ fn inline(f: &mut fmt::Formatter<'_>, value: &Yaml) -> fmt::Result {
         Yaml::Text(value) => text(f, value),
         Yaml::List(_) => f.write_str("[]"),
         Yaml::Map(_) => f.write_str("{}"),
-    }
+    }?;
+    f.write_str("\n")
 }
 
 fn text(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {

@@ -202,8 +202,7 @@ fn files_of(report: &mut Report<'_>, section: &Section<'_>) -> Option<VendorFile
 }
 
 fn sources(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<Placed<String>>> {
-    let items = report.list(field)?;
-    each(items, |item| source(report, &Field::item("a path", item)))
+    each(report.list(field)?, |item| source(report, &Field::item("a path", item)))
 }
 
 fn edits(report: &mut Report<'_>, section: &Section<'_>) -> Option<Vec<VendorEdit>> {
@@ -417,8 +416,7 @@ fn gpu(report: &mut Report<'_>, entry: &Entry) -> Option<VendorGpu> {
 }
 
 fn libraries(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<String>> {
-    let items = report.list(field)?;
-    each(items, |item| {
+    each(report.list(field)?, |item| {
         let field = Field::item("a library", item);
         let text = report.text(&field)?;
         let meant = text.strip_prefix("-l").or_else(|| text.strip_prefix("lib"));
@@ -442,8 +440,7 @@ fn items<T>(
     name: &str,
     read: impl Fn(&mut Report<'_>, &Section<'_>) -> Option<T>,
 ) -> Option<Vec<T>> {
-    let items = report.list(field)?;
-    each(items, |item| {
+    each(report.list(field)?, |item| {
         let section = report.section(&Field::item(name, item))?;
         read(report, &section)
     })
