@@ -7,7 +7,6 @@
 //! answer to a wrong value can say what to type. A question that gets no
 //! answer has noted a problem.
 
-use std::fmt::Display;
 use std::rc::Rc;
 use std::str::FromStr;
 
@@ -195,8 +194,7 @@ impl Report<'_> {
                         (TABLE, "write its keys below a line with its name in brackets".into())
                     }
                 };
-                self.wrong_type(field, expected, Some(&hint));
-                return None;
+                return self.wrong_type(field, expected, Some(&hint));
             }
         };
         let within = format!(" in {}", field.name);
@@ -206,22 +204,21 @@ impl Report<'_> {
     /// Returns the items of a list; nothing is an empty list.
     pub(crate) fn list<'n>(&mut self, field: &Field<'n>) -> Option<&'n [Rc<Node>]> {
         match &field.node.value {
-            Value::List(items) => return Some(items),
-            Value::Null => return Some(&[]),
+            Value::List(items) => Some(items),
+            Value::Null => Some(&[]),
             Value::Scalar(scalar) => {
                 let item = self.written(scalar);
                 let line = field.with_value(self.language(), &format!("[{item}]"));
-                self.wrong_type(field, "a list", Some(&format!("write `{line}`")));
+                self.wrong_type(field, "a list", Some(&format!("write `{line}`")))
             }
             Value::Section(_) => {
                 let hint = match (self.language(), field.key) {
                     (Language::Toml, Some(key)) => format!("write `[[{key}]]`, with two brackets"),
                     _ => "begin each line of it with `- `".to_owned(),
                 };
-                self.wrong_type(field, "a list", Some(&hint));
+                self.wrong_type(field, "a list", Some(&hint))
             }
         }
-        None
     }
 
     /// Returns a text as it is written; in YAML, `3.10` is one.
@@ -244,14 +241,12 @@ impl Report<'_> {
                     }
                     _ => None,
                 };
-                self.wrong_type(field, "text", hint.as_deref());
-                return None;
+                return self.wrong_type(field, "text", hint.as_deref());
             }
         };
         if !self.takes_text(scalar) {
             let line = field.with_value(self.language(), &format!("\"{}\"", scalar.text));
-            self.wrong_type(field, "text", Some(&format!("write `{line}`")));
-            return None;
+            return self.wrong_type(field, "text", Some(&format!("write `{line}`")));
         }
         if let Some(offset) = scalar.text.find('\0') {
             let place = self.place_within(field, offset);
@@ -294,8 +289,7 @@ impl Report<'_> {
     /// Returns `true` or `false`.
     pub(crate) fn truth(&mut self, field: &Field<'_>) -> Option<bool> {
         let Value::Scalar(Scalar { text, kind }) = &field.node.value else {
-            self.wrong_type(field, "`true` or `false`", None);
-            return None;
+            return self.wrong_type(field, "`true` or `false`", None);
         };
         let folded = text.to_ascii_lowercase();
         if *kind == Kind::Boolean {
@@ -308,8 +302,7 @@ impl Report<'_> {
         };
         let hint =
             meant.map(|meant| format!("write `{}`", field.with_value(self.language(), meant)));
-        self.wrong_type(field, "`true` or `false`", hint.as_deref());
-        None
+        self.wrong_type(field, "`true` or `false`", hint.as_deref())
     }
 
     /// Tells whether a scalar is a text where one is wanted.
@@ -337,15 +330,16 @@ impl Report<'_> {
     }
 
     /// Notes that something else is there than what was requested.
-    pub(crate) fn wrong_type(
+    pub(crate) fn wrong_type<T>(
         &mut self,
         field: &Field<'_>,
-        expected: impl Display,
+        expected: &str,
         hint: Option<&str>,
-    ) {
+    ) -> Option<T> {
         let found = field.found(self.language());
         let message = format!("{} must be {expected}, not {found}", field.name);
         self.note(Some(field.place()), &message, hint);
+        None
     }
 
     /// Returns the place of the character at a byte of a text.

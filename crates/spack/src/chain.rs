@@ -14,6 +14,7 @@ use cabane_recipe::{
     CompilerName, FormatVersion, StackEnvironment, StackRecipe, SystemConfig, Yaml, YamlMap,
 };
 
+use crate::files::path;
 use crate::stack::{CompilerNeed, SpackEnvironment};
 use crate::{LowerError, packages, specs, views};
 
@@ -89,11 +90,7 @@ fn one(
         .iter()
         .map(|view| (view.name.as_str(), views::for_spack(recipe, view, None)))
         .collect();
-    if views.is_empty() {
-        spack.insert("view", false);
-    } else {
-        spack.insert("view", views);
-    }
+    spack.insert("view", views::or_none(views));
     let is_built = |name: &CompilerName| recipe.compilers.request(*name).is_some();
     let built: Vec<CompilerName> = environment.compilers.iter().copied().filter(is_built).collect();
     let external_find = match recipe.config.format {
@@ -154,17 +151,11 @@ pub fn compiler_externals(compilers: &[InstalledCompiler]) -> String {
             ("extra_attributes", Yaml::map([("compilers", programs.into())])),
         ]);
         let package = installed.compiler.package();
-        let mut externals = match described.get(package).and_then(|one| one.at(&["externals"])) {
-            Some(Yaml::List(externals)) => externals.clone(),
-            _ => Vec::new(),
-        };
+        let known = described.get(package).and_then(|one| one.at(&["externals"])?.as_list());
+        let mut externals = known.unwrap_or_default().to_vec();
         externals.push(external);
         let one = [("externals", externals.into()), ("buildable", false.into())];
         described.insert(package, Yaml::map(one));
     }
     packages::file(described)
-}
-
-fn path(path: &std::path::Path) -> Yaml {
-    path.to_string_lossy().into_owned().into()
 }

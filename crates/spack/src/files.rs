@@ -55,18 +55,10 @@ fn config_yaml(recipe: &StackRecipe, mirrors: &Mirrors, places: &Places) -> Stri
         (None, Some(value)) => Some(value.as_str().into()),
         (None, None) => None,
     };
-    if let Some(source_cache) = source_cache {
-        config.insert("source_cache", source_cache);
-    }
-    if let Some(place) = &places.misc_cache {
-        config.insert("misc_cache", path(place));
-    }
-    if let Some(place) = &places.build_stage {
-        config.insert("build_stage", vec![path(place)]);
-    }
-    if let Some(jobs) = places.build_jobs {
-        config.insert("build_jobs", jobs);
-    }
+    config.insert_some("source_cache", source_cache);
+    config.insert_some("misc_cache", places.misc_cache.as_deref().map(path));
+    config.insert_some("build_stage", places.build_stage.as_deref().map(|place| vec![path(place)]));
+    config.insert_some("build_jobs", places.build_jobs);
     Yaml::map([("config", config.into())]).to_string()
 }
 
@@ -117,13 +109,11 @@ pub(crate) fn upstream(
 fn git(repo: &str, commit: Option<&str>, path: &str) -> Yaml {
     let mut map = YamlMap::new();
     map.insert("git", repo);
-    if let Some(commit) = commit {
-        map.insert("commit", commit);
-    }
+    map.insert_some("commit", commit);
     map.insert("paths", Yaml::texts([path]));
     map.into()
 }
 
-fn path(path: &Path) -> Yaml {
+pub(crate) fn path(path: &Path) -> Yaml {
     path.to_string_lossy().into_owned().into()
 }

@@ -32,12 +32,7 @@ pub(crate) fn environment(
     let mut spack = YamlMap::new();
     spack.insert("concretizer", Yaml::map([("reuse", false.into())]));
     spack.insert("specs", groups);
-    let view = all_views(recipe);
-    if view.is_empty() {
-        spack.insert("view", false);
-    } else {
-        spack.insert("view", view);
-    }
+    spack.insert("view", views::or_none(all_views(recipe)));
     Ok(SpackEnvironment {
         name: NAME.to_owned(),
         needs: Vec::new(),

@@ -134,14 +134,10 @@ fn mirror(
     map.insert("source", flags.source);
     map.insert("binary", flags.binary);
     for (key, connection) in [("fetch", fetch), ("push", push)] {
-        if let Some(found) = connection {
-            map.insert(key, of_connection(found, below));
-        }
+        map.insert_some(key, connection.map(|found| of_connection(found, below)));
     }
     for (key, flag) in [("signed", flags.signed), ("autopush", flags.autopush)] {
-        if let Some(flag) = flag {
-            map.insert(key, flag);
-        }
+        map.insert_some(key, flag);
     }
     map.into()
 }
@@ -171,9 +167,7 @@ fn of_connection(connection: &Connection, below: Option<&str>) -> Yaml {
 
 fn insert_words<const N: usize>(map: &mut YamlMap, words: [(&str, &Option<String>); N]) {
     for (key, word) in words {
-        if let Some(word) = word {
-            map.insert(key, word.as_str());
-        }
+        map.insert_some(key, word.as_deref());
     }
 }
 

@@ -17,9 +17,7 @@ fn root(recipe: &StackRecipe, view: &ViewOfRecipe) -> String {
 pub(crate) fn for_spack(recipe: &StackRecipe, view: &ViewOfRecipe, group: Option<&str>) -> Yaml {
     let mut map = YamlMap::new();
     map.insert("root", root(recipe, view));
-    if let Some(group) = group {
-        map.insert("group", group);
-    }
+    map.insert_some("group", group);
     map.insert("link", view.link.as_str());
     for (key, specs) in [("exclude", &view.exclude), ("select", &view.select)] {
         if !specs.is_empty() {
@@ -30,6 +28,11 @@ pub(crate) fn for_spack(recipe: &StackRecipe, view: &ViewOfRecipe, group: Option
         map.insert("projections", view.projections.clone());
     }
     map.into()
+}
+
+/// Returns `view:` of an environment: `false` where there are no views.
+pub(crate) fn or_none(views: YamlMap) -> Yaml {
+    if views.is_empty() { false.into() } else { views.into() }
 }
 
 /// Returns a view for the code that makes its variables.

@@ -159,8 +159,7 @@ fn format_version(
                  write `version: 3`"
             .to_owned(),
     };
-    report.wrong_type(&field, "1, 2 or 3", Some(&hint));
-    None
+    report.wrong_type(&field, "1, 2 or 3", Some(&hint))
 }
 
 fn store(

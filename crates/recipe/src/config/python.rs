@@ -91,8 +91,7 @@ fn requirements(report: &mut Report<'_>, field: &Field<'_>) -> Option<PythonSour
     if matches!(field.node.value, Value::List(_)) {
         let hint = "write the packages into a file, one a line, \
                     and here `requirements: requirements.txt`";
-        report.wrong_type(field, "the path of a file", Some(hint));
-        return None;
+        return report.wrong_type(field, "the path of a file", Some(hint));
     }
     path(report, field, Reach::Recipe).map(PythonSource::Requirements)
 }

@@ -292,7 +292,7 @@ impl Reader<'_> {
             Value::Scalar(scalar) => scalar.text.as_str(),
             _ => "",
         };
-        text.parse().map_err(|_| self.report.wrong_type(field, "a number from 0", None)).ok()
+        text.parse().ok().or_else(|| self.report.wrong_type(field, "a number from 0", None))
     }
 
     fn mount(&mut self, field: &Field<'_>) -> Option<DeviceMount> {

@@ -289,8 +289,7 @@ impl Reader<'_> {
             Value::Section(_) => {}
             Value::List(_) => {
                 let hint = "write `{ prepend = [\"…\"] }` to put it before what is there";
-                self.report.wrong_type(field, "text", Some(hint));
-                return None;
+                return self.report.wrong_type(field, "text", Some(hint));
             }
             _ => return Some(VariableSetting::to(&self.filled(field)?)),
         }

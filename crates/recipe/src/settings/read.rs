@@ -166,8 +166,7 @@ fn amount<T>(
 
 fn priority(report: &mut Report<'_>, field: &Field<'_>) -> Option<i32> {
     whole_number(field).and_then(|number| i32::try_from(number).ok()).or_else(|| {
-        report.wrong_type(field, "a whole number", Some("write one such as `priority = 10`"));
-        None
+        report.wrong_type(field, "a whole number", Some("write one such as `priority = 10`"))
     })
 }
 

@@ -87,10 +87,9 @@ pub(super) fn number_from_one(
     hint: &str,
 ) -> Option<NonZeroU32> {
     let number = whole_number(field).and_then(|number| u32::try_from(number).ok());
-    number.and_then(NonZeroU32::new).or_else(|| {
-        report.wrong_type(field, "a number of at least 1", Some(hint));
-        None
-    })
+    number
+        .and_then(NonZeroU32::new)
+        .or_else(|| report.wrong_type(field, "a number of at least 1", Some(hint)))
 }
 
 pub(super) fn whole_number(field: &Field<'_>) -> Option<i64> {

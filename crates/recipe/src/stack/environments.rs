@@ -172,8 +172,7 @@ fn named_compiler(report: &mut Report<'_>, item: &Node) -> Option<CompilerName> 
         && entries.iter().any(|entry| entry.key == "toolchain")
     {
         let hint = "write their names: `compiler: [gcc]`";
-        report.wrong_type(&field, "a name", Some(hint));
-        return None;
+        return report.wrong_type(&field, "a name", Some(hint));
     }
     let text = report.text(&field)?;
     if let Some(name) = CompilerName::of(text) {

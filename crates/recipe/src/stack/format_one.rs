@@ -119,8 +119,7 @@ pub(super) fn compiler(report: &mut Report<'_>, item: &Node) -> Option<CompilerN
     if let Value::Scalar(_) = item.value {
         let hint = "write `- toolchain: gcc` and below it `spec: gcc@12`; \
                     or `version: 3` into config.yaml, if the recipe is for Spack 1.0 or later";
-        report.wrong_type(&field, "a section with `toolchain` and `spec`", Some(hint));
-        return None;
+        return report.wrong_type(&field, "a section with `toolchain` and `spec`", Some(hint));
     }
     let section = report.section(&field)?;
     section.refuse_unknown(report, &["toolchain", "spec"], |_| None);

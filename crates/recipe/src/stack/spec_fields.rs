@@ -36,8 +36,7 @@ pub(super) fn specs<'n>(
                 Some(entry) if entry.key == "matrix" => "write out the specs that are meant",
                 _ => "put a spec that contains `: ` in quotes",
             };
-            report.wrong_type(&field, "text", Some(hint));
-            return None;
+            return report.wrong_type(&field, "text", Some(hint));
         }
         spec(report, field, wanted)
     })

@@ -36,6 +36,13 @@ impl YamlMap {
         }
     }
 
+    /// Puts a value behind a key, if there is one.
+    pub fn insert_some(&mut self, key: &str, value: Option<impl Into<Yaml>>) {
+        if let Some(value) = value {
+            self.insert(key, value);
+        }
+    }
+
     /// Takes a key out.
     pub fn remove(&mut self, key: &str) -> Option<Yaml> {
         let at = self.0.iter().position(|(known, _)| known == key)?;
