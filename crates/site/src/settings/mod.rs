@@ -11,7 +11,6 @@ mod machine;
 mod mpi;
 mod registry;
 mod repositories;
-mod restricted;
 mod trust;
 mod value;
 
@@ -35,10 +34,9 @@ pub use machine::{find_program, processors};
 pub use mpi::MpiSetting;
 pub use registry::{RegistrySetting, bad_address};
 pub use repositories::RepositorySetting;
-pub use restricted::RestrictedSetting;
-pub use trust::TrustSetting;
+pub use trust::{RestrictedSetting, TrustSetting};
+use value::{NO_HOME, Variables, bad};
 pub use value::{Origin, Value};
-use value::{SettingError, Variables, bad};
 
 /// The settings in effect.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use cabane_recipe::RetentionSettings;
 use cabane_recipe::settings::table;
 use cabane_report::Result;
 
-use super::{Layers, Origin, SettingError, bad};
+use super::{Layers, NO_HOME, Origin, bad};
 use crate::env_vars;
 
 /// A repository that is looked into.
@@ -97,7 +97,7 @@ impl Layers<'_> {
         });
         RepositorySetting {
             name: DEFAULT_REPOSITORY.to_owned(),
-            unusable: path.is_none().then(|| SettingError::NoHome.to_string()),
+            unusable: path.is_none().then(|| NO_HOME.to_owned()),
             path: path.unwrap_or_else(|| "~/.local/share/cabane/repository".into()),
             priority: DEFAULT_REPOSITORY_PRIORITY,
             retention: RetentionSettings::default(),

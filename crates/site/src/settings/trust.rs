@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Which images must be signed, and by whom: what each configuration file says.
+//! Which images must be signed, and by whom, and which only a Unix group may read here: what each
+//! configuration file says.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use cabane_recipe::{Requirement, TrustPolicy};
+use cabane_recipe::{Requirement, RestrictedRule, TrustPolicy};
 use cabane_report::Result;
 
 use super::{Layers, Origin, Variables};
@@ -21,15 +22,30 @@ pub struct TrustSetting {
     pub policy: TrustPolicy,
 }
 
+/// A rule of a configuration file. Of those for one image the first counts, and those of the
+/// site come first.
+#[derive(Clone, Debug)]
+pub struct RestrictedSetting {
+    /// The file.
+    pub file: PathBuf,
+    /// What it says.
+    pub rule: RestrictedRule,
+}
+
 impl Layers<'_> {
     pub(super) fn trust(&self) -> Vec<TrustSetting> {
-        let settings = self.files.iter().flat_map(|(path, settings)| {
-            settings
-                .trust
-                .iter()
-                .map(|policy| TrustSetting { file: path.clone(), policy: policy.clone() })
-        });
-        settings.collect()
+        let files = self.files.iter();
+        let rules = files.flat_map(|(file, found)| found.trust.iter().map(move |one| (file, one)));
+        rules.map(|(file, one)| TrustSetting { file: file.clone(), policy: one.clone() }).collect()
+    }
+
+    pub(super) fn restricted(&self) -> Vec<RestrictedSetting> {
+        let files = self.files.iter();
+        let rules =
+            files.flat_map(|(file, found)| found.restricted.iter().map(move |one| (file, one)));
+        rules
+            .map(|(file, one)| RestrictedSetting { file: file.clone(), rule: one.clone() })
+            .collect()
     }
 }
 

@@ -63,27 +63,17 @@ impl Value<Option<PathBuf>> {
     ///
     /// There is none, because the home directory is unknown.
     pub fn directory(&self) -> Result<&Path> {
-        let none = || Report::new(Kind::Failure, SettingError::NoHome);
+        let none = || Report::new(Kind::Failure, NO_HOME);
         self.value.as_deref().ok_or_else(none)
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-pub(super) enum SettingError {
-    #[error("invalid value `{value}` for {origin}: {reason}")]
-    Bad { origin: Origin, value: String, reason: String },
-    #[error("the variable HOME is not set")]
-    NoHome,
-}
+/// Why there is no directory below the home directory.
+pub(super) const NO_HOME: &str = "the variable HOME is not set";
 
 /// Says that a value is none, and where it comes from.
 pub(super) fn bad(origin: &Origin, value: &str, reason: impl fmt::Display) -> Report {
-    let error = SettingError::Bad {
-        origin: origin.clone(),
-        value: value.to_owned(),
-        reason: reason.to_string(),
-    };
-    Report::new(Kind::Usage, error)
+    Report::new(Kind::Usage, format!("invalid value `{value}` for {origin}: {reason}"))
 }
 
 /// The variables of the caller, read as text.
