@@ -97,6 +97,19 @@ pub(crate) fn fill(template: &str, keys: &[&str], fields: &Fields) -> CommandRes
     Ok(text)
 }
 
+/// As [`fill`], a line for each.
+///
+/// # Errors
+///
+/// The same.
+pub(crate) fn fill_lines(
+    template: &str,
+    keys: &[&str],
+    all: impl Iterator<Item = Fields>,
+) -> CommandResult<String> {
+    all.map(|fields| fill(template, keys, &fields).map(|line| line + "\n")).collect()
+}
+
 fn unknown(template: &str, key: &str, keys: &[&str]) -> Report {
     let error = format!("the format `{template}` names `{{{key}}}`, which does not exist");
     Report::new(Kind::Usage, error).hinted(format!("the keys are {}", keys.join(", ")))

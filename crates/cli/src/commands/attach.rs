@@ -11,7 +11,6 @@ use cabane_launch::not_started;
 use cabane_run::{AttachError, Attachment, JobDescription, Target};
 use clap::Args;
 
-use crate::exit_codes::ExitCode;
 use crate::report::{CommandResult, Kind};
 use crate::setup::Setup;
 use crate::shell::shell;
@@ -50,7 +49,7 @@ pub(crate) struct AttachArgs {
     command: Vec<OsString>,
 }
 
-pub(crate) fn attach(setup: &Setup, args: &AttachArgs) -> CommandResult<ExitCode> {
+pub(crate) fn attach(setup: &Setup, args: &AttachArgs) -> CommandResult {
     let target = find(args).map_err(|error| not_started(error.into()))?;
     let with = args
         .with

@@ -6,7 +6,6 @@
 use clap::{Parser, Subcommand};
 
 use crate::args::GlobalArgs;
-use crate::exit_codes::ExitCode;
 use crate::printer::Printer;
 use crate::report::CommandResult;
 use crate::setup::Setup;
@@ -124,7 +123,7 @@ pub(crate) fn run_command(
     global: &GlobalArgs,
     printer: Printer,
     command: Command,
-) -> CommandResult<ExitCode> {
+) -> CommandResult {
     // It is asked just where something is wrong, be it with the settings.
     if let Command::Doctor(args) = &command {
         return doctor::doctor(global, printer, args);

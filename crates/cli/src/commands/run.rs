@@ -8,7 +8,6 @@ use std::ffi::OsString;
 use cabane_launch::LaunchPlan;
 use clap::Args;
 
-use crate::exit_codes::ExitCode;
 use crate::image_args::{ImageArgs, JoinArgs};
 use crate::launch::{finish, launch_plan};
 use crate::report::{CommandResult, Kind, Report};
@@ -37,7 +36,7 @@ pub(crate) struct RunArgs {
     command: Vec<OsString>,
 }
 
-pub(crate) fn run(setup: &Setup, args: &RunArgs) -> CommandResult<ExitCode> {
+pub(crate) fn run(setup: &Setup, args: &RunArgs) -> CommandResult {
     let plan = launch_plan(&args.images, &args.join);
     finish(setup, plan.launch(setup, args.command.clone())?)
 }
@@ -52,7 +51,7 @@ pub(crate) struct RunPlanArgs {
     command: Vec<OsString>,
 }
 
-pub(crate) fn run_plan(setup: &Setup, args: &RunPlanArgs) -> CommandResult<ExitCode> {
+pub(crate) fn run_plan(setup: &Setup, args: &RunPlanArgs) -> CommandResult {
     let plan: LaunchPlan =
         serde_json::from_str(&args.plan).map_err(|error| Report::new(Kind::NotStarted, error))?;
     finish(setup, plan.launch(setup, args.command.clone())?)

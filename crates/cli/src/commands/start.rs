@@ -9,7 +9,6 @@ use std::io::{self, IsTerminal};
 use cabane_site::env_vars;
 use clap::Args;
 
-use crate::exit_codes::ExitCode;
 use crate::image_args::{ImageArgs, JoinArgs};
 use crate::launch::{finish, launch_plan};
 use crate::report::{CommandResult, Kind, Report};
@@ -36,7 +35,7 @@ pub(crate) struct StartArgs {
     ignore_tty: bool,
 }
 
-pub(crate) fn start(setup: &Setup, args: &StartArgs) -> CommandResult<ExitCode> {
+pub(crate) fn start(setup: &Setup, args: &StartArgs) -> CommandResult {
     if let Some(reason) = nobody_types(setup).filter(|_| !args.ignore_tty) {
         let error = Report::new(
             Kind::NotStarted,

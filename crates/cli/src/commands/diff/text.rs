@@ -24,47 +24,29 @@ pub(crate) fn head(from: &str, to: &str) -> String {
     format!("{bold}--- {}\n+++ {}{end}\n", escape(from), escape(to))
 }
 
+/// Returns a heading and the lines of what differs; nothing where nothing does.
+fn section<T>(heading: &str, differences: &[T], lines: impl Fn(&T) -> String) -> String {
+    let heading = if differences.is_empty() { String::new() } else { format!("{heading}\n") };
+    heading + &differences.iter().map(lines).collect::<String>()
+}
+
 /// Tells what differs between two images; nothing if they are the same.
 pub(crate) fn images(difference: &Difference) -> String {
-    let mut text = String::new();
-    if !difference.metadata.is_empty() {
-        text += "image\n";
-    }
-    for field in &difference.metadata {
-        text += &field_line("  ", &with_short_values(field));
-    }
-    if !difference.packages.is_empty() {
-        text += "packages\n";
-    }
-    for package in &difference.packages {
-        text += &package_line(package);
-    }
-    if !difference.views.is_empty() {
-        text += "views\n";
-    }
-    for view in &difference.views {
-        text += &view_lines(view);
-    }
+    let mut text =
+        section("image", &difference.metadata, |field| field_line("  ", &with_short_values(field)));
+    text += &section("packages", &difference.packages, package_line);
+    text += &section("views", &difference.views, view_lines);
     text
 }
 
 /// Tells what differs between two environments; nothing if they are the same.
 pub(crate) fn environments(difference: &EnvironmentDifference) -> String {
-    let mut text = String::new();
-    if !difference.images.is_empty() {
-        text += "images\n";
-    }
-    for image in &difference.images {
-        let (from, to) = (image.from.as_deref(), image.to.as_deref());
-        text += &change("  ", &image.name, from, to);
-    }
-    if !difference.mounts.is_empty() {
-        text += "mounts\n";
-    }
-    for mount in &difference.mounts {
-        let (from, to) = (mount.from.as_deref(), mount.to.as_deref());
-        text += &change("  ", &mount.name, from, to);
-    }
+    let mut text = section("images", &difference.images, |one| {
+        change("  ", &one.name, one.from.as_deref(), one.to.as_deref())
+    });
+    text += &section("mounts", &difference.mounts, |one| {
+        change("  ", &one.name, one.from.as_deref(), one.to.as_deref())
+    });
     for field in &difference.settings {
         text += &field_line("", field);
     }
@@ -76,12 +58,7 @@ pub(crate) fn environments(difference: &EnvironmentDifference) -> String {
         let (from, to) = (describe(&difference.views_from), describe(&difference.views_to));
         text += &change("", "views", Some(&from), Some(&to));
     }
-    if !difference.variables.is_empty() {
-        text += "variables\n";
-    }
-    for variable in &difference.variables {
-        text += &variable_lines("  ", variable);
-    }
+    text += &section("variables", &difference.variables, |one| variable_lines("  ", one));
     text
 }
 

@@ -14,7 +14,6 @@ use cabane_run::inside::ProcessEnvironment;
 use clap::Args;
 
 use crate::commands::explain::text::short_conflicts;
-use crate::exit_codes::ExitCode;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 
@@ -29,7 +28,7 @@ pub(crate) struct ExplainStartArgs {
     command: Vec<OsString>,
 }
 
-pub(crate) fn explain_start(setup: &Setup, args: &ExplainStartArgs) -> CommandResult<ExitCode> {
+pub(crate) fn explain_start(setup: &Setup, args: &ExplainStartArgs) -> CommandResult {
     let conflicts = ProcessEnvironment::look(setup.calling.clone()).conflicts();
     for line in short_conflicts(&conflicts, MOST_LINES) {
         setup.printer.note(line);

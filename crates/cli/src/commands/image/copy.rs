@@ -60,8 +60,7 @@ pub(crate) fn copy(setup: &Setup, args: &CopyArgs) -> CommandResult<ExitCode> {
         uarch: to.uarch.or_else(|| Some(known.uarch.clone())),
     };
     let place = connection.new_place(setup, &whole)?;
-    let copied = connection.registry.copy(&source.place, &place, args.force);
-    let copied = copied?;
+    let copied = connection.registry.copy(&source.place, &place, args.force)?;
     let id = copied.image.digest.id();
     if copied.unchanged {
         setup.printer.note(format_args!("{place} is the image {id} already"));
@@ -89,8 +88,7 @@ pub(crate) fn delete(setup: &Setup, args: &DeleteArgs) -> CommandResult<ExitCode
         let detail = labels.collect::<Vec<_>>().join("\n");
         return Err(Report::new(Kind::Ambiguous, error).detailed(detail));
     };
-    let deleted = connection.registry.delete(&image.place);
-    let deleted = deleted?;
+    let deleted = connection.registry.delete(&image.place)?;
     let id = deleted.image.digest.id();
     let rest = if deleted.remains {
         "; other labels still have the image"

@@ -9,7 +9,7 @@ use clap::Args;
 use crate::commands::image::find_shown::{KEYS, Shown, table};
 use crate::commands::image::search::SearchArgs;
 use crate::exit_codes::{self, ExitCode};
-use crate::format::{fill, json};
+use crate::format::{fill_lines, json};
 use crate::registry::RegistryArgs;
 use crate::report::CommandResult;
 use crate::setup::Setup;
@@ -62,12 +62,8 @@ pub(crate) fn find(setup: &Setup, args: &FindArgs) -> CommandResult<ExitCode> {
         let shown: Vec<_> = found.iter().map(Shown::of).collect();
         setup.printer.data(json(&shown));
     } else if let Some(template) = &args.format {
-        let mut lines = String::new();
-        for image in &found {
-            lines += &fill(template, KEYS, &Shown::of(image).fields())?;
-            lines.push('\n');
-        }
-        setup.printer.data(lines);
+        let fields = found.iter().map(|image| Shown::of(image).fields());
+        setup.printer.data(fill_lines(template, KEYS, fields)?);
     } else {
         if found.is_empty() {
             setup.printer.note("no image matches");

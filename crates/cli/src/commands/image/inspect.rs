@@ -96,8 +96,7 @@ fn inspect_remote(
     let images = find_remote(setup, &connection, &args.image, description)?;
     for image in &images {
         let directory = Scratch::new().or_failed(|| "make a temporary directory".to_owned())?;
-        let has_meta = connection.registry.fetch_meta(image, directory.path());
-        let has_meta = has_meta?;
+        let has_meta = connection.registry.fetch_meta(image, directory.path())?;
         if args.packages {
             let text = std::fs::read(directory.path().join(PackageList::FILE)).ok();
             let list = text.and_then(|text| PackageList::from_json(&text).ok());
@@ -107,8 +106,7 @@ fn inspect_remote(
         }
         let meta = if has_meta { read_env_json(directory.path())? } else { None };
         let shown = ShownImage::of_remote(image, meta.as_ref());
-        let signatures = connection.registry.signatures(image);
-        let signatures = signatures?;
+        let signatures = connection.registry.signatures(image)?;
         let signature = KnownKeys::of(setup, &image.place).judge(&signatures);
         if let Some(template) = &args.format {
             let line = fill(template, KEYS, &shown.fields())?;

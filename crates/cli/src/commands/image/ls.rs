@@ -12,7 +12,7 @@ use clap::Args;
 
 use crate::commands::image::search::SearchArgs;
 use crate::exit_codes::{self, ExitCode};
-use crate::format::{fill, json};
+use crate::format::{fill_lines, json};
 use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::shown_image::{KEYS, ShownImage};
@@ -45,12 +45,8 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
     if args.json {
         setup.printer.data(json(&shown(&images).collect::<Vec<_>>()));
     } else if let Some(template) = &args.format {
-        let mut lines = String::new();
-        for image in shown(&images) {
-            lines += &fill(template, KEYS, &image.fields())?;
-            lines.push('\n');
-        }
-        setup.printer.data(lines);
+        let fields = shown(&images).map(|image| image.fields());
+        setup.printer.data(fill_lines(template, KEYS, fields)?);
     } else {
         print_tables(setup, &images, !args.no_header);
     }

@@ -5,7 +5,6 @@
 
 use clap::Subcommand;
 
-use crate::exit_codes::ExitCode;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 
@@ -60,7 +59,7 @@ pub(crate) enum ImageCommand {
 /// # Errors
 ///
 /// Those of the command.
-pub(crate) fn image(setup: &Setup, command: &ImageCommand) -> CommandResult<ExitCode> {
+pub(crate) fn image(setup: &Setup, command: &ImageCommand) -> CommandResult {
     match command {
         ImageCommand::Ls(args) => ls::ls(setup, args),
         ImageCommand::Inspect(args) => inspect::inspect(setup, args),

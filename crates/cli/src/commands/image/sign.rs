@@ -58,8 +58,7 @@ pub(crate) fn sign(setup: &Setup, args: &SignArgs) -> CommandResult<ExitCode> {
     let connection = args.registry.connect(setup)?;
     let description: ImageDescription = args.image.parse()?;
     for image in find_remote(setup, &connection, &args.image, &description)? {
-        let is_new = connection.registry.sign(&image, &key);
-        let is_new = is_new?;
+        let is_new = connection.registry.sign(&image, &key)?;
         let already = if is_new { "" } else { " already" };
         setup.printer.note(format_args!(
             "{} ({}) is signed with the key {}{already}",

@@ -131,8 +131,7 @@ fn verify_remote(
         if wanted.is_empty() {
             return Err(nothing_wanted(&image.place.to_string()));
         }
-        let signatures = connection.registry.signatures(&image);
-        let signatures = signatures?;
+        let signatures = connection.registry.signatures(&image)?;
         for one in &wanted {
             let signer = one.signer_of_remote(&image, &signatures)?.display();
             let (place, id) = (&image.place, image.digest.id());

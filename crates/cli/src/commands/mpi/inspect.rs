@@ -46,11 +46,7 @@ pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult<ExitCo
         Some(images) => inspect_in_images(setup, images, &args.paths)?,
         None => inspect_paths(setup, args.root.as_deref(), &args.paths)?,
     };
-    if args.json {
-        setup.printer.data(json(&all));
-    } else {
-        let texts: Vec<String> = all.iter().map(text::inspected).collect();
-        setup.printer.data(texts.join("\n"));
-    }
+    let texts = || all.iter().map(text::inspected).collect::<Vec<_>>();
+    setup.printer.data(if args.json { json(&all) } else { texts().join("\n") });
     Ok(exit_codes::SUCCESS)
 }

@@ -5,7 +5,6 @@
 
 use clap::Subcommand;
 
-use crate::exit_codes::ExitCode;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 
@@ -26,7 +25,7 @@ pub(crate) enum MpiCommand {
     Audit(audit::AuditArgs),
 }
 
-pub(crate) fn mpi(setup: &Setup, command: &MpiCommand) -> CommandResult<ExitCode> {
+pub(crate) fn mpi(setup: &Setup, command: &MpiCommand) -> CommandResult {
     match command {
         MpiCommand::Inspect(args) => inspect::inspect(setup, args),
         MpiCommand::Swap(args) => swap::swap(setup, args),

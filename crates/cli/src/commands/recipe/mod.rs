@@ -5,7 +5,6 @@
 
 use clap::Subcommand;
 
-use crate::exit_codes::ExitCode;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 
@@ -33,7 +32,7 @@ pub(crate) enum RecipeCommand {
 /// # Errors
 ///
 /// Those of the command.
-pub(crate) fn recipe(setup: &Setup, command: &RecipeCommand) -> CommandResult<ExitCode> {
+pub(crate) fn recipe(setup: &Setup, command: &RecipeCommand) -> CommandResult {
     match command {
         RecipeCommand::Check(args) => check::check(setup, args),
         RecipeCommand::Show(args) => show::show(setup, args),

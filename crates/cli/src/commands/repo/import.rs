@@ -196,11 +196,7 @@ pub(crate) fn status(setup: &Setup, path: &Path, as_json: bool) -> CommandResult
         bytes: images.iter().map(|image| image.size).sum(),
         damaged,
     };
-    if as_json {
-        setup.printer.data(json(&[status]));
-    } else {
-        setup.printer.data(describe(&status));
-    }
+    setup.printer.data(if as_json { json(&[status]) } else { describe(&status) });
     Ok(code(damaged.is_empty()))
 }
 

@@ -38,11 +38,7 @@ pub(crate) fn pin(setup: &Setup, args: &PinArgs) -> CommandResult<ExitCode> {
     if args.labels.is_empty() {
         let pins = repository.pins()?;
         let lines = || pins.iter().map(|label| format!("{label}\n"));
-        if args.json {
-            setup.printer.data(json(&pins));
-        } else {
-            setup.printer.data(lines().collect::<String>());
-        }
+        setup.printer.data(if args.json { json(&pins) } else { lines().collect::<String>() });
         return Ok(exit_codes::SUCCESS);
     }
     for text in &args.labels {

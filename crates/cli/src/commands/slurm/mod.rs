@@ -5,7 +5,6 @@
 
 use clap::Subcommand;
 
-use crate::exit_codes::ExitCode;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 
@@ -39,7 +38,7 @@ pub(crate) enum SlurmCommand {
 /// # Errors
 ///
 /// Those of the command.
-pub(crate) fn slurm(setup: &Setup, command: &SlurmCommand) -> CommandResult<ExitCode> {
+pub(crate) fn slurm(setup: &Setup, command: &SlurmCommand) -> CommandResult {
     match command {
         SlurmCommand::Install(args) => install::install(setup, args),
         SlurmCommand::Check(args) => check::check(setup, args),

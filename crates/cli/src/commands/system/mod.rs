@@ -5,7 +5,6 @@
 
 use clap::Subcommand;
 
-use crate::exit_codes::ExitCode;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 
@@ -28,7 +27,7 @@ pub(crate) enum SystemCommand {
 /// # Errors
 ///
 /// Those of the command.
-pub(crate) fn system(setup: &Setup, command: &SystemCommand) -> CommandResult<ExitCode> {
+pub(crate) fn system(setup: &Setup, command: &SystemCommand) -> CommandResult {
     match command {
         SystemCommand::Probe(args) => probe::probe(setup, args),
         SystemCommand::Devices(args) => devices::devices(setup, args),
