@@ -130,6 +130,16 @@ variables! {
     SLURM_PROCID;
     /// Set by `bash -c`. Then `cabane start` refuses to start an interactive shell.
     BASH_EXECUTION_STRING;
+    /// Default of the option `--uenv` of `sbatch`. Use `SALLOC_UENV` for `salloc` and `SLURM_UENV` for `srun`. `SBATCH_UENV_VIEW`, `SBATCH_UENV_REPO`, `SBATCH_UENV_ENVIRONMENT`, and `SBATCH_UENV_PASSTHROUGH` work in the same way.
+    SBATCH_UENV;
+    /// Default of the option `--uenv-stage` of `sbatch`. Use `SALLOC_UENV_STAGE` for `salloc` and `SLURM_UENV_STAGE` for `srun`.
+    SBATCH_UENV_STAGE;
+    /// Default of the option `--uenv-device` of `sbatch`. Use `SALLOC_UENV_DEVICE` for `salloc` and `SLURM_UENV_DEVICE` for `srun`.
+    SBATCH_UENV_DEVICE;
+    /// Default of the option `--uenv-mpi` of `sbatch`. Use `SALLOC_UENV_MPI` for `salloc` and `SLURM_UENV_MPI` for `srun`.
+    SBATCH_UENV_MPI;
+    /// When you build the Slurm plugin: the release of Slurm, for example `23.11`.
+    CABANE_SLURM_RELEASE;
 }
 
 /// Those by which the processes of a parallel launcher are known.
@@ -156,32 +166,14 @@ pub const LOCAL_RANKS: &[&str] = &[
     SLURM_LOCALID,
 ];
 
-/// Those of the plugin of Slurm.
-const SLURM: &[Variable] = &[
-    Variable {
-        name: "SBATCH_UENV",
-        is_set: false,
-        purpose: "Default of the option `--uenv` of `sbatch`. Use `SALLOC_UENV` for `salloc` and `SLURM_UENV` for `srun`. `SBATCH_UENV_VIEW`, `SBATCH_UENV_REPO`, `SBATCH_UENV_ENVIRONMENT`, and `SBATCH_UENV_PASSTHROUGH` work in the same way.",
-    },
+/// The variable by which `cabane mpi audit` finds the processes of a run.
+pub const CABANE_CHECK_RUN: &str = "CABANE_CHECK_RUN";
+
+const SET: &[Variable] = &[
     Variable {
         name: cabane_mount::JOB_IMAGES,
         is_set: true,
         purpose: "In a job: the images to mount on its nodes.",
-    },
-    Variable {
-        name: "SBATCH_UENV_STAGE",
-        is_set: false,
-        purpose: "Default of the option `--uenv-stage` of `sbatch`. Use `SALLOC_UENV_STAGE` for `salloc` and `SLURM_UENV_STAGE` for `srun`.",
-    },
-    Variable {
-        name: "SBATCH_UENV_DEVICE",
-        is_set: false,
-        purpose: "Default of the option `--uenv-device` of `sbatch`. Use `SALLOC_UENV_DEVICE` for `salloc` and `SLURM_UENV_DEVICE` for `srun`.",
-    },
-    Variable {
-        name: "SBATCH_UENV_MPI",
-        is_set: false,
-        purpose: "Default of the option `--uenv-mpi` of `sbatch`. Use `SALLOC_UENV_MPI` for `salloc` and `SLURM_UENV_MPI` for `srun`.",
     },
     Variable {
         name: cabane_mount::JOB_MPI,
@@ -193,17 +185,6 @@ const SLURM: &[Variable] = &[
         is_set: true,
         purpose: "In a job: where its nodes stage the images before they mount them, `memory` or `local`.",
     },
-    Variable {
-        name: "CABANE_SLURM_RELEASE",
-        is_set: false,
-        purpose: "When you build the Slurm plugin: the release of Slurm, for example `23.11`.",
-    },
-];
-
-/// The variable by which `cabane mpi audit` finds the processes of a run.
-pub const CABANE_CHECK_RUN: &str = "CABANE_CHECK_RUN";
-
-const SET: &[Variable] = &[
     Variable {
         name: CABANE_CHECK_RUN,
         is_set: true,
@@ -271,5 +252,5 @@ pub const PASSED_TO_BUILDS: &[&str] = &[
 
 /// Returns every variable that is read or set.
 pub fn all() -> impl Iterator<Item = &'static Variable> {
-    READ.iter().chain(SLURM).chain(SET)
+    READ.iter().chain(SET)
 }
