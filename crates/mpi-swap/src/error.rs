@@ -42,7 +42,7 @@ pub enum SwapError {
     },
     /// A launcher is followed by no program.
     #[error(
-        "`{}` has no program to start: none of its words is one: {}",
+        "`{}` has no program to start: none of its arguments is one: {}",
         escape(launcher),
         escape(words)
     )]
