@@ -9,7 +9,7 @@
 //!
 //! 1. limits are lifted, signals are held back, the file mode mask is ours;
 //! 2. rights are lowered to the caller's, and only then is anything of theirs read;
-//! 3. rights are raised, what the policy allows is mounted, and what the caller handed over is
+//! 3. rights are raised, what the policy allows is mounted, and what the caller passed is
 //!    looked at with their rights only (`cabane_privileged`);
 //! 4. all rights are given up for good, which is verified;
 //! 5. limits, mask and signals are the caller's again, and the command starts.

@@ -89,7 +89,7 @@ impl Inherited {
             changed.insert(UENV_MOUNT_LIST.into(), loaded.mount_list().into());
             changed.insert(UENV_VIEW.into(), loaded.view_list().into());
         } else if let Some(value) = text_of(variables, UENV_MOUNT_LIST) {
-            // As where no variables were handed on to the node.
+            // As where no variables were passed on to the node.
             let list = self.mount_list_with(&Loaded::from_mount_list(value), places);
             changed.insert(UENV_MOUNT_LIST.into(), list.into());
         }

@@ -3,7 +3,7 @@
 
 //! For whom images are mounted, and with whose rights the process acts.
 //!
-//! A file that the caller handed over, or a place that they can furnish, is looked at with the
+//! A file that the caller passed, or a place that they can furnish, is looked at with the
 //! rights of the caller alone: see [`Caller::act`]. Then what they serve themselves can let no one
 //! wait but a process that they can end, within their own limits.
 

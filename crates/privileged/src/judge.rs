@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Whether the kernel may read an image file, by a descriptor that a user handed over.
+//! Whether the kernel may read an image file, by a descriptor that a user passed.
 //!
 //! A descriptor proves nothing by itself: the file can be on a file system that a process of
 //! the user serves, in a mount that is attached nowhere, behind an overlay that hides both.

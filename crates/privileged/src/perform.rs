@@ -82,7 +82,7 @@ pub fn perform_privileged(
     performed.and(closed)
 }
 
-/// Does the same, and closes nothing that the caller handed over.
+/// Does the same, and closes nothing that the caller passed.
 fn perform(plan: &mut PrivilegedPlan, policy: &Policy, caller: &Caller) -> Result<(), Error> {
     let PrivilegedPlan { namespace, images, root, copies } = plan;
     let found = check(images, policy, caller)?;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// What a program said.
+/// The output of a program.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// Its output and its messages.

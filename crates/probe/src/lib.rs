@@ -9,7 +9,7 @@
 //! is called, follows what Spack finds by itself: recipes depend on those names.
 //!
 //! Programs are asked in an empty environment, with a limit on their time and output,
-//! and what they say is taken apart with suspicion: nothing but versions, words from
+//! and their output is parsed with suspicion: nothing but versions, words from
 //! fixed lists and paths that were there beforehand comes out of it.
 
 #![forbid(unsafe_code)]

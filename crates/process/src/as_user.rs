@@ -36,7 +36,7 @@ pub struct User {
     pub groups: Vec<u32>,
 }
 
-/// What a program said.
+/// The output of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Finished {
     /// Whether it ended by itself without complaint, as far as that is known.

@@ -85,7 +85,7 @@ impl EngineConfig {
 pub struct SpackConfig {
     /// Where Spack comes from.
     pub source: GitSource,
-    /// Where packages come from; the first that has a package is asked. None
+    /// Where packages come from; the first that has a package is used. None
     /// are given in recipes that are older than package repositories.
     pub package_repositories: Vec<PackageRepository>,
     /// What is removed after the build.

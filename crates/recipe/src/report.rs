@@ -10,7 +10,7 @@ use crate::diagnostic::{Diagnostic, Source};
 use crate::language::Language;
 use crate::node::Place;
 
-/// How many problems of one file are told. Who has more has something else.
+/// How many problems of one file are reported. Who has more has something else.
 const MAX_PROBLEMS: usize = 40;
 
 /// A file that is being read, and what is wrong with it.
@@ -35,7 +35,7 @@ impl<'a> Report<'a> {
         self.language
     }
 
-    /// Notes a problem about which no more can be said.
+    /// Notes a problem without further details.
     pub(crate) fn problem(&mut self, place: Place, message: &str) {
         self.note(Some(place), message, None);
     }

@@ -33,7 +33,7 @@ const MOST_BYTES: u64 = 64 * 1024 * 1024;
 /// What an image says about its packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// These lines, which were handed over at push.
+    /// These lines, which were passed at push.
     Lines(String),
     /// These files of its metadata.
     Files(BTreeMap<String, Vec<u8>>),

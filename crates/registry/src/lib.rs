@@ -4,7 +4,7 @@
 //! Images in a registry that follows the OCI distribution specification.
 //!
 //! This crate finds, pulls, pushes, copies and deletes them. It knows files and registries,
-//! and no repository: what is pulled is handed to the caller, verified. HTTP, TLS and
+//! and no repository: what is pulled is given to the caller, verified. HTTP, TLS and
 //! passwords stay in here.
 
 #![forbid(unsafe_code)]

@@ -27,7 +27,7 @@ pub struct NamedRepository {
     pub name: String,
     /// The repository.
     pub repository: Repository,
-    /// The higher this is, the earlier the repository is asked.
+    /// The higher this is, the earlier the repository is searched.
     pub priority: i32,
 }
 

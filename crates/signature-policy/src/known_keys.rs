@@ -49,7 +49,7 @@ struct Signer {
 }
 
 impl KnownKeys {
-    /// Reads the keys for a part of a registry. What cannot be read is told, and counts as
+    /// Reads the keys for a part of a registry. What cannot be read is reported, and counts as
     /// wanted and missing.
     pub fn of(context: &Context, place: &Place) -> Self {
         let wanted = match pull::wanted(context, place) {

@@ -23,7 +23,7 @@ pub(crate) struct Taken<'a> {
     pub(crate) images: Vec<JobImage>,
     /// The variables that go with them and not with other builds.
     pub(crate) variables: &'a [JobVariable],
-    /// What the user is told.
+    /// What the user sees.
     pub(crate) notes: Vec<String>,
 }
 

@@ -13,7 +13,7 @@ use cabane_mount::{JobImage, JobRoot};
 use crate::query::{Answer, Query, lines_of};
 use crate::spank::Spank;
 
-/// Adds what the devices of a list bring on this node. Returns what the user is told.
+/// Adds what the devices of a list bring on this node. Returns what the user sees.
 ///
 /// # Errors
 ///

@@ -20,7 +20,7 @@ struct State {
     given: Given,
     prepared: Option<Given>,
     outcome: Outcome,
-    /// What the user is told once on each node.
+    /// What the user sees once on each node.
     notes: Vec<String>,
 }
 

@@ -257,7 +257,7 @@ impl Spank for Slurm {
         loop {
             let mut buffer = vec![0_u8; length];
             let size = c_int::try_from(length).map_err(|_| SlurmError(FAILURE))?;
-            // SAFETY: the buffer has as many bytes as is said.
+            // SAFETY: the buffer has as many bytes as its length says.
             let answer = unsafe {
                 spank_getenv(self.spank, name.as_ptr(), buffer.as_mut_ptr().cast(), size)
             };

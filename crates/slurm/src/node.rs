@@ -46,7 +46,7 @@ impl From<Vec<String>> for Outcome {
     }
 }
 
-/// Mounts the images of a step; what the user is told beside that, a line each.
+/// Mounts the images of a step; what the user sees beside that, a line each.
 pub(crate) fn mount(spank: &dyn Spank, command: Option<&Path>) -> (Outcome, Vec<String>) {
     let mut notes = Vec::new();
     let outcome = try_mount(spank, command, &mut notes).unwrap_or_else(|outcome| outcome);
@@ -157,7 +157,7 @@ fn wanted(spank: &dyn Spank) -> Option<Vec<JobImage>> {
 ///
 /// # Errors
 ///
-/// That it must not go on; the user has been told why.
+/// That it must not go on; the user knows why.
 pub(crate) fn enter_task(spank: &dyn Spank, outcome: &Outcome) -> Result<(), ()> {
     match outcome {
         Outcome::Nothing => Ok(()),

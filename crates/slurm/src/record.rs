@@ -28,7 +28,7 @@ const SAID: [&str; 3] = ["CABANE_LOADED", "SLURM_JOB_ACCOUNT", "SLURM_HET_JOB_ID
 /// What the control groups that Slurm makes for a job and its steps have in their paths. A
 /// step ends when they are empty, and a node where that takes too long is drained.
 pub(crate) const GROUPS_OF_JOB: &str = "/job_";
-/// More than this of a variable is not handed on.
+/// More than this of a variable is not passed on.
 const LONGEST: usize = 64 * 1024;
 
 /// Has a step recorded, on its first node. Whatever is in the way: then there is no record.

@@ -27,7 +27,7 @@ const LOADED: [&str; 4] =
 ///
 /// # Errors
 ///
-/// That it failed; the user has been told why.
+/// That it failed; the user knows why.
 pub(crate) fn prepare(spank: &dyn Spank, given: &Given, command: Option<&Path>) -> Result<(), ()> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let from = own_name();

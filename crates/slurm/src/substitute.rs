@@ -84,7 +84,7 @@ pub(crate) fn wanted(spank: &dyn Spank) -> Result<Option<(JobMpi, Step)>, Vec<St
 }
 
 /// Gives the step another MPI: sets variables, and adds places of a root image. Returns what
-/// the user is told.
+/// the user sees it.
 ///
 /// # Errors
 ///

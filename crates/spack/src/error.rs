@@ -5,9 +5,9 @@
 
 use cabane_recipe::SpackVersion;
 
-/// Why nothing can be handed to Spack.
+/// Why nothing can be given to Spack.
 ///
-/// Anyone who reads a recipe for its system is told all of this with its place; it
+/// Anyone who reads a recipe for its system sees all of this with its place; it
 /// is found here when the two were read apart.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LowerError {

@@ -39,7 +39,7 @@ pub(crate) fn config(
     files
 }
 
-/// Returns the package repositories: the first that has a package is asked.
+/// Returns the package repositories: the first that has a package is used.
 fn repos(places: &Places) -> String {
     let repos: YamlMap =
         places.repositories.iter().map(|place| (place.name.as_str(), path(&place.path))).collect();

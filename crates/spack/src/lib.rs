@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What Spack is handed, from a recipe and a system to configuration files, and what its
+//! What Spack gets, from a recipe and a system to configuration files, and what its
 //! database says about what became of it.
 //!
 //! [`lower()`] takes a recipe and a system that have been read, and the places at

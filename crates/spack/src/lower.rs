@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! From a recipe and a system to what Spack is handed.
+//! From a recipe and a system to what Spack gets.
 
 use cabane_recipe::{SpackVersion, StackRecipe, SystemConfig};
 
@@ -9,7 +9,7 @@ use crate::places::Places;
 use crate::stack::{Sources, SpackStack};
 use crate::{LowerError, chain, files, groups, mirrors, modules, sources, views};
 
-/// Says what Spack is handed to build a recipe for a system.
+/// Says what Spack gets to build a recipe for a system.
 ///
 /// The same recipe, system and places always give the same.
 pub fn lower(

@@ -7,7 +7,7 @@ use cabane_recipe::{StackRecipe, Yaml, YamlMap};
 
 use crate::stack::ModuleFiles;
 
-/// Returns what is handed to Spack so that module files lie where the view
+/// Returns what is given to Spack so that module files lie where the view
 /// `modules` finds them.
 pub(crate) fn files(recipe: &StackRecipe) -> Option<ModuleFiles> {
     let modules = recipe.modules.as_ref()?;

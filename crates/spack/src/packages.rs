@@ -6,7 +6,7 @@
 
 use cabane_recipe::{StackRecipe, SystemConfig, Yaml, YamlMap};
 
-/// Returns everything that is said about packages.
+/// Returns all settings of packages.
 pub(crate) fn merged(recipe: &StackRecipe, system: &SystemConfig) -> YamlMap {
     system.packages.clone().overlaid(&system.network_packages).overlaid(&recipe.packages)
 }

@@ -15,7 +15,7 @@ pub struct Places {
     /// The directory of the system scope, in which the files of
     /// [`SpackStack::config`](crate::SpackStack::config) lie.
     pub config: PathBuf,
-    /// The package repositories, in the order in which they are asked.
+    /// The package repositories, in the order in which they are searched.
     pub repositories: Vec<RepositoryPlace>,
     /// Where sources are kept that were fetched; else what the system says.
     pub source_cache: Option<PathBuf>,
@@ -34,7 +34,7 @@ pub struct Places {
     pub bootstrap_metadata: Vec<PathBuf>,
     /// Whether only the mirrors that are named are asked, not Spack's own.
     pub only_named_mirrors: bool,
-    /// The version of Spack, once its clone has told it.
+    /// The version of Spack, once its clone is known.
     pub version: Option<SpackVersion>,
 }
 

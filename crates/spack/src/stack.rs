@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Everything that Spack is handed, as data.
+//! Everything that Spack gets, as data.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use cabane_recipe::{
 };
 use cabane_view::ViewName;
 
-/// What Spack is handed to build a recipe.
+/// What Spack gets to build a recipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpackStack {
     /// Which Spack and which packages.
@@ -32,7 +32,7 @@ pub struct SpackStack {
     pub compilers: Vec<CompilerName>,
     /// What is removed after the build.
     pub cleanup: Cleanup,
-    /// Keys that Spack is told to trust before anything is installed.
+    /// Keys that Spack trusts before anything is installed.
     pub keys: Vec<Key>,
     /// The mirror to which packages go when they are built, if they are signed.
     pub push_to: Option<String>,
@@ -43,7 +43,7 @@ pub struct SpackStack {
 pub struct Sources {
     /// Spack itself.
     pub spack: GitSource,
-    /// The package repositories, in the order in which they are asked; those of
+    /// The package repositories, in the order in which they are searched; those of
     /// the recipe and of the system come before.
     pub repositories: Vec<PackageRepository>,
 }

@@ -70,7 +70,7 @@ pub fn pack(request: &Request<'_>) -> Result<Packed, VendorError> {
     Ok(Packed { package: directory.join("package.py"), tarballs })
 }
 
-/// Decides for all compilers, so that everything that is wrong is told at once.
+/// Decides for all compilers, so that all problems are reported at once.
 fn selections<'m>(
     manifest: &'m VendorManifest,
     contents: &Contents,

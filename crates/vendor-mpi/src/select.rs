@@ -209,7 +209,7 @@ fn content(taken: &BTreeMap<FileId, Content>, file: &FileId) -> Content {
     content.unwrap_or_else(|| Content::Bytes(Vec::new()))
 }
 
-/// How much is told that is wrong. Who has more has something else.
+/// How many problems are reported. Who has more has something else.
 const MOST_PROBLEMS: usize = 40;
 /// How many names of a directory are shown.
 const SHOWN: usize = 8;

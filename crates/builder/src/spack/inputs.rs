@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What Spack is handed, as files.
+//! What Spack gets, as files.
 //!
 //! ```text
 //! <build>/work/spack/
@@ -35,7 +35,7 @@ use crate::{BuildError, disk, pack};
 /// Package recipes below the store, or the mount point.
 const REPOSITORIES: &str = "repos/spack_repo";
 
-/// Decides what Spack is handed.
+/// Decides what Spack gets.
 pub(super) fn lower(
     recipe: &StackRecipe,
     system: &SystemConfig,

@@ -54,7 +54,7 @@ shift 2
 ";
 /// The variable that names a further scope of Spack to it.
 const SCOPE: &str = "FURTHER_SCOPE";
-/// Its name, beside what Spack is handed.
+/// Its name, beside what Spack gets.
 const SCRIPT_NAME: &str = "with-keys";
 /// Where Spack wants to make a directory for the sockets of gpg.
 const SOCKETS: &str = "/run/user";

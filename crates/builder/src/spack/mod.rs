@@ -3,7 +3,7 @@
 
 //! The engine `spack`: a stack from a recipe and the configuration of a system.
 //!
-//! What Spack is handed is decided by `cabane-spack`; here it is written down, Spack is
+//! What Spack gets is decided by `cabane-spack`; here it is written down, Spack is
 //! run in the sandbox, with the tree at the mount point, and what it leaves becomes
 //! views, module files and the configuration for those who build on top. The reasons
 //! are in `docs/design/0007-the-spack-engine.md`.
@@ -248,7 +248,7 @@ impl Engine for SpackEngine {
                 self.sources.commits(&self.layout).is_some()
                     && pythons.iter().all(|one| one.exists())
             }
-            // With what Spack is handed the store is made.
+            // With what Spack gets the store is made.
             StepName::Concretize => install::is_concretized(self, step) && self.store_here.is_dir(),
             StepName::Install => {
                 install::is_concretized(self, step) && self.store_here.join(DATABASE).exists()

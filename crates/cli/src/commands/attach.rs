@@ -77,7 +77,7 @@ pub(crate) fn attach(setup: &Setup, args: &AttachArgs) -> CommandResult {
     Err(not_started(attachment.exec()))
 }
 
-/// A number alone may be that of a process or of a job; both are asked, unless it was said.
+/// A number alone may be that of a process or of a job; both are asked, unless the option says which.
 fn find(args: &AttachArgs) -> Result<Target, AttachError> {
     let Some(number) = args.target.number().filter(|_| !args.job) else {
         return Target::open(args.target.find()?);

@@ -10,7 +10,7 @@ use super::quoted;
 use crate::facts::{Facts, RepositoryEntry, RepositoryFacts};
 use crate::finding::{Finding, State};
 
-/// Less free space than this is told: an image has some gigabytes.
+/// Less free space than this is reported: an image has some gigabytes.
 const LITTLE: u64 = 1 << 30;
 
 /// Judges the configuration and each repository.

@@ -11,7 +11,7 @@ use super::quoted;
 use crate::facts::{AsRoot, Facts, Has, Held, Kernel, Loops, PolicyFacts, Trial};
 use crate::finding::{Check, Finding, State};
 
-/// More unused loop devices than this are told.
+/// More unused loop devices than this are reported.
 const MANY_LOOP_DEVICES: usize = 64;
 
 /// Judges what the kernel can do, and what it holds.

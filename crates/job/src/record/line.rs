@@ -72,7 +72,7 @@ fn is_zero(number: &usize) -> bool {
 }
 
 impl Record {
-    /// Makes a record of what was report. The name of the user is requested elsewhere.
+    /// Makes a record of a report. The name of the user is looked up elsewhere.
     pub(crate) fn new(report: &StepReport, node: &str, user: Option<String>) -> Option<Self> {
         let loaded = report.text(CABANE_LOADED).and_then(Loaded::from_variable);
         let loaded = loaded.map(|loaded| loaded.images).unwrap_or_default();

@@ -56,7 +56,7 @@ pub fn record(from: i32, to: Destination) -> Result<()> {
 
 fn read(number: i32) -> io::Result<Vec<u8>> {
     let mut file = File::open(format!("/proc/self/fd/{number}"))?;
-    // It is not handed on to what is started here.
+    // It is not passed on to what is started here.
     rustix::io::fcntl_setfd(inherited(number)?, rustix::io::FdFlags::CLOEXEC)?;
     let mut bytes = Vec::new();
     (&mut file).take(LONGEST).read_to_end(&mut bytes)?;

@@ -14,7 +14,7 @@ pub(crate) struct ReportedImage {
     pub(crate) label: String,
 }
 
-/// What was report.
+/// What a node reported about a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StepReport {
     texts: BTreeMap<String, String>,

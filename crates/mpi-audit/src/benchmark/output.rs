@@ -91,7 +91,7 @@ pub struct Place {
     pub processors: BTreeSet<u32>,
 }
 
-/// What a run of the program said until it ended.
+/// The output of a run of the program until it ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BenchmarkOutput {
     /// What the library calls itself.

@@ -62,7 +62,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// What the program said.
+    /// The output of the program.
     pub fn output(&self) -> &BenchmarkOutput {
         match self {
             Self::Failed { output, .. } | Self::Ran(output) => output,

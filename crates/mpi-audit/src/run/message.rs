@@ -48,7 +48,7 @@ const EMPTY: [&str; 12] = [
 /// How long a line is shown.
 const LONGEST: usize = 200;
 
-/// Returns the line of what a program said that tells most about why it failed.
+/// Returns the line of a program's output that tells most about why it failed.
 ///
 /// The loader and the compiler name the cause in one line, MPI libraries in the middle of a
 /// frame or of a stack of calls. The first line with known words is taken, the words in the

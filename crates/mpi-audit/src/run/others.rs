@@ -21,7 +21,7 @@ const OSU: [&str; 3] = [
 ];
 const IMB: &str = "bin/IMB-MPI1";
 
-/// What a benchmark of others has said.
+/// The output of a benchmark of others.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OtherBenchmark {
     /// The program.

@@ -14,7 +14,7 @@ use crate::Installation;
 use crate::benchmark::BenchmarkOutput;
 use crate::judge::{Change, Way};
 
-/// The largest message that is handed over in a slot instead of being copied by the kernel.
+/// The largest message that is passed in a slot instead of being copied by the kernel.
 const SLOT: &str = "65536";
 /// What the names of variables begin with that choose how libraries send.
 const CHOOSING: [&str; 7] = ["OMPI_MCA_", "MPIR_CVAR_", "MPICH_", "UCX_", "FI_", "I_MPI_", "PSM"];

@@ -176,7 +176,7 @@ fn store(
         return Some(MountPoint::root());
     }
     match file.get("store") {
-        // The default is a mount point; if it were not, this would be told.
+        // The default is a mount point; if it were not, this would be reported.
         None => DEFAULT.parse().ok(),
         Some(field) => {
             let text = report.text(&field)?;

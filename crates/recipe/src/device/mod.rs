@@ -63,7 +63,7 @@ pub struct DeviceNode {
     pub path: PathBuf,
     /// Where it is on the host.
     pub host_path: PathBuf,
-    /// The number of the driver and the number of the device, if they are said.
+    /// The number of the driver and the number of the device, if they are given.
     pub numbers: Option<(u32, u32)>,
     /// Whether it is read.
     pub is_read: bool,

@@ -261,7 +261,7 @@ impl Reader<'_> {
             let field = section.given(key)?;
             reader.number(&field)
         };
-        // 0 and 0 stand for numbers that are not said.
+        // 0 and 0 stand for numbers that are not given.
         let numbers = match (number(self, "major"), number(self, "minor")) {
             (Some(0) | None, Some(0) | None) => None,
             (major, minor) => Some((major.unwrap_or(0), minor.unwrap_or(0))),
@@ -279,7 +279,7 @@ impl Reader<'_> {
         if text.is_empty() || text.chars().all(|c| "rwm".contains(c)) {
             return Some(text.to_owned());
         }
-        // None at all, which is not the same as nothing being said.
+        // None at all, which is not the same as no value being given.
         if text == "none" {
             return Some("-".to_owned());
         }

@@ -59,7 +59,7 @@ pub(super) fn parts(text: &str) -> Vec<(usize, &str)> {
 }
 
 impl Problem {
-    /// A problem about which no more can be said.
+    /// A problem without further details.
     fn at(offset: usize, message: impl Into<String>) -> Self {
         Self { offset, message: message.into(), hint: None }
     }

@@ -77,7 +77,7 @@ pub struct RetentionSettings {
     pub keep_last: Option<NonZeroU32>,
     /// How many bytes the images may have together.
     pub max_size: Option<u64>,
-    /// What was used or added within this time is kept whatever else is said.
+    /// What was used or added within this time is kept whatever the other limits are.
     pub spare: Option<Duration>,
 }
 

@@ -307,7 +307,7 @@ fn wanted_modules(
         _ => None,
     });
     match (modules, configured, format) {
-        // In format 1 there were module files unless a recipe said otherwise.
+        // In format 1 there were module files unless a recipe sets otherwise.
         (_, Some(false), FormatVersion::V1) => None,
         (None, _, FormatVersion::V1) => {
             Some(StackModules { kinds: vec![ModuleKind::Tcl], modules: YamlMap::new() })

@@ -207,7 +207,7 @@ fn flags(report: &mut Report<'_>, section: &Section<'_>, source: bool) -> Option
 }
 
 /// Reads how a mirror is read and written: both as the mirror itself says, where
-/// neither is said.
+/// neither is given.
 fn connections(
     report: &mut Report<'_>,
     section: &Section<'_>,

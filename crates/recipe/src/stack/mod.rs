@@ -7,8 +7,8 @@
 //! [`parse_stack`] reads `config.yaml`, `compilers.yaml`, `environments.yaml`,
 //! `modules.yaml` and `packages.yaml` of a recipe, [`parse_system`] what a site
 //! says about a system. The formats 1 and 2 are read into the types of
-//! format 3. What is wrong is told for all files at once; what one file says is
-//! checked against the others. What Spack is handed is made elsewhere.
+//! format 3. Problems of all files are reported at once; what one file says is
+//! checked against the others. What Spack gets is made elsewhere.
 
 mod compilers;
 mod context;

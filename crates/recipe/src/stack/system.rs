@@ -25,7 +25,7 @@ pub struct SystemConfig {
     /// The MPIs that recipes can ask for.
     pub mpis: Vec<MpiDefaults>,
     /// Its package repositories, relative to its directory or absolute. The first
-    /// that has a package is asked.
+    /// that has a package is used.
     pub package_repositories: Vec<PathBuf>,
     /// Its mirrors and caches.
     pub mirrors: Mirrors,

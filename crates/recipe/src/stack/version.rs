@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The version of Spack, as far as it matters for what Spack is handed.
+//! The version of Spack, as far as it matters for what Spack gets.
 
 use std::fmt;
 

@@ -83,7 +83,7 @@ impl SectionBuilder {
     }
 
     fn take_value(&mut self, report: &mut Report<'_>, key: Key, node: Rc<Node>) {
-        // That a key is missing has been told.
+        // The missing key has been reported.
         let Some(text) = key.text else { return };
         if let Some(first) = self.places.get(&text) {
             let line = report.source().line_number(first.start);

@@ -6,7 +6,7 @@
 //! This is the only module that knows a YAML crate, and of that crate it uses
 //! the events of the parser, not what it makes of serde types. So every value
 //! keeps its place and its text as written (`3.10` stays `3.10`, `yes` stays
-//! `yes`), a key that is given twice can be told with both places, and the
+//! `yes`), a key that is given twice is reported with both places, and the
 //! limits below hold before anything is kept.
 //!
 //! A recipe is a small file of words, lists and sections. Anchors, aliases and

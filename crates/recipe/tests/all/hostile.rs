@@ -14,7 +14,7 @@ use cabane_recipe::{ConfigText, MAX_FILE_SIZE, parse_config, parse_settings};
 const LEVELS: usize = 50_000;
 const TOO_DEEP: &str = "lists and sections are nested more than 32 deep";
 
-/// Returns the first line that the author is told, without the file.
+/// Returns the first line that the author sees, without the file.
 fn refusal(text: impl AsRef<[u8]>) -> String {
     let config = ConfigText { path: Path::new("config.yaml"), text: text.as_ref() };
     let reported = parse_config(&config).unwrap_err().to_string();

@@ -22,7 +22,7 @@ fn parse(text: &str) -> Result<Recipe, RecipeError> {
     parse_config(&ConfigText { path: Path::new("config.yaml"), text: text.as_bytes() })
 }
 
-/// Returns the recipe, or panics with what its author would be told.
+/// Returns the recipe, or panics with what its author would see.
 fn accepted(text: &str) -> Recipe {
     parse(text).unwrap_or_else(|error| panic!("{text}\n{error}"))
 }

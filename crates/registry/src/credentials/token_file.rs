@@ -66,7 +66,7 @@ fn file_of(path: &Path) -> Result<PathBuf> {
         return Ok(path.to_owned());
     }
     let file = path.join(NAME);
-    // Whatever else is wrong with it is said when it is read.
+    // Other problems with it are reported when it is read.
     match fs::symlink_metadata(&file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let path = shown(path);

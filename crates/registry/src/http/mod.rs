@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! HTTP as registries speak it: who asks is told to the registry and to no one else, what
+//! HTTP as registries speak it: credentials go to the registry and to no one else, what
 //! fails for a moment is tried again, and nothing waits for ever.
 
 mod agents;

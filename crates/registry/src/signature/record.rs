@@ -34,7 +34,7 @@ const VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignatureRecord {
     version: u32,
-    /// The size of the image, and when it was changed last, as the file system told.
+    /// The size of the image, and when it was changed last, as the file system reported.
     size: u64,
     modified: (i64, i64),
     images: Vec<SignedImage>,
@@ -119,7 +119,7 @@ impl SignatureRecord {
         (self.size, self.modified) == (size, modified)
     }
 
-    /// Returns the parts of registries from which the image is said to have come. No one has
+    /// Returns the parts of registries from which the image may have come. No one has
     /// signed that.
     pub fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
         self.images.iter().map(|image| &image.namespace)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Who asks, and who is told.
+//! Credentials, and who gets them.
 
 use cabane_registry::{Credential, CredentialSources, ErrorKind, Options, Secret};
 use cabane_testkit::{Bearer, Fault, HostileRegistry};

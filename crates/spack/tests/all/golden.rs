@@ -3,7 +3,7 @@
 
 //! Recipes beside everything that Spack gets for them.
 //!
-//! When what is handed over changes, the failing test leaves the new version beside
+//! When what is passed changes, the failing test leaves the new version beside
 //! the build, to be compared with the old one.
 
 use std::fmt::Write as _;

@@ -47,7 +47,7 @@ pub(crate) fn expand(setup: &Setup, mirrors: Mirrors) -> CommandResult<Mirrors> 
     mirrors.expanded(&value).map_err(|error| Report::new(Kind::BadInput, error))
 }
 
-/// Says what Spack would be handed, with everything where it is in the image.
+/// Says what Spack would get, with everything where it is in the image.
 pub(crate) fn plan(
     directory: &Path,
     recipe: &StackRecipe,

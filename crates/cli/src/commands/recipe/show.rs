@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! `cabane recipe show`: what Spack will be asked.
+//! `cabane recipe show`: what Spack will get.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> CommandResult<ExitCode> {
     if let Some(name) = &args.file {
         let text = files.get(name).ok_or_else(|| {
             let names: Vec<&str> = files.keys().map(String::as_str).collect();
-            Report::new(Kind::NotFound, format!("Spack is handed no file `{name}`"))
+            Report::new(Kind::NotFound, format!("Spack gets no file `{name}`"))
                 .hinted(format!("the files are {}", names.join(", ")))
         })?;
         setup.printer.data(text);
@@ -97,7 +97,7 @@ fn text(stack: &SpackStack, files: &BTreeMap<String, &str>) -> String {
     for one in &stack.sources.repositories {
         text += &format!("# packages `{}`: {}\n", one.name, source(&one.source));
     }
-    // The environments are told in the order in which they are built.
+    // The environments are shown in the order in which they are built.
     for environment in &stack.environments {
         text += &format!("\n# ----- {}/spack.yaml\n", environment.name);
         for need in &environment.compilers {

@@ -133,7 +133,7 @@ fn limits(args: &GcArgs, configured: &RetentionSettings) -> CommandResult<Limits
     Ok(limits)
 }
 
-/// What programs are told.
+/// The output for programs.
 #[derive(Serialize)]
 struct Answer<'a> {
     #[serde(flatten)]

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Values of any shape: configuration of Spack that is handed on.
+//! Values of any shape: configuration of Spack that is passed on.
 //!
 //! What a recipe or a system says about packages and modules is Spack's to
 //! understand. It is kept as it is, with its keys in their order, so that it
