@@ -14,6 +14,7 @@ use cabane_label::NameMatch;
 use cabane_registry::{
     ContainerName, Error, Listing, Options, Place, Registry, RetryPolicy, Wanted, answer_with,
 };
+use cabane_report::{Kind, Report};
 
 use super::Verdict;
 use super::memory::memory;
@@ -82,17 +83,13 @@ fn ask(wanted: &[u8]) -> Result<(), Error> {
         let wanted = Wanted { namespace: &namespace, pattern: None, how: NameMatch::Prefix };
         registry.find(&wanted, listing)
     };
+    let failed = |text: &str| Error::from(Report::new(Kind::Failure, text));
     let image = || {
-        let label = "app/1:v1@here%zen2"
-            .parse()
-            .map_err(|_| Error::Settings { reason: "no label".to_owned() })?;
+        let label = "app/1:v1@here%zen2".parse().map_err(|_| failed("no label"))?;
         let namespace = namespace.clone();
         registry.image(&Place { namespace, label })
     };
-    let directory = || {
-        tempfile::tempdir_in(memory())
-            .map_err(|_| Error::Settings { reason: "no directory".to_owned() })
-    };
+    let directory = || tempfile::tempdir_in(memory()).map_err(|_| failed("no directory"));
     match wanted {
         b"catalog" => find(Listing::Catalog).map(drop),
         b"index" => find(Listing::Index).map(drop),
