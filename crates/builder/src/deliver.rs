@@ -196,6 +196,6 @@ fn name(partial: &Path, target: &Target) -> Result<(), BuildError> {
             disk::rename(partial, path)?;
             disk::remove(&old)
         }
-        Err(errno) => Err(BuildError::file("replace", path)(errno.into())),
+        Err(errno) => Err(BuildError::file("replace", path)(errno)),
     }
 }

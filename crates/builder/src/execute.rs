@@ -3,7 +3,7 @@
 
 //! Carrying out a plan.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -201,10 +201,9 @@ fn do_step(
 
 fn built(job: &Job) -> Result<Built, BuildError> {
     let image = job.layout.image(job.tool.format);
-    let gone = |path: &Path| BuildError::file("find", path)(std::io::ErrorKind::NotFound.into());
     let made = Marker::read(&job.layout, StepName::Pack)
         .and_then(|marker| marker.image)
-        .ok_or_else(|| gone(&image))?;
+        .ok_or_else(|| BuildError::gone(&image))?;
     Ok(Built {
         image,
         meta: job.layout.meta(),

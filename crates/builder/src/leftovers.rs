@@ -67,7 +67,7 @@ pub fn size_of(directory: &Path) -> u64 {
 ///
 /// # Errors
 ///
-/// [`BuildError::File`] with what could not be removed.
+/// What could not be removed.
 pub fn remove_tree(directory: &Path) -> Result<(), BuildError> {
     disk::remove(directory)
 }

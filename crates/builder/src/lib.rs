@@ -27,7 +27,6 @@ mod marker;
 mod memory;
 mod metadata;
 mod pack;
-mod pack_error;
 mod place;
 mod plan;
 mod process;
@@ -49,7 +48,6 @@ pub use execute::{Built, execute};
 pub use leftovers::{
     CACHE_DIRECTORIES, build_directories, digest_of, is_under_way, remove_tree, size_of,
 };
-pub use pack_error::PackError;
 pub use place::left_in_memory;
 pub use plan::{Plan, plan, read_recipe};
 pub use progress::{Origin, PackageChange, PackageEvent, Progress};

@@ -53,8 +53,7 @@ impl Marker {
 
     pub(crate) fn write(&self, layout: &Layout, step: StepName) -> Result<(), BuildError> {
         let path = path(layout, step);
-        let content = serde_json::to_vec_pretty(self)
-            .map_err(|error| BuildError::file("write", &path)(error.into()))?;
+        let content = serde_json::to_vec_pretty(self).map_err(BuildError::file("write", &path))?;
         disk::write(&path, &content)
     }
 

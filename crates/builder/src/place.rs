@@ -197,8 +197,7 @@ impl Record {
 
     fn write(&self, layout: &Layout) -> Result<(), BuildError> {
         let path = layout.memory_record();
-        let text = serde_json::to_vec_pretty(self)
-            .map_err(|error| BuildError::file("write", &path)(error.into()))?;
+        let text = serde_json::to_vec_pretty(self).map_err(BuildError::file("write", &path))?;
         disk::write(&path, &text)
     }
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use cabane_label::{Digest, MountPoint, Name, escape, shown};
 use cabane_mount::ImageFormat;
 use cabane_recipe::{ConfigText, EngineConfig, MAX_FILE_SIZE, Recipe, parse_config};
+use cabane_report::{Kind, Report};
 use serde::{Serialize, Serializer};
 
 use crate::container::ContainerEngine;
@@ -185,7 +186,10 @@ impl Job {
             let last = index_of(&steps, until)?;
             let first = self.index_of_from(&steps)?;
             if let Some(from) = steps.get(first).filter(|_| first > last) {
-                return Err(BuildError::StepsCrossed { from: from.name, until: steps[last].name });
+                let (from, until) = (from.name, steps[last].name);
+                let message = format!("`{from}` comes after `{until}`, where the build is to stop");
+                let hint = format!("`--until {from}`, or a later one");
+                return Err(Report::new(Kind::Usage, message).hinted(hint).into());
             }
             steps.truncate(last + 1);
         }
@@ -272,9 +276,11 @@ impl Job {
 /// Finds a step by its name.
 fn index_of(steps: &[Step], name: &str) -> Result<usize, BuildError> {
     let found = steps.iter().position(|step| step.name.to_string() == name);
-    found.ok_or_else(|| BuildError::NoStep {
-        name: name.to_owned(),
-        steps: steps.iter().map(|step| step.name).collect(),
+    found.ok_or_else(|| {
+        let steps: Vec<_> = steps.iter().map(|step| step.name.to_string()).collect();
+        Report::new(Kind::Usage, format!("there is no step `{}` in this build", escape(name)))
+            .hinted(format!("its steps are {}", steps.join(", ")))
+            .into()
     })
 }
 

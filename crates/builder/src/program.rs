@@ -14,10 +14,10 @@ use crate::BuildError;
 use crate::process::lines;
 
 /// Makes sure that a program exists, and returns its path free of links.
-pub(crate) fn find(name: &'static str, path: Option<&Path>) -> Result<PathBuf, BuildError> {
+pub(crate) fn find(name: &str, path: Option<&Path>) -> Result<PathBuf, BuildError> {
     path.and_then(|path| fs::canonicalize(path).ok())
         .filter(|path| path.is_file())
-        .ok_or(BuildError::MissingProgram { program: name })
+        .ok_or_else(|| BuildError::missing_program(name))
 }
 
 /// Asks a program for its version: the first number with a point in its first

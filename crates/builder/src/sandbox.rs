@@ -20,6 +20,7 @@ use std::process::{Child, Command, Stdio};
 use cabane_mount::{Backend, FusePrograms, MountPlan, Operation, perform};
 use cabane_process::child::prepare_child;
 use cabane_process::process_namespace::enter_process_namespace;
+use cabane_report::{Kind, Report};
 use rustix::fs::Mode;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal, umask};
@@ -356,18 +357,18 @@ fn explain(reader: OwnedFd, program: &Path, error: &io::Error) -> BuildError {
     let is_explained = File::from(reader).read_to_string(&mut text).is_ok() && !text.is_empty();
     if is_explained {
         let (message, hint) = text.split_once('\0').unwrap_or((&text, ""));
-        let error = no_sandbox(&cabane_label::escape(message));
-        return if hint.is_empty() { error } else { error.hinted(hint.to_owned()) };
+        let hint = Some(hint.to_owned()).filter(|hint| !hint.is_empty());
+        return no_sandbox(&cabane_label::escape(message)).hinted(hint).into();
     }
     unmade(&format!("cannot start {} in it", cabane_label::shown(program)), error)
 }
 
 fn unmade(what: &str, source: &io::Error) -> BuildError {
-    no_sandbox(&format!("{what}: {source}"))
+    no_sandbox(&format!("{what}: {source}")).into()
 }
 
-fn no_sandbox(why: &str) -> BuildError {
-    BuildError::refused(format!("cannot make the sandbox: {why}"), None)
+fn no_sandbox(why: &str) -> Report {
+    Report::new(Kind::Build, format!("cannot make the sandbox: {why}"))
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

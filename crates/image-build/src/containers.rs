@@ -309,7 +309,7 @@ fn of_whole(reference: &Reference, platform: &Platform, summed: &Digest) -> Foun
 
 fn as_build_error(error: &Report) -> BuildError {
     let (message, hint) = error.texts();
-    BuildError::Refused { message, hint }
+    Report::new(Kind::Build, message).hinted(hint).into()
 }
 
 fn platform_of(text: Option<&str>) -> Result<Platform> {

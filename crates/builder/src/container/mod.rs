@@ -19,11 +19,12 @@ use cabane_container::{
     added, convert_with,
 };
 use cabane_recipe::{ContainerConfig, Recipe};
+use cabane_report::{Kind, Report};
 use cabane_view::Meta;
 
 use crate::build_context::BuildContext;
 use crate::containers::{Containers, FoundContainer};
-use crate::engine::{Engine, Facts, Kind, RecipeDir, StepDraft};
+use crate::engine::{self, Engine, Facts, RecipeDir, StepDraft};
 use crate::fingerprint::{self, Inputs};
 use crate::layout::Layout;
 use crate::marker::ImageMark;
@@ -70,8 +71,8 @@ impl ContainerEngine {
         let mut files = Vec::new();
         for (place, source) in &config.files {
             let source = directory
-                .find_inside(source, Kind::Directory)
-                .or_else(|_| directory.find_inside(source, Kind::File))?;
+                .find_inside(source, engine::Kind::Directory)
+                .or_else(|_| directory.find_inside(source, engine::Kind::File))?;
             let fingerprint = if source.is_dir() {
                 pack::scan(&source, None)?.fingerprint
             } else {
@@ -136,7 +137,7 @@ impl ContainerEngine {
     }
 
     fn make(&self, bench: &mut BuildContext<'_>, tool: &Tool) -> Result<ImageMark, BuildError> {
-        let gone = || BuildError::file("find", &self.lock())(std::io::ErrorKind::NotFound.into());
+        let gone = || BuildError::gone(&self.lock());
         let found = self.locked().ok_or_else(gone)?;
         let new = bench.layout.new_image();
         disk::remove(&new)?;
@@ -170,7 +171,10 @@ impl ContainerEngine {
             let made = convert_with(&image, &request, &watched, &edit);
             converted = Some(made.map_err(|error| match error {
                 cabane_container::Error::Interrupted => BuildError::Interrupted,
-                error => BuildError::Container(Box::new(error)),
+                error => {
+                    let hint = error.hint();
+                    Report::new(Kind::Build, error).hinted(hint).into()
+                }
             })?);
             Ok(())
         };
@@ -220,7 +224,12 @@ fn taken<'a>(layer: &mut Layer<'static>) -> Layer<'a> {
 
 fn containers(request: &BuildRequest) -> Result<&dyn Containers, BuildError> {
     let containers = request.containers.as_deref();
-    containers.ok_or_else(|| BuildError::unknown_engine("container"))
+    containers.ok_or_else(|| {
+        BuildError::refused(
+            "the engine `container` is not there yet",
+            "write `engine: python` or `engine: tree` in config.yaml",
+        )
+    })
 }
 
 /// Ends the work when the build is to end.

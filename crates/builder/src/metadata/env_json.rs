@@ -8,6 +8,7 @@ use std::path::Path;
 
 use cabane_label::shown;
 use cabane_recipe::{Recipe, ViewRecipe};
+use cabane_report::{Kind, Report};
 use cabane_view::{Meta, ViewName};
 use serde_json::{Map, Value};
 
@@ -31,7 +32,7 @@ pub(super) fn compose(job: &Job, facts: &Facts) -> Result<String, BuildError> {
     let ours = meta(job, facts, &existing);
     merge(&mut document, &ours);
     let mut text = serde_json::to_string_pretty(&Value::Object(document))
-        .map_err(|error| BuildError::file("write", &path)(error.into()))?;
+        .map_err(BuildError::file("write", &path))?;
     text.push('\n');
     Ok(text)
 }
@@ -74,10 +75,10 @@ fn read(path: &Path) -> Result<(Meta, Map<String, Value>), BuildError> {
     // One byte more than is allowed tells the parser that there is too much.
     let text =
         disk::read_start(path, Meta::MAX_SIZE + 1).map_err(BuildError::file("read", path))?;
-    let meta = Meta::from_json(&text)
-        .map_err(|source| BuildError::Meta { path: path.to_owned(), source })?;
-    let document = serde_json::from_slice(&text)
-        .map_err(|error| BuildError::file("read", path)(error.into()))?;
+    let meta = Meta::from_json(&text).map_err(|source| {
+        Report::caused(Kind::Build, format!("cannot use {}", shown(path)), source)
+    })?;
+    let document = serde_json::from_slice(&text).map_err(BuildError::file("read", path))?;
     Ok((meta, document))
 }
 
@@ -86,8 +87,8 @@ fn check_mount_point(existing: &Meta, recipe: &Recipe, tree: &Path) -> Result<()
         Some(made_for) if *made_for != recipe.store => {
             let (tree, store) = (shown(tree.parent().unwrap_or(tree)), &recipe.store);
             let message = format!("the tree in {tree} was made for {made_for}, not for {store}");
-            Err(BuildError::refused(message, None)
-                .hinted(format!("write `store: {made_for}` in config.yaml")))
+            let hint = format!("write `store: {made_for}` in config.yaml");
+            Err(Report::new(Kind::Build, message).hinted(hint).into())
         }
         _ => Ok(()),
     }

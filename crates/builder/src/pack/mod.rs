@@ -25,7 +25,6 @@ use rustix::fs::statvfs;
 use crate::build_context::BuildContext;
 use crate::layout::{Inside, Layout};
 use crate::marker::ImageMark;
-use crate::pack_error::PackError;
 use crate::sandbox::Sandbox;
 use crate::{BuildError, disk, fingerprint};
 
@@ -63,7 +62,7 @@ pub(crate) fn pack(
     let new = layout.new_image();
     tool.check(&new, &census)?;
     if !tree.ours && scan(tree.path, Some(META))?.fingerprint != census.fingerprint {
-        return Err(BuildError::Pack(PackError::Changed { path: tree.path.to_owned() }));
+        return Err(scan::changed(tree.path));
     }
     put_in_place(&new, &layout.image(tool.format), bench.interrupt)
 }
@@ -113,7 +112,7 @@ fn run(bench: &mut BuildContext<'_>, tool: &Tool, tree: &Tree<'_>) -> Result<(),
     sandbox.bind(bench.layout.meta(), store.join(META), true);
     let invocation = tool.invocation(&mut sandbox, bench.request, store);
     let outcome = bench.run(&sandbox, &invocation);
-    let outcome = outcome.and_then(|()| Ok(tool.check_log(&bench.log())?));
+    let outcome = outcome.and_then(|()| tool.check_log(&bench.log()));
     if outcome.is_err() {
         // A failed image must not fill the disk until the next build.
         disk::remove(&bench.layout.new_image())?;

@@ -15,15 +15,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use cabane_label::Digest;
+use cabane_label::{Digest, shown};
+use cabane_report::{Kind, Report};
 use rustix::fs::{Access, access};
 
 use crate::BuildError;
 use crate::fingerprint::Hash;
-use crate::pack_error::PackError;
 
 /// How many offending files are named.
 const NAMED: usize = 10;
+/// What helps where something changes the tree.
+pub(super) const CHANGING: &str = "build again while no process changes the tree";
 
 /// What was found in a tree.
 #[derive(Clone, Debug)]
@@ -38,20 +40,19 @@ pub(crate) struct Census {
     /// Changes when anything in the tree does.
     pub(crate) fingerprint: Digest,
     /// Files that others than the owner may not use.
-    private: Some10<PathBuf>,
+    private: Some10,
     root: PathBuf,
 }
 
 impl Census {
     /// Fails if there are files that only their owner may use.
-    pub(crate) fn check_public(&self) -> Result<(), PackError> {
-        if self.private.count == 0 {
-            return Ok(());
-        }
-        Err(PackError::Private {
-            count: self.private.count,
-            first: self.private.first.clone(),
-            tree: self.root.clone(),
+    pub(crate) fn check_public(&self) -> Result<(), BuildError> {
+        let problem = "in the image could not be read by everybody";
+        self.private.refuse(["file", "files"], problem, || {
+            format!(
+                "try `chmod -R a+rX {}`, or build a squashfs image, in which everybody may read",
+                shown(&self.root)
+            )
         })
     }
 }
@@ -80,9 +81,9 @@ struct Scan<'a> {
     further_links: u64,
     bytes: u64,
     linked: HashSet<(u64, u64)>,
-    unreadable: Some10<PathBuf>,
-    special: Some10<(PathBuf, &'static str)>,
-    private: Some10<PathBuf>,
+    unreadable: Some10,
+    special: Some10,
+    private: Some10,
 }
 
 impl Scan<'_> {
@@ -104,7 +105,7 @@ impl Scan<'_> {
         let mut entries = match entries(directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                self.unreadable.push(directory.to_owned());
+                self.unreadable.push(|| shown(directory));
                 return Ok(());
             }
             Err(error) => return Err(vanished(directory, error)),
@@ -121,7 +122,7 @@ impl Scan<'_> {
                 }
                 // Without the right to search, a directory lists names and no more.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                    self.unreadable.push(path);
+                    self.unreadable.push(|| shown(&path));
                 }
                 Err(error) => return Err(vanished(&path, error)),
             }
@@ -139,16 +140,16 @@ impl Scan<'_> {
         }
         self.inodes += 1;
         if let Some(kind) = special(found.file_type()) {
-            self.special.push((path.to_owned(), kind));
+            self.special.push(|| format!("{} ({kind})", shown(path)));
         }
         if found.is_file() {
             self.bytes += found.len();
             if access(path, Access::READ_OK).is_err() {
-                self.unreadable.push(path.to_owned());
+                self.unreadable.push(|| shown(path));
             }
         }
         if is_private(found) {
-            self.private.push(path.to_owned());
+            self.private.push(|| shown(path));
         }
     }
 
@@ -165,19 +166,13 @@ impl Scan<'_> {
     }
 
     fn finish(self) -> Result<Census, BuildError> {
-        if self.unreadable.count > 0 {
-            return Err(BuildError::Pack(PackError::Unreadable {
-                count: self.unreadable.count,
-                first: self.unreadable.first,
-                tree: self.root.to_owned(),
-            }));
-        }
-        if self.special.count > 0 {
-            return Err(BuildError::Pack(PackError::Special {
-                count: self.special.count,
-                first: self.special.first,
-            }));
-        }
+        let names = ["file or directory", "files or directories"];
+        self.unreadable.refuse(names, "cannot be read", || {
+            format!("try `chmod -R u+rX {}`", shown(self.root))
+        })?;
+        let names = ["special file", "special files"];
+        self.special
+            .refuse(names, "cannot be packed", || "remove them from the tree".to_owned())?;
         Ok(Census {
             inodes: self.inodes,
             further_links: self.further_links,
@@ -193,9 +188,15 @@ fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
     fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.path())).collect()
 }
 
+/// Says that a file changed or vanished while it was looked at.
+pub(super) fn changed(path: &Path) -> BuildError {
+    let message = format!("{} changed while the tree was being packed", shown(path));
+    BuildError::refused(message, CHANGING)
+}
+
 fn vanished(path: &Path, error: io::Error) -> BuildError {
     if error.kind() == io::ErrorKind::NotFound {
-        return BuildError::Pack(PackError::Changed { path: path.to_owned() });
+        return changed(path);
     }
     BuildError::file("look at", path)(error)
 }
@@ -220,23 +221,32 @@ fn is_private(found: &Metadata) -> bool {
 }
 
 /// How many there were, and the first ten.
-#[derive(Clone, Debug)]
-struct Some10<T> {
+#[derive(Clone, Debug, Default)]
+struct Some10 {
     count: usize,
-    first: Vec<T>,
+    first: Vec<String>,
 }
 
-impl<T> Default for Some10<T> {
-    fn default() -> Self {
-        Self { count: 0, first: Vec::new() }
-    }
-}
-
-impl<T> Some10<T> {
-    fn push(&mut self, one: T) {
+impl Some10 {
+    fn push(&mut self, one: impl FnOnce() -> String) {
         self.count += 1;
         if self.first.len() < NAMED {
-            self.first.push(one);
+            self.first.push(one());
         }
+    }
+
+    /// Fails if there are any; `names` are for one and for several.
+    fn refuse(
+        &self,
+        [one, several]: [&str; 2],
+        problem: &str,
+        hint: impl FnOnce() -> String,
+    ) -> Result<(), BuildError> {
+        if self.count == 0 {
+            return Ok(());
+        }
+        let name = if self.count == 1 { one } else { several };
+        let message = format!("{} {name} {problem}: {}", self.count, self.first.join(", "));
+        Err(Report::new(Kind::Build, message).hinted(hint()).into())
     }
 }

@@ -7,11 +7,14 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use cabane_label::{escape, shown};
 use cabane_mount::ImageFormat;
+use cabane_report::{Kind, Report};
 
+use crate::error::installation;
 use crate::layout::{Inside, NEW_IMAGE};
 use crate::pack::Census;
-use crate::pack_error::PackError;
+use crate::pack::scan::CHANGING;
 use crate::program::{self, Version};
 use crate::sandbox::{Invocation, Sandbox};
 use crate::{BuildError, BuildRequest};
@@ -38,12 +41,13 @@ impl Tool {
                 let program = program::find("mksquashfs", request.programs.mksquashfs.as_deref())?;
                 let version = program::ask_version(&program, "-version")?;
                 if Version::parse(&version) < Version::parse(OLDEST_MKSQUASHFS) {
-                    return Err(BuildError::OldProgram {
-                        program: "mksquashfs",
-                        path: program,
-                        found: version,
-                        needed: OLDEST_MKSQUASHFS,
-                    });
+                    let message = format!(
+                        "{} has version {version}, and at least {OLDEST_MKSQUASHFS} is needed",
+                        shown(&program)
+                    );
+                    return Err(Report::new(Kind::Build, message)
+                        .hinted(installation("mksquashfs"))
+                        .into());
                 }
                 Ok(Self { format: request.format, program, version })
             }
@@ -109,7 +113,7 @@ impl Tool {
 
     /// Fails if the program wrote anything that is not known to be harmless: it
     /// leaves files out, says so, and calls it a success.
-    pub(crate) fn check_log(&self, log: &Path) -> Result<(), PackError> {
+    pub(crate) fn check_log(&self, log: &Path) -> Result<(), BuildError> {
         let text = fs::read(log).unwrap_or_default();
         let complaint = String::from_utf8_lossy(&text)
             .lines()
@@ -119,7 +123,11 @@ impl Tool {
             .map(str::to_owned);
         match complaint {
             None => Ok(()),
-            Some(first) => Err(PackError::Complaint { first, log: log.to_owned() }),
+            Some(first) => {
+                let message = format!("the image is not whole: {}", escape(&first));
+                let hint = format!("the whole log is in {}", shown(log));
+                Err(Report::new(Kind::Build, message).hinted(hint).into())
+            }
         }
     }
 
@@ -133,14 +141,19 @@ impl Tool {
     }
 
     /// Fails if the image holds fewer files than were counted.
-    pub(crate) fn check(&self, image: &Path, census: &Census) -> Result<(), PackError> {
-        let not_an_image = || PackError::NotAnImage { path: image.to_owned() };
+    pub(crate) fn check(&self, image: &Path, census: &Census) -> Result<(), BuildError> {
+        let not_an_image =
+            || BuildError::refused(format!("{} did not become an image", shown(image)), None);
         let packed = self.inodes(image).ok_or_else(not_an_image)?;
         let possible = census.inodes..=census.inodes + census.further_links;
         if possible.contains(&packed) {
             return Ok(());
         }
-        Err(PackError::Lost { counted: census.inodes, packed })
+        let counted = census.inodes;
+        let message = format!(
+            "the image is not whole: it holds {packed} files and directories, the tree {counted}"
+        );
+        Err(BuildError::refused(message, CHANGING))
     }
 
     /// Reads from the head of an image how many files and directories it holds.

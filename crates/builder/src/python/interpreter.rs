@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 
 use cabane_label::{escape, shown};
 use cabane_recipe::InterpreterRequest;
+use cabane_report::{Kind, Report};
 use serde::Deserialize;
 
 use crate::program::Version;
@@ -122,7 +123,8 @@ fn look_at(
          anywhere",
         searched.join(", ")
     );
-    Err(BuildError::refused(format!("no Python {wanted} was found{others}"), None).hinted(hint))
+    let message = format!("no Python {wanted} was found{others}");
+    Err(Report::new(Kind::Build, message).hinted(hint).into())
 }
 
 fn ask(path: &Path) -> Result<Interpreter, String> {

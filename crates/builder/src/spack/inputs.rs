@@ -19,6 +19,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cabane_recipe::{GitSource, StackRecipe, SystemConfig};
+use cabane_report::{Kind, Report};
 use cabane_spack::{
     BinaryCache, Places, RECIPE_REPOSITORY, RepositoryPlace, SYSTEM_REPOSITORY, SpackStack,
     Upstream,
@@ -75,7 +76,10 @@ pub(super) fn lower(
         build_stage: Some(Path::new(Inside::TMP).join("stage")),
         ..Places::default()
     };
-    Ok(cabane_spack::lower(recipe, system, &places)?)
+    Ok(cabane_spack::lower(recipe, system, &places).map_err(|error| {
+        let hint = error.hint();
+        Report::new(Kind::Build, error).hinted(hint)
+    })?)
 }
 
 /// The package recipes of the recipe and of the system: what they are called in Spack,

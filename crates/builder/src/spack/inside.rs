@@ -29,7 +29,7 @@ const MOST: u64 = 16 << 20;
 pub(super) fn installs(store: &Path) -> Result<Installs, BuildError> {
     let path = store.join(DATABASE);
     let text = fs::read(&path).map_err(BuildError::file("read", &path))?;
-    cabane_spack::installs(&text).map_err(|error| BuildError::file("read", &path)(error.into()))
+    cabane_spack::installs(&text).map_err(BuildError::file("read", &path))
 }
 
 /// Describes the packages of a stack.
@@ -170,10 +170,9 @@ fn known_processors(engine: &SpackEngine) -> Result<BTreeMap<String, KnownProces
     let Some(path) = places.into_iter().find(|path| path.is_file()) else {
         return Ok(BTreeMap::new());
     };
-    let failed = || BuildError::file("read", &path);
-    let text = disk::read_start(&path, MOST).map_err(failed())?;
+    let text = disk::read_start(&path, MOST).map_err(BuildError::file("read", &path))?;
     let known: KnownProcessors =
-        serde_json::from_slice(&text).map_err(|error| failed()(error.into()))?;
+        serde_json::from_slice(&text).map_err(BuildError::file("read", &path))?;
     Ok(known.microarchitectures)
 }
 

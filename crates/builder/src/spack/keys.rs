@@ -90,7 +90,7 @@ pub(super) fn check(keys: &[Key], directory: &Path) -> Result<(), BuildError> {
     if keys.is_empty() || has_gpg() {
         return Ok(());
     }
-    Err(BuildError::MissingProgram { program: "gpg" })
+    Err(BuildError::missing_program("gpg"))
 }
 
 fn find(key: &Key, directory: &Path) -> Result<Source, BuildError> {

@@ -54,7 +54,7 @@ pub(super) struct Architecture {
 /// Reads a lock file.
 pub(super) fn read(path: &Path) -> Result<Lock, BuildError> {
     let text = fs::read(path).map_err(BuildError::file("read", path))?;
-    serde_json::from_slice(&text).map_err(|error| BuildError::file("read", path)(error.into()))
+    serde_json::from_slice(&text).map_err(BuildError::file("read", path))
 }
 
 impl Lock {

@@ -137,11 +137,10 @@ fn directories(path: &Path) -> Vec<PathBuf> {
 
 fn rewrite(path: &Path, change: impl FnOnce(&mut Value)) -> Result<(), BuildError> {
     let text = fs::read(path).map_err(BuildError::file("read", path))?;
-    let mut document: Value = serde_json::from_slice(&text)
-        .map_err(|error| BuildError::file("read", path)(error.into()))?;
+    let mut document: Value =
+        serde_json::from_slice(&text).map_err(BuildError::file("read", path))?;
     change(&mut document);
-    let text = serde_json::to_vec(&document)
-        .map_err(|error| BuildError::file("write", path)(error.into()))?;
+    let text = serde_json::to_vec(&document).map_err(BuildError::file("write", path))?;
     disk::write(path, &text)
 }
 

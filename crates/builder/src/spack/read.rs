@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use cabane_label::shown;
 use cabane_recipe::{
     FileText, MAX_FILE_SIZE, Mirrors, RecipeError, StackFiles, StackOptions, StackRecipe,
-    SystemConfig, SystemFiles, parse_mirrors, parse_stack, parse_system,
+    SystemConfig, SystemFiles, malformed, parse_mirrors, parse_stack, parse_system,
 };
+
+use cabane_report::{Kind, Report};
 
 use crate::{BuildError, disk};
 
@@ -91,8 +93,7 @@ impl StackTexts {
 ///
 /// # Errors
 ///
-/// There is no `packages.yaml`, or not the other `mirrors.yaml`; [`BuildError::System`] with every
-/// mistake in its files; a directory of `repos.yaml` without packages.
+/// There is no `packages.yaml`, or not the other `mirrors.yaml`; every mistake in its files; a directory of `repos.yaml` without packages.
 pub fn read_system(directory: &Path, mirrors: Option<&Path>) -> Result<SystemConfig, BuildError> {
     let read = |name: &str| Text::read(directory.join(name));
     let missing =
@@ -113,12 +114,12 @@ pub fn read_system(directory: &Path, mirrors: Option<&Path>) -> Result<SystemCon
         repos: repos.as_ref().map(Text::as_file),
         mirrors: own_mirrors.as_ref().map(Text::as_file),
     };
-    let mut system = parse_system(&files).map_err(BuildError::System)?;
+    let mut system = parse_system(&files).map_err(of_system)?;
     if let Some(path) = mirrors {
         let hint = "`--mirrors` names a file in the format of mirrors.yaml; without it, that of the \
                     system counts";
         let text = Text::read(path.to_owned())?.ok_or_else(|| missing(path, hint))?;
-        system.mirrors = parse_mirrors(&text.as_file()).map_err(BuildError::System)?;
+        system.mirrors = parse_mirrors(&text.as_file()).map_err(of_system)?;
     }
     let repositories = system.package_repositories.iter();
     let mut paths = repositories.map(|path| directory.join(path));
@@ -131,10 +132,15 @@ pub fn read_system(directory: &Path, mirrors: Option<&Path>) -> Result<SystemCon
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn of_system(error: RecipeError) -> Report {
+    malformed("the configuration of the system", error.diagnostics())
+}
+
 /// Replaces the variables in the paths of mirrors.
 pub(super) fn expand(
     mirrors: Mirrors,
     value: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Mirrors, BuildError> {
-    Ok(mirrors.expanded(value)?)
+    Ok(mirrors.expanded(value).map_err(|error| Report::new(Kind::Build, error))?)
 }

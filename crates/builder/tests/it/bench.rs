@@ -16,6 +16,7 @@ use cabane_builder::{
 };
 use cabane_mount::Backend;
 use cabane_process::child::ask;
+use cabane_report::Report;
 use cabane_testkit::{Finished, World, become_ordinary_user, is_root};
 use serde::{Deserialize, Serialize};
 
@@ -157,7 +158,7 @@ pub(crate) fn build(request: &BuildRequest, who: Who) -> Result<Outcome, String>
         let mut recorder = Recorder::default();
         let built = plan(&request)
             .and_then(|plan| execute(&plan, &mut recorder, &AtomicBool::new(false)))
-            .map_err(|error| describe(&error))?;
+            .map_err(describe)?;
         Ok(Outcome::new(&built.unwrap(), recorder))
     })
 }
@@ -179,19 +180,12 @@ pub(crate) fn in_copy<T: Serialize + for<'a> Deserialize<'a>>(
 }
 
 /// An error as the command line would print it.
-pub(crate) fn describe(error: &BuildError) -> String {
-    let mut lines = vec![format!("error: {error}")];
-    let mut cause = std::error::Error::source(error);
-    while let Some(source) = cause {
-        lines.push(format!("cause: {source}"));
-        cause = source.source();
-    }
-    if let Some(failure) = error.failure() {
-        lines.extend(failure.tail.clone());
-    }
-    if let Some(hint) = error.hint() {
-        lines.push(format!("hint: {hint}"));
-    }
+pub(crate) fn describe(error: BuildError) -> String {
+    let report = Report::from(error);
+    let mut lines = vec![format!("error: {report}")];
+    lines.extend(report.causes().map(|cause| format!("cause: {cause}")));
+    lines.extend(report.detail().map(str::to_owned));
+    lines.extend(report.hints().iter().map(|hint| format!("hint: {hint}")));
     lines.join("\n")
 }
 

@@ -56,7 +56,7 @@ fn build_here(request: &BuildRequest) -> Result<Outcome, String> {
     plan(&request)
         .and_then(|plan| execute(&plan, &mut recorder, &AtomicBool::new(false)))
         .map(|built| Outcome::new(&built.unwrap(), recorder))
-        .map_err(|error| crate::bench::describe(&error))
+        .map_err(crate::bench::describe)
 }
 
 fn wait_for_number(path: &Path) -> Pid {

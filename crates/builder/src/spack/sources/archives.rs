@@ -15,6 +15,7 @@
 use std::path::{Path, PathBuf};
 
 use cabane_label::escape;
+use cabane_report::{Kind, Report};
 
 use super::{Source, Sources, is_commit};
 use crate::build_context::BuildContext;
@@ -70,8 +71,8 @@ impl Sources {
                 "{} is another archive than the recipe names: its sha256 is {found}, not {wanted}",
                 escape(&source.address)
             );
-            return Err(BuildError::refused(message, None)
-                .hinted(format!("if it is right, write `commit: {found}` in config.yaml")));
+            let hint = format!("if it is right, write `commit: {found}` in config.yaml");
+            return Err(Report::new(Kind::Build, message).hinted(hint).into());
         }
         self.make_tree(&found, bench, |new, bench| {
             bench.run_outside(&self.unpack(&file, new), &[])
