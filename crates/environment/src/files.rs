@@ -8,7 +8,7 @@ use std::path::Path;
 
 use cabane_label::{ImageDescription, UenvDescription};
 use cabane_recipe::{EnvironmentFile, EnvironmentReference, MountEntry};
-use cabane_report::{IoContext, Report, Result};
+use cabane_report::{IoContext, Result};
 use cabane_resolve::EnvironmentFinder;
 use cabane_run::loaded::{Additions, Bind};
 use cabane_site::Context;
@@ -41,7 +41,7 @@ pub fn reference(text: &str) -> Result<EnvironmentReference> {
 /// Everything that is wrong with it.
 pub fn load(context: &Context, text: &str) -> Result<EnvironmentFile> {
     let reference = reference(text)?;
-    with_finder(context, |finder| finder.load(&reference)).map_err(Report::from)
+    with_finder(context, |finder| finder.load(&reference))
 }
 
 /// Returns the path of an environment file that was typed where images are.

@@ -134,7 +134,6 @@ pub fn find_builds(context: &Context, request: &ImageRequest) -> Result<FoundIma
         let is_typed = position >= first_typed;
         let builds = resolver
             .locate_builds(&description)
-            .map_err(Report::from)
             .map_err(|error| error.hinted((!is_typed).then(|| NAMED_IN_FILE.to_owned())))?;
         images.push(FoundImage {
             builds,
@@ -190,7 +189,7 @@ impl FoundImages {
                 default_view: image.default_view,
             })
         });
-        assemble_requested(requested.collect(), self.with_views, &self.views).map_err(Report::from)
+        assemble_requested(requested.collect(), self.with_views, &self.views)
     }
 }
 
@@ -233,9 +232,7 @@ fn resolver_for(context: &Context, descriptions: &[UenvDescription]) -> Result<R
 /// Nothing, or several, are what was typed.
 pub fn find_image(context: &Context, image: &ImageDescription) -> Result<LocatedImage> {
     let description = UenvDescription { image: image.clone(), mount_point: None };
-    resolver_for(context, std::slice::from_ref(&description))?
-        .locate(&description)
-        .map_err(Report::from)
+    resolver_for(context, std::slice::from_ref(&description))?.locate(&description)
 }
 
 /// Looks into the image if what is beside it says nothing about it.

@@ -176,7 +176,7 @@ pub trait Transfer: Send {
 /// Formats a number of bytes for people, with decimal units.
 #[must_use]
 pub fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
+    const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
     let mut unit = 0;
     let mut scale = 1_u64;
     while unit + 1 < UNITS.len() && bytes / scale >= 1_000 {
@@ -232,7 +232,9 @@ mod tests {
 
     #[test]
     fn sizes_have_two_digits_at_the_most_significant_end() {
-        let sizes = [999, 1_000, 9_990, 10_000, 87_498_752, 5_800_000_000].map(size);
-        assert_eq!(sizes, ["999 B", "1.0 kB", "9.9 kB", "10 kB", "87 MB", "5.8 GB"]);
+        let sizes = [999, 1_000, 9_990, 10_000, 87_498_752, 5_800_000_000, 999_999_999_999];
+        let expected = ["999 B", "1.0 kB", "9.9 kB", "10 kB", "87 MB", "5.8 GB", "999 GB"];
+        assert_eq!(sizes.map(size), expected);
+        assert_eq!(size(u64::MAX), "18446 PB");
     }
 }

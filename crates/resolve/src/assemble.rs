@@ -5,13 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use cabane_label::UenvDescription;
+use cabane_label::{UenvDescription, escape};
+use cabane_report::{Kind, Report, Result};
 use cabane_view::{EnvPatch, Meta, Needs, ViewDescription};
 
 use crate::views::{choose_views, is_same};
-use crate::{
-    AssembleError, ConcreteEnvironment, ConcreteImage, ConcreteView, LocatedImage, Warning,
-};
+use crate::{ConcreteEnvironment, ConcreteImage, ConcreteView, LocatedImage, Warning};
 
 /// An image that was found, and what was reported about it.
 #[derive(Clone, Debug)]
@@ -45,7 +44,7 @@ pub fn assemble(
     located: Vec<(LocatedImage, UenvDescription)>,
     views: &[ViewDescription],
     use_default_view: bool,
-) -> Result<ConcreteEnvironment, AssembleError> {
+) -> Result<ConcreteEnvironment> {
     let requested = located.into_iter().map(|(located, description)| RequestedImage {
         located,
         description,
@@ -68,7 +67,7 @@ pub fn assemble_requested(
     requested: Vec<RequestedImage>,
     first: usize,
     views: &[ViewDescription],
-) -> Result<ConcreteEnvironment, AssembleError> {
+) -> Result<ConcreteEnvironment> {
     let (mut images, mut typed, mut defaults) = (Vec::new(), Vec::new(), Vec::new());
     for RequestedImage { located, description, default_view } in requested {
         typed.push(description.image.to_string());
@@ -95,18 +94,23 @@ pub fn assemble_requested(
     Ok(ConcreteEnvironment { patch: merged(&images, &views), images, views, warnings })
 }
 
-fn with_mount_point(
-    located: LocatedImage,
-    description: &UenvDescription,
-) -> Result<ConcreteImage, AssembleError> {
+fn with_mount_point(located: LocatedImage, description: &UenvDescription) -> Result<ConcreteImage> {
     let LocatedImage { path, digest, label, repository, format, meta } = located;
     let mut meta = meta.unwrap_or_else(|| no_meta(&path));
     let mount_point = description.mount_point.clone().or_else(|| meta.mount.clone());
-    let missing = || AssembleError::NoMountPoint { image: description.image.to_string() };
-    let mount_point = mount_point.ok_or_else(missing)?;
+    let image = description.image.to_string();
+    let image = escape(&image);
+    let refused = |message: String| {
+        Report::new(Kind::BadInput, message)
+            .hinted(format!("write the place after the image: `{image}:/user-environment`"))
+    };
+    let mount_point = mount_point.ok_or_else(|| {
+        refused(format!("the image `{image}` does not say where it is to be mounted"))
+    })?;
     if mount_point.is_root() && meta.container.is_none() {
-        let image = description.image.to_string();
-        return Err(AssembleError::NoRoot { image });
+        let message =
+            format!("the image `{image}` cannot be mounted at `/`: it is no root file system");
+        return Err(refused(message));
     }
     meta.relocate_views(&mount_point);
     Ok(ConcreteImage { path, digest, label, repository, format, meta, mount_point })
@@ -128,22 +132,20 @@ fn no_meta(path: &std::path::Path) -> Meta {
 }
 
 /// Refuses two images at one place. One image at two places is allowed.
-fn refuse_doubles(images: &[ConcreteImage], typed: &[String]) -> Result<(), AssembleError> {
-    for (second, image) in images.iter().enumerate() {
-        let mut earlier = images[..second].iter().zip(typed);
-        match earlier.find(|(other, _)| other.mount_point == image.mount_point) {
-            None => {}
-            Some((other, _)) if is_same(image, other) => {
-                return Err(AssembleError::SameImage { image: typed[second].clone() });
-            }
-            Some((other, first)) => {
-                return Err(AssembleError::SameMountPoint {
-                    mount_point: other.mount_point.clone(),
-                    first: first.clone(),
-                    second: typed[second].clone(),
-                });
-            }
-        }
+fn refuse_doubles(images: &[ConcreteImage], typed: &[String]) -> Result<()> {
+    for (position, image) in images.iter().enumerate() {
+        let mut earlier = images[..position].iter().zip(typed);
+        let same_place = earlier.find(|(other, _)| other.mount_point == image.mount_point);
+        let Some((other, first)) = same_place else { continue };
+        let (first, second) = (escape(first), escape(&typed[position]));
+        return Err(if is_same(image, other) {
+            Report::new(Kind::BadInput, format!("the image `{second}` was named twice"))
+        } else {
+            let place = &other.mount_point;
+            let message = format!("`{first}` and `{second}` would both be mounted at {place}");
+            Report::new(Kind::BadInput, message)
+                .hinted(format!("write another place after one of them: `{second}:/mount/point`"))
+        });
     }
     Ok(())
 }

@@ -17,18 +17,15 @@
 mod assemble;
 mod concrete;
 mod environment;
-mod error;
 mod locate;
 mod names;
 mod near;
-mod path;
 mod scalars;
 mod views;
 
 pub use assemble::{DefaultView, RequestedImage, assemble, assemble_requested};
 pub use concrete::{ConcreteEnvironment, ConcreteImage, ConcreteView, Warning};
-pub use environment::{EnvironmentError, EnvironmentFinder, FoundEnvironment};
-pub use error::{AssembleError, Candidate, LocateError, Searched};
+pub use environment::{EnvironmentFinder, FoundEnvironment};
 pub use locate::{LocatedImage, NamedRepository, Resolver};
-pub use near::{NearMiss, similar};
+pub use near::similar;
 pub use scalars::{Effect, ScalarConflict, effect, scalar_conflicts};

@@ -11,14 +11,17 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::{
     Digest, ImageDescription, Label, LabelPattern, NameMatch, System, SystemPattern,
-    UenvDescription,
+    UenvDescription, escape, shown,
 };
-use cabane_repository::{ImageFormat, Record, Repository};
+use cabane_report::{Kind, Report, Result};
+use cabane_repository::{ImageError, ImageFormat, Record, Repository};
 use cabane_view::Meta;
 
+use crate::names::quoted;
 use crate::near::near_miss;
-use crate::path::{check_image, locate_path};
-use crate::{Candidate, LocateError, Searched};
+
+/// What an image is called inside of a directory of a repository, ours or uenv's.
+const NAMES: [&str; 2] = ["image", "store.squashfs"];
 
 /// A repository, and what the configuration says about it.
 #[derive(Clone, Debug)]
@@ -70,7 +73,7 @@ impl Resolver {
     /// Names are compared whole. The first repository with a match decides; there the matching
     /// labels must all belong to one image. A pattern without a system is limited to the current
     /// one when that is known; `@*` lifts the limit.
-    pub fn locate(&self, description: &UenvDescription) -> Result<LocatedImage, LocateError> {
+    pub fn locate(&self, description: &UenvDescription) -> Result<LocatedImage> {
         match self.find(&description.image)? {
             Found::File(located) => Ok(*located),
             Found::Records(named, records) => match distinct(&records).as_slice() {
@@ -83,10 +86,7 @@ impl Resolver {
     /// Finds the image that a description means, as one or several builds: as [`Self::locate`],
     /// but the matching labels may differ in their micro-architectures. One of these builds is
     /// to be chosen by what a machine can run; two of them may be one image.
-    pub fn locate_builds(
-        &self,
-        description: &UenvDescription,
-    ) -> Result<Vec<LocatedImage>, LocateError> {
+    pub fn locate_builds(&self, description: &UenvDescription) -> Result<Vec<LocatedImage>> {
         match self.find(&description.image)? {
             Found::File(located) => Ok(vec![*located]),
             Found::Records(named, records) => match distinct(&records).as_slice() {
@@ -100,11 +100,16 @@ impl Resolver {
     }
 
     /// Finds what matches, in the first repository that has something.
-    fn find(&self, image: &ImageDescription) -> Result<Found<'_>, LocateError> {
+    fn find(&self, image: &ImageDescription) -> Result<Found<'_>> {
         match image {
             ImageDescription::Path(path) => from_path(path).map(Box::new).map(Found::File),
             ImageDescription::Pattern(pattern) if pattern.namespace.is_some() => {
-                Err(LocateError::Namespace { pattern: Box::new(pattern.clone()) })
+                let local = LabelPattern { namespace: None, ..pattern.clone() };
+                let message = format!(
+                    "`{pattern}` names a namespace of a registry, and repositories have none"
+                );
+                let hint = format!("write `{local}` for the image in a repository");
+                Err(Report::new(Kind::BadInput, message).hinted(hint))
             }
             ImageDescription::Pattern(pattern) => {
                 let limited = self.limited(pattern);
@@ -125,7 +130,7 @@ impl Resolver {
         &self,
         image: &ImageDescription,
         find: impl Fn(&Repository) -> Result<Vec<Record>, cabane_repository::Error>,
-    ) -> Result<Found<'_>, LocateError> {
+    ) -> Result<Found<'_>> {
         for named in &self.repositories {
             let matches = find(&named.repository).map_err(|source| unreadable(named, source))?;
             if !matches.is_empty() {
@@ -135,17 +140,35 @@ impl Resolver {
         Err(self.not_found(image))
     }
 
-    fn not_found(&self, image: &ImageDescription) -> LocateError {
-        let (near, system) = match image {
-            ImageDescription::Pattern(pattern) => {
-                let near = near_miss(pattern, self.labels().iter());
-                (near, self.system.clone().filter(|_| pattern.system.is_none()))
-            }
-            _ => (None, None),
+    fn not_found(&self, image: &ImageDescription) -> Report {
+        let pattern = match image {
+            ImageDescription::Pattern(pattern) => Some(pattern),
+            _ => None,
         };
-        let repositories = self.repositories.iter().map(|named| named.name.clone()).collect();
-        let source = Searched { repositories, system };
-        LocateError::NotFound { image: Box::new(image.clone()), source, near }
+        let near = pattern.and_then(|pattern| near_miss(pattern, self.labels().iter()));
+        let otherwise = if self.repositories.is_empty() {
+            "`cabane repo create` makes a repository"
+        } else {
+            "`cabane image ls` shows all images"
+        };
+        let hint = near.or_else(|| image.hint()).unwrap_or_else(|| otherwise.to_owned());
+        let is_limited = pattern.is_some_and(|pattern| pattern.system.is_none());
+        let message = format!("no image matches `{image}`");
+        Report::caused(Kind::NotFound, message, self.searched(is_limited)).hinted(hint)
+    }
+
+    /// Says where an image was looked for in vain.
+    fn searched(&self, is_limited: bool) -> String {
+        let names: Vec<String> = self.repositories.iter().map(|one| one.name.clone()).collect();
+        let place = match names.as_slice() {
+            [] => "there is no repository to look in".to_owned(),
+            [one] => format!("searched the repository `{}`", escape(one)),
+            many => format!("searched the repositories {}", quoted(many)),
+        };
+        match &self.system {
+            Some(system) if is_limited => format!("{place} for images built for `@{system}`"),
+            _ => place,
+        }
     }
 
     /// Returns all labels, for finding out what may have been meant.
@@ -183,11 +206,13 @@ fn are_builds(records: &[Record]) -> bool {
     rest.all(|other| Some(&other) == first.as_ref())
 }
 
-fn unreadable(named: &NamedRepository, source: cabane_repository::Error) -> LocateError {
-    LocateError::Repository { name: named.name.clone(), source }
+fn unreadable(named: &NamedRepository, source: cabane_repository::Error) -> Report {
+    let hint = source.hint();
+    let message = format!("the repository `{}` cannot be read", escape(&named.name));
+    Report::caused(Kind::Repository, message, source).hinted(hint)
 }
 
-fn located(named: &NamedRepository, record: &Record) -> Result<LocatedImage, LocateError> {
+fn located(named: &NamedRepository, record: &Record) -> Result<LocatedImage> {
     let (repository, digest) = (&named.repository, &record.digest);
     let path = repository.image_path(digest);
     let format = check_image(&path, Some(repository.path()))
@@ -204,27 +229,70 @@ fn located(named: &NamedRepository, record: &Record) -> Result<LocatedImage, Loc
 }
 
 /// Finds out whether an image is not readable because it is for a group.
-fn closed(path: &Path, record: &Record) -> Option<LocateError> {
+fn closed(path: &Path, record: &Record) -> Option<Report> {
     const OTHERS: u32 = 0o007;
     let denied = fs::File::open(path).err()?.kind() == io::ErrorKind::PermissionDenied;
     let directory = fs::metadata(path.parent()?).ok()?;
-    (denied && directory.mode() & OTHERS == 0).then(|| LocateError::Closed {
-        label: Box::new(record.label.clone()),
-        group: directory.gid(),
+    let (label, group) = (&record.label, directory.gid());
+    (denied && directory.mode() & OTHERS == 0).then(|| {
+        let message = format!("only the group {group} may read the image `{label}`");
+        Report::new(Kind::Failure, message).hinted(format!(
+            "`getent group {group}` shows which group that is, and `id` shows yours"
+        ))
     })
 }
 
-fn ambiguous(named: &NamedRepository, image: &ImageDescription, records: &[Record]) -> LocateError {
+fn ambiguous(named: &NamedRepository, image: &ImageDescription, records: &[Record]) -> Report {
     let mut records = distinct(records);
     records.sort_by(|one, other| one.label.cmp(&other.label));
-    LocateError::Ambiguous {
-        image: Box::new(image.clone()),
-        repository: named.name.clone(),
-        candidates: records.into_iter().map(Candidate).collect(),
-    }
+    let message = format!(
+        "`{image}` matches {} images in the repository `{}`:{}",
+        records.len(),
+        escape(&named.name),
+        records.iter().map(line_of).collect::<String>()
+    );
+    let hint = records.last().map(|one| format!("write a label in full: `{}`", one.label));
+    Report::new(Kind::Ambiguous, message).hinted(hint)
 }
 
-fn from_path(path: &Path) -> Result<LocatedImage, LocateError> {
-    let (path, format) = locate_path(path)?;
+/// Returns label, id, size and date on a line of a list.
+fn line_of(record: &Record) -> String {
+    let (label, id, day) = (&record.label, record.digest.id(), record.date.strftime("%F"));
+    format!("\n  {label}  {id}  {}  {day}", cabane_report::size(record.size))
+}
+
+/// Finds the image that was named by its path.
+fn from_path(path: &Path) -> Result<LocatedImage> {
+    if path.is_dir() {
+        let inside = NAMES.iter().map(|name| path.join(name)).find(|inside| inside.is_file());
+        let hint = match inside {
+            Some(inside) => format!("write `{}` for the image inside", shown(&inside)),
+            None => "`cabane build` makes an image from a recipe".to_owned(),
+        };
+        let message = format!("{} is a directory, and an image is a file", shown(path));
+        return Err(Report::new(Kind::BadInput, message).hinted(hint));
+    }
+    let format = check_image(path, None)?;
+    let path = std::path::absolute(path).map_err(|source| not_read(path, source))?;
     Ok(LocatedImage { path, digest: None, label: None, repository: None, format, meta: None })
+}
+
+/// Looks whether a file is an image that can be used.
+fn check_image(path: &Path, repository: Option<&Path>) -> Result<ImageFormat> {
+    let hint = |repository| {
+        let repository = shown(repository);
+        format!("`cabane repo status --verify {repository}` finds what is damaged")
+    };
+    ImageFormat::of_path(path).map_err(|error| match error {
+        ImageError::Io(source) => not_read(path, source),
+        source => {
+            let message = format!("{} is not a usable image", shown(path));
+            Report::caused(Kind::BadInput, message, source).hinted(repository.map(hint))
+        }
+    })
+}
+
+fn not_read(path: &Path, source: io::Error) -> Report {
+    let message = format!("the image {} cannot be read", shown(path));
+    Report::caused(Kind::Failure, message, source)
 }

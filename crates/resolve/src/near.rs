@@ -4,58 +4,16 @@
 //! What a user may have meant who requested something that is not there.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use cabane_label::{Label, LabelPattern, NameMatch, System, SystemPattern};
 
 use crate::names::{any_of, some_of};
 
-/// Images or names that are almost what was requested.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NearMiss {
-    /// The image exists for other systems.
-    OtherSystem {
-        /// What was requested.
-        pattern: Box<LabelPattern>,
-        /// The other systems.
-        systems: Vec<System>,
-    },
-    /// There are images of this name, but not like that.
-    SameName {
-        /// Their labels.
-        labels: Vec<Label>,
-    },
-    /// There are images of which the name is similar.
-    SimilarName {
-        /// The names.
-        names: Vec<String>,
-    },
-}
-
-impl fmt::Display for NearMiss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OtherSystem { pattern, systems } => {
-                let with =
-                    |system| LabelPattern { system: Some(system), ..LabelPattern::clone(pattern) };
-                let names: Vec<String> =
-                    systems.iter().map(|system| format!("@{system}")).collect();
-                let first = systems.first().cloned().map(SystemPattern::Is);
-                let first = with(first.unwrap_or(SystemPattern::Any));
-                let (built_for, any) = (any_of(&names), with(SystemPattern::Any));
-                write!(f, "it is built for {built_for}: write `{first}` or `{any}`")
-            }
-            Self::SameName { labels } => write!(f, "there is {}", some_of(labels)),
-            Self::SimilarName { names } => write!(f, "did you mean {}?", any_of(names)),
-        }
-    }
-}
-
-/// Looks for what may have been meant by a pattern that matches nothing.
+/// Looks for what may have been meant by a pattern that matches nothing, and says so.
 pub(crate) fn near_miss<'a>(
     pattern: &LabelPattern,
     labels: impl Iterator<Item = &'a Label> + Clone,
-) -> Option<NearMiss> {
+) -> Option<String> {
     other_systems(pattern, labels.clone())
         .or_else(|| same_name(pattern, labels.clone()))
         .or_else(|| similar_names(pattern, labels))
@@ -64,25 +22,27 @@ pub(crate) fn near_miss<'a>(
 fn other_systems<'a>(
     pattern: &LabelPattern,
     labels: impl Iterator<Item = &'a Label>,
-) -> Option<NearMiss> {
-    let anywhere = LabelPattern { system: Some(SystemPattern::Any), ..pattern.clone() };
+) -> Option<String> {
+    let with = |system| LabelPattern { system: Some(system), ..pattern.clone() };
+    let anywhere = with(SystemPattern::Any);
     let fitting = labels.filter(|label| anywhere.matches(label, NameMatch::Exact));
-    let systems: BTreeSet<System> = fitting.map(|label| label.system.clone()).collect();
-    let systems: Vec<System> = systems.into_iter().collect();
-    (!systems.is_empty())
-        .then(|| NearMiss::OtherSystem { pattern: Box::new(pattern.clone()), systems })
+    let systems: BTreeSet<&System> = fitting.map(|label| &label.system).collect();
+    let first = with(SystemPattern::Is(System::clone(systems.first()?)));
+    let names: Vec<String> = systems.iter().map(|system| format!("@{system}")).collect();
+    let built_for = any_of(&names);
+    Some(format!("it is built for {built_for}: write `{first}` or `{anywhere}`"))
 }
 
 fn same_name<'a>(
     pattern: &LabelPattern,
     labels: impl Iterator<Item = &'a Label>,
-) -> Option<NearMiss> {
+) -> Option<String> {
     let name = pattern.name.as_ref()?;
     let labels: BTreeSet<Label> = labels.filter(|label| label.name == *name).cloned().collect();
     // What fits in the most parts comes first; the newest version is likely the last.
     let mut labels: Vec<Label> = labels.into_iter().rev().collect();
     labels.sort_by_key(|label| differences(pattern, label));
-    (!labels.is_empty()).then_some(NearMiss::SameName { labels })
+    (!labels.is_empty()).then(|| format!("there is {}", some_of(&labels)))
 }
 
 fn differences(pattern: &LabelPattern, label: &Label) -> usize {
@@ -102,20 +62,15 @@ fn differences(pattern: &LabelPattern, label: &Label) -> usize {
 fn similar_names<'a>(
     pattern: &LabelPattern,
     labels: impl Iterator<Item = &'a Label>,
-) -> Option<NearMiss> {
+) -> Option<String> {
     let name = pattern.name.as_ref()?.as_str();
     let names: BTreeSet<&str> = labels.map(|label| label.name.as_str()).collect();
-    let longer: Vec<String> = names
-        .iter()
-        .filter(|other| other.starts_with(name))
-        .take(3)
-        .map(ToString::to_string)
-        .collect();
-    if !longer.is_empty() {
-        return Some(NearMiss::SimilarName { names: longer });
+    let longer = names.iter().filter(|other| other.starts_with(name)).take(3);
+    let mut meant: Vec<String> = longer.map(ToString::to_string).collect();
+    if meant.is_empty() {
+        meant = vec![similar(name, names.into_iter())?.to_owned()];
     }
-    let similar = similar(name, names.into_iter())?.to_owned();
-    Some(NearMiss::SimilarName { names: vec![similar] })
+    Some(format!("did you mean {}?", any_of(&meant)))
 }
 
 /// Returns the word that differs least from the one that was typed, if it differs little.
@@ -152,7 +107,7 @@ mod tests {
 
     fn hint(pattern: &str, labels: &[&str]) -> Option<String> {
         let labels: Vec<Label> = labels.iter().map(|label| label.parse().unwrap()).collect();
-        near_miss(&pattern.parse().unwrap(), labels.iter()).map(|near| near.to_string())
+        near_miss(&pattern.parse().unwrap(), labels.iter())
     }
 
     #[test]

@@ -3,11 +3,13 @@
 
 //! Which view of which image is meant by `view` and `uenv:view`.
 
-use cabane_label::NameMatch;
+use cabane_label::{NameMatch, escape};
+use cabane_report::{Kind, Report, Result};
 use cabane_view::{ViewDescription, ViewName, ViewOwner};
 
+use crate::names::{any_of, quoted};
 use crate::near::similar;
-use crate::{AssembleError, ConcreteImage, ConcreteView};
+use crate::{ConcreteImage, ConcreteView};
 
 /// An image with its place in the environment.
 type Placed<'a> = (usize, &'a ConcreteImage);
@@ -16,7 +18,7 @@ type Placed<'a> = (usize, &'a ConcreteImage);
 pub(crate) fn choose_views(
     images: &[ConcreteImage],
     views: &[ViewDescription],
-) -> Result<Vec<ConcreteView>, AssembleError> {
+) -> Result<Vec<ConcreteView>> {
     let mut chosen = Vec::with_capacity(views.len());
     for view in views {
         let view = choose_view(images, view)?;
@@ -27,10 +29,7 @@ pub(crate) fn choose_views(
     Ok(chosen)
 }
 
-fn choose_view(
-    images: &[ConcreteImage],
-    view: &ViewDescription,
-) -> Result<ConcreteView, AssembleError> {
+fn choose_view(images: &[ConcreteImage], view: &ViewDescription) -> Result<ConcreteView> {
     let considered = considered(images, view)?;
     let has_view = |(_, image): &Placed<'_>| image.meta.views.contains_key(&view.view);
     let having: Vec<Placed<'_>> = considered.iter().copied().filter(has_view).collect();
@@ -39,8 +38,9 @@ fn choose_view(
     };
     if rest.iter().any(|(_, image)| !is_same(image, first.1)) {
         let qualified = |(_, image): &Placed<'_>| qualified(images, image, &view.view);
-        let qualified = having.iter().map(qualified).collect();
-        return Err(AssembleError::AmbiguousView { view: view.clone(), qualified });
+        let qualified: Vec<String> = having.iter().map(qualified).collect();
+        return Err(Report::new(Kind::Ambiguous, format!("several images have a view `{view}`"))
+            .hinted(format!("write {}", any_of(&qualified))));
     }
     // Of one image at several places the paths in the views are right at one only.
     let in_place = |(_, image): &&Placed<'_>| image.meta.mount.as_ref() == Some(&image.mount_point);
@@ -84,19 +84,21 @@ fn is_meant(owner: &ViewOwner, image: &ConcreteImage) -> bool {
 }
 
 /// Returns the images that may be meant: all, or those that the words before the view mean.
-fn considered<'a>(
-    images: &'a [ConcreteImage],
-    view: &ViewDescription,
-) -> Result<Vec<Placed<'a>>, AssembleError> {
+fn considered<'a>(images: &'a [ConcreteImage], view: &ViewDescription) -> Result<Vec<Placed<'a>>> {
     let owner = view.uenv.as_ref();
     let all = images.iter().enumerate();
     let meant: Vec<Placed<'_>> =
         all.filter(|(_, image)| owner.is_none_or(|owner| is_meant(owner, image))).collect();
     if let Some(owner) = owner.filter(|_| meant.is_empty()) {
-        return Err(AssembleError::UnknownImage {
-            owner: owner.clone(),
-            images: words_for(images, owner),
-        });
+        let message = match owner {
+            ViewOwner::MountPoint(place) => format!("no image is mounted at `{place}`"),
+            ViewOwner::Label(pattern) if owner.name().is_some() => {
+                format!("no image is called `{pattern}`")
+            }
+            ViewOwner::Label(pattern) => format!("no image that is mounted matches `{pattern}`"),
+        };
+        let hint = format!("the images are {}", quoted(&words_for(images, owner)));
+        return Err(Report::new(Kind::NotFound, message).hinted(hint));
     }
     Ok(meant)
 }
@@ -111,18 +113,20 @@ fn words_for(images: &[ConcreteImage], owner: &ViewOwner) -> Vec<String> {
     images.iter().map(word).collect()
 }
 
-fn unknown(
-    images: &[ConcreteImage],
-    considered: &[Placed<'_>],
-    view: &ViewDescription,
-) -> AssembleError {
-    let names = |image: &ConcreteImage| image.meta.views.keys().map(ToString::to_string).collect();
-    let views = considered.iter().map(|(_, image)| (image.name().to_owned(), names(image)));
-    AssembleError::UnknownView {
-        view: view.clone(),
-        views: views.collect(),
-        similar: similar_view(images, considered, view),
+fn unknown(images: &[ConcreteImage], considered: &[Placed<'_>], view: &ViewDescription) -> Report {
+    let offered = |(_, image): &Placed<'_>| {
+        let views: Vec<String> = image.meta.views.keys().map(ToString::to_string).collect();
+        let list = if views.is_empty() { "no views".to_owned() } else { quoted(&views) };
+        format!("`{}` has {list}", escape(image.name()))
+    };
+    let mut offers: Vec<String> = considered.iter().map(offered).collect();
+    if offers.is_empty() {
+        offers.push("there is no image".to_owned());
     }
+    let similar = similar_view(images, considered, view);
+    let message = format!("there is no view `{view}`: {}", offers.join(", "));
+    Report::new(Kind::NotFound, message)
+        .hinted(similar.map(|similar| format!("did you mean `{}`?", escape(&similar))))
 }
 
 /// Returns a view of this name of another image, or else one of almost this name.

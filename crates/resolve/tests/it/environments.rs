@@ -9,7 +9,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use cabane_recipe::{EnvironmentFile, EnvironmentReference};
-use cabane_resolve::{EnvironmentError, EnvironmentFinder};
+use cabane_report::Result;
+use cabane_resolve::EnvironmentFinder;
 use tempfile::TempDir;
 
 /// A directory with environment files.
@@ -23,7 +24,7 @@ fn files(files: &[(&str, &str)]) -> TempDir {
     place
 }
 
-fn load(place: &Path, text: &str) -> Result<EnvironmentFile, EnvironmentError> {
+fn load(place: &Path, text: &str) -> Result<EnvironmentFile> {
     let variable = |_: &str| -> Option<OsString> { None };
     let directories: Vec<PathBuf> = ["own", "site"].map(|name| place.join(name)).into();
     let finder = EnvironmentFinder { directories: &directories, variable: &variable };
@@ -32,8 +33,7 @@ fn load(place: &Path, text: &str) -> Result<EnvironmentFile, EnvironmentError> {
 
 fn complaint(place: &Path, text: &str) -> String {
     let error = load(place, text).unwrap_err();
-    let hint = error.hint().unwrap_or_default();
-    format!("{error}\n{hint}").replace(place.to_str().unwrap(), "PLACE")
+    format!("{error}\n{}", error.hints().join("\n")).replace(place.to_str().unwrap(), "PLACE")
 }
 
 #[test]

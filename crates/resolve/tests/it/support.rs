@@ -7,11 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cabane_label::parse_uenv_list;
+use cabane_report::Result;
 use cabane_repository::{AddRequest, Repository, Transfer};
-use cabane_resolve::{
-    AssembleError, ConcreteEnvironment, LocateError, LocatedImage, NamedRepository, Resolver,
-    assemble,
-};
+use cabane_resolve::{ConcreteEnvironment, LocatedImage, NamedRepository, Resolver, assemble};
 use cabane_view::parse_view_list;
 use tempfile::TempDir;
 
@@ -72,13 +70,13 @@ impl World {
         Resolver::new(REPOSITORIES.map(named).into(), system)
     }
 
-    pub(crate) fn locate(&self, text: &str) -> Result<LocatedImage, LocateError> {
+    pub(crate) fn locate(&self, text: &str) -> Result<LocatedImage> {
         let [description] = parse_uenv_list(text).unwrap().try_into().unwrap();
         self.resolver().locate(&description)
     }
 
     /// Returns the labels of the builds that a description means.
-    pub(crate) fn builds(&self, text: &str) -> Result<Vec<String>, LocateError> {
+    pub(crate) fn builds(&self, text: &str) -> Result<Vec<String>> {
         let [description] = parse_uenv_list(text).unwrap().try_into().unwrap();
         let found = self.resolver().locate_builds(&description)?;
         Ok(found.iter().map(|one| one.label.as_ref().unwrap().to_string()).collect())
@@ -94,21 +92,17 @@ impl World {
         let error = self.locate(text).unwrap_err();
         let place = self.place.path().to_str().unwrap();
         let mut complaint = format!("error: {error}");
-        if let Some(cause) = std::error::Error::source(&error) {
+        for cause in error.causes().take(1) {
             complaint = format!("{complaint}\ncause: {cause}");
         }
-        if let Some(hint) = error.hint() {
+        for hint in error.hints() {
             complaint = format!("{complaint}\nhint: {hint}");
         }
         complaint.replace(place, "PLACE")
     }
 
     /// Resolves images and views; without views the default views are used.
-    pub(crate) fn assemble(
-        &self,
-        uenvs: &str,
-        views: &str,
-    ) -> Result<ConcreteEnvironment, AssembleError> {
+    pub(crate) fn assemble(&self, uenvs: &str, views: &str) -> Result<ConcreteEnvironment> {
         let views = if views.is_empty() { Vec::new() } else { parse_view_list(views).unwrap() };
         let (resolver, described) = (self.resolver(), parse_uenv_list(uenvs).unwrap());
         let located = described.into_iter().map(|one| (resolver.locate(&one).unwrap(), one));
@@ -117,12 +111,10 @@ impl World {
 }
 
 /// Returns error and hint as the user would see them.
-pub(crate) fn complaint_of(outcome: Result<ConcreteEnvironment, AssembleError>) -> String {
+pub(crate) fn complaint_of(outcome: Result<ConcreteEnvironment>) -> String {
     let error = outcome.unwrap_err();
-    match error.hint() {
-        Some(hint) => format!("error: {error}\nhint: {hint}"),
-        None => format!("error: {error}"),
-    }
+    let hints = error.hints().iter().map(|hint| format!("\nhint: {hint}"));
+    format!("error: {error}{}", hints.collect::<String>())
 }
 
 /// Returns the views that take effect, as `image:view`.
