@@ -3,7 +3,7 @@
 
 //! Compilers: gcc and clang of the system and in `/opt`, and those of vendors.
 
-use crate::directories::{of_programs, prefix_of, versions_in};
+use crate::directories::{of_programs, versions_in};
 use crate::found::{CompilerPaths, External, Section};
 use crate::machine::Machine;
 use crate::version::Version;
@@ -34,17 +34,15 @@ pub(crate) fn gcc(machine: &Machine) -> Vec<External> {
 }
 
 fn gcc_external(version: Version, compilers: CompilerPaths) -> Option<External> {
-    let languages = match &compilers.fortran {
-        Some(_) => "c,c++,fortran",
-        None => "c,c++",
-    };
+    let has_fortran = compilers.fortran.is_some();
     let mut found = external("gcc", version, compilers)?;
-    if found.compilers.as_ref()?.fortran.is_none() {
+    if !has_fortran {
         let check = "there is no gfortran of this version; install it if anything needs Fortran, \
                      most MPIs do";
         found.checks.push(check.to_owned());
     }
-    found.variants = format!("languages:='{languages}'");
+    let fortran = if has_fortran { ",fortran" } else { "" };
+    found.variants = format!("languages:='c,c++{fortran}'");
     Some(found)
 }
 
@@ -149,18 +147,8 @@ fn named(machine: &Machine, directory: &str, names: [&str; 3]) -> CompilerPaths 
 }
 
 fn external(package: &'static str, version: Version, compilers: CompilerPaths) -> Option<External> {
-    let c = compilers.c.clone()?;
-    Some(External {
-        section: Section::Compiler,
-        package,
-        version,
-        variants: String::new(),
-        prefix: prefix_of(&c),
-        compilers: Some(compilers),
-        buildable: true,
-        origin: c,
-        checks: Vec::new(),
-    })
+    let found = External::new(Section::Compiler, package, version, compilers.c.clone()?);
+    Some(External { compilers: Some(compilers), ..found })
 }
 
 /// Returns the directories in which compilers are looked for.
@@ -197,11 +185,9 @@ fn in_all_directories(
         let mut here: Vec<(Version, CompilerPaths)> = Vec::new();
         for (language, names) in names.iter().enumerate() {
             for name in with_suffixes(machine, &directory, names) {
-                let path = format!("{directory}/{name}");
-                let Some(program) = machine.program(&path) else {
-                    continue;
-                };
-                let Some(version) = version_of(&program) else {
+                let program = machine.program(&format!("{directory}/{name}"));
+                let version = program.as_deref().and_then(&version_of);
+                let Some((program, version)) = program.zip(version) else {
                     continue;
                 };
                 let known = here.iter().position(|(other, _)| *other == version);
@@ -209,13 +195,9 @@ fn in_all_directories(
                     here.push((version, CompilerPaths::default()));
                     here.len() - 1
                 });
-                let Some((_, paths)) = here.get_mut(place) else {
-                    continue;
-                };
-                let slot = [&mut paths.c, &mut paths.cxx, &mut paths.fortran];
-                if let Some(slot) = slot.into_iter().nth(language) {
-                    slot.get_or_insert(program);
-                }
+                let paths = &mut here[place].1;
+                let slots = [&mut paths.c, &mut paths.cxx, &mut paths.fortran];
+                slots[language].get_or_insert(program);
             }
         }
         here.retain(|(_, paths)| {

@@ -13,12 +13,9 @@ use crate::version::Version;
 /// Looks for devices of fabrics.
 pub(crate) fn devices(machine: &Machine) -> Vec<Device> {
     let cxi = "/sys/class/cxi";
-    let mut found: Vec<Device> = machine
-        .names(cxi)
-        .first()
-        .map(|name| Device::new(DeviceKind::Cxi, format!("{cxi}/{name}")))
-        .into_iter()
-        .collect();
+    let first = machine.names(cxi).into_iter().take(1);
+    let mut found: Vec<Device> =
+        first.map(|name| Device::new(DeviceKind::Cxi, format!("{cxi}/{name}"))).collect();
     let verbs = "/sys/class/infiniband";
     for name in machine.names(verbs) {
         let seen = format!("{verbs}/{name}");
@@ -55,7 +52,8 @@ pub(crate) fn rdma_core(machine: &Machine) -> Option<External> {
     let (_, numbers) = file.rsplit_once(".so.")?;
     let mut parts = numbers.splitn(3, '.').skip(2);
     let version = Version::new(parts.next()?)?;
-    Some(external("rdma-core", version, String::new(), "/usr".to_owned(), file, false))
+    let found = External::new(Section::Fabric, "rdma-core", version, file);
+    Some(External { prefix: "/usr".to_owned(), buildable: false, ..found })
 }
 
 /// Looks for XPMEM: memory of other processes.
@@ -64,16 +62,12 @@ pub(crate) fn xpmem(machine: &Machine) -> Option<External> {
     let mut names = ["cray-xpmem", "xpmem"].into_iter();
     let (pc, version) = names.find_map(|name| version_in_pc(machine, &places, name))?;
     let prefix = places.into_iter().find(|prefix| pc.starts_with(prefix))?;
-    let variants = "~kernel-module".to_owned();
-    machine.has(&format!("{prefix}/include/xpmem.h")).then(|| {
-        external(
-            "xpmem",
-            version.numbers().unwrap_or(version),
-            variants,
-            prefix.to_owned(),
-            pc,
-            false,
-        )
+    let version = version.numbers().unwrap_or(version);
+    machine.has(&format!("{prefix}/include/xpmem.h")).then(|| External {
+        variants: "~kernel-module".to_owned(),
+        prefix: prefix.to_owned(),
+        buildable: false,
+        ..External::new(Section::Fabric, "xpmem", version, pc)
     })
 }
 
@@ -133,7 +127,8 @@ pub(crate) fn libfabric(machine: &Machine) -> Vec<External> {
             let blank = if variants.is_empty() { "" } else { " " };
             variants += &format!("{blank}fabrics={}", fabrics.join(","));
         }
-        Some(external("libfabric", version, variants, prefix, fi_info, true))
+        let found = External::new(Section::Fabric, "libfabric", version, fi_info);
+        Some(External { variants, ..found })
     });
     found.collect()
 }
@@ -193,28 +188,7 @@ pub(crate) fn ucx(machine: &Machine) -> Vec<External> {
         };
         let given = UCX_OPTIONS.iter().filter(|(option, _)| is_given(option));
         let variants = given.map(|(_, variant)| *variant).collect();
-        Some(external("ucx", version, variants, prefix, ucx_info, true))
+        Some(External { variants, ..External::new(Section::Fabric, "ucx", version, ucx_info) })
     });
     found.collect()
-}
-
-fn external(
-    package: &'static str,
-    version: Version,
-    variants: String,
-    prefix: String,
-    origin: String,
-    buildable: bool,
-) -> External {
-    External {
-        section: Section::Fabric,
-        package,
-        version,
-        variants,
-        prefix,
-        compilers: None,
-        buildable,
-        origin,
-        checks: Vec::new(),
-    }
 }

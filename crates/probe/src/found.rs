@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::directories::prefix_of;
 use crate::machine::Note;
 use crate::processor::Processor;
 use crate::rules::PackageRules;
@@ -70,6 +71,27 @@ pub struct External {
 }
 
 impl External {
+    /// One that may be built as well, with no variants, compilers and checks, and with the prefix of
+    /// the program that it was found by.
+    pub(crate) fn new(
+        section: Section,
+        package: &'static str,
+        version: Version,
+        origin: String,
+    ) -> Self {
+        Self {
+            section,
+            package,
+            version,
+            variants: String::new(),
+            prefix: prefix_of(&origin),
+            compilers: None,
+            buildable: true,
+            origin,
+            checks: Vec::new(),
+        }
+    }
+
     /// Returns what Spack calls it.
     #[must_use]
     pub fn spec(&self) -> String {
@@ -201,11 +223,5 @@ impl Device {
 
     pub(crate) fn detail(&self, key: &str) -> Option<&str> {
         self.details.get(key).map(String::as_str)
-    }
-}
-
-impl Note {
-    pub(crate) fn new(subject: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { subject: subject.into(), text: text.into() }
     }
 }

@@ -3,6 +3,8 @@
 
 //! GPUs, and the software of their vendors.
 
+use std::collections::BTreeSet;
+
 use crate::directories::{library, library_in, program, version_in_pc};
 use crate::found::{Device, DeviceKind, External, Section};
 use crate::machine::Machine;
@@ -18,7 +20,7 @@ pub(crate) fn nvidia(machine: &Machine) -> Option<Device> {
     // Asked only where there is one: it takes its time.
     let question = ["--query-gpu=compute_cap", "--format=csv,noheader"];
     let answer = program(machine, "nvidia-smi").and_then(|smi| machine.ask(&smi, &question));
-    let mut archs: Vec<String> = answer
+    let archs: BTreeSet<String> = answer
         .iter()
         .flat_map(|text| text.lines())
         .filter_map(|line| {
@@ -27,9 +29,7 @@ pub(crate) fn nvidia(machine: &Machine) -> Option<Device> {
             Some(format!("{}{}", numbers.0, numbers.1))
         })
         .collect();
-    archs.sort();
-    archs.dedup();
-    let archs = (!archs.is_empty()).then(|| archs.join(","));
+    let archs = (!archs.is_empty()).then(|| Vec::from_iter(archs).join(","));
     let device = Device::new(DeviceKind::NvidiaGpu, seen);
     Some(device.with("cuda_arch", archs).with("driver", driver.map(|v| v.to_string())))
 }
@@ -64,7 +64,7 @@ pub(crate) fn cuda(machine: &Machine) -> Vec<External> {
 /// Looks for GPUs of AMD.
 pub(crate) fn amd(machine: &Machine) -> Option<Device> {
     let nodes = "/sys/class/kfd/kfd/topology/nodes";
-    let mut targets: Vec<String> = machine
+    let targets: BTreeSet<String> = machine
         .names(nodes)
         .iter()
         .filter_map(|node| {
@@ -73,14 +73,9 @@ pub(crate) fn amd(machine: &Machine) -> Option<Device> {
             amdgpu_target(value.trim().parse().ok()?)
         })
         .collect();
-    targets.sort();
-    targets.dedup();
     // A processor is a node as well, with the target 0.
-    if targets.is_empty() {
-        return None;
-    }
-    let device = Device::new(DeviceKind::AmdGpu, nodes);
-    Some(device.with("amdgpu_target", Some(targets.join(","))))
+    let targets = (!targets.is_empty()).then(|| Vec::from_iter(targets).join(","))?;
+    Some(Device::new(DeviceKind::AmdGpu, nodes).with("amdgpu_target", Some(targets)))
 }
 
 /// Writes 90010 as `gfx90a`: the last part is hexadecimal.
@@ -147,17 +142,7 @@ pub(crate) fn intel(machine: &Machine) -> Option<(External, Device)> {
 }
 
 fn external(package: &'static str, version: Version, prefix: String, origin: String) -> External {
-    External {
-        section: Section::Gpu,
-        package,
-        version,
-        variants: String::new(),
-        prefix,
-        compilers: None,
-        buildable: true,
-        origin,
-        checks: Vec::new(),
-    }
+    External { prefix, ..External::new(Section::Gpu, package, version, origin) }
 }
 
 #[cfg(test)]

@@ -80,7 +80,7 @@ impl Machine {
     /// Says something about the machine.
     pub(crate) fn note(&self, subject: impl Into<String>, text: impl Into<String>) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        notes.push(Note::new(subject, text));
+        notes.push(Note { subject: subject.into(), text: text.into() });
     }
 
     /// Returns what was reported, in an order that does not depend on time.

@@ -6,7 +6,7 @@
 //! Where a system has several in one directory, `mpicc` belongs to one of them. Spack
 //! calls `mpicc` below the prefix, so the others cannot be used from there.
 
-use crate::directories::{of_programs, prefix_of, versions_in};
+use crate::directories::{of_programs, versions_in};
 use crate::found::{External, Section};
 use crate::machine::Machine;
 use crate::mpi_text;
@@ -113,9 +113,8 @@ pub(crate) fn intel(machine: &Machine) -> Vec<External> {
 }
 
 /// Leaves out what is the same under another name.
-fn unique(machine: &Machine, found: Vec<External>) -> Vec<External> {
+fn unique(machine: &Machine, mut found: Vec<External>) -> Vec<External> {
     let mut seen = Vec::new();
-    let mut found = found;
     found.retain(|external| {
         let real = machine.real(&external.origin);
         let is_new = !seen.contains(&real);
@@ -126,15 +125,5 @@ fn unique(machine: &Machine, found: Vec<External>) -> Vec<External> {
 }
 
 fn external(package: &'static str, version: Version, variants: String, origin: String) -> External {
-    External {
-        section: Section::Mpi,
-        package,
-        version,
-        variants,
-        prefix: prefix_of(&origin),
-        compilers: None,
-        buildable: true,
-        origin,
-        checks: Vec::new(),
-    }
+    External { variants, ..External::new(Section::Mpi, package, version, origin) }
 }

@@ -6,15 +6,8 @@
 //! What an MPI must have to use the fabric and to be started by the scheduler is
 //! required; what it can do without, such as GPUs, is preferred.
 
-use crate::found::{DeviceKind, External, Found};
+use crate::found::{Device, DeviceKind, Found};
 use crate::rules::PackageRules;
-
-/// The library through which an MPI uses the fabric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Library {
-    Libfabric,
-    Ucx,
-}
 
 /// Returns the MPIs that recipes can name: those that are installed, and two that can
 /// be built everywhere.
@@ -28,28 +21,35 @@ pub(crate) fn mpis(found: &Found) -> Vec<PackageRules> {
     all
 }
 
-/// Returns the fabric and its library, if there is one beside Ethernet.
-fn fabric(found: &Found) -> Option<(DeviceKind, Library, String)> {
+/// How an MPI uses the fabric.
+struct Fabric<'a> {
+    device: &'a Device,
+    /// The library for it, as MPIs call it: `ofi` is libfabric.
+    library: &'static str,
+    /// What libfabric calls the fabric.
+    provider: Option<&'static str>,
+    because: String,
+}
+
+/// Returns the fabric, if there is one beside Ethernet.
+fn fabric(found: &Found) -> Option<Fabric<'_>> {
     let kinds = [
-        (DeviceKind::Cxi, Library::Libfabric),
-        (DeviceKind::Efa, Library::Libfabric),
-        (DeviceKind::OmniPath, Library::Libfabric),
-        (DeviceKind::InfiniBand, Library::Ucx),
+        (DeviceKind::Cxi, "ofi", Some("cxi")),
+        (DeviceKind::Efa, "ofi", Some("efa")),
+        (DeviceKind::OmniPath, "ofi", Some("opx")),
+        (DeviceKind::InfiniBand, "ucx", None),
     ];
-    kinds.into_iter().find_map(|(kind, library)| {
+    kinds.into_iter().find_map(|(kind, library, provider)| {
         let device = found.device(kind)?;
-        Some((kind, library, format!("{} at {}", kind.title(), device.seen)))
+        let because = format!("{} at {}", kind.title(), device.seen);
+        Some(Fabric { device, library, provider, because })
     })
 }
 
 fn mpich(found: &Found) -> PackageRules {
     let mut rules = PackageRules::new("mpich");
-    if let Some((_, library, because)) = fabric(found) {
-        let netmod = match library {
-            Library::Libfabric => "ofi",
-            Library::Ucx => "ucx",
-        };
-        rules.must(format!("device=ch4 netmod={netmod}"), because);
+    if let Some(Fabric { library, because, .. }) = fabric(found) {
+        rules.must(format!("device=ch4 netmod={library}"), because);
     }
     if let Some(slurm) = found.device(DeviceKind::Slurm) {
         if let Some(headers) = slurm.detail("headers") {
@@ -65,11 +65,7 @@ fn mpich(found: &Found) -> PackageRules {
 
 fn openmpi(found: &Found) -> PackageRules {
     let mut rules = PackageRules::new("openmpi");
-    if let Some((_, library, because)) = fabric(found) {
-        let library = match library {
-            Library::Libfabric => "ofi",
-            Library::Ucx => "ucx",
-        };
+    if let Some(Fabric { library, because, .. }) = fabric(found) {
         let xpmem = if found.of("xpmem").next().is_some() { ",xpmem" } else { "" };
         rules.must(format!("fabrics=cma,{library}{xpmem}"), because);
     }
@@ -106,14 +102,7 @@ fn gpus(found: &Found, rules: &mut PackageRules, variants: &[&str]) {
 pub(crate) fn libraries(found: &Found) -> Vec<PackageRules> {
     let mut libfabric = PackageRules::new("libfabric");
     let mut ucx = PackageRules::new("ucx");
-    if let Some((kind, _, because)) = fabric(found) {
-        let provider = match kind {
-            DeviceKind::Cxi => Some("cxi"),
-            DeviceKind::Efa => Some("efa"),
-            DeviceKind::OmniPath => Some("opx"),
-            _ => None,
-        };
-        let is_mlx5 = |device: &crate::found::Device| device.detail("driver") == Some("mlx5");
+    if let Some(Fabric { device, provider, because, .. }) = fabric(found) {
         match provider {
             Some(provider) if has_provider(found, provider) => {
                 libfabric.must(format!("fabrics={provider}"), because);
@@ -122,7 +111,7 @@ pub(crate) fn libraries(found: &Found) -> Vec<PackageRules> {
             None => {
                 let general = "+cma+rc+rdmacm+thread_multiple+ud+verbs";
                 ucx.must(general, because.clone());
-                if found.device(kind).is_some_and(is_mlx5) {
+                if device.detail("driver") == Some("mlx5") {
                     ucx.must("+dc+mlx5_dv", because);
                 }
             }
@@ -131,8 +120,11 @@ pub(crate) fn libraries(found: &Found) -> Vec<PackageRules> {
     [libfabric, ucx].into_iter().filter(|rules| !rules.is_empty()).collect()
 }
 
-fn has_provider(found: &Found, provider: &str) -> bool {
-    found.of("libfabric").any(|external| provides(external, provider))
+/// Tells whether there is a libfabric that has a provider.
+pub(crate) fn has_provider(found: &Found, provider: &str) -> bool {
+    let words = found.of("libfabric").flat_map(|external| external.variants.split(' '));
+    let mut fabrics = words.filter_map(|word| word.strip_prefix("fabrics="));
+    fabrics.any(|fabrics| fabrics.split(',').any(|fabric| fabric == provider))
 }
 
 /// Says at every external whose package has rules what it lacks of them: Spack will not
@@ -171,12 +163,6 @@ fn has_word(has: &[String], wanted: &str) -> bool {
         let given: Vec<&str> = given.split(',').collect();
         other == name && values.split(',').all(|value| given.contains(&value))
     })
-}
-
-/// Tells whether a libfabric has a provider.
-pub(crate) fn provides(libfabric: &External, provider: &str) -> bool {
-    let fabrics = libfabric.variants.split(' ').find_map(|word| word.strip_prefix("fabrics="));
-    fabrics.is_some_and(|fabrics| fabrics.split(',').any(|fabric| fabric == provider))
 }
 
 #[cfg(test)]

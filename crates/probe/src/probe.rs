@@ -28,63 +28,48 @@ pub struct Request {
 /// One thing to look for.
 enum Search {
     Tool(&'static Tool),
-    Of(fn(&Machine) -> Pieces),
+    One(fn(&Machine) -> Option<External>),
+    Externals(fn(&Machine) -> Vec<External>),
+    Device(fn(&Machine) -> Option<Device>),
+    Devices(fn(&Machine) -> Vec<Device>),
+    Both(fn(&Machine) -> Option<(External, Device)>),
 }
 
-/// What a search finds.
-#[derive(Default)]
-struct Pieces {
-    externals: Vec<External>,
-    devices: Vec<Device>,
-}
-
-impl From<Vec<External>> for Pieces {
-    fn from(externals: Vec<External>) -> Self {
-        Self { externals, devices: Vec::new() }
-    }
-}
-
-impl From<Option<External>> for Pieces {
-    fn from(external: Option<External>) -> Self {
-        Vec::from_iter(external).into()
-    }
-}
-
-impl From<Vec<Device>> for Pieces {
-    fn from(devices: Vec<Device>) -> Self {
-        Self { externals: Vec::new(), devices }
-    }
-}
-
-impl From<Option<(External, Device)>> for Pieces {
-    fn from(pair: Option<(External, Device)>) -> Self {
-        let (externals, devices) = pair.into_iter().unzip();
-        Self { externals, devices }
+impl Search {
+    fn look(&self, machine: &Machine) -> (Vec<External>, Vec<Device>) {
+        match self {
+            Self::Tool(tool) => (Vec::from_iter(tools::look(machine, tool)), Vec::new()),
+            Self::One(look) => (Vec::from_iter(look(machine)), Vec::new()),
+            Self::Externals(look) => (look(machine), Vec::new()),
+            Self::Device(look) => (Vec::new(), Vec::from_iter(look(machine))),
+            Self::Devices(look) => (Vec::new(), look(machine)),
+            Self::Both(look) => look(machine).into_iter().unzip(),
+        }
     }
 }
 
 /// Everything but the tools, in the order in which it is told. Each is cheap where
 /// there is nothing to find.
-const SEARCHES: &[fn(&Machine) -> Pieces] = &[
-    |machine| compilers::gcc(machine).into(),
-    |machine| compilers::llvm(machine).into(),
-    |machine| compilers::vendors(machine).into(),
-    |machine| slurm::look(machine).into(),
-    |machine| slurm::pmix(machine).into(),
-    |machine| Vec::from_iter(gpu::nvidia(machine)).into(),
-    |machine| gpu::cuda(machine).into(),
-    |machine| Vec::from_iter(gpu::amd(machine)).into(),
-    |machine| gpu::rocm(machine).into(),
-    |machine| gpu::intel(machine).into(),
-    |machine| fabric::devices(machine).into(),
-    |machine| fabric::rdma_core(machine).into(),
-    |machine| fabric::xpmem(machine).into(),
-    |machine| fabric::libfabric(machine).into(),
-    |machine| fabric::ucx(machine).into(),
-    |machine| mpi::cray_mpich(machine).into(),
-    |machine| mpi::intel(machine).into(),
-    |machine| mpi::mpich(machine).into(),
-    |machine| mpi::openmpi(machine).into(),
+const SEARCHES: [Search; 19] = [
+    Search::Externals(compilers::gcc),
+    Search::Externals(compilers::llvm),
+    Search::Externals(compilers::vendors),
+    Search::Both(slurm::look),
+    Search::One(slurm::pmix),
+    Search::Device(gpu::nvidia),
+    Search::Externals(gpu::cuda),
+    Search::Device(gpu::amd),
+    Search::Externals(gpu::rocm),
+    Search::Both(gpu::intel),
+    Search::Devices(fabric::devices),
+    Search::One(fabric::rdma_core),
+    Search::One(fabric::xpmem),
+    Search::Externals(fabric::libfabric),
+    Search::Externals(fabric::ucx),
+    Search::Externals(mpi::cray_mpich),
+    Search::Externals(mpi::intel),
+    Search::Externals(mpi::mpich),
+    Search::Externals(mpi::openmpi),
 ];
 
 /// Looks at a machine.
@@ -94,19 +79,11 @@ const SEARCHES: &[fn(&Machine) -> Pieces] = &[
 #[must_use]
 pub fn probe(request: &Request) -> Found {
     let machine = Machine::new(&request.root, &request.homes, request.limits);
-    let tools = TOOLS.iter().map(Search::Tool);
     // What takes longest begins first; the order in which it is told is made below.
-    let searches: Vec<Search> = tools.chain(SEARCHES.iter().copied().map(Search::Of)).collect();
-    let pieces = all_at_once(&searches, |search| match search {
-        Search::Tool(tool) => tools::look(&machine, tool).into(),
-        Search::Of(look) => look(&machine),
-    });
-    let mut externals = Vec::new();
-    let mut devices = Vec::new();
-    for piece in pieces {
-        externals.extend(piece.externals);
-        devices.extend(piece.devices);
-    }
+    let searches: Vec<Search> = TOOLS.iter().map(Search::Tool).chain(SEARCHES).collect();
+    let found = all_at_once(&searches, |search| search.look(&machine));
+    let (externals, devices): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+    let (mut externals, mut devices) = (externals.concat(), devices.concat());
     externals.sort_by_key(|external| external.section);
     devices.sort_by_key(|device| device.kind);
     let processor = processor::look(&machine, request.target.as_ref());
@@ -149,12 +126,9 @@ fn remark(machine: &Machine, externals: &[External], devices: &[Device]) {
 /// The provider for Slingshot needs headers of the vendor that few machines have; the
 /// libfabric that came with the machine is the one to use.
 fn no_building_of_cxi(found: &mut Found) {
-    let all = &mut found.externals;
-    if all
-        .iter()
-        .any(|external| external.package == "libfabric" && network::provides(external, "cxi"))
-    {
-        let libfabrics = all.iter_mut().filter(|external| external.package == "libfabric");
+    if network::has_provider(found, "cxi") {
+        let libfabrics = found.externals.iter_mut();
+        let libfabrics = libfabrics.filter(|external| external.package == "libfabric");
         libfabrics.for_each(|external| external.buildable = false);
     }
 }

@@ -44,18 +44,8 @@ pub(crate) fn look(machine: &Machine) -> Option<(External, Device)> {
                 .to_owned(),
         );
     }
-    let found = External {
-        section: Section::Scheduler,
-        package: "slurm",
-        version,
-        variants: String::new(),
-        prefix,
-        compilers: None,
-        buildable: false,
-        origin: srun,
-        checks,
-    };
-    Some((found, device))
+    let found = External::new(Section::Scheduler, "slurm", version, srun);
+    Some((External { buildable: false, checks, ..found }, device))
 }
 
 /// Reads the version where no program must be asked: a node that knows of no cluster
@@ -80,14 +70,7 @@ pub(crate) fn pmix(machine: &Machine) -> Option<External> {
     let (pc, version) = version_in_pc(machine, &["/usr", "/opt/pmix"], "pmix")?;
     let prefix = ["/opt/pmix", "/usr"].into_iter().find(|prefix| pc.starts_with(prefix))?;
     machine.has(&format!("{prefix}/include/pmix.h")).then(|| External {
-        section: Section::Scheduler,
-        package: "pmix",
-        version,
-        variants: String::new(),
         prefix: prefix.to_owned(),
-        compilers: None,
-        buildable: true,
-        origin: pc,
-        checks: Vec::new(),
+        ..External::new(Section::Scheduler, "pmix", version, pc)
     })
 }

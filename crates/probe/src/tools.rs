@@ -85,15 +85,10 @@ pub(crate) fn look(machine: &Machine, tool: &Tool) -> Option<External> {
     let version = Version::after(&text, tool.mark)?;
     let variants = (tool.more)(machine, &path, &text)?;
     Some(External {
-        section: Section::Tool,
-        package: tool.package,
         checks: checks(machine, tool.package, &version),
-        version,
         variants,
-        prefix: prefix_of(&path),
-        compilers: None,
         buildable: tool.buildable,
-        origin: path,
+        ..External::new(Section::Tool, tool.package, version, path)
     })
 }
 
@@ -200,8 +195,5 @@ fn is_pkgconf(machine: &Machine, path: &str, _: &str) -> Option<String> {
 }
 
 fn is_pkg_config(machine: &Machine, path: &str, _: &str) -> Option<String> {
-    match is_pkgconf(machine, path, "") {
-        Some(_) => None,
-        None => Some(String::new()),
-    }
+    is_pkgconf(machine, path, "").is_none().then(String::new)
 }
