@@ -5,10 +5,10 @@
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus};
+use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cabane_recipe::Recipe;
@@ -18,8 +18,8 @@ use rustix::process::Signal;
 use crate::layout::Layout;
 use crate::memory::Gauge;
 use crate::process::{self, Follower};
-use crate::sandbox::{self, Invocation, Sandbox};
-use crate::{BuildError, BuildRequest, Failure, Progress, Step};
+use crate::sandbox::{Invocation, Sandbox};
+use crate::{BuildError, BuildRequest, Failure, Progress, Result, Step};
 
 /// What programs write when a disk or a quota is full.
 const FULL: [&str; 4] =
@@ -52,11 +52,7 @@ impl BuildContext<'_> {
     }
 
     /// Runs a program in a sandbox to its end.
-    pub(crate) fn run(
-        &mut self,
-        sandbox: &Sandbox,
-        invocation: &Invocation,
-    ) -> Result<(), BuildError> {
+    pub(crate) fn run(&mut self, sandbox: &Sandbox, invocation: &Invocation) -> Result<()> {
         self.follow(invocation, None, |log| sandbox.start(invocation, log))
     }
 
@@ -66,7 +62,7 @@ impl BuildContext<'_> {
         sandbox: &Sandbox,
         invocation: &Invocation,
         listener: &mut dyn Listener,
-    ) -> Result<(), BuildError> {
+    ) -> Result<()> {
         self.follow(invocation, Some(listener), |log| sandbox.start(invocation, log))
     }
 
@@ -76,7 +72,7 @@ impl BuildContext<'_> {
         &mut self,
         invocation: &Invocation,
         variables: &[(&str, &OsStr)],
-    ) -> Result<(), BuildError> {
+    ) -> Result<()> {
         self.follow(invocation, None, |log| invocation.start_outside(variables, log))
     }
 
@@ -86,7 +82,7 @@ impl BuildContext<'_> {
         &mut self,
         sandbox: &Sandbox,
         invocations: &[Invocation],
-    ) -> Result<(), BuildError> {
+    ) -> Result<()> {
         for some in invocations.chunks(self.request.jobs.max(1)) {
             let start = |invocation| self.start(invocation, |log| sandbox.start(invocation, log));
             let running: Vec<Running> = some.iter().map(start).collect::<Result<_, _>>()?;
@@ -101,8 +97,8 @@ impl BuildContext<'_> {
         &mut self,
         invocation: &Invocation,
         listener: Option<&mut dyn Listener>,
-        start: impl FnOnce(&File) -> Result<Child, BuildError>,
-    ) -> Result<(), BuildError> {
+        start: impl FnOnce(&File) -> Result<Child>,
+    ) -> Result<()> {
         let running = self.start(invocation, start)?;
         self.finish(invocation, running, listener)
     }
@@ -110,8 +106,8 @@ impl BuildContext<'_> {
     fn start(
         &self,
         invocation: &Invocation,
-        start: impl FnOnce(&File) -> Result<Child, BuildError>,
-    ) -> Result<Running, BuildError> {
+        start: impl FnOnce(&File) -> Result<Child>,
+    ) -> Result<Running> {
         self.check_interrupt()?;
         let path = self.log();
         let failed = || BuildError::file("write the log", &path);
@@ -126,7 +122,7 @@ impl BuildContext<'_> {
         invocation: &Invocation,
         mut running: Running,
         mut listener: Option<&mut dyn Listener>,
-    ) -> Result<(), BuildError> {
+    ) -> Result<()> {
         let path = self.log();
         let step = self.step;
         let progress = &mut *self.progress;
@@ -145,10 +141,9 @@ impl BuildContext<'_> {
                 progress.output(step, line);
             }
         };
-        let ended = running
-            .wait(&mut show, self.interrupt)
-            .map_err(BuildError::file("wait for", &invocation.program))?;
-        match ended {
+        let Running { child, follower } = &mut running;
+        let ended = process::wait(child, follower, &mut show, self.interrupt);
+        match ended.map_err(BuildError::file("wait for", &invocation.program))? {
             None => Err(BuildError::Interrupted),
             Some(status) if status.success() => Ok(()),
             Some(status) => {
@@ -198,7 +193,7 @@ impl BuildContext<'_> {
     }
 
     /// Fails if the caller wants the build to stop.
-    pub(crate) fn check_interrupt(&self) -> Result<(), BuildError> {
+    pub(crate) fn check_interrupt(&self) -> Result<()> {
         if self.interrupt.load(Ordering::Relaxed) { Err(BuildError::Interrupted) } else { Ok(()) }
     }
 }
@@ -207,16 +202,6 @@ impl BuildContext<'_> {
 struct Running {
     child: Child,
     follower: Follower,
-}
-
-impl Running {
-    fn wait(
-        &mut self,
-        show: &mut dyn FnMut(&[String]),
-        interrupt: &AtomicBool,
-    ) -> io::Result<Option<ExitStatus>> {
-        process::wait(&mut self.child, &mut self.follower, show, interrupt)
-    }
 }
 
 impl Drop for Running {
@@ -248,6 +233,7 @@ pub(crate) trait Listener {
 
 fn open_log(path: &Path, invocation: &Invocation) -> io::Result<File> {
     let mut log = OpenOptions::new().append(true).create(true).open(path)?;
-    sandbox::head(&mut log, invocation)?;
+    // The command is at the head of its output.
+    writeln!(log, "$ {}", invocation.shown())?;
     Ok(log)
 }

@@ -11,7 +11,7 @@ use cabane_container::{ContainerImage, Layer};
 use cabane_view::{EnvPatch, ProcessorNeed};
 use serde::{Deserialize, Serialize};
 
-use crate::BuildError;
+use crate::Result;
 
 /// A container image that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub struct FoundContainer {
 }
 
 /// What is done with a container image while it can be read.
-pub type UseContainer<'a> = dyn FnMut(ContainerImage<'_>) -> Result<(), BuildError> + 'a;
+pub type UseContainer<'a> = dyn FnMut(ContainerImage<'_>) -> Result<()> + 'a;
 
 /// An image that is put on a container image.
 pub struct AddedImage {
@@ -59,12 +59,7 @@ pub trait Containers: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// There is none, or none for the platform.
-    fn find(
-        &self,
-        from: &str,
-        directory: &Path,
-        platform: Option<&str>,
-    ) -> Result<FoundContainer, BuildError>;
+    fn find(&self, from: &str, directory: &Path, platform: Option<&str>) -> Result<FoundContainer>;
 
     /// Gets an image that was found before, and lets it be used.
     ///
@@ -78,12 +73,12 @@ pub trait Containers: fmt::Debug + Send + Sync {
         found: &FoundContainer,
         interrupt: &AtomicBool,
         use_it: &mut UseContainer<'_>,
-    ) -> Result<(), BuildError>;
+    ) -> Result<()>;
 
     /// Finds images of ours that are put on it, by what is typed to enter them.
     ///
     /// # Errors
     ///
     /// One is not there, or has a root file system of its own.
-    fn images(&self, names: &[String]) -> Result<AddedImages, BuildError>;
+    fn images(&self, names: &[String]) -> Result<AddedImages>;
 }

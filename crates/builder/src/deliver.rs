@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use crate::build_context::BuildContext;
 use crate::layout::Layout;
 use crate::pack::{self, META, Tree};
-use crate::{BuildError, disk, fingerprint};
+use crate::{BuildError, Result, disk, fingerprint};
 
 /// What every build writes; a directory that has it may be replaced.
 const MARK: &str = "meta/configure.json";
@@ -39,7 +39,7 @@ pub(crate) struct Target {
 
 impl Target {
     /// Fails if something is there that must stay.
-    pub(crate) fn check(&self, layout: &Layout) -> Result<(), BuildError> {
+    pub(crate) fn check(&self, layout: &Layout) -> Result<()> {
         let path = &self.path;
         let refuse = |why: &str, hint| {
             let message = format!("cannot install into {}: {why}", shown(path));
@@ -91,7 +91,7 @@ pub(crate) fn deliver(
     bench: &mut BuildContext<'_>,
     target: &Target,
     tree: &Tree<'_>,
-) -> Result<(), BuildError> {
+) -> Result<()> {
     let layout = bench.layout;
     pack::open_to_all(&layout.meta())?;
     if tree.ours {
@@ -122,12 +122,7 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    fn directory(
-        &mut self,
-        from: &Path,
-        to: &Path,
-        without: Option<&str>,
-    ) -> Result<(), BuildError> {
+    fn directory(&mut self, from: &Path, to: &Path, without: Option<&str>) -> Result<()> {
         let failed = || BuildError::file("copy", from);
         DirBuilder::new().mode(0o755).create(to).map_err(BuildError::file("make", to))?;
         for entry in fs::read_dir(from).map_err(failed())? {
@@ -174,13 +169,13 @@ impl Copy<'_> {
 }
 
 /// After a crash the tree is whole or not there.
-fn write_out(partial: &Path) -> Result<(), BuildError> {
+fn write_out(partial: &Path) -> Result<()> {
     let synced = File::open(partial).and_then(|directory| Ok(syncfs(directory)?));
     synced.map_err(BuildError::file("write", partial))
 }
 
 /// Gives the tree its name; what had it before is removed.
-fn name(partial: &Path, target: &Target) -> Result<(), BuildError> {
+fn name(partial: &Path, target: &Target) -> Result<()> {
     let path = &target.path;
     if !path.exists() || target.is_empty() {
         // Of two who do this at once the second fails: the directory is not empty then.

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use crate::BuildError;
+use crate::{BuildError, Result};
 
 /// Reads a file, but not more of it than `limit` bytes.
 pub(crate) fn read_start(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
@@ -20,19 +20,19 @@ pub(crate) fn read_start(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Makes a directory and those above it, unless they exist.
-pub(crate) fn make_directory(path: &Path) -> Result<(), BuildError> {
+pub(crate) fn make_directory(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(BuildError::file("make the directory", path))
 }
 
 /// Makes a directory that is empty: what was there is removed.
-pub(crate) fn make_empty(path: &Path) -> Result<(), BuildError> {
+pub(crate) fn make_empty(path: &Path) -> Result<()> {
     remove(path)?;
     make_directory(path)
 }
 
 /// Writes a file so that it has its whole content or does not exist, even after
 /// a crash.
-pub(crate) fn write(path: &Path, content: &[u8]) -> Result<(), BuildError> {
+pub(crate) fn write(path: &Path, content: &[u8]) -> Result<()> {
     let failed = || BuildError::file("write", path);
     let new = path.with_extension("new");
     let write_new = || {
@@ -45,7 +45,7 @@ pub(crate) fn write(path: &Path, content: &[u8]) -> Result<(), BuildError> {
 }
 
 /// Gives a file its name for good.
-pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), BuildError> {
+pub(crate) fn rename(from: &Path, to: &Path) -> Result<()> {
     let failed = || BuildError::file("write", to);
     fs::rename(from, to).map_err(failed())?;
     let parent = to.parent().unwrap_or(Path::new("/"));
@@ -53,7 +53,7 @@ pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), BuildError> {
 }
 
 /// Removes a file or a whole directory, if it exists.
-pub(crate) fn remove(path: &Path) -> Result<(), BuildError> {
+pub(crate) fn remove(path: &Path) -> Result<()> {
     let Ok(found) = path.symlink_metadata() else {
         return Ok(());
     };

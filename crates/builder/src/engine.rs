@@ -18,7 +18,7 @@ use crate::inside::Part;
 use crate::marker::ImageMark;
 use crate::pack::{self, Tool, Tree};
 use crate::sandbox::Invocation;
-use crate::{BuildError, BuildRequest, StepName};
+use crate::{BuildError, BuildRequest, Result, StepName};
 
 /// A way to get from a recipe to a tree. What can be checked without a network
 /// has been checked when an engine exists.
@@ -32,10 +32,10 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
     }
 
     /// The steps before the metadata is written.
-    fn steps(&self) -> Result<Vec<StepDraft>, BuildError>;
+    fn steps(&self) -> Result<Vec<StepDraft>>;
 
     /// Does one of them.
-    fn execute(&self, step: StepName, bench: &mut BuildContext<'_>) -> Result<(), BuildError>;
+    fn execute(&self, step: StepName, bench: &mut BuildContext<'_>) -> Result<()>;
 
     /// Whether what a step made is there still.
     fn has_result(&self, step: StepName) -> bool;
@@ -44,7 +44,7 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
     fn tree(&self) -> Tree<'_>;
 
     /// What goes into the metadata apart from the recipe.
-    fn facts(&self) -> Result<Facts, BuildError>;
+    fn facts(&self) -> Result<Facts>;
 
     /// What the metadata depends on beyond the recipe and the steps before.
     fn inputs_of_facts(&self) -> Inputs {
@@ -59,11 +59,7 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
     }
 
     /// Makes the image, if [`Engine::draft_of_image`] says that it does.
-    fn make_image(
-        &self,
-        bench: &mut BuildContext<'_>,
-        tool: &Tool,
-    ) -> Result<ImageMark, BuildError> {
+    fn make_image(&self, bench: &mut BuildContext<'_>, tool: &Tool) -> Result<ImageMark> {
         pack::pack(bench, tool, &self.tree())
     }
 
@@ -145,7 +141,7 @@ pub(crate) struct RecipeDir {
 
 impl RecipeDir {
     /// Finds a file or directory that the recipe names relative to itself.
-    pub(crate) fn find(&self, relative: &Path, want: Kind) -> Result<PathBuf, BuildError> {
+    pub(crate) fn find(&self, relative: &Path, want: Kind) -> Result<PathBuf> {
         let path = self.path.join(relative);
         let there = match want {
             Kind::File => path.is_file(),
@@ -161,7 +157,7 @@ impl RecipeDir {
 
     /// As [`Self::find`], but nothing outside of the recipe, which would be
     /// missing in the sandbox and in the metadata.
-    pub(crate) fn find_inside(&self, relative: &Path, want: Kind) -> Result<PathBuf, BuildError> {
+    pub(crate) fn find_inside(&self, relative: &Path, want: Kind) -> Result<PathBuf> {
         let found = self.find(relative, want)?;
         if found.starts_with(&self.path) {
             return Ok(found);

@@ -14,6 +14,9 @@ use cabane_report::{Kind, Report};
 
 use crate::StepName;
 
+/// A result whose error is that of a build unless another is named.
+pub type Result<T, E = BuildError> = std::result::Result<T, E>;
+
 /// A build that cannot be planned or did not succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {

@@ -18,7 +18,8 @@ use crate::marker::{ImageMark, Marker};
 use crate::memory::{self, Gauge};
 use crate::turn::Turn;
 use crate::{
-    BuildError, Plan, Progress, State, Step, StepName, disk, leftovers, metadata, place, plan,
+    BuildError, Plan, Progress, Result, State, Step, StepName, disk, leftovers, metadata, place,
+    plan,
 };
 
 /// A finished image.
@@ -50,7 +51,7 @@ pub fn execute(
     plan: &Plan,
     progress: &mut dyn Progress,
     interrupt: &AtomicBool,
-) -> Result<Option<Built>, BuildError> {
+) -> Result<Option<Built>> {
     let layout = &plan.job.layout;
     disk::make_directory(&layout.root)?;
     let turn = Turn::take(&layout.lock(), progress, interrupt)?;
@@ -62,11 +63,7 @@ pub fn execute(
     work(plan, progress, interrupt)
 }
 
-fn work(
-    plan: &Plan,
-    progress: &mut dyn Progress,
-    interrupt: &AtomicBool,
-) -> Result<Option<Built>, BuildError> {
+fn work(plan: &Plan, progress: &mut dyn Progress, interrupt: &AtomicBool) -> Result<Option<Built>> {
     let job = &plan.job;
     // Not those of the plan: what has been done is certain only now.
     let mut steps = job.steps()?;
@@ -153,7 +150,7 @@ fn judge(job: &Job, error: BuildError, gauge: Option<&mut Gauge>) -> BuildError 
     error
 }
 
-fn prepare_directories(job: &Job) -> Result<(), BuildError> {
+fn prepare_directories(job: &Job) -> Result<()> {
     let layout = &job.layout;
     place::claim(&job.request, layout)?;
     for kept in [layout.markers(), layout.logs(), layout.work()] {
@@ -168,7 +165,7 @@ fn prepare_directories(job: &Job) -> Result<(), BuildError> {
 
 /// Removes the markers of steps that are about to be done: what is half done must
 /// not look whole.
-fn forget(layout: &Layout, steps: &[Step]) -> Result<(), BuildError> {
+fn forget(layout: &Layout, steps: &[Step]) -> Result<()> {
     steps.iter().rev().try_for_each(|step| Marker::remove(layout, step.name))
 }
 
@@ -178,7 +175,7 @@ fn do_step(
     progress: &mut dyn Progress,
     interrupt: &AtomicBool,
     gauge: Option<&mut Gauge>,
-) -> Result<Option<ImageMark>, BuildError> {
+) -> Result<Option<ImageMark>> {
     disk::remove(&job.layout.log(step.name))?;
     let mut bench = BuildContext {
         request: &job.request,
@@ -199,7 +196,7 @@ fn do_step(
     }
 }
 
-fn built(job: &Job) -> Result<Built, BuildError> {
+fn built(job: &Job) -> Result<Built> {
     let image = job.layout.image(job.tool.format);
     let made = Marker::read(&job.layout, StepName::Pack)
         .and_then(|marker| marker.image)

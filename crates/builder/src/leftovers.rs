@@ -10,7 +10,7 @@ use cabane_label::Digest;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::layout::Layout;
-use crate::{BuildError, disk, fingerprint};
+use crate::{Result, disk, fingerprint};
 
 /// The directories of a cache directory that hold what was downloaded.
 pub const CACHE_DIRECTORIES: &[&str] = &["uv"];
@@ -68,6 +68,6 @@ pub fn size_of(directory: &Path) -> u64 {
 /// # Errors
 ///
 /// What could not be removed.
-pub fn remove_tree(directory: &Path) -> Result<(), BuildError> {
+pub fn remove_tree(directory: &Path) -> Result<()> {
     disk::remove(directory)
 }

@@ -43,7 +43,7 @@ mod turn;
 pub use cabane_mount::ImageFormat;
 pub use cabane_recipe::DEFAULT_EPOCH;
 pub use containers::{AddedImage, AddedImages, Containers, FoundContainer, UseContainer};
-pub use error::{BuildError, Failure};
+pub use error::{BuildError, Failure, Result};
 pub use execute::{Built, execute};
 pub use leftovers::{
     CACHE_DIRECTORIES, build_directories, digest_of, is_under_way, remove_tree, size_of,

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fingerprint::Inputs;
 use crate::layout::Layout;
-use crate::{BuildError, StepName, disk};
+use crate::{BuildError, Result, StepName, disk};
 
 const VERSION: u32 = 1;
 const MAX_SIZE: u64 = 16 << 20;
@@ -51,13 +51,13 @@ impl Marker {
         (marker.version == VERSION).then_some(marker)
     }
 
-    pub(crate) fn write(&self, layout: &Layout, step: StepName) -> Result<(), BuildError> {
+    pub(crate) fn write(&self, layout: &Layout, step: StepName) -> Result<()> {
         let path = path(layout, step);
         let content = serde_json::to_vec_pretty(self).map_err(BuildError::file("write", &path))?;
         disk::write(&path, &content)
     }
 
-    pub(crate) fn remove(layout: &Layout, step: StepName) -> Result<(), BuildError> {
+    pub(crate) fn remove(layout: &Layout, step: StepName) -> Result<()> {
         disk::remove(&path(layout, step))
     }
 }

@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 use crate::layout::Layout;
 use crate::leftovers::{is_under_way, size_of};
 use crate::memory::{self, Free};
-use crate::{BuildError, BuildRequest, InMemory, disk, fingerprint};
+use crate::{BuildError, BuildRequest, InMemory, Result, disk, fingerprint};
 
 const VERSION: u32 = 1;
 /// The file that says whose a directory in memory is.
@@ -148,7 +148,7 @@ pub(crate) fn to_be_told(layout: &Layout) -> Option<PathBuf> {
 
 /// Makes the part in memory and notes where it is; what an earlier build of the same
 /// directory left in memory elsewhere is removed. Only while no one else builds there.
-pub(crate) fn claim(request: &BuildRequest, layout: &Layout) -> Result<(), BuildError> {
+pub(crate) fn claim(request: &BuildRequest, layout: &Layout) -> Result<()> {
     let Some(requested) = &request.memory else {
         return Ok(());
     };
@@ -169,7 +169,7 @@ pub(crate) fn claim(request: &BuildRequest, layout: &Layout) -> Result<(), Build
 }
 
 /// Removes the part in memory of a build that is done, unless it is to be kept.
-pub(crate) fn release(layout: &Layout) -> Result<(), BuildError> {
+pub(crate) fn release(layout: &Layout) -> Result<()> {
     let Some(record) = Record::read(layout).filter(|record| !record.kept) else {
         return Ok(());
     };
@@ -179,7 +179,7 @@ pub(crate) fn release(layout: &Layout) -> Result<(), BuildError> {
     disk::remove(&layout.memory_record())
 }
 
-fn make_closed(path: &Path) -> Result<(), BuildError> {
+fn make_closed(path: &Path) -> Result<()> {
     let failed = BuildError::file("make the directory", path);
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => Ok(()),
@@ -195,7 +195,7 @@ impl Record {
         (record.version == VERSION).then_some(record)
     }
 
-    fn write(&self, layout: &Layout) -> Result<(), BuildError> {
+    fn write(&self, layout: &Layout) -> Result<()> {
         let path = layout.memory_record();
         let text = serde_json::to_vec_pretty(self).map_err(BuildError::file("write", &path))?;
         disk::write(&path, &text)

@@ -26,7 +26,7 @@ use crate::sandbox::Sandbox;
 use crate::spack::SpackEngine;
 use crate::step::{State, Step, StepName};
 use crate::tree::TreeEngine;
-use crate::{BuildError, BuildRequest, disk, metadata, place};
+use crate::{BuildError, BuildRequest, Result, disk, metadata, place};
 
 /// The file in which a recipe begins.
 const CONFIG: &str = "config.yaml";
@@ -76,7 +76,7 @@ pub struct Plan {
 ///
 /// Everything that can be wrong without asking a network: the recipe, missing
 /// files, programs and interpreters.
-pub fn plan(request: &BuildRequest) -> Result<Plan, BuildError> {
+pub fn plan(request: &BuildRequest) -> Result<Plan> {
     let job = Job::prepare(request)?;
     let mut steps = job.steps()?;
     let again = job.index_of_from(&steps)?;
@@ -118,7 +118,7 @@ impl Plan {
 }
 
 impl Job {
-    fn prepare(request: &BuildRequest) -> Result<Self, BuildError> {
+    fn prepare(request: &BuildRequest) -> Result<Self> {
         let mut recipe = read_recipe(&request.recipe_dir)?;
         let mut request = request.clone();
         let is_container = matches!(recipe.engine, EngineConfig::Container(_));
@@ -163,7 +163,7 @@ impl Job {
     }
 
     /// Compares what is to be done with what has been done.
-    pub(crate) fn steps(&self) -> Result<Vec<Step>, BuildError> {
+    pub(crate) fn steps(&self) -> Result<Vec<Step>> {
         let mut drafts = self.engine.steps()?;
         if let Some(draft) = self.engine.draft_of_image(&self.request, &self.tool) {
             drafts.push(draft);
@@ -208,7 +208,7 @@ impl Job {
 
     /// Returns the first step that is done again in any case; the number of all steps
     /// if there is none.
-    pub(crate) fn index_of_from(&self, steps: &[Step]) -> Result<usize, BuildError> {
+    pub(crate) fn index_of_from(&self, steps: &[Step]) -> Result<usize> {
         match &self.request.part.from {
             Some(from) => index_of(steps, from),
             None => Ok(steps.len()),
@@ -274,7 +274,7 @@ impl Job {
 }
 
 /// Finds a step by its name.
-fn index_of(steps: &[Step], name: &str) -> Result<usize, BuildError> {
+fn index_of(steps: &[Step], name: &str) -> Result<usize> {
     let found = steps.iter().position(|step| step.name.to_string() == name);
     found.ok_or_else(|| {
         let steps: Vec<_> = steps.iter().map(|step| step.name.to_string()).collect();
@@ -302,7 +302,7 @@ fn difference(before: &Inputs, now: &Inputs) -> String {
 /// # Errors
 ///
 /// There is none, or [`BuildError::Recipe`] with every mistake in it.
-pub fn read_recipe(directory: &Path) -> Result<Recipe, BuildError> {
+pub fn read_recipe(directory: &Path) -> Result<Recipe> {
     let path = directory.join(CONFIG);
     if !path.exists() {
         return Err(BuildError::no_recipe(directory));
@@ -315,7 +315,7 @@ pub fn read_recipe(directory: &Path) -> Result<Recipe, BuildError> {
 }
 
 /// Fails if mounting at `store` would hide what the build needs.
-fn check_store(store: &MountPoint, visible: &[PathBuf]) -> Result<(), BuildError> {
+fn check_store(store: &MountPoint, visible: &[PathBuf]) -> Result<()> {
     let fixed = [
         Inside::ROOT,
         Inside::TMP,
@@ -381,19 +381,19 @@ fn engine_of(
     recipe: &Recipe,
     directory: &RecipeDir,
     layout: &Layout,
-) -> Result<Box<dyn Engine>, BuildError> {
-    match &recipe.engine {
+) -> Result<Box<dyn Engine>> {
+    Ok(match &recipe.engine {
         EngineConfig::Python(config) => {
-            Ok(Box::new(PythonEngine::prepare(request, recipe, config, directory, layout)?))
+            Box::new(PythonEngine::prepare(request, recipe, config, directory, layout)?)
         }
         EngineConfig::Tree(config) => {
-            Ok(Box::new(TreeEngine::prepare(request, recipe, config, directory)?))
+            Box::new(TreeEngine::prepare(request, recipe, config, directory)?)
         }
         EngineConfig::Spack(_) => {
-            Ok(Box::new(SpackEngine::prepare(request, recipe, directory, layout)?))
+            Box::new(SpackEngine::prepare(request, recipe, directory, layout)?)
         }
         EngineConfig::Container(config) => {
-            Ok(Box::new(ContainerEngine::prepare(request, recipe, config, directory, layout)?))
+            Box::new(ContainerEngine::prepare(request, recipe, config, directory, layout)?)
         }
-    }
+    })
 }

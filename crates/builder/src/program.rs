@@ -10,11 +10,11 @@ use std::process::{Command, Output, Stdio};
 
 use cabane_label::{escape, shown};
 
-use crate::BuildError;
 use crate::process::lines;
+use crate::{BuildError, Result};
 
 /// Makes sure that a program exists, and returns its path free of links.
-pub(crate) fn find(name: &str, path: Option<&Path>) -> Result<PathBuf, BuildError> {
+pub(crate) fn find(name: &str, path: Option<&Path>) -> Result<PathBuf> {
     path.and_then(|path| fs::canonicalize(path).ok())
         .filter(|path| path.is_file())
         .ok_or_else(|| BuildError::missing_program(name))
@@ -22,7 +22,7 @@ pub(crate) fn find(name: &str, path: Option<&Path>) -> Result<PathBuf, BuildErro
 
 /// Asks a program for its version: the first number with a point in its first
 /// line.
-pub(crate) fn ask_version(path: &Path, option: &str) -> Result<String, BuildError> {
+pub(crate) fn ask_version(path: &Path, option: &str) -> Result<String> {
     let strange = |answer: String| {
         let (path, answer) = (shown(path), escape(&answer));
         BuildError::refused(format!("cannot ask {path} for its version: {answer}"), None)

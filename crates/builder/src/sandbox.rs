@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal, umask};
 
 use crate::layout::{Inside, Layout};
-use crate::{BuildError, BuildRequest, disk};
+use crate::{BuildError, BuildRequest, Result, disk};
 
 /// Directories that a build cannot change, where they are not links.
 const SYSTEM: [&str; 14] = [
@@ -109,11 +109,7 @@ impl Invocation {
 impl Invocation {
     /// Starts the program in the world as it is. It leads a process group of its own
     /// and dies with this thread.
-    pub(crate) fn start_outside(
-        &self,
-        variables: &[(&str, &OsStr)],
-        log: &File,
-    ) -> Result<Child, BuildError> {
+    pub(crate) fn start_outside(&self, variables: &[(&str, &OsStr)], log: &File) -> Result<Child> {
         let failed = || BuildError::file("start", &self.program);
         let mut command = Command::new(&self.program);
         command
@@ -226,7 +222,7 @@ impl Sandbox {
 
     /// Starts a program whose output goes into `log`. It leads a process group of
     /// its own and dies with this thread.
-    pub(crate) fn start(&self, invocation: &Invocation, log: &File) -> Result<Child, BuildError> {
+    pub(crate) fn start(&self, invocation: &Invocation, log: &File) -> Result<Child> {
         self.make_targets_in_tmp()?;
         let no_log = |source| unmade("cannot share the log with the program", &source);
         let mut command = Command::new(&invocation.program);
@@ -274,7 +270,7 @@ impl Sandbox {
 
     /// What is to appear below `/tmp` needs a place in the build's own `/tmp`:
     /// otherwise that would be shadowed, and read-only.
-    fn make_targets_in_tmp(&self) -> Result<(), BuildError> {
+    fn make_targets_in_tmp(&self) -> Result<()> {
         for bind in &self.binds {
             let Ok(relative) = bind.target.strip_prefix(Inside::TMP) else {
                 continue;
@@ -376,9 +372,4 @@ fn chain(error: &dyn std::error::Error) -> String {
         Some(source) => format!("{error}: {}", chain(source)),
         None => error.to_string(),
     }
-}
-
-/// Writes the command at the head of its output.
-pub(crate) fn head(log: &mut File, invocation: &Invocation) -> io::Result<()> {
-    writeln!(log, "$ {}", invocation.shown())
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use crate::{BuildError, Progress};
+use crate::{BuildError, Progress, Result};
 
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -32,7 +32,7 @@ impl Turn {
         path: &Path,
         progress: &mut dyn Progress,
         interrupt: &AtomicBool,
-    ) -> Result<Self, BuildError> {
+    ) -> Result<Self> {
         let failed = || BuildError::file("lock", path);
         let mut lock = OpenOptions::new()
             .read(true)

@@ -39,17 +39,15 @@ fn read_settings(
     typed: &Overrides,
     calling: &BTreeMap<OsString, OsString>,
 ) -> (Option<Effective>, Option<Mistake>) {
-    let mistake = |text: String, hint| Some(Mistake { text, hint });
-    let answer = within(look::QUICK, || drop(Effective::read(typed, calling)));
-    if let Err(reason) = answer.known() {
+    if let Err(reason) = within(look::QUICK, || drop(Effective::read(typed, calling))) {
         let text = format!("a configuration file cannot be read: {reason}");
-        return (None, mistake(text, None));
+        return (None, Some(Mistake { text, hint: None }));
     }
     match Effective::read(typed, calling) {
         Ok(settings) => (Some(settings), None),
         Err(error) => {
             let (text, hint) = error.texts();
-            (None, mistake(text, hint))
+            (None, Some(Mistake { text, hint }))
         }
     }
 }
@@ -120,15 +118,12 @@ fn search_path(calling: &BTreeMap<OsString, OsString>) -> Answer<SearchPath> {
     let foreign = calling.keys().filter_map(|name| name.to_str());
     let foreign = foreign.filter(|name| name.starts_with("UENV_") && loaded.images.is_empty());
     let path = calling.get(OsStr::new(env_vars::PATH));
-    match look::look_at_path(path.map(OsString::as_os_str)) {
-        Answer::Known(names) => Answer::Known(SearchPath {
-            loaded: images.collect(),
-            foreign: foreign.map(str::to_owned).collect(),
-            names,
-        }),
-        Answer::Silent(seconds) => Answer::Silent(seconds),
-        Answer::Failed(reason) => Answer::Failed(reason),
-    }
+    let names = look::look_at_path(path.map(OsString::as_os_str))?;
+    Ok(SearchPath {
+        loaded: images.collect(),
+        foreign: foreign.map(str::to_owned).collect(),
+        names,
+    })
 }
 
 fn tools(calling: &BTreeMap<OsString, OsString>, settings: Option<&Effective>) -> Vec<Tool> {
@@ -140,22 +135,16 @@ fn tools(calling: &BTreeMap<OsString, OsString>, settings: Option<&Effective>) -
         package,
         found: look::look_for_program(name, option, path),
     };
-    let mut tools = vec![
+    let purpose = "installing Python packages in builds";
+    let named = settings.and_then(|settings| settings.uv.value.as_deref());
+    vec![
         tool("mksquashfs", "-version", "packing squashfs images", Some("squashfs-tools")),
         tool("mkfs.erofs", "--version", "packing EROFS images", Some("erofs-utils")),
         tool("python3", "--version", "Python environments", Some("python3")),
         tool("gdb", "--version", "debugging; optional", Some("gdb")),
-    ];
-    let purpose = "installing Python packages in builds";
-    let named = settings.and_then(|settings| settings.uv.value.as_deref());
-    tools.push(match named {
-        Some(named) => Tool {
-            name: "uv",
-            purpose,
-            package: None,
-            found: look::look_at_program(named, "--version"),
+        match named.map(|named| look::look_at_program(named, "--version")) {
+            Some(found) => Tool { name: "uv", purpose, package: None, found },
+            None => tool("uv", "--version", purpose, None),
         },
-        None => tool("uv", "--version", purpose, None),
-    });
-    tools
+    ]
 }

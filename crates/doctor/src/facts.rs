@@ -6,25 +6,17 @@
 use serde::{Deserialize, Serialize};
 
 /// What became of a question.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Answer<T> {
-    /// It was answered.
-    Known(T),
-    /// There was no answer within so many seconds.
+pub(crate) type Answer<T> = Result<T, NoAnswer>;
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub(crate) enum NoAnswer {
+    /// There was none within so many seconds.
+    #[error("no answer within {0} s")]
     Silent(u64),
     /// The check itself failed.
+    #[error("{0}")]
     Failed(String),
-}
-
-impl<T> Answer<T> {
-    /// Returns the answer, or why there is none.
-    pub(crate) fn known(&self) -> Result<&T, String> {
-        match self {
-            Self::Known(answer) => Ok(answer),
-            Self::Silent(seconds) => Err(format!("no answer within {seconds} s")),
-            Self::Failed(reason) => Err(reason.clone()),
-        }
-    }
 }
 
 /// What the vendors of devices say.

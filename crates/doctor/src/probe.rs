@@ -9,7 +9,7 @@ use cabane_process::child::ask_within;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::facts::Answer;
+use super::facts::{Answer, NoAnswer};
 
 /// Asks a child of this process. Whatever it does to its namespaces ends with it.
 pub(crate) fn within<T>(limit: Duration, look: impl FnOnce() -> T) -> Answer<T>
@@ -19,15 +19,14 @@ where
     let answer =
         ask_within(limit, || serde_json::to_vec(&look()).map_err(|error| error.to_string()));
     match answer {
-        Ok(Ok(bytes)) => match serde_json::from_slice(&bytes) {
-            Ok(found) => Answer::Known(found),
-            Err(error) => Answer::Failed(error.to_string()),
-        },
-        Ok(Err(reason)) => Answer::Failed(reason),
-        Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
-            Answer::Silent(limit.as_secs())
+        Ok(Ok(bytes)) => {
+            serde_json::from_slice(&bytes).map_err(|error| NoAnswer::Failed(error.to_string()))
         }
-        Err(error) => Answer::Failed(error.to_string()),
+        Ok(Err(reason)) => Err(NoAnswer::Failed(reason)),
+        Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+            Err(NoAnswer::Silent(limit.as_secs()))
+        }
+        Err(error) => Err(NoAnswer::Failed(error.to_string())),
     }
 }
 
@@ -41,12 +40,12 @@ mod tests {
             std::thread::sleep(Duration::from_secs(60));
             1
         });
-        assert_eq!(answer, Answer::Silent(0));
+        assert_eq!(answer, Err(NoAnswer::Silent(0)));
     }
 
     #[test]
     fn what_crashes_is_no_crash_of_ours() {
         let answer: Answer<u32> = within(Duration::from_secs(60), || panic!("no"));
-        assert!(matches!(answer, Answer::Failed(_)), "{answer:?}");
+        assert!(matches!(answer, Err(NoAnswer::Failed(_))), "{answer:?}");
     }
 }

@@ -14,7 +14,7 @@ use cabane_report::{Kind, Report, Result};
 use cabane_resolve::ConcreteEnvironment;
 use cabane_run::loaded::Additions;
 use cabane_run::metadata::names_in;
-use cabane_run::{DevicePlace, RunError, open_image};
+use cabane_run::{DevicePlace, open_image};
 use cabane_site::Context;
 use cabane_view::{VariableSetting, VariableSettings};
 
@@ -151,12 +151,12 @@ fn variables(given: &Given, directory: Option<&Path>) -> VariableSettings {
 ///
 /// # Errors
 ///
-/// [`RunError::Metadata`] if it cannot be looked into the image.
+/// It cannot be looked into the image.
 pub fn newer_in_image(
     context: &Context,
     compatibility: &Compatibility,
     image: &ImageFile,
-) -> Result<Option<PathBuf>, RunError> {
+) -> Result<Option<PathBuf>> {
     let directory = &compatibility.directory;
     let inside = directory.strip_prefix("/").unwrap_or(directory);
     let names = names_in(image, &context.mount_methods(), inside)?;

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 
 use cabane_mount::Backend;
 use cabane_report::{Kind, Report, Result};
-use cabane_run::{Prepared, RunError, RunRequest, RunWarning, become_command, prepare};
+use cabane_run::{Prepared, RunRequest, RunWarning, become_command, prepare};
 use cabane_site::Context;
 use cabane_site::settings::BackendChoice;
 
@@ -28,7 +28,7 @@ impl Launch {
         is_dry_run: bool,
         is_nested: bool,
     ) -> Result<Self> {
-        let mut prepared = prepare(request).map_err(not_started)?;
+        let mut prepared = prepare(request)?;
         // Where the helper has mounted, it does not do so again.
         if !is_nested {
             choose_helper(context, &mut prepared)
@@ -44,24 +44,14 @@ impl Launch {
     #[must_use]
     pub fn exec(self, context: &Context) -> Report {
         let warn = |warning: &RunWarning| context.warning(warning);
-        not_started(self.prepared.exec(warn))
+        self.prepared.exec(warn)
     }
 }
 
 /// Replaces this process with a command of this environment. Returns only if that fails.
 #[must_use]
 pub fn become_other(command: Vec<OsString>) -> Report {
-    not_started(become_command(command))
-}
-
-/// Gives an error the kind that shells know.
-pub fn not_started(error: RunError) -> Report {
-    let kind = match &error {
-        RunError::NotFound { .. } => Kind::CommandNotFound,
-        RunError::Exec { .. } => Kind::NotExecutable,
-        _ => Kind::NotStarted,
-    };
-    Report::from(error).with_kind(kind)
+    become_command(command)
 }
 
 /// Mounts through the helper if the user wants that, or if it is better and possible.

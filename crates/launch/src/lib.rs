@@ -14,6 +14,6 @@ mod plan;
 mod swap;
 
 pub use conflicts::CONFLICTS_COMMAND;
-pub use launch::{Launch, become_other, not_started};
+pub use launch::{Launch, become_other};
 pub use plan::{LaunchPlan, PLAN_COMMAND};
 pub use swap::{Swap, SwapRequest, Swapping};

@@ -19,7 +19,7 @@ use cabane_site::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::conflicts::{covering, with_conflicts};
-use crate::launch::{Launch, not_started};
+use crate::launch::Launch;
 
 /// The command of this program that carries out a plan in JSON.
 pub const PLAN_COMMAND: &str = "run-plan";
@@ -198,7 +198,7 @@ fn substitute(
     command: &[OsString],
 ) -> Result<()> {
     let files = EnvironmentFiles::new(context, environment, additions, root);
-    let command = whole_command(environment, root, command.to_vec()).map_err(not_started)?;
+    let command = whole_command(environment, root, command.to_vec())?;
     let question =
         ContainerQuestion { request, files: &files, command: &command, is_launched: false };
     let binds = substitute_in_container(context, &question, additions)?;

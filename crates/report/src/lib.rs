@@ -125,6 +125,11 @@ impl Report {
         &self.hints
     }
 
+    /// Returns the error with its causes alone, as one.
+    pub fn into_error(self) -> Box<dyn Error + Send + Sync> {
+        self.error
+    }
+
     /// Returns the error with its details and causes, and the hints, as texts.
     pub fn texts(&self) -> (String, Option<String>) {
         let mut text = self.to_string();

@@ -109,16 +109,15 @@ impl EnvironmentFinder<'_> {
         }
         let all = self.all();
         let names = all.iter().map(|found| found.name.as_str());
-        let hint = match similar(name, names) {
-            Some(similar) => format!("did you mean {}?", any_of(&[similar.to_owned()])),
-            None => {
-                let searched: Vec<String> = self.directories.iter().map(|one| shown(one)).collect();
-                format!(
-                    "`{0}.{ENDING}` is looked for in {1}; a path is written `./{0}.{ENDING}`",
-                    escape(name),
-                    searched.join(", "),
-                )
-            }
+        let hint = if let Some(similar) = similar(name, names) {
+            format!("did you mean {}?", any_of(&[similar.to_owned()]))
+        } else {
+            let searched: Vec<String> = self.directories.iter().map(|one| shown(one)).collect();
+            format!(
+                "`{0}.{ENDING}` is looked for in {1}; a path is written `./{0}.{ENDING}`",
+                escape(name),
+                searched.join(", "),
+            )
         };
         let message =
             format!("there is no environment file `{}`{}", escape(name), named_in(base_in));

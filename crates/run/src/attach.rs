@@ -16,19 +16,19 @@ use std::path::PathBuf;
 
 use cabane_mount::helper::{Helper, Unavailable};
 use cabane_mount::{Backend, FusePrograms, Layer, MountPlan, perform_in_current_user_namespace};
+use cabane_report::{Kind, Report, Result};
 use cabane_resolve::ConcreteEnvironment;
 use cabane_view::VariableSettings;
 use rustix::thread::{
     CapabilitySet, capabilities, configure_capability_in_ambient_set, set_capabilities,
 };
 
-use crate::RunError;
-use crate::attach_target::{AttachError, Door, Target};
+use crate::attach_target::{Door, Target, not_entered};
 use crate::become_command::exec;
 use crate::loaded::Additions;
 use crate::needs::check_before;
 use crate::needs::name_of;
-use crate::prepare::{Need, operations_of, settle, variables_inside};
+use crate::prepare::{Need, not_mounted, operations_of, settle, variables_inside};
 use crate::through_helper::{WorkingDirectory, become_helper};
 
 /// What is to be started beside a process.
@@ -55,14 +55,14 @@ impl Attachment {
     /// thread.
     ///
     /// Returns only if that failed: nothing of the user's has been started then.
-    pub fn exec(self) -> RunError {
+    pub fn exec(self) -> Report {
         match self.try_exec() {
             Ok(never) => match never {},
             Err(error) => error,
         }
     }
 
-    fn try_exec(mut self) -> Result<Infallible, RunError> {
+    fn try_exec(mut self) -> Result<Infallible> {
         let mut variables = self.target.variables(&self.calling);
         let mut needs = Vec::new();
         let mut operations = Vec::new();
@@ -70,7 +70,11 @@ impl Attachment {
         if let Some((environment, additions)) = &self.with {
             if let Some(image) = environment.root() {
                 let image = name_of(image);
-                return Err(RunError::RootInside { image });
+                let message = format!(
+                    "the image {image} has a root file system of its own, and cannot be added"
+                );
+                let hint = "`cabane run` and `cabane start` take it, with the others beside it";
+                return Err(Report::new(Kind::NotStarted, message).hinted(hint.to_owned()));
             }
             (operations, needs) = operations_of(environment, additions, &Layer::None)?;
             // The devices are those of the process whose environment this is.
@@ -87,8 +91,7 @@ impl Attachment {
                 return self.exec_through_helper(&plan, &variables, &needs);
             }
             Door::None if self.backend != Backend::Root && !plan.operations.is_empty() => {
-                let id = self.target.id;
-                return Err(AttachError::Inside { id }.into());
+                return Err(self.target.inside());
             }
             Door::Mounts | Door::None => {}
         }
@@ -96,9 +99,9 @@ impl Attachment {
         self.target.enter(door)?;
         self.go_to_work(from);
         if !plan.operations.is_empty() {
-            perform_in_current_user_namespace(plan)?;
+            perform_in_current_user_namespace(plan).map_err(not_mounted)?;
             if door == Door::User {
-                keep_door_open().map_err(|source| self.target.not_entered(source))?;
+                keep_door_open().map_err(|source| not_entered(self.target.id, source))?;
             }
         }
         settle(&needs)?;
@@ -112,16 +115,15 @@ impl Attachment {
         plan: &MountPlan,
         variables: &BTreeMap<OsString, OsString>,
         needs: &[Need],
-    ) -> Result<Infallible, RunError> {
-        let (id, job) = (self.target.id, self.target.job());
-        let refused = |reason| AttachError::Privileged { id, reason, job };
+    ) -> Result<Infallible> {
+        let refused = |reason| self.target.privileged(&reason);
         let helper = self.helper.map_err(refused)?;
         helper.check(plan).map_err(refused)?;
         check_before(needs, plan)?;
         become_helper(
             &helper.path,
             plan,
-            Some(id),
+            Some(self.target.id),
             self.command,
             variables,
             WorkingDirectory::May(self.target.working_directory),

@@ -14,9 +14,9 @@ use std::fs;
 use std::io;
 use std::str::FromStr;
 
+use cabane_report::{IoContext, Kind, Report};
 use rustix::process::geteuid;
 
-use crate::AttachError;
 use crate::attach_target::has_environment;
 use crate::process::Process;
 
@@ -68,6 +68,27 @@ impl fmt::Display for JobDescription {
     }
 }
 
+/// Why there is no process of a job to attach to.
+#[derive(Debug)]
+pub enum JobError {
+    /// None of the caller's processes on this node belongs to the job, or there is no looking
+    /// for them.
+    NoTask(Report),
+    /// The job runs here, with nothing loaded.
+    NoImages(Report),
+    /// Several steps have images.
+    SeveralSteps(Report),
+}
+
+impl From<JobError> for Report {
+    fn from(error: JobError) -> Self {
+        let (JobError::NoTask(report)
+        | JobError::NoImages(report)
+        | JobError::SeveralSteps(report)) = error;
+        report
+    }
+}
+
 /// A process that Slurm has started for a step, or something that this has started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Member {
@@ -86,8 +107,10 @@ impl JobDescription {
     /// # Errors
     ///
     /// That there is none, or that there are several steps to choose from.
-    pub fn find(&self) -> Result<u32, AttachError> {
-        let members = members(|variables| self.has(variables)).map_err(AttachError::Processes)?;
+    pub fn find(&self) -> Result<u32, JobError> {
+        let members = members(|variables| self.has(variables))
+            .or_failed(|| "list the processes of this node".to_owned())
+            .map_err(|error| JobError::NoTask(error.with_kind(Kind::NotStarted)))?;
         self.choose(&members)
     }
 
@@ -112,13 +135,15 @@ impl JobDescription {
         }
     }
 
-    fn choose(&self, members: &[Member]) -> Result<u32, AttachError> {
-        let job = || self.to_string();
+    fn choose(&self, members: &[Member]) -> Result<u32, JobError> {
         let is_wanted =
             |member: &&Member| self.step.as_ref().is_none_or(|step| *step == member.step);
         let members: Vec<&Member> = members.iter().filter(is_wanted).collect();
         if members.is_empty() {
-            return Err(AttachError::NoTask { job: job() });
+            return Err(JobError::NoTask(not_chosen(
+                format!("you have no task of job {self} on this node"),
+                format!("`squeue --me --jobs={}` tells on which nodes it runs", self.job),
+            )));
         }
         let mut steps: BTreeMap<(u32, &str), &Member> = BTreeMap::new();
         for member in members.into_iter().filter(|member| member.has_images) {
@@ -133,15 +158,26 @@ impl JobDescription {
             steps.retain(|(_, step), _| *step != BATCH);
         }
         let mut found = steps.values();
+        let job = JobDescription { step: None, ..self.clone() };
         match (found.next(), found.next()) {
-            (None, _) => Err(AttachError::NoImages { job: job() }),
+            (None, _) => Err(JobError::NoImages(not_chosen(
+                format!("job {self} has no images on this node"),
+                format!("`srun --jobid={job} --overlap --pty bash` starts a shell beside it"),
+            ))),
             (Some(member), None) => Ok(member.process),
-            _ => Err(AttachError::SeveralSteps {
-                job: job(),
-                steps: steps.keys().map(|(job, step)| format!("{job}.{step}")).collect(),
-            }),
+            _ => {
+                let typed = |(job, step): &(u32, &str)| format!("`cabane attach {job}.{step}`");
+                Err(JobError::SeveralSteps(not_chosen(
+                    format!("job {self} has several steps on this node"),
+                    steps.keys().map(typed).collect::<Vec<_>>().join(", "),
+                )))
+            }
         }
     }
+}
+
+fn not_chosen(message: String, hint: String) -> Report {
+    Report::new(Kind::NotStarted, message).hinted(hint)
 }
 
 fn number(variables: &BTreeMap<OsString, OsString>, name: &str) -> Option<u32> {
@@ -193,7 +229,7 @@ mod tests {
 
     fn chosen(text: &str, members: &[Member]) -> Result<u32, String> {
         let job: JobDescription = text.parse().unwrap();
-        job.choose(members).map_err(|error| error.to_string())
+        job.choose(members).map_err(|error| Report::from(error).to_string())
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 
 use cabane_mount::helper::Unavailable;
 use cabane_mount::{JOB_IMAGES, JobImages};
+use cabane_report::{Kind, Report, Result};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -61,132 +62,8 @@ const OF_THE_RANK: &[&str] = &[
     "SLURM_PROCID",
 ];
 
-/// Why a process could not be attached to.
-#[derive(Debug, thiserror::Error)]
-pub enum AttachError {
-    /// It does not exist, has ended, or belongs to another user. Which of these is
-    /// not told: the processes of others are no one's business.
-    #[error("you have no process {id}")]
-    NoProcess {
-        /// The number that was typed.
-        id: u32,
-    },
-    /// Nothing is loaded in it.
-    #[error("process {id} is in no environment")]
-    NoEnvironment {
-        /// The process.
-        id: u32,
-    },
-    /// It is another user's, and the caller is root.
-    #[error("process {id} belongs to another user")]
-    OtherUser {
-        /// The process.
-        id: u32,
-        /// Who could attach to it.
-        user: u32,
-    },
-    /// Its mounts were made with privilege, which this process does not have and
-    /// cannot borrow.
-    #[error("process {id} was started with privilege, but {reason}")]
-    Privileged {
-        /// The process.
-        id: u32,
-        /// Why the helper cannot be used.
-        reason: Unavailable,
-        /// The job of Slurm to which the process belongs.
-        job: Option<u32>,
-    },
-    /// The caller is where the process is, and may not mount there.
-    #[error("process {id} is in your own environment, where nothing more can be mounted")]
-    Inside {
-        /// The process.
-        id: u32,
-    },
-    /// None of the caller's processes on this node belongs to the job.
-    #[error("you have no task of job {job} on this node")]
-    NoTask {
-        /// The job, as it was typed.
-        job: String,
-    },
-    /// The job runs here, with nothing loaded.
-    #[error("job {job} has no images on this node")]
-    NoImages {
-        /// The job, as it was typed.
-        job: String,
-    },
-    /// Which one is meant?
-    #[error("job {job} has several steps on this node")]
-    SeveralSteps {
-        /// The job, as it was typed.
-        job: String,
-        /// The steps with images.
-        steps: Vec<String>,
-    },
-    /// A number is that of a process and of a job.
-    #[error("{number} is the number of a process and of a job")]
-    ProcessAndJob {
-        /// The number.
-        number: u32,
-    },
-    /// There is no looking for tasks.
-    #[error("cannot list the processes of this node")]
-    Processes(#[source] io::Error),
-    /// The namespaces cannot be entered.
-    #[error("cannot enter the environment of process {id}")]
-    Enter {
-        /// The process.
-        id: u32,
-        /// What the system answered.
-        source: io::Error,
-    },
-}
-
-impl AttachError {
-    /// Returns what the user can do about it.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::NoProcess { .. } => {
-                Some("list your processes with `ps -u $USER -o pid,args`".to_owned())
-            }
-            Self::NoEnvironment { .. } => Some(
-                "name a process that was started in an image; for a program outside, `cabane run \
-                 IMAGE -- COMMAND` is enough"
-                    .to_owned(),
-            ),
-            Self::OtherUser { id, user } => {
-                Some(format!("be that user: `sudo -u '#{user}' cabane attach {id}`"))
-            }
-            Self::NoTask { job } => Some(format!(
-                "`squeue --me --jobs={}` tells on which nodes it runs",
-                job.split(['.', '_']).next().unwrap_or(job)
-            )),
-            Self::NoImages { job } => Some(format!(
-                "`srun --jobid={} --overlap --pty bash` starts a shell beside it",
-                job.split('.').next().unwrap_or(job)
-            )),
-            Self::SeveralSteps { steps, .. } => {
-                let typed = |step| format!("`cabane attach {step}`");
-                Some(steps.iter().map(typed).collect::<Vec<_>>().join(", "))
-            }
-            Self::ProcessAndJob { number } => Some(format!(
-                "`cabane attach --process {number}` or `cabane attach --job {number}`"
-            )),
-            Self::Processes(_) => None,
-            Self::Privileged { job: Some(job), .. } => Some(format!(
-                "`srun --jobid={job} --overlap --uenv=IMAGE --pty bash` starts a shell beside it, \
-                 with the images mounted once more"
-            )),
-            Self::Privileged { .. } => Some(
-                "attach from a shell outside of every environment, or start the program with \
-                 `cabane --backend user-namespace run …`"
-                    .to_owned(),
-            ),
-            Self::Inside { .. } | Self::Enter { .. } => {
-                Some("attach from a shell outside of every environment".to_owned())
-            }
-        }
-    }
-}
+/// What a user can do who is in an environment.
+const FROM_OUTSIDE: &str = "attach from a shell outside of every environment";
 
 /// A process in an environment, with its namespaces opened: it may end now.
 #[derive(Debug)]
@@ -202,13 +79,15 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// [`AttachError`] that says why it cannot be attached to.
-    pub fn open(id: u32) -> Result<Self, AttachError> {
+    /// Why it cannot be attached to.
+    pub fn open(id: u32) -> Result<Self> {
         let failed = |source: io::Error| match source.raw_os_error().map(Errno::from_raw_os_error) {
             Some(Errno::NOENT | Errno::SRCH | Errno::ACCESS | Errno::PERM) => {
-                AttachError::NoProcess { id }
+                // Which of these is not told: the processes of others are no one's business.
+                let hint = "list your processes with `ps -u $USER -o pid,args`";
+                not_attached(format!("you have no process {id}"), hint)
             }
-            _ => AttachError::Enter { id, source },
+            _ => not_entered(id, source),
         };
         let process = Process::open(id).map_err(failed)?;
         let namespaces = process.namespaces().map_err(failed)?;
@@ -220,18 +99,17 @@ impl Target {
         // Root gets this far. With the variables of another user it would run
         // whatever he likes.
         if owner != geteuid().as_raw() {
-            return Err(AttachError::OtherUser { id, user: owner });
+            return Err(not_attached(
+                format!("process {id} belongs to another user"),
+                format!("be that user: `sudo -u '#{owner}' cabane attach {id}`"),
+            ));
         }
         if !has_environment(&variables) {
-            return Err(AttachError::NoEnvironment { id });
+            let hint = "name a process that was started in an image; for a program outside, \
+                        `cabane run IMAGE -- COMMAND` is enough";
+            return Err(not_attached(format!("process {id} is in no environment"), hint));
         }
         Ok(Self { id, namespaces, variables, working_directory })
-    }
-
-    /// Returns the job of Slurm to which the process belongs.
-    pub(crate) fn job(&self) -> Option<u32> {
-        let value = self.variables.get(OsStr::new("SLURM_JOB_ID"))?;
-        value.to_str()?.parse().ok()
     }
 
     /// Returns the variables of a command beside the process: its own, without what
@@ -253,8 +131,8 @@ impl Target {
     }
 
     /// Tells what is between this process and that one.
-    pub(crate) fn door(&self) -> Result<Door, AttachError> {
-        let failed = |source| self.not_entered(source);
+    pub(crate) fn door(&self) -> Result<Door> {
+        let failed = |source| not_entered(self.id, source);
         let there = self.namespaces.numbers().map_err(failed)?;
         let here = NamespaceNumbers::own().map_err(failed)?;
         Ok(if there.user != here.user {
@@ -267,7 +145,7 @@ impl Target {
     }
 
     /// Goes through the door. The process must have one thread.
-    pub(crate) fn enter(&self, door: Door) -> Result<(), AttachError> {
+    pub(crate) fn enter(&self, door: Door) -> Result<()> {
         let entered = match door {
             Door::None => Ok(()),
             Door::User => self.namespaces.enter(),
@@ -277,13 +155,44 @@ impl Target {
                     .map_err(io::Error::from)
             }
         };
-        entered.map_err(|source| self.not_entered(source))
+        entered.map_err(|source| not_entered(self.id, source))
     }
 
-    pub(crate) fn not_entered(&self, source: io::Error) -> AttachError {
+    /// Says that the caller is where the process is, and may not mount there.
+    pub(crate) fn inside(&self) -> Report {
         let id = self.id;
-        AttachError::Enter { id, source }
+        not_attached(
+            format!("process {id} is in your own environment, where nothing more can be mounted"),
+            FROM_OUTSIDE,
+        )
     }
+
+    /// Says that the mounts were made with privilege, which this process does not have and
+    /// cannot borrow.
+    pub(crate) fn privileged(&self, reason: &Unavailable) -> Report {
+        let value = self.variables.get(OsStr::new("SLURM_JOB_ID"));
+        let job: Option<u32> = value.and_then(|value| value.to_str()?.parse().ok());
+        let hint = match job {
+            Some(job) => format!(
+                "`srun --jobid={job} --overlap --uenv=IMAGE --pty bash` starts a shell beside it, \
+                 with the images mounted once more"
+            ),
+            None => format!(
+                "{FROM_OUTSIDE}, or start the program with `cabane --backend user-namespace run …`"
+            ),
+        };
+        let id = self.id;
+        not_attached(format!("process {id} was started with privilege, but {reason}"), hint)
+    }
+}
+
+fn not_attached(message: String, hint: impl Into<String>) -> Report {
+    Report::new(Kind::NotStarted, message).hinted(hint.into())
+}
+
+pub(crate) fn not_entered(id: u32, source: io::Error) -> Report {
+    let message = format!("cannot enter the environment of process {id}");
+    Report::caused(Kind::NotStarted, message, source).hinted(FROM_OUTSIDE.to_owned())
 }
 
 /// Tells whether variables say that something is loaded. Where they were kept from a job,

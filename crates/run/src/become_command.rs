@@ -7,15 +7,16 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::RunError;
+use cabane_report::{Kind, Report};
+use rustix::io::Errno;
 
 /// Becomes a command with the variables of this process.
 ///
 /// Returns only if that failed.
-pub fn become_command(words: Vec<OsString>) -> RunError {
+pub fn become_command(words: Vec<OsString>) -> Report {
     exec(words, None)
 }
 
@@ -23,7 +24,7 @@ pub fn become_command(words: Vec<OsString>) -> RunError {
 pub(crate) fn exec(
     words: Vec<OsString>,
     variables: Option<BTreeMap<OsString, OsString>>,
-) -> RunError {
+) -> Report {
     let mut words = words.into_iter();
     let program = PathBuf::from(words.next().unwrap_or_default());
     let mut command = Command::new(&program);
@@ -32,8 +33,25 @@ pub(crate) fn exec(
         command.env_clear().envs(variables);
     }
     let source = command.exec();
-    match source.kind() {
-        io::ErrorKind::NotFound => RunError::NotFound { program },
-        _ => RunError::Exec { program, source },
+    if source.kind() == io::ErrorKind::NotFound {
+        not_found(&program)
+    } else {
+        let message = format!("cannot start `{}`", program.display());
+        // The kernel knows no way to start it.
+        let is_unknown = source.raw_os_error() == Some(Errno::NOEXEC.raw_os_error());
+        let hint = "it is for other processors than those of this machine, or no program";
+        Report::caused(Kind::NotExecutable, message, source)
+            .hinted(is_unknown.then(|| hint.to_owned()))
     }
+}
+
+fn not_found(program: &Path) -> Report {
+    let hint = if program.components().count() > 1 {
+        "the file is missing, or the interpreter that its first line names is"
+    } else {
+        "see which views the image has with `cabane image inspect`, and choose one with `--view`; \
+         a container has only what is in its image"
+    };
+    let message = format!("there is no command `{}`", program.display());
+    Report::new(Kind::CommandNotFound, message).hinted(hint.to_owned())
 }

@@ -12,9 +12,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use cabane_mount::Operation;
+use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_resolve::ConcreteEnvironment;
 
-use crate::RunError;
 use crate::loaded::{Additions, Bind};
 
 /// The mounts that this process sees.
@@ -24,22 +24,24 @@ const MOUNTS: &str = "/proc/self/mountinfo";
 ///
 /// # Errors
 ///
-/// [`RunError::BindSource`] if something is not there, [`RunError::SameTarget`] if its
-/// place is taken.
+/// Something that is not there, or a place that is taken.
 pub(crate) fn operations(
     environment: &ConcreteEnvironment,
     additions: &Additions,
-) -> Result<Vec<Operation>, RunError> {
+) -> Result<Vec<Operation>> {
     let (mut implied, mut named) = (Vec::new(), Vec::new());
     for bind in &additions.binds {
         let Bind { source, target, read_only } = bind;
         let images = environment.images.iter().map(|image| &image.mount_point);
         let binds = additions.binds.iter().map(|bind| &bind.target);
         if images.chain(binds).filter(|other| *other == target).count() > 1 {
-            return Err(RunError::SameTarget { mount_point: target.clone() });
+            let message = format!("two things would be mounted at {target}");
+            let hint = "give one of them another place in the environment file";
+            return Err(Report::new(Kind::NotStarted, message).hinted(hint.to_owned()));
         }
         let real = fs::canonicalize(source)
-            .map_err(|error| RunError::BindSource { path: source.clone(), source: error })?;
+            .or_failed(|| format!("mount {}", source.display()))
+            .map_err(|error| error.with_kind(Kind::NotStarted))?;
         named.push(Operation::Bind {
             source: source.clone(),
             target: target.as_path().to_owned(),

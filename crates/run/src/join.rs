@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -18,19 +19,21 @@ use std::time::Duration;
 
 use cabane_label::escape;
 use cabane_mount::{MountPlan, perform};
+use cabane_report::{Kind, Report, Result};
 use rustix::io::{FdFlags, fcntl_setfd};
 use sha2::{Digest, Sha256};
 
-use crate::RunError;
-use crate::join_error::JoinError;
 use crate::join_key::{digest_of, hex, images_of};
 use crate::launcher;
+use crate::prepare::not_mounted;
 use crate::process::{NamespaceNumbers, Namespaces, Process};
 use crate::rendezvous::{Content, Directory, LockError, Member, world};
 
 /// How long a process may hold the lock: longer than it ever
 /// takes to mount.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
+/// What a user can do to whom the others are closed.
+const ALONE: &str = "`--no-join` starts anyway, but then ranks cannot read each other's memory";
 
 /// With whom namespaces are shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +95,7 @@ impl Joining {
         &self,
         plan: &MountPlan,
         calling: &BTreeMap<OsString, OsString>,
-    ) -> Result<Option<Place>, JoinError> {
+    ) -> Result<Option<Place>> {
         let (kind, key, name) = match &self.company {
             Company::Nobody => return Ok(None),
             Company::Ranks if !launcher::is_rank(calling, &self.rank_variables) => return Ok(None),
@@ -104,10 +107,9 @@ impl Joining {
             Company::Everybody => ("same", String::new(), None),
             Company::Named(name) => ("name", name.clone(), Some(name.clone())),
         };
-        let own = |source| JoinError::Own { source };
-        let digest = digest_of(plan).map_err(own)?;
+        let digest = digest_of(plan).map_err(not_known)?;
         let mut hash = Sha256::new();
-        for part in [kind, &world().map_err(own)?, &key] {
+        for part in [kind, &world().map_err(not_known)?, &key] {
             hash.update(part);
             hash.update([0]);
         }
@@ -118,15 +120,21 @@ impl Joining {
         Ok(Some(Place { file, name, digest }))
     }
 
-    fn directory(&self) -> Result<(Directory, &Path), JoinError> {
-        let mut tried = Vec::new();
+    fn directory(&self) -> Result<(Directory, &Path)> {
+        let mut tried = String::new();
         for path in &self.directories {
             match Directory::make(path) {
                 Ok(directory) => return Ok((directory, path)),
-                Err(error) => tried.push((path.clone(), error.to_string())),
+                Err(error) => {
+                    let sign = if tried.is_empty() { ':' } else { ';' };
+                    let _ = write!(tried, "{sign} {}: {error}", path.display());
+                }
             }
         }
-        Err(JoinError::Directory { tried })
+        let message = format!("cannot look for the processes to share memory with{tried}");
+        Err(Report::new(Kind::NotStarted, message).hinted(format!(
+            "set XDG_RUNTIME_DIR to a directory of yours with mode 0700 on this node; {ALONE}"
+        )))
     }
 }
 
@@ -139,20 +147,18 @@ pub(crate) fn perform_or_join(
     plan: MountPlan,
     joining: &Joining,
     calling: &BTreeMap<OsString, OsString>,
-) -> Result<(), RunError> {
+) -> Result<()> {
     let Some(place) = joining.place(&plan, calling)? else {
-        return Ok(perform(plan)?);
+        return perform(plan).map_err(not_mounted);
     };
     let (directory, path) = joining.directory()?;
-    let failed = |what| {
-        let directory = path.to_owned();
-        move |source| JoinError::File { what, directory, source }
-    };
+    let failed =
+        |what| move |source| not_joined(format!("failed to {what} in {}", path.display()), source);
     let mut rendezvous = directory.lock(&place.file, TIME_LIMIT).map_err(|error| match error {
-        LockError::Kept(holder) => JoinError::Kept { seconds: TIME_LIMIT.as_secs(), holder },
+        LockError::Kept(holder) => kept(holder),
         LockError::File(error) => failed("wait for the others")(error),
     })?;
-    let world = world().map_err(|source| JoinError::Own { source })?;
+    let world = world().map_err(not_known)?;
     let known = rendezvous
         .read()
         .map_err(failed("read who is there"))?
@@ -161,31 +167,51 @@ pub(crate) fn perform_or_join(
     if let Some(content) = known
         && let Some(namespaces) = door_of(&content, &place)?
     {
-        let member = own_member()?;
+        let member = Member::own().map_err(not_known)?;
         enter(&namespaces, &content)?;
-        return Ok(rendezvous.add(content, member).map_err(failed("tell who is there"))?);
+        return rendezvous.add(content, member).map_err(failed("tell who is there"));
     }
     // Others may have died without tidying up. No one needs this to succeed.
     let _ = directory.sweep(&world, false);
     let images = images_of(&plan);
-    perform(plan)?;
+    perform(plan).map_err(not_mounted)?;
     let content = Content {
         world,
         digest: place.digest,
         images,
-        namespaces: NamespaceNumbers::own().map_err(|source| JoinError::Own { source })?,
-        members: vec![own_member()?],
+        namespaces: NamespaceNumbers::own().map_err(not_known)?,
+        members: vec![Member::own().map_err(not_known)?],
     };
-    Ok(rendezvous.begin(&content).map_err(failed("tell who is there"))?)
+    rendezvous.begin(&content).map_err(failed("tell who is there"))
 }
 
-fn own_member() -> Result<Member, JoinError> {
-    Member::own().map_err(|source| JoinError::Own { source })
+/// Says that what `/proc` tells about this process is not known.
+fn not_known(source: io::Error) -> Report {
+    not_joined("cannot tell this process from others", source)
+}
+
+fn not_entered(id: u32, source: io::Error) -> Report {
+    not_joined(format!("cannot enter the environment of process {id}"), source)
+}
+
+fn not_joined(message: impl Into<String>, source: io::Error) -> Report {
+    Report::caused(Kind::NotStarted, message, source).hinted(ALONE.to_owned())
+}
+
+/// Says that a process does not finish what only one can do at a time.
+fn kept(holder: Option<u32>) -> Report {
+    let who = holder.map_or("another process".to_owned(), |id| format!("process {id}"));
+    let stopped = holder.map(|id| format!("if it was stopped, `kill -CONT {id}` lets it go on; "));
+    let message = format!(
+        "waited {} s for {who} to make or enter the environment that is to be shared",
+        TIME_LIMIT.as_secs()
+    );
+    Report::new(Kind::NotStarted, message).hinted(stopped.unwrap_or_default() + ALONE)
 }
 
 /// Looks for a member that is alive, and opens its namespaces; `None` if there is
 /// none.
-fn door_of(content: &Content, place: &Place) -> Result<Option<Namespaces>, JoinError> {
+fn door_of(content: &Content, place: &Place) -> Result<Option<Namespaces>> {
     let mut refused = None;
     for member in &content.members {
         let Some(process) = member.living() else {
@@ -194,10 +220,11 @@ fn door_of(content: &Content, place: &Place) -> Result<Option<Namespaces>, JoinE
         if let Some(name) = &place.name
             && content.digest != place.digest
         {
-            return Err(JoinError::OtherEnvironment {
-                name: escape(name).into_owned(),
-                images: escape(&content.images).into_owned(),
-            });
+            let (name, images) = (escape(name), escape(&content.images));
+            let message = format!("the environment named `{name}` is another one: it has {images}");
+            let hint = "name the same images in the same order and start from the same place, or \
+                        choose another name with `--join=NAME`";
+            return Err(Report::new(Kind::NotStarted, message).hinted(hint.to_owned()));
         }
         match open_door(&process, content.namespaces) {
             Ok(Some(namespaces)) => return Ok(Some(namespaces)),
@@ -205,16 +232,12 @@ fn door_of(content: &Content, place: &Place) -> Result<Option<Namespaces>, JoinE
             Ok(None) => {}
             Err(source) => {
                 if member.living().is_some() {
-                    let id = process.id;
-                    refused = Some(JoinError::Enter { id, source });
+                    refused = Some(not_entered(process.id, source));
                 }
             }
         }
     }
-    match refused {
-        Some(error) => Err(error),
-        None => Ok(None),
-    }
+    refused.map_or(Ok(None), Err)
 }
 
 fn open_door(process: &Process, wanted: NamespaceNumbers) -> io::Result<Option<Namespaces>> {
@@ -225,10 +248,10 @@ fn open_door(process: &Process, wanted: NamespaceNumbers) -> io::Result<Option<N
     Ok(process.held_namespaces(wanted).ok())
 }
 
-fn enter(namespaces: &Namespaces, content: &Content) -> Result<(), JoinError> {
+fn enter(namespaces: &Namespaces, content: &Content) -> Result<()> {
     let working_directory = std::env::current_dir();
     let id = content.members.first().map_or(0, |member| member.id);
-    let failed = |source| JoinError::Enter { id, source };
+    let failed = |source| not_entered(id, source);
     namespaces.enter().map_err(failed)?;
     // By path, as everyone else in there has come to his.
     let moved = working_directory.is_ok_and(|path| std::env::set_current_dir(path).is_ok());
@@ -278,9 +301,9 @@ mod tests {
 
     #[test]
     fn who_has_stopped_the_others_is_named_with_the_command_that_lets_him_go_on() {
-        let error = JoinError::Kept { seconds: 60, holder: Some(4711) };
+        let error = kept(Some(4711));
         assert_eq!(
-            (error.to_string().as_str(), &error.hint()[..42]),
+            (error.to_string().as_str(), &error.hints()[0][..42]),
             (
                 "waited 60 s for process 4711 to make or enter the environment that is to be shared",
                 "if it was stopped, `kill -CONT 4711` lets "

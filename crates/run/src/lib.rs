@@ -19,11 +19,9 @@ mod attach_target;
 mod become_command;
 mod binds;
 pub mod difference;
-mod error;
 mod host_binds;
 pub mod inside;
 mod join;
-mod join_error;
 mod join_key;
 mod launcher;
 pub mod loaded;
@@ -39,14 +37,14 @@ mod venv;
 mod warning;
 
 pub use attach::Attachment;
-pub use attach_job::{JobDescription, JobDescriptionError};
-pub use attach_target::{AttachError, Target};
+pub use attach_job::{JobDescription, JobDescriptionError, JobError};
+pub use attach_target::Target;
 pub use become_command::become_command;
-pub use error::RunError;
 pub use host_binds::{DevicePlace, RootRequest, seen_in_root};
 pub use join::{Company, Joining, sweep};
-pub use join_error::JoinError;
-pub use prepare::{Prepared, RunRequest, open_image, prepare, variables_in, whole_command};
+pub use prepare::{
+    Prepared, RunRequest, not_mounted, open_image, prepare, variables_in, whole_command,
+};
 pub use shell::login_shell;
 pub use through_helper::{clean_through, try_helper};
 pub use unload::unload;

@@ -18,16 +18,35 @@ use cabane_mount::{
     Backend, FusePrograms, ImageFile, attach, enter_private_namespace, open_in_image,
 };
 use cabane_process::child::ask;
+use cabane_report::{Kind, Report, Result};
 use cabane_view::Meta;
 use rustix::fs::{Dir, FileType};
 
-use crate::RunError;
 use crate::through_helper::Held;
 
 /// The directory of an image that holds its metadata.
 const DIRECTORY: &str = "meta";
 const MAX_FILES: usize = 50_000;
 const MAX_BYTES: u64 = 256 << 20;
+
+/// An image cannot be looked into.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read the metadata in {}: {reason}", path.display())]
+pub struct NotRead {
+    /// The image file.
+    pub path: PathBuf,
+    /// What stood in the way.
+    pub reason: String,
+    /// What can be done about it.
+    pub hint: Option<String>,
+}
+
+impl From<NotRead> for Report {
+    fn from(mut error: NotRead) -> Self {
+        let hint = error.hint.take();
+        Self::new(Kind::NotStarted, error).hinted(hint)
+    }
+}
 
 /// The ways in which images may be looked into.
 #[derive(Clone, Debug)]
@@ -45,8 +64,8 @@ pub struct MountMethods {
 ///
 /// # Errors
 ///
-/// [`RunError::Metadata`] if the image cannot be mounted or the file not be read.
-pub fn read(image: &ImageFile, methods: &MountMethods) -> Result<Option<Vec<u8>>, RunError> {
+/// The image cannot be mounted or the file not be read.
+pub fn read(image: &ImageFile, methods: &MountMethods) -> Result<Option<Vec<u8>>> {
     let answer = look_into(&[image], methods, |mounts| {
         let mount = only(mounts)?;
         let file = match open_in_image(mount.as_fd(), Path::new("meta/env.json")) {
@@ -67,27 +86,27 @@ pub fn read(image: &ImageFile, methods: &MountMethods) -> Result<Option<Vec<u8>>
 ///
 /// # Errors
 ///
-/// [`RunError::Metadata`], also if there is more of it than an image may carry.
-pub fn copy(image: &ImageFile, methods: &MountMethods, destination: &Path) -> Result<(), RunError> {
+/// That it cannot be read, also if there is more of it than an image may carry.
+pub fn copy(image: &ImageFile, methods: &MountMethods, destination: &Path) -> Result<()> {
     look_into(&[image], methods, |mounts| {
         let mount = only(mounts)?;
         let mut budget = Budget { files: MAX_FILES, bytes: MAX_BYTES };
         copy_directory(mount, Path::new(DIRECTORY), destination, &mut budget)?;
         Ok(Vec::new())
-    })
-    .map(drop)
+    })?;
+    Ok(())
 }
 
 /// Returns the names in a directory of an image; none if it has no such directory.
 ///
 /// # Errors
 ///
-/// [`RunError::Metadata`] if the image cannot be mounted or the directory not be read.
+/// The image cannot be mounted or the directory not be read.
 pub fn names_in(
     image: &ImageFile,
     methods: &MountMethods,
     directory: &Path,
-) -> Result<Vec<PathBuf>, RunError> {
+) -> Result<Vec<PathBuf>> {
     let answer = look_into(&[image], methods, |mounts| {
         let directory = match open_in_image(only(mounts)?.as_fd(), directory) {
             Ok(directory) => directory,
@@ -116,18 +135,18 @@ const HINT: char = '\0';
 ///
 /// # Errors
 ///
-/// [`RunError::Metadata`] if an image cannot be mounted, or with what `look` returns.
+/// An image cannot be mounted, or what `look` returns.
 pub fn look_into(
     images: &[&ImageFile],
     methods: &MountMethods,
     look: impl FnOnce(&[OwnedFd]) -> io::Result<Vec<u8>>,
-) -> Result<Vec<u8>, RunError> {
+) -> Result<Vec<u8>, NotRead> {
     let failed = |text: String| {
         let (reason, hint) = match text.split_once(HINT) {
             Some((reason, hint)) => (reason.to_owned(), Some(hint.to_owned())),
             None => (text, None),
         };
-        RunError::Metadata {
+        NotRead {
             path: images.first().map(|image| image.path.clone()).unwrap_or_default(),
             reason,
             hint,

@@ -11,10 +11,11 @@ use std::process::Command;
 
 use cabane_compat::GlibcVersion;
 use cabane_mount::MountPlan;
+use cabane_report::{Kind, Report, Result};
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 use cabane_view::{InterpreterNeed, ProcessorNeed};
 
-use crate::{RunError, RunWarning};
+use crate::RunWarning;
 
 /// How an image is called in messages.
 pub(crate) fn name_of(image: &ConcreteImage) -> String {
@@ -65,10 +66,7 @@ fn other_processor(image: &ConcreteImage, need: &ProcessorNeed) -> Option<RunWar
 /// # Errors
 ///
 /// As [`check_interpreter`].
-pub(crate) fn check_before(
-    needs: &[(String, InterpreterNeed)],
-    plan: &MountPlan,
-) -> Result<(), RunError> {
+pub(crate) fn check_before(needs: &[(String, InterpreterNeed)], plan: &MountPlan) -> Result<()> {
     let is_outside = |path: &Path| {
         let mut targets = plan.operations.iter().map(cabane_mount::Operation::target);
         !targets.any(|target| path.starts_with(target))
@@ -84,16 +82,18 @@ pub(crate) fn check_before(
 ///
 /// # Errors
 ///
-/// [`RunError::Interpreter`] that says what is there instead.
-pub(crate) fn check_interpreter(image: &str, need: &InterpreterNeed) -> Result<(), RunError> {
+/// One that says what is there instead.
+pub(crate) fn check_interpreter(image: &str, need: &InterpreterNeed) -> Result<()> {
     let wanted = minor(&need.version);
     // The usual name carries the version; only others must be asked.
     let named = need.path.file_name().is_some_and(|name| *name == *format!("python{wanted}"));
-    let missing = |found: String| RunError::Interpreter {
-        image: image.to_owned(),
-        version: wanted.to_owned(),
-        path: need.path.clone(),
-        found,
+    let missing = |found: String| {
+        let path = need.path.display();
+        let message = format!("the image {image} needs Python {wanted} at {path}, and {found}");
+        Report::new(Kind::NotStarted, message).hinted(format!(
+            "install Python {wanted} there, or build the image again on this system with \
+             `cabane build`"
+        ))
     };
     if !need.path.is_file() {
         return Err(missing("there is none on this system".to_owned()));

@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use cabane_mount::helper::{Helper, Unavailable};
 use cabane_mount::{Backend, FusePrograms, ImageFile, Layer, MountPlan, Operation, perform};
+use cabane_report::{Kind, Report, Result};
 use cabane_repository::ImageFormat;
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 use cabane_view::{Change, Container, InterpreterNeed, VariableSettings};
@@ -21,7 +23,7 @@ use crate::join::{Joining, perform_or_join};
 use crate::loaded::{Additions, CABANE_LOADED, Loaded, UENV_MOUNT_LIST, UENV_VIEW};
 use crate::through_helper::{WorkingDirectory, become_helper};
 use crate::venv::Venv;
-use crate::{RootRequest, RunError, RunWarning, binds, host_binds, needs};
+use crate::{RootRequest, RunWarning, binds, host_binds, needs};
 
 /// What is to be run, and where.
 #[derive(Debug)]
@@ -61,9 +63,8 @@ pub struct Prepared {
 ///
 /// # Errors
 ///
-/// [`RunError::Open`] if an image cannot be read, [`RunError::BindSource`] if
-/// something else to be mounted is not there.
-pub fn prepare(request: RunRequest) -> Result<Prepared, RunError> {
+/// An image that cannot be read, or something else to be mounted that is not there.
+pub fn prepare(request: RunRequest) -> Result<Prepared> {
     let RunRequest { environment, additions, root, backend, fuse, calling, joining, command } =
         request;
     let mut working_directory = additions.working_directory.clone();
@@ -104,17 +105,17 @@ fn container_of(image: &ConcreteImage) -> &Container {
 ///
 /// # Errors
 ///
-/// [`RunError::NoCommand`] if there is nothing to be started.
+/// That there is nothing to be started.
 pub fn whole_command(
     environment: &ConcreteEnvironment,
     root: &RootRequest,
     command: Vec<OsString>,
-) -> Result<Vec<OsString>, RunError> {
+) -> Result<Vec<OsString>> {
     if !command.is_empty() && !root.entry_point {
         return Ok(command);
     }
     let container = environment.root().map(container_of);
-    let container = container.ok_or(RunError::NoCommand { is_root: false })?;
+    let container = container.ok_or_else(|| nothing_to_start("no command is given"))?;
     let words = container.entrypoint.iter().map(OsString::from);
     let whole: Vec<OsString> = if command.is_empty() {
         let arguments = container.command.iter().map(OsString::from);
@@ -123,9 +124,16 @@ pub fn whole_command(
         words.chain(command).collect()
     };
     if whole.is_empty() {
-        return Err(RunError::NoCommand { is_root: true });
+        return Err(nothing_to_start(
+            "the image does not say what it starts, and no command is given",
+        ));
     }
     Ok(whole)
+}
+
+fn nothing_to_start(message: &str) -> Report {
+    Report::new(Kind::NotStarted, message)
+        .hinted("write it after the image: `-- COMMAND`".to_owned())
 }
 
 /// Puts the operations in the order in which they are carried out: a mount point inside
@@ -142,7 +150,7 @@ pub(crate) fn operations_of(
     environment: &ConcreteEnvironment,
     additions: &Additions,
     layer: &Layer,
-) -> Result<(Vec<Operation>, Vec<Need>), RunError> {
+) -> Result<(Vec<Operation>, Vec<Need>)> {
     let mut operations = binds::operations(environment, additions)?;
     let mut needs = Vec::new();
     for image in &environment.images {
@@ -164,10 +172,18 @@ pub(crate) fn operations_of(
 ///
 /// # Errors
 ///
-/// [`RunError::Open`] if it cannot be read.
-pub fn open_image(path: &Path, format: ImageFormat) -> Result<ImageFile, RunError> {
-    let file =
-        File::open(path).map_err(|source| RunError::Open { path: path.to_owned(), source })?;
+/// That it cannot be read.
+pub fn open_image(path: &Path, format: ImageFormat) -> Result<ImageFile> {
+    let file = File::open(path).map_err(|source| {
+        let is_denied = source.kind() == io::ErrorKind::PermissionDenied;
+        let hint = "ask the owner of the image for the right to read it";
+        Report::caused(
+            Kind::NotStarted,
+            format!("cannot open the image {}", path.display()),
+            source,
+        )
+        .hinted(is_denied.then(|| hint.to_owned()))
+    })?;
     let format = match format {
         ImageFormat::Squashfs => cabane_mount::ImageFormat::Squashfs,
         ImageFormat::Erofs => cabane_mount::ImageFormat::Erofs,
@@ -287,14 +303,14 @@ impl Prepared {
     /// only then is handed to `tell`.
     ///
     /// Returns only if that failed: nothing of the user's has been started then.
-    pub fn exec(self, tell: impl FnOnce(&RunWarning)) -> RunError {
+    pub fn exec(self, tell: impl FnOnce(&RunWarning)) -> Report {
         match self.try_exec(tell) {
             Ok(never) => match never {},
             Err(error) => error,
         }
     }
 
-    fn try_exec(self, tell: impl FnOnce(&RunWarning)) -> Result<Infallible, RunError> {
+    fn try_exec(self, tell: impl FnOnce(&RunWarning)) -> Result<Infallible> {
         let here = std::env::current_dir().ok();
         if let Some(helper) = &self.helper {
             needs::check_before(&self.needs, &self.plan)?;
@@ -317,12 +333,16 @@ impl Prepared {
         match self.plan.backend {
             Backend::UserNamespace => perform_or_join(self.plan, &self.joining, &self.variables)?,
             // No user namespace keeps these processes from each other.
-            _ => perform(self.plan)?,
+            _ => perform(self.plan).map_err(not_mounted)?,
         }
         settle(&self.needs)?;
         if let Some(path) = self.working_directory {
-            std::env::set_current_dir(&path)
-                .map_err(|source| RunError::WorkingDirectory { path, source })?;
+            std::env::set_current_dir(&path).map_err(|source| {
+                let message = format!("cannot start in the directory {}", path.display());
+                let hint =
+                    "it must exist inside the environment: see `workdir` of the environment file";
+                Report::caused(Kind::NotStarted, message, source).hinted(hint.to_owned())
+            })?;
         } else if here.is_none() || std::env::current_dir().ok() != here {
             tell(&RunWarning::Elsewhere { path: here });
         }
@@ -330,9 +350,18 @@ impl Prepared {
     }
 }
 
+/// Says that an image could not be mounted.
+pub fn not_mounted(error: cabane_mount::Error) -> Report {
+    let hint = error.hint();
+    Report::new(Kind::NotStarted, error).hinted(hint)
+}
+
 /// Gives up the means to gain rights, before anything of an image runs, and that may be
 /// an interpreter; then looks whether the host has what the images need.
-pub(crate) fn settle(needs: &[Need]) -> Result<(), RunError> {
-    set_no_new_privs(true).map_err(|errno| RunError::Rights { source: errno.into() })?;
+pub(crate) fn settle(needs: &[Need]) -> Result<()> {
+    set_no_new_privs(true).map_err(|errno| {
+        let message = "cannot give up the means to gain rights";
+        Report::caused(Kind::NotStarted, message, io::Error::from(errno))
+    })?;
     needs.iter().try_for_each(|(image, need)| needs::check_interpreter(image, need))
 }

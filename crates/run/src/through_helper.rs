@@ -21,10 +21,9 @@ use cabane_mount::{
     ImageFile, MountPlan, Operation, Request, RequestedBind, RequestedImage, StartRequest,
     check_image, variable,
 };
+use cabane_report::{Kind, Report, Result};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
 use rustix::io::{FdFlags, fcntl_setfd};
-
-use crate::RunError;
 
 /// Where the command starts.
 pub(crate) enum WorkingDirectory {
@@ -34,11 +33,16 @@ pub(crate) enum WorkingDirectory {
     May(Option<PathBuf>),
 }
 
+fn not_through(helper: &Path, source: io::Error) -> Report {
+    let message = format!("cannot mount through {}", helper.display());
+    Report::caused(Kind::NotStarted, message, source)
+}
+
 /// Becomes the helper, which becomes the command.
 ///
 /// # Errors
 ///
-/// [`RunError::Helper`] if that fails. Whatever goes wrong later is told by the helper.
+/// That this fails. Whatever goes wrong later is told by the helper.
 pub(crate) fn become_helper(
     helper: &Path,
     plan: &MountPlan,
@@ -46,8 +50,8 @@ pub(crate) fn become_helper(
     command: Vec<OsString>,
     variables: &BTreeMap<OsString, OsString>,
     working_directory: WorkingDirectory,
-) -> Result<Infallible, RunError> {
-    let failed = |source| RunError::Helper { path: helper.to_owned(), source };
+) -> Result<Infallible> {
+    let failed = |source| not_through(helper, source);
     let (must_enter, directory) = match working_directory {
         WorkingDirectory::Must(path) => (true, Some(path)),
         WorkingDirectory::May(path) => (false, path),
@@ -72,9 +76,9 @@ pub(crate) fn become_helper(
 ///
 /// # Errors
 ///
-/// [`RunError::Helper`] if it cannot be started, or says no.
-pub fn clean_through(helper: &Path) -> Result<(), RunError> {
-    let failed = |source| RunError::Helper { path: helper.to_owned(), source };
+/// It cannot be started, or says no.
+pub fn clean_through(helper: &Path) -> Result<()> {
+    let failed = |source| not_through(helper, source);
     let file = written_down(&Request::Clean).map_err(failed)?;
     let status = called(helper, &file).status().map_err(failed)?;
     if status.success() { Ok(()) } else { Err(failed(io::Error::other(status.to_string()))) }
@@ -85,9 +89,9 @@ pub fn clean_through(helper: &Path) -> Result<(), RunError> {
 ///
 /// # Errors
 ///
-/// [`RunError::Helper`] if it cannot be started, or says no.
-pub fn try_helper(helper: &Path) -> Result<(), RunError> {
-    let failed = |source| RunError::Helper { path: helper.to_owned(), source };
+/// It cannot be started, or says no.
+pub fn try_helper(helper: &Path) -> Result<()> {
+    let failed = |source| not_through(helper, source);
     let request = Request::Start(StartRequest {
         command: vec!["/bin/true".into()],
         ..StartRequest::default()

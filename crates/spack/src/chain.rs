@@ -8,6 +8,7 @@
 //! it is installed, so every environment includes a `packages.yaml` that is written
 //! before it is concretized.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cabane_recipe::{
@@ -132,7 +133,7 @@ pub struct InstalledCompiler {
     /// Where it is.
     pub prefix: PathBuf,
     /// Its programs by language: `c`, `cxx`, `fortran`.
-    pub programs: Vec<(String, PathBuf)>,
+    pub programs: BTreeMap<String, PathBuf>,
 }
 
 /// Returns the `packages.yaml` that describes compilers to an environment.

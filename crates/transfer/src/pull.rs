@@ -290,7 +290,7 @@ pub(crate) fn copy_metadata(
 ) -> Result<()> {
     let file = open_image(path, format)?;
     metadata::copy(&file, &context.mount_methods(), directory)
-        .map_err(|error| Report::from(error).with_kind(Kind::Failure))
+        .map_err(|error| error.with_kind(Kind::Failure))
 }
 
 fn pull_meta(connection: &Connection, image: &RemoteImage, directory: &Path) -> Result<()> {

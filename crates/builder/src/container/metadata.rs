@@ -9,9 +9,9 @@ use cabane_label::escape;
 use cabane_recipe::{ContainerConfig, Recipe};
 use cabane_view::{Meta, View};
 
-use crate::BuildError;
 use crate::containers::AddedImages;
 use crate::metadata::Words;
+use crate::{BuildError, Result};
 
 /// Whether the image is another one than an import makes.
 fn alters(recipe: &Recipe, config: &ContainerConfig) -> bool {
@@ -90,7 +90,7 @@ fn put_views(added: &AddedImages, meta: &mut Meta) {
 }
 
 /// Fails if an image needs a newer C library than there is.
-pub(super) fn check_library(added: Option<&AddedImages>, meta: &Meta) -> Result<(), BuildError> {
+pub(super) fn check_library(added: Option<&AddedImages>, meta: &Meta) -> Result<()> {
     let found = meta.container.as_ref().and_then(|one| one.glibc.clone());
     let version: Option<GlibcVersion> = found.as_deref().and_then(|text| text.parse().ok());
     let images = added.into_iter().flat_map(|added| &added.images);

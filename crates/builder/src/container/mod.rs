@@ -29,7 +29,7 @@ use crate::fingerprint::{self, Inputs};
 use crate::layout::Layout;
 use crate::marker::ImageMark;
 use crate::pack::{self, Tool, Tree};
-use crate::{BuildError, BuildRequest, StepName, disk};
+use crate::{BuildError, BuildRequest, Result, StepName, disk};
 
 /// What is locked, in the work directory.
 const LOCK: &str = "lock/container.json";
@@ -61,7 +61,7 @@ impl ContainerEngine {
         config: &ContainerConfig,
         directory: &RecipeDir,
         layout: &Layout,
-    ) -> Result<Self, BuildError> {
+    ) -> Result<Self> {
         if request.install.is_some() {
             return Err(BuildError::refused(
                 "an image with a root file system cannot be installed in a directory",
@@ -110,7 +110,7 @@ impl ContainerEngine {
     }
 
     /// Finds out what the name stands for, and tells if that is another image than before.
-    fn write_lock(&self, bench: &mut BuildContext<'_>) -> Result<(), BuildError> {
+    fn write_lock(&self, bench: &mut BuildContext<'_>) -> Result<()> {
         let before = self.locked();
         let containers = containers(bench.request)?;
         let found = containers.find(
@@ -135,8 +135,108 @@ impl ContainerEngine {
         let bytes = serde_json::to_vec_pretty(&found).unwrap_or_default();
         disk::write(&self.lock(), &bytes)
     }
+}
 
-    fn make(&self, bench: &mut BuildContext<'_>, tool: &Tool) -> Result<ImageMark, BuildError> {
+/// Takes the opening of a layer, which is used once, for layers that live less long.
+fn taken<'a>(layer: &mut Layer<'static>) -> Layer<'a> {
+    let gone: Open<'static> = Box::new(|| Err(std::io::ErrorKind::NotFound.into()));
+    let open = std::mem::replace(&mut layer.open, gone);
+    Layer {
+        name: layer.name.clone(),
+        size: layer.size,
+        digest: layer.digest.clone(),
+        diff_id: layer.diff_id.clone(),
+        has_whiteouts: layer.has_whiteouts,
+        may_replace: layer.may_replace,
+        open: Box::new(move || {
+            let bytes: Bytes<'a> = open()?;
+            Ok(bytes)
+        }),
+    }
+}
+
+fn containers(request: &BuildRequest) -> Result<&dyn Containers> {
+    let containers = request.containers.as_deref();
+    containers.ok_or_else(|| {
+        BuildError::refused(
+            "the engine `container` is not there yet",
+            "write `engine: python` or `engine: tree` in config.yaml",
+        )
+    })
+}
+
+/// Ends the work when the build is to end.
+struct Watched<'a>(&'a AtomicBool);
+
+impl Progress for Watched<'_> {
+    fn read(&self, _: u64, _: Option<u64>) {}
+
+    fn go_on(&self) -> bool {
+        !self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Engine for ContainerEngine {
+    fn name(&self) -> &'static str {
+        "container"
+    }
+
+    fn platform(&self) -> Option<&str> {
+        self.config.platform.as_deref()
+    }
+
+    fn steps(&self) -> Result<Vec<StepDraft>> {
+        let what = format!("find out which image `{}` is", self.config.from);
+        let platform = self.config.platform.clone().unwrap_or_default();
+        let inputs = Inputs::from([
+            ("from".to_owned(), self.config.from.clone()),
+            ("platform".to_owned(), platform),
+        ]);
+        Ok(vec![StepDraft::new(StepName::Lock, what).from(inputs)])
+    }
+
+    fn execute(&self, _: StepName, bench: &mut BuildContext<'_>) -> Result<()> {
+        self.write_lock(bench)
+    }
+
+    fn has_result(&self, _: StepName) -> bool {
+        self.locked().is_some()
+    }
+
+    fn tree(&self) -> Tree<'_> {
+        Tree { path: &self.work, ours: false }
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        Ok(Facts::default())
+    }
+
+    fn draft_of_image(&self, request: &BuildRequest, tool: &Tool) -> Option<StepDraft> {
+        let mut inputs = Inputs::from([
+            ("converter".to_owned(), CONVERTER.to_string()),
+            ("program".to_owned(), tool.identity()),
+            (
+                "recipe".to_owned(),
+                fingerprint::of_bytes(format!("{:?}", self.recipe).as_bytes()).to_string(),
+            ),
+        ]);
+        if let Some(found) = self.locked() {
+            inputs.insert("image".to_owned(), found.digest);
+        }
+        if !self.files.is_empty() {
+            inputs.insert("epoch".to_owned(), request.epoch.to_string());
+        }
+        for (name, digest) in &self.images {
+            inputs.insert(format!("image {name}"), digest.clone());
+        }
+        for one in &self.files {
+            inputs.insert(one.place.clone(), one.fingerprint.clone());
+        }
+        let what = "get the layers, and flatten them into an image";
+        Some(StepDraft::new(StepName::Pack, what).from(inputs))
+    }
+
+    fn make_image(&self, bench: &mut BuildContext<'_>, tool: &Tool) -> Result<ImageMark> {
         let gone = || BuildError::gone(&self.lock());
         let found = self.locked().ok_or_else(gone)?;
         let new = bench.layout.new_image();
@@ -201,113 +301,5 @@ impl ContainerEngine {
         }
         let image = bench.layout.image(tool.format);
         pack::put_in_place(&new, &image, bench.interrupt)
-    }
-}
-
-/// Takes the opening of a layer, which is used once, for layers that live less long.
-fn taken<'a>(layer: &mut Layer<'static>) -> Layer<'a> {
-    let gone: Open<'static> = Box::new(|| Err(std::io::ErrorKind::NotFound.into()));
-    let open = std::mem::replace(&mut layer.open, gone);
-    Layer {
-        name: layer.name.clone(),
-        size: layer.size,
-        digest: layer.digest.clone(),
-        diff_id: layer.diff_id.clone(),
-        has_whiteouts: layer.has_whiteouts,
-        may_replace: layer.may_replace,
-        open: Box::new(move || {
-            let bytes: Bytes<'a> = open()?;
-            Ok(bytes)
-        }),
-    }
-}
-
-fn containers(request: &BuildRequest) -> Result<&dyn Containers, BuildError> {
-    let containers = request.containers.as_deref();
-    containers.ok_or_else(|| {
-        BuildError::refused(
-            "the engine `container` is not there yet",
-            "write `engine: python` or `engine: tree` in config.yaml",
-        )
-    })
-}
-
-/// Ends the work when the build is to end.
-struct Watched<'a>(&'a AtomicBool);
-
-impl Progress for Watched<'_> {
-    fn read(&self, _: u64, _: Option<u64>) {}
-
-    fn go_on(&self) -> bool {
-        !self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl Engine for ContainerEngine {
-    fn name(&self) -> &'static str {
-        "container"
-    }
-
-    fn platform(&self) -> Option<&str> {
-        self.config.platform.as_deref()
-    }
-
-    fn steps(&self) -> Result<Vec<StepDraft>, BuildError> {
-        let what = format!("find out which image `{}` is", self.config.from);
-        let platform = self.config.platform.clone().unwrap_or_default();
-        let inputs = Inputs::from([
-            ("from".to_owned(), self.config.from.clone()),
-            ("platform".to_owned(), platform),
-        ]);
-        Ok(vec![StepDraft::new(StepName::Lock, what).from(inputs)])
-    }
-
-    fn execute(&self, _: StepName, bench: &mut BuildContext<'_>) -> Result<(), BuildError> {
-        self.write_lock(bench)
-    }
-
-    fn has_result(&self, _: StepName) -> bool {
-        self.locked().is_some()
-    }
-
-    fn tree(&self) -> Tree<'_> {
-        Tree { path: &self.work, ours: false }
-    }
-
-    fn facts(&self) -> Result<Facts, BuildError> {
-        Ok(Facts::default())
-    }
-
-    fn draft_of_image(&self, request: &BuildRequest, tool: &Tool) -> Option<StepDraft> {
-        let mut inputs = Inputs::from([
-            ("converter".to_owned(), CONVERTER.to_string()),
-            ("program".to_owned(), tool.identity()),
-            (
-                "recipe".to_owned(),
-                fingerprint::of_bytes(format!("{:?}", self.recipe).as_bytes()).to_string(),
-            ),
-        ]);
-        if let Some(found) = self.locked() {
-            inputs.insert("image".to_owned(), found.digest);
-        }
-        if !self.files.is_empty() {
-            inputs.insert("epoch".to_owned(), request.epoch.to_string());
-        }
-        for (name, digest) in &self.images {
-            inputs.insert(format!("image {name}"), digest.clone());
-        }
-        for one in &self.files {
-            inputs.insert(one.place.clone(), one.fingerprint.clone());
-        }
-        let what = "get the layers, and flatten them into an image";
-        Some(StepDraft::new(StepName::Pack, what).from(inputs))
-    }
-
-    fn make_image(
-        &self,
-        bench: &mut BuildContext<'_>,
-        tool: &Tool,
-    ) -> Result<ImageMark, BuildError> {
-        self.make(bench, tool)
     }
 }

@@ -15,13 +15,13 @@ use serde_json::{Map, Value};
 use crate::engine::Facts;
 use crate::job::Job;
 use crate::metadata::{ENV_JSON, views};
-use crate::{BuildError, disk};
+use crate::{BuildError, Result, disk};
 
 /// The view that every image has.
 const DEFAULT_VIEW: &str = "default";
 
 /// Writes the text of `env.json`.
-pub(super) fn compose(job: &Job, facts: &Facts) -> Result<String, BuildError> {
+pub(super) fn compose(job: &Job, facts: &Facts) -> Result<String> {
     let existing = facts.existing.as_ref();
     let Some(directory) = existing.filter(|directory| directory.join(ENV_JSON).exists()) else {
         return Ok(meta(job, facts, &Meta::default()).to_json());
@@ -71,7 +71,7 @@ fn meta(job: &Job, facts: &Facts, existing: &Meta) -> Meta {
 }
 
 /// Reads the metadata of a tree: what it means, and all that it says.
-fn read(path: &Path) -> Result<(Meta, Map<String, Value>), BuildError> {
+fn read(path: &Path) -> Result<(Meta, Map<String, Value>)> {
     // One byte more than is allowed tells the parser that there is too much.
     let text =
         disk::read_start(path, Meta::MAX_SIZE + 1).map_err(BuildError::file("read", path))?;
@@ -82,7 +82,7 @@ fn read(path: &Path) -> Result<(Meta, Map<String, Value>), BuildError> {
     Ok((meta, document))
 }
 
-fn check_mount_point(existing: &Meta, recipe: &Recipe, tree: &Path) -> Result<(), BuildError> {
+fn check_mount_point(existing: &Meta, recipe: &Recipe, tree: &Path) -> Result<()> {
     match &existing.mount {
         Some(made_for) if *made_for != recipe.store => {
             let (tree, store) = (shown(tree.parent().unwrap_or(tree)), &recipe.store);

@@ -32,7 +32,7 @@ use crate::engine::{Facts, StepDraft};
 use crate::fingerprint::{self, Hash, Inputs};
 use crate::inside::Part;
 use crate::job::Job;
-use crate::{BuildError, StepName, contents, disk};
+use crate::{BuildError, Result, StepName, contents, disk};
 
 pub(crate) use recipe_files::{RecipeFiles, copy_all};
 pub(crate) use views::{Words, directories_patch};
@@ -64,7 +64,7 @@ struct Interpreter<'a> {
 }
 
 /// Describes the step that writes the metadata.
-pub(crate) fn draft(job: &Job) -> Result<StepDraft, BuildError> {
+pub(crate) fn draft(job: &Job) -> Result<StepDraft> {
     let files = RecipeFiles::find(job)?;
     let mut inputs = Inputs::from([
         ("recipe".to_owned(), digest_of(&files)?),
@@ -76,7 +76,7 @@ pub(crate) fn draft(job: &Job) -> Result<StepDraft, BuildError> {
     Ok(StepDraft::new(StepName::Metadata, what).from(inputs))
 }
 
-fn digest_of(files: &RecipeFiles) -> Result<String, BuildError> {
+fn digest_of(files: &RecipeFiles) -> Result<String> {
     let mut hash = Hash::new();
     for (relative, source) in files.iter() {
         let content = fingerprint::of_file(source).map_err(BuildError::file("read", source))?;
@@ -87,7 +87,7 @@ fn digest_of(files: &RecipeFiles) -> Result<String, BuildError> {
 }
 
 /// Writes the metadata of an image.
-pub(crate) fn write(job: &Job) -> Result<(), BuildError> {
+pub(crate) fn write(job: &Job) -> Result<()> {
     let meta = job.layout.meta();
     disk::make_empty(&meta)?;
     let mut facts = job.engine.facts()?;
@@ -131,7 +131,7 @@ fn look_through(job: &Job, facts: &mut Facts) {
 
 /// Writes the list of packages and the bill of material. Where a tree brings its own,
 /// they stay.
-fn write_parts(job: &Job, parts: Vec<Part>, meta: &Path) -> Result<(), BuildError> {
+fn write_parts(job: &Job, parts: Vec<Part>, meta: &Path) -> Result<()> {
     if parts.is_empty() {
         return Ok(());
     }
@@ -147,17 +147,14 @@ fn write_parts(job: &Job, parts: Vec<Part>, meta: &Path) -> Result<(), BuildErro
 }
 
 /// Adds what the tree does not bring itself.
-fn complete(
-    path: &Path,
-    make: impl FnOnce(&Path) -> Result<(), BuildError>,
-) -> Result<(), BuildError> {
+fn complete(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     if path.symlink_metadata().is_ok() {
         return Ok(());
     }
     make(path)
 }
 
-fn write_file(path: &Path, content: &[u8]) -> Result<(), BuildError> {
+fn write_file(path: &Path, content: &[u8]) -> Result<()> {
     if let Some(parent) = path.parent() {
         disk::make_directory(parent)?;
     }

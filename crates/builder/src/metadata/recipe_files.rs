@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use cabane_label::shown;
 
 use crate::job::Job;
-use crate::{BuildError, disk};
+use crate::{BuildError, Result, disk};
 
 /// The most that travels with an image.
 const LIMIT: u64 = 64 << 20;
@@ -30,7 +30,7 @@ impl RecipeFiles {
     /// version control and editors, and what the engine makes into a tree is no
     /// part of it either. Where that is the whole directory, the files beside
     /// `config.yaml` and those that it names remain.
-    pub(crate) fn find(job: &Job) -> Result<Self, BuildError> {
+    pub(crate) fn find(job: &Job) -> Result<Self> {
         let recipe = &job.recipe_dir.path;
         let mut outside = job.engine.outside_recipe();
         let is_shallow = outside.iter().any(|path| recipe.starts_with(path));
@@ -54,7 +54,7 @@ impl RecipeFiles {
         root: &Path,
         directory: &Path,
         wanted: &dyn Fn(&Path) -> bool,
-    ) -> Result<(), BuildError> {
+    ) -> Result<()> {
         let failed = || BuildError::file("list", directory);
         for entry in fs::read_dir(directory).map_err(failed())? {
             let entry = entry.map_err(failed())?;
@@ -75,7 +75,7 @@ impl RecipeFiles {
         Ok(())
     }
 
-    fn add(&mut self, root: &Path, relative: PathBuf, path: PathBuf) -> Result<(), BuildError> {
+    fn add(&mut self, root: &Path, relative: PathBuf, path: PathBuf) -> Result<()> {
         let found = fs::metadata(&path).map_err(BuildError::file("look at", &path))?;
         if self.files.insert(relative, path).is_none() {
             self.size += found.len();
@@ -92,7 +92,7 @@ impl RecipeFiles {
     }
 
     /// Copies the files into a directory.
-    pub(super) fn copy_to(&self, directory: &Path) -> Result<(), BuildError> {
+    pub(super) fn copy_to(&self, directory: &Path) -> Result<()> {
         disk::make_directory(directory)?;
         for (relative, path) in self.iter() {
             copy(path, &directory.join(relative))?;
@@ -117,12 +117,12 @@ fn is_left_out(name: &OsStr) -> bool {
 }
 
 /// Copies the metadata that a tree brings, with everything that is in it.
-pub(crate) fn copy_all(source: &Path, target: &Path) -> Result<(), BuildError> {
+pub(crate) fn copy_all(source: &Path, target: &Path) -> Result<()> {
     let mut space = LIMIT;
     copy_directory(source, target, &mut space)
 }
 
-fn copy_directory(source: &Path, target: &Path, space: &mut u64) -> Result<(), BuildError> {
+fn copy_directory(source: &Path, target: &Path, space: &mut u64) -> Result<()> {
     disk::make_directory(target)?;
     let failed = || BuildError::file("copy", source);
     for entry in fs::read_dir(source).map_err(failed())? {
@@ -145,7 +145,7 @@ fn copy_directory(source: &Path, target: &Path, space: &mut u64) -> Result<(), B
 
 /// Copies content and whether it may be executed, and nothing else that differs
 /// from one user to the next.
-fn copy(source: &Path, target: &Path) -> Result<(), BuildError> {
+fn copy(source: &Path, target: &Path) -> Result<()> {
     if let Some(parent) = target.parent() {
         disk::make_directory(parent)?;
     }

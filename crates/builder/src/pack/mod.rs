@@ -26,7 +26,7 @@ use crate::build_context::BuildContext;
 use crate::layout::{Inside, Layout};
 use crate::marker::ImageMark;
 use crate::sandbox::Sandbox;
-use crate::{BuildError, disk, fingerprint};
+use crate::{BuildError, Result, disk, fingerprint};
 
 /// The directory in an image that holds its metadata.
 pub(crate) const META: &str = "meta";
@@ -49,7 +49,7 @@ pub(crate) fn pack(
     bench: &mut BuildContext<'_>,
     tool: &Tool,
     tree: &Tree<'_>,
-) -> Result<ImageMark, BuildError> {
+) -> Result<ImageMark> {
     let layout = bench.layout;
     remove_images(layout)?;
     open_to_all(&layout.meta())?;
@@ -67,7 +67,7 @@ pub(crate) fn pack(
     put_in_place(&new, &layout.image(tool.format), bench.interrupt)
 }
 
-fn remove_images(layout: &Layout) -> Result<(), BuildError> {
+fn remove_images(layout: &Layout) -> Result<()> {
     for format in [ImageFormat::Squashfs, ImageFormat::Erofs] {
         disk::remove(&layout.image(format))?;
     }
@@ -75,7 +75,7 @@ fn remove_images(layout: &Layout) -> Result<(), BuildError> {
 }
 
 /// Looks at the tree without its own metadata, and at the metadata instead.
-fn census(bench: &BuildContext<'_>, tool: &Tool, tree: &Tree<'_>) -> Result<Census, BuildError> {
+fn census(bench: &BuildContext<'_>, tool: &Tool, tree: &Tree<'_>) -> Result<Census> {
     let mut census = scan(tree.path, Some(META))?;
     let meta = scan(&bench.layout.meta(), None)?;
     if !tool.widens_modes() {
@@ -102,7 +102,7 @@ fn warn_of_lack_of_space(bench: &mut BuildContext<'_>, census: &Census) {
     }
 }
 
-fn run(bench: &mut BuildContext<'_>, tool: &Tool, tree: &Tree<'_>) -> Result<(), BuildError> {
+fn run(bench: &mut BuildContext<'_>, tool: &Tool, tree: &Tree<'_>) -> Result<()> {
     let store = bench.recipe.store.as_path();
     let mut sandbox = Sandbox::new(bench.request, bench.layout);
     // squashfs-tools take the time from the variable or from options, never both.
@@ -121,11 +121,7 @@ fn run(bench: &mut BuildContext<'_>, tool: &Tool, tree: &Tree<'_>) -> Result<(),
 }
 
 /// Gives an image its name, and returns what became of it.
-pub(crate) fn put_in_place(
-    new: &Path,
-    image: &Path,
-    interrupt: &AtomicBool,
-) -> Result<ImageMark, BuildError> {
+pub(crate) fn put_in_place(new: &Path, image: &Path, interrupt: &AtomicBool) -> Result<ImageMark> {
     let failed = || BuildError::file("finish", image);
     let file = File::open(new).map_err(failed())?;
     // Now, while the image is still in memory.
@@ -163,7 +159,7 @@ pub(crate) fn mode_in_image(mode: u32) -> u32 {
 
 /// Gives everyone the rights to a tree of ours that an image should give: to
 /// read, to enter, and to execute what the owner may; to write to the owner alone.
-pub(crate) fn open_to_all(path: &Path) -> Result<(), BuildError> {
+pub(crate) fn open_to_all(path: &Path) -> Result<()> {
     let failed = || BuildError::file("change the mode of", path);
     let found = path.symlink_metadata().map_err(failed())?;
     if found.is_symlink() {

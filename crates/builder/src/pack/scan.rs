@@ -19,8 +19,8 @@ use cabane_label::{Digest, shown};
 use cabane_report::{Kind, Report};
 use rustix::fs::{Access, access};
 
-use crate::BuildError;
 use crate::fingerprint::Hash;
+use crate::{BuildError, Result};
 
 /// How many offending files are named.
 const NAMED: usize = 10;
@@ -46,7 +46,7 @@ pub(crate) struct Census {
 
 impl Census {
     /// Fails if there are files that only their owner may use.
-    pub(crate) fn check_public(&self) -> Result<(), BuildError> {
+    pub(crate) fn check_public(&self) -> Result<()> {
         let problem = "in the image could not be read by everybody";
         self.private.refuse(["file", "files"], problem, || {
             format!(
@@ -58,7 +58,7 @@ impl Census {
 }
 
 /// Looks at everything in a tree, but for the entry `without` of its root.
-pub(crate) fn scan(root: &Path, without: Option<&str>) -> Result<Census, BuildError> {
+pub(crate) fn scan(root: &Path, without: Option<&str>) -> Result<Census> {
     let mut scan = Scan {
         root,
         hash: Hash::new(),
@@ -87,7 +87,7 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    fn root(&mut self, without: Option<&OsStr>) -> Result<(), BuildError> {
+    fn root(&mut self, without: Option<&OsStr>) -> Result<()> {
         let mut pending = Vec::new();
         self.directory(self.root, without, &mut pending)?;
         while let Some(directory) = pending.pop() {
@@ -101,7 +101,7 @@ impl Scan<'_> {
         directory: &Path,
         without: Option<&OsStr>,
         pending: &mut Vec<PathBuf>,
-    ) -> Result<(), BuildError> {
+    ) -> Result<()> {
         let mut entries = match entries(directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -165,7 +165,7 @@ impl Scan<'_> {
         }
     }
 
-    fn finish(self) -> Result<Census, BuildError> {
+    fn finish(self) -> Result<Census> {
         let names = ["file or directory", "files or directories"];
         self.unreadable.refuse(names, "cannot be read", || {
             format!("try `chmod -R u+rX {}`", shown(self.root))
@@ -241,7 +241,7 @@ impl Some10 {
         [one, several]: [&str; 2],
         problem: &str,
         hint: impl FnOnce() -> String,
-    ) -> Result<(), BuildError> {
+    ) -> Result<()> {
         if self.count == 0 {
             return Ok(());
         }

@@ -17,7 +17,7 @@ use crate::pack::Census;
 use crate::pack::scan::CHANGING;
 use crate::program::{self, Version};
 use crate::sandbox::{Invocation, Sandbox};
-use crate::{BuildError, BuildRequest};
+use crate::{BuildError, BuildRequest, Result};
 
 /// The first squashfs-tools whose images can be reproduced.
 pub(crate) const OLDEST_MKSQUASHFS: &str = "4.4";
@@ -35,7 +35,7 @@ pub(crate) struct Tool {
 
 impl Tool {
     /// Finds the program for the format that is requested.
-    pub(crate) fn find(request: &BuildRequest) -> Result<Self, BuildError> {
+    pub(crate) fn find(request: &BuildRequest) -> Result<Self> {
         match request.format {
             ImageFormat::Squashfs => {
                 let program = program::find("mksquashfs", request.programs.mksquashfs.as_deref())?;
@@ -113,7 +113,7 @@ impl Tool {
 
     /// Fails if the program wrote anything that is not known to be harmless: it
     /// leaves files out, says so, and calls it a success.
-    pub(crate) fn check_log(&self, log: &Path) -> Result<(), BuildError> {
+    pub(crate) fn check_log(&self, log: &Path) -> Result<()> {
         let text = fs::read(log).unwrap_or_default();
         let complaint = String::from_utf8_lossy(&text)
             .lines()
@@ -141,7 +141,7 @@ impl Tool {
     }
 
     /// Fails if the image holds fewer files than were counted.
-    pub(crate) fn check(&self, image: &Path, census: &Census) -> Result<(), BuildError> {
+    pub(crate) fn check(&self, image: &Path, census: &Census) -> Result<()> {
         let not_an_image =
             || BuildError::refused(format!("{} did not become an image", shown(image)), None);
         let packed = self.inodes(image).ok_or_else(not_an_image)?;

@@ -11,7 +11,7 @@ use crate::layout::Inside;
 use crate::pack::META;
 use crate::python::{PythonEngine, Tools, lock};
 use crate::sandbox::Invocation;
-use crate::{BuildError, disk};
+use crate::{BuildError, Result, disk};
 
 /// Compiles modules; runs with the interpreter of the image.
 pub(super) const COMPILE: &str = include_str!("compile.py");
@@ -36,10 +36,7 @@ pub(super) fn invocations(engine: &PythonEngine, tools: &Tools) -> [Invocation; 
 }
 
 /// Makes the environment anew.
-pub(super) fn execute(
-    engine: &PythonEngine,
-    bench: &mut BuildContext<'_>,
-) -> Result<(), BuildError> {
+pub(super) fn execute(engine: &PythonEngine, bench: &mut BuildContext<'_>) -> Result<()> {
     disk::make_empty(&engine.store_here)?;
     // Where the metadata appears when the tree is packed.
     disk::make_directory(&engine.store_here.join(META))?;
@@ -53,17 +50,14 @@ pub(super) fn execute(
     clean(&engine.environment_here())
 }
 
-fn has_requirements(path: &Path) -> Result<bool, BuildError> {
+fn has_requirements(path: &Path) -> Result<bool> {
     let text = fs::read_to_string(path).map_err(BuildError::file("read", path))?;
     let is_empty = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
     Ok(!text.lines().all(is_empty))
 }
 
 /// Compiles the modules. What an attempt that was killed left behind goes first.
-pub(super) fn compile(
-    engine: &PythonEngine,
-    bench: &mut BuildContext<'_>,
-) -> Result<(), BuildError> {
+pub(super) fn compile(engine: &PythonEngine, bench: &mut BuildContext<'_>) -> Result<()> {
     let library = engine.environment_here().join("lib");
     for directory in directories_below(&library)? {
         if directory.ends_with("__pycache__") {
@@ -87,7 +81,7 @@ pub(super) fn compiler(engine: &PythonEngine) -> Invocation {
 }
 
 /// Removes what differs from one installation to the next.
-fn clean(environment: &Path) -> Result<(), BuildError> {
+fn clean(environment: &Path) -> Result<()> {
     disk::remove(&environment.join(".lock"))?;
     for directory in directories_below(&environment.join("lib"))? {
         let cache = directory.join(UV_CACHE);
@@ -100,7 +94,7 @@ fn clean(environment: &Path) -> Result<(), BuildError> {
 }
 
 /// Takes the file out of the list of installed files.
-fn forget_in_record(record: &Path) -> Result<(), BuildError> {
+fn forget_in_record(record: &Path) -> Result<()> {
     let failed = || BuildError::file("change", record);
     let text = fs::read_to_string(record).map_err(failed())?;
     let kept: Vec<_> = text
@@ -111,7 +105,7 @@ fn forget_in_record(record: &Path) -> Result<(), BuildError> {
 }
 
 /// Lists all directories below one, deepest last; links are not followed.
-fn directories_below(root: &Path) -> Result<Vec<PathBuf>, BuildError> {
+fn directories_below(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = vec![root.to_owned()];
     let mut next = 0;
     while let Some(directory) = found.get(next).cloned() {

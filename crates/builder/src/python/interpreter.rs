@@ -16,7 +16,7 @@ use cabane_report::{Kind, Report};
 use serde::Deserialize;
 
 use crate::program::Version;
-use crate::{BuildError, BuildRequest};
+use crate::{BuildRequest, Result};
 
 /// The oldest Python that packages are still made for.
 const OLDEST: &str = "3.8";
@@ -46,10 +46,7 @@ pub(crate) struct Interpreter {
 }
 
 /// Finds an interpreter and asks it who it is.
-pub(crate) fn find(
-    request: &BuildRequest,
-    wanted: &InterpreterRequest,
-) -> Result<Interpreter, BuildError> {
+pub(crate) fn find(request: &BuildRequest, wanted: &InterpreterRequest) -> Result<Interpreter> {
     match wanted {
         InterpreterRequest::Path(path) => {
             look_at(std::slice::from_ref(path), "at that path", |_| true)
@@ -97,7 +94,7 @@ fn look_at(
     candidates: &[PathBuf],
     wanted: &str,
     fits: impl Fn(&Version) -> bool,
-) -> Result<Interpreter, BuildError> {
+) -> Result<Interpreter> {
     let mut found = Vec::new();
     for path in candidates {
         match ask(path) {

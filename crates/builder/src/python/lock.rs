@@ -16,7 +16,7 @@ use crate::layout::{Inside, Layout};
 use crate::python::requirements::Requirements;
 use crate::python::{PythonEngine, Tools};
 use crate::sandbox::Invocation;
-use crate::{BuildError, disk};
+use crate::{BuildError, Result, disk};
 
 /// Where a project outside of the recipe appears in the sandbox.
 pub(super) const PROJECT: &str = "/cabane/project";
@@ -49,7 +49,7 @@ enum How {
 
 impl Source {
     /// Finds the files, and looks into them as far as needed.
-    pub(super) fn find(recipe: &RecipeDir, config: &PythonConfig) -> Result<Self, BuildError> {
+    pub(super) fn find(recipe: &RecipeDir, config: &PythonConfig) -> Result<Self> {
         let mut files = BTreeMap::new();
         let how = match &config.source {
             PythonSource::Requirements(path) => {
@@ -87,7 +87,7 @@ impl Source {
     }
 
     /// Returns the digest of every file that decides about the result.
-    pub(super) fn inputs(&self) -> Result<Inputs, BuildError> {
+    pub(super) fn inputs(&self) -> Result<Inputs> {
         let digest = |(name, path): (&String, &PathBuf)| {
             let digest = fingerprint::of_file(path).map_err(BuildError::file("read", path))?;
             Ok((name.clone(), digest.to_string()))
@@ -152,7 +152,7 @@ fn find_project(
     recipe: &RecipeDir,
     path: &Path,
     files: &mut BTreeMap<String, PathBuf>,
-) -> Result<How, BuildError> {
+) -> Result<How> {
     let directory = recipe.find(path, Kind::Directory)?;
     let pyproject = recipe.find(&path.join(PYPROJECT), Kind::File)?;
     files.insert(PYPROJECT.to_owned(), pyproject);
@@ -176,10 +176,7 @@ pub(super) fn path(layout: &Layout) -> PathBuf {
 }
 
 /// Writes the lock file.
-pub(super) fn execute(
-    engine: &PythonEngine,
-    bench: &mut BuildContext<'_>,
-) -> Result<(), BuildError> {
+pub(super) fn execute(engine: &PythonEngine, bench: &mut BuildContext<'_>) -> Result<()> {
     let source = &engine.source;
     let work = bench.layout.work();
     disk::make_empty(&work.join("lock"))?;
@@ -214,7 +211,7 @@ pub(super) fn execute(
 }
 
 /// Adds the wheels with the hashes that they have now.
-fn add_wheels(mut text: String, wheels: &BTreeMap<PathBuf, PathBuf>) -> Result<String, BuildError> {
+fn add_wheels(mut text: String, wheels: &BTreeMap<PathBuf, PathBuf>) -> Result<String> {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }

@@ -28,7 +28,7 @@ use crate::metadata::directories_patch;
 use crate::pack::Tree;
 use crate::program;
 use crate::sandbox::{Invocation, Sandbox};
-use crate::{BuildError, BuildRequest, StepName};
+use crate::{BuildRequest, Result, StepName};
 
 pub(crate) use interpreter::{Interpreter, find as find_interpreter};
 
@@ -74,7 +74,7 @@ impl PythonEngine {
         config: &PythonConfig,
         directory: &RecipeDir,
         layout: &Layout,
-    ) -> Result<Self, BuildError> {
+    ) -> Result<Self> {
         let source = lock::Source::find(directory, config)?;
         let uv = program::find("uv", request.programs.uv.as_deref())?;
         let uv_version = program::ask_version(&uv, "--version")?;
@@ -172,7 +172,7 @@ impl Engine for PythonEngine {
         "python"
     }
 
-    fn steps(&self) -> Result<Vec<StepDraft>, BuildError> {
+    fn steps(&self) -> Result<Vec<StepDraft>> {
         let (_, tools) = self.sandbox(&self.request);
         let lock: Vec<_> = self.source.invocation(&tools).into_iter().collect();
         let bytecode = Inputs::from([("bytecode".to_owned(), self.bytecode.to_string())]);
@@ -197,7 +197,7 @@ impl Engine for PythonEngine {
         Ok(steps)
     }
 
-    fn execute(&self, step: StepName, bench: &mut BuildContext<'_>) -> Result<(), BuildError> {
+    fn execute(&self, step: StepName, bench: &mut BuildContext<'_>) -> Result<()> {
         match step {
             StepName::Lock => lock::execute(self, bench),
             StepName::Install => install::execute(self, bench),
@@ -218,7 +218,7 @@ impl Engine for PythonEngine {
         Tree { path: &self.store_here, ours: true }
     }
 
-    fn facts(&self) -> Result<Facts, BuildError> {
+    fn facts(&self) -> Result<Facts> {
         let root = self.environment.to_string_lossy().into_owned();
         let mut patch = directories_patch(&self.environment_here(), &root);
         patch.push("VIRTUAL_ENV", Change::Set(root.clone()));

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::BuildError;
 use crate::engine::{Kind, RecipeDir};
+use crate::{BuildError, Result};
 
 /// A requirements file and what it includes.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Requirements {
 
 impl Requirements {
     /// Reads a requirements file of a recipe, and those that it includes.
-    pub(crate) fn read(recipe: &RecipeDir, path: &Path) -> Result<Self, BuildError> {
+    pub(crate) fn read(recipe: &RecipeDir, path: &Path) -> Result<Self> {
         let mut requirements = Self { path: path.to_owned(), files: BTreeMap::new(), locked: true };
         let mut pending = vec![path.to_owned()];
         while let Some(path) = pending.pop() {

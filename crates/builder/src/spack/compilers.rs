@@ -12,7 +12,7 @@ use cabane_recipe::{CompilerName, SystemConfig, Yaml};
 use cabane_spack::InstalledCompiler;
 
 use super::{SpackEngine, inputs, lock};
-use crate::{BuildError, disk};
+use crate::{BuildError, Result, disk};
 
 /// The programs of a compiler, each with the language that Spack calls it by.
 fn programs(name: CompilerName) -> [(&'static str, &'static str); 3] {
@@ -27,7 +27,7 @@ fn programs(name: CompilerName) -> [(&'static str, &'static str); 3] {
 }
 
 /// The programs of one compiler, by language.
-pub(super) type Found = BTreeMap<&'static str, PathBuf>;
+pub(super) type Found = BTreeMap<String, PathBuf>;
 
 /// Reads where the gcc of a system is: the first that its configuration describes.
 pub(super) fn of_system(system: &SystemConfig) -> Found {
@@ -38,56 +38,33 @@ pub(super) fn of_system(system: &SystemConfig) -> Found {
         let installer_output =
             first.and_then(|one| one.at(&["extra_attributes", "compilers", language]));
         if let Some(path) = installer_output.and_then(Yaml::as_text) {
-            found.insert(language, path.into());
+            found.insert(language.to_owned(), path.into());
         } else if let Some(prefix) =
             first.and_then(|one| one.at(&["prefix"])).and_then(Yaml::as_text)
         {
-            found.insert(language, Path::new(prefix).join("bin").join(program));
+            found.insert(language.to_owned(), Path::new(prefix).join("bin").join(program));
         }
     }
     found
 }
 
-/// A compiler that was built.
-pub(super) struct Installed {
-    /// As Spack calls it, with the languages it has.
-    pub(super) spec: String,
-    /// Where it is when the image is mounted.
-    pub(super) prefix: PathBuf,
-    /// Its programs, there.
-    pub(super) programs: Found,
-}
-
-impl Installed {
-    /// As those need it who hand it to the next environment.
-    pub(super) fn hand_on(self, compiler: CompilerName) -> InstalledCompiler {
-        let programs = self.programs.into_iter();
-        InstalledCompiler {
-            compiler,
-            spec: self.spec,
-            prefix: self.prefix,
-            programs: programs.map(|(language, path)| (language.to_owned(), path)).collect(),
-        }
-    }
-}
-
 /// Finds a compiler that was built in one of the environments.
 pub(super) fn installed(
     engine: &SpackEngine,
-    name: CompilerName,
-) -> Result<Option<Installed>, BuildError> {
+    compiler: CompilerName,
+) -> Result<Option<InstalledCompiler>> {
     for environment in &engine.stack.environments {
         let path = inputs::lock_file(&engine.layout, &environment.name);
         if !path.exists() {
             continue;
         }
-        for (package, relative) in lock::read(&path)?.built(name.package()) {
+        for (package, relative) in lock::read(&path)?.built(compiler.package()) {
             let here = engine.store_here.join(&relative);
             let prefix = engine.store.join(relative);
-            let programs = look_below(&here, &prefix, name);
+            let programs = look_below(&here, &prefix, compiler);
             if !programs.is_empty() {
                 let spec = package.spec();
-                return Ok(Some(Installed { spec, prefix, programs }));
+                return Ok(Some(InstalledCompiler { compiler, spec, prefix, programs }));
             }
         }
     }
@@ -116,7 +93,7 @@ fn look_below(here: &Path, prefix: &Path, name: CompilerName) -> Found {
             let named = wanted.iter().find(|(_, program)| entry.file_name() == *program);
             let inside = path.strip_prefix(here).map(|relative| prefix.join(relative));
             if let (Some((language, _)), Ok(inside), true) = (named, inside, is_program(&path)) {
-                found.entry(language).or_insert(inside);
+                found.entry((*language).to_owned()).or_insert(inside);
             }
         }
         if found.len() == wanted.len() {
@@ -136,7 +113,7 @@ fn is_program(path: &Path) -> bool {
 pub(super) fn link<'a>(
     view: &Path,
     compilers: impl IntoIterator<Item = (CompilerName, &'a Found)>,
-) -> Result<(), BuildError> {
+) -> Result<()> {
     let directory = view.join("bin");
     for (name, found) in compilers {
         for (language, program) in programs(name) {

@@ -14,7 +14,7 @@
 //! Builds append to it without asking each other; the last line about a package counts,
 //! and one that is damaged counts for nothing. Only what is shown depends on it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -25,16 +25,10 @@ use crate::{Origin, disk};
 const FILE: &str = "spack/durations-1";
 /// Larger files are written anew with what counts.
 const LARGEST: u64 = 1 << 20;
+/// How many packages these are at most.
+const MOST: usize = 8000;
 /// Nothing takes longer than a month.
 const LONGEST: f64 = 31.0 * 86_400.0;
-
-/// A package.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Key<'a> {
-    pub(super) name: &'a str,
-    pub(super) version: &'a str,
-    pub(super) hash: &'a str,
-}
 
 /// How long packages took.
 #[derive(Debug, Default)]
@@ -62,42 +56,35 @@ impl Durations {
         durations
     }
 
-    /// Returns how long a package took last time: this one, or one of its version.
-    pub(super) fn of(&self, origin: Origin, package: Key<'_>) -> Option<Duration> {
-        let version = format!("{} {} {}", word(origin), package.name, package.version);
-        let exact = format!("{version} {}", package.hash);
-        let found = self.known.get(&exact).or_else(|| self.known.get(&version));
-        found.copied()
+    /// Returns how long a package took last time: this one, or one of its version. `package`
+    /// is its name, its version and its hash, with a space between them.
+    pub(super) fn of(&self, origin: Origin, package: &str) -> Option<Duration> {
+        let exact = format!("{} {package}", word(origin));
+        let version = || self.known.get(exact.rsplit_once(' ')?.0);
+        self.known.get(&exact).or_else(version).copied()
     }
 
     /// Remembers how long a package took.
-    pub(super) fn remember(&self, origin: Origin, package: Key<'_>, took: Duration) {
-        let Key { name, version, hash } = package;
-        let line = format!("{} {name} {version} {hash} {:.1}\n", word(origin), took.as_secs_f64());
+    pub(super) fn remember(&self, origin: Origin, package: &str, took: Duration) {
+        let line = format!("{} {package} {:.1}\n", word(origin), took.as_secs_f64());
         // Whatever prevents it prevents nothing else.
         let file = OpenOptions::new().append(true).create(true).open(&self.path);
         let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
     }
 
-    /// Writes the file anew if it has become long. What another build adds meanwhile
-    /// may be lost.
+    /// Writes the file anew if it has become long, with the last line about each of the
+    /// packages that were seen last. What another build adds meanwhile may be lost.
     fn tidy(&self, text: &str) {
         if (text.len() as u64) < LARGEST {
             return;
         }
-        let mut last = HashMap::new();
-        for (number, line) in text.lines().enumerate() {
-            if let Some((key, _)) = parse(line) {
-                last.insert(key, number);
-            }
-        }
-        let counts = |&(number, line): &(usize, &str)| {
-            parse(line).is_some_and(|(key, _)| last.get(key) == Some(&number))
-        };
-        // Of many packages, those that were seen last.
-        let lines: Vec<&str> = text.lines().enumerate().filter(counts).map(|it| it.1).collect();
-        let kept = lines.get(lines.len() / 2..).filter(|_| lines.len() > 8000);
-        let kept = kept.unwrap_or(&lines).join("\n") + "\n";
+        let mut seen = HashSet::new();
+        let last = text
+            .lines()
+            .rev()
+            .filter(|line| parse(line).is_some_and(|(key, _)| seen.insert(key.to_owned())));
+        let kept: Vec<&str> = last.take(MOST).collect();
+        let kept: String = kept.iter().rev().flat_map(|line| [*line, "\n"]).collect();
         let new = self.path.with_extension(std::process::id().to_string());
         let _ = fs::write(&new, kept).and_then(|()| fs::rename(&new, &self.path));
     }
@@ -123,7 +110,7 @@ fn parse(line: &str) -> Option<(&str, Duration)> {
 mod tests {
     use super::*;
 
-    const MPICH: Key<'_> = Key { name: "mpich", version: "4.0.2", hash: "q6ugoeg" };
+    const MPICH: &str = "mpich 4.0.2 q6ugoeg";
 
     fn cache() -> tempfile::TempDir {
         let cache = tempfile::tempdir().unwrap();
@@ -131,12 +118,12 @@ mod tests {
         cache
     }
 
-    fn remember(cache: &Path, package: Key<'_>, seconds: u64) {
+    fn remember(cache: &Path, package: &str, seconds: u64) {
         let durations = Durations::read(cache);
         durations.remember(Origin::Built, package, Duration::from_secs(seconds));
     }
 
-    fn of(cache: &Path, package: Key<'_>) -> Option<u64> {
+    fn of(cache: &Path, package: &str) -> Option<u64> {
         let took = Durations::read(cache).of(Origin::Built, package);
         took.map(|took| took.as_secs())
     }
@@ -153,8 +140,7 @@ mod tests {
     fn another_build_of_the_same_version_is_the_best_guess() {
         let cache = cache();
         remember(cache.path(), MPICH, 362);
-        let other = Key { hash: "zzzzzzz", ..MPICH };
-        assert_eq!(of(cache.path(), other), Some(362));
+        assert_eq!(of(cache.path(), "mpich 4.0.2 zzzzzzz"), Some(362));
     }
 
     #[test]

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use cabane_recipe::{Connection, Mirrors, StackRecipe};
+use cabane_recipe::{Connection, MirrorFlags, Mirrors, StackRecipe};
 use cabane_spack::{is_guarded, variables};
 
 use super::installer_output::{self, InstallerLine, What};
@@ -21,7 +21,7 @@ use super::watch::Watch;
 use super::{SpackEngine, inputs};
 use crate::build_context::{BuildContext, Listener};
 use crate::sandbox::{Invocation, Sandbox};
-use crate::{BuildError, Failure, Progress};
+use crate::{BuildError, Failure, Progress, Result};
 
 /// What is written when a secret is wrong, or there is none.
 const REFUSALS: [&str; 11] = [
@@ -136,22 +136,11 @@ impl Guarded {
         &self.python
     }
 
-    /// Whether packages come from one of them.
-    fn has_packages(&self) -> bool {
-        let cache = self.mirrors.build_cache.iter();
-        let cache = cache.filter(|one| one.flags.binary).map(|one| &one.fetch);
-        let others = self.mirrors.source_mirrors.iter();
-        let others = others.filter(|one| one.flags.binary).map(|one| &one.fetch);
-        cache.chain(others).any(|one| is_guarded(one.as_ref()))
-    }
-
-    /// Whether sources come from one of them.
-    fn has_sources(&self) -> bool {
-        let cache = self.mirrors.build_cache.iter();
-        let cache = cache.filter(|one| one.flags.source).map(|one| &one.fetch);
-        let others = self.mirrors.source_mirrors.iter();
-        let others = others.filter(|one| one.flags.source).map(|one| &one.fetch);
-        cache.chain(others).any(|one| is_guarded(one.as_ref()))
+    /// Whether something comes from one of them: packages, or sources.
+    fn has(&self, what: impl Fn(&MirrorFlags) -> bool) -> bool {
+        let cache = self.mirrors.build_cache.iter().map(|one| (&one.flags, &one.fetch));
+        let others = self.mirrors.source_mirrors.iter().map(|one| (&one.flags, &one.fetch));
+        cache.chain(others).any(|(flags, fetch)| what(flags) && is_guarded(fetch.as_ref()))
     }
 
     /// Lets a command reach the mirrors.
@@ -166,11 +155,7 @@ impl Guarded {
     }
 
     /// Writes what describes them: those that can be used now.
-    pub(super) fn write(
-        &self,
-        engine: &SpackEngine,
-        recipe: &StackRecipe,
-    ) -> Result<(), BuildError> {
+    pub(super) fn write(&self, engine: &SpackEngine, recipe: &StackRecipe) -> Result<()> {
         let directory = inputs::directory(&engine.layout).join("config");
         let path = directory.join(cabane_spack::GUARDED).join("mirrors.yaml");
         if !path.exists() {
@@ -251,10 +236,10 @@ pub(super) fn is_cache_guarded(engine: &SpackEngine) -> bool {
 pub(super) fn invocations(engine: &SpackEngine, environment: &str) -> Vec<Invocation> {
     let guarded = &engine.guarded;
     let mut commands = Vec::new();
-    if guarded.has_packages() || guarded.has_sources() {
+    if guarded.has(|flags| flags.binary || flags.source) {
         commands.push(take(engine, environment));
     }
-    if guarded.has_sources() {
+    if guarded.has(|flags| flags.source) {
         commands.push(fetch(environment));
     }
     commands
@@ -279,7 +264,7 @@ pub(super) fn put(
     sandbox: &Sandbox,
     command: &Invocation,
     bench: &mut BuildContext<'_>,
-) -> Result<(), BuildError> {
+) -> Result<()> {
     let mut ear = Ear { watch: None, refusals: Vec::new() };
     let ended = bench.run_heard(sandbox, command, &mut ear);
     if ended.is_err() && !ear.refusals.is_empty() {

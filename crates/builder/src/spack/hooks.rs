@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::{escape, shown};
 
-use super::session::{INPUTS, SOURCES, Session};
+use super::session::{self, INPUTS, SOURCES};
 use super::{SpackEngine, inputs};
-use crate::BuildError;
 use crate::build_context::BuildContext;
 use crate::layout::Inside;
 use crate::sandbox::Invocation;
+use crate::{BuildError, Result};
 
 /// The script that runs before anything is concretized.
 pub(super) const PRE_INSTALL: &str = "pre-install";
@@ -30,11 +30,7 @@ pub(super) fn exists(engine: &SpackEngine, name: &str) -> bool {
 }
 
 /// Runs a script of the recipe in the sandbox, if there is one.
-pub(super) fn run(
-    engine: &SpackEngine,
-    name: &str,
-    bench: &mut BuildContext<'_>,
-) -> Result<(), BuildError> {
+pub(super) fn run(engine: &SpackEngine, name: &str, bench: &mut BuildContext<'_>) -> Result<()> {
     if !exists(engine, name) {
         return Ok(());
     }
@@ -53,7 +49,7 @@ pub(super) fn run(
         .map_err(BuildError::file("write", &path))?;
     let program = Inside::work(INPUTS).join(name);
     let invocation = Invocation::new(program, Inside::work(INPUTS));
-    bench.run(&Session::new(engine).sandbox(), &invocation)
+    bench.run(&session::sandbox(engine), &invocation)
 }
 
 /// What a script may ask for.
@@ -79,11 +75,7 @@ impl Places<'_> {
 }
 
 /// Fills a script in. `path` is where it comes from, for messages.
-pub(super) fn fill_in(
-    script: &str,
-    path: &Path,
-    places: &Places<'_>,
-) -> Result<String, BuildError> {
+pub(super) fn fill_in(script: &str, path: &Path, places: &Places<'_>) -> Result<String> {
     let mut text = String::new();
     let mut rest = script;
     while let Some((before, from)) = rest.split_once("{{") {

@@ -31,7 +31,7 @@ use super::sources::is_archive;
 use super::{SpackEngine, user};
 use crate::fingerprint::Hash;
 use crate::layout::{Inside, Layout};
-use crate::{BuildError, disk, pack};
+use crate::{BuildError, Result, disk, pack};
 
 /// Package recipes below the store, or the mount point.
 const REPOSITORIES: &str = "repos/spack_repo";
@@ -42,7 +42,7 @@ pub(super) fn lower(
     system: &SystemConfig,
     packages: &OwnPackageDirectories,
     commits: &Commits,
-) -> Result<SpackStack, BuildError> {
+) -> Result<SpackStack> {
     let cache = Path::new(Inside::CACHE).join("spack");
     let mount_point = recipe.config.store.as_path();
     let own = packages.keys().map(|name| RepositoryPlace {
@@ -119,7 +119,7 @@ pub(super) fn package_directories(
     recipe: &Path,
     system: &Path,
     config: &SystemConfig,
-) -> Result<OwnPackageDirectories, BuildError> {
+) -> Result<OwnPackageDirectories> {
     let mut found = BTreeMap::new();
     let own = recipe.join("repo/packages");
     if own.is_dir() {
@@ -138,7 +138,7 @@ pub(super) fn package_directories(
 }
 
 /// Changes with any file of the package recipes.
-pub(super) fn digest_of_packages(packages: &OwnPackageDirectories) -> Result<String, BuildError> {
+pub(super) fn digest_of_packages(packages: &OwnPackageDirectories) -> Result<String> {
     let mut hash = Hash::new();
     for (namespace, directories) in packages {
         hash.text(namespace);
@@ -150,7 +150,7 @@ pub(super) fn digest_of_packages(packages: &OwnPackageDirectories) -> Result<Str
 }
 
 /// Writes everything. The store is empty afterwards but for package recipes.
-pub(super) fn write(engine: &SpackEngine) -> Result<(), BuildError> {
+pub(super) fn write(engine: &SpackEngine) -> Result<()> {
     let directory = directory(&engine.layout);
     disk::make_empty(&directory)?;
     user::write_database(&engine.layout)?;
@@ -178,7 +178,7 @@ pub(super) fn write(engine: &SpackEngine) -> Result<(), BuildError> {
 }
 
 /// Copies the package repositories that those on top of the image could not get.
-pub(super) fn copy_archived(engine: &SpackEngine) -> Result<(), BuildError> {
+pub(super) fn copy_archived(engine: &SpackEngine) -> Result<()> {
     let commits = engine.sources.commits(&engine.layout).unwrap_or_default();
     for one in cabane_spack::package_repositories(&engine.recipe) {
         let Some(digest) = commits.get(&one.name).filter(|_| is_archive(&one.source.repo)) else {
@@ -193,7 +193,7 @@ pub(super) fn copy_archived(engine: &SpackEngine) -> Result<(), BuildError> {
 }
 
 /// Copies package recipes; what is there already stays.
-fn copy_packages(source: &Path, target: &Path) -> Result<(), BuildError> {
+fn copy_packages(source: &Path, target: &Path) -> Result<()> {
     let failed = || BuildError::file("list", source);
     for entry in fs::read_dir(source).map_err(failed())? {
         let entry = entry.map_err(failed())?;

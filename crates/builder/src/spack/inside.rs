@@ -14,7 +14,7 @@ use serde::Deserialize;
 use super::notes::Notes;
 use super::{SpackEngine, inputs, lock, normalize};
 use crate::inside::{Need, NeedKind, Part};
-use crate::{BuildError, disk};
+use crate::{BuildError, Result, disk};
 
 /// Where Spack keeps what it knows about processors, in one version or another.
 const PROCESSORS: [&str; 3] = [
@@ -26,7 +26,7 @@ const PROCESSORS: [&str; 3] = [
 const MOST: u64 = 16 << 20;
 
 /// Reads what is in a store.
-pub(super) fn installs(store: &Path) -> Result<Installs, BuildError> {
+pub(super) fn installs(store: &Path) -> Result<Installs> {
     let path = store.join(DATABASE);
     let text = fs::read(&path).map_err(BuildError::file("read", &path))?;
     cabane_spack::installs(&text).map_err(BuildError::file("read", &path))
@@ -127,10 +127,7 @@ fn here(engine: &SpackEngine, package: &PackageRecord) -> Option<PathBuf> {
 }
 
 /// Says which processor a stack needs.
-pub(super) fn processor(
-    engine: &SpackEngine,
-    parts: &[Part],
-) -> Result<Option<ProcessorNeed>, BuildError> {
+pub(super) fn processor(engine: &SpackEngine, parts: &[Part]) -> Result<Option<ProcessorNeed>> {
     let built = parts.iter().map(|part| &part.record);
     let built = built.filter(|one| !one.external);
     let targets: BTreeSet<String> = built.filter_map(|one| one.target.clone()).collect();
@@ -160,7 +157,7 @@ struct KnownProcessor {
     features: Vec<String>,
 }
 
-fn known_processors(engine: &SpackEngine) -> Result<BTreeMap<String, KnownProcessor>, BuildError> {
+fn known_processors(engine: &SpackEngine) -> Result<BTreeMap<String, KnownProcessor>> {
     let commits = engine.sources.commits(&engine.layout).unwrap_or_default();
     let Some(commit) = commits.get("spack") else {
         return Ok(BTreeMap::new());

@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use cabane_spack::{SpackEnvironment, compiler_externals};
 
 use super::keys::{self, Keys};
-use super::session::{self, Session};
+use super::session;
 use super::watch::Watch;
 use super::{SpackEngine, compilers, guarded, hooks, inputs, normalize};
 use crate::build_context::BuildContext;
 use crate::fingerprint::{self, Hash, Inputs};
 use crate::sandbox::Invocation;
-use crate::{BuildError, StepName, disk};
+use crate::{BuildError, Result, StepName, disk};
 
 /// Concretizations, below the cache.
 const CONCRETIZED: &str = "spack/concretized";
@@ -28,10 +28,7 @@ const CONCRETIZED: &str = "spack/concretized";
 const COMPILERS: &str = "packages.yaml";
 
 /// Decides which packages are built, as far as that can be known before any is.
-pub(super) fn concretize(
-    engine: &SpackEngine,
-    bench: &mut BuildContext<'_>,
-) -> Result<(), BuildError> {
+pub(super) fn concretize(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Result<()> {
     inputs::write(engine)?;
     hooks::run(engine, hooks::PRE_INSTALL, bench)?;
     let first = engine.stack.environments.iter().filter(|one| one.needs.is_empty());
@@ -42,7 +39,7 @@ fn concretize_one(
     engine: &SpackEngine,
     environment: &SpackEnvironment,
     bench: &mut BuildContext<'_>,
-) -> Result<(), BuildError> {
+) -> Result<()> {
     let name = environment.name.as_str();
     let lock = inputs::lock_file(&engine.layout, name);
     if lock.exists() {
@@ -58,7 +55,7 @@ fn concretize_one(
     if is_kept && kept.exists() && !is_asked_for {
         return copy(&kept, &lock);
     }
-    let sandbox = Session::new(engine).sandbox();
+    let sandbox = session::sandbox(engine);
     if !environment.external_find.is_empty() {
         let find = session::in_environment(name).with(["external", "find", "--not-buildable"]);
         bench.run(&sandbox, &find.with(&environment.external_find))?;
@@ -68,14 +65,10 @@ fn concretize_one(
 }
 
 /// Writes which compilers an environment gets from others, and returns the text.
-fn describe_compilers(
-    engine: &SpackEngine,
-    environment: &SpackEnvironment,
-) -> Result<String, BuildError> {
+fn describe_compilers(engine: &SpackEngine, environment: &SpackEnvironment) -> Result<String> {
     let mut found = Vec::new();
     for need in &environment.compilers {
-        let installed = compilers::installed(engine, need.compiler)?;
-        found.extend(installed.map(|installed| installed.hand_on(need.compiler)));
+        found.extend(compilers::installed(engine, need.compiler)?);
     }
     let text = compiler_externals(&found);
     let path = inputs::environment(&engine.layout, &environment.name).join(COMPILERS);
@@ -98,14 +91,14 @@ fn kept(engine: &SpackEngine, environment: &SpackEnvironment, described: &str) -
     engine.request.cache_dir.join(CONCRETIZED).join(name)
 }
 
-fn copy(from: &Path, to: &Path) -> Result<(), BuildError> {
+fn copy(from: &Path, to: &Path) -> Result<()> {
     let content = fs::read(from).map_err(BuildError::file("read", from))?;
     disk::make_directory(to.parent().unwrap_or(to))?;
     disk::write(to, &content)
 }
 
 /// What the installation depends on beside the steps before it.
-pub(super) fn inputs(engine: &SpackEngine) -> Result<Inputs, BuildError> {
+pub(super) fn inputs(engine: &SpackEngine) -> Result<Inputs> {
     let cleanup = engine.stack.cleanup.as_str().to_owned();
     let mut inputs = Inputs::from([("cleanup".to_owned(), cleanup)]);
     for environment in engine.stack.environments.iter().filter(|one| one.needs.is_empty()) {
@@ -136,10 +129,7 @@ pub(super) fn invocations(engine: &SpackEngine) -> Vec<Invocation> {
 }
 
 /// Builds the packages, or takes them from caches.
-pub(super) fn install(
-    engine: &SpackEngine,
-    bench: &mut BuildContext<'_>,
-) -> Result<(), BuildError> {
+pub(super) fn install(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Result<()> {
     let keys = Keys::open(engine)?;
     let mut watch = Watch::new(engine);
     engine.guarded.write(engine, &engine.recipe)?;
@@ -147,7 +137,7 @@ pub(super) fn install(
         concretize_one(engine, environment, bench)?;
         watch.expect(&inputs::lock_file(&engine.layout, &environment.name))?;
         fetch_guarded(engine, &environment.name, &keys, &mut watch, bench)?;
-        let mut sandbox = Session::new(engine).sandbox();
+        let mut sandbox = session::sandbox(engine);
         let install = session::install(engine, &environment.name);
         let install = keys.trusting(engine, &mut sandbox, install);
         bench.run_heard(&sandbox, &install, &mut watch)?;
@@ -156,7 +146,7 @@ pub(super) fn install(
     keys.publish(engine, bench)?;
     drop(keys);
     if let Some(clean_up) = session::clean_up(engine) {
-        bench.run(&Session::new(engine).sandbox(), &clean_up)?;
+        bench.run(&session::sandbox(engine), &clean_up)?;
     }
     normalize::packages(&engine.store_here, &engine.store, engine.request.epoch)
 }
@@ -175,9 +165,9 @@ fn fetch_guarded(
     keys: &Keys,
     watch: &mut Watch<'_>,
     bench: &mut BuildContext<'_>,
-) -> Result<(), BuildError> {
+) -> Result<()> {
     for command in guarded::invocations(engine, environment) {
-        let mut sandbox = Session::new(engine).sandbox();
+        let mut sandbox = session::sandbox(engine);
         engine.guarded.admit(&mut sandbox);
         let command = keys.trusting_guarded(&mut sandbox, command);
         let mut ear = guarded::Ear { watch: Some(watch), refusals: Vec::new() };

@@ -16,12 +16,12 @@ use cabane_label::{escape, shown};
 use cabane_recipe::{BuildCache, Mirrors};
 use cabane_spack::{Key, KeyPurpose};
 
-use super::session::{self, INPUTS, Session, spack_program};
+use super::session::{self, INPUTS, spack_program};
 use super::{SpackEngine, guarded, inputs};
 use crate::build_context::BuildContext;
 use crate::layout::{Inside, Layout};
 use crate::sandbox::{Invocation, Sandbox};
-use crate::{BuildError, disk};
+use crate::{BuildError, Result, disk};
 
 /// Where keys are shown in the sandbox.
 const SHOWN: &str = "/cabane/keys";
@@ -83,7 +83,7 @@ enum Source {
 
 /// Makes sure that the keys of a system are there, and what uses them. `directory` is that
 /// of the file that names them.
-pub(super) fn check(keys: &[Key], directory: &Path) -> Result<(), BuildError> {
+pub(super) fn check(keys: &[Key], directory: &Path) -> Result<()> {
     for key in keys {
         find(key, directory)?;
     }
@@ -93,7 +93,7 @@ pub(super) fn check(keys: &[Key], directory: &Path) -> Result<(), BuildError> {
     Err(BuildError::missing_program("gpg"))
 }
 
-fn find(key: &Key, directory: &Path) -> Result<Source, BuildError> {
+fn find(key: &Key, directory: &Path) -> Result<Source> {
     let path = directory.join(&key.source);
     if path.is_file() {
         let real = path.canonicalize();
@@ -118,7 +118,7 @@ fn find(key: &Key, directory: &Path) -> Result<Source, BuildError> {
 impl Keys {
     /// Gets the keys ready. What they leave goes when this does, and what a build left
     /// that was killed goes now.
-    pub(super) fn open(engine: &SpackEngine) -> Result<Self, BuildError> {
+    pub(super) fn open(engine: &SpackEngine) -> Result<Self> {
         let directory = directory(&engine.layout);
         disk::remove(&directory)?;
         let mut keys = Self { cache: None, directory };
@@ -142,7 +142,7 @@ impl Keys {
         Ok(keys)
     }
 
-    fn file(&self, purpose: KeyPurpose, source: &Source) -> Result<PathBuf, BuildError> {
+    fn file(&self, purpose: KeyPurpose, source: &Source) -> Result<PathBuf> {
         let bytes = match source {
             Source::File(path) => return Ok(path.clone()),
             Source::Bytes(bytes) => bytes,
@@ -197,18 +197,14 @@ impl Keys {
         engine: &SpackEngine,
         environment: &str,
         bench: &mut BuildContext<'_>,
-    ) -> Result<(), BuildError> {
+    ) -> Result<()> {
         let push = push(engine, environment);
         push.map_or(Ok(()), |push| self.run_to_cache(engine, push, bench))
     }
 
     /// Puts the keys into the build cache, for those who trust what it carries: that they
     /// are there is not enough, they must be listed.
-    pub(super) fn publish(
-        &self,
-        engine: &SpackEngine,
-        bench: &mut BuildContext<'_>,
-    ) -> Result<(), BuildError> {
+    pub(super) fn publish(&self, engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Result<()> {
         let publish = publish(engine);
         publish.map_or(Ok(()), |publish| self.run_to_cache(engine, publish, bench))
     }
@@ -219,8 +215,8 @@ impl Keys {
         engine: &SpackEngine,
         mut command: Invocation,
         bench: &mut BuildContext<'_>,
-    ) -> Result<(), BuildError> {
-        let mut sandbox = Session::new(engine).sandbox();
+    ) -> Result<()> {
+        let mut sandbox = session::sandbox(engine);
         if let Some(directory) = push_directory(&engine.system.mirrors, &engine.store) {
             disk::make_directory(&directory)?;
             sandbox.bind(&directory, &directory, false);

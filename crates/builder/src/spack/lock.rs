@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::BuildError;
 use crate::program::Version;
+use crate::{BuildError, Result};
 
 /// The packages of a stack.
 #[derive(Debug, Deserialize)]
@@ -52,7 +52,7 @@ pub(super) struct Architecture {
 }
 
 /// Reads a lock file.
-pub(super) fn read(path: &Path) -> Result<Lock, BuildError> {
+pub(super) fn read(path: &Path) -> Result<Lock> {
     let text = fs::read(path).map_err(BuildError::file("read", path))?;
     serde_json::from_slice(&text).map_err(BuildError::file("read", path))
 }

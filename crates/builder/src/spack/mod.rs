@@ -42,7 +42,6 @@ use cabane_spack::{DATABASE, SpackEnvironment, SpackStack};
 use cabane_view::Needs;
 use guarded::Guarded;
 use inputs::OwnPackageDirectories;
-use session::Session;
 use solver::{Environment, Solver};
 use sources::{Source, Sources};
 
@@ -53,7 +52,7 @@ use crate::layout::Layout;
 use crate::pack::Tree;
 use crate::python::find_interpreter;
 use crate::sandbox::Invocation;
-use crate::{BuildError, BuildRequest, StepName, program};
+use crate::{BuildError, BuildRequest, Result, StepName, program};
 
 /// A stack that becomes an image.
 #[derive(Debug)]
@@ -83,7 +82,7 @@ impl SpackEngine {
         recipe: &Recipe,
         directory: &RecipeDir,
         layout: &Layout,
-    ) -> Result<Self, BuildError> {
+    ) -> Result<Self> {
         let system_dir = request.system_dir.clone().ok_or_else(BuildError::no_system)?;
         let mut system = read_system(&system_dir, request.mirrors.as_deref())?;
         let variables = &request.path_variables;
@@ -197,7 +196,7 @@ impl Engine for SpackEngine {
         "spack"
     }
 
-    fn steps(&self) -> Result<Vec<StepDraft>, BuildError> {
+    fn steps(&self) -> Result<Vec<StepDraft>> {
         let all = |command: &dyn Fn(&str) -> Invocation| -> Vec<Invocation> {
             let environments = self.stack.environments.iter();
             environments.map(|one| command(&one.name)).collect()
@@ -226,13 +225,12 @@ impl Engine for SpackEngine {
         ])
     }
 
-    fn execute(&self, step: StepName, bench: &mut BuildContext<'_>) -> Result<(), BuildError> {
+    fn execute(&self, step: StepName, bench: &mut BuildContext<'_>) -> Result<()> {
         match step {
             StepName::Sources => {
                 self.sources.execute(bench)?;
-                let sandbox = || Session::new(self).sandbox();
-                self.solver.execute(sandbox(), bench)?;
-                self.guarded.python().execute(sandbox(), bench)
+                self.solver.execute(session::sandbox(self), bench)?;
+                self.guarded.python().execute(session::sandbox(self), bench)
             }
             StepName::Concretize => install::concretize(self, bench),
             StepName::Install => install::install(self, bench),
@@ -261,7 +259,7 @@ impl Engine for SpackEngine {
         Tree { path: &self.store_here, ours: true }
     }
 
-    fn facts(&self) -> Result<Facts, BuildError> {
+    fn facts(&self) -> Result<Facts> {
         let mut versions = BTreeMap::from([("python".to_owned(), self.solver.input())]);
         let commits = self.sources.commits(&self.layout).unwrap_or_default();
         versions.extend(commits);

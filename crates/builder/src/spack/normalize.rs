@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::{BuildError, disk, pack};
+use crate::{BuildError, Result, disk, pack};
 
 /// The database of a store.
 const DATABASE: &str = ".spack-db";
@@ -26,7 +26,7 @@ const MANIFEST: &str = "install_manifest.json";
 
 /// Settles the packages of a store that will be mounted at `mount_point`: `epoch` is the
 /// time at which all of them were installed, in seconds since 1970.
-pub(super) fn packages(store: &Path, mount_point: &Path, epoch: u32) -> Result<(), BuildError> {
+pub(super) fn packages(store: &Path, mount_point: &Path, epoch: u32) -> Result<()> {
     let database = store.join(DATABASE);
     let mut prefixes = Vec::new();
     rewrite(&database.join("index.json"), |document| {
@@ -88,16 +88,16 @@ fn settle_manifest(document: &mut Value, epoch: u32) {
 }
 
 /// Settles a view: it links the notes of its packages.
-pub(super) fn view(view: &Path) -> Result<(), BuildError> {
+pub(super) fn view(view: &Path) -> Result<()> {
     directories(&view.join(NOTES)).iter().try_for_each(|notes| forget(notes))
 }
 
-fn forget(notes: &Path) -> Result<(), BuildError> {
+fn forget(notes: &Path) -> Result<()> {
     PASSING.iter().try_for_each(|name| disk::remove(&notes.join(name)))
 }
 
 /// Takes the time out of the heads of module files.
-pub(super) fn modules(directory: &Path) -> Result<(), BuildError> {
+pub(super) fn modules(directory: &Path) -> Result<()> {
     let failed = || BuildError::file("list", directory);
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -135,7 +135,7 @@ fn directories(path: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-fn rewrite(path: &Path, change: impl FnOnce(&mut Value)) -> Result<(), BuildError> {
+fn rewrite(path: &Path, change: impl FnOnce(&mut Value)) -> Result<()> {
     let text = fs::read(path).map_err(BuildError::file("read", path))?;
     let mut document: Value =
         serde_json::from_slice(&text).map_err(BuildError::file("read", path))?;

@@ -14,7 +14,7 @@ use cabane_recipe::{
 
 use cabane_report::{Kind, Report};
 
-use crate::{BuildError, disk};
+use crate::{BuildError, Result, disk};
 
 /// The text of a file, with its path.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ struct Text {
 
 impl Text {
     /// Reads a file that need not be there.
-    fn read(path: PathBuf) -> Result<Option<Self>, BuildError> {
+    fn read(path: PathBuf) -> Result<Option<Self>> {
         // One byte more than is allowed tells the parser that there is too much.
         match disk::read_start(&path, MAX_FILE_SIZE + 1) {
             Ok(bytes) => Ok(Some(Self { path, bytes })),
@@ -55,7 +55,7 @@ impl StackTexts {
     /// # Errors
     ///
     /// There is no `config.yaml`, or a file cannot be read.
-    pub fn read(directory: &Path) -> Result<Self, BuildError> {
+    pub fn read(directory: &Path) -> Result<Self> {
         let read = |name: &str| Text::read(directory.join(name));
         let no_recipe = || BuildError::no_recipe(directory);
         Ok(Self {
@@ -94,7 +94,7 @@ impl StackTexts {
 /// # Errors
 ///
 /// There is no `packages.yaml`, or not the other `mirrors.yaml`; every mistake in its files; a directory of `repos.yaml` without packages.
-pub fn read_system(directory: &Path, mirrors: Option<&Path>) -> Result<SystemConfig, BuildError> {
+pub fn read_system(directory: &Path, mirrors: Option<&Path>) -> Result<SystemConfig> {
     let read = |name: &str| Text::read(directory.join(name));
     let missing =
         |path: &Path, hint| BuildError::refused(format!("there is no {}", shown(path)), hint);
@@ -138,9 +138,6 @@ fn of_system(error: RecipeError) -> Report {
 }
 
 /// Replaces the variables in the paths of mirrors.
-pub(super) fn expand(
-    mirrors: Mirrors,
-    value: &dyn Fn(&str) -> Option<String>,
-) -> Result<Mirrors, BuildError> {
+pub(super) fn expand(mirrors: Mirrors, value: &dyn Fn(&str) -> Option<String>) -> Result<Mirrors> {
     Ok(mirrors.expanded(value).map_err(|error| Report::new(Kind::Build, error))?)
 }

@@ -18,64 +18,55 @@ pub(super) const SOURCES: &str = "/cabane/sources";
 /// Where everything is that Spack is handed.
 pub(super) const INPUTS: &str = "spack";
 
-/// The sandbox of a build, and the commands that run in it.
-pub(super) struct Session<'a> {
-    engine: &'a SpackEngine,
+/// Makes the sandbox of a build. The tree is at the mount point.
+pub(super) fn sandbox(engine: &SpackEngine) -> Sandbox {
+    let mut sandbox = Sandbox::new(&engine.request, &engine.layout);
+    engine.solver.show_in(&mut sandbox);
+    sandbox.bind(&engine.recipe_dir.path, Inside::RECIPE, true);
+    sandbox.bind(engine.layout.work(), Inside::WORK, false);
+    sandbox.bind(&engine.request.cache_dir, Inside::CACHE, false);
+    let users = user::database(&engine.layout);
+    if users.is_file() {
+        sandbox.bind(users, user::DATABASE, true);
+    }
+    if engine.store_here.is_dir() {
+        sandbox.bind(&engine.store_here, &engine.store, false);
+    }
+    let commits = engine.sources.commits(&engine.layout).unwrap_or_default();
+    for (name, commit) in &commits {
+        let place = Path::new(SOURCES).join(name);
+        sandbox.bind(engine.sources.tree(commit), place, true);
+    }
+    for directory in local_mirrors(&engine.stack) {
+        sandbox.keep(&directory);
+    }
+    for (variable, value) in variables(engine, commits.into_values()) {
+        sandbox.set(variable, value);
+    }
+    // Compiled once for all builds, outside of the sources.
+    sandbox.unset("PYTHONDONTWRITEBYTECODE");
+    sandbox
 }
 
-impl<'a> Session<'a> {
-    pub(super) fn new(engine: &'a SpackEngine) -> Self {
-        Self { engine }
-    }
-
-    /// Makes the sandbox. The tree is at the mount point.
-    pub(super) fn sandbox(&self) -> Sandbox {
-        let engine = self.engine;
-        let mut sandbox = Sandbox::new(&engine.request, &engine.layout);
-        engine.solver.show_in(&mut sandbox);
-        sandbox.bind(&engine.recipe_dir.path, Inside::RECIPE, true);
-        sandbox.bind(engine.layout.work(), Inside::WORK, false);
-        sandbox.bind(&engine.request.cache_dir, Inside::CACHE, false);
-        let users = user::database(&engine.layout);
-        if users.is_file() {
-            sandbox.bind(users, user::DATABASE, true);
-        }
-        if engine.store_here.is_dir() {
-            sandbox.bind(&engine.store_here, &engine.store, false);
-        }
-        let commits = engine.sources.commits(&engine.layout).unwrap_or_default();
-        for (name, commit) in &commits {
-            let place = Path::new(SOURCES).join(name);
-            sandbox.bind(engine.sources.tree(commit), place, true);
-        }
-        for directory in local_mirrors(&engine.stack) {
-            sandbox.keep(&directory);
-        }
-        for (variable, value) in self.variables(commits.into_values()) {
-            sandbox.set(variable, value);
-        }
-        // Compiled once for all builds, outside of the sources.
-        sandbox.unset("PYTHONDONTWRITEBYTECODE");
-        sandbox
-    }
-
-    fn variables(&self, commits: impl Iterator<Item = String>) -> [(&'static str, PathBuf); 8] {
-        let inputs = Inside::work(INPUTS);
-        // Spack tells package repositories apart by their names alone.
-        let commits: Vec<String> = commits.collect();
-        let packages = handed_id(self.engine, &commits);
-        let cache = Path::new(Inside::CACHE).join("spack");
-        [
-            ("SPACK_PYTHON", self.engine.solver.program()),
-            ("SPACK_SYSTEM_CONFIG_PATH", inputs.join("config")),
-            ("SPACK_USER_CONFIG_PATH", inputs.join("user")),
-            ("SPACK_USER_CACHE_PATH", cache.join("index").join(packages)),
-            ("SPACK_COLOR", "never".into()),
-            ("PYTHONPYCACHEPREFIX", cache.join("bytecode")),
-            ("UV_NO_CONFIG", "1".into()),
-            ("UV_CACHE_DIR", Inside::UV_CACHE.into()),
-        ]
-    }
+fn variables(
+    engine: &SpackEngine,
+    commits: impl Iterator<Item = String>,
+) -> [(&'static str, PathBuf); 8] {
+    let inputs = Inside::work(INPUTS);
+    // Spack tells package repositories apart by their names alone.
+    let commits: Vec<String> = commits.collect();
+    let packages = handed_id(engine, &commits);
+    let cache = Path::new(Inside::CACHE).join("spack");
+    [
+        ("SPACK_PYTHON", engine.solver.program()),
+        ("SPACK_SYSTEM_CONFIG_PATH", inputs.join("config")),
+        ("SPACK_USER_CONFIG_PATH", inputs.join("user")),
+        ("SPACK_USER_CACHE_PATH", cache.join("index").join(packages)),
+        ("SPACK_COLOR", "never".into()),
+        ("PYTHONPYCACHEPREFIX", cache.join("bytecode")),
+        ("UV_NO_CONFIG", "1".into()),
+        ("UV_CACHE_DIR", Inside::UV_CACHE.into()),
+    ]
 }
 
 /// Where Spack is in the sandbox.

@@ -15,7 +15,7 @@ use crate::layout::Inside;
 use crate::python::Interpreter;
 use crate::sandbox::{Invocation, Sandbox};
 use crate::turn::Turn;
-use crate::{BuildError, disk};
+use crate::{BuildError, Result, disk};
 
 /// What is installed: exact versions with the hashes of their files.
 const REQUIREMENTS: &str = include_str!("requirements.txt");
@@ -91,11 +91,7 @@ impl Solver {
     }
 
     /// Makes it, unless it is there.
-    pub(super) fn execute(
-        &self,
-        sandbox: Sandbox,
-        bench: &mut BuildContext<'_>,
-    ) -> Result<(), BuildError> {
+    pub(super) fn execute(&self, sandbox: Sandbox, bench: &mut BuildContext<'_>) -> Result<()> {
         match self {
             Self::Named(_) => Ok(()),
             Self::Made(environment) => environment.execute(sandbox, bench),
@@ -181,11 +177,7 @@ impl Environment {
         ]
     }
 
-    fn execute(
-        &self,
-        mut sandbox: Sandbox,
-        bench: &mut BuildContext<'_>,
-    ) -> Result<(), BuildError> {
+    fn execute(&self, mut sandbox: Sandbox, bench: &mut BuildContext<'_>) -> Result<()> {
         let here = self.here();
         disk::make_directory(here.parent().unwrap_or(&self.cache))?;
         let _turn = Turn::take(&here.with_extension("lock"), bench.progress, bench.interrupt)?;

@@ -28,7 +28,7 @@ use crate::fingerprint::{self, Inputs};
 use crate::layout::Layout;
 use crate::sandbox::Invocation;
 use crate::turn::Turn;
-use crate::{BuildError, disk, program};
+use crate::{BuildError, Result, disk, program};
 
 /// The clones and the trees in the cache.
 const GIT: &str = "git";
@@ -103,7 +103,7 @@ impl Sources {
     }
 
     /// Gets everything, and records the commits.
-    pub(super) fn execute(&self, bench: &mut BuildContext<'_>) -> Result<(), BuildError> {
+    pub(super) fn execute(&self, bench: &mut BuildContext<'_>) -> Result<()> {
         for directory in [GIT, TREES, ARCHIVES] {
             disk::make_directory(&self.cache.join(directory))?;
         }
@@ -122,7 +122,7 @@ impl Sources {
     }
 
     /// Gets one source and returns its commit.
-    fn get(&self, source: &Source, bench: &mut BuildContext<'_>) -> Result<String, BuildError> {
+    fn get(&self, source: &Source, bench: &mut BuildContext<'_>) -> Result<String> {
         if is_archive(&source.address) {
             return self.get_archive(source, bench);
         }
@@ -150,7 +150,7 @@ impl Sources {
         clone: &Path,
         source: &Source,
         bench: &mut BuildContext<'_>,
-    ) -> Result<String, BuildError> {
+    ) -> Result<String> {
         let question = ["rev-parse", "--absolute-git-dir"];
         let directory = program::ask_line(&self.git, clone, &question);
         let directory = directory.map_err(|answer| {
@@ -171,7 +171,7 @@ impl Sources {
         Ok(commit)
     }
 
-    fn make_clone(&self, clone: &Path, bench: &mut BuildContext<'_>) -> Result<(), BuildError> {
+    fn make_clone(&self, clone: &Path, bench: &mut BuildContext<'_>) -> Result<()> {
         let new = clone.with_extension("new");
         disk::remove(&new)?;
         let arguments: [&OsStr; 4] =
@@ -187,7 +187,7 @@ impl Sources {
         clone: &Path,
         source: &Source,
         bench: &mut BuildContext<'_>,
-    ) -> Result<String, BuildError> {
+    ) -> Result<String> {
         match bench.run_outside(&self.fetch(clone, source), &quiet()) {
             Ok(()) => return self.commit_of(clone, "FETCH_HEAD", source),
             Err(BuildError::StepFailed(_)) if source.reference.is_some() => {}
@@ -221,7 +221,7 @@ impl Sources {
         program::succeeds(&self.git, clone, &["cat-file", "-e", &name])
     }
 
-    fn commit_of(&self, clone: &Path, name: &str, source: &Source) -> Result<String, BuildError> {
+    fn commit_of(&self, clone: &Path, name: &str, source: &Source) -> Result<String> {
         let wanted = format!("{name}^{{commit}}");
         let question = ["rev-parse", "--verify", "--quiet", &wanted];
         let installer_output = program::ask_line(&self.git, clone, &question).ok();
@@ -237,8 +237,8 @@ impl Sources {
         &self,
         name: &str,
         bench: &mut BuildContext<'_>,
-        fill: impl FnOnce(&Path, &mut BuildContext<'_>) -> Result<(), BuildError>,
-    ) -> Result<(), BuildError> {
+        fill: impl FnOnce(&Path, &mut BuildContext<'_>) -> Result<()>,
+    ) -> Result<()> {
         let tree = self.tree(name);
         let lock = tree.with_extension("lock");
         let _turn = Turn::take(&lock, bench.progress, bench.interrupt)?;
@@ -252,12 +252,7 @@ impl Sources {
     }
 
     /// Writes the files of a commit into the cache.
-    fn check_out(
-        &self,
-        clone: &Path,
-        commit: &str,
-        bench: &mut BuildContext<'_>,
-    ) -> Result<(), BuildError> {
+    fn check_out(&self, clone: &Path, commit: &str, bench: &mut BuildContext<'_>) -> Result<()> {
         self.make_tree(commit, bench, |new, bench| {
             let index = new.with_extension("index");
             disk::remove(&index)?;

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use rustix::process::{getgid, getuid};
 
 use crate::layout::{Inside, Layout};
-use crate::{BuildError, disk};
+use crate::{BuildError, Result, disk};
 
 /// The database of users.
 pub(super) const DATABASE: &str = "/etc/passwd";
@@ -26,7 +26,7 @@ pub(super) fn database(layout: &Layout) -> PathBuf {
 
 /// Writes a database in which the user has a name, where the system's does not tell.
 /// Directories of users are asked as well, hence through `getent`.
-pub(super) fn write_database(layout: &Layout) -> Result<(), BuildError> {
+pub(super) fn write_database(layout: &Layout) -> Result<()> {
     let path = database(layout);
     disk::remove(&path)?;
     let (user, group) = (getuid().as_raw(), getgid().as_raw());

@@ -11,14 +11,14 @@ use cabane_recipe::{CompilerName, ModuleKind, StackView};
 use cabane_view::{Change, EnvPatch, ListOperation, View, ViewName};
 
 use super::compilers::{self, Found};
-use super::session::{INPUTS, Session, environment, spack, spack_program};
+use super::session::{self, INPUTS, environment, spack, spack_program};
 use super::{SpackEngine, activation, hooks, inputs, normalize, shell_script, text_of};
 use crate::build_context::BuildContext;
 use crate::fingerprint::{self, Hash, Inputs};
 use crate::layout::Inside;
 use crate::metadata::Words;
 use crate::sandbox::Invocation;
-use crate::{BuildError, disk};
+use crate::{BuildError, Result, disk};
 
 /// What views depend on beside the packages.
 pub(super) fn inputs(engine: &SpackEngine) -> Inputs {
@@ -79,12 +79,8 @@ fn refresh_modules(kind: &str) -> Invocation {
 }
 
 /// Makes everything.
-pub(super) fn execute(
-    engine: &SpackEngine,
-    bench: &mut BuildContext<'_>,
-) -> Result<(), BuildError> {
-    let session = Session::new(engine);
-    let sandbox = session.sandbox();
+pub(super) fn execute(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Result<()> {
+    let sandbox = session::sandbox(engine);
     write_upstream(engine)?;
     inputs::copy_archived(engine)?;
     write_modules(engine)?;
@@ -124,7 +120,7 @@ fn script_of(engine: &SpackEngine, view: &ViewName) -> PathBuf {
     inputs::directory(&engine.layout).join(format!("views/{view}.sh"))
 }
 
-fn write_upstream(engine: &SpackEngine) -> Result<(), BuildError> {
+fn write_upstream(engine: &SpackEngine) -> Result<()> {
     let directory = engine.store_here.join("config");
     disk::make_empty(&directory)?;
     for (name, text) in &engine.upstream() {
@@ -134,7 +130,7 @@ fn write_upstream(engine: &SpackEngine) -> Result<(), BuildError> {
     Ok(())
 }
 
-fn write_modules(engine: &SpackEngine) -> Result<(), BuildError> {
+fn write_modules(engine: &SpackEngine) -> Result<()> {
     let directory = inputs::directory(&engine.layout).join("modules");
     disk::make_empty(&directory)?;
     let Some(modules) = &engine.stack.modules else {
@@ -152,7 +148,7 @@ fn write_modules(engine: &SpackEngine) -> Result<(), BuildError> {
 }
 
 /// Finds the compilers of the recipe: those that were built, and gcc of the system.
-fn find_compilers(engine: &SpackEngine) -> Result<BTreeMap<CompilerName, Found>, BuildError> {
+fn find_compilers(engine: &SpackEngine) -> Result<BTreeMap<CompilerName, Found>> {
     let mut found = BTreeMap::new();
     for name in CompilerName::ALL {
         if engine.recipe.compilers.request(name).is_some() {
@@ -166,7 +162,7 @@ fn find_compilers(engine: &SpackEngine) -> Result<BTreeMap<CompilerName, Found>,
 }
 
 /// Makes the views for the metadata.
-pub(super) fn metadata(engine: &SpackEngine) -> Result<BTreeMap<ViewName, View>, BuildError> {
+pub(super) fn metadata(engine: &SpackEngine) -> Result<BTreeMap<ViewName, View>> {
     let mount = text_of(&engine.store);
     let mut views = BTreeMap::new();
     for (_, view) in engine.recipe.views() {
@@ -177,7 +173,7 @@ pub(super) fn metadata(engine: &SpackEngine) -> Result<BTreeMap<ViewName, View>,
 }
 
 /// Makes a view that shows packages.
-fn view_of(engine: &SpackEngine, view: &StackView) -> Result<(ViewName, View), BuildError> {
+fn view_of(engine: &SpackEngine, view: &StackView) -> Result<(ViewName, View)> {
     let mount = text_of(&engine.store);
     let script = script_of(engine, &view.name);
     let text = fs::read_to_string(&script).map_err(BuildError::file("read", &script))?;

@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::durations::{Durations, Key};
+use super::durations::Durations;
 use super::estimate::{self, Open};
 use super::installer_output::{self, InstallerLine, What};
 use super::{SpackEngine, lock, package_log};
 use crate::build_context::Listener;
 use crate::layout::Layout;
-use crate::{BuildError, Failure, Origin, PackageChange, PackageEvent, Progress, disk, process};
+use crate::{Failure, Origin, PackageChange, PackageEvent, Progress, Result, disk, process};
 
 /// Packages of the local cache, below the cache directory.
 const CACHED: &str = "spack/packages/v3/manifests/spec";
@@ -75,18 +75,18 @@ impl<'a> Watch<'a> {
     }
 
     /// Adds the packages of a lock file.
-    pub(super) fn expect(&mut self, lock: &Path) -> Result<(), BuildError> {
+    pub(super) fn expect(&mut self, lock: &Path) -> Result<()> {
         for (hash, one) in lock::read(lock)?.all() {
-            let key = Key { name: &one.name, version: &one.version, hash };
-            let is_cached = self.is_cached(key);
-            let origin = if is_cached { Origin::Cache } else { Origin::Built };
-            let known = self.durations.of(origin, key);
-            let package = Package {
+            let mut package = Package {
                 name: one.name.clone(),
                 version: one.version.clone(),
                 needs: one.needs().map(str::to_owned).collect(),
-                expected: known.or_else(|| is_cached.then_some(TAKEN)),
+                expected: None,
             };
+            let is_cached = self.is_cached(&package, hash);
+            let origin = if is_cached { Origin::Cache } else { Origin::Built };
+            let known = self.durations.of(origin, &package.key(hash));
+            package.expected = known.or_else(|| is_cached.then_some(TAKEN));
             self.packages.insert(hash.to_owned(), package);
         }
         let packages = &self.packages;
@@ -94,7 +94,7 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    fn is_cached(&self, Key { name, version, hash }: Key<'_>) -> bool {
+    fn is_cached(&self, Package { name, version, .. }: &Package, hash: &str) -> bool {
         let file = format!("{name}-{version}-{hash}.spec.manifest.json");
         self.cache.join(name).join(file).exists()
     }
@@ -148,8 +148,7 @@ impl<'a> Watch<'a> {
                 let origin = running.as_ref().map_or(Origin::Cache, |one| one.origin);
                 let took = running.map_or(Duration::ZERO, |one| one.since.elapsed());
                 if let Some(package) = self.packages.get(hash) {
-                    let key = package.key(hash);
-                    self.durations.remember(origin, key, took);
+                    self.durations.remember(origin, &package.key(hash), took);
                 }
                 self.tell(hash, PackageChange::Done { origin, took }, progress);
             }
@@ -212,8 +211,8 @@ impl<'a> Watch<'a> {
 }
 
 impl Package {
-    fn key<'a>(&'a self, hash: &'a str) -> Key<'a> {
-        Key { name: &self.name, version: &self.version, hash }
+    fn key(&self, hash: &str) -> String {
+        format!("{} {} {hash}", self.name, self.version)
     }
 }
 

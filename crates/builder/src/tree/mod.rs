@@ -15,7 +15,7 @@ use crate::engine::{Engine, Facts, Kind, RecipeDir, StepDraft};
 use crate::fingerprint::Inputs;
 use crate::metadata::directories_patch;
 use crate::pack::{self, META, Tree};
-use crate::{BuildError, BuildRequest, StepName};
+use crate::{BuildError, BuildRequest, Result, StepName};
 
 /// A directory that becomes an image.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl TreeEngine {
         recipe: &Recipe,
         config: &TreeConfig,
         directory: &RecipeDir,
-    ) -> Result<Self, BuildError> {
+    ) -> Result<Self> {
         let source = directory.find(&config.source, Kind::Directory)?;
         let build_dir = std::path::absolute(&request.build_dir)
             .map_err(BuildError::file("find", &request.build_dir))?;
@@ -60,11 +60,11 @@ impl Engine for TreeEngine {
         "tree"
     }
 
-    fn steps(&self) -> Result<Vec<StepDraft>, BuildError> {
+    fn steps(&self) -> Result<Vec<StepDraft>> {
         Ok(Vec::new())
     }
 
-    fn execute(&self, _: StepName, _: &mut BuildContext<'_>) -> Result<(), BuildError> {
+    fn execute(&self, _: StepName, _: &mut BuildContext<'_>) -> Result<()> {
         Ok(())
     }
 
@@ -76,7 +76,7 @@ impl Engine for TreeEngine {
         Tree { path: &self.source, ours: false }
     }
 
-    fn facts(&self) -> Result<Facts, BuildError> {
+    fn facts(&self) -> Result<Facts> {
         let meta = self.source.join(META);
         let existing = meta.is_dir().then_some(meta);
         Ok(Facts {

@@ -171,7 +171,8 @@ fn a_wrong_recipe_is_reported_with_its_line() {
     let world = world();
     recipe(&world, "name: tools\nversion: 3\nengine: oven\n");
     let error = build(&request(&world, "build"), Who::User).unwrap_err();
-    assert!(world.blank(&error).starts_with("error: [WORLD]/recipe/config.yaml:3:9: "), "{error}");
+    let expected = "error: a mistake in the recipe\n[WORLD]/recipe/config.yaml:3:9: ";
+    assert!(world.blank(&error).starts_with(expected), "{error}");
 }
 
 #[test]

@@ -7,11 +7,10 @@ use std::ffi::OsString;
 
 use cabane_environment as environment;
 use cabane_environment::ImageRequest;
-use cabane_launch::not_started;
-use cabane_run::{AttachError, Attachment, JobDescription, Target};
+use cabane_run::{Attachment, JobDescription, JobError, Target};
 use clap::Args;
 
-use crate::report::{CommandResult, Kind};
+use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 use crate::shell::shell;
 
@@ -50,7 +49,7 @@ pub(crate) struct AttachArgs {
 }
 
 pub(crate) fn attach(setup: &Setup, args: &AttachArgs) -> CommandResult {
-    let target = find(args).map_err(|error| not_started(error.into()))?;
+    let target = find(args)?;
     let with = args
         .with
         .as_ref()
@@ -74,11 +73,11 @@ pub(crate) fn attach(setup: &Setup, args: &AttachArgs) -> CommandResult {
         calling: setup.calling.clone(),
         command,
     };
-    Err(not_started(attachment.exec()))
+    Err(attachment.exec())
 }
 
 /// A number alone may be that of a process or of a job; both are asked, unless the option says which.
-fn find(args: &AttachArgs) -> Result<Target, AttachError> {
+fn find(args: &AttachArgs) -> CommandResult<Target> {
     let Some(number) = args.target.number().filter(|_| !args.job) else {
         return Target::open(args.target.find()?);
     };
@@ -87,14 +86,14 @@ fn find(args: &AttachArgs) -> Result<Target, AttachError> {
         return process;
     }
     match (process, args.target.find()) {
-        (Ok(_), Ok(_) | Err(AttachError::SeveralSteps { .. })) => {
-            Err(AttachError::ProcessAndJob { number })
+        (Ok(_), Ok(_) | Err(JobError::SeveralSteps(_))) => {
+            let message = format!("{number} is the number of a process and of a job");
+            Err(Report::new(Kind::NotStarted, message).hinted(format!(
+                "`cabane attach --process {number}` or `cabane attach --job {number}`"
+            )))
         }
         (Err(_), Ok(first)) => Target::open(first),
-        (
-            Err(_),
-            Err(error @ (AttachError::SeveralSteps { .. } | AttachError::NoImages { .. })),
-        ) => Err(error),
+        (Err(_), Err(JobError::SeveralSteps(error) | JobError::NoImages(error))) => Err(error),
         (process, Err(_)) => process,
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use cabane_environment::directories;
 use cabane_mount::{Backend, Scope};
 use cabane_report::size;
-use cabane_run::RunError;
+use cabane_run::not_mounted;
 use clap::Args;
 
 use crate::exit_codes::{self, ExitCode};
@@ -67,8 +67,8 @@ pub(crate) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult<ExitCode> 
 
 fn clean_mounts(setup: &Setup) -> CommandResult<ExitCode> {
     if setup.backend == Backend::Root {
-        let count = cabane_mount::release(Scope::Unused, 0)
-            .map_err(|error| RunError::Mount(error.into()))?;
+        let count =
+            cabane_mount::release(Scope::Unused, 0).map_err(|error| not_mounted(error.into()))?;
         setup.printer.note(format_args!("gave up {count} images"));
         return Ok(exit_codes::SUCCESS);
     }

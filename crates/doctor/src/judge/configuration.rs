@@ -46,7 +46,7 @@ fn judge_repository(entry: &RepositoryEntry) -> Finding {
         return finding(State::Note, format!("{path} is left out"))
             .because(format!("{reason} ({})", entry.origin));
     }
-    let facts = match entry.facts.as_ref().map(|facts| facts.known()) {
+    let facts = match entry.facts.as_ref().map(Result::as_ref) {
         Some(Ok(facts)) => facts,
         Some(Err(reason)) => {
             return finding(State::Problem, format!("{path} does not answer: {reason}"))

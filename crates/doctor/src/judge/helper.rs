@@ -18,7 +18,7 @@ const WRITE_POLICY: &str = "printf 'mount-point /user-environment\\nimage-owners
 
 /// Judges everything about the helper.
 pub(super) fn judge_helper(process: &Process, helper: &Answer<HelperFacts>) -> Vec<Finding> {
-    let helper = match helper.known() {
+    let helper = match helper.as_ref() {
         Ok(helper) => helper,
         Err(reason) => {
             return vec![HELPER.problem(format!("cannot be looked at: {reason}")).blocking()];
@@ -64,27 +64,28 @@ fn judge_missing(process: &Process, helper: &HelperFacts) -> Vec<Finding> {
 }
 
 fn judge_program(installed: &Installed) -> Finding {
-    let path = quoted(&installed.path);
-    let broken = |found: String| HELPER.problem(found).blocking();
-    let right = format!("sudo chown root:root {path} && sudo chmod 4755 {path}");
-    if installed.owner != 0 {
-        broken(format!("{} does not belong to root", installed.path))
-            .because(format!("its owner is user {}", installed.owner))
-            .fixed_by(right)
+    let path = &installed.path;
+    let broken = |found: &str| HELPER.problem(format!("{path} {found}")).blocking();
+    let mode = || format!("its mode is {:04o}", installed.mode);
+    let wrong = if installed.owner != 0 {
+        Some(("does not belong to root", format!("its owner is user {}", installed.owner)))
     } else if installed.mode & SET_UID == 0 {
-        broken(format!("{} is not set-uid root", installed.path))
-            .because(format!("its mode is {:04o}", installed.mode))
-            .fixed_by(right)
+        Some(("is not set-uid root", mode()))
     } else if installed.mode & 0o022 != 0 {
-        broken(format!("{} can be changed by others", installed.path))
-            .because(format!("its mode is {:04o}", installed.mode))
-            .fixed_by(right)
+        Some(("can be changed by others", mode()))
+    } else {
+        None
+    };
+    if let Some((found, cause)) = wrong {
+        let typed = quoted(path);
+        let right = format!("sudo chown root:root {typed} && sudo chmod 4755 {typed}");
+        broken(found).because(cause).fixed_by(right)
     } else if let Some(place) = &installed.without_set_uid {
-        broken(format!("{} lies on a file system mounted with `nosuid`", installed.path))
+        broken("lies on a file system mounted with `nosuid`")
             .because(format!("set-uid has no effect below {place}"))
             .fixed_by(format!("sudo mount -o remount,suid {}", quoted(place)))
     } else {
-        HELPER.ok(format!("{}, set-uid root", installed.path))
+        HELPER.ok(format!("{path}, set-uid root"))
     }
 }
 
@@ -102,37 +103,31 @@ pub(super) fn policy_is_broken(policy: &PolicyFacts) -> bool {
 }
 
 fn judge_policy(helper: &HelperFacts) -> Vec<Finding> {
-    let broken = |found: String| POLICY.problem(found).blocking();
-    let (mount_points, owners, images, idle, roots) = match &helper.policy {
-        PolicyFacts::Missing => {
-            return vec![
-                broken(format!("{POLICY_FILE} is not there"))
-                    .because("without it the helper mounts nothing")
-                    .fixed_by(WRITE_POLICY),
-            ];
-        }
+    let edit = format!("sudoedit {POLICY_FILE}");
+    let (found, cause, command) = match &helper.policy {
+        PolicyFacts::Missing => (
+            format!("{POLICY_FILE} is not there"),
+            "without it the helper mounts nothing",
+            WRITE_POLICY.to_owned(),
+        ),
         PolicyFacts::Mistake { line, problem } => {
-            return vec![
-                broken(format!("{POLICY_FILE} has a mistake in line {line}"))
-                    .because(problem.clone())
-                    .fixed_by(format!("sudoedit {POLICY_FILE}")),
-            ];
+            (format!("{POLICY_FILE} has a mistake in line {line}"), problem.as_str(), edit)
         }
         PolicyFacts::Weak(weakness) => {
             let (what, command) = repair(weakness, false);
-            return vec![
-                broken(format!("{POLICY_FILE} cannot be trusted: {what}"))
-                    .because("only root may be able to change it, or a directory above it")
-                    .fixed_by(command),
-            ];
+            let cause = "only root may be able to change it, or a directory above it";
+            (format!("{POLICY_FILE} cannot be trusted: {what}"), cause, command)
         }
-        PolicyFacts::Unreadable(reason) => {
-            return vec![
-                broken(format!("{POLICY_FILE} cannot be read"))
-                    .because(reason.clone())
-                    .fixed_by(format!("sudo chmod 0644 {POLICY_FILE}")),
-            ];
-        }
+        PolicyFacts::Unreadable(reason) => (
+            format!("{POLICY_FILE} cannot be read"),
+            reason.as_str(),
+            format!("sudo chmod 0644 {POLICY_FILE}"),
+        ),
+        PolicyFacts::Good { mount_points, .. } if mount_points.is_empty() => (
+            format!("{POLICY_FILE} lists no mount point"),
+            "the helper mounts nowhere else",
+            format!("echo 'mount-point /user-environment' | sudo tee -a {POLICY_FILE}"),
+        ),
         PolicyFacts::Good {
             mount_points,
             owners,
@@ -141,27 +136,17 @@ fn judge_policy(helper: &HelperFacts) -> Vec<Finding> {
             root_images,
             absent_binds,
         } => {
-            let roots = judge_root_images(*root_images, absent_binds);
-            (mount_points, owners, images_per_user, idle_seconds, roots)
+            let found = format!(
+                "{} images; {images_per_user} for each user at once, held for {idle_seconds} s",
+                whose(owners.as_deref())
+            );
+            let mut findings = vec![POLICY.ok(found)];
+            findings.extend(judge_mount_points(mount_points));
+            findings.extend(judge_root_images(*root_images, absent_binds));
+            return findings;
         }
     };
-    if mount_points.is_empty() {
-        return vec![
-            broken(format!("{POLICY_FILE} lists no mount point"))
-                .because("the helper mounts nowhere else")
-                .fixed_by(format!(
-                    "echo 'mount-point /user-environment' | sudo tee -a {POLICY_FILE}"
-                )),
-        ];
-    }
-    let found = format!(
-        "{} images; {images} for each user at once, held for {idle} s",
-        whose(owners.as_deref())
-    );
-    let mut findings = vec![POLICY.ok(found)];
-    findings.extend(judge_mount_points(mount_points));
-    findings.extend(roots);
-    findings
+    vec![POLICY.problem(found).because(cause).fixed_by(command).blocking()]
 }
 
 fn judge_root_images(are_allowed: bool, absent_binds: &[String]) -> Vec<Finding> {

@@ -16,7 +16,7 @@ const MANY_LOOP_DEVICES: usize = 64;
 
 /// Judges what the kernel can do, and what it holds.
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
-    let mut findings = match facts.kernel.known() {
+    let mut findings = match facts.kernel.as_ref() {
         Ok(kernel) => judge_kernel(kernel, facts.as_root.as_ref()),
         Err(reason) => {
             vec![KERNEL.note(format!("could not be tried: {reason}"))]
@@ -110,7 +110,7 @@ fn judge_loops(loops: &Loops) -> Vec<Finding> {
 }
 
 fn judge_held(facts: &Facts) -> Finding {
-    match facts.held.known() {
+    match facts.held.as_ref() {
         Ok(Held::Hidden) => HELD_IMAGES.off("only root may look").fixed_by("sudo cabane doctor"),
         Ok(Held::Nothing) => HELD_IMAGES.ok("none"),
         Ok(Held::Images { owners, longest }) => {
@@ -124,12 +124,12 @@ fn judge_held(facts: &Facts) -> Finding {
             HELD_IMAGES.ok(found).fixed_by("sudo cabane clean --mounts")
         }
         Ok(Held::Unreadable(reason)) => uncounted(facts, reason),
-        Err(reason) => uncounted(facts, &reason),
+        Err(reason) => uncounted(facts, &reason.to_string()),
     }
 }
 
 fn judge_rendezvous_points(facts: &Facts) -> Finding {
-    let rendezvous_points = match facts.rendezvous_points.known() {
+    let rendezvous_points = match facts.rendezvous_points.as_ref() {
         Ok(rendezvous_points) => rendezvous_points,
         Err(reason) => {
             return SHARED_NAMESPACES
@@ -159,7 +159,7 @@ fn judge_rendezvous_points(facts: &Facts) -> Finding {
 
 /// Without a policy nothing is ever held.
 fn uncounted(facts: &Facts, reason: &str) -> Finding {
-    let policy = facts.helper.known().map(|helper| &helper.policy);
+    let policy = facts.helper.as_ref().map(|helper| &helper.policy);
     let state = match policy {
         Ok(PolicyFacts::Missing) => State::Off,
         _ => State::Note,

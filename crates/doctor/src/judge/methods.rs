@@ -64,7 +64,7 @@ fn choose(facts: &Facts, ways: &[Way]) -> Choice {
     let works = |name| ways.iter().any(|way| way.name == name && way.works);
     let is_helper_taken = facts
         .helper
-        .known()
+        .as_ref()
         .is_ok_and(|helper| helper.unavailable.is_none() && images_and_places(helper).is_some());
     let backend = match &facts.configuration.wanted {
         Some((name, _)) => name,
@@ -75,7 +75,7 @@ fn choose(facts: &Facts, ways: &[Way]) -> Choice {
     let explanation = match backend {
         ROOT => "images are mounted as root, with the kernel's file systems".to_owned(),
         HELPER => {
-            let which = facts.helper.known().ok().and_then(images_and_places);
+            let which = facts.helper.as_ref().ok().and_then(images_and_places);
             let which = which.unwrap_or_else(|| "images".to_owned());
             let rest = if facts.configuration.wanted.is_some() {
                 "nothing else can be mounted in this way"
@@ -152,14 +152,14 @@ fn judge_root(facts: &Facts) -> Vec<Finding> {
 
 /// Where there is a policy, root uses images that are held for everyone.
 fn stands_in_the_way(facts: &Facts) -> Option<&'static str> {
-    let helper = facts.helper.known().ok()?;
+    let helper = facts.helper.as_ref().ok()?;
     if policy_is_broken(&helper.policy) {
         Some("the policy is broken")
     } else if helper.policy == PolicyFacts::Missing {
         None
     } else if helper.state_directory.is_some() {
         Some("there is no safe place for images that are held")
-    } else if !matches!(facts.held.known(), Ok(Held::Nothing | Held::Images { .. } | Held::Hidden))
+    } else if !matches!(facts.held.as_ref(), Ok(Held::Nothing | Held::Images { .. } | Held::Hidden))
     {
         Some("the place of images that are held is out of reach")
     } else {

@@ -9,7 +9,7 @@ use crate::finding::Finding;
 
 /// Judges what is around the process.
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
-    let mut findings = match facts.search_path.known() {
+    let mut findings = match facts.search_path.as_ref() {
         Ok(search_path) => judge_search_path(search_path, &facts.process),
         Err(reason) => {
             let found = format!("a directory of it does not answer: {reason}");
@@ -89,7 +89,7 @@ fn judge_loaded(search_path: &SearchPath, process: &Process) -> Finding {
 
 /// Most machines have none, and then there is nothing to tell.
 fn judge_devices(devices: &Answer<DeviceFacts>) -> Vec<Finding> {
-    let devices = match devices.known() {
+    let devices = match devices.as_ref() {
         Ok(devices) => devices,
         Err(reason) => {
             return vec![DEVICES.note(format!("cannot be looked for: {reason}"))];
@@ -105,7 +105,7 @@ fn judge_devices(devices: &Answer<DeviceFacts>) -> Vec<Finding> {
 
 fn judge_tool(one: &Tool) -> Finding {
     let check = tool(one.name, one.purpose);
-    match one.found.known() {
+    match one.found.as_ref() {
         Ok(Some(program)) => {
             let version = program.version.as_deref().unwrap_or_default();
             let found = format!("{} {version}", program.path);

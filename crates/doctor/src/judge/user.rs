@@ -80,7 +80,7 @@ fn reason(
 
 /// Judges what serves images in a user namespace.
 pub(super) fn judge_fuse(fuse: &Answer<Fuse>, namespaces: &UserNamespaces) -> Vec<Finding> {
-    let fuse = match fuse.known() {
+    let fuse = match fuse.as_ref() {
         Ok(fuse) => fuse,
         Err(reason) => {
             let found = format!("/dev/fuse cannot be looked at: {reason}");

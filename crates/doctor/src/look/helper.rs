@@ -12,7 +12,7 @@ use cabane_mount::{ImageOwners, Policy, PrivilegedError as Error};
 use cabane_run::try_helper;
 use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
 
-use super::{MOUNTING, QUICK};
+use super::{MOUNTING, QUICK, with_cause};
 use crate::facts::{Answer, HelperFacts, Installed, PolicyFacts, Weakness, WeaknessKind};
 use crate::probe::within;
 
@@ -23,18 +23,18 @@ const FUSE_MAGIC: u64 = 0x6573_5546;
 /// Looks at the helper, and starts it if the command would.
 pub(crate) fn look_at_helper(places: &[PathBuf]) -> Answer<HelperFacts> {
     let mut answer = within(QUICK, || look(places));
-    if let Answer::Known(facts) = &mut answer
+    if let Ok(facts) = &mut answer
         && facts.unavailable.is_none()
         && let Some(installed) = &facts.installed
     {
         let path = Path::new(&installed.path);
         let started = within(MOUNTING, || {
             try_helper(path).map_err(|error| {
-                let source = std::error::Error::source(&error);
-                source.map_or_else(|| error.to_string(), ToString::to_string)
+                let cause = error.causes().next();
+                cause.map_or_else(|| error.to_string(), ToString::to_string)
             })
         });
-        facts.started = Some(started.known().cloned().unwrap_or_else(Err));
+        facts.started = Some(started.unwrap_or_else(|reason| Err(reason.to_string())));
     }
     answer
 }
@@ -102,10 +102,7 @@ fn look_at_policy() -> PolicyFacts {
         Err(error) => match weakness(path, false) {
             Some(Weakness { kind: WeaknessKind::Missing, .. }) => PolicyFacts::Missing,
             Some(weakness) => PolicyFacts::Weak(weakness),
-            None => PolicyFacts::Unreadable(match std::error::Error::source(&error) {
-                Some(source) => format!("{error}: {source}"),
-                None => error.to_string(),
-            }),
+            None => PolicyFacts::Unreadable(with_cause(&error)),
         },
     }
 }

@@ -12,6 +12,7 @@ mod repositories;
 mod search_path;
 mod trial;
 
+use std::error::Error;
 use std::fs;
 use std::time::Duration;
 
@@ -55,6 +56,13 @@ pub(crate) fn look_at_process() -> Process {
 }
 
 /// Reads a file that holds one number.
+fn with_cause(error: &dyn Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
 fn number_in(path: &str) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }

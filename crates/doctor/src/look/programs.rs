@@ -29,28 +29,23 @@ pub(crate) fn look_at_program(path: &Path, option: &str) -> Answer<Option<Progra
 }
 
 fn introduced(found: Answer<Option<PathBuf>>, option: &str) -> Answer<Option<Program>> {
-    match found {
-        Answer::Known(path) => Answer::Known(path.map(|path| Program {
-            version: version_of(&path, option),
-            path: path.to_string_lossy().into_owned(),
-        })),
-        Answer::Silent(seconds) => Answer::Silent(seconds),
-        Answer::Failed(reason) => Answer::Failed(reason),
-    }
+    Ok(found?.map(|path| program(&path, option)))
+}
+
+/// Tells where a program is and what version it says.
+pub(super) fn program(path: &Path, option: &str) -> Program {
+    Program { path: path.to_string_lossy().into_owned(), version: version_of(path, option) }
 }
 
 /// Asks a program for its version.
-pub(super) fn version_of(path: &Path, option: &str) -> Option<String> {
+fn version_of(path: &Path, option: &str) -> Option<String> {
     let output = within(QUICK, || {
         let output =
             Command::new(path).arg(option).env_clear().stdin(Stdio::null()).output().ok()?;
         let output = [output.stdout, output.stderr].concat();
         Some(String::from_utf8_lossy(&output).into_owned())
     });
-    match output {
-        Answer::Known(output) => version_in(&output?),
-        _ => None,
-    }
+    version_in(&output.ok()??)
 }
 
 /// The first word that looks like a version.

@@ -8,20 +8,18 @@ use std::path::Path;
 use cabane_repository::Corruption;
 use cabane_site::open_repository;
 
-use super::{QUICK, READING};
-use crate::facts::{Answer, RepositoryFacts};
+use super::{QUICK, READING, with_cause};
+use crate::facts::{Answer, NoAnswer, RepositoryFacts};
 use crate::probe::within;
 
 /// Opens a repository, then looks through it.
 pub(crate) fn look_at_repository(path: &Path) -> Answer<RepositoryFacts> {
-    match within(QUICK, || open(path)) {
-        Answer::Known(None) => match within(READING, || read(path)) {
-            Answer::Silent(_) => Answer::Known(RepositoryFacts::TooLong),
-            answer => answer,
-        },
-        Answer::Known(Some(unusable)) => Answer::Known(unusable),
-        Answer::Silent(seconds) => Answer::Silent(seconds),
-        Answer::Failed(reason) => Answer::Failed(reason),
+    if let Some(unusable) = within(QUICK, || open(path))? {
+        return Ok(unusable);
+    }
+    match within(READING, || read(path)) {
+        Err(NoAnswer::Silent(_)) => Ok(RepositoryFacts::TooLong),
+        answer => answer,
     }
 }
 
@@ -57,9 +55,5 @@ fn read(path: &Path) -> RepositoryFacts {
 }
 
 fn unusable(error: &cabane_repository::Error) -> RepositoryFacts {
-    let reason = match std::error::Error::source(error) {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    };
-    RepositoryFacts::Unusable { reason, hint: error.hint() }
+    RepositoryFacts::Unusable { reason: with_cause(error), hint: error.hint() }
 }

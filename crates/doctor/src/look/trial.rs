@@ -6,7 +6,6 @@
 //! Each trial is made by a child: its namespaces, and with them its mounts, the loop
 //! device and the FUSE program, end with it.
 
-use std::error::Error as _;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -22,9 +21,10 @@ use rustix::io::Errno;
 use rustix::mount::{FsOpenFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsopen};
 
 use super::kernel::{loops, remove_surplus};
-use super::programs::version_of;
-use super::{MOUNTING, QUICK, number_in};
-use crate::facts::{Answer, AsRoot, Failure, Fuse, Process, Program, Step, Trial, UserNamespaces};
+use super::{MOUNTING, QUICK, number_in, with_cause};
+use crate::facts::{
+    Answer, AsRoot, Failure, Fuse, NoAnswer, Process, Program, Step, Trial, UserNamespaces,
+};
 use crate::probe::within;
 
 /// An image with the files `probe` and `zeros`, the latter compressed with zstd.
@@ -40,12 +40,11 @@ const WHOLE: usize = 4096;
 
 /// Makes a user namespace and mounts something in memory there.
 pub(crate) fn try_user_namespaces() -> UserNamespaces {
-    let trial = within(MOUNTING, || {
-        let operations = vec![Operation::Hide { directory: mount_point() }];
-        outcome(perform(plan(FusePrograms::default(), operations)))
-    });
     UserNamespaces {
-        trial: settled(&trial),
+        trial: trial(|| {
+            let operations = vec![Operation::Hide { directory: mount_point() }];
+            Ok(perform(plan(FusePrograms::default(), operations))?)
+        }),
         most: number_in("/proc/sys/user/max_user_namespaces"),
         unprivileged: number_in("/proc/sys/kernel/unprivileged_userns_clone"),
         restricted: number_in("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
@@ -63,12 +62,7 @@ pub(crate) fn try_fuse(programs: &FusePrograms, namespaces: &UserNamespaces) -> 
             Ok(_) => Err(Errno::NXIO.raw_os_error()),
             Err(error) => Err(error.raw_os_error().unwrap_or_default()),
         }
-    });
-    let device = match device {
-        Answer::Known(device) => device,
-        Answer::Silent(seconds) => return Answer::Silent(seconds),
-        Answer::Failed(reason) => return Answer::Failed(reason),
-    };
+    })?;
     let through = |format, program: &Option<Program>| {
         if namespaces.trial.works() && device.is_ok() && program.is_some() {
             try_through_fuse(programs, format)
@@ -76,7 +70,7 @@ pub(crate) fn try_fuse(programs: &FusePrograms, namespaces: &UserNamespaces) -> 
             Trial::NotTried
         }
     };
-    Answer::Known(Fuse {
+    Ok(Fuse {
         squashfs_trial: through(ImageFormat::Squashfs, &squashfs),
         erofs_trial: through(ImageFormat::Erofs, &erofs),
         device,
@@ -86,29 +80,18 @@ pub(crate) fn try_fuse(programs: &FusePrograms, namespaces: &UserNamespaces) -> 
 }
 
 fn program(programs: &FusePrograms, format: ImageFormat) -> Option<Program> {
-    let found = within(QUICK, || programs.find(format).ok().map(Path::to_owned));
-    let Answer::Known(Some(path)) = found else {
-        return None;
-    };
-    Some(Program {
-        version: version_of(&path, "--version"),
-        path: path.to_string_lossy().into_owned(),
-    })
+    let path = within(QUICK, || programs.find(format).ok().map(Path::to_owned)).ok()??;
+    Some(super::programs::program(&path, "--version"))
 }
 
 fn try_through_fuse(programs: &FusePrograms, format: ImageFormat) -> Trial {
-    settled(&within(MOUNTING, || {
+    trial(|| {
         let place = mount_point();
-        let image = match probe_image(format) {
-            Ok(image) => image,
-            Err(error) => return no_image(&error),
-        };
-        let operation = Operation::Image { image, mount_point: place.clone() };
-        match perform(plan(programs.clone(), vec![operation])) {
-            Ok(()) => content(File::open(place.join("probe"))),
-            Err(error) => outcome(Err(error)),
-        }
-    }))
+        let operation =
+            Operation::Image { image: probe_image(format)?, mount_point: place.clone() };
+        perform(plan(programs.clone(), vec![operation]))?;
+        content(File::open(place.join("probe")))
+    })
 }
 
 /// Mounts images as root does, but keeps none of them for the node.
@@ -117,52 +100,46 @@ pub(crate) fn try_as_root(process: &Process) -> Option<AsRoot> {
         return None;
     }
     let before = loops();
-    let mounted = |format| settled(&within(MOUNTING, || mount_as_root(format)));
+    let mounted = |format| trial(|| mount_as_root(format));
     let tried = AsRoot {
         squashfs: mounted(ImageFormat::Squashfs),
         erofs: mounted(ImageFormat::Erofs),
-        erofs_from_file: settled(&within(MOUNTING, erofs_from_file)),
+        erofs_from_file: trial(erofs_from_file),
     };
     remove_surplus(&before);
     Some(tried)
 }
 
-fn mount_as_root(format: ImageFormat) -> Trial {
-    let image = match probe_image(format) {
-        Ok(image) => image,
-        Err(error) => return no_image(&error),
-    };
-    let mounted = enter_private_namespace(Backend::Root)
-        .and_then(|()| attach(Backend::Root, &image, &FusePrograms::default()));
-    match mounted {
-        Ok(mount) => content(open_in_image(mount.as_fd(), Path::new("probe"))),
-        Err(error) => outcome(Err(error)),
-    }
+fn mount_as_root(format: ImageFormat) -> Result<(), Failure> {
+    let image = probe_image(format)?;
+    enter_private_namespace(Backend::Root)?;
+    let mount = attach(Backend::Root, &image, &FusePrograms::default())?;
+    content(open_in_image(mount.as_fd(), Path::new("probe")))
 }
 
 /// The way of the kernel without a loop device, and no other.
-fn erofs_from_file() -> Trial {
-    let image = match probe_image(ImageFormat::Erofs) {
-        Ok(image) => image,
-        Err(error) => return no_image(&error),
-    };
-    if let Err(error) = enter_private_namespace(Backend::Root) {
-        return outcome(Err(error));
-    }
+fn erofs_from_file() -> Result<(), Failure> {
+    let image = probe_image(ImageFormat::Erofs)?;
+    enter_private_namespace(Backend::Root)?;
     let source = format!("/proc/self/fd/{}", image.file.as_raw_fd());
     let made = fsopen("erofs", FsOpenFlags::FSOPEN_CLOEXEC).and_then(|context| {
         fsconfig_set_string(context.as_fd(), "source", source.as_str())?;
         fsconfig_set_flag(context.as_fd(), "ro")?;
         fsconfig_create(context.as_fd())
     });
-    match made {
-        Ok(()) => Trial::Works,
-        Err(errno) => failed(Step::Image, &io::Error::from(errno)),
-    }
+    made.map_err(|errno| failed(Step::Image, &errno.into()))
 }
 
 /// A plain file that has no name: the kernel mounts EROFS from no other.
-fn probe_image(format: ImageFormat) -> io::Result<ImageFile> {
+fn probe_image(format: ImageFormat) -> Result<ImageFile, Failure> {
+    let file = written_image(format).map_err(|error| {
+        let text = "cannot write a trial image to /var/tmp, /tmp or /dev/shm";
+        Failure { text: format!("{text}: {error}"), ..failed(Step::Other, &error) }
+    })?;
+    Ok(ImageFile { file, path: PathBuf::from("a trial image"), format })
+}
+
+fn written_image(format: ImageFormat) -> io::Result<File> {
     let bytes = match format {
         ImageFormat::Squashfs => SQUASHFS,
         ImageFormat::Erofs => EROFS,
@@ -175,7 +152,7 @@ fn probe_image(format: ImageFormat) -> io::Result<ImageFile> {
     file.write_all(bytes)?;
     file.write_all(&vec![0; bytes.len().next_multiple_of(WHOLE) - bytes.len()])?;
     file.sync_data()?;
-    Ok(ImageFile { file, path: PathBuf::from("a trial image"), format })
+    Ok(file)
 }
 
 /// Any directory will do: no one else sees what is mounted there.
@@ -187,63 +164,47 @@ fn plan(fuse: FusePrograms, operations: Vec<Operation>) -> MountPlan {
     MountPlan { backend: Backend::UserNamespace, fuse, operations }
 }
 
-fn content(file: io::Result<File>) -> Trial {
+fn content(file: io::Result<File>) -> Result<(), Failure> {
     let mut text = String::new();
-    match file.and_then(|mut file| file.read_to_string(&mut text)) {
-        Ok(_) if text == CONTENT => Trial::Works,
-        Ok(_) => failed(
-            Step::Image,
-            &io::Error::other("the files of the image have other contents than they should"),
-        ),
-        Err(error) => failed(Step::Image, &error),
+    let read = file.and_then(|mut file| file.read_to_string(&mut text));
+    match read.map_err(|error| failed(Step::Image, &error))? {
+        _ if text == CONTENT => Ok(()),
+        _ => {
+            let text = "the files of the image have other contents than they should";
+            Err(failed(Step::Image, &io::Error::other(text)))
+        }
     }
 }
 
-fn no_image(error: &io::Error) -> Trial {
-    Trial::Fails(Failure {
-        step: Step::Other,
-        text: format!("cannot write a trial image to /var/tmp, /tmp or /dev/shm: {error}"),
-        errno: error.raw_os_error(),
-        hint: None,
-    })
+fn failed(step: Step, error: &io::Error) -> Failure {
+    Failure { step, text: error.to_string(), errno: error.raw_os_error(), hint: None }
 }
 
-fn failed(step: Step, error: &io::Error) -> Trial {
-    Trial::Fails(Failure { step, text: error.to_string(), errno: error.raw_os_error(), hint: None })
-}
-
-fn outcome(result: Result<(), Error>) -> Trial {
-    let Err(error) = result else {
-        return Trial::Works;
-    };
-    let source = error.source().map(ToString::to_string);
-    let (step, errno) = match &error {
-        Error::UserNamespace { source } => (Step::Namespace, source.raw_os_error()),
-        Error::FuseDevice { source } => (Step::FuseDevice, source.raw_os_error()),
-        Error::FuseProgram { .. } => (Step::FuseProgram, None),
-        Error::Mount(error) => match error {
-            Privileged::Namespace { source } => (Step::Namespace, source.raw_os_error()),
-            Privileged::LoopDevice { source } => (Step::LoopDevice, source.raw_os_error()),
-            Privileged::Image { source, .. } => (Step::Image, source.raw_os_error()),
-            Privileged::Step { source, .. } => (Step::Other, source.raw_os_error()),
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let (step, errno) = match &error {
+            Error::UserNamespace { source } => (Step::Namespace, source.raw_os_error()),
+            Error::FuseDevice { source } => (Step::FuseDevice, source.raw_os_error()),
+            Error::FuseProgram { .. } => (Step::FuseProgram, None),
+            Error::Mount(error) => match error {
+                Privileged::Namespace { source } => (Step::Namespace, source.raw_os_error()),
+                Privileged::LoopDevice { source } => (Step::LoopDevice, source.raw_os_error()),
+                Privileged::Image { source, .. } => (Step::Image, source.raw_os_error()),
+                Privileged::Step { source, .. } => (Step::Other, source.raw_os_error()),
+                _ => (Step::Other, None),
+            },
             _ => (Step::Other, None),
-        },
-        _ => (Step::Other, None),
-    };
-    Trial::Fails(Failure {
-        step,
-        text: match source {
-            Some(source) => format!("{error}: {source}"),
-            None => error.to_string(),
-        },
-        errno,
-        hint: error.hint(),
-    })
+        };
+        Self { step, text: with_cause(&error), errno, hint: error.hint() }
+    }
 }
 
-fn settled(answer: &Answer<Trial>) -> Trial {
-    match answer.known() {
-        Ok(trial) => trial.clone(),
-        Err(text) => Trial::Fails(Failure { step: Step::Other, text, errno: None, hint: None }),
+fn trial(make: impl FnOnce() -> Result<(), Failure>) -> Trial {
+    let silent = |reason: NoAnswer| {
+        Err(Failure { step: Step::Other, text: reason.to_string(), errno: None, hint: None })
+    };
+    match within(MOUNTING, make).unwrap_or_else(silent) {
+        Ok(()) => Trial::Works,
+        Err(failure) => Trial::Fails(failure),
     }
 }

@@ -15,10 +15,10 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use cabane_mount::{ImageFile, open_in_image};
+use cabane_report::Result;
 use rustix::fs::{AtFlags, Dir, FileType, Stat, readlinkat, statat};
 use serde::{Deserialize, Serialize};
 
-use crate::RunError;
 use crate::metadata::{MountMethods, look_into};
 
 /// What is at a path.
@@ -55,13 +55,13 @@ pub struct FileDifference {
 ///
 /// # Errors
 ///
-/// [`RunError::Metadata`] if an image cannot be mounted or read.
+/// An image cannot be mounted or read.
 pub fn compare_files(
     from: &ImageFile,
     to: &ImageFile,
     methods: &MountMethods,
     output: &File,
-) -> Result<(), RunError> {
+) -> Result<()> {
     look_into(&[from, to], methods, |mounts| {
         let [from, to] = mounts else {
             return Err(io::Error::other("an image is missing"));
@@ -75,8 +75,8 @@ pub fn compare_files(
         walk.directory(Path::new("."))?;
         walk.output.flush()?;
         Ok(Vec::new())
-    })
-    .map(drop)
+    })?;
+    Ok(())
 }
 
 const BUFFER: usize = 128 << 10;

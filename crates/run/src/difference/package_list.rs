@@ -12,11 +12,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use cabane_mount::{ImageFile, open_in_image};
+use cabane_report::Result;
 use cabane_view::{PackageList, PackageRecord};
 use rustix::fs::{Dir, FileType};
 use serde_json::Value;
 
-use crate::RunError;
 use crate::inside::Package;
 use crate::metadata::{MountMethods, look_into};
 
@@ -37,12 +37,12 @@ const MOST_DIRECTORIES: usize = 20_000;
 ///
 /// # Errors
 ///
-/// [`RunError::Metadata`] if the image cannot be mounted or read.
+/// The image cannot be mounted or read.
 pub fn read_packages(
     image: &ImageFile,
     meta: Option<&Path>,
     methods: &MountMethods,
-) -> Result<Vec<Package>, RunError> {
+) -> Result<Vec<Package>> {
     let beside = |name: &str| fs::read(meta?.join(name)).ok();
     if let Some(packages) = from_locks(beside) {
         return Ok(packages);
@@ -66,12 +66,12 @@ pub fn read_packages(
 ///
 /// # Errors
 ///
-/// [`RunError::Metadata`] if the image cannot be mounted or read.
+/// The image cannot be mounted or read.
 pub fn read_package_list(
     image: &ImageFile,
     meta: Option<&Path>,
     methods: &MountMethods,
-) -> Result<Option<PackageList>, RunError> {
+) -> Result<Option<PackageList>> {
     // Whatever has a copy has all of it.
     if let Some(meta) = meta.filter(|meta| meta.is_dir()) {
         let text = fs::read(meta.join(PackageList::FILE)).ok();
@@ -89,12 +89,12 @@ pub fn read_package_list(
 ///
 /// # Errors
 ///
-/// [`RunError::Metadata`] if the image cannot be mounted or read.
+/// The image cannot be mounted or read.
 pub fn list_packages(
     image: &ImageFile,
     meta: Option<&Path>,
     methods: &MountMethods,
-) -> Result<PackageList, RunError> {
+) -> Result<PackageList> {
     if let Some(list) = read_package_list(image, meta, methods)? {
         return Ok(list);
     }

@@ -13,7 +13,7 @@ fn compilers_that_were_built_are_described_to_the_next_environment() {
         compiler: CompilerName::Gcc,
         spec: "gcc@14.2.0 languages='c,c++'".to_owned(),
         prefix: "/u/gcc-14".into(),
-        programs: programs.map(|(language, path)| (language.to_owned(), path.into())).to_vec(),
+        programs: programs.map(|(language, path)| (language.to_owned(), path.into())).into(),
     }]);
     assert_eq!(
         file,

@@ -17,7 +17,7 @@ use cabane_label::escape;
 use cabane_repository::ImageFormat;
 use cabane_resolve::ConcreteImage;
 use cabane_run::metadata::{MountMethods, look_into};
-use cabane_run::{RunError, open_image};
+use cabane_run::open_image;
 use cabane_site::Context;
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
@@ -67,7 +67,8 @@ struct ImageTree {
 
 impl ImageTree {
     fn write(&self, into: PipeWriter) -> io::Result<()> {
-        let image = open_image(&self.image, self.format).map_err(io::Error::other)?;
+        let image = open_image(&self.image, self.format)
+            .map_err(|error| io::Error::other(error.into_error()))?;
         let parent = getpid();
         let answer = look_into(&[&image], &self.methods, move |mounts: &[OwnedFd]| {
             end_with(parent)?;
@@ -76,10 +77,7 @@ impl ImageTree {
             let walked = write_tree(root.as_fd(), &walking, into)?;
             Ok(serde_json::to_vec(&walked)?)
         });
-        let answer = answer.map_err(|error| match error {
-            RunError::Metadata { reason, .. } => io::Error::other(reason),
-            error => io::Error::other(error),
-        })?;
+        let answer = answer.map_err(|error| io::Error::other(error.reason))?;
         let walked: Walked = serde_json::from_slice(&answer)?;
         if let Ok(mut found) = self.found.lock() {
             *found = Some(walked);

@@ -21,7 +21,7 @@ use super::{Source, Sources, is_commit};
 use crate::build_context::BuildContext;
 use crate::sandbox::Invocation;
 use crate::turn::Turn;
-use crate::{BuildError, disk, fingerprint};
+use crate::{BuildError, Result, disk, fingerprint};
 
 /// The archives in the cache.
 pub(super) const ARCHIVES: &str = "archives";
@@ -49,7 +49,7 @@ impl Sources {
         &self,
         source: &Source,
         bench: &mut BuildContext<'_>,
-    ) -> Result<String, BuildError> {
+    ) -> Result<String> {
         let wanted = source.reference.as_deref().filter(|name| is_sha256(name));
         let file = match self.archive_of(source) {
             Place::Here(file) => file,
@@ -118,7 +118,7 @@ fn is_archived(file: &Path, wanted: Option<&str>) -> bool {
     file.exists() && wanted.is_none_or(is_wanted)
 }
 
-fn digest(file: &Path) -> Result<String, BuildError> {
+fn digest(file: &Path) -> Result<String> {
     let found = fingerprint::of_file(file).map(|digest| digest.to_string());
     found.map_err(BuildError::file("read", file))
 }

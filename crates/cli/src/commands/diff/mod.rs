@@ -217,7 +217,7 @@ fn compare_whole(
         // A repository keeps a copy of the metadata beside the image.
         let beside = image.digest.as_ref().and(image.path.parent());
         let meta = beside.map(|directory| directory.join("meta"));
-        read_packages(&file, meta.as_deref(), &setup.mount_methods()).map_err(Report::from)
+        read_packages(&file, meta.as_deref(), &setup.mount_methods())
     };
     difference.packages = compare_packages(&packages(from)?, &packages(to)?);
     Ok(())
@@ -225,7 +225,7 @@ fn compare_whole(
 
 /// Compares the files; the list goes through a file, so that its length does not matter.
 fn list_files(setup: &Setup, from: &LocatedImage, to: &LocatedImage) -> CommandResult<File> {
-    let open = |image: &LocatedImage| open_image(&image.path, image.format).map_err(Report::from);
+    let open = |image: &LocatedImage| open_image(&image.path, image.format);
     let failed = || "make a temporary file".to_owned();
     let mut list = tempfile::tempfile().or_failed(failed)?;
     compare_files(&open(from)?, &open(to)?, &setup.mount_methods(), &list)?;

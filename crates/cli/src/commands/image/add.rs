@@ -74,7 +74,7 @@ fn copy_metadata(
 ) -> CommandResult<()> {
     let file = open_image(image, format)?;
     metadata::copy(&file, &setup.mount_methods(), directory)
-        .map_err(|error| Report::from(error).with_kind(Kind::Failure))
+        .map_err(|error| error.with_kind(Kind::Failure))
 }
 
 fn tag(

@@ -157,5 +157,5 @@ fn look(
     let file = File::open(image).or_failed(|| format!("open {}", image.display()))?;
     let format = ImageFormat::of_file(&file).map_err(|error| Report::new(Kind::BadInput, error))?;
     let file = open_image(image, format)?;
-    newer_in_image(setup, compatibility, &file).map_err(Report::from)
+    newer_in_image(setup, compatibility, &file)
 }

@@ -27,24 +27,21 @@ fn what_the_kernel_lacks_is_told_by_what_needs_it() {
 
 #[test]
 fn a_kernel_that_could_not_be_tried_breaks_nothing() {
-    let facts = Facts { kernel: Answer::Silent(15), ..right() };
+    let facts = Facts { kernel: Err(NoAnswer::Silent(15)), ..right() };
     assert!(judge(&facts).healthy);
 }
 
 #[test]
 fn held_images_are_counted_for_root() {
     let held = Held::Images { owners: vec![0, 1000, 1000], longest: 90 };
-    let facts = Facts { held: Answer::Known(held), ..as_root() };
+    let facts = Facts { held: Ok(held), ..as_root() };
     let report = judge(&facts);
     assert_eq!(find(&report, "on this node").found, "3 of 2 users, unused for 90 s at most");
 }
 
 #[test]
 fn what_killed_ranks_left_and_a_missing_place_for_them_are_noted() {
-    let with = |rendezvous_points| Facts {
-        rendezvous_points: Answer::Known(rendezvous_points),
-        ..right()
-    };
+    let with = |rendezvous_points| Facts { rendezvous_points: Ok(rendezvous_points), ..right() };
     let left = RendezvousPoints {
         place: Some("/tmp/cabane-1000".to_owned()),
         stale: 2,
@@ -69,15 +66,15 @@ fn each_state_of_a_repository_has_its_verdict() {
     let changed = |change: fn(&mut RepositoryFacts)| {
         let mut facts = usable();
         change(&mut facts);
-        Answer::Known(facts)
+        Ok(facts)
     };
     let unusable = RepositoryFacts::Unusable { reason: "denied".to_owned(), hint: None };
     let seen = [
-        Answer::Known(usable()),
-        Answer::Known(RepositoryFacts::Missing),
-        Answer::Known(unusable),
-        Answer::Known(RepositoryFacts::TooLong),
-        Answer::Silent(5),
+        Ok(usable()),
+        Ok(RepositoryFacts::Missing),
+        Ok(unusable),
+        Ok(RepositoryFacts::TooLong),
+        Err(NoAnswer::Silent(5)),
         changed(|facts| {
             if let RepositoryFacts::Usable { damaged, .. } = facts {
                 damaged.push("the image is missing".to_owned());
@@ -118,7 +115,7 @@ fn each_state_of_a_repository_has_its_verdict() {
 
 #[test]
 fn a_users_own_repository_need_not_exist() {
-    let mut facts = with_repository(Answer::Known(RepositoryFacts::Missing));
+    let mut facts = with_repository(Ok(RepositoryFacts::Missing));
     facts.repositories[0].is_default = true;
     assert_eq!(state(&facts, "repository site"), State::Off);
 }
@@ -199,7 +196,7 @@ fn a_tool_that_is_missing_breaks_nothing() {
         name: "mksquashfs",
         purpose: "packing",
         package: Some("squashfs-tools"),
-        found: Answer::Known(None),
+        found: Ok(None),
     };
     let facts = Facts { tools: vec![tool], ..right() };
     assert_eq!(

@@ -9,9 +9,9 @@ mod mounting;
 use super::judge;
 use crate::facts::{
     Answer, AsRoot, Configuration, DeviceFacts, Facts, Failure, Fuse, Has, Held, HelperFacts,
-    Installed, Kernel, Loops, Mistake, OwnNames, PolicyFacts, Process, Program, RendezvousPoints,
-    RepositoryEntry, RepositoryFacts, SearchPath, Step, Tool, Trial, UserNamespaces, Weakness,
-    WeaknessKind,
+    Installed, Kernel, Loops, Mistake, NoAnswer, OwnNames, PolicyFacts, Process, Program,
+    RendezvousPoints, RepositoryEntry, RepositoryFacts, SearchPath, Step, Tool, Trial,
+    UserNamespaces, Weakness, WeaknessKind,
 };
 use crate::finding::{Diagnosis, Finding, State};
 
@@ -54,21 +54,21 @@ fn right() -> Facts {
     Facts {
         process: Process { user: 1000, in_first_user_namespace: true, ..Process::default() },
         as_root: None,
-        helper: Answer::Known(good_helper()),
+        helper: Ok(good_helper()),
         user_namespaces: UserNamespaces {
             trial: Trial::Works,
             most: Some(10_000),
             unprivileged: None,
             restricted: None,
         },
-        fuse: Answer::Known(Fuse {
+        fuse: Ok(Fuse {
             device: Ok(()),
             squashfs: Some(program("/usr/bin/squashfuse_ll")),
             erofs: Some(program("/usr/bin/erofsfuse")),
             squashfs_trial: Trial::Works,
             erofs_trial: Trial::Works,
         }),
-        kernel: Answer::Known(Kernel {
+        kernel: Ok(Kernel {
             release: "6.12.0".to_owned(),
             new_mount_calls: Has::Yes,
             openat2: Has::Yes,
@@ -76,15 +76,15 @@ fn right() -> Facts {
             erofs: Has::Yes,
             loops: Loops { control: true, all: (0..8).collect(), used: Vec::new() },
         }),
-        held: Answer::Known(Held::Hidden),
-        rendezvous_points: Answer::Known(RendezvousPoints {
+        held: Ok(Held::Hidden),
+        rendezvous_points: Ok(RendezvousPoints {
             place: Some("/tmp/cabane-1000".to_owned()),
             ..RendezvousPoints::default()
         }),
         configuration: Configuration::default(),
         repositories: Vec::new(),
-        search_path: Answer::Known(SearchPath::default()),
-        devices: Answer::Known(DeviceFacts::default()),
+        search_path: Ok(SearchPath::default()),
+        devices: Ok(DeviceFacts::default()),
         tools: Vec::new(),
     }
 }
@@ -103,14 +103,14 @@ fn as_root() -> Facts {
             erofs: Trial::Works,
             erofs_from_file: Trial::Works,
         }),
-        held: Answer::Known(Held::Nothing),
+        held: Ok(Held::Nothing),
         ..right()
     }
 }
 
 fn without_helper() -> Facts {
     Facts {
-        helper: Answer::Known(HelperFacts {
+        helper: Ok(HelperFacts {
             places: vec!["/usr/libexec/cabane/cabane-mount".to_owned()],
             unavailable: Some("the helper cabane-mount is not installed".to_owned()),
             ..HelperFacts::default()
@@ -122,13 +122,13 @@ fn without_helper() -> Facts {
 fn with_helper(change: impl FnOnce(&mut HelperFacts)) -> Facts {
     let mut helper = good_helper();
     change(&mut helper);
-    Facts { helper: Answer::Known(helper), ..right() }
+    Facts { helper: Ok(helper), ..right() }
 }
 
 fn with_fuse(facts: Facts, change: impl FnOnce(&mut Fuse)) -> Facts {
-    let mut fuse = facts.fuse.known().unwrap().clone();
+    let mut fuse = facts.fuse.as_ref().unwrap().clone();
     change(&mut fuse);
-    Facts { fuse: Answer::Known(fuse), ..facts }
+    Facts { fuse: Ok(fuse), ..facts }
 }
 
 fn with_namespaces(facts: Facts, change: impl FnOnce(&mut UserNamespaces)) -> Facts {
@@ -143,9 +143,9 @@ fn with_namespaces(facts: Facts, change: impl FnOnce(&mut UserNamespaces)) -> Fa
 }
 
 fn with_kernel(change: impl FnOnce(&mut Kernel)) -> Facts {
-    let mut kernel = right().kernel.known().unwrap().clone();
+    let mut kernel = right().kernel.as_ref().unwrap().clone();
     change(&mut kernel);
-    Facts { kernel: Answer::Known(kernel), ..right() }
+    Facts { kernel: Ok(kernel), ..right() }
 }
 
 fn with_repository(facts: Answer<RepositoryFacts>) -> Facts {
@@ -173,7 +173,7 @@ fn usable() -> RepositoryFacts {
 }
 
 fn with_search_path(search_path: SearchPath) -> Facts {
-    Facts { search_path: Answer::Known(search_path), ..right() }
+    Facts { search_path: Ok(search_path), ..right() }
 }
 
 fn failing(step: Step, errno: i32) -> Trial {

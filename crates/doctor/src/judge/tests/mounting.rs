@@ -280,7 +280,7 @@ fn root_keeps_to_a_policy_that_is_there() {
             helper.started = None;
             helper.policy = policy;
         });
-        let facts = Facts { helper: facts.helper, held: Answer::Known(held), ..as_root() };
+        let facts = Facts { helper: facts.helper, held: Ok(held), ..as_root() };
         judge(&facts).choice.works
     };
     let mistake = PolicyFacts::Mistake { line: 1, problem: String::new() };
