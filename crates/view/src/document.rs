@@ -10,11 +10,12 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use cabane_label::escape;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
-use crate::{Meta, MetaError, MetaErrorKind};
+use crate::{Meta, MetaError};
 
 /// How deep objects and arrays may be inside of each other.
 const MAX_DEPTH: usize = 128;
@@ -37,15 +38,17 @@ impl<'a> Document<'a> {
     /// Checks that a text is JSON of bounded size and depth; returns its root.
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<(Self, &'a RawValue), MetaError> {
         if u64::try_from(bytes.len()).is_ok_and(|length| length > Meta::MAX_SIZE) {
-            let kind = MetaErrorKind::TooLarge { bytes: bytes.len(), limit: Meta::MAX_SIZE };
-            return Err(MetaError { kind, line: 1, column: 1 });
+            let (bytes, limit) = (bytes.len(), Meta::MAX_SIZE);
+            let reason = format!("the file has {bytes} bytes, and at most {limit} are read");
+            return Err(MetaError { reason, line: 1, column: 1 });
         }
         let text = str::from_utf8(bytes).map_err(|error| {
             let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
-            error_at(&valid, valid.len(), MetaErrorKind::NotUtf8)
+            error_at(&valid, valid.len(), "the file is not UTF-8")
         })?;
         if let Some(offset) = too_deep(text) {
-            return Err(error_at(text, offset, MetaErrorKind::TooDeep { limit: MAX_DEPTH }));
+            let reason = format!("values are nested more than {MAX_DEPTH} deep");
+            return Err(error_at(text, offset, reason));
         }
         let root = serde_json::from_str(text)
             .map_err(|error| error_at(text, offset_of(text, &error), not_json(&error)))?;
@@ -53,9 +56,9 @@ impl<'a> Document<'a> {
     }
 
     /// Makes an error that points to the beginning of a value or a key.
-    pub(crate) fn error(self, place: &RawValue, kind: MetaErrorKind) -> MetaError {
+    pub(crate) fn error(self, place: &RawValue, reason: impl Into<String>) -> MetaError {
         let offset = place.get().as_ptr().addr().saturating_sub(self.text.as_ptr().addr());
-        error_at(self.text, offset, kind)
+        error_at(self.text, offset, reason)
     }
 
     /// Reads an object, which has each key only once.
@@ -70,8 +73,9 @@ impl<'a> Document<'a> {
         for (written_key, value) in entries.0 {
             let key: String = self.read(written_key, &"a key", "a text")?;
             if !keys.insert(key.clone()) {
-                let kind = MetaErrorKind::Duplicate { what: what.to_string(), key };
-                return Err(self.error(written_key, kind));
+                let what = what.to_string();
+                let reason = format!("{} has `{}` twice", escape(&what), escape(&key));
+                return Err(self.error(written_key, reason));
             }
             members.push(Member { key, written_key, value });
         }
@@ -86,13 +90,22 @@ impl<'a> Document<'a> {
         expected: &'static str,
     ) -> Result<T, MetaError> {
         serde_json::from_str(value.get()).map_err(|error| {
-            let kind = match error.classify() {
-                Category::Data => MetaErrorKind::WrongType { what: what.to_string(), expected },
+            match error.classify() {
+                Category::Data => self.wrong_type(value, what, expected),
                 // Such as half of a surrogate pair, which only shows now.
-                _ => not_json(&error),
-            };
-            self.error(value, kind)
+                _ => self.error(value, not_json(&error)),
+            }
         })
+    }
+
+    /// Makes an error about a value that is something else than it must be.
+    pub(crate) fn wrong_type(
+        self,
+        value: &RawValue,
+        what: &dyn fmt::Display,
+        expected: &str,
+    ) -> MetaError {
+        self.error(value, format!("{} must be {expected}", escape(&what.to_string())))
     }
 }
 
@@ -107,22 +120,23 @@ fn offset_of(text: &str, error: &serde_json::Error) -> usize {
     lines.map(str::len).sum::<usize>() + error.column().saturating_sub(1)
 }
 
-fn error_at(text: &str, offset: usize, kind: MetaErrorKind) -> MetaError {
+fn error_at(text: &str, offset: usize, reason: impl Into<String>) -> MetaError {
     let is_before = |&(index, _): &(usize, char)| index < offset;
     let before = text.char_indices().take_while(is_before).last();
     let before = before.map_or("", |(index, last)| &text[..index + last.len_utf8()]);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
-    MetaError { kind, line, column: before[line_start..].chars().count() + 1 }
+    let reason = reason.into();
+    MetaError { reason, line, column: before[line_start..].chars().count() + 1 }
 }
 
 /// Takes the message without the place, which the error tells by itself.
-fn not_json(error: &serde_json::Error) -> MetaErrorKind {
+fn not_json(error: &serde_json::Error) -> String {
     let mut message = error.to_string();
     if let Some(end) = message.rfind(" at line ") {
         message.truncate(end);
     }
-    MetaErrorKind::NotJson { message }
+    format!("the file is not JSON: {}", escape(&message))
 }
 
 /// Returns the place of the first bracket that opens too deep.

@@ -30,10 +30,9 @@ mod read_patch;
 mod relocate;
 mod setting;
 mod write;
-mod write_needs;
 
 pub use container::{Container, ContainerSource};
-pub use error::{MetaError, MetaErrorKind};
+pub use error::MetaError;
 pub use meta::{InterpreterNeed, Meta, Needs, OutsideNeed, ProcessorNeed, View};
 pub use name::{ViewDescription, ViewName, ViewOwner, parse_view_list};
 pub use package_index::{Answer, Found, PackageIndex};

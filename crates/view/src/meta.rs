@@ -10,9 +10,10 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cabane_label::MountPoint;
+use serde::{Serialize, Serializer};
 
 use crate::{Container, EnvPatch, ViewName};
 
@@ -58,16 +59,20 @@ pub struct View {
 }
 
 /// What an image needs from the system it is used on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Needs {
     /// The interpreter of the system that the image was built with.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interpreter: Option<InterpreterNeed>,
     /// The oldest GNU C library with which all of its programs and libraries can be
     /// loaded: `2.34`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub glibc: Option<String>,
     /// What its packages were compiled for, if that is more than any processor has.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub processor: Option<ProcessorNeed>,
     /// Files and directories of the system to which it refers; a hundred at most.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outside: Vec<OutsideNeed>,
 }
 
@@ -87,7 +92,7 @@ impl Needs {
 }
 
 /// A processor that can run what is in an image.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProcessorNeed {
     /// The names of what packages were compiled for, as Spack calls them: `x86_64_v3`.
     pub targets: Vec<String>,
@@ -96,19 +101,27 @@ pub struct ProcessorNeed {
 }
 
 /// Something of the system to which an image refers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OutsideNeed {
     /// Where it is.
+    #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
     /// The package that it stands for, if it is one that was not built: `slurm@23.02`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
 }
 
 /// A program outside of the image that runs what is in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct InterpreterNeed {
     /// Where it is: `/usr/bin/python3.11`.
+    #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
     /// Its version: `3.11.2`.
     pub version: String,
+}
+
+/// Writes a path, of which what is not UTF-8 is changed.
+fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
 }

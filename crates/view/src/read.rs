@@ -10,11 +10,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use cabane_label::ParseError;
+use cabane_label::{ParseError, escape};
 use serde_json::value::RawValue;
 
 use crate::document::{Document, Member, is_null};
-use crate::{Meta, MetaError, MetaErrorKind, Needs, View, ViewName};
+use crate::{Meta, MetaError, Needs, View, ViewName};
 
 impl Meta {
     /// Reads the contents of an `env.json`.
@@ -51,8 +51,8 @@ impl<'a> Reader<'a> {
                 "description" => meta.description = Some(self.text(value, &"`description`")?),
                 "mount" => {
                     let mount = self.text(value, &"`mount`")?.parse();
-                    let refuse = |reason| MetaErrorKind::MountPoint { reason };
-                    meta.mount = Some(mount.map_err(|e| self.document.error(value, refuse(e)))?);
+                    let refuse = |e: ParseError| self.document.error(value, e.to_string());
+                    meta.mount = Some(mount.map_err(refuse)?);
                 }
                 "default-view" => default_view = Some(value),
                 "views" => meta.views = self.views(value)?,
@@ -74,16 +74,19 @@ impl<'a> Reader<'a> {
         let name = self.text(value, &"`default-view`")?;
         match views.get_key_value(name.as_str()) {
             Some((name, _)) => Ok(name.clone()),
-            None => Err(self.document.error(value, MetaErrorKind::UnknownDefaultView { name })),
+            None => {
+                let name = escape(&name);
+                let reason = format!("the default view `{name}` is not one of the views");
+                Err(self.document.error(value, reason))
+            }
         }
     }
 
     fn views(&self, value: &'a RawValue) -> Result<BTreeMap<ViewName, View>, MetaError> {
         let mut views = BTreeMap::new();
         for Member { key, written_key, value } in self.document.object(value, &"`views`")? {
-            let name: ViewName = key.parse().map_err(|reason: ParseError| {
-                self.document.error(written_key, MetaErrorKind::ViewName { reason })
-            })?;
+            let refuse = |e: ParseError| self.document.error(written_key, e.to_string());
+            let name: ViewName = key.parse().map_err(refuse)?;
             let view = self.view(value, &name)?;
             views.insert(name, view);
         }
@@ -144,8 +147,9 @@ impl<'a> Reader<'a> {
         what: &dyn Display,
     ) -> Result<(), MetaError> {
         if text.contains('\0') {
-            let kind = MetaErrorKind::Nul { what: what.to_string() };
-            return Err(self.document.error(place, kind));
+            let what = what.to_string();
+            let reason = format!("{} contains a NUL character", escape(&what));
+            return Err(self.document.error(place, reason));
         }
         Ok(())
     }
@@ -154,8 +158,9 @@ impl<'a> Reader<'a> {
         if value.get() == "1" {
             return Ok(());
         }
-        let found = value.get().chars().take(20).collect();
-        let kind = MetaErrorKind::UnknownVersion { what: what.to_owned(), found };
-        Err(self.document.error(value, kind))
+        let found: String = value.get().chars().take(20).collect();
+        let (what, found) = (escape(what), escape(&found));
+        let reason = format!("{what} has version {found}, and only version 1 is known");
+        Err(self.document.error(value, reason))
     }
 }

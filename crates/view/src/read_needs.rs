@@ -5,11 +5,12 @@
 
 use std::path::PathBuf;
 
+use cabane_label::escape;
 use serde_json::value::RawValue;
 
 use crate::document::Member;
 use crate::read::Reader;
-use crate::{InterpreterNeed, MetaError, MetaErrorKind, Needs, OutsideNeed, ProcessorNeed};
+use crate::{InterpreterNeed, MetaError, Needs, OutsideNeed, ProcessorNeed};
 
 impl<'a> Reader<'a> {
     pub(crate) fn needs(&self, value: &'a RawValue) -> Result<Needs, MetaError> {
@@ -72,8 +73,8 @@ impl<'a> Reader<'a> {
     ) -> Result<&'a RawValue, MetaError> {
         let members = self.members(value, &what)?;
         let found = members.iter().find(|member| member.key == key);
-        let kind = || MetaErrorKind::Missing { what: what.to_owned(), key };
-        found.map(|member| member.value).ok_or_else(|| self.document.error(value, kind()))
+        let reason = || format!("{} lacks `{key}`", escape(what));
+        found.map(|member| member.value).ok_or_else(|| self.document.error(value, reason()))
     }
 
     pub(crate) fn absolute_path(
@@ -84,9 +85,7 @@ impl<'a> Reader<'a> {
         let path = self.text(value, &what)?;
         self.check_nul(&path, value, &what)?;
         if !path.starts_with('/') {
-            let kind =
-                MetaErrorKind::WrongType { what: what.to_owned(), expected: "an absolute path" };
-            return Err(self.document.error(value, kind));
+            return Err(self.document.wrong_type(value, &what, "an absolute path"));
         }
         Ok(PathBuf::from(path))
     }

@@ -5,13 +5,12 @@
 
 use std::fmt::Display;
 
+use cabane_label::escape;
 use serde_json::value::RawValue;
 
 use crate::document::Member;
 use crate::read::Reader;
-use crate::{
-    Change, EnvPatch, ListOperation, MetaError, MetaErrorKind, ViewName, is_variable_name,
-};
+use crate::{Change, EnvPatch, ListOperation, MetaError, ViewName, is_variable_name};
 
 impl<'a> Reader<'a> {
     pub(crate) fn env(&self, value: &'a RawValue, view: &ViewName) -> Result<EnvPatch, MetaError> {
@@ -67,7 +66,7 @@ impl<'a> Reader<'a> {
         let members = self.document.object(value, &what)?;
         let find = |key| members.iter().find(|member| member.key == key);
         let missing = |key| {
-            self.document.error(value, MetaErrorKind::Missing { what: what.to_string(), key })
+            self.document.error(value, format!("{} lacks `{key}`", escape(&what.to_string())))
         };
         let op = find("op").ok_or_else(|| missing("op"))?.value;
         let operation = match self.text(op, &format_args!("`op` of {what}"))?.as_str() {
@@ -76,9 +75,12 @@ impl<'a> Reader<'a> {
             "append" => ListOperation::Append,
             "unset" => ListOperation::Unset,
             unknown => {
-                let (variable, operation) = (variable.to_owned(), unknown.to_owned());
-                let kind = MetaErrorKind::UnknownOperation { variable, operation };
-                return Err(self.document.error(op, kind));
+                let reason = format!(
+                    "`{}` is not an operation on `{}`: it is `set`, `prepend`, `append` or `unset`",
+                    escape(unknown),
+                    escape(variable)
+                );
+                return Err(self.document.error(op, reason));
             }
         };
         let values = match find("value") {
@@ -111,8 +113,9 @@ impl<'a> Reader<'a> {
         match members.iter().find(|member| !is_variable_name(&member.key)) {
             None => Ok(members),
             Some(wrong) => {
-                let kind = MetaErrorKind::VariableName { name: wrong.key.clone() };
-                Err(self.document.error(wrong.written_key, kind))
+                let name = escape(&wrong.key);
+                let reason = format!("`{name}` cannot be the name of a variable");
+                Err(self.document.error(wrong.written_key, reason))
             }
         }
     }

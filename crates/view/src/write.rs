@@ -12,8 +12,7 @@ use std::fmt::Write as _;
 use cabane_label::MountPoint;
 use serde::{Serialize, Serializer};
 
-use crate::write_needs::NeedsDocument;
-use crate::{Change, Container, EnvPatch, ListOperation, Meta, View, ViewName};
+use crate::{Change, Container, EnvPatch, ListOperation, Meta, Needs, View, ViewName};
 
 impl Meta {
     /// Writes the contents of an `env.json`, with a newline at the end.
@@ -86,7 +85,7 @@ struct OwnSection<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     engine: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    needs: Option<NeedsDocument<'a>>,
+    needs: Option<&'a Needs>,
     #[serde(skip_serializing_if = "Option::is_none")]
     container: Option<&'a Container>,
 }
@@ -102,7 +101,7 @@ impl<'a> From<&'a Meta> for Document<'a> {
             cabane: OwnSection {
                 version: 1,
                 engine: meta.engine.as_deref(),
-                needs: NeedsDocument::of(&meta.needs),
+                needs: (meta.needs != Needs::default()).then_some(&meta.needs),
                 container: meta.container.as_ref(),
             },
         }

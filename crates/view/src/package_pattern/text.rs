@@ -66,6 +66,15 @@ impl<'a> Reader<'a> {
         ParseError::new(Expected::Package, self.text, at, kind)
     }
 
+    fn missing_after(&self, at: usize, part: Expected, separator: char) -> ParseError {
+        self.error(at, ParseErrorKind::MissingAfter { part, separator })
+    }
+
+    /// Refuses the character that comes next, after `part`.
+    fn unexpected(&self, part: Expected, character: char, hint: Option<String>) -> ParseError {
+        self.error(self.at, ParseErrorKind::Character { part, character }).with_hint(hint)
+    }
+
     fn take_if(&mut self, wanted: char) -> bool {
         let is_there = self.next() == Some(wanted);
         if is_there {
@@ -116,17 +125,14 @@ impl<'a> Reader<'a> {
         let begin = self.at;
         match (self.next(), after) {
             (Some(first), _) if can_begin(first) => Ok(self.take_while(is_word)),
-            (None, Some(separator)) => {
-                Err(self.error(begin, ParseErrorKind::MissingAfter { part, separator }))
-            }
-            (Some(character), Some(separator)) if character.is_whitespace() => {
-                Err(self.error(begin, ParseErrorKind::MissingAfter { part, separator }))
+            (next, Some(separator)) if next.is_none_or(char::is_whitespace) => {
+                Err(self.missing_after(begin, part, separator))
             }
             (Some(character), _) => {
                 let kind = ParseErrorKind::Start { part, character };
                 Err(self.error(begin, kind).with_hint(advice(character)))
             }
-            (None, None) => Err(self.error(begin, ParseErrorKind::Empty)),
+            (None, _) => Err(self.error(begin, ParseErrorKind::Empty)),
         }
     }
 
@@ -138,10 +144,8 @@ impl<'a> Reader<'a> {
         let name = self.word(Expected::Variant, Some(sign))?.to_owned();
         match self.next() {
             Some(character @ ('=' | ':')) => {
-                let part = Expected::Variant;
-                let kind = ParseErrorKind::Character { part, character };
                 let hint = format!("write `{name}=…`, without `{sign}`");
-                Err(self.error(self.at, kind).with_hint(Some(hint)))
+                Err(self.unexpected(Expected::Variant, character, Some(hint)))
             }
             _ => Ok(name),
         }
@@ -189,9 +193,7 @@ impl<'a> Reader<'a> {
         }
         match self.next() {
             Some(character) if matches!(character, '=' | ':' | '<' | '>' | '!' | '*') => {
-                let part = Expected::Version;
-                let kind = ParseErrorKind::Character { part, character };
-                Err(self.error(self.at, kind).with_hint(advice(character)))
+                Err(self.unexpected(Expected::Version, character, advice(character)))
             }
             _ => Ok(ranges),
         }
@@ -239,9 +241,7 @@ impl<'a> Reader<'a> {
         match self.next() {
             Some('=') if is_first && self.rest().starts_with("==") => {
                 let hint = format!("write `{word}@…`, or `{word}@=…` for one very version");
-                let part = Expected::Name;
-                let kind = ParseErrorKind::Character { part, character: '=' };
-                return Err(self.error(self.at, kind).with_hint(Some(hint)));
+                return Err(self.unexpected(Expected::Name, '=', Some(hint)));
             }
             Some('=') => {
                 let value = self.value()?;
@@ -249,9 +249,7 @@ impl<'a> Reader<'a> {
                 return Ok(());
             }
             Some(character) if !character.is_whitespace() && !"@+~%/^".contains(character) => {
-                let part = Expected::Name;
-                let kind = ParseErrorKind::Character { part, character };
-                return Err(self.error(self.at, kind).with_hint(advice(character)));
+                return Err(self.unexpected(Expected::Name, character, advice(character)));
             }
             _ => {}
         }
@@ -273,8 +271,7 @@ impl<'a> Reader<'a> {
         let Some(quote @ ('\'' | '"')) = self.next() else {
             let value = self.take_while(|c| !c.is_whitespace());
             if value.is_empty() {
-                let (part, separator) = (Expected::Value, '=');
-                return Err(self.error(begin, ParseErrorKind::MissingAfter { part, separator }));
+                return Err(self.missing_after(begin, Expected::Value, '='));
             }
             return Ok(value);
         };
