@@ -294,5 +294,5 @@ pub fn complete_label_for(
             machine.parse()?
         },
     };
-    pattern.complete(&defaults).map_err(Report::from)
+    pattern.complete(&defaults)
 }

@@ -10,9 +10,7 @@ pub fn corrupt_sum(bytes: &[u8]) -> u64 {
     let mut sum = 0xcbf2_9ce4_8422_2325_u64;
     for chunk in bytes.chunks(8) {
         let mut word = [0; 8];
-        for (place, byte) in word.iter_mut().zip(chunk) {
-            *place = *byte;
-        }
+        word[..chunk.len()].copy_from_slice(chunk);
         sum = (sum ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     }
     sum ^ bytes.len() as u64

@@ -81,18 +81,26 @@ impl LabelPattern {
     ///
     /// The name and the version must be there. A namespace and `@*` are
     /// refused: nothing can be stored under them.
-    pub fn complete(&self, defaults: &LabelDefaults) -> Result<Label, IncompleteLabel> {
+    pub fn complete(&self, defaults: &LabelDefaults) -> cabane_report::Result<Label> {
+        let refused =
+            |message: String, hint: String| Report::new(Kind::BadInput, message).hinted(hint);
         if let Some(namespace) = &self.namespace {
-            return Err(IncompleteLabel::Namespace { namespace: namespace.clone() });
+            let message = format!("`{namespace}::` is a part of a registry, not of a label");
+            return Err(refused(message, format!("leave out `{namespace}::`")));
         }
         let system = match &self.system {
             None => defaults.system.clone(),
             Some(SystemPattern::Is(system)) => system.clone(),
             Some(SystemPattern::Any) => {
-                return Err(IncompleteLabel::AnySystem { pattern: Box::new(self.clone()) });
+                let message = format!("`{self}` does not name an image: `@*` means every system");
+                return Err(refused(message, "name one system, as in `@daint`".to_owned()));
             }
         };
-        let missing = |part| IncompleteLabel::Missing { pattern: Box::new(self.clone()), part };
+        let missing = |part: Expected| {
+            let hint = "give at least `name/version`; `name/version:tag@system%uarch` is all";
+            let message = format!("`{self}` does not name an image: the {part} is missing");
+            refused(message, hint.to_owned())
+        };
         Ok(Label {
             name: self.name.clone().ok_or_else(|| missing(Expected::Name))?,
             version: self.version.clone().ok_or_else(|| missing(Expected::Version))?,
@@ -177,49 +185,3 @@ impl From<&Label> for LabelPattern {
 }
 
 serde_as_string!(LabelPattern);
-
-/// A pattern of which no label can be made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum IncompleteLabel {
-    /// The name or the version is missing.
-    #[error("`{pattern}` does not name an image: the {part} is missing")]
-    Missing {
-        /// What was typed.
-        pattern: Box<LabelPattern>,
-        /// What is missing.
-        part: Expected,
-    },
-    /// A namespace was given, which only registries have.
-    #[error("`{namespace}::` is a part of a registry, not of a label")]
-    Namespace {
-        /// What stood before `::`.
-        namespace: Namespace,
-    },
-    /// `@*` was given.
-    #[error("`{pattern}` does not name an image: `@*` means every system")]
-    AnySystem {
-        /// What was typed.
-        pattern: Box<LabelPattern>,
-    },
-}
-
-impl IncompleteLabel {
-    /// Returns what could be typed instead.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Missing { .. } => {
-                Some("give at least `name/version`; `name/version:tag@system%uarch` is all".into())
-            }
-            Self::Namespace { namespace } => Some(format!("leave out `{namespace}::`")),
-            Self::AnySystem { .. } => Some("name one system, as in `@daint`".to_owned()),
-        }
-    }
-}
-
-impl From<IncompleteLabel> for Report {
-    fn from(error: IncompleteLabel) -> Self {
-        let hint = error.hint();
-        Self::new(Kind::BadInput, error).hinted(hint)
-    }
-}
