@@ -6,10 +6,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use cabane_label::shown;
 use cabane_recipe::{ContainerEdits, DeviceKind, DeviceName, DeviceRequest};
 
+use cabane_report::{Kind, Report};
+
 use crate::find::Known;
-use crate::{DeviceError, Devices};
+use crate::{DIRECTORIES, DeviceError, Devices};
 
 /// The word for all devices of a class, also where no device is called so.
 const ALL: &str = "all";
@@ -28,7 +31,7 @@ impl Devices {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unknown`] and [`DeviceError::Conflict`].
+    /// A device that is not there, or in conflict.
     pub fn choose(&self, wanted: &[DeviceRequest]) -> Result<Chosen<'_>, DeviceError> {
         let mut names: Vec<DeviceName> = Vec::new();
         for request in wanted {
@@ -47,10 +50,9 @@ impl Devices {
                 DeviceRequest::Named(_) => Vec::new(),
             };
             if let (DeviceRequest::Named(name), true) = (request, found.is_empty()) {
-                return Err(DeviceError::Unknown {
-                    name: name.clone(),
-                    known: self.known.keys().cloned().collect(),
-                });
+                let report =
+                    Report::new(Kind::NotStarted, format!("there is no device `{name}` here"));
+                return Err(DeviceError::Unknown(report.hinted(self.names())));
             }
             for name in found {
                 if !names.contains(&name) {
@@ -71,6 +73,18 @@ impl Devices {
         }
     }
 
+    /// Says which devices there are.
+    fn names(&self) -> String {
+        let names: Vec<String> = self.known.keys().map(|name| format!("`{name}`")).collect();
+        if names.is_empty() {
+            let [first, second] = DIRECTORIES;
+            return format!(
+                "there are none at all: the vendor's tool writes a file into {first} or {second}"
+            );
+        }
+        format!("there are {}", names.join(", "))
+    }
+
     fn edits_of(&self, names: Vec<DeviceName>) -> Result<Chosen<'_>, DeviceError> {
         let mut chosen = Chosen::default();
         let mut files = BTreeSet::new();
@@ -78,14 +92,13 @@ impl Devices {
             let (number, place) = match self.known.get(name) {
                 Some(Known::Once { file, place }) => (*file, *place),
                 Some(Known::InConflict(files)) => {
-                    let path = |file: usize| {
-                        let file = self.files.get(file);
-                        file.map(|file| file.path.clone()).unwrap_or_default()
-                    };
-                    return Err(DeviceError::Conflict {
-                        name: name.clone(),
-                        files: files.map(path),
-                    });
+                    let path = |file: usize| self.files.get(file).map(|file| shown(&file.path));
+                    let [one, other] = files.map(|file| path(file).unwrap_or_default());
+                    let message =
+                        format!("the device `{name}` is described by {one} and by {other}");
+                    let hint = "an administrator removes one of the files".to_owned();
+                    let report = Report::new(Kind::NotStarted, message).hinted(hint);
+                    return Err(DeviceError::Unusable(report));
                 }
                 None => continue,
             };

@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use cabane_label::{escape, shown};
 use cabane_recipe::{ContainerEdits, DeviceHook, DeviceMount, DeviceNode};
 use rustix::process::{getegid, getgroups};
 
@@ -78,7 +79,7 @@ impl Chosen<'_> {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Place`] and [`DeviceError::Node`].
+    /// What is not there, or another one than a specification says.
     pub fn give(&self, wanted: Wanted) -> Result<Given, DeviceError> {
         let mut gathered = Gathered::default();
         for (file, edits) in &self.edits {
@@ -102,7 +103,7 @@ impl<'a> Gathered<'a> {
         self.groups(file, &edits.groups);
         for (key, line) in &edits.unsupported {
             let why = "it takes the rights of root";
-            self.leave_out(file, *line, format!("`{key}`"), why);
+            self.leave_out(file, *line, &format!("`{key}`"), why);
         }
         if wanted == Wanted::Everything {
             for mount in &edits.mounts {
@@ -133,37 +134,39 @@ impl<'a> Gathered<'a> {
             own || mine.iter().any(|one| one.as_raw() == group)
         };
         for group in groups.iter().copied().filter(|group| *group != 0) {
-            let warning = DeviceWarning::NotInGroup { group, file: file.to_owned() };
-            if !is_mine(group) && !self.given.warnings.contains(&warning) {
-                self.given.warnings.push(warning);
+            let file = shown(file);
+            let text = format!("{file} wants you to be in the group {group}, and you are not");
+            let is_known = self.given.warnings.iter().any(|known| known.text == text);
+            if !is_mine(group) && !is_known {
+                self.warn(text);
             }
         }
     }
 
-    fn leave_out(&mut self, file: &Path, line: u32, what: String, why: &'static str) {
-        self.given.warnings.push(DeviceWarning::LeftOut { what, why, file: file.to_owned(), line });
+    fn warn(&mut self, text: String) {
+        self.given.warnings.push(DeviceWarning { text, is_no_access: false });
+    }
+
+    fn leave_out(&mut self, file: &Path, line: u32, what: &str, why: &str) {
+        self.warn(format!("{}:{line}: {} is left out: {why}", shown(file), escape(what)));
     }
 
     fn mount(&mut self, file: &Path, mount: &DeviceMount) -> Result<(), DeviceError> {
         let target = mount.target.as_path();
         if let Some(kind) = &mount.file_system {
             let what = format!("{kind} at {}", target.display());
-            self.leave_out(file, mount.line, what, "only files of the host are shown");
+            self.leave_out(file, mount.line, &what, "only files of the host are shown");
             return Ok(());
         }
-        fs::metadata(&mount.source).map_err(|source| DeviceError::Place {
-            file: file.to_owned(),
-            line: mount.line,
-            path: mount.source.clone(),
-            source,
-        })?;
+        fs::metadata(&mount.source)
+            .map_err(|error| DeviceError::place(file, mount.line, &mount.source, error))?;
         if !OF_KERNEL.iter().any(|place| target.starts_with(place)) {
             let source = (mount.source.clone(), mount.read_only);
             self.seen.insert(target.to_owned(), source);
         } else if target != mount.source {
             let what = target.display().to_string();
             let why = "it lies in a directory of the kernel, which is that of the host";
-            self.leave_out(file, mount.line, what, why);
+            self.leave_out(file, mount.line, &what, why);
         }
         Ok(())
     }
@@ -188,12 +191,9 @@ impl<'a> Gathered<'a> {
             }
             Some(Purpose::Nothing) => {}
             None => {
-                let warning = DeviceWarning::HookLeftOut {
-                    hook: hooks::title(hook),
-                    file: file.to_owned(),
-                    line: hook.line,
-                };
-                self.given.warnings.push(warning);
+                let (file, line, title) = (shown(file), hook.line, hooks::title(hook));
+                let title = escape(&title);
+                self.warn(format!("{file}:{line}: {title} is not run: no program of a device is"));
             }
         }
     }
@@ -203,7 +203,7 @@ impl<'a> Gathered<'a> {
         for (target, link, (file, line)) in add_links(&mut self.seen, &self.folders, links) {
             let what = format!("the link {} to {}", link.display(), target.display());
             let why = "the device does not bring what it leads to";
-            self.leave_out(file, line, what, why);
+            self.leave_out(file, line, &what, why);
         }
         self.given.library_path = add_libraries(&mut self.seen, &self.folders);
         self.warn_of_closed();
@@ -224,12 +224,10 @@ impl<'a> Gathered<'a> {
         closed.sort();
         closed.dedup();
         while let Some((_, reason)) = closed.first().cloned() {
-            let (same, others) = closed.into_iter().partition(|(_, other)| *other == reason);
-            closed = others;
-            let same: Vec<(PathBuf, String)> = same;
-            let nodes = same.into_iter().map(|(node, _)| node).collect();
-            let warning = DeviceWarning::NoAccess { nodes, reason };
-            self.given.warnings.push(warning);
+            let same = closed.extract_if(.., |(_, other)| *other == reason);
+            let nodes: Vec<String> = same.map(|(node, _)| node.display().to_string()).collect();
+            let text = format!("you cannot use {}: {reason}", nodes.join(", "));
+            self.given.warnings.push(DeviceWarning { text, is_no_access: true });
         }
     }
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::shown;
 use cabane_recipe::DeviceNode;
+use cabane_report::{Kind, Report};
 use rustix::fs::{Access, AtFlags, CWD, accessat, major, minor};
 
 use crate::error::DeviceError;
@@ -30,26 +31,20 @@ pub(crate) struct Looked {
 /// Looks at a node that a specification names.
 pub(crate) fn look(node: &DeviceNode, file: &Path) -> Result<Looked, DeviceError> {
     let path = &node.host_path;
-    let found = fs::metadata(path).map_err(|source| DeviceError::Place {
-        file: file.to_owned(),
-        line: node.line,
-        path: path.clone(),
-        source,
-    })?;
-    let other = |path: &Path, found: String, expected: String| DeviceError::Node {
-        file: file.to_owned(),
-        line: node.line,
-        path: path.to_owned(),
-        found,
-        expected,
+    let not_there = |path| move |error| DeviceError::place(file, node.line, path, error);
+    let found = fs::metadata(path).map_err(not_there(path))?;
+    let other = |path: &Path, found: &str, expected: &str| {
+        let (file, line, path) = (shown(file), node.line, shown(path));
+        let message = format!("{file}:{line}: {path} is {found}, and should be {expected}");
+        DeviceError::outdated(Report::new(Kind::NotStarted, message))
     };
     let kind = found.file_type();
     if !kind.is_char_device() && !kind.is_block_device() {
-        return Err(other(path, "no device".to_owned(), "one".to_owned()));
+        return Err(other(path, "no device", "one"));
     }
     if let Some(numbers) = node.numbers.filter(|numbers| *numbers != numbers_of(&found)) {
         let shown = |(major, minor)| format!("the device {major}:{minor}");
-        return Err(other(path, shown(numbers_of(&found)), shown(numbers)));
+        return Err(other(path, &shown(numbers_of(&found)), &shown(numbers)));
     }
     let mut looked = Looked { refusal: refusal(node), ..Looked::default() };
     if node.path == *path {
@@ -59,20 +54,12 @@ pub(crate) fn look(node: &DeviceNode, file: &Path) -> Result<Looked, DeviceError
         looked.place = Some((path.clone(), node.path.clone()));
         return Ok(looked);
     }
-    match fs::metadata(&node.path) {
-        Ok(seen) if seen.rdev() == found.rdev() => Ok(looked),
-        Ok(_) => Err(other(
-            &node.path,
-            "another device of the host, whose /dev containers see".to_owned(),
-            shown(path),
-        )),
-        Err(source) => Err(DeviceError::Place {
-            file: file.to_owned(),
-            line: node.line,
-            path: node.path.clone(),
-            source,
-        }),
+    let seen = fs::metadata(&node.path).map_err(not_there(&node.path))?;
+    if seen.rdev() != found.rdev() {
+        let seen = "another device of the host, whose /dev containers see";
+        return Err(other(&node.path, seen, &shown(path)));
     }
+    Ok(looked)
 }
 
 fn numbers_of(found: &Metadata) -> (u32, u32) {

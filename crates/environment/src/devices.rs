@@ -5,12 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use cabane_device::{
-    Compatibility, DIRECTORIES, DeviceError, DeviceWarning, Devices, Given, Wanted,
-};
+use cabane_device::{Compatibility, DIRECTORIES, DeviceError, Devices, Given, Wanted};
 use cabane_mount::ImageFile;
 use cabane_recipe::DeviceRequest;
-use cabane_report::{Kind, Report, Result};
+use cabane_report::{Report, Result};
 use cabane_resolve::ConcreteEnvironment;
 use cabane_run::loaded::Additions;
 use cabane_run::metadata::names_in;
@@ -85,40 +83,34 @@ pub fn give(
 ) -> Result<Given> {
     let devices = Devices::look(&DIRECTORIES.map(AsRef::as_ref));
     for problem in devices.problems() {
-        let text = problem.text.lines().next().unwrap_or_default().to_owned();
-        let warning = DeviceWarning::Unreadable { text };
-        context.warning(&warning);
+        let text = problem.text.lines().next().unwrap_or_default();
+        context.warning(&format!("devices are missing: {text}"));
     }
     let mut all: Vec<DeviceRequest> = Vec::with_capacity(usual.len() + requested.len());
     for device in usual {
         let one = std::slice::from_ref(device);
         match devices.choose(one).and_then(|chosen| chosen.give(wanted)) {
             Ok(_) => all.push(device.clone()),
-            Err(error @ DeviceError::Unknown { .. }) => context.detail(&error),
+            Err(DeviceError::Unknown(report)) => context.detail(&report),
             Err(error) => {
-                let (text, _) = not_given(error).texts();
+                let (text, _) = Report::from(error).texts();
                 context.warning(&text);
             }
         }
     }
     all.extend_from_slice(requested);
     let given = devices.choose(&all).and_then(|chosen| chosen.give(wanted));
-    let given = given.map_err(not_given)?;
+    let given = given?;
     for warning in &given.warnings {
         // A job has some of the devices of a node, and no one requested the others.
-        let is_usual = requested.is_empty() && matches!(warning, DeviceWarning::NoAccess { .. });
+        let is_usual = requested.is_empty() && warning.is_no_access;
         if is_usual {
-            context.detail(warning);
+            context.detail(&warning.text);
         } else {
-            context.warning(warning);
+            context.warning(&warning.text);
         }
     }
     Ok(given)
-}
-
-fn not_given(error: DeviceError) -> Report {
-    let hint = error.hint();
-    Report::new(Kind::NotStarted, error).hinted(hint)
 }
 
 fn places(given: Given) -> Vec<DevicePlace> {

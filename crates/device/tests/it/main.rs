@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cabane_device::{DeviceWarning, Devices, Given, PRIVATE, Wanted};
+use cabane_report::Report;
 use tempfile::TempDir;
 
 /// A directory with the specifications and the driver of a vendor.
@@ -63,7 +64,10 @@ impl Machine {
         let devices = self.devices();
         assert_eq!(devices.problems(), []);
         let given = devices.choose(&wanted).and_then(|chosen| chosen.give(Wanted::Everything));
-        given.map_err(|error| self.blank(&format!("{error}; {}", error.hint().unwrap())))
+        given.map_err(|error| {
+            let report = Report::from(error);
+            self.blank(&format!("{report}; {}", report.hints()[0]))
+        })
     }
 
     fn blank(&self, text: &str) -> String {
@@ -82,7 +86,7 @@ impl Machine {
 
     fn reported(&self, given: &Given) -> Vec<String> {
         let warnings = given.warnings.iter();
-        warnings.map(|one| self.blank(&one.to_string())).collect()
+        warnings.map(|one| self.blank(&one.text)).collect()
     }
 }
 
