@@ -50,11 +50,13 @@ impl<'p> Budget<'p> {
     /// Counts an entry with a file of a size, which may be 0.
     pub(crate) fn entry(&self, size: u64) -> Result<(), LayerProblem> {
         if self.entries.fetch_add(1, Ordering::Relaxed) >= MOST_ENTRIES {
-            return Err(LayerProblem::TooMany { limit: MOST_ENTRIES });
+            return Err(LayerProblem::refused(format!(
+                "there are more than {MOST_ENTRIES} entries"
+            )));
         }
         let announced = self.announced.load(Ordering::Relaxed).saturating_add(size);
         self.announced.store(announced, Ordering::Relaxed);
-        self.fits(announced).map_err(|limit| LayerProblem::TooLarge { seen: announced, limit })
+        self.fits(announced).map_err(|limit| LayerProblem::too_large(announced, limit))
     }
 
     fn fits(&self, bytes: u64) -> Result<(), u64> {

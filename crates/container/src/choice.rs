@@ -20,12 +20,10 @@ impl Platform {
         let mut bare = images().filter(|one| one.platform.is_none());
         match (bare.next(), bare.next()) {
             (Some(one), None) => Ok(one),
-            _ => Err(Error::NoPlatform {
-                wanted: self.to_string(),
-                there: images()
-                    .filter_map(|one| one.platform.as_ref().map(ToString::to_string))
-                    .collect(),
-            }),
+            _ => {
+                let there = images().filter_map(|one| Some(one.platform.as_ref()?.to_string()));
+                Err(Error::no_platform(self, &there.collect::<Vec<_>>()))
+            }
         }
     }
 }

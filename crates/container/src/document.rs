@@ -101,13 +101,13 @@ impl Document {
             (None, Some(_), Some(layers)) if layers.len() > MOST_LAYERS => {
                 let reason =
                     format!("it has {} layers, and {MOST_LAYERS} is the limit", layers.len());
-                Err(not_understood(what, &reason))
+                Err(Error::document(what, &reason))
             }
             (None, Some(config), Some(layers)) => Ok(Self::Manifest(Manifest {
                 config: checked(config)?,
                 layers: layers.into_iter().map(checked).collect::<Result<_, _>>()?,
             })),
-            _ => Err(not_understood(what, "it is neither an index nor a manifest of an image")),
+            _ => Err(Error::document(what, "it is neither an index nor a manifest of an image")),
         }
     }
 }
@@ -116,7 +116,7 @@ impl RawDescriptor {
     fn checked(self, what: &str) -> Result<Descriptor, Error> {
         let digest = digest::parse(&self.digest).ok_or_else(|| {
             let reason = format!("`{}` is not a sha256", escape(&self.digest));
-            not_understood(what, &reason)
+            Error::document(what, &reason)
         })?;
         let annotations = self.annotations.unwrap_or_default();
         let is_unknown = |one: &RawPlatform| one.os == "unknown" || one.architecture == "unknown";
@@ -215,20 +215,16 @@ impl Config {
         let ids = &self.rootfs.diff_ids;
         if ids.len() != layers {
             let reason = format!("it names {} layers, and there are {layers}", ids.len());
-            return Err(not_understood(what, &reason));
+            return Err(Error::document(what, &reason));
         }
         let read = |id: &String| {
             let reason = format!("`{}` is not a sha256", escape(id));
-            digest::parse(id).ok_or_else(|| not_understood(what, &reason))
+            digest::parse(id).ok_or_else(|| Error::document(what, &reason))
         };
         ids.iter().map(read).collect()
     }
 }
 
 pub(crate) fn json<T: DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T, Error> {
-    serde_json::from_slice(bytes).map_err(|error| not_understood(what, &error.to_string()))
-}
-
-pub(crate) fn not_understood(what: &str, reason: &str) -> Error {
-    Error::Document { what: what.to_owned(), reason: reason.to_owned() }
+    serde_json::from_slice(bytes).map_err(|error| Error::document(what, &error.to_string()))
 }

@@ -4,17 +4,19 @@
 //! What can go wrong with a container image.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use cabane_label::{Digest, escape, shown};
 use cabane_report::{Kind, Report};
 
 use crate::tar::TarError;
+use crate::{Platform, digest};
 
 /// Why a container image was not imported.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or directory.
-    #[error("cannot {action} {}", cabane_label::escape(&.path.to_string_lossy()))]
+    #[error("cannot {action} {}", shown(.path))]
     Io {
         /// What was done.
         action: &'static str,
@@ -22,12 +24,6 @@ pub enum Error {
         path: PathBuf,
         /// Why it failed.
         source: io::Error,
-    },
-    /// A disk is full.
-    #[error("there is not enough space for the image in {}", cabane_label::escape(&.path.to_string_lossy()))]
-    NoSpace {
-        /// Where.
-        path: PathBuf,
     },
     /// What was to be read holds no container image, or another kind of thing.
     #[error("{place} is not a container image: {reason}")]
@@ -37,42 +33,6 @@ pub enum Error {
         /// Why it is none.
         reason: String,
     },
-    /// There is no image of that name.
-    #[error("no image in {place} is called `{}`", cabane_label::escape(.wanted))]
-    NoSuchName {
-        /// Where.
-        place: String,
-        /// What was requested.
-        wanted: String,
-        /// What there is.
-        names: Vec<String>,
-    },
-    /// None of the images is for the platform.
-    #[error("the image is not there for {wanted}; it is for {}", .there.join(", "))]
-    NoPlatform {
-        /// What was requested.
-        wanted: String,
-        /// What there is.
-        there: Vec<String>,
-    },
-    /// A document is damaged.
-    #[error("{what} cannot be understood: {reason}")]
-    Document {
-        /// Which.
-        what: String,
-        /// Why not.
-        reason: String,
-    },
-    /// Content is not what its digest says.
-    #[error("{what} is not what it should be: its digest is {found}, and not {expected}")]
-    Tampered {
-        /// What it is.
-        what: String,
-        /// What it should be.
-        expected: String,
-        /// What it is.
-        found: String,
-    },
     /// A layer cannot be used.
     #[error("the layer {layer} cannot be used")]
     Layer {
@@ -81,52 +41,9 @@ pub enum Error {
         /// Why not.
         source: LayerProblem,
     },
-    /// The program that writes images is missing.
-    #[error("there is no `mksquashfs`")]
-    NoProgram,
-    /// The program that compresses layers is missing.
-    #[error("there is no `zstd`")]
-    NoZstd,
-    /// It is too old.
-    #[error("{} is version {found}, and {needed} is needed", cabane_label::escape(&.path.to_string_lossy()))]
-    OldProgram {
-        /// The program.
-        path: PathBuf,
-        /// Its version.
-        found: String,
-        /// What is needed.
-        needed: &'static str,
-    },
-    /// It failed, or complained.
-    #[error("`{program}` failed: {message}")]
-    Program {
-        /// Which.
-        program: &'static str,
-        /// What it printed.
-        message: String,
-    },
-    /// A directory holds something else than container images.
-    #[error("{} holds something else than container images", cabane_label::escape(&.path.to_string_lossy()))]
-    NotALayout {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// Another image has the name in a layout.
-    #[error("{place} has another image {}: {digest}", named(.name.as_deref()))]
-    NameTaken {
-        /// The layout.
-        place: String,
-        /// The name, if there is one.
-        name: Option<String>,
-        /// The digest of the other image.
-        digest: String,
-    },
-    /// A file is there already.
-    #[error("there is a file {} already", cabane_label::escape(&.path.to_string_lossy()))]
-    FileThere {
-        /// The file.
-        path: PathBuf,
-    },
+    /// Anything else.
+    #[error("{0}")]
+    Refused(Report),
     /// The caller interrupted it.
     #[error("the import was interrupted")]
     Interrupted,
@@ -141,126 +58,19 @@ pub enum LayerProblem {
     /// It is no archive.
     #[error("it is not an archive as tar writes them")]
     Tar(#[source] TarError),
-    /// Something else than was announced.
-    #[error("its {what} should have the digest {expected}, and have {found}")]
-    Other {
-        /// The bytes, or the content.
-        what: &'static str,
-        /// As it was announced.
-        expected: String,
-        /// As it is.
-        found: String,
-    },
-    /// More or fewer bytes than were announced.
-    #[error("it has {found} bytes, and not {expected}")]
-    Size {
-        /// As it was announced.
-        expected: u64,
-        /// As it is.
-        found: u64,
-    },
-    /// A name with `..` in it.
-    #[error("the name `{path}` leads upward")]
-    Upward {
-        /// The name.
-        path: String,
-    },
-    /// A name that no file can have.
-    #[error("no file can have the name `{path}`")]
-    Name {
-        /// The name.
-        path: String,
-    },
-    /// A path that cannot be opened.
-    #[error("the name `{path}` is too long")]
-    LongPath {
-        /// The name.
-        path: String,
-    },
-    /// A symbolic link that leads nowhere at all.
-    #[error("the symbolic link `{path}` has no target that one can have")]
-    Target {
-        /// The link.
-        path: String,
-    },
-    /// The name of something hidden that names nothing.
-    #[error("`{path}` hides nothing that there can be")]
-    Whiteout {
-        /// The name.
-        path: String,
-    },
-    /// A hard link without a file.
-    #[error("`{path}` is a hard link to `{target}`, which does not exist")]
-    Dangling {
-        /// The link.
-        path: String,
-        /// The file.
-        target: String,
-    },
-    /// A hard link to a directory.
-    #[error("`{path}` is a hard link to `{target}`, which is a directory")]
-    LinkToDirectory {
-        /// The link.
-        path: String,
-        /// The directory.
-        target: String,
-    },
-    /// A file in the place of a directory, or the other way round.
-    #[error("`/{path}` is {there} in the image, and {here} here")]
-    OtherKind {
-        /// The name.
-        path: String,
-        /// What it is in the image.
-        there: &'static str,
-        /// What is to be put there.
-        here: &'static str,
-    },
-    /// Links in a circle.
-    #[error("the name `{path}` leads through links without end")]
-    Loop {
-        /// The name.
-        path: String,
-    },
-    /// Something else than a directory has the name of the root.
-    #[error("the root of the image is not a directory in it")]
-    Root,
-    /// More entries than anyone needs.
-    #[error("there are more than {limit} entries")]
-    TooMany {
-        /// How many are allowed.
-        limit: u64,
-    },
-    /// More bytes than it may have when it is unpacked, with the layers above it.
-    #[error(
-        "it unpacks to at least {seen} bytes with the layers above it, and the limit is {limit}"
-    )]
-    TooLarge {
-        /// What was seen or announced.
-        seen: u64,
-        /// The limit.
-        limit: u64,
-    },
+    /// It is not what was announced, or holds what cannot be in an image.
+    #[error("{0}")]
+    Refused(Report),
     /// The caller interrupted it.
     #[error("it was interrupted")]
     Interrupted,
-}
-
-/// How kinds of files are called where they are mistaken for each other.
-pub(crate) const DIRECTORY: &str = "a directory";
-pub(crate) const NO_DIRECTORY: &str = "no directory";
-
-fn named(name: Option<&str>) -> String {
-    match name {
-        Some(name) => format!("called `{}`", cabane_label::escape(name)),
-        None => "without a name".to_owned(),
-    }
 }
 
 impl From<io::Error> for LayerProblem {
     fn from(error: io::Error) -> Self {
         match error.downcast() {
             Ok(Stop::Interrupted) => Self::Interrupted,
-            Ok(Stop::TooLarge { seen, limit }) => Self::TooLarge { seen, limit },
+            Ok(Stop::TooLarge { seen, limit }) => Self::too_large(seen, limit),
             Err(error) => Self::Io(error),
         }
     }
@@ -276,56 +86,127 @@ impl From<TarError> for LayerProblem {
     }
 }
 
+/// What can be done about content that is not what its digest says.
+const DAMAGED: &str = "it was damaged or changed on its way; get it again from where it came";
+
+impl LayerProblem {
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Self::Refused(bad_input(message))
+    }
+
+    /// More bytes than it may have when it is unpacked, with the layers above it.
+    pub(crate) fn too_large(seen: u64, limit: u64) -> Self {
+        let message = format!(
+            "it unpacks to at least {seen} bytes with the layers above it, and the limit is {limit}"
+        );
+        let hint = "if you trust the image, `cabane import --max-unpacked SIZE` sets another \
+                    limit, such as `1T`";
+        Self::Refused(bad_input(message).hinted(hint.to_owned()))
+    }
+
+    /// Something else than was announced.
+    pub(crate) fn damaged(message: String) -> Self {
+        Self::Refused(bad_input(message).hinted(DAMAGED.to_owned()))
+    }
+
+    /// Its bytes or its content have another digest.
+    pub(crate) fn other(what: &str, expected: &Digest, found: &Digest) -> Self {
+        let (expected, found) = (digest::written(expected), digest::written(found));
+        Self::damaged(format!("its {what} should have the digest {expected}, and have {found}"))
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Io(error) => Some(match error.kind() {
+                io::ErrorKind::NotFound => {
+                    "a part of the image is missing; copy it again, as a whole".to_owned()
+                }
+                io::ErrorKind::PermissionDenied => {
+                    "no file is left out: make it readable, or let a user who can read it import it"
+                        .to_owned()
+                }
+                _ => return None,
+            }),
+            Self::Refused(report) => report.hints().first().cloned(),
+            Self::Tar(_) | Self::Interrupted => None,
+        }
+    }
+}
+
 impl Error {
     /// Returns what can be done about it.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
-        Some(match self {
-            Self::NoProgram => {
-                "the package is called `squashfs-tools` in most distributions".to_owned()
-            }
-            Self::NoZstd => {
-                "the package is called `zstd` in most distributions; `--compression gzip` needs no \
-                 program"
-                    .to_owned()
-            }
-            Self::OldProgram { .. } => {
-                "squashfs-tools 4.5 or newer read archives; `PATH` decides which is used".to_owned()
-            }
-            Self::NoPlatform { there, .. } => {
-                format!("`--platform {}` imports what there is", there.first()?)
-            }
-            Self::NoSuchName { names, .. } if !names.is_empty() => {
-                format!("it has: {}", names.join(", "))
-            }
-            Self::NotALayout { .. } => "name a directory that is not there yet".to_owned(),
-            Self::NameTaken { .. } => "`--force` gives the name to the new one".to_owned(),
-            Self::FileThere { .. } => "`--force` replaces it".to_owned(),
-            Self::Layer { source: LayerProblem::Io(error), .. }
-                if error.kind() == io::ErrorKind::NotFound =>
-            {
-                "a part of the image is missing; copy it again, as a whole".to_owned()
-            }
-            Self::Layer {
-                source: LayerProblem::OtherKind { path, there: DIRECTORY, .. }, ..
-            } => format!("a file needs a name of its own there, such as `/{path}/NAME`"),
-            Self::Layer { source: LayerProblem::Io(error), .. }
-                if error.kind() == io::ErrorKind::PermissionDenied =>
-            {
-                "no file is left out: make it readable, or let a user who can read it import it"
-                    .to_owned()
-            }
-            Self::Layer { source: LayerProblem::TooLarge { .. }, .. } => {
-                "if you trust the image, `cabane import --max-unpacked SIZE` sets another limit, \
-                  such as `1T`"
-                    .to_owned()
-            }
-            Self::Tampered { .. }
-            | Self::Layer {
-                source: LayerProblem::Other { .. } | LayerProblem::Size { .. }, ..
-            } => "it was damaged or changed on its way; get it again from where it came".to_owned(),
-            _ => return None,
-        })
+        match self {
+            Self::Layer { source, .. } => source.hint(),
+            Self::Refused(report) => report.hints().first().cloned(),
+            _ => None,
+        }
+    }
+
+    /// The program that writes images is missing.
+    #[must_use]
+    pub fn no_program() -> Self {
+        let hint = "the package is called `squashfs-tools` in most distributions".to_owned();
+        Self::Refused(failure("there is no `mksquashfs`").hinted(hint))
+    }
+
+    /// A program failed, or complained.
+    pub(crate) fn program(program: &str, message: &str) -> Self {
+        Self::Refused(failure(format!("`{program}` failed: {}", escape(message))))
+    }
+
+    /// A file is there already.
+    #[must_use]
+    pub fn file_there(path: &Path) -> Self {
+        let message = format!("there is a file {} already", shown(path));
+        Self::Refused(failure(message).hinted("`--force` replaces it".to_owned()))
+    }
+
+    /// A disk is full.
+    pub(crate) fn no_space(path: &Path) -> Self {
+        let path = shown(path);
+        Self::Refused(failure(format!("there is not enough space for the image in {path}")))
+    }
+
+    /// A document is damaged.
+    #[must_use]
+    pub fn document(what: &str, reason: &str) -> Self {
+        Self::Refused(bad_input(format!("{what} cannot be understood: {reason}")))
+    }
+
+    /// Content is not what its digest says.
+    pub(crate) fn tampered(what: &str, expected: &Digest, found: &Digest) -> Self {
+        let (expected, found) = (digest::written(expected), digest::written(found));
+        let message =
+            format!("{what} is not what it should be: its digest is {found}, and not {expected}");
+        Self::Refused(bad_input(message).hinted(DAMAGED.to_owned()))
+    }
+
+    /// What was to be read holds no container image.
+    pub(crate) fn not_an_image(path: &Path, reason: impl Into<String>) -> Self {
+        Self::NotAnImage { place: shown(path), reason: reason.into() }
+    }
+
+    /// There is no image of that name; `names` are those that there are.
+    pub(crate) fn no_such_name(
+        path: &Path,
+        wanted: Option<&str>,
+        names: impl Iterator<Item = String>,
+    ) -> Self {
+        let (place, wanted) = (shown(path), escape(wanted.unwrap_or("latest")));
+        let message = format!("no image in {place} is called `{wanted}`");
+        let names: Vec<String> = names.map(|name| escape(&name).into_owned()).collect();
+        let hint = (!names.is_empty()).then(|| format!("it has: {}", names.join(", ")));
+        Self::Refused(Report::new(Kind::NotFound, message).hinted(hint))
+    }
+
+    /// None of the images is for the platform.
+    pub(crate) fn no_platform(wanted: &Platform, there: &[String]) -> Self {
+        let all = there.join(", ");
+        let message = format!("the image is not there for {wanted}; it is for {all}");
+        let hint = there.first().map(|one| format!("`--platform {one}` imports what there is"));
+        Self::Refused(Report::new(Kind::NotFound, message).hinted(hint))
     }
 
     pub(crate) fn io(
@@ -334,24 +215,33 @@ impl Error {
     ) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { path },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::no_space(&path),
             _ => Self::Io { action, path, source },
         }
     }
 }
 
+/// Makes a report of a failure that has no kind of its own.
+pub(crate) fn failure(message: impl Into<String>) -> Report {
+    Report::new(Kind::Failure, message.into())
+}
+
+/// Makes a report of something in an image that is not as it must be.
+pub(crate) fn bad_input(message: impl Into<String>) -> Report {
+    Report::new(Kind::BadInput, message.into())
+}
+
 impl From<Error> for Report {
     fn from(error: Error) -> Self {
         let kind = match &error {
-            Error::NoSuchName { .. } | Error::NoPlatform { .. } => Kind::NotFound,
-            Error::NotAnImage { .. }
-            | Error::Document { .. }
-            | Error::Tampered { .. }
-            | Error::Layer { .. } => Kind::BadInput,
+            Error::NotAnImage { .. } | Error::Layer { .. } => Kind::BadInput,
             _ => Kind::Failure,
         };
         let hint = error.hint();
-        Self::new(kind, error).hinted(hint)
+        match error {
+            Error::Refused(report) => report,
+            error => Self::new(kind, error).hinted(hint),
+        }
     }
 }
 

@@ -81,11 +81,7 @@ pub(crate) fn choose_of(
         let bytes = get(&one)?;
         let found = digest::of(&bytes);
         if found != one.digest {
-            return Err(Error::Tampered {
-                what: "a manifest".to_owned(),
-                expected: digest::written(&one.digest),
-                found: digest::written(&found),
-            });
+            return Err(Error::tampered("a manifest", &one.digest, &found));
         }
         match Document::read(&bytes, "the manifest")? {
             Document::Manifest(manifest) => {
@@ -97,7 +93,7 @@ pub(crate) fn choose_of(
             }
         }
     }
-    Err(crate::document::not_understood("the index", "its lists have no end"))
+    Err(Error::document("the index", "its lists have no end"))
 }
 
 impl<'a> ContainerImage<'a> {
@@ -114,10 +110,7 @@ impl<'a> ContainerImage<'a> {
         let diff_ids = config.diff_ids(layers.len())?;
         let its = config.platform();
         if !platform.takes(&its) {
-            return Err(Error::NoPlatform {
-                wanted: platform.to_string(),
-                there: vec![its.to_string()],
-            });
+            return Err(Error::no_platform(platform, &[its.to_string()]));
         }
         let layer = |(descriptor, diff_id): (&Descriptor, Digest)| {
             let digest = descriptor.digest.clone();
@@ -149,20 +142,16 @@ pub(crate) fn read_small(
     what: &str,
 ) -> Result<Vec<u8>, Error> {
     use std::io::Read as _;
-    let failed = |error: std::io::Error| crate::document::not_understood(what, &error.to_string());
+    let failed = |error: std::io::Error| Error::document(what, &error.to_string());
     let mut bytes = Vec::new();
     let source = blobs.open(&descriptor.digest).map_err(failed)?;
     source.take(MAX_DOCUMENT + 1).read_to_end(&mut bytes).map_err(failed)?;
     let found = digest::of(&bytes);
     if bytes.len() as u64 > MAX_DOCUMENT {
-        return Err(crate::document::not_understood(what, "it is larger than 4 MiB"));
+        return Err(Error::document(what, "it is larger than 4 MiB"));
     }
     if found != descriptor.digest {
-        return Err(Error::Tampered {
-            what: what.to_owned(),
-            expected: digest::written(&descriptor.digest),
-            found: digest::written(&found),
-        });
+        return Err(Error::tampered(what, &descriptor.digest, &found));
     }
     Ok(bytes)
 }

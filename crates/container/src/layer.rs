@@ -138,7 +138,8 @@ impl<'a> Layer<'a> {
     fn compare_size(&self, found: u64) -> Result<(), Error> {
         match self.size {
             Some(expected) if expected != found => {
-                Err(self.failed(LayerProblem::Size { expected, found }))
+                let message = format!("it has {found} bytes, and not {expected}");
+                Err(self.failed(LayerProblem::damaged(message)))
             }
             _ => Ok(()),
         }
@@ -151,11 +152,9 @@ impl<'a> Layer<'a> {
         found: &Digest,
     ) -> Result<(), Error> {
         match expected {
-            Some(expected) if expected != found => Err(self.failed(LayerProblem::Other {
-                what,
-                expected: digest::written(expected),
-                found: digest::written(found),
-            })),
+            Some(expected) if expected != found => {
+                Err(self.failed(LayerProblem::other(what, expected, found)))
+            }
             _ => Ok(()),
         }
     }
@@ -315,7 +314,8 @@ fn hidden_by(path: &[u8], whole: &[u8]) -> Result<Hides, LayerProblem> {
     if is_below_links(path) {
         return Ok(Hides::Nothing);
     }
-    let odd = || LayerProblem::Whiteout { path: shown(whole) };
+    let odd =
+        || LayerProblem::refused(format!("`{}` hides nothing that there can be", shown(whole)));
     if parents.split(|byte| *byte == b'/').any(|part| part.starts_with(b".wh.")) {
         return Err(odd());
     }
@@ -350,9 +350,17 @@ pub(crate) fn normal(path: &[u8]) -> Result<Vec<u8>, LayerProblem> {
     for part in path.split(|byte| *byte == b'/') {
         match part {
             b"" | b"." => {}
-            b".." => return Err(LayerProblem::Upward { path: shown(path) }),
+            b".." => {
+                return Err(LayerProblem::refused(format!(
+                    "the name `{}` leads upward",
+                    shown(path)
+                )));
+            }
             part if part.len() > LONGEST_NAME || part.contains(&0) => {
-                return Err(LayerProblem::Name { path: shown(path) });
+                return Err(LayerProblem::refused(format!(
+                    "no file can have the name `{}`",
+                    shown(path)
+                )));
             }
             part => {
                 if !normal.is_empty() {
@@ -361,7 +369,7 @@ pub(crate) fn normal(path: &[u8]) -> Result<Vec<u8>, LayerProblem> {
                 normal.extend_from_slice(part);
                 depth += 1;
                 if normal.len() > LONGEST_PATH || depth > DEEPEST {
-                    return Err(LayerProblem::LongPath { path: shown(path) });
+                    return Err(too_long(path));
                 }
             }
         }
@@ -369,11 +377,17 @@ pub(crate) fn normal(path: &[u8]) -> Result<Vec<u8>, LayerProblem> {
     Ok(normal)
 }
 
+pub(crate) fn too_long(path: &[u8]) -> LayerProblem {
+    LayerProblem::refused(format!("the name `{}` is too long", shown(path)))
+}
+
 fn target_of(entry: &Entry) -> Result<Box<[u8]>, LayerProblem> {
     let target = entry.link.as_slice();
     if target.is_empty() || target.len() > LONGEST_PATH || target.contains(&0) {
-        let path = shown(&entry.path);
-        return Err(LayerProblem::Target { path });
+        return Err(LayerProblem::refused(format!(
+            "the symbolic link `{}` has no target that one can have",
+            shown(&entry.path)
+        )));
     }
     Ok(target.into())
 }

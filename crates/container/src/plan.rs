@@ -8,8 +8,7 @@ use std::io::Read;
 
 use crate::budget::Budget;
 use crate::import_record::{Changed, Converted, ImportRecord};
-use crate::layer::shown;
-use crate::layer::{Attributes, LONGEST_PATH, Layer, Listing, Opened, Special};
+use crate::layer::{Attributes, LONGEST_PATH, Layer, Listing, Opened, Special, too_long};
 use crate::progress::Progress;
 use crate::speculative::Written;
 use crate::squash::mode_of;
@@ -90,7 +89,7 @@ impl<'a> Plan<'a> {
         let changed = &mut report.changed;
         tree.visit(|path, node| {
             if path.len() > LONGEST_PATH {
-                return Err(above_the_others(LayerProblem::LongPath { path: shown(path) }));
+                return Err(above_the_others(too_long(path)));
             }
             match node {
                 Node::Directory { attributes, .. } => {

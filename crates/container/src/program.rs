@@ -6,7 +6,10 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use cabane_label::{escape, shown};
+
 use crate::Error;
+use crate::error::failure;
 
 /// The first that reads archives.
 const OLDEST: (u32, u32) = (4, 5);
@@ -20,7 +23,7 @@ const OLDEST_TEXT: &str = "4.5";
 pub fn check_program(mksquashfs: &Path) -> Result<(), Error> {
     let mut command = Command::new(mksquashfs);
     let output = command.arg("-version").env_clear().stdin(Stdio::null()).output();
-    let output = output.map_err(|_| Error::NoProgram)?;
+    let output = output.map_err(|_| Error::no_program())?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let version = text
         .split_whitespace()
@@ -34,9 +37,8 @@ pub fn check_program(mksquashfs: &Path) -> Result<(), Error> {
     if found >= OLDEST {
         return Ok(());
     }
-    Err(Error::OldProgram {
-        path: mksquashfs.to_owned(),
-        found: cabane_label::escape(version).to_string(),
-        needed: OLDEST_TEXT,
-    })
+    let (path, version) = (shown(mksquashfs), escape(version));
+    let report = failure(format!("{path} is version {version}, and {OLDEST_TEXT} is needed"));
+    let hint = "squashfs-tools 4.5 or newer read archives; `PATH` decides which is used";
+    Err(Error::Refused(report.hinted(hint.to_owned())))
 }

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::LayerProblem;
-use crate::error::{DIRECTORY, NO_DIRECTORY};
+use crate::error::bad_input;
 use crate::layer::shown;
 use crate::layer::{Attributes, Found, LINKS, Special, What, split_last};
 
@@ -82,12 +82,7 @@ impl Tree {
                 if there.is_none_or(|there| there == is_directory) {
                     continue;
                 }
-                let kind = |is_one| if is_one { DIRECTORY } else { NO_DIRECTORY };
-                return Err(LayerProblem::OtherKind {
-                    path: shown(path),
-                    there: kind(!is_directory),
-                    here: kind(is_directory),
-                });
+                return Err(other_kind(&shown(path), is_directory));
             }
         }
         Ok(())
@@ -102,10 +97,7 @@ impl Tree {
         }
         for Waiting { found, target } in waiting {
             if !self.link(found, target)? {
-                return Err(LayerProblem::Dangling {
-                    path: shown(&found.path),
-                    target: shown(target),
-                });
+                return Err(bad_link(found, target, "does not exist"));
             }
         }
         if let Node::Directory { children, .. } = &mut self.nodes[ROOT] {
@@ -164,10 +156,7 @@ impl Tree {
         };
         let node = match &self.nodes[id] {
             Node::Directory { .. } => {
-                return Err(LayerProblem::LinkToDirectory {
-                    path: shown(&found.path),
-                    target: shown(target),
-                });
+                return Err(bad_link(found, target, "is a directory"));
             }
             node => node.clone(),
         };
@@ -178,7 +167,7 @@ impl Tree {
     fn insert(&mut self, path: &[u8], node: Node) -> Result<(), LayerProblem> {
         let (parents, name) = split_last(path);
         if name.is_empty() {
-            return Err(LayerProblem::Root);
+            return Err(LayerProblem::refused("the root of the image is not a directory in it"));
         }
         let parent = self.make(parents, path)?;
         self.set_child(parent, name, node);
@@ -301,7 +290,10 @@ impl Tree {
                 Some((_, Node::Symlink { target, .. })) => {
                     links += 1;
                     if links > MOST_LINKS {
-                        return Err(LayerProblem::Loop { path: shown(whole) });
+                        let whole = shown(whole);
+                        return Err(LayerProblem::refused(format!(
+                            "the name `{whole}` leads through links without end"
+                        )));
                     }
                     if target.starts_with(b"/") {
                         place.truncate(1);
@@ -416,6 +408,20 @@ impl<'a> Walk<'a> {
         }
         self.place.last().copied()
     }
+}
+
+/// A file in the place of a directory, or the other way round.
+fn other_kind(path: &str, is_directory: bool) -> LayerProblem {
+    let kind = |is_one| if is_one { "a directory" } else { "no directory" };
+    let (there, here) = (kind(!is_directory), kind(is_directory));
+    let report = bad_input(format!("`/{path}` is {there} in the image, and {here} here"));
+    let hint = || format!("a file needs a name of its own there, such as `/{path}/NAME`");
+    LayerProblem::Refused(report.hinted((!is_directory).then(hint)))
+}
+
+fn bad_link(found: &Found, target: &[u8], why: &str) -> LayerProblem {
+    let (path, target) = (shown(&found.path), shown(target));
+    LayerProblem::refused(format!("`{path}` is a hard link to `{target}`, which {why}"))
 }
 
 fn directory(attributes: Attributes) -> Node {

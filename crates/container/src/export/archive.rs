@@ -58,7 +58,7 @@ impl ArchiveTarget {
     ///
     /// # Errors
     ///
-    /// [`Error::FileThere`] if there is a file already that is not to be replaced.
+    /// There is a file already that is not to be replaced.
     pub fn finish(
         mut self,
         name: Option<&str>,
@@ -87,7 +87,7 @@ impl ArchiveTarget {
         if published.map_err(Error::io("write", &place))? {
             return Ok(());
         }
-        Err(Error::FileThere { path: place })
+        Err(Error::file_there(&place))
     }
 
     /// Writes a member whose name and size are known when it was written.

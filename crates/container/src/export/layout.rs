@@ -12,12 +12,13 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use cabane_label::escape;
+use cabane_label::{escape, shown};
 use rustix::fs::{AtFlags, CWD, FlockOperation, OFlags};
 use serde_json::{Value, json};
 
 use super::{Blob, Exported, MANIFEST, Target, WriteBlob};
-use crate::document::{json as read_json, not_understood};
+use crate::document::json as read_json;
+use crate::error::failure;
 use crate::{Error, digest};
 
 const NAME: &str = "org.opencontainers.image.ref.name";
@@ -135,7 +136,7 @@ impl LooseTarget {
     ///
     /// # Errors
     ///
-    /// [`Error::NameTaken`] if another image has the name and is not to be replaced.
+    /// Another image has the name and is not to be replaced.
     pub fn into_layout(
         self,
         path: &Path,
@@ -211,7 +212,10 @@ pub fn check_layout(path: &Path) -> Result<(), Error> {
     if is_empty || path.join("oci-layout").is_file() {
         return Ok(());
     }
-    Err(Error::NotALayout { path: path.to_owned() })
+    Err({
+        let report = failure(format!("{} holds something else than container images", shown(path)));
+        Error::Refused(report.hinted("name a directory that is not there yet".to_owned()))
+    })
 }
 
 /// Returns the index of a layout with one more image, or with another one of the name.
@@ -227,7 +231,7 @@ fn with_image(
         Err(error) if error.kind() == io::ErrorKind::NotFound => index_of(&[]),
         Err(error) => return Err(Error::io("read", &file)(error)),
     };
-    let odd = || not_understood("index.json", "it is no list of images");
+    let odd = || Error::document("index.json", "it is no list of images");
     let list = index.get_mut("manifests").and_then(Value::as_array_mut);
     let list = list.ok_or_else(odd)?;
     let new = entry(name, &exported.blob);
@@ -237,11 +241,14 @@ fn with_image(
         list.iter().find(|one| name_of(one) == name_of(&new) && digest_of(one) != digest_of(&new));
     if let Some(other) = other.filter(|_| !replace) {
         let digest = other.get("digest").and_then(Value::as_str);
-        return Err(Error::NameTaken {
-            place: escape(&path.to_string_lossy()).to_string(),
-            name: name.map(str::to_owned),
-            digest: escape(digest.unwrap_or_default()).to_string(),
-        });
+        let (place, digest) = (shown(path), escape(digest.unwrap_or_default()));
+        let called = match name {
+            Some(name) => format!("called `{}`", escape(name)),
+            None => "without a name".to_owned(),
+        };
+        let report = failure(format!("{place} has another image {called}: {digest}"));
+        let hint = "`--force` gives the name to the new one".to_owned();
+        return Err(Error::Refused(report.hinted(hint)));
     }
     list.retain(|one| name_of(one) != name_of(&new));
     list.push(new);

@@ -35,6 +35,7 @@ use compression::{Compressed, Failure, Method};
 use serde::Serialize;
 
 use crate::digest::{self, Summing};
+use crate::error::failure;
 use crate::{Error, Layer, LayerProblem, Progress};
 
 pub(super) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -160,15 +161,8 @@ impl<'a> Export<'a> {
             output.write_all(&start).map_err(Error::io("write", &place))?;
             copy(&mut source, &mut output, layer, &place, &self.settings)?;
             let (found, size) = output.finish().map_err(Error::io("write", &place))?;
-            let wrong = |what, expected: &Digest, found: &Digest| {
-                layer.failed(LayerProblem::Other {
-                    what,
-                    expected: digest::written(expected),
-                    found: digest::written(found),
-                })
-            };
             if found != *digest {
-                return Err(wrong("bytes", digest, &found));
+                return Err(layer.failed(LayerProblem::other("bytes", digest, &found)));
             }
             Ok(Blob { digest: found, size })
         })?;
@@ -186,7 +180,7 @@ impl<'a> Export<'a> {
         let method = match (compression, zstd) {
             (Compression::Gzip, _) => Method::Gzip,
             (Compression::Zstd, Some(program)) => Method::Zstd(program),
-            (Compression::Zstd, None) => return Err(Error::NoZstd),
+            (Compression::Zstd, None) => return Err(no_zstd()),
         };
         let failed = |error: io::Error| layer.failed(error.into());
         let place = self.target.place().to_owned();
@@ -206,20 +200,13 @@ impl<'a> Export<'a> {
             let compressed = compressed.map_err(|failure| match failure {
                 Failure::Read(error) => failed(error),
                 Failure::Write(error) => Error::io("write", &place)(error),
-                Failure::Program(message) => Error::Program {
-                    program: "zstd",
-                    message: cabane_label::escape(&message).to_string(),
-                },
+                Failure::Program(message) => Error::program("zstd", &message),
                 Failure::Interrupted => Error::Interrupted,
             })?;
             plain = seen.get();
             let Compressed { diff_id: found, digest, size } = compressed;
             if let Some(expected) = layer.diff_id.as_ref().filter(|one| **one != found) {
-                return Err(layer.failed(LayerProblem::Other {
-                    what: "content",
-                    expected: digest::written(expected),
-                    found: digest::written(&found),
-                }));
+                return Err(layer.failed(LayerProblem::other("content", expected, &found)));
             }
             diff_id = Some(found);
             Ok(Blob { digest, size })
@@ -272,6 +259,13 @@ impl dyn Target + '_ {
             Ok(Blob { digest: digest::of(bytes), size: bytes.len() as u64 })
         })
     }
+}
+
+/// The program that compresses layers is missing.
+fn no_zstd() -> Error {
+    let hint = "the package is called `zstd` in most distributions; `--compression gzip` needs no \
+                program";
+    Error::Refused(failure("there is no `zstd`").hinted(hint.to_owned()))
 }
 
 /// Copies what is left of a layer.

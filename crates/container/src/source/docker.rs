@@ -19,7 +19,7 @@ use cabane_label::{Digest, escape};
 use serde::Deserialize;
 
 use super::Archive;
-use crate::document::{Config, json, not_understood};
+use crate::document::{Config, json};
 use crate::layer::Layer;
 use crate::{ContainerImage, Error, Platform, digest};
 
@@ -82,10 +82,7 @@ impl DockerArchive {
         let config = Config::read(&parts.config)?;
         let its = config.platform();
         if !platform.takes(&its) {
-            return Err(Error::NoPlatform {
-                wanted: platform.to_string(),
-                there: vec![its.to_string()],
-            });
+            return Err(Error::no_platform(platform, &[its.to_string()]));
         }
         let ids = if parts.is_old {
             vec![None; parts.layers.len()]
@@ -128,10 +125,11 @@ impl DockerArchive {
             Some(name) => tags(one).iter().any(|tag| is_called(tag, name)),
         };
         let one = saved.iter().find(fits);
-        let one = one.ok_or_else(|| self.no_such_name(name, saved.iter().flat_map(tags)))?;
+        let one =
+            one.ok_or_else(|| Error::no_such_name(&self.path, name, saved.iter().flat_map(tags)))?;
         let config = self.archive.document(one.config.as_bytes());
         let config = config.map_err(|error| {
-            not_understood("the configuration of the image", &error.to_string())
+            Error::document("the configuration of the image", &error.to_string())
         })?;
         Ok(Parts { config, layers: one.layers.clone(), is_old: false })
     }
@@ -140,9 +138,9 @@ impl DockerArchive {
     fn saved_long_ago(&self, name: Option<&str>) -> Result<Parts, Error> {
         type Names = BTreeMap<String, BTreeMap<String, String>>;
         let bytes = self.archive.document(b"repositories");
-        let bytes = bytes.map_err(|_| Error::NotAnImage {
-            place: escape(&self.path.to_string_lossy()).to_string(),
-            reason: "it has neither an index.json nor a manifest.json".to_owned(),
+        let bytes = bytes.map_err(|_| {
+            let reason = "it has neither an index.json nor a manifest.json";
+            Error::not_an_image(&self.path, reason)
         })?;
         let names: Names = json(&bytes, "repositories")?;
         let all: Vec<(String, &String)> = names
@@ -157,31 +155,23 @@ impl DockerArchive {
         };
         let tags = || all.iter().map(|(tag, _)| tag.clone());
         let found = all.iter().find(fits);
-        let (_, top) = found.ok_or_else(|| self.no_such_name(name, tags()))?;
+        let (_, top) = found.ok_or_else(|| Error::no_such_name(&self.path, name, tags()))?;
         let (mut layers, mut next) = (Vec::new(), Some((*top).clone()));
         let mut config = None;
         while let Some(id) = next.take() {
             let what = "the configuration of a layer";
             let bytes = self.archive.document(format!("{id}/json").as_bytes());
-            let bytes = bytes.map_err(|error| not_understood(what, &error.to_string()))?;
+            let bytes = bytes.map_err(|error| Error::document(what, &error.to_string()))?;
             let layer: OldLayer = json(&bytes, what)?;
             next = layer.parent.filter(|parent| !parent.is_empty());
             config.get_or_insert(bytes);
             layers.push(format!("{id}/layer.tar"));
             if layers.len() > MOST_LAYERS {
-                return Err(not_understood(what, "its chain has no end"));
+                return Err(Error::document(what, "its chain has no end"));
             }
         }
         layers.reverse();
         Ok(Parts { config: config.unwrap_or_default(), layers, is_old: true })
-    }
-
-    fn no_such_name(&self, name: Option<&str>, names: impl Iterator<Item = String>) -> Error {
-        Error::NoSuchName {
-            place: escape(&self.path.to_string_lossy()).to_string(),
-            wanted: name.unwrap_or("latest").to_owned(),
-            names: names.map(|name| escape(&name).to_string()).collect(),
-        }
     }
 }
 

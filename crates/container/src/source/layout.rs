@@ -13,7 +13,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use cabane_label::{Digest, escape};
+use cabane_label::Digest;
 
 use super::Archive;
 use crate::document::{Descriptor, Document, MAX_DOCUMENT};
@@ -64,9 +64,8 @@ impl Layout {
     pub fn choose(&self, name: Option<&str>, platform: &Platform) -> Result<Chosen, Error> {
         let bytes = self.document("index.json")?;
         let Document::Index(list) = Document::read(&bytes, "index.json")? else {
-            return Err(self.not_one("its index.json is no list of images"));
+            return Err(Error::not_an_image(&self.path, "its index.json is no list of images"));
         };
-        let names = || list.iter().filter_map(|one| one.name.clone());
         let of_name: Vec<Descriptor> = match name {
             None => list.clone(),
             Some(name) => {
@@ -84,11 +83,8 @@ impl Layout {
             names.len() > 1
         };
         if of_name.is_empty() || (name.is_none() && different(&of_name)) {
-            return Err(Error::NoSuchName {
-                place: escape(&self.path.to_string_lossy()).to_string(),
-                wanted: name.unwrap_or("latest").to_owned(),
-                names: names().map(|name| escape(&name).to_string()).collect(),
-            });
+            let names = list.iter().filter_map(|one| one.name.clone());
+            return Err(Error::no_such_name(&self.path, name, names));
         }
         let mut get = |one: &Descriptor| read_small(self, one, "a manifest");
         // The list itself is no document of the image, unless it is all there is of one.
@@ -110,7 +106,7 @@ impl Layout {
         let mut bytes = Vec::new();
         let opened = match self.open_member(name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(self.not_one(&format!("it has no {name}")));
+                return Err(Error::not_an_image(&self.path, format!("it has no {name}")));
             }
             opened => opened.map_err(Error::io("read", &self.path))?,
         };
@@ -129,13 +125,6 @@ impl Layout {
                 Ok(Box::new(file))
             }
             Store::Archive(archive) => archive.member(name.as_bytes()),
-        }
-    }
-
-    fn not_one(&self, reason: &str) -> Error {
-        Error::NotAnImage {
-            place: escape(&self.path.to_string_lossy()).to_string(),
-            reason: reason.to_owned(),
         }
     }
 }

@@ -19,8 +19,6 @@ use std::io::{self, BufReader, Read, Seek, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use cabane_label::escape;
-
 use crate::Error;
 use crate::budget::MAX_UNPACKED;
 use crate::decompress::Decompressed;
@@ -92,15 +90,13 @@ fn unpack(
                 return Err(Error::io("read", path)(error));
             }
             Err(error) => {
-                return Err(Error::NotAnImage {
-                    place: escape(&path.to_string_lossy()).to_string(),
-                    reason: format!("it cannot be unpacked: {error}"),
-                });
+                return Err(Error::not_an_image(path, format!("it cannot be unpacked: {error}")));
             }
         };
-        left = left.checked_sub(read as u64).ok_or_else(|| Error::NotAnImage {
-            place: escape(&path.to_string_lossy()).to_string(),
-            reason: format!("it unpacks to more than {MAX_UNPACKED} bytes, which is the limit"),
+        left = left.checked_sub(read as u64).ok_or_else(|| {
+            let reason =
+                format!("it unpacks to more than {MAX_UNPACKED} bytes, which is the limit");
+            Error::not_an_image(path, reason)
         })?;
         let bytes = buffer.get(..read).unwrap_or_default();
         let written = unpacked.write_all(bytes);
@@ -114,9 +110,9 @@ fn is_plain(start: [u8; 4]) -> bool {
 
 /// Finds where the members of an archive are in it. Links lead to what they name.
 fn members(file: &File, path: &Path) -> Result<Members, Error> {
-    let damaged = |reason: String| Error::NotAnImage {
-        place: escape(&path.to_string_lossy()).to_string(),
-        reason: format!("it is not an archive as tar writes them: {reason}"),
+    let damaged = |reason: String| {
+        let reason = format!("it is not an archive as tar writes them: {reason}");
+        Error::not_an_image(path, reason)
     };
     let mut reader = Reader::new(BufReader::with_capacity(1 << 20, file));
     let (mut members, mut links) = (Members::new(), Vec::new());

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cabane_label::escape;
+use cabane_label::shown;
 
 use super::directory;
 use crate::budget::{Budget, Limited};
@@ -74,10 +74,7 @@ impl Sif {
     /// Something else, or a root file system that is no squashfs.
     pub fn open(path: &Path, platform: &Platform) -> Result<Self, Error> {
         let file = File::open(path).map_err(Error::io("read", path))?;
-        let not_one = |reason: &str| Error::NotAnImage {
-            place: escape(&path.to_string_lossy()).to_string(),
-            reason: reason.to_owned(),
-        };
+        let not_one = |reason| Error::not_an_image(path, reason);
         let mut header = [0; 128];
         let read = file.read_exact_at(&mut header, 0);
         read.map_err(|_| not_one("it is shorter than a header"))?;
@@ -119,7 +116,7 @@ impl Sif {
         if there.is_empty() {
             return Err(not_one("it has no root file system"));
         }
-        Err(Error::NoPlatform { wanted: platform.to_string(), there })
+        Err(Error::no_platform(platform, &there))
     }
 
     /// Unpacks the image into a new directory, of which it can be read then. Its files may have
@@ -140,24 +137,18 @@ impl Sif {
         let mut command = self.program(unsquashfs);
         command.args(["-no-xattrs", "-dest"]).arg(place);
         command.arg(&self.path);
-        let output = command.output().map_err(|_| Error::NoProgram)?;
+        let output = command.output().map_err(|_| Error::no_program())?;
         let message = [output.stdout, output.stderr].concat();
         let message = String::from_utf8_lossy(&message).into_owned();
         let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
         if let Some(line) = lines.find(|line| !is_about_devices(line)) {
             if line.contains("No space left on device") {
-                return Err(Error::NoSpace { path: place.to_owned() });
+                return Err(Error::no_space(place));
             }
-            return Err(Error::Program {
-                program: "unsquashfs",
-                message: escape(line).to_string(),
-            });
+            return Err(Error::program("unsquashfs", line));
         }
         if !place.is_dir() {
-            return Err(Error::Program {
-                program: "unsquashfs",
-                message: output.status.to_string(),
-            });
+            return Err(Error::program("unsquashfs", &output.status.to_string()));
         }
         let mut image = directory(place, &self.platform, true);
         image.config.run = Some(settings(place));
@@ -178,7 +169,7 @@ impl Sif {
         let mut command = self.program(unsquashfs);
         command.arg("-lln").arg(&self.path);
         command.stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut listing = command.spawn().map_err(|_| Error::NoProgram)?;
+        let mut listing = command.spawn().map_err(|_| Error::no_program())?;
         let counted = match listing.stdout.take() {
             Some(lines) => count(BufReader::new(Limited::new(lines, budget)), budget),
             None => Ok(()),
@@ -187,10 +178,7 @@ impl Sif {
         // it is unpacked.
         let _ = listing.kill();
         let _ = listing.wait();
-        counted.map_err(|source| Error::Layer {
-            layer: escape(&self.path.to_string_lossy()).into_owned(),
-            source,
-        })
+        counted.map_err(|source| Error::Layer { layer: shown(&self.path), source })
     }
 }
 

@@ -71,7 +71,7 @@ impl Squash {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|_| Error::NoProgram)?;
+        let mut child = command.spawn().map_err(|_| Error::no_program())?;
         let message = child.stderr.take().map(|stderr| {
             std::thread::spawn(move || {
                 let mut message = Vec::new();
@@ -81,7 +81,7 @@ impl Squash {
                 String::from_utf8_lossy(&message).into_owned()
             })
         });
-        let input = child.stdin.take().ok_or(Error::NoProgram)?;
+        let input = child.stdin.take().ok_or_else(Error::no_program)?;
         let _ = rustix::pipe::fcntl_setpipe_size(&input, BUFFER);
         let squash = Self { child, message, output: output.to_owned(), is_done: false };
         Ok((squash, Pool::new(BufWriter::with_capacity(BUFFER, input))))
@@ -126,17 +126,14 @@ impl Squash {
         let message = self.message.take().and_then(|message| message.join().ok());
         let message = message.unwrap_or_default();
         if message.contains("No space left on device") || message.contains("Disk quota exceeded") {
-            return Err(Error::NoSpace { path: self.output.clone() });
+            return Err(Error::no_space(&self.output));
         }
         let first = message.lines().map(str::trim).find(|line| !line.is_empty());
         if let (true, None) = (status.success(), first) {
             return outcome.map_err(Error::io("write", &self.output));
         }
         let message = first.map_or_else(|| status.to_string(), str::to_owned);
-        Err(Error::Program {
-            program: "mksquashfs",
-            message: cabane_label::escape(&message).to_string(),
-        })
+        Err(Error::program("mksquashfs", &message))
     }
 }
 

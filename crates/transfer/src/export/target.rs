@@ -140,8 +140,7 @@ impl<'a> Opened<'a> {
             }
             Destination::Archive(path, name, form) => {
                 if !request.force && path.symlink_metadata().is_ok() {
-                    let path = path.clone();
-                    return Err(cabane_container::Error::FileThere { path }.into());
+                    return Err(cabane_container::Error::file_there(path).into());
                 }
                 Self::Archive(ArchiveTarget::new(path, *form)?, name.as_deref())
             }

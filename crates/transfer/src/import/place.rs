@@ -30,7 +30,7 @@ pub(crate) const NEW: &str = "new-";
 pub(crate) fn program(context: &Context, name: &str) -> Result<PathBuf> {
     let path = context.calling.get(OsStr::new(env_vars::PATH));
     let found = find_program(name, path.map(AsRef::as_ref));
-    Ok(found.ok_or(cabane_container::Error::NoProgram)?)
+    Ok(found.ok_or_else(cabane_container::Error::no_program)?)
 }
 
 /// Removes what an import that was killed has left in its place.

@@ -45,7 +45,7 @@ impl Remote {
             got.map_err(|error| {
                 let text = error.to_string();
                 failure = Some(error);
-                cabane_container::Error::Document { what: "a manifest".to_owned(), reason: text }
+                cabane_container::Error::document("a manifest", &text)
             })
         };
         let chosen = choose(bytes, platform, &mut get);
