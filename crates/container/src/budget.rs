@@ -56,11 +56,10 @@ impl<'p> Budget<'p> {
         }
         let announced = self.announced.load(Ordering::Relaxed).saturating_add(size);
         self.announced.store(announced, Ordering::Relaxed);
-        self.fits(announced).map_err(|limit| LayerProblem::too_large(announced, limit))
-    }
-
-    fn fits(&self, bytes: u64) -> Result<(), u64> {
-        if bytes > self.limit { Err(self.limit) } else { Ok(()) }
+        if announced > self.limit {
+            return Err(LayerProblem::too_large(announced, self.limit));
+        }
+        Ok(())
     }
 
     /// Counts bytes that were decompressed.

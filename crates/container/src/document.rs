@@ -45,18 +45,9 @@ struct RawDescriptor {
     media_type: String,
     digest: String,
     size: u64,
-    platform: Option<RawPlatform>,
+    platform: Option<Platform>,
     #[serde(default)]
     annotations: Option<BTreeMap<String, String>>,
-}
-
-#[derive(Deserialize)]
-struct RawPlatform {
-    #[serde(default)]
-    os: String,
-    #[serde(default)]
-    architecture: String,
-    variant: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -119,7 +110,7 @@ impl RawDescriptor {
             Error::document(what, &reason)
         })?;
         let annotations = self.annotations.unwrap_or_default();
-        let is_unknown = |one: &RawPlatform| one.os == "unknown" || one.architecture == "unknown";
+        let is_unknown = |one: &Platform| one.os == "unknown" || one.architecture == "unknown";
         Ok(Descriptor {
             is_attached: annotations.contains_key(KIND)
                 || self.platform.as_ref().is_some_and(is_unknown),
@@ -127,9 +118,8 @@ impl RawDescriptor {
             digest,
             size: self.size,
             platform: self.platform.map(|raw| Platform {
-                os: raw.os,
-                architecture: raw.architecture,
                 variant: raw.variant.filter(|variant| !variant.is_empty()),
+                ..raw
             }),
             name: annotations.get(NAME).cloned(),
         })

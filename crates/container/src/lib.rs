@@ -18,7 +18,6 @@
 
 mod added;
 mod budget;
-mod choice;
 mod convert;
 mod decompress;
 pub mod digest;

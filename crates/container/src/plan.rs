@@ -45,9 +45,6 @@ pub(crate) struct Plan<'a> {
     names: Vec<u32>,
     /// Where the content of each file is, as far as it was written.
     places: Vec<Place>,
-    directories: u64,
-    symlinks: u64,
-    bytes: u64,
     glibc: Option<usize>,
     written: &'a Written,
     /// How many files were written ahead and are left.
@@ -67,9 +64,6 @@ impl<'a> Plan<'a> {
         let mut plan = Self {
             names: vec![0; tree.files.len()],
             places: tree.files.iter().map(|file| place_of(file, written)).collect(),
-            directories: 0,
-            symlinks: 0,
-            bytes: 0,
             glibc: glibc::file_in(&tree),
             tree,
             written,
@@ -85,8 +79,8 @@ impl<'a> Plan<'a> {
     }
 
     fn count(&mut self, report: &mut ImportRecord) -> Result<(), Error> {
-        let Self { tree, names, directories, symlinks, bytes, written, confirmed, .. } = self;
-        let changed = &mut report.changed;
+        let Self { tree, names, written, confirmed, .. } = self;
+        let ImportRecord { changed, directories, symlinks, bytes, .. } = report;
         tree.visit(|path, node| {
             if path.len() > LONGEST_PATH {
                 return Err(above_the_others(too_long(path)));
@@ -121,9 +115,6 @@ impl<'a> Plan<'a> {
         })?;
         report.files = names.iter().filter(|names| **names > 0).count() as u64;
         report.hard_links = names.iter().map(|names| u64::from(*names)).sum::<u64>() - report.files;
-        report.directories = self.directories;
-        report.symlinks = self.symlinks;
-        report.bytes = self.bytes;
         Ok(())
     }
 
@@ -166,13 +157,7 @@ impl<'a> Plan<'a> {
         for (name, bytes) in converted.documents() {
             let size = bytes.len() as u64;
             let place = pool.add(size, &mut bytes.as_slice()).map_err(not_written)?;
-            let file = File {
-                size,
-                layer: NO_LAYER,
-                entry: 0,
-                attributes: Attributes { mode: 0o644, ..Attributes::default() },
-            };
-            let added = self.tree.add_file(&format!("{META}/{name}"), file);
+            let added = self.tree.add_file(&format!("{META}/{name}"), own_file(size));
             added.map_err(above_the_others)?;
             self.places.push(place);
             self.names.push(1);
@@ -249,6 +234,12 @@ fn place_of(file: &File, written: &Written) -> Place {
     place.unwrap_or(Place::Empty)
 }
 
+/// A file that comes from no layer.
+fn own_file(size: u64) -> File {
+    let attributes = Attributes { mode: 0o644, ..Attributes::default() };
+    File { size, layer: NO_LAYER, entry: 0, attributes }
+}
+
 fn above_the_others(source: LayerProblem) -> Error {
     Error::Layer { layer: "above the others".to_owned(), source }
 }
@@ -278,13 +269,7 @@ fn furnish(
             changed.replaced.push(format!("/{path}"));
         }
         changed.mount_points.push(format!("/{path}"));
-        let file = File {
-            size: 0,
-            layer: NO_LAYER,
-            entry: 0,
-            attributes: Attributes { mode: 0o644, ..Attributes::default() },
-        };
-        tree.add_file(path, file)?;
+        tree.add_file(path, own_file(0))?;
     }
     // Runtimes make it when a container starts; a file in its way stays, and is noticed then.
     if let Some(path) = working_directory.filter(|path| is_free(tree, path))

@@ -7,13 +7,23 @@ use std::fmt;
 use std::str::FromStr;
 
 use cabane_label::escape;
+use serde::Deserialize;
+
+use crate::Error;
+use crate::document::Descriptor;
+
+/// What Linux and Rust call architectures, and what container images call them.
+const MACHINES: [(&str, &str); 4] =
+    [("x86_64", "amd64"), ("aarch64", "arm64"), ("powerpc64", "ppc64le"), ("x86", "386")];
 
 /// An operating system and an architecture, in the words of container images.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Platform {
     /// `linux`
+    #[serde(default)]
     pub os: String,
     /// `amd64`, `arm64`
+    #[serde(default)]
     pub architecture: String,
     /// `v8`, `v3`
     pub variant: Option<String>,
@@ -30,17 +40,11 @@ impl Platform {
     /// Returns the platform of a machine of this architecture, as Linux and Rust call it.
     #[must_use]
     pub fn of_machine(architecture: &str) -> Self {
-        let (architecture, variant) = match architecture {
-            "x86_64" => ("amd64", None),
-            "aarch64" => ("arm64", Some("v8")),
-            "powerpc64" => ("ppc64le", None),
-            "x86" => ("386", None),
-            other => (other, None),
-        };
+        let known = MACHINES.iter().find(|(machine, _)| *machine == architecture);
         Self {
             os: "linux".to_owned(),
-            architecture: architecture.to_owned(),
-            variant: variant.map(str::to_owned),
+            architecture: known.map_or(architecture, |(_, name)| name).to_owned(),
+            variant: (architecture == "aarch64").then(|| "v8".to_owned()),
         }
     }
 
@@ -48,13 +52,8 @@ impl Platform {
     /// `of_machine` takes it.
     #[must_use]
     pub fn machine(&self) -> &str {
-        match self.architecture.as_str() {
-            "amd64" => "x86_64",
-            "arm64" => "aarch64",
-            "ppc64le" => "powerpc64",
-            "386" => "x86",
-            other => other,
-        }
+        let known = MACHINES.iter().find(|(_, name)| *name == self.architecture);
+        known.map_or(&self.architecture, |(machine, _)| machine)
     }
 
     /// How well an image for `other` fits here: `None` if not at all, and the more the better.
@@ -78,6 +77,25 @@ impl Platform {
                 (there < wanted).then_some(there)
             }
             (None, Some(_)) => None,
+        }
+    }
+
+    /// Chooses of an index what is for this platform.
+    pub(crate) fn choose<'a>(&self, index: &'a [Descriptor]) -> Result<&'a Descriptor, Error> {
+        let images = || index.iter().filter(|one| !one.is_attached);
+        let fitting = images().filter_map(|one| Some((self.fitness(one.platform.as_ref()?)?, one)));
+        // Of two that fit as well the first is taken, as others do.
+        if let Some((_, best)) = fitting.rev().max_by_key(|(fitness, _)| *fitness) {
+            return Ok(best);
+        }
+        // One without a platform is for whatever its configuration says.
+        let mut bare = images().filter(|one| one.platform.is_none());
+        match (bare.next(), bare.next()) {
+            (Some(one), None) => Ok(one),
+            _ => {
+                let there = images().filter_map(|one| Some(one.platform.as_ref()?.to_string()));
+                Err(Error::no_platform(self, &there.collect::<Vec<_>>()))
+            }
         }
     }
 

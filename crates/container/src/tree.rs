@@ -252,7 +252,31 @@ impl Tree {
 
     /// Finds what has a name, inside of the tree; `follow` a link also where it is the last.
     pub(crate) fn look_up(&self, path: &[u8], follow: bool) -> Option<NodeId> {
-        Walk::new(self).go(path, follow)
+        let (mut place, mut links) = (vec![ROOT], 0);
+        let mut left: Vec<&[u8]> = parts(path).rev().collect();
+        while let Some(name) = left.pop() {
+            if name == b".." {
+                if place.len() > 1 {
+                    place.pop();
+                }
+                continue;
+            }
+            let id = self.child(place.last().copied()?, name)?;
+            match &self.nodes[id] {
+                Node::Symlink { target, .. } if follow || !left.is_empty() => {
+                    links += 1;
+                    if links > MOST_LINKS {
+                        return None;
+                    }
+                    if target.starts_with(b"/") {
+                        place.truncate(1);
+                    }
+                    left.extend(parts(target).rev());
+                }
+                _ => place.push(id),
+            }
+        }
+        place.last().copied()
     }
 
     /// Finds what has a name as it is typed: `/etc/hosts`.
@@ -366,47 +390,6 @@ impl Tree {
             Node::Directory { children, .. } => children,
             _ => &NONE,
         }
-    }
-}
-
-/// A look-up that changes nothing.
-struct Walk<'a> {
-    tree: &'a Tree,
-    place: Vec<NodeId>,
-    links: u32,
-}
-
-impl<'a> Walk<'a> {
-    fn new(tree: &'a Tree) -> Self {
-        Self { tree, place: vec![ROOT], links: 0 }
-    }
-
-    fn go(mut self, path: &'a [u8], follow: bool) -> Option<NodeId> {
-        let mut left: Vec<&[u8]> = parts(path).rev().collect();
-        while let Some(name) = left.pop() {
-            if name == b".." {
-                if self.place.len() > 1 {
-                    self.place.pop();
-                }
-                continue;
-            }
-            let here = self.place.last().copied()?;
-            let id = self.tree.child(here, name)?;
-            match &self.tree.nodes[id] {
-                Node::Symlink { target, .. } if follow || !left.is_empty() => {
-                    self.links += 1;
-                    if self.links > MOST_LINKS {
-                        return None;
-                    }
-                    if target.starts_with(b"/") {
-                        self.place.truncate(1);
-                    }
-                    left.extend(parts(target).rev());
-                }
-                _ => self.place.push(id),
-            }
-        }
-        self.place.last().copied()
     }
 }
 

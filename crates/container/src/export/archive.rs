@@ -7,7 +7,7 @@
 //! written when the member is whole. So nothing is written twice.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -74,13 +74,12 @@ impl ArchiveTarget {
         if self.form == ArchiveForm::Docker {
             documents.push(("manifest.json", manifest_of(name, exported)));
         }
-        let written = documents.iter().try_for_each(|(name, text)| {
+        for (name, text) in documents {
             self.member(|output| {
-                output.write_all(text.as_bytes())?;
-                Ok::<_, io::Error>(((*name).to_owned(), text.len() as u64))
-            })
-        });
-        written.map_err(Error::io("write", &place))?;
+                output.write_all(text.as_bytes()).map_err(Error::io("write", &place))?;
+                Ok((name.to_owned(), text.len() as u64, ()))
+            })?;
+        }
         let ended = self.unseen.file.write_all(&[0; 2 * BLOCK]);
         ended.map_err(Error::io("write", &place))?;
         let published = self.unseen.publish(&place, replace);
@@ -91,33 +90,22 @@ impl ArchiveTarget {
     }
 
     /// Writes a member whose name and size are known when it was written.
-    fn member<E: From<io::Error>>(
-        &mut self,
-        write: impl FnOnce(&mut BufWriter<&File>) -> Result<(String, u64), E>,
-    ) -> Result<(), E> {
+    fn member<T>(
+        &self,
+        write: impl FnOnce(&mut BufWriter<&File>) -> Result<(String, u64, T), Error>,
+    ) -> Result<T, Error> {
+        let failed = || Error::io("write", &self.place);
         let mut file = &self.unseen.file;
-        let start = file.stream_position()?;
-        file.seek(SeekFrom::Start(start + BLOCK as u64))?;
+        let start = file.stream_position().map_err(failed())?;
+        file.seek(SeekFrom::Start(start + BLOCK as u64)).map_err(failed())?;
         let mut output = BufWriter::with_capacity(1 << 18, file);
-        let (name, size) = write(&mut output)?;
+        let (name, size, written) = write(&mut output)?;
         let rest = usize::try_from(padding(size)).unwrap_or_default();
-        output.write_all([0; BLOCK].get(..rest).unwrap_or_default())?;
-        output.flush()?;
+        let fill = output.write_all([0; BLOCK].get(..rest).unwrap_or_default());
+        fill.and_then(|()| output.flush()).map_err(failed())?;
         drop(output);
-        file.write_all_at(&member_head(&name, size), start)?;
-        Ok(())
-    }
-}
-
-/// What `member` may return: an error of the disk, or of who writes.
-enum Stopped {
-    Disk(io::Error),
-    Writer(Error),
-}
-
-impl From<io::Error> for Stopped {
-    fn from(error: io::Error) -> Self {
-        Self::Disk(error)
+        file.write_all_at(&member_head(&name, size), start).map_err(failed())?;
+        Ok(written)
     }
 }
 
@@ -125,19 +113,10 @@ impl Target for ArchiveTarget {
     fn put(&mut self, write: &mut WriteBlob<'_>) -> Result<Blob, Error> {
         let before = self.unseen.file.stream_position();
         let before = before.map_err(Error::io("write", &self.place))?;
-        let mut put = None;
-        let outcome = self.member(|output| {
-            let blob = write(output).map_err(Stopped::Writer)?;
-            let name = format!("blobs/sha256/{}", blob.digest.as_str());
-            let size = blob.size;
-            put = Some(blob);
-            Ok((name, size))
-        });
-        outcome.map_err(|stopped| match stopped {
-            Stopped::Disk(error) => Error::io("write", &self.place)(error),
-            Stopped::Writer(error) => error,
+        let blob = self.member(|output| {
+            let blob = write(output)?;
+            Ok((path_of(&blob), blob.size, blob))
         })?;
-        let blob = put.ok_or(Error::Interrupted)?;
         if self.blobs.contains(&blob) {
             // A layer may be there twice, its content not.
             let file = &mut self.unseen.file;
@@ -154,9 +133,12 @@ impl Target for ArchiveTarget {
     }
 }
 
+fn path_of(blob: &Blob) -> String {
+    format!("blobs/sha256/{}", blob.digest.as_str())
+}
+
 /// Returns the document by which `docker load` finds everything.
 fn manifest_of(name: Option<&str>, exported: &Exported) -> String {
-    let path = |blob: &Blob| format!("blobs/sha256/{}", blob.digest.as_str());
     let tags: Vec<String> = name
         .map(|name| {
             let has_tag = name.rsplit('/').next().is_some_and(|last| last.contains(':'));
@@ -165,6 +147,6 @@ fn manifest_of(name: Option<&str>, exported: &Exported) -> String {
         })
         .into_iter()
         .collect();
-    let layers: Vec<String> = exported.layers.iter().map(path).collect();
-    json!([{"Config": path(&exported.config), "RepoTags": tags, "Layers": layers}]).to_string()
+    let layers: Vec<String> = exported.layers.iter().map(path_of).collect();
+    json!([{"Config": path_of(&exported.config), "RepoTags": tags, "Layers": layers}]).to_string()
 }

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use cabane_label::{escape, shown};
 use rustix::fs::{AtFlags, CWD, FlockOperation, OFlags};
 use serde_json::{Value, json};
+use tempfile::TempPath;
 
 use super::{Blob, Exported, MANIFEST, Target, WriteBlob};
 use crate::document::json as read_json;
@@ -29,7 +30,7 @@ pub(super) const LAYOUT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
 #[derive(Debug)]
 pub(super) struct Unseen {
     pub(super) file: File,
-    named: Option<PathBuf>,
+    named: Option<TempPath>,
 }
 
 impl Unseen {
@@ -40,18 +41,12 @@ impl Unseen {
         match options.clone().custom_flags(flags).open(directory) {
             Ok(file) => Ok(Self { file, named: None }),
             Err(error) if is_unknown(&error) => {
-                let name = format!(".export-{}", std::process::id());
-                let candidates =
-                    (0..).map(|number: u64| directory.join(format!("{name}-{number}")));
-                for path in candidates {
-                    match options.create_new(true).open(&path) {
-                        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                        file => {
-                            return Ok(Self { file: file?, named: Some(path) });
-                        }
-                    }
-                }
-                Err(error)
+                let mut builder = tempfile::Builder::new();
+                let builder = builder.prefix(".export-");
+                options.create_new(true);
+                let made = builder.make_in(directory, |path| options.open(path))?;
+                let (file, named) = made.into_parts();
+                Ok(Self { file, named: Some(named) })
             }
             Err(error) => Err(error),
         }
@@ -59,23 +54,13 @@ impl Unseen {
 
     /// Gives the file a name; with `replace` it takes that of another one. `false` if another
     /// one has it.
-    pub(super) fn publish(mut self, path: &Path, replace: bool) -> io::Result<bool> {
+    pub(super) fn publish(self, path: &Path, replace: bool) -> io::Result<bool> {
         self.file.sync_all()?;
-        if let Some(named) = self.named.take() {
-            let linked = link(&named, path, replace);
-            let _ = fs::remove_file(named);
-            return linked;
+        if let Some(named) = &self.named {
+            return link(named, path, replace);
         }
         let own = PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
         link(&own, path, replace)
-    }
-}
-
-impl Drop for Unseen {
-    fn drop(&mut self) {
-        if let Some(named) = &self.named {
-            let _ = fs::remove_file(named);
-        }
     }
 }
 

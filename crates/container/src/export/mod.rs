@@ -212,10 +212,7 @@ impl<'a> Export<'a> {
             Ok(Blob { digest, size })
         })?;
         self.done += plain;
-        let kind = match compression {
-            Compression::Gzip => format!("{LAYER}+gzip"),
-            Compression::Zstd => format!("{LAYER}+zstd"),
-        };
+        let kind = format!("{LAYER}+{compression}");
         // A target calls once.
         let diff_id = diff_id.ok_or(Error::Interrupted)?;
         self.layers.push(Made { kind, blob, diff_id, comment });

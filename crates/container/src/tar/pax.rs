@@ -47,13 +47,14 @@ impl Records {
     }
 
     fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), TarError> {
-        let is_gone = value.is_empty();
+        // An empty value takes back what was said before.
+        let given = Some(value).filter(|value| !value.is_empty());
         match key {
-            b"path" => self.path = (!is_gone).then(|| value.to_vec()),
-            b"linkpath" => self.link = (!is_gone).then(|| value.to_vec()),
-            b"size" => self.size = number_unless(is_gone, value)?,
-            b"uid" => self.uid = number_unless(is_gone, value)?,
-            b"gid" => self.gid = number_unless(is_gone, value)?,
+            b"path" => self.path = given.map(<[u8]>::to_vec),
+            b"linkpath" => self.link = given.map(<[u8]>::to_vec),
+            b"size" => self.size = given.map(number).transpose()?,
+            b"uid" => self.uid = given.map(number).transpose()?,
+            b"gid" => self.gid = given.map(number).transpose()?,
             b"mtime" => self.mtime = seconds(value),
             _ if key.starts_with(b"SCHILY.xattr.") || key.starts_with(b"LIBARCHIVE.xattr.") => {
                 self.attributes = self.attributes.saturating_add(1);
@@ -103,13 +104,6 @@ fn split_record(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let length = usize::try_from(number(bytes.get(..space)?).ok()?).ok()?;
     let record = bytes.get(space + 1..length)?.strip_suffix(b"\n")?;
     Some((record, bytes.get(length..)?))
-}
-
-fn number_unless(is_gone: bool, value: &[u8]) -> Result<Option<u64>, TarError> {
-    if is_gone {
-        return Ok(None);
-    }
-    number(value).map(Some)
 }
 
 pub(super) fn number(text: &[u8]) -> Result<u64, TarError> {

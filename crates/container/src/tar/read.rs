@@ -102,8 +102,7 @@ impl<R: Read> Reader<R> {
                 b'K' => long_link = Some(until_nul(self.metadata(&header, at)?)),
                 // The name of the whole archive.
                 b'V' => {
-                    let size = header.size(at)?;
-                    self.content(size, size)?;
+                    self.content(header.size(at)?);
                     self.pass_over()?;
                 }
                 _ => {
@@ -115,28 +114,21 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    fn content(&mut self, size: u64, with_fill: u64) -> Result<(), TarError> {
+    fn content(&mut self, size: u64) {
         self.left = size;
-        self.padding = padding(with_fill);
-        Ok(())
+        self.padding = padding(size);
     }
 
     fn entry(&mut self, header: &Header, records: Records, at: u64) -> Result<Entry, TarError> {
-        let stored = match records.size {
-            Some(size) => size,
-            None => header.size(at)?,
-        };
+        let stored = records.size.map_or_else(|| header.size(at), Ok)?;
         let path = records.path.unwrap_or_else(|| header.path());
         let kind = header.kind(&path, at)?;
         let mut entry = Entry {
             kind,
             mode: u32::try_from(header.number(100..108, at)? & 0o7777).unwrap_or_default(),
-            uid: header.number_or(records.uid, 108..116, at)?,
-            gid: header.number_or(records.gid, 116..124, at)?,
-            mtime: match records.mtime {
-                Some(mtime) => mtime,
-                None => header.time(at)?,
-            },
+            uid: records.uid.map_or_else(|| header.number(108..116, at), Ok)?,
+            gid: records.gid.map_or_else(|| header.number(116..124, at), Ok)?,
+            mtime: records.mtime.map_or_else(|| header.time(at), Ok)?,
             link: records.link.unwrap_or_else(|| header.field(157..257)),
             size: 0,
             pieces: None,
@@ -147,7 +139,7 @@ impl<R: Read> Reader<R> {
             // Whatever size they say: nothing follows them.
             return Ok(entry);
         }
-        self.content(stored, stored)?;
+        self.content(stored);
         entry.size = stored;
         if header.letter() == b'S' {
             let pieces = self.old_pieces(header, at)?;
@@ -182,7 +174,9 @@ impl<R: Read> Reader<R> {
         let mut goes_on = header.byte(482) != 0;
         while goes_on {
             let mut block = [0; BLOCK];
-            self.read_block(&mut block)?;
+            if self.read_up_to(&mut block)? < BLOCK {
+                return Err(TarError::CutOff);
+            }
             sparse::old_pieces(&block[..504], &mut pieces, number)?;
             goes_on = block[504] != 0;
         }
@@ -193,17 +187,14 @@ impl<R: Read> Reader<R> {
     fn header(&mut self) -> Result<Option<Header>, TarError> {
         let at = self.place;
         let mut block = [0; BLOCK];
-        let read = read_up_to(&mut self.inner, &mut block)?;
-        self.place += read as u64;
-        match read {
+        match self.read_up_to(&mut block)? {
             0 => return Ok(None),
-            512 => {}
+            BLOCK => {}
             _ => return Err(TarError::CutOff),
         }
         if block.iter().all(|byte| *byte == 0) {
             // Two of these are the end, and one at the end of the file is, too.
-            let read = read_up_to(&mut self.inner, &mut block)?;
-            self.place += read as u64;
+            let read = self.read_up_to(&mut block)?;
             if block.iter().take(read).all(|byte| *byte == 0) {
                 return Ok(None);
             }
@@ -213,19 +204,24 @@ impl<R: Read> Reader<R> {
         if header.is_whole() { Ok(Some(header)) } else { Err(TarError::NoHeader { at }) }
     }
 
-    fn read_block(&mut self, block: &mut [u8; BLOCK]) -> Result<(), TarError> {
-        let read = read_up_to(&mut self.inner, block)?;
-        self.place += read as u64;
-        if read < block.len() {
-            return Err(TarError::CutOff);
+    /// Reads until a block is full or nothing follows.
+    fn read_up_to(&mut self, block: &mut [u8; BLOCK]) -> io::Result<usize> {
+        let mut filled = 0;
+        while let Some(rest) = block.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match self.inner.read(rest) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
         }
-        Ok(())
+        self.place += filled as u64;
+        Ok(filled)
     }
 
     /// Reads the metadata that a header has for the next entry.
     fn metadata(&mut self, header: &Header, at: u64) -> Result<Vec<u8>, TarError> {
-        let size = header.size(at)?;
-        self.content(size, size)?;
+        self.content(header.size(at)?);
         let mut metadata = Vec::new();
         self.read_to_end(&mut metadata)?;
         self.pass_over()?;
@@ -326,15 +322,6 @@ impl Header {
         read_number(self.bytes(range)).ok_or(TarError::Number { at })
     }
 
-    fn number_or(
-        &self,
-        known: Option<u64>,
-        range: std::ops::Range<usize>,
-        at: u64,
-    ) -> Result<u64, TarError> {
-        known.map_or_else(|| self.number(range, at), Ok)
-    }
-
     fn size(&self, at: u64) -> Result<u64, TarError> {
         self.number(124..136, at)
     }
@@ -369,14 +356,10 @@ impl Header {
 fn read_number(field: &[u8]) -> Option<u64> {
     match field.first() {
         Some(0x80) => {
-            let (high, low) = field.split_at(field.len().saturating_sub(8));
-            let is_small = high.iter().skip(1).all(|byte| *byte == 0) && field.len() > 8;
-            let all = low.try_into().ok().map(u64::from_be_bytes);
-            // In a field of eight bytes the mark is in the number.
-            match field.len() {
-                8 => all.map(|number| number & !(0x80 << 56)),
-                _ => all.filter(|_| is_small),
-            }
+            let mut bytes = field.iter().skip(1);
+            bytes.try_fold(0_u64, |number, byte| {
+                number.checked_mul(256)?.checked_add(u64::from(*byte))
+            })
         }
         Some(first) if *first > 0x80 => None,
         _ => {
@@ -394,18 +377,4 @@ fn until_nul(mut text: Vec<u8>) -> Vec<u8> {
     let end = text.iter().position(|byte| *byte == 0);
     text.truncate(end.unwrap_or(text.len()));
     text
-}
-
-/// Reads until a buffer is full or nothing follows.
-fn read_up_to(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        match reader.read(rest) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
 }
