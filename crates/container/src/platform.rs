@@ -90,13 +90,11 @@ impl Platform {
         }
         // One without a platform is for whatever its configuration says.
         let mut bare = images().filter(|one| one.platform.is_none());
-        match (bare.next(), bare.next()) {
-            (Some(one), None) => Ok(one),
-            _ => {
-                let there = images().filter_map(|one| Some(one.platform.as_ref()?.to_string()));
-                Err(Error::no_platform(self, &there.collect::<Vec<_>>()))
-            }
+        if let (Some(one), None) = (bare.next(), bare.next()) {
+            return Ok(one);
         }
+        let there = images().filter_map(|one| Some(one.platform.as_ref()?.to_string()));
+        Err(Error::no_platform(self, &there.collect::<Vec<_>>()))
     }
 
     /// Whether an image that says this about itself may be taken.

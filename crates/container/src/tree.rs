@@ -100,7 +100,7 @@ impl Tree {
                 return Err(bad_link(found, target, "does not exist"));
             }
         }
-        if let Node::Directory { children, .. } = &mut self.nodes[ROOT] {
+        if let Some(children) = self.children_mut(ROOT) {
             children.remove(LINKS);
         }
         Ok(())
@@ -177,7 +177,7 @@ impl Tree {
     fn set_child(&mut self, parent: NodeId, name: &[u8], node: Node) {
         let id = self.nodes.len();
         self.nodes.push(node);
-        if let Node::Directory { children, .. } = &mut self.nodes[parent] {
+        if let Some(children) = self.children_mut(parent) {
             children.insert(name.into(), id);
         }
     }
@@ -189,10 +189,7 @@ impl Tree {
     }
 
     fn child(&self, id: NodeId, name: &[u8]) -> Option<NodeId> {
-        match &self.nodes[id] {
-            Node::Directory { children, .. } => children.get(name).copied(),
-            _ => None,
-        }
+        self.children(id).get(name).copied()
     }
 
     /// Takes away what a layer hides of those below it.
@@ -212,9 +209,12 @@ impl Tree {
             if self.is_new(directory, &own) {
                 continue;
             }
-            match one.what {
-                What::Opaque => self.hide_children(&one.path),
-                _ => self.hide(&one.path),
+            if !matches!(one.what, What::Opaque) {
+                self.hide(&one.path);
+            } else if let Some(id) = self.look_up(&one.path, true)
+                && let Some(children) = self.children_mut(id)
+            {
+                children.clear();
             }
         }
     }
@@ -238,15 +238,15 @@ impl Tree {
     fn hide(&mut self, path: &[u8]) {
         let (parents, name) = split_last(path);
         let parent = self.look_up(parents, true);
-        if let Some(Node::Directory { children, .. }) = parent.map(|id| &mut self.nodes[id]) {
+        if let Some(children) = parent.and_then(|id| self.children_mut(id)) {
             children.remove(name);
         }
     }
 
-    fn hide_children(&mut self, path: &[u8]) {
-        let id = self.look_up(path, true);
-        if let Some(Node::Directory { children, .. }) = id.map(|id| &mut self.nodes[id]) {
-            children.clear();
+    fn children_mut(&mut self, id: NodeId) -> Option<&mut Children> {
+        match &mut self.nodes[id] {
+            Node::Directory { children, .. } => Some(children),
+            _ => None,
         }
     }
 

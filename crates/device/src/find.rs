@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cabane_recipe::{DeviceName, DeviceSpecification, SpecifiedDevice};
+use cabane_recipe::{DeviceName, DeviceSpecification};
 
 use crate::read;
 
@@ -93,18 +93,16 @@ impl Devices {
         let file = self.files.len();
         for (place, device) in content.devices.iter().enumerate() {
             let name = DeviceName { kind: content.kind.clone(), name: device.name.clone() };
-            let here = Known::Once { file, place };
-            let before = match self.known.get(&name) {
-                Some(Known::Once { file, .. } | Known::InConflict([_, file])) => Some(*file),
-                None => None,
-            };
-            let is_same = |other: usize| {
-                let other = self.files.get(other);
+            let before = self.known.get(&name).map(|known| match known {
+                Known::Once { file, .. } | Known::InConflict([_, file]) => *file,
+            });
+            let is_same = |other: &usize| {
+                let other = self.files.get(*other);
                 other.is_some_and(|other| other.priority == priority)
             };
-            let known = match before.filter(|other| is_same(*other)) {
+            let known = match before.filter(is_same) {
                 Some(other) => Known::InConflict([other, file]),
-                None => here,
+                None => Known::Once { file, place },
             };
             self.known.insert(name, known);
         }
@@ -131,7 +129,8 @@ impl Devices {
                 Known::InConflict([other, file]) => (*file, Some(*other)),
             };
             let file = self.files.get(file)?;
-            let device = file.device(&name.name)?;
+            let mut devices = file.content.devices.iter();
+            let device = devices.find(|device| device.name == name.name)?;
             let edits = [&file.content.edits, &device.edits];
             let nodes = edits.iter().flat_map(|edits| &edits.nodes);
             Some(Device {
@@ -145,13 +144,6 @@ impl Devices {
                     .map(|other| other.path.as_path()),
             })
         })
-    }
-}
-
-impl Specified {
-    fn device(&self, name: &str) -> Option<&SpecifiedDevice> {
-        let mut devices = self.content.devices.iter();
-        devices.find(|device| device.name == name)
     }
 }
 

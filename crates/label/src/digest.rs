@@ -5,19 +5,20 @@
 //!
 //! This module reads and prints digests. It does not compute them.
 
-use std::fmt::{self, Write as _};
-use std::str::FromStr;
+use std::fmt::Write as _;
 
-use crate::text::{check_length, serde_as_string};
+use crate::text::{check_length, word};
 use crate::{Expected, ParseError, ParseErrorKind};
 
-/// The sha256 of an image: 64 lower-case hexadecimal digits.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Digest(String);
+word! {
+    /// The sha256 of an image: 64 lower-case hexadecimal digits.
+    Digest, check_digits, Digest::LENGTH
+}
 
-/// The first 16 digits of a digest, shown to people.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ImageId(String);
+word! {
+    /// The first 16 digits of a digest, shown to people.
+    ImageId, check_digits, ImageId::LENGTH
+}
 
 impl Digest {
     /// The number of digits in a digest.
@@ -34,12 +35,6 @@ impl Digest {
         Self(text)
     }
 
-    /// Returns the 64 digits.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// Returns the short form.
     #[must_use]
     pub fn id(&self) -> ImageId {
@@ -50,30 +45,6 @@ impl Digest {
 impl ImageId {
     /// The number of digits in an id.
     pub const LENGTH: usize = 16;
-
-    /// Returns the 16 digits.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for Digest {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        check_digits(text, Expected::Digest, Self::LENGTH)?;
-        Ok(Self(text.to_owned()))
-    }
-}
-
-impl FromStr for ImageId {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        check_digits(text, Expected::ImageId, Self::LENGTH)?;
-        Ok(Self(text.to_owned()))
-    }
 }
 
 /// Tells whether a text has as many lower-case digits as `length` says.
@@ -108,17 +79,3 @@ pub(crate) fn upper_case(text: &str, part: Expected) -> ParseError {
     let hint = format!("write `{}`", text.to_ascii_lowercase());
     ParseError::new(part, text, offset, ParseErrorKind::UpperCase { part }).with_hint(Some(hint))
 }
-
-impl fmt::Display for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
-impl fmt::Display for ImageId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
-serde_as_string!(Digest, ImageId);

@@ -32,6 +32,6 @@ pub use expected::Expected;
 pub use label::{Label, LabelDefaults};
 pub use list::list_elements;
 pub use mount_point::MountPoint;
-pub use part::{MAX_PART_LENGTH, Name, Namespace, System, Tag, Uarch, Version, check_part};
+pub use part::{MAX_PART_LENGTH, Name, Namespace, System, Tag, Uarch, Version, ViewName};
 pub use pattern::{LabelPattern, NameMatch, SystemPattern};
 pub use text::MAX_TEXT_LENGTH;

@@ -6,11 +6,7 @@
 //! All parts have one grammar: letters, digits, `_`, `-` and `.`, not beginning
 //! with `-` or `.`, 1 to 64 characters. They differ in what they mean.
 
-use std::borrow::Borrow;
-use std::fmt;
-use std::str::FromStr;
-
-use crate::text::{check_length, serde_as_string};
+use crate::text::{check_length, word};
 use crate::{Expected, ParseError, ParseErrorKind};
 
 /// The largest number of characters in one part.
@@ -18,7 +14,7 @@ pub const MAX_PART_LENGTH: usize = 64;
 
 /// Checks that a whole text is one part, or a word of the same grammar such as
 /// the name of a view.
-pub fn check_part(text: &str, part: Expected) -> Result<(), ParseError> {
+pub(crate) fn check_part(text: &str, part: Expected) -> Result<(), ParseError> {
     check_length(text, part)?;
     match part_problem(text, part) {
         None => Ok(()),
@@ -47,78 +43,31 @@ fn is_part_character(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.')
 }
 
-macro_rules! part {
-    ($(#[$doc:meta])* $type:ident) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $type(String);
-
-        impl $type {
-            /// Takes a text that was checked before.
-            pub(crate) fn from_checked(text: &str) -> Self {
-                debug_assert_eq!(part_problem(text, Expected::$type), None);
-                Self(text.to_owned())
-            }
-
-            /// Returns the text.
-            #[must_use]
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl FromStr for $type {
-            type Err = ParseError;
-
-            fn from_str(text: &str) -> Result<Self, Self::Err> {
-                check_part(text, Expected::$type)?;
-                Ok(Self(text.to_owned()))
-            }
-        }
-
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(&self.0)
-            }
-        }
-
-        impl AsRef<str> for $type {
-            fn as_ref(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl Borrow<str> for $type {
-            fn borrow(&self) -> &str {
-                &self.0
-            }
-        }
-
-        serde_as_string!($type);
-    };
-}
-
-part! {
+word! {
     /// The name of an image: `prgenv-gnu`.
-    Name
+    Name, check_part
 }
-part! {
+word! {
     /// The version of what is in an image: `24.11`.
-    Version
+    Version, check_part
 }
-part! {
+word! {
     /// The release of a version: `v2`.
-    Tag
+    Tag, check_part
 }
-part! {
+word! {
     /// The cluster for which something is built: `daint`.
-    System
+    System, check_part
 }
-part! {
+word! {
     /// The micro-architecture of a node: `gh200`.
-    Uarch
+    Uarch, check_part
 }
-part! {
+word! {
     /// The part of a registry: `deploy`.
-    Namespace
+    Namespace, check_part
+}
+word! {
+    /// The name of a view; its grammar is that of a label's name.
+    ViewName, check_part
 }

@@ -39,3 +39,56 @@ macro_rules! serde_as_string {
     )+};
 }
 pub(crate) use serde_as_string;
+
+/// Makes a type of a text that a function accepts as it is.
+macro_rules! word {
+    ($(#[$doc:meta])* $type:ident, $check:ident $(, $more:expr)?) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $type(String);
+
+        impl $type {
+            /// Takes a text that was checked before.
+            pub(crate) fn from_checked(text: &str) -> Self {
+                debug_assert_eq!($check(text, crate::Expected::$type $(, $more)?), Ok(()));
+                Self(text.to_owned())
+            }
+
+            /// Returns the text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = crate::ParseError;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                $check(text, crate::Expected::$type $(, $more)?)?;
+                Ok(Self::from_checked(text))
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl AsRef<str> for $type {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $type {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        crate::text::serde_as_string!($type);
+    };
+}
+pub(crate) use word;

@@ -31,10 +31,11 @@ mod relocate;
 mod setting;
 mod write;
 
+pub use cabane_label::ViewName;
 pub use container::{Container, ContainerSource};
 pub use error::MetaError;
 pub use meta::{InterpreterNeed, Meta, Needs, OutsideNeed, ProcessorNeed, View};
-pub use name::{ViewDescription, ViewName, ViewOwner, parse_view_list};
+pub use name::{ViewDescription, ViewOwner, parse_view_list};
 pub use package_index::{Answer, Found, PackageIndex};
 pub use package_line::PackageLine;
 pub use package_pattern::PackagePattern;

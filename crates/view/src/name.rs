@@ -1,67 +1,14 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The names of views, and how users ask for them.
+//! How users ask for views.
 
-use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
 
 use cabane_label::{
-    Expected, LabelPattern, MountPoint, Name, ParseError, ParseErrorKind, check_part, list_elements,
+    Expected, LabelPattern, MountPoint, Name, ParseError, ParseErrorKind, ViewName, list_elements,
 };
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
-/// The name of a view; its grammar is that of a label's name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ViewName(String);
-
-impl ViewName {
-    /// Returns the text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for ViewName {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        check_part(text, Expected::ViewName)?;
-        Ok(Self(text.to_owned()))
-    }
-}
-
-impl fmt::Display for ViewName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
-impl AsRef<str> for ViewName {
-    fn as_ref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Borrow<str> for ViewName {
-    fn borrow(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Serialize for ViewName {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for ViewName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-    }
-}
 
 /// Which image is meant by what precedes a view.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -72,14 +72,11 @@ impl<'a> Reader<'a> {
         views: &BTreeMap<ViewName, View>,
     ) -> Result<ViewName, MetaError> {
         let name = self.text(value, &"`default-view`")?;
-        match views.get_key_value(name.as_str()) {
-            Some((name, _)) => Ok(name.clone()),
-            None => {
-                let name = escape(&name);
-                let reason = format!("the default view `{name}` is not one of the views");
-                Err(self.document.error(value, reason))
-            }
+        if let Some((name, _)) = views.get_key_value(name.as_str()) {
+            return Ok(name.clone());
         }
+        let reason = format!("the default view `{}` is not one of the views", escape(&name));
+        Err(self.document.error(value, reason))
     }
 
     fn views(&self, value: &'a RawValue) -> Result<BTreeMap<ViewName, View>, MetaError> {

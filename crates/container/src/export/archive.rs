@@ -17,7 +17,7 @@ use serde_json::json;
 use super::layout::{LAYOUT, Unseen, entry, index_of};
 use super::{Blob, Exported, Target, WriteBlob};
 use crate::Error;
-use crate::tar::{BLOCK, member_head, padding};
+use crate::tar::{BLOCK, fill, member_head};
 
 /// Which archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,9 +100,7 @@ impl ArchiveTarget {
         file.seek(SeekFrom::Start(start + BLOCK as u64)).map_err(failed())?;
         let mut output = BufWriter::with_capacity(1 << 18, file);
         let (name, size, written) = write(&mut output)?;
-        let rest = usize::try_from(padding(size)).unwrap_or_default();
-        let fill = output.write_all([0; BLOCK].get(..rest).unwrap_or_default());
-        fill.and_then(|()| output.flush()).map_err(failed())?;
+        fill(&mut output, size).and_then(|()| output.flush()).map_err(failed())?;
         drop(output);
         file.write_all_at(&member_head(&name, size), start).map_err(failed())?;
         Ok(written)

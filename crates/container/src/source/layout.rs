@@ -25,13 +25,8 @@ use crate::{Error, Platform, digest};
 #[derive(Debug)]
 pub struct Layout {
     path: PathBuf,
-    store: Store,
-}
-
-#[derive(Debug)]
-enum Store {
-    Directory,
-    Archive(Archive),
+    /// None where it is a directory.
+    archive: Option<Archive>,
 }
 
 impl Layout {
@@ -42,12 +37,8 @@ impl Layout {
     /// Something else.
     pub fn open(path: &Path, scratch: &Path) -> Result<Self, Error> {
         let is_directory = fs::metadata(path).map_err(Error::io("read", path))?.is_dir();
-        let store = if is_directory {
-            Store::Directory
-        } else {
-            Store::Archive(Archive::open(path, scratch)?)
-        };
-        Ok(Self { path: path.to_owned(), store })
+        let archive = (!is_directory).then(|| Archive::open(path, scratch)).transpose()?;
+        Ok(Self { path: path.to_owned(), archive })
     }
 
     /// Tells whether there is a list of images.
@@ -93,12 +84,12 @@ impl Layout {
                 let bytes = get(one)?;
                 crate::image::choose(bytes, platform, &mut get)
             }
-            list => choose_of(list, digest::of(&bytes), platform, &mut get).map(|mut chosen| {
-                if chosen.index == Some(digest::of(&bytes)) {
-                    chosen.index = None;
-                }
-                chosen
-            }),
+            list => {
+                let own = digest::of(&bytes);
+                let mut chosen = choose_of(list, own.clone(), platform, &mut get)?;
+                chosen.index.take_if(|index| *index == own);
+                Ok(chosen)
+            }
         }
     }
 
@@ -116,16 +107,14 @@ impl Layout {
     }
 
     fn open_member(&self, name: &str) -> io::Result<Bytes<'_>> {
-        match &self.store {
-            Store::Directory => {
-                let file = File::open(self.path.join(name))?;
-                if !file.metadata()?.is_file() {
-                    return Err(io::Error::other("it is not a file"));
-                }
-                Ok(Box::new(file))
-            }
-            Store::Archive(archive) => archive.member(name.as_bytes()),
+        if let Some(archive) = &self.archive {
+            return archive.member(name.as_bytes());
         }
+        let file = File::open(self.path.join(name))?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("it is not a file"));
+        }
+        Ok(Box::new(file))
     }
 }
 

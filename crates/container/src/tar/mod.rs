@@ -19,12 +19,12 @@ pub use entry::{Entry, Kind, Piece};
 pub use error::TarError;
 pub use read::Reader;
 pub(crate) use sparse::Unfolded;
-pub(crate) use write::{Head, Writer, member_head};
+pub(crate) use write::{Head, Writer, fill, member_head};
 
 /// The size of a block, in which everything is measured.
 pub(crate) const BLOCK: usize = 512;
 
 /// Returns how many bytes follow content of a size until the next block begins.
-pub(crate) fn padding(size: u64) -> u64 {
+fn padding(size: u64) -> u64 {
     size.wrapping_neg() % BLOCK as u64
 }

@@ -68,12 +68,7 @@ impl<W: Write> Writer<W> {
         if copied < size {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it is cut off"));
         }
-        self.fill(size)
-    }
-
-    fn fill(&mut self, size: u64) -> io::Result<()> {
-        let fill = usize::try_from(padding(size)).unwrap_or_default();
-        self.inner.write_all([0; BLOCK].get(..fill).unwrap_or_default())
+        fill(&mut self.inner, size)
     }
 
     fn header(&mut self, head: Head<'_>, letter: u8, size: u64, link: &[u8]) -> io::Result<()> {
@@ -89,22 +84,12 @@ impl<W: Write> Writer<W> {
         }
         if !records.is_empty() {
             let about = Head { path: b"pax", mode: 0o644, mtime: 0 };
-            self.plain_header(about, b'x', records.len() as u64, b"")?;
+            let length = records.len() as u64;
+            self.inner.write_all(&block(about, b'x', length, b""))?;
             self.inner.write_all(&records)?;
-            self.fill(records.len() as u64)?;
+            fill(&mut self.inner, length)?;
         }
-        self.plain_header(head, letter, size, link)
-    }
-
-    fn plain_header(
-        &mut self,
-        head: Head<'_>,
-        letter: u8,
-        size: u64,
-        link: &[u8],
-    ) -> io::Result<()> {
-        let block = block(head, letter, size, link);
-        self.inner.write_all(&block)
+        self.inner.write_all(&block(head, letter, size, link))
     }
 
     /// Writes the end, and gives the target back.
@@ -113,6 +98,12 @@ impl<W: Write> Writer<W> {
         self.inner.flush()?;
         Ok(self.inner)
     }
+}
+
+/// Writes what follows content of a size until the next block begins.
+pub(crate) fn fill(output: &mut impl Write, size: u64) -> io::Result<()> {
+    let fill = usize::try_from(padding(size)).unwrap_or_default();
+    output.write_all([0; BLOCK].get(..fill).unwrap_or_default())
 }
 
 /// Returns the head of a member that is a file, whose size any number may be.
