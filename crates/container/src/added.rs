@@ -17,7 +17,7 @@ use crate::{Bytes, Layer, streamed};
 pub fn added<'a>(source: &Path, place: &str, settled: u32) -> Layer<'a> {
     let (source, place) = (source.to_owned(), place.to_owned());
     Layer {
-        name: cabane_label::escape(&source.to_string_lossy()).to_string(),
+        name: cabane_label::shown(&source),
         size: None,
         digest: None,
         diff_id: None,

@@ -32,7 +32,7 @@ pub(crate) fn may_be(path: &[u8], size: u64) -> bool {
 /// Finds the file in which the library is.
 pub(crate) fn file_in(tree: &Tree) -> Option<usize> {
     DIRECTORIES.iter().find_map(|directory| {
-        let id = tree.find(&format!("{directory}/{NAME}"), true)?;
+        let id = tree.look_up(format!("{directory}/{NAME}").as_bytes(), true)?;
         match tree.node(id) {
             Node::File(file) if tree.files.get(*file)?.size <= LARGEST => Some(*file),
             _ => None,

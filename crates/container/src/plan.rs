@@ -260,12 +260,12 @@ fn furnish(
         }
     }
     for path in MOUNTED_FILES {
-        let is_there = tree.find(path, true);
+        let is_there = tree.look_up(path.as_bytes(), true);
         if is_there.is_some_and(|id| matches!(tree.node(id), Node::File(_))) {
             continue;
         }
         // Often a link to what a service of a machine writes when it starts.
-        if tree.find(path, false).is_some() {
+        if tree.look_up(path.as_bytes(), false).is_some() {
             changed.replaced.push(format!("/{path}"));
         }
         changed.mount_points.push(format!("/{path}"));
@@ -285,10 +285,10 @@ fn is_free(tree: &Tree, path: &str) -> bool {
     let ends = path.match_indices('/').map(|(at, _)| at).skip(1);
     ends.chain([path.len()]).all(|end| {
         let above = path.get(..end).unwrap_or_default();
-        match tree.find(above, false) {
+        match tree.look_up(above.as_bytes(), false) {
             None => true,
             Some(_) => tree
-                .find(above, true)
+                .look_up(above.as_bytes(), true)
                 .is_some_and(|id| matches!(tree.node(id), Node::Directory { .. })),
         }
     })

@@ -133,18 +133,13 @@ impl Tree {
     }
 
     fn put_directory(&mut self, found: &Found) -> Result<(), LayerProblem> {
-        let attributes = found.attributes;
+        let new = found.attributes;
         let (parents, name) = split_last(&found.path);
-        if name.is_empty() {
-            self.set_attributes(ROOT, attributes);
-            return Ok(());
-        }
         let parent = self.make(parents, &found.path)?;
-        match self.child(parent, name) {
-            Some(id) if matches!(self.nodes[id], Node::Directory { .. }) => {
-                self.set_attributes(id, attributes);
-            }
-            _ => self.set_child(parent, name, directory(attributes)),
+        let there = if name.is_empty() { Some(ROOT) } else { self.child(parent, name) };
+        match there.map(|id| &mut self.nodes[id]) {
+            Some(Node::Directory { attributes, .. }) => *attributes = new,
+            _ => self.set_child(parent, name, directory(new)),
         }
         Ok(())
     }
@@ -179,12 +174,6 @@ impl Tree {
         self.nodes.push(node);
         if let Some(children) = self.children_mut(parent) {
             children.insert(name.into(), id);
-        }
-    }
-
-    fn set_attributes(&mut self, id: NodeId, new: Attributes) {
-        if let Node::Directory { attributes, .. } = &mut self.nodes[id] {
-            *attributes = new;
         }
     }
 
@@ -277,11 +266,6 @@ impl Tree {
             }
         }
         place.last().copied()
-    }
-
-    /// Finds what has a name as it is typed: `/etc/hosts`.
-    pub(crate) fn find(&self, path: &str, follow: bool) -> Option<NodeId> {
-        self.look_up(path.as_bytes(), follow)
     }
 
     /// Finds a directory, and makes it where it is missing or something else.

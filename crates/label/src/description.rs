@@ -16,7 +16,7 @@ use crate::mount_point::path_problem;
 use crate::segment::namespace_length;
 use crate::text::check_length;
 use crate::{
-    Digest, Expected, ImageId, LabelPattern, MountPoint, ParseError, ParseErrorKind, list_elements,
+    Digest, Expected, ImageId, LabelPattern, MountPoint, ParseError, ParseErrorKind, parse_list,
 };
 
 /// Which image is meant.
@@ -43,10 +43,7 @@ pub struct UenvDescription {
 
 /// Reads a list as `start` and `run` take it: `prgenv-gnu/24.11:v1,./tools.squashfs:/user-tools`.
 pub fn parse_uenv_list(text: &str) -> Result<Vec<UenvDescription>, ParseError> {
-    list_elements(text, Expected::UenvList, Expected::Uenv)?
-        .into_iter()
-        .map(|(start, element)| element.parse().map_err(|e: ParseError| e.within(text, start)))
-        .collect()
+    parse_list(text, Expected::UenvList, Expected::Uenv)
 }
 
 impl ImageDescription {

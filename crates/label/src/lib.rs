@@ -30,7 +30,7 @@ pub use error::{ParseError, ParseErrorKind};
 pub use escape::{escape, shown};
 pub use expected::Expected;
 pub use label::{Label, LabelDefaults};
-pub use list::list_elements;
+pub use list::parse_list;
 pub use mount_point::MountPoint;
 pub use part::{MAX_PART_LENGTH, Name, Namespace, System, Tag, Uarch, Version, ViewName};
 pub use pattern::{LabelPattern, NameMatch, SystemPattern};

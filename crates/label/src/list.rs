@@ -3,17 +3,35 @@
 
 //! Lists as they are typed: words separated by commas.
 
+use std::str::FromStr;
+
 use crate::text::check_length;
 use crate::{Expected, ParseError, ParseErrorKind};
 
 const BLANKS: [char; 4] = [' ', '\t', '\n', '\r'];
+
+/// Reads a list of words, and says of a wrong one where it is in the whole list.
+///
+/// # Errors
+///
+/// A list that is empty, or an element that is not what it should be.
+pub fn parse_list<T: FromStr<Err = ParseError>>(
+    text: &str,
+    list: Expected,
+    element: Expected,
+) -> Result<Vec<T>, ParseError> {
+    list_elements(text, list, element)?
+        .into_iter()
+        .map(|(start, element)| element.parse().map_err(|e: ParseError| e.within(text, start)))
+        .collect()
+}
 
 /// Cuts a list at its commas; gives each element with the byte where it begins.
 ///
 /// Blanks around the whole list and one comma at its end are tolerated, as
 /// scripts that put lists together leave them there. An empty element in the
 /// middle is refused: something was meant to be there.
-pub fn list_elements(
+fn list_elements(
     text: &str,
     list: Expected,
     element: Expected,

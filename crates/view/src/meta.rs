@@ -46,15 +46,19 @@ impl Meta {
 }
 
 /// A named way to enter an image.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct View {
     /// What the view is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The directory inside of the image that the view shows.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
     /// A shell script that does the same as the view; not used.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub activate: Option<String>,
     /// What the view does to the variables.
+    #[serde(rename = "env")]
     pub patch: EnvPatch,
 }
 

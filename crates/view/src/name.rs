@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use cabane_label::{
-    Expected, LabelPattern, MountPoint, Name, ParseError, ParseErrorKind, ViewName, list_elements,
+    Expected, LabelPattern, MountPoint, Name, ParseError, ParseErrorKind, ViewName, parse_list,
 };
 
 /// Which image is meant by what precedes a view.
@@ -110,8 +110,5 @@ impl fmt::Display for ViewDescription {
 
 /// Reads a list as `--view` takes it: `prgenv-gnu:default,modules`.
 pub fn parse_view_list(text: &str) -> Result<Vec<ViewDescription>, ParseError> {
-    list_elements(text, Expected::ViewList, Expected::View)?
-        .into_iter()
-        .map(|(start, element)| element.parse().map_err(|e: ParseError| e.within(text, start)))
-        .collect()
+    parse_list(text, Expected::ViewList, Expected::View)
 }

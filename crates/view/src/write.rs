@@ -22,7 +22,20 @@ impl Meta {
     /// cannot be written in JSON and is changed.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let mut text = match serde_json::to_string_pretty(&Document::from(self)) {
+        let document = Document {
+            name: &self.name,
+            description: self.description.as_deref(),
+            mount: self.mount.as_ref(),
+            default_view: self.default_view.as_ref(),
+            views: &self.views,
+            cabane: OwnSection {
+                version: 1,
+                engine: self.engine.as_deref(),
+                needs: (self.needs != Needs::default()).then_some(&self.needs),
+                container: self.container.as_ref(),
+            },
+        };
+        let mut text = match serde_json::to_string_pretty(&document) {
             Ok(text) => text,
             Err(error) => unreachable!("all keys are strings, all values plain: {error}"),
         };
@@ -39,22 +52,11 @@ struct Document<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    mount: Option<&'a str>,
+    mount: Option<&'a MountPoint>,
     #[serde(skip_serializing_if = "Option::is_none")]
     default_view: Option<&'a ViewName>,
-    views: BTreeMap<&'a ViewName, ViewDocument<'a>>,
+    views: &'a BTreeMap<ViewName, View>,
     cabane: OwnSection<'a>,
-}
-
-#[derive(Serialize)]
-struct ViewDocument<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    root: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    activate: Option<&'a str>,
-    env: Env<'a>,
 }
 
 #[derive(Serialize)]
@@ -90,33 +92,11 @@ struct OwnSection<'a> {
     container: Option<&'a Container>,
 }
 
-impl<'a> From<&'a Meta> for Document<'a> {
-    fn from(meta: &'a Meta) -> Self {
-        Self {
-            name: &meta.name,
-            description: meta.description.as_deref(),
-            mount: meta.mount.as_ref().map(MountPoint::as_str),
-            default_view: meta.default_view.as_ref(),
-            views: meta.views.iter().map(|(name, view)| (name, view.into())).collect(),
-            cabane: OwnSection {
-                version: 1,
-                engine: meta.engine.as_deref(),
-                needs: (meta.needs != Needs::default()).then_some(&meta.needs),
-                container: meta.container.as_ref(),
-            },
-        }
-    }
-}
-
-impl<'a> From<&'a View> for ViewDocument<'a> {
-    fn from(view: &'a View) -> Self {
-        let values = Values { list: Lists(&view.patch), scalar: Scalars(&view.patch) };
-        Self {
-            description: view.description.as_deref(),
-            root: view.root.as_deref(),
-            activate: view.activate.as_deref(),
-            env: Env { version: 1, values },
-        }
+/// As the `env` of a view.
+impl Serialize for EnvPatch {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let values = Values { list: Lists(self), scalar: Scalars(self) };
+        Env { version: 1, values }.serialize(serializer)
     }
 }
 

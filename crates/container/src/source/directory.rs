@@ -24,7 +24,7 @@ use crate::{ContainerImage, Platform};
 pub fn directory(root: &Path, platform: &Platform, repairs: bool) -> ContainerImage<'static> {
     let root = root.to_owned();
     let layer = Layer {
-        name: cabane_label::escape(&root.to_string_lossy()).to_string(),
+        name: cabane_label::shown(&root),
         size: None,
         digest: None,
         diff_id: None,
@@ -145,7 +145,7 @@ fn about(path: &Path) -> impl Fn(io::Error) -> io::Error {
         if error.get_ref().is_some() || error.kind() == io::ErrorKind::BrokenPipe {
             return error;
         }
-        let path = cabane_label::escape(&path.to_string_lossy()).to_string();
+        let path = cabane_label::shown(path);
         io::Error::new(error.kind(), format!("{path}: {error}"))
     }
 }
