@@ -46,7 +46,6 @@ struct RawDescriptor {
     digest: String,
     size: u64,
     platform: Option<Platform>,
-    #[serde(default)]
     annotations: Option<BTreeMap<String, String>>,
 }
 
@@ -128,15 +127,13 @@ impl RawDescriptor {
 
 /// What a container image says about itself.
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct Config {
-    #[serde(default)]
     pub(crate) os: String,
-    #[serde(default)]
     pub(crate) architecture: String,
     pub(crate) variant: Option<String>,
-    #[serde(default, rename = "config")]
+    #[serde(rename = "config")]
     pub(crate) run: Option<Run>,
-    #[serde(default)]
     pub(crate) rootfs: RootFs,
     /// Everything that is there.
     #[serde(skip)]
@@ -153,17 +150,11 @@ pub(crate) struct RootFs {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct Run {
-    #[serde(default)]
     pub(crate) env: Option<Vec<String>>,
-    #[serde(default)]
     pub(crate) entrypoint: Option<Vec<String>>,
-    #[serde(default)]
     pub(crate) cmd: Option<Vec<String>>,
-    #[serde(default)]
     pub(crate) working_dir: Option<String>,
-    #[serde(default)]
     pub(crate) user: Option<String>,
-    #[serde(default)]
     pub(crate) labels: Option<BTreeMap<String, String>>,
 }
 

@@ -67,29 +67,24 @@ impl PackageIndex {
         let end = bytes.iter().position(|byte| *byte == b'\n')?;
         let head = std::str::from_utf8(bytes.get(..end)?).ok()?;
         let body = bytes.get(end + 1..)?;
-        let mut fields = head.strip_prefix(MAGIC)?.strip_prefix(' ')?.split(' ');
-        let expected = u64::from_str_radix(fields.next()?, 16).ok()?;
-        let length: usize = fields.next()?.parse().ok()?;
-        let images: usize = fields.next()?.parse().ok()?;
-        if fields.next().is_some()
-            || cabane_label::corrupt_sum(body) != expected
-            || length > body.len()
-        {
+        let fields = head.strip_prefix(MAGIC)?.strip_prefix(' ')?.split(' ');
+        let [sum, length, count]: [&str; 3] = fields.collect::<Vec<_>>().try_into().ok()?;
+        if u64::from_str_radix(sum, 16) != Ok(cabane_label::corrupt_sum(body)) {
             return None;
         }
-        let (lines, mut rest) = body.split_at(length);
+        let (lines, mut rest) = body.split_at_checked(length.parse().ok()?)?;
+        let number: usize = count.parse().ok()?;
         let lines = std::str::from_utf8(lines).ok()?.to_owned();
         let count = u32::try_from(lines.lines().count()).ok()?;
-        let mut read = BTreeMap::new();
-        for _ in 0..images {
+        let mut images = BTreeMap::new();
+        for _ in 0..number {
             let (digest, after) = rest.split_at_checked(Digest::LENGTH)?;
             let digest = std::str::from_utf8(digest).ok()?.parse().ok()?;
             let end = length_of(after, count)?;
             let (numbers, after) = after.split_at_checked(end)?;
-            read.insert(digest, numbers.into());
+            images.insert(digest, numbers.into());
             rest = after;
         }
-        let images = read;
         rest.is_empty().then_some(Self { lines, count, images })
     }
 

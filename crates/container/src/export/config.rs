@@ -44,22 +44,15 @@ pub struct Variables {
 /// Returns what a root image says about itself as a configuration.
 #[must_use]
 pub fn config_of(container: &Container) -> Value {
-    let mut run = Map::new();
-    let lists = [("Entrypoint", &container.entrypoint), ("Cmd", &container.command)];
-    for (key, texts) in lists {
-        if !texts.is_empty() {
-            run.insert(key.to_owned(), json!(texts));
-        }
-    }
-    let texts = [("WorkingDir", &container.working_directory), ("User", &container.user)];
-    for (key, text) in texts {
-        if let Some(text) = text {
-            run.insert(key.to_owned(), json!(text));
-        }
-    }
-    if !container.labels.is_empty() {
-        run.insert("Labels".to_owned(), json!(container.labels));
-    }
+    let mut run = object(&json!({
+        "Entrypoint": container.entrypoint,
+        "Cmd": container.command,
+        "WorkingDir": container.working_directory,
+        "User": container.user,
+        "Labels": container.labels,
+    }));
+    let nothing = [Value::Null, json!([]), json!({})];
+    run.retain(|_, value| !nothing.contains(value));
     json!({ "config": run })
 }
 

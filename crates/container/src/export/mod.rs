@@ -11,7 +11,6 @@
 //! The same layers and the same words give the same digest.
 
 mod archive;
-mod compress;
 mod compression;
 mod config;
 mod gzip;
@@ -30,8 +29,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use cabane_label::Digest;
-use compress::compress;
-use compression::{Compressed, Failure, Method};
+use compression::{Compressed, Failure, Method, compress};
 use serde::Serialize;
 
 use crate::digest::{self, Summing};

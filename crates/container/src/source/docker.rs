@@ -37,7 +37,6 @@ pub struct DockerArchive {
 #[serde(rename_all = "PascalCase")]
 struct Saved {
     config: String,
-    #[serde(default)]
     repo_tags: Option<Vec<String>>,
     layers: Vec<String>,
 }
@@ -84,15 +83,10 @@ impl DockerArchive {
         if !platform.takes(&its) {
             return Err(Error::no_platform(platform, &[its.to_string()]));
         }
-        let ids = if parts.is_old {
-            vec![None; parts.layers.len()]
-        } else {
-            let ids = config.diff_ids(parts.layers.len())?;
-            ids.into_iter().map(Some).collect()
-        };
+        let ids = if parts.is_old { Vec::new() } else { config.diff_ids(parts.layers.len())? };
+        let mut ids = ids.into_iter();
         let identity = digest::of(&parts.config);
-        let layers = parts.layers.iter().zip(ids);
-        let layers = layers.map(|(name, diff_id)| self.layer(name, diff_id));
+        let layers = parts.layers.iter().map(|name| self.layer(name, ids.next()));
         let image = ContainerImage {
             layers: layers.collect(),
             platform: its,

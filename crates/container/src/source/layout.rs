@@ -9,6 +9,7 @@
 //! blobs/sha256/<digest>   everything else
 //! ```
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -57,24 +58,15 @@ impl Layout {
         let Document::Index(list) = Document::read(&bytes, "index.json")? else {
             return Err(Error::not_an_image(&self.path, "its index.json is no list of images"));
         };
-        let of_name: Vec<Descriptor> = match name {
-            None => list.clone(),
-            Some(name) => {
-                let fits = |one: &&Descriptor| {
-                    one.name.as_deref().is_some_and(|its| is_called(its, name))
-                        || digest::written(&one.digest) == name
-                };
-                list.iter().filter(fits).cloned().collect()
-            }
+        let is_meant = |one: &Descriptor, name: &str| {
+            one.name.as_deref().is_some_and(|its| is_called(its, name))
+                || digest::written(&one.digest) == name
         };
-        let different = |list: &[Descriptor]| {
-            let mut names: Vec<_> = list.iter().filter_map(|one| one.name.clone()).collect();
-            names.sort();
-            names.dedup();
-            names.len() > 1
-        };
-        if of_name.is_empty() || (name.is_none() && different(&of_name)) {
-            let names = list.iter().filter_map(|one| one.name.clone());
+        let of_name = list.iter().filter(|one| name.is_none_or(|name| is_meant(one, name)));
+        let of_name: Vec<Descriptor> = of_name.cloned().collect();
+        let names = list.iter().filter_map(|one| one.name.clone());
+        let is_ambiguous = || names.clone().collect::<BTreeSet<_>>().len() > 1;
+        if of_name.is_empty() || (name.is_none() && is_ambiguous()) {
             return Err(Error::no_such_name(&self.path, name, names));
         }
         let mut get = |one: &Descriptor| read_small(self, one, "a manifest");

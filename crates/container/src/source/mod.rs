@@ -46,7 +46,7 @@ impl Archive {
         let mut start = [0; 4];
         let length = file.read_at(&mut start, 0);
         length.map_err(Error::io("read", path))?;
-        if !is_plain(start) {
+        if matches!(start, [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd]) {
             let unpacked = tempfile::tempfile_in(scratch);
             let mut unpacked = unpacked.map_err(Error::io("write to", scratch))?;
             let source = Decompressed::new(&file).map_err(Error::io("read", path))?;
@@ -102,10 +102,6 @@ fn unpack(
         let written = unpacked.write_all(bytes);
         written.map_err(Error::io("write to", scratch))?;
     }
-}
-
-fn is_plain(start: [u8; 4]) -> bool {
-    !matches!(start, [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd])
 }
 
 /// Finds where the members of an archive are in it. Links lead to what they name.

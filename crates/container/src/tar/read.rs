@@ -291,17 +291,12 @@ impl Header {
 
     fn path(&self) -> Vec<u8> {
         let name = self.field(0..100);
-        let has_prefix = self.bytes(257..263) == b"ustar\0";
-        let is_short = self.bytes(508..512) == b"tar\0";
-        let prefix = match (has_prefix, is_short) {
-            (true, true) => self.field(345..476),
-            (true, false) => self.field(345..500),
-            (false, _) => Vec::new(),
-        };
-        match prefix.as_slice() {
-            [] => name,
-            prefix => [prefix, b"/", name.as_slice()].concat(),
+        let has_prefix = self.bytes(257..263) == b"ustar\0" && self.byte(345) != 0;
+        if !has_prefix {
+            return name;
         }
+        let end = if self.bytes(508..512) == b"tar\0" { 476 } else { 500 };
+        [&self.field(345..end), b"/".as_slice(), &name].concat()
     }
 
     fn kind(&self, path: &[u8], at: u64) -> Result<Kind, TarError> {
