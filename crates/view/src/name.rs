@@ -29,17 +29,9 @@ impl ViewOwner {
         let Self::Label(pattern) = self else {
             return None;
         };
-        match pattern.as_ref() {
-            LabelPattern {
-                namespace: None,
-                name: Some(name),
-                version: None,
-                tag: None,
-                system: None,
-                uarch: None,
-            } => Some(name),
-            _ => None,
-        }
+        let name = pattern.name.as_ref()?;
+        let alone = LabelPattern { name: Some(name.clone()), ..LabelPattern::default() };
+        (**pattern == alone).then_some(name)
     }
 }
 

@@ -273,12 +273,10 @@ fn length_of(bytes: &[u8], lines: u32) -> Option<usize> {
 
 fn push_number(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
-        #[expect(clippy::cast_possible_truncation, reason = "seven bits are taken")]
-        bytes.push(number as u8 & 0x7f | 0x80);
+        bytes.push(number.to_le_bytes()[0] | 0x80);
         number >>= 7;
     }
-    #[expect(clippy::cast_possible_truncation, reason = "less than 128")]
-    bytes.push(number as u8);
+    bytes.push(number.to_le_bytes()[0]);
 }
 
 fn take_number(bytes: &[u8]) -> Option<(u64, &[u8])> {

@@ -11,8 +11,6 @@
 //! What is not known is empty. Where a package lies and how large it is stands only in
 //! `packages.json`.
 
-use std::fmt::Write as _;
-
 use crate::{PackageList, PackageRecord};
 
 const FIELDS: usize = 9;
@@ -78,30 +76,23 @@ impl PackageList {
     /// Writes all packages, one on a line, in their order.
     #[must_use]
     pub fn to_lines(&self) -> String {
-        let mut lines = String::new();
-        for package in &self.packages {
-            push_line(&mut lines, package);
-        }
-        lines
+        self.packages.iter().map(line_of).collect()
     }
 }
 
-fn push_line(lines: &mut String, package: &PackageRecord) {
-    let text = |text: &Option<String>| plain(text.as_deref().unwrap_or_default());
-    // Writing to a string does not fail.
-    let _ = writeln!(
-        lines,
-        "{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}",
-        plain(&package.name),
-        plain(&package.version),
-        text(&package.hash),
-        plain(&package.variants),
-        plain(&package.compilers.join(",")),
-        text(&package.os),
-        text(&package.target),
-        plain(&package.manager),
+fn line_of(package: &PackageRecord) -> String {
+    let fields: [&str; FIELDS] = [
+        &package.name,
+        &package.version,
+        package.hash.as_deref().unwrap_or_default(),
+        &package.variants,
+        &package.compilers.join(","),
+        package.os.as_deref().unwrap_or_default(),
+        package.target.as_deref().unwrap_or_default(),
+        &package.manager,
         if package.external { EXTERNAL } else { "" },
-    );
+    ];
+    fields.map(plain).join("\t") + "\n"
 }
 
 /// Tabs and ends of lines have a meaning here, and none in a name or a version.

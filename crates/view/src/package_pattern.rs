@@ -18,7 +18,7 @@ use crate::package_version::{PackageVersion, VersionRange};
 mod text;
 
 /// A package that is looked for. What is not said may be anything.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PackagePattern {
     pub(crate) text: String,
     pub(crate) name: Option<String>,
@@ -97,16 +97,16 @@ impl WantedCompiler {
 }
 
 fn has_value(package: &PackageLine<'_>, name: &str, wanted: &WantedValue) -> bool {
-    match name {
-        "target" => return is_value(wanted, package.target),
-        "os" => return is_value(wanted, package.os),
-        _ => {}
-    }
-    words(package.variants).any(|word| match word {
+    let is_it = |word| match word {
         Word::On(found) => found == name && is_switch(wanted, true),
         Word::Off(found) => found == name && is_switch(wanted, false),
         Word::Value(found, value) => found == name && is_value(wanted, value),
-    })
+    };
+    match name {
+        "target" => is_value(wanted, package.target),
+        "os" => is_value(wanted, package.os),
+        _ => words(package.variants).any(is_it),
+    }
 }
 
 fn is_switch(wanted: &WantedValue, is_on: bool) -> bool {
@@ -114,10 +114,10 @@ fn is_switch(wanted: &WantedValue, is_on: bool) -> bool {
         WantedValue::On => is_on,
         WantedValue::Off => !is_on,
         WantedValue::Any => true,
-        WantedValue::All(values) => match values.as_slice() {
-            [value] => value.eq_ignore_ascii_case(if is_on { "true" } else { "false" }),
-            _ => false,
-        },
+        WantedValue::All(values) => {
+            let name = if is_on { "true" } else { "false" };
+            matches!(values.as_slice(), [value] if value.eq_ignore_ascii_case(name))
+        }
     }
 }
 

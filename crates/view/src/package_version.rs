@@ -44,12 +44,10 @@ impl PackageVersion {
 
     /// Whether another version is one of those that this one stands for: `1.14` for `1.14.3`.
     fn covers(&self, other: &Self) -> bool {
-        match self.stage {
-            Stage::Done => other.release.starts_with(&self.release),
-            Stage::Before(name, number) => {
-                let Stage::Before(other_name, other_number) = other.stage else {
-                    return false;
-                };
+        match (self.stage, other.stage) {
+            (Stage::Done, _) => other.release.starts_with(&self.release),
+            (Stage::Before(..), Stage::Done) => false,
+            (Stage::Before(name, number), Stage::Before(other_name, other_number)) => {
                 let is_same = self.release == other.release && name == other_name;
                 is_same && (number.is_none() || number == other_number)
             }

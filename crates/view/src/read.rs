@@ -14,7 +14,7 @@ use cabane_label::{ParseError, escape};
 use serde_json::value::RawValue;
 
 use crate::document::{Document, Member, is_null};
-use crate::{Meta, MetaError, Needs, View, ViewName};
+use crate::{Meta, MetaError, View, ViewName};
 
 impl Meta {
     /// Reads the contents of an `env.json`.
@@ -36,13 +36,7 @@ impl<'a> Reader<'a> {
         let mut meta = Meta {
             // What the existing tool calls an image that does not say.
             name: "unnamed".to_owned(),
-            description: None,
-            mount: None,
-            default_view: None,
-            views: BTreeMap::new(),
-            needs: Needs::default(),
-            engine: None,
-            container: None,
+            ..Meta::default()
         };
         let mut default_view = None;
         for Member { key, value, .. } in self.members(root, &"the file")? {

@@ -6,6 +6,8 @@
 use std::fmt::Display;
 
 use cabane_label::escape;
+use serde::Deserialize;
+use serde::de::{IntoDeserializer, value};
 use serde_json::value::RawValue;
 
 use crate::document::Member;
@@ -69,20 +71,17 @@ impl<'a> Reader<'a> {
             self.document.error(value, format!("{} lacks `{key}`", escape(&what.to_string())))
         };
         let op = find("op").ok_or_else(|| missing("op"))?.value;
-        let operation = match self.text(op, &format_args!("`op` of {what}"))?.as_str() {
-            "set" => ListOperation::Set,
-            "prepend" => ListOperation::Prepend,
-            "append" => ListOperation::Append,
-            "unset" => ListOperation::Unset,
-            unknown => {
-                let reason = format!(
-                    "`{}` is not an operation on `{}`: it is `set`, `prepend`, `append` or `unset`",
-                    escape(unknown),
-                    escape(variable)
-                );
-                return Err(self.document.error(op, reason));
-            }
+        let name = self.text(op, &format_args!("`op` of {what}"))?;
+        let refuse = |_: value::Error| {
+            let (name, variable) = (escape(&name), escape(variable));
+            let reason = format!(
+                "`{name}` is not an operation on `{variable}`: it is `set`, `prepend`, `append` or \
+                 `unset`"
+            );
+            self.document.error(op, reason)
         };
+        let operation = name.as_str().into_deserializer();
+        let operation = ListOperation::deserialize(operation).map_err(refuse)?;
         let values = match find("value") {
             Some(member) => self.values(member.value, variable)?,
             None if operation == ListOperation::Unset => Vec::new(),

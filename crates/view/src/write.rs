@@ -67,17 +67,15 @@ struct Env<'a> {
 
 #[derive(Serialize)]
 struct Values<'a> {
-    list: Lists<'a>,
-    scalar: Scalars<'a>,
+    #[serde(serialize_with = "lists")]
+    list: &'a EnvPatch,
+    #[serde(serialize_with = "scalars")]
+    scalar: &'a EnvPatch,
 }
-
-struct Lists<'a>(&'a EnvPatch);
-
-struct Scalars<'a>(&'a EnvPatch);
 
 #[derive(Serialize)]
 struct Operation<'a> {
-    op: &'static str,
+    op: ListOperation,
     value: &'a [String],
 }
 
@@ -95,7 +93,7 @@ struct OwnSection<'a> {
 /// As the `env` of a view.
 impl Serialize for EnvPatch {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let values = Values { list: Lists(self), scalar: Scalars(self) };
+        let values = Values { list: self, scalar: self };
         Env { version: 1, values }.serialize(serializer)
     }
 }
@@ -112,35 +110,23 @@ fn split(changes: &[Change]) -> (Option<&Change>, &[Change]) {
     }
 }
 
-impl Serialize for Scalars<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().filter_map(|(variable, changes)| {
-            match split(changes).0? {
-                Change::Set(value) => Some((variable, Some(value))),
-                _ => Some((variable, None)),
-            }
-        }))
-    }
+fn scalars<S: Serializer>(patch: &EnvPatch, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(patch.iter().filter_map(|(variable, changes)| match split(changes).0? {
+        Change::Set(value) => Some((variable, Some(value))),
+        _ => Some((variable, None)),
+    }))
 }
 
-impl Serialize for Lists<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().filter_map(|(variable, changes)| {
-            let operations: Vec<_> = split(changes).1.iter().filter_map(operation).collect();
-            (!operations.is_empty()).then_some((variable, operations))
-        }))
-    }
+fn lists<S: Serializer>(patch: &EnvPatch, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(patch.iter().filter_map(|(variable, changes)| {
+        let operations: Vec<_> = split(changes).1.iter().filter_map(operation).collect();
+        (!operations.is_empty()).then_some((variable, operations))
+    }))
 }
 
 fn operation(change: &Change) -> Option<Operation<'_>> {
     let Change::List { operation, values } = change else {
         return None;
     };
-    let op = match operation {
-        ListOperation::Set => "set",
-        ListOperation::Prepend => "prepend",
-        ListOperation::Append => "append",
-        ListOperation::Unset => "unset",
-    };
-    Some(Operation { op, value: values })
+    Some(Operation { op: *operation, value: values })
 }

@@ -20,14 +20,7 @@ impl FromStr for PackagePattern {
         if bytes > limit {
             return Err(reader.error(0, ParseErrorKind::TextTooLong { bytes, limit }));
         }
-        let mut pattern = Self {
-            text: text.trim().to_owned(),
-            name: None,
-            versions: Vec::new(),
-            variants: Vec::new(),
-            compilers: Vec::new(),
-            hash: None,
-        };
+        let mut pattern = Self { text: text.trim().to_owned(), ..Self::default() };
         reader.skip_blanks();
         if reader.next().is_none() {
             return Err(reader.error(0, ParseErrorKind::Empty));
