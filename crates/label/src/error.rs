@@ -209,12 +209,6 @@ impl ParseError {
         self.0.input[..self.0.offset].chars().count()
     }
 
-    /// Returns what the text was meant to be.
-    #[must_use]
-    pub fn expected(&self) -> Expected {
-        self.0.expected
-    }
-
     /// Returns the reason.
     #[must_use]
     pub fn kind(&self) -> &ParseErrorKind {

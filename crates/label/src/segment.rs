@@ -29,11 +29,8 @@ impl Segment<'_> {
 
     fn separator(&self) -> &'static str {
         match self.part {
-            Expected::Version => "/",
-            Expected::Tag => ":",
-            Expected::System => "@",
-            Expected::Uarch => "%",
-            _ => "",
+            Expected::Namespace | Expected::Name => "",
+            part => &part.in_label()[..1],
         }
     }
 }
