@@ -109,12 +109,6 @@ impl LayerProblem {
         Self::Refused(bad_input(message).hinted(DAMAGED.to_owned()))
     }
 
-    /// Its bytes or its content have another digest.
-    pub(crate) fn other(what: &str, expected: &Digest, found: &Digest) -> Self {
-        let (expected, found) = (digest::written(expected), digest::written(found));
-        Self::damaged(format!("its {what} should have the digest {expected}, and have {found}"))
-    }
-
     fn hint(&self) -> Option<String> {
         match self {
             Self::Io(error) => Some(match error.kind() {

@@ -145,7 +145,8 @@ impl<'a> Layer<'a> {
         }
     }
 
-    fn compare(
+    /// Fails if its bytes or its content have another digest than was announced.
+    pub(crate) fn compare(
         &self,
         what: &'static str,
         expected: Option<&Digest>,
@@ -153,7 +154,10 @@ impl<'a> Layer<'a> {
     ) -> Result<(), Error> {
         match expected {
             Some(expected) if expected != found => {
-                Err(self.failed(LayerProblem::other(what, expected, found)))
+                let (expected, found) = (digest::written(expected), digest::written(found));
+                let message =
+                    format!("its {what} should have the digest {expected}, and have {found}");
+                Err(self.failed(LayerProblem::damaged(message)))
             }
             _ => Ok(()),
         }

@@ -34,7 +34,7 @@ use serde::Serialize;
 
 use crate::digest::{self, Summing};
 use crate::error::failure;
-use crate::{Error, Layer, LayerProblem, Progress};
+use crate::{Error, Layer, Progress};
 
 pub(super) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
@@ -159,9 +159,7 @@ impl<'a> Export<'a> {
             output.write_all(&start).map_err(Error::io("write", &place))?;
             copy(&mut source, &mut output, layer, &place, &self.settings)?;
             let (found, size) = output.finish().map_err(Error::io("write", &place))?;
-            if found != *digest {
-                return Err(layer.failed(LayerProblem::other("bytes", digest, &found)));
-            }
+            layer.compare("bytes", Some(digest), &found)?;
             Ok(Blob { digest: found, size })
         })?;
         self.layers.push(Made { kind, blob, diff_id: diff_id.clone(), comment: None });
@@ -203,9 +201,7 @@ impl<'a> Export<'a> {
             })?;
             plain = seen.get();
             let Compressed { diff_id: found, digest, size } = compressed;
-            if let Some(expected) = layer.diff_id.as_ref().filter(|one| **one != found) {
-                return Err(layer.failed(LayerProblem::other("content", expected, &found)));
-            }
+            layer.compare("content", layer.diff_id.as_ref(), &found)?;
             diff_id = Some(found);
             Ok(Blob { digest, size })
         })?;
