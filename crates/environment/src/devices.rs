@@ -84,7 +84,7 @@ pub fn give(
     let devices = Devices::look(&DIRECTORIES.map(AsRef::as_ref));
     for problem in devices.problems() {
         let text = problem.text.lines().next().unwrap_or_default();
-        context.warning(&format!("devices are missing: {text}"));
+        context.warning(format!("devices are missing: {text}"));
     }
     let mut all: Vec<DeviceRequest> = Vec::with_capacity(usual.len() + requested.len());
     for device in usual {
