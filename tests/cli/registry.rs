@@ -387,10 +387,11 @@ fn a_registry_that_is_not_there_is_named() {
 #[test]
 fn a_password_in_an_address_is_refused_and_not_shown() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
-    let arguments = ["image", "find", "--registry", "https://alice:secret@127.0.0.1/uenv"];
-    let refused = cabane.run(&arguments);
-    assert_eq!(refused.code, 2);
-    assert!(!refused.stderr.contains("secret"), "{}", refused.stderr);
+    for address in ["https://alice:secret@127.0.0.1/uenv", "ftp://alice:secret@127.0.0.1/uenv"] {
+        let refused = cabane.run(&["image", "find", "--registry", address]);
+        assert_eq!(refused.code, 2, "{address}");
+        assert!(!refused.stderr.contains("secret"), "{}", refused.stderr);
+    }
 }
 
 #[test]

@@ -105,7 +105,8 @@ impl Layers<'_> {
 
 /// An address that is none, with what to write instead.
 pub fn bad_address(origin: &Origin, text: &str, error: &cabane_registry::AddressError) -> Report {
-    let shown = if matches!(error, cabane_registry::AddressError::User) { "…" } else { text };
+    // Before an `@` there may be a password, whatever else is wrong.
+    let shown = if text.contains('@') { "…" } else { text };
     bad(origin, shown, error).hinted(error.hint())
 }
 
