@@ -53,14 +53,14 @@ impl Fields {
 /// # Errors
 ///
 /// An unknown key, with all known ones as a hint; a brace that is not closed; no brace at all.
-pub(crate) fn fill(template: &str, keys: &[&str], fields: &Fields) -> CommandResult<String> {
+pub(crate) fn fill(template: &str, keys: &str, fields: &Fields) -> CommandResult<String> {
     // Other programs have `--format json`; here that would be a text.
     if !template.contains('{') {
         let error = format!("the format `{template}` names nothing that could be filled in");
         return Err(Report::new(Kind::Usage, error).hinted(format!(
             "`--json` prints JSON; in braces, as in `--format '{{{}}}'`, stand {}",
-            keys.first().unwrap_or(&"id"),
-            keys.join(", ")
+            keys.split(", ").next().unwrap_or("id"),
+            keys
         )));
     }
     let mut text = String::new();
@@ -104,15 +104,15 @@ pub(crate) fn fill(template: &str, keys: &[&str], fields: &Fields) -> CommandRes
 /// The same.
 pub(crate) fn fill_lines(
     template: &str,
-    keys: &[&str],
+    keys: &str,
     all: impl Iterator<Item = Fields>,
 ) -> CommandResult<String> {
     all.map(|fields| fill(template, keys, &fields).map(|line| line + "\n")).collect()
 }
 
-fn unknown(template: &str, key: &str, keys: &[&str]) -> Report {
+fn unknown(template: &str, key: &str, keys: &str) -> Report {
     let error = format!("the format `{template}` names `{{{key}}}`, which does not exist");
-    Report::new(Kind::Usage, error).hinted(format!("the keys are {}", keys.join(", ")))
+    Report::new(Kind::Usage, error).hinted(format!("the keys are {keys}"))
 }
 
 #[cfg(test)]
@@ -125,22 +125,22 @@ mod tests {
 
     #[test]
     fn keys_braces_and_escapes_are_filled_in() {
-        assert_eq!(fill(r"{name}/{{x}}\n", &["name"], &fields()).unwrap(), "app/{x}\n");
+        assert_eq!(fill(r"{name}/{{x}}\n", "name", &fields()).unwrap(), "app/{x}\n");
     }
 
     #[test]
     fn an_unknown_key_is_refused() {
-        assert_eq!(fill("{nam}", &["name"], &fields()).unwrap_err().kind(), Kind::Usage);
+        assert_eq!(fill("{nam}", "name", &fields()).unwrap_err().kind(), Kind::Usage);
     }
 
     #[test]
     fn the_name_of_a_format_is_refused() {
-        let refused = fill("json", &["name"], &fields()).unwrap_err();
+        let refused = fill("json", "name", &fields()).unwrap_err();
         assert_eq!(refused.kind(), Kind::Usage);
     }
 
     #[test]
     fn an_open_brace_is_refused() {
-        assert_eq!(fill("{name", &["name"], &fields()).unwrap_err().kind(), Kind::Usage);
+        assert_eq!(fill("{name", "name", &fields()).unwrap_err().kind(), Kind::Usage);
     }
 }

@@ -6,7 +6,6 @@
 use cabane_launch::{Launch, LaunchPlan};
 use cabane_run::Prepared;
 
-use crate::exit_codes::{self, ExitCode};
 use crate::image_args::{ImageArgs, JoinArgs};
 use crate::report::CommandResult;
 use crate::setup::Setup;
@@ -26,10 +25,10 @@ pub(crate) fn launch_plan(args: &ImageArgs, join: &JoinArgs) -> LaunchPlan {
 }
 
 /// Replaces this process with the command, or shows what would be done.
-pub(crate) fn finish(setup: &Setup, launch: Launch) -> CommandResult<ExitCode> {
+pub(crate) fn finish(setup: &Setup, launch: Launch) -> CommandResult {
     if launch.is_dry_run {
         setup.printer.data(describe(setup, &launch.prepared));
-        return Ok(exit_codes::SUCCESS);
+        return Ok(());
     }
     Err(launch.exec(setup))
 }

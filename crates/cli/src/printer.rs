@@ -9,7 +9,10 @@ use std::io::{self, IsTerminal, Write};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use cabane_report::{Notices, Transfer};
+use serde::Serialize;
 use transfer::Watched;
+
+use crate::format::json;
 
 mod transfer;
 
@@ -43,6 +46,11 @@ impl Printer {
     /// only.
     pub(crate) fn new(color: ColorChoice, verbosity: u8) -> Self {
         Self { color, verbosity }
+    }
+
+    /// Prints a value as JSON.
+    pub(crate) fn json(self, value: &impl Serialize) {
+        self.data(json(value));
     }
 
     /// Prints data: a table, JSON, a path.

@@ -6,11 +6,10 @@
 use cabane_label::escape;
 pub(crate) use cabane_report::{IoContext, Kind, Report};
 
-use crate::exit_codes::ExitCode;
 use crate::printer::Printer;
 
 /// What a command returns.
-pub(crate) type CommandResult<T = ExitCode> = cabane_report::Result<T>;
+pub(crate) type CommandResult<T = ()> = cabane_report::Result<T>;
 
 /// Prints a failure with its details, causes and hints.
 pub(crate) fn print(report: &Report, printer: Printer) {

@@ -16,28 +16,9 @@ use serde::Serialize;
 use crate::format::Fields;
 
 /// The keys of a template. The names are those that scripts already use.
-pub(crate) const KEYS: &[&str] = &[
-    "name",
-    "version",
-    "tag",
-    "system",
-    "uarch",
-    "label",
-    "id",
-    "digest",
-    "sha256",
-    "size",
-    "date",
-    "repository",
-    "path",
-    "sqfs",
-    "meta",
-    "mount",
-    "description",
-    "views",
-    "default_view",
-    "format",
-];
+pub(crate) const KEYS: &str = "\
+    name, version, tag, system, uarch, label, id, digest, sha256, size, date, repository, \
+    path, sqfs, meta, mount, description, views, default_view, format";
 
 /// An image as programs see it.
 #[derive(Debug, Default, Serialize)]

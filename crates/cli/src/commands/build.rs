@@ -12,7 +12,6 @@ use cabane_report::size;
 use clap::{Args, ValueEnum};
 
 use crate::added::tell_added;
-use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::interrupt::stop_when_interrupted;
 use crate::progress::Shown;
@@ -113,7 +112,7 @@ impl BuildArgs {
     }
 }
 
-pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult<ExitCode> {
+pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult {
     let printer = setup.printer;
     let planned = plan_build(setup, &args.options())?;
     let plan = &planned.plan;
@@ -123,7 +122,7 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult<ExitCode> 
         } else {
             format!("{}\n", plan.to_string().trim_end())
         });
-        return Ok(exit_codes::SUCCESS);
+        return Ok(());
     }
     let started = Instant::now();
     let mut progress = Shown::new(printer);
@@ -133,7 +132,7 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult<ExitCode> 
         let place = plan.build_dir.display();
         printer.note(format_args!("stopped after `{step}`; the build is in {place}"));
         printer.hint("the same command without `--until` goes on");
-        return Ok(exit_codes::SUCCESS);
+        return Ok(());
     }
     match (built, &planned.label, &args.output) {
         (Some(built), Some(label), _) => {
@@ -163,5 +162,5 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult<ExitCode> 
     if let Some(label) = &planned.label {
         printer.hint(&format!("`cabane start {}/{}:{}`", label.name, label.version, label.tag));
     }
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }

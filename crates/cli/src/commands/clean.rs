@@ -11,7 +11,6 @@ use cabane_report::size;
 use cabane_run::not_mounted;
 use clap::Args;
 
-use crate::exit_codes::{self, ExitCode};
 use crate::report::CommandResult;
 use crate::setup::Setup;
 
@@ -33,7 +32,7 @@ pub(crate) struct CleanArgs {
     dry_run: bool,
 }
 
-pub(crate) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult<ExitCode> {
+pub(crate) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult {
     if args.mounts {
         return clean_mounts(setup);
     }
@@ -62,15 +61,15 @@ pub(crate) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult<ExitCode> 
         let what = if args.dry_run { "would remove" } else { "removed" };
         setup.printer.note(format_args!("{what} {}", file.display()));
     }
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }
 
-fn clean_mounts(setup: &Setup) -> CommandResult<ExitCode> {
+fn clean_mounts(setup: &Setup) -> CommandResult {
     if setup.backend == Backend::Root {
         let count =
             cabane_mount::release(Scope::Unused, 0).map_err(|error| not_mounted(error.into()))?;
         setup.printer.note(format_args!("gave up {count} images"));
-        return Ok(exit_codes::SUCCESS);
+        return Ok(());
     }
     match setup.helper() {
         Ok(helper) => {
@@ -80,7 +79,7 @@ fn clean_mounts(setup: &Setup) -> CommandResult<ExitCode> {
         // Without the helper nothing is ever held.
         Err(reason) => setup.printer.note(format_args!("no images are held: {reason}")),
     }
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }
 
 fn remove(setup: &Setup, args: &CleanArgs, directory: &Path) -> CommandResult<()> {

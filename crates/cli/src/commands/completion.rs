@@ -5,7 +5,6 @@
 
 use clap::{Args, CommandFactory};
 
-use crate::exit_codes::{self, ExitCode};
 use crate::report::CommandResult;
 use crate::setup::Setup;
 
@@ -18,10 +17,10 @@ pub(crate) struct CompletionArgs {
     shell: clap_complete::Shell,
 }
 
-pub(crate) fn completion(setup: &Setup, args: &CompletionArgs) -> CommandResult<ExitCode> {
+pub(crate) fn completion(setup: &Setup, args: &CompletionArgs) -> CommandResult {
     let mut script = Vec::new();
     let mut command = super::Args::command();
     clap_complete::generate(args.shell, &mut command, "cabane", &mut script);
     setup.printer.data(String::from_utf8_lossy(&script));
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }

@@ -15,8 +15,6 @@ use cabane_site::settings::{Effective, Origin, Value, processors};
 use clap::Args;
 use serde::Serialize;
 
-use crate::exit_codes::{self, ExitCode};
-use crate::format::json;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::table::Table;
@@ -36,18 +34,18 @@ struct Row {
     origin: String,
 }
 
-pub(crate) fn config(setup: &Setup, args: &ConfigArgs) -> CommandResult<ExitCode> {
+pub(crate) fn config(setup: &Setup, args: &ConfigArgs) -> CommandResult {
     let rows = rows(&setup.settings);
     if args.json {
-        setup.printer.data(json(&rows));
-        return Ok(exit_codes::SUCCESS);
+        setup.printer.json(&rows);
+        return Ok(());
     }
     let mut table = Table::new(&["key", "value", "from"]);
     for row in rows {
         table.push([&row.key, &row.value, &row.origin]);
     }
     setup.printer.data(table);
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }
 
 /// Collects the rows of the answer.

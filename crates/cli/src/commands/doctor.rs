@@ -13,7 +13,6 @@ use clap::Args;
 
 use crate::args::GlobalArgs;
 use crate::exit_codes::{self, ExitCode};
-use crate::format::json;
 use crate::printer::{Printer, style};
 use crate::report::CommandResult;
 
@@ -46,7 +45,7 @@ pub(crate) fn doctor(
         None => printer,
     };
     if args.json {
-        printer.data(json(&report));
+        printer.json(&report);
     } else {
         printer.data(text(&report, args.verbose || global.verbose > 0));
     }

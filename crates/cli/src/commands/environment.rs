@@ -12,7 +12,6 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use crate::exit_codes::{self, ExitCode};
-use crate::format::json;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::table::Table;
@@ -95,7 +94,7 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
         finder.all().into_iter().map(row).collect::<Vec<_>>()
     });
     if args.json {
-        setup.printer.data(json(&rows));
+        setup.printer.json(&rows);
         return Ok(exit_codes::SUCCESS);
     }
     if rows.is_empty() {

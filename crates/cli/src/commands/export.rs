@@ -13,8 +13,6 @@ use cabane_transfer::{ExportRequest, Exported, MadeImage, export as export_image
 use clap::Args;
 use serde::Serialize;
 
-use crate::exit_codes::{self, ExitCode};
-use crate::format::json;
 use crate::interrupt::stop_when_interrupted;
 use crate::report::CommandResult;
 use crate::setup::Setup;
@@ -70,7 +68,7 @@ pub(crate) struct ExportArgs {
     json: bool,
 }
 
-pub(crate) fn export(setup: &Setup, args: &ExportArgs) -> CommandResult<ExitCode> {
+pub(crate) fn export(setup: &Setup, args: &ExportArgs) -> CommandResult {
     let request = ExportRequest {
         images: args.images.clone(),
         destination: args.destination.clone(),
@@ -87,7 +85,7 @@ pub(crate) fn export(setup: &Setup, args: &ExportArgs) -> CommandResult<ExitCode
     };
     let done = export_images(setup, &request)?;
     print(setup, &done, args.json);
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }
 
 /// Says what was left out, a line each.
@@ -163,7 +161,7 @@ fn print(setup: &Setup, done: &Exported, as_json: bool) {
             .layers
             .iter()
             .map(|layer| DoneLayer { digest: digest::written(&layer.digest), size: layer.size });
-        printer.data(json(&Done {
+        printer.json(&Done {
             image: done.destination.clone(),
             digest: written,
             config: digest::written(&exported.config.digest),
@@ -171,6 +169,6 @@ fn print(setup: &Setup, done: &Exported, as_json: bool) {
             layers: layers.collect(),
             left_out: &made.left_out,
             unchanged: done.unchanged,
-        }));
+        });
     }
 }

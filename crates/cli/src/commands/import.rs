@@ -18,7 +18,6 @@ use serde::Serialize;
 
 use crate::added::tell_added;
 use crate::exit_codes::{self, ExitCode};
-use crate::format::json;
 use crate::interrupt::stop_when_interrupted;
 use crate::report::CommandResult;
 use crate::setup::Setup;
@@ -132,7 +131,7 @@ fn print_plan(setup: &Setup, plan: &PlannedImport, as_json: bool) {
         size(plan.bytes)
     ));
     if as_json {
-        setup.printer.data(json(plan));
+        setup.printer.json(plan);
     }
 }
 
@@ -144,13 +143,13 @@ fn print_added(setup: &Setup, added: &Added, record: Option<&ImportRecord>, as_j
         }
     }
     if as_json {
-        setup.printer.data(json(&Done {
+        setup.printer.json(&Done {
             label: added.record.label.to_string(),
             digest: &added.record.digest,
             size: added.record.size,
             shared: record.is_none(),
             report: record,
-        }));
+        });
     }
 }
 
@@ -159,7 +158,7 @@ fn check(setup: &Setup, labels: &[&str], as_json: bool) -> CommandResult<ExitCod
     let checked = labels.iter().map(|label| check_source(setup, label));
     let checked: Vec<CheckedSource> = checked.collect::<CommandResult<_>>()?;
     if as_json {
-        setup.printer.data(json(&checked));
+        setup.printer.json(&checked);
     } else {
         let mut table = Table::new(&["label", "state", "was", "is"]);
         for one in &checked {

@@ -6,6 +6,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::args::GlobalArgs;
+use crate::exit_codes::{self, ExitCode};
 use crate::printer::Printer;
 use crate::report::CommandResult;
 use crate::setup::Setup;
@@ -123,39 +124,41 @@ pub(crate) fn run_command(
     global: &GlobalArgs,
     printer: Printer,
     command: Command,
-) -> CommandResult {
+) -> CommandResult<ExitCode> {
     // It is asked just where something is wrong, be it with the settings.
     if let Command::Doctor(args) = &command {
         return doctor::doctor(global, printer, args);
     }
     // Where a node has a mistake in its settings, steps are recorded all the same.
     if let Command::Slurm(slurm::SlurmCommand::Record(args)) = &command {
-        return slurm::record::record(args);
+        slurm::record::record(args)?;
+        return Ok(exit_codes::SUCCESS);
     }
     let setup = &Setup::new(global, printer)?;
     match command {
-        Command::Start(args) => start::start(setup, &args),
-        Command::Run(args) => run::run(setup, &args),
-        Command::Explain(args) => explain::explain(setup, &args),
-        Command::Diff(args) => diff::diff(setup, &args),
-        Command::RunPlan(args) => run::run_plan(setup, &args),
-        Command::ExplainStart(args) => explain::start::explain_start(setup, &args),
-        Command::Attach(args) => attach::attach(setup, &args),
-        Command::Status(args) => status::status(setup, &args),
-        Command::Import(args) => import::import(setup, &args),
-        Command::Export(args) => export::export(setup, &args),
-        Command::Build(args) => build::build(setup, &args),
-        Command::VendorMpi(args) => vendor_mpi::vendor_mpi(setup, &args),
-        Command::Image(command) => image::image(setup, &command),
-        Command::Repo(command) => repo::repo(setup, &command),
-        Command::Recipe(command) => recipe::recipe(setup, &command),
-        Command::System(command) => system::system(setup, &command),
-        Command::Slurm(command) => slurm::slurm(setup, &command),
-        Command::Environment(command) => environment::environment(setup, &command),
-        Command::Mpi(command) => mpi::mpi(setup, &command),
-        Command::Config(args) => config::config(setup, &args),
-        Command::Doctor(args) => doctor::doctor(global, printer, &args),
-        Command::Clean(args) => clean::clean(setup, &args),
-        Command::Completion(args) => completion::completion(setup, &args),
+        Command::Start(args) => start::start(setup, &args)?,
+        Command::Run(args) => run::run(setup, &args)?,
+        Command::Explain(args) => explain::explain(setup, &args)?,
+        Command::Diff(args) => return diff::diff(setup, &args),
+        Command::RunPlan(args) => run::run_plan(setup, &args)?,
+        Command::ExplainStart(args) => explain::start::explain_start(setup, &args)?,
+        Command::Attach(args) => attach::attach(setup, &args)?,
+        Command::Status(args) => status::status(setup, &args)?,
+        Command::Import(args) => return import::import(setup, &args),
+        Command::Export(args) => export::export(setup, &args)?,
+        Command::Build(args) => build::build(setup, &args)?,
+        Command::VendorMpi(args) => vendor_mpi::vendor_mpi(setup, &args)?,
+        Command::Image(command) => image::image(setup, &command)?,
+        Command::Repo(command) => return repo::repo(setup, &command),
+        Command::Recipe(command) => return recipe::recipe(setup, &command),
+        Command::System(command) => system::system(setup, &command)?,
+        Command::Slurm(command) => return slurm::slurm(setup, &command),
+        Command::Environment(command) => return environment::environment(setup, &command),
+        Command::Mpi(command) => return mpi::mpi(setup, &command),
+        Command::Config(args) => config::config(setup, &args)?,
+        Command::Doctor(args) => return doctor::doctor(global, printer, &args),
+        Command::Clean(args) => clean::clean(setup, &args)?,
+        Command::Completion(args) => completion::completion(setup, &args)?,
     }
+    Ok(exit_codes::SUCCESS)
 }

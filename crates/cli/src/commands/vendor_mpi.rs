@@ -13,8 +13,6 @@ use cabane_vendor_mpi::{Packed, Request, Tarball, VendorError};
 use clap::Args;
 use serde::Serialize;
 
-use crate::exit_codes::{self, ExitCode};
-use crate::format::json;
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 
@@ -59,7 +57,7 @@ struct Outcome<'a> {
     tarballs: &'a [Tarball],
 }
 
-pub(crate) fn vendor_mpi(setup: &Setup, args: &VendorMpiArgs) -> CommandResult<ExitCode> {
+pub(crate) fn vendor_mpi(setup: &Setup, args: &VendorMpiArgs) -> CommandResult {
     let manifest = read(&args.manifest)?;
     let beside = args.manifest.parent().filter(|path| !path.as_os_str().is_empty());
     let beside = beside.unwrap_or(Path::new("."));
@@ -71,7 +69,7 @@ pub(crate) fn vendor_mpi(setup: &Setup, args: &VendorMpiArgs) -> CommandResult<E
     };
     let packed = cabane_vendor_mpi::pack(&request).map_err(vendor_error)?;
     tell(setup, args, &manifest, &packed);
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }
 
 fn read(path: &Path) -> CommandResult<VendorManifest> {
@@ -87,14 +85,14 @@ fn read(path: &Path) -> CommandResult<VendorManifest> {
 
 fn tell(setup: &Setup, args: &VendorMpiArgs, manifest: &VendorManifest, packed: &Packed) {
     if args.json {
-        setup.printer.data(json(&Outcome {
+        setup.printer.json(&Outcome {
             name: &manifest.name,
             version: &manifest.version,
             arch: &manifest.arch,
             package: &packed.package,
             mirror: &args.mirror,
             tarballs: &packed.tarballs,
-        }));
+        });
         return;
     }
     for tarball in &packed.tarballs {

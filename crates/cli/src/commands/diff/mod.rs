@@ -21,7 +21,6 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::exit_codes::{self, ExitCode};
-use crate::format::json;
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 
@@ -105,7 +104,7 @@ fn diff_environments(setup: &Setup, args: &DiffArgs) -> CommandResult<bool> {
     let difference = compare_environments(one, other);
     let text = text::environments(&difference);
     if args.json {
-        setup.printer.data(json(&difference));
+        setup.printer.json(&difference);
     } else if !text.is_empty() {
         setup.printer.data(text::head(&args.from, &args.to) + &text);
     }
@@ -148,7 +147,7 @@ fn diff_images(setup: &Setup, args: &DiffArgs) -> CommandResult<bool> {
         }
     }
     if args.json {
-        setup.printer.data(json(&difference));
+        setup.printer.json(&difference);
     }
     Ok(differs)
 }

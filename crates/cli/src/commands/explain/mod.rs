@@ -11,8 +11,6 @@ use cabane_run::inside::{ExplainError, Explanation, LibrariesError, ProcessEnvir
 use clap::Args;
 use serde_json::{Value, json as value};
 
-use crate::exit_codes::{self, ExitCode};
-use crate::format::json;
 use crate::image_args::InsideArgs;
 use crate::launch::finish;
 use crate::report::{CommandResult, Kind, Report};
@@ -47,7 +45,7 @@ pub(crate) struct ExplainArgs {
     json: bool,
 }
 
-pub(crate) fn explain(setup: &Setup, args: &ExplainArgs) -> CommandResult<ExitCode> {
+pub(crate) fn explain(setup: &Setup, args: &ExplainArgs) -> CommandResult {
     if let Some(images) = &args.inside.request() {
         return explain_inside(setup, args, images);
     }
@@ -68,24 +66,18 @@ pub(crate) fn explain(setup: &Setup, args: &ExplainArgs) -> CommandResult<ExitCo
         }
     }
     if args.json {
-        setup.printer.data(json(&as_json(&all)));
+        setup.printer.json(&as_json(&all));
     } else {
         let explanations = all.iter().flat_map(|(_, found)| found);
         let texts: Vec<String> = explanations.map(text::explanation).collect();
         setup.printer.data(texts.join("\n"));
     }
-    problem.map_or(Ok(exit_codes::SUCCESS), |error| {
-        Err(not_found(error, process_environment.images.is_empty()))
-    })
+    problem.map_or(Ok(()), |error| Err(not_found(error, process_environment.images.is_empty())))
 }
 
 /// Starts itself in the environment, so that there is one way to look: at files that
 /// are really mounted.
-fn explain_inside(
-    setup: &Setup,
-    args: &ExplainArgs,
-    images: &ImageRequest,
-) -> CommandResult<ExitCode> {
+fn explain_inside(setup: &Setup, args: &ExplainArgs, images: &ImageRequest) -> CommandResult {
     let mut command = setup.own_program()?;
     command.push("explain".into());
     if args.json {
@@ -103,7 +95,7 @@ fn overview(
     setup: &Setup,
     args: &ExplainArgs,
     process_environment: &ProcessEnvironment,
-) -> CommandResult<ExitCode> {
+) -> CommandResult {
     if process_environment.images.is_empty() {
         let error = Report::new(Kind::NotLoaded, "no image is loaded");
         return Err(error.hinted(
@@ -122,12 +114,12 @@ fn overview(
         let images: Vec<Value> = process_environment.images.iter().map(image).collect();
         let views: Vec<&String> = process_environment.views.iter().map(|view| &view.name).collect();
         let all = value!({ "images": images, "views": views, "conflicts": conflicts });
-        setup.printer.data(json(&all));
+        setup.printer.json(&all);
     } else {
         setup.printer.data(text::overview(process_environment));
         setup.printer.data(text::conflicts(&conflicts));
     }
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }
 
 /// A flat list, in which each explanation says what was requested.

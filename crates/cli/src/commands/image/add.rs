@@ -13,7 +13,6 @@ use cabane_run::{metadata, open_image};
 use clap::Args;
 
 use crate::added::tell_added;
-use crate::exit_codes::{self, ExitCode};
 use crate::report::{CommandResult, IoContext as _, Kind, Report};
 use crate::setup::Setup;
 
@@ -39,7 +38,7 @@ pub(crate) struct AddArgs {
     force: bool,
 }
 
-pub(crate) fn add(setup: &Setup, args: &AddArgs) -> CommandResult<ExitCode> {
+pub(crate) fn add(setup: &Setup, args: &AddArgs) -> CommandResult {
     let pattern: LabelPattern = args.label.parse()?;
     let label = complete_label(setup, &pattern)?;
     let description: ImageDescription = args.image.parse()?;
@@ -48,7 +47,7 @@ pub(crate) fn add(setup: &Setup, args: &AddArgs) -> CommandResult<ExitCode> {
         _ => tag(setup, args, label, &description)?,
     };
     tell_added(setup, &added);
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }
 
 fn add_file(setup: &Setup, args: &AddArgs, label: Label, path: &Path) -> CommandResult<Added> {

@@ -7,7 +7,6 @@ use cabane_label::{ImageDescription, LabelPattern};
 use cabane_transfer::find_remote;
 use clap::Args;
 
-use crate::exit_codes::{self, ExitCode};
 use crate::registry::RegistryArgs;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
@@ -41,14 +40,14 @@ pub(crate) struct DeleteArgs {
     registry: RegistryArgs,
 }
 
-pub(crate) fn copy(setup: &Setup, args: &CopyArgs) -> CommandResult<ExitCode> {
+pub(crate) fn copy(setup: &Setup, args: &CopyArgs) -> CommandResult {
     let connection = args.registry.connect(setup)?;
     let from: ImageDescription = args.from.parse()?;
     let to: LabelPattern = args.to.parse()?;
     let found = find_remote(setup, &connection, &args.from, &from)?;
     // Of one image several labels may be found, and one is as good as another.
     let Some(source) = found.first() else {
-        return Ok(exit_codes::SUCCESS);
+        return Ok(());
     };
     let known = &source.place.label;
     let whole = LabelPattern {
@@ -64,17 +63,17 @@ pub(crate) fn copy(setup: &Setup, args: &CopyArgs) -> CommandResult<ExitCode> {
     let id = copied.image.digest.id();
     if copied.unchanged {
         setup.printer.note(format_args!("{place} is the image {id} already"));
-        return Ok(exit_codes::SUCCESS);
+        return Ok(());
     }
     setup.printer.note(format_args!("copied {} to {place} ({id})", source.place));
     if let Some(replaced) = &copied.replaced {
         let replaced = replaced.id();
         setup.printer.note(format_args!("the label was taken from the image {replaced}"));
     }
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }
 
-pub(crate) fn delete(setup: &Setup, args: &DeleteArgs) -> CommandResult<ExitCode> {
+pub(crate) fn delete(setup: &Setup, args: &DeleteArgs) -> CommandResult {
     let connection = args.registry.connect(setup)?;
     let description: ImageDescription = args.image.parse()?;
     let found = find_remote(setup, &connection, &args.image, &description)?;
@@ -96,5 +95,5 @@ pub(crate) fn delete(setup: &Setup, args: &DeleteArgs) -> CommandResult<ExitCode
         ", and the image with it"
     };
     setup.printer.note(format_args!("deleted {} ({id}){rest}", deleted.image.place));
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }

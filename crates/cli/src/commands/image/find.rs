@@ -8,8 +8,7 @@ use clap::Args;
 
 use crate::commands::image::find_shown::{KEYS, Shown, table};
 use crate::commands::image::search::SearchArgs;
-use crate::exit_codes::{self, ExitCode};
-use crate::format::{fill_lines, json};
+use crate::format::fill_lines;
 use crate::registry::RegistryArgs;
 use crate::report::CommandResult;
 use crate::setup::Setup;
@@ -51,7 +50,7 @@ pub(crate) struct FindArgs {
     registry: RegistryArgs,
 }
 
-pub(crate) fn find(setup: &Setup, args: &FindArgs) -> CommandResult<ExitCode> {
+pub(crate) fn find(setup: &Setup, args: &FindArgs) -> CommandResult {
     let request = SearchRequest {
         refresh: args.refresh,
         signatures: args.signatures,
@@ -60,7 +59,7 @@ pub(crate) fn find(setup: &Setup, args: &FindArgs) -> CommandResult<ExitCode> {
     let found = cabane_image_search::find(setup, &args.registry.request(), &request)?;
     if args.json {
         let shown: Vec<_> = found.iter().map(Shown::of).collect();
-        setup.printer.data(json(&shown));
+        setup.printer.json(&shown);
     } else if let Some(template) = &args.format {
         let fields = found.iter().map(|image| Shown::of(image).fields());
         setup.printer.data(fill_lines(template, KEYS, fields)?);
@@ -72,5 +71,5 @@ pub(crate) fn find(setup: &Setup, args: &FindArgs) -> CommandResult<ExitCode> {
     }
     // The process ends here, and its memory with it.
     std::mem::forget(found);
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }

@@ -13,22 +13,9 @@ use crate::format::Fields;
 use crate::table::Table;
 
 /// The keys of a template.
-pub(crate) const KEYS: &[&str] = &[
-    "namespace",
-    "name",
-    "version",
-    "tag",
-    "system",
-    "uarch",
-    "label",
-    "id",
-    "digest",
-    "sha256",
-    "size",
-    "date",
-    "packages",
-    "signed",
-];
+pub(crate) const KEYS: &str = "\
+    namespace, name, version, tag, system, uarch, label, id, digest, sha256, size, date, \
+    packages, signed";
 
 pub(crate) fn table(found: &[FoundImage], has_head: bool) -> Table {
     let mut table = image_table(has_head);

@@ -20,7 +20,6 @@ use clap::Args;
 use serde_json::{Value, json as value};
 
 use crate::commands::image::packages;
-use crate::exit_codes::{self, ExitCode};
 use crate::format::{fill, json};
 use crate::printer::style;
 use crate::registry::RegistryArgs;
@@ -52,7 +51,7 @@ pub(crate) struct InspectArgs {
     registry: RegistryArgs,
 }
 
-pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult<ExitCode> {
+pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult {
     let image: ImageDescription = args.image.parse()?;
     if args.remote {
         return inspect_remote(setup, args, &image);
@@ -64,7 +63,7 @@ pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult<ExitCo
         let file = open_image(&located.path, located.format)?;
         let list = list_packages(&file, beside(&located).as_deref(), &setup.mount_methods())?;
         setup.printer.data(if args.json { json(&list) } else { packages::table(&list) });
-        return Ok(exit_codes::SUCCESS);
+        return Ok(());
     }
     fill_in_metadata(setup, &mut located)?;
     let (shown, labels) = show(&repositories, &located)?;
@@ -83,7 +82,7 @@ pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult<ExitCo
             text(&shown, &labels, meta, packages)
         });
     }
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }
 
 /// Tells what the registry and the metadata there say.
@@ -91,7 +90,7 @@ fn inspect_remote(
     setup: &Setup,
     args: &InspectArgs,
     description: &ImageDescription,
-) -> CommandResult<ExitCode> {
+) -> CommandResult {
     let connection = args.registry.connect(setup)?;
     let images = find_remote(setup, &connection, &args.image, description)?;
     for image in &images {
@@ -117,14 +116,14 @@ fn inspect_remote(
             if let Some(object) = all.as_object_mut() {
                 object.insert("signature".to_owned(), value!(signature));
             }
-            setup.printer.data(json(&all));
+            setup.printer.json(&all);
         } else {
             setup.printer.data(text(&shown, &[], meta.as_ref(), None));
             let signed = signature.with_verdict();
             setup.printer.data(format_args!("  {:<12} {signed}\n", "signed"));
         }
     }
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }
 
 fn read_env_json(directory: &Path) -> CommandResult<Option<Meta>> {

@@ -11,8 +11,7 @@ use cabane_repository::Record;
 use clap::Args;
 
 use crate::commands::image::search::SearchArgs;
-use crate::exit_codes::{self, ExitCode};
-use crate::format::{fill_lines, json};
+use crate::format::fill_lines;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::shown_image::{KEYS, ShownImage};
@@ -40,10 +39,10 @@ pub(crate) struct LsArgs {
     format: Option<String>,
 }
 
-pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
+pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult {
     let images = list(setup, &args.search.request())?;
     if args.json {
-        setup.printer.data(json(&shown(&images).collect::<Vec<_>>()));
+        setup.printer.json(&shown(&images).collect::<Vec<_>>());
     } else if let Some(template) = &args.format {
         let fields = shown(&images).map(|image| image.fields());
         setup.printer.data(fill_lines(template, KEYS, fields)?);
@@ -52,7 +51,7 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
     }
     // The process ends here, and its memory with it.
     std::mem::forget(images);
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }
 
 fn shown(images: &Images) -> impl Iterator<Item = ShownImage> {

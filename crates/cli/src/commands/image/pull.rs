@@ -9,7 +9,6 @@ use cabane_transfer::{PullRequest, pull as pull_image, pull_metadata};
 use clap::Args;
 
 use crate::added::tell_added;
-use crate::exit_codes::{self, ExitCode};
 use crate::registry::RegistryArgs;
 use crate::report::CommandResult;
 use crate::setup::Setup;
@@ -41,17 +40,17 @@ pub(crate) struct PullArgs {
     registry: RegistryArgs,
 }
 
-pub(crate) fn pull(setup: &Setup, args: &PullArgs) -> CommandResult<ExitCode> {
+pub(crate) fn pull(setup: &Setup, args: &PullArgs) -> CommandResult {
     let connection = args.registry.connect(setup)?;
     if let Some(directory) = &args.meta {
         let label = pull_metadata(setup, &connection, &args.image, directory)?;
         setup.printer.note(format_args!("the metadata of {label} are in {}", directory.display()));
-        return Ok(exit_codes::SUCCESS);
+        return Ok(());
     }
     let request =
         PullRequest { image: args.image.clone(), force: args.force, group: args.group.clone() };
     pull_image(setup, &connection, &request, &mut |added| {
         tell_added(setup, added);
     })?;
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }

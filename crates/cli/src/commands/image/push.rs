@@ -10,7 +10,6 @@ use cabane_report::size;
 use cabane_transfer::{Upload, push as push_image};
 use clap::Args;
 
-use crate::exit_codes::{self, ExitCode};
 use crate::registry::RegistryArgs;
 use crate::report::CommandResult;
 use crate::setup::Setup;
@@ -39,7 +38,7 @@ pub(crate) struct PushArgs {
     registry: RegistryArgs,
 }
 
-pub(crate) fn push(setup: &Setup, args: &PushArgs) -> CommandResult<ExitCode> {
+pub(crate) fn push(setup: &Setup, args: &PushArgs) -> CommandResult {
     let connection = args.registry.connect(setup)?;
     let upload = Upload {
         image: args.image.clone(),
@@ -54,7 +53,7 @@ pub(crate) fn push(setup: &Setup, args: &PushArgs) -> CommandResult<ExitCode> {
         let printer = setup.printer;
         printer.note(format_args!("signed with the key {}", id.id()));
     }
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }
 
 fn tell(setup: &Setup, pushed: &Pushed) {

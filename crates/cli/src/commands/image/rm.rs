@@ -11,7 +11,6 @@ use cabane_repository::Removed;
 use cabane_resolve::NamedRepository;
 use clap::Args;
 
-use crate::exit_codes::{self, ExitCode};
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
@@ -26,7 +25,7 @@ pub(crate) struct RmArgs {
     images: Vec<String>,
 }
 
-pub(crate) fn rm(setup: &Setup, args: &RmArgs) -> CommandResult<ExitCode> {
+pub(crate) fn rm(setup: &Setup, args: &RmArgs) -> CommandResult {
     for text in &args.images {
         let description: ImageDescription = text.parse()?;
         let removed = match &description {
@@ -40,7 +39,7 @@ pub(crate) fn rm(setup: &Setup, args: &RmArgs) -> CommandResult<ExitCode> {
         };
         tell(setup, &removed);
     }
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }
 
 fn remove_image(setup: &Setup, digest: &Digest) -> CommandResult<Removed> {

@@ -12,7 +12,6 @@ use cabane_transfer::Connection;
 use cabane_transfer::find_remote;
 use clap::{Args, Subcommand};
 
-use crate::exit_codes::{self, ExitCode};
 use crate::registry::RegistryArgs;
 use crate::report::CommandResult;
 use crate::setup::Setup;
@@ -53,7 +52,7 @@ pub(crate) struct NewArgs {
     file: PathBuf,
 }
 
-pub(crate) fn sign(setup: &Setup, args: &SignArgs) -> CommandResult<ExitCode> {
+pub(crate) fn sign(setup: &Setup, args: &SignArgs) -> CommandResult {
     let key = signature_policy::signing_key(setup, &args.key)?;
     let connection = args.registry.connect(setup)?;
     let description: ImageDescription = args.image.parse()?;
@@ -68,7 +67,7 @@ pub(crate) fn sign(setup: &Setup, args: &SignArgs) -> CommandResult<ExitCode> {
         ));
         remember(setup, &connection, &image);
     }
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }
 
 /// Keeps the signatures beside the image, where it is in the repository too.
@@ -82,7 +81,7 @@ fn remember(setup: &Setup, connection: &Connection, image: &RemoteImage) {
     }
 }
 
-pub(crate) fn key(setup: &Setup, command: &KeyCommand) -> CommandResult<ExitCode> {
+pub(crate) fn key(setup: &Setup, command: &KeyCommand) -> CommandResult {
     let KeyCommand::New(args) = command;
     let (key, public) = SigningKey::generate(&args.file)?;
     setup.printer.note(format_args!(
@@ -91,5 +90,5 @@ pub(crate) fn key(setup: &Setup, command: &KeyCommand) -> CommandResult<ExitCode
         public.display(),
         key.public().fingerprint().id()
     ));
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }

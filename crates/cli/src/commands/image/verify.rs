@@ -15,7 +15,6 @@ use cabane_signature_policy::{self as signature_policy, Wanted};
 use cabane_transfer::find_remote;
 use clap::Args;
 
-use crate::exit_codes::{self, ExitCode};
 use crate::registry::RegistryArgs;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
@@ -43,14 +42,14 @@ pub(crate) struct VerifyArgs {
     registry: RegistryArgs,
 }
 
-pub(crate) fn verify(setup: &Setup, args: &VerifyArgs) -> CommandResult<ExitCode> {
+pub(crate) fn verify(setup: &Setup, args: &VerifyArgs) -> CommandResult {
     let description: ImageDescription = args.image.parse()?;
     if args.remote {
         verify_remote(setup, args, &description)?;
     } else {
         verify_here(setup, args, &find_image(setup, &description)?)?;
     }
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }
 
 fn nothing_wanted(what: &str) -> Report {

@@ -18,7 +18,6 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::exit_codes::{self, ExitCode};
-use crate::format::json;
 use crate::report::{CommandResult, IoContext};
 use crate::setup::Setup;
 use crate::table::Table;
@@ -153,11 +152,11 @@ fn print(setup: &Setup, args: &AuditArgs, audited: &Audited) {
     let Audited { tried, others, .. } = audited;
     if args.json {
         let rows = tried.iter().zip(others).map(|(one, others)| row(one, others));
-        setup.printer.data(json(&Outcome {
+        setup.printer.json(&Outcome {
             ranks: args.ranks,
             nodes: args.nodes,
             installations: rows.collect(),
-        }));
+        });
         return;
     }
     setup.printer.data(table(tried));

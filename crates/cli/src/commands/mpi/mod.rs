@@ -5,6 +5,7 @@
 
 use clap::Subcommand;
 
+use crate::exit_codes::{self, ExitCode};
 use crate::report::CommandResult;
 use crate::setup::Setup;
 
@@ -25,10 +26,11 @@ pub(crate) enum MpiCommand {
     Audit(audit::AuditArgs),
 }
 
-pub(crate) fn mpi(setup: &Setup, command: &MpiCommand) -> CommandResult {
+pub(crate) fn mpi(setup: &Setup, command: &MpiCommand) -> CommandResult<ExitCode> {
     match command {
-        MpiCommand::Inspect(args) => inspect::inspect(setup, args),
-        MpiCommand::Swap(args) => swap::swap(setup, args),
-        MpiCommand::Audit(args) => audit::audit(setup, args),
+        MpiCommand::Inspect(args) => inspect::inspect(setup, args)?,
+        MpiCommand::Swap(args) => swap::swap(setup, args)?,
+        MpiCommand::Audit(args) => return audit::audit(setup, args),
     }
+    Ok(exit_codes::SUCCESS)
 }

@@ -11,8 +11,6 @@ use cabane_mpi_swap::warn;
 use clap::Args;
 
 use crate::commands::mpi::text;
-use crate::exit_codes::{self, ExitCode};
-use crate::format::json;
 use crate::launch::finish;
 use crate::report::CommandResult;
 use crate::setup::Setup;
@@ -80,13 +78,13 @@ impl SwapArgs {
     }
 }
 
-pub(crate) fn swap(setup: &Setup, args: &SwapArgs) -> CommandResult<ExitCode> {
+pub(crate) fn swap(setup: &Setup, args: &SwapArgs) -> CommandResult {
     let swap = match Swapping::judge(setup, &args.request())? {
         Swapping::Inside(launch) => return finish(setup, *launch),
         Swapping::Ready(swap) => swap,
     };
     if args.json {
-        setup.printer.data(json(&swap.verdict));
+        setup.printer.json(&swap.verdict);
     }
     let plan = swap.plan()?;
     warn(setup, &swap.verdict);
@@ -96,7 +94,7 @@ pub(crate) fn swap(setup: &Setup, args: &SwapArgs) -> CommandResult<ExitCode> {
             let text = text::plan(&swap.verdict, plan, &variables, &swap.file);
             setup.printer.data(text);
         }
-        return Ok(exit_codes::SUCCESS);
+        return Ok(());
     }
     swap.make_links(plan)?;
     if args.probe || args.measure {

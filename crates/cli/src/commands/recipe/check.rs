@@ -14,7 +14,6 @@ use serde::Serialize;
 
 use crate::commands::recipe::files::{self, is_for_spack};
 use crate::exit_codes::{self, ExitCode};
-use crate::format::json;
 use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
 
@@ -90,7 +89,7 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> CommandResult<ExitCode> 
         }
     }
     if args.json {
-        setup.printer.data(json(&findings));
+        setup.printer.json(&findings);
     }
     Ok(code)
 }
@@ -180,7 +179,7 @@ pub(crate) fn schema(setup: &Setup, args: &SchemaArgs) -> CommandResult<ExitCode
     if let Some(file) = file {
         let value: serde_json::Value =
             serde_json::from_str(&file.schema().to_json()).unwrap_or_default();
-        setup.printer.data(json(&value));
+        setup.printer.json(&value);
     }
     Ok(exit_codes::SUCCESS)
 }

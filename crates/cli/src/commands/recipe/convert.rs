@@ -13,7 +13,6 @@ use serde::Serialize;
 
 use crate::commands::recipe::files;
 use crate::exit_codes::{self, ExitCode};
-use crate::format::json;
 use crate::report::{CommandResult, IoContext as _, Kind, Report};
 use crate::setup::Setup;
 
@@ -60,7 +59,7 @@ pub(crate) fn convert(setup: &Setup, args: &ConvertArgs) -> CommandResult<ExitCo
         notes: &conversion.notes,
     };
     if args.json {
-        setup.printer.data(json(&converted));
+        setup.printer.json(&converted);
         return Ok(exit_codes::SUCCESS);
     }
     for (words, names) in [("written", &converted.written), ("removed", &conversion.removed)] {

@@ -5,6 +5,7 @@
 
 use clap::Subcommand;
 
+use crate::exit_codes::ExitCode;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 
@@ -32,7 +33,7 @@ pub(crate) enum RecipeCommand {
 /// # Errors
 ///
 /// Those of the command.
-pub(crate) fn recipe(setup: &Setup, command: &RecipeCommand) -> CommandResult {
+pub(crate) fn recipe(setup: &Setup, command: &RecipeCommand) -> CommandResult<ExitCode> {
     match command {
         RecipeCommand::Check(args) => check::check(setup, args),
         RecipeCommand::Show(args) => show::show(setup, args),

@@ -15,7 +15,6 @@ use serde::Serialize;
 
 use crate::commands::recipe::files;
 use crate::exit_codes::{self, ExitCode};
-use crate::format::json;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
@@ -62,7 +61,7 @@ pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> CommandResult<ExitCode> {
         })?;
         setup.printer.data(text);
     } else if args.json {
-        setup.printer.data(json(&Shown::of(&stack, &files)));
+        setup.printer.json(&Shown::of(&stack, &files));
     } else {
         setup.printer.data(text(&stack, &files));
     }

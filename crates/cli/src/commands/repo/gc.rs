@@ -17,7 +17,6 @@ use serde::Serialize;
 
 use crate::commands::repo::maintain::repository_at;
 use crate::exit_codes::{self, ExitCode};
-use crate::format::json;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 use crate::table::Table;
@@ -69,7 +68,7 @@ pub(crate) fn gc(setup: &Setup, args: &GcArgs) -> CommandResult<ExitCode> {
     }
     if args.dry_run {
         if args.json {
-            setup.printer.data(json(&Answer::new(&retention, None)));
+            setup.printer.json(&Answer::new(&retention, None));
         } else {
             setup.printer.data(table(&retention));
             summary(setup, &retention, &limits);
@@ -89,7 +88,7 @@ pub(crate) fn gc(setup: &Setup, args: &GcArgs) -> CommandResult<ExitCode> {
     }
     if args.json {
         let answer = Answer::new(&retention, Some(&cleared));
-        setup.printer.data(json(&answer));
+        setup.printer.json(&answer);
     }
     let (count, bytes) = (cleared.removed.images.len(), size(cleared.bytes));
     setup.printer.note(format_args!("images removed: {count} ({bytes})"));

@@ -120,7 +120,7 @@ fn inner_metadata(setup: &Setup, image: &Path, directory: &Path) -> Result<(), S
 
 fn tell_plan(setup: &Setup, args: &ImportArgs, plan: &Plan) {
     if args.json {
-        setup.printer.data(json(plan));
+        setup.printer.json(plan);
         return;
     }
     if !plan.labels.is_empty() {
@@ -154,7 +154,7 @@ fn table(plan: &Plan) -> Table {
 
 fn tell(setup: &Setup, args: &ImportArgs, imported: &Imported) {
     if args.json {
-        setup.printer.data(json(imported));
+        setup.printer.json(imported);
         return;
     }
     for label in &imported.differing {

@@ -14,7 +14,6 @@ use serde_json::Value;
 
 use crate::commands::repo::import;
 use crate::exit_codes::{self, ExitCode};
-use crate::format::json;
 use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
 
@@ -74,7 +73,7 @@ pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode
     }
     if args.json {
         let all: Vec<Value> = all.iter().map(with_remedies).collect();
-        setup.printer.data(json(&all));
+        setup.printer.json(&all);
     } else if all.is_empty() {
         setup.printer.note("there is no repository yet; `cabane repo create` makes one");
     } else {

@@ -5,6 +5,7 @@
 
 use clap::Subcommand;
 
+use crate::exit_codes::ExitCode;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 
@@ -42,7 +43,7 @@ pub(crate) enum RepoCommand {
 /// # Errors
 ///
 /// Those of the command.
-pub(crate) fn repo(setup: &Setup, command: &RepoCommand) -> CommandResult {
+pub(crate) fn repo(setup: &Setup, command: &RepoCommand) -> CommandResult<ExitCode> {
     match command {
         RepoCommand::Create(args) => maintain::create(setup, args),
         RepoCommand::Status(args) => maintain::status(setup, args),

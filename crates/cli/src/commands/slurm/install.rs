@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use cabane_job::{Destination, InstallRequest, Installed, install as add_or_remove};
 use clap::Args;
 
-use crate::exit_codes::{self, ExitCode};
 use crate::report::CommandResult;
 use crate::setup::Setup;
 
@@ -42,7 +41,7 @@ pub(crate) struct InstallArgs {
     remove: bool,
 }
 
-pub(crate) fn install(setup: &Setup, args: &InstallArgs) -> CommandResult<ExitCode> {
+pub(crate) fn install(setup: &Setup, args: &InstallArgs) -> CommandResult {
     let request = InstallRequest {
         plugin: args.plugin.clone(),
         plugstack: args.plugstack.clone(),
@@ -57,5 +56,5 @@ pub(crate) fn install(setup: &Setup, args: &InstallArgs) -> CommandResult<ExitCo
         Installed::Added(line) => setup.printer.note(format_args!("wrote into {shown}: {line}")),
         Installed::Removed => setup.printer.note(format_args!("took the plugin out of {shown}")),
     }
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }

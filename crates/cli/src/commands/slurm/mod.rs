@@ -5,6 +5,7 @@
 
 use clap::Subcommand;
 
+use crate::exit_codes::{self, ExitCode};
 use crate::report::CommandResult;
 use crate::setup::Setup;
 
@@ -38,12 +39,13 @@ pub(crate) enum SlurmCommand {
 /// # Errors
 ///
 /// Those of the command.
-pub(crate) fn slurm(setup: &Setup, command: &SlurmCommand) -> CommandResult {
+pub(crate) fn slurm(setup: &Setup, command: &SlurmCommand) -> CommandResult<ExitCode> {
     match command {
-        SlurmCommand::Install(args) => install::install(setup, args),
-        SlurmCommand::Check(args) => check::check(setup, args),
-        SlurmCommand::Submit(args) => submit::submit(setup, args),
-        SlurmCommand::Node(args) => node::node(setup, args),
-        SlurmCommand::Record(args) => record::record(args),
+        SlurmCommand::Install(args) => install::install(setup, args)?,
+        SlurmCommand::Check(args) => return check::check(setup, args),
+        SlurmCommand::Submit(args) => submit::submit(setup, args)?,
+        SlurmCommand::Node(args) => node::node(setup, args)?,
+        SlurmCommand::Record(args) => record::record(args)?,
     }
+    Ok(exit_codes::SUCCESS)
 }

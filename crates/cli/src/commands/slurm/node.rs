@@ -27,7 +27,6 @@ use cabane_repository::ImageFormat;
 use cabane_run::open_image;
 use clap::Args;
 
-use crate::exit_codes::{self, ExitCode};
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 
@@ -105,7 +104,7 @@ impl NodeMpiArgs {
     }
 }
 
-pub(crate) fn node(setup: &Setup, args: &NodeArgs) -> CommandResult<ExitCode> {
+pub(crate) fn node(setup: &Setup, args: &NodeArgs) -> CommandResult {
     if let Some(with) = &args.mpi.with {
         return answer(&step_mpi(setup, &args.mpi.request(with))?);
     }
@@ -141,11 +140,10 @@ pub(crate) fn node(setup: &Setup, args: &NodeArgs) -> CommandResult<ExitCode> {
     answer(&texts)
 }
 
-fn answer(texts: &[String]) -> CommandResult<ExitCode> {
+fn answer(texts: &[String]) -> CommandResult {
     let mut answer = texts.join("\0");
     answer += if texts.is_empty() { "\0" } else { "\0\0" };
-    std::io::stdout().write_all(answer.as_bytes()).or_failed(|| "answer".to_owned())?;
-    Ok(exit_codes::SUCCESS)
+    std::io::stdout().write_all(answer.as_bytes()).or_failed(|| "answer".to_owned())
 }
 
 /// Looks whether the image has libraries for a newer driver.

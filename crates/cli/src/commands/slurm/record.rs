@@ -7,7 +7,6 @@
 use cabane_job::{Destination, record as record_step};
 use clap::Args;
 
-use crate::exit_codes::{self, ExitCode};
 use crate::report::CommandResult;
 
 /// Record the images of a job step
@@ -21,7 +20,6 @@ pub(crate) struct RecordArgs {
     to: Destination,
 }
 
-pub(crate) fn record(args: &RecordArgs) -> CommandResult<ExitCode> {
-    record_step(args.from, args.to.clone())?;
-    Ok(exit_codes::SUCCESS)
+pub(crate) fn record(args: &RecordArgs) -> CommandResult {
+    record_step(args.from, args.to.clone())
 }

@@ -19,7 +19,6 @@ use cabane_mount::{Stage, Unfit};
 use cabane_recipe::DeviceRequest;
 use clap::{Args, ValueEnum};
 
-use crate::exit_codes::{self, ExitCode};
 use crate::report::{CommandResult, IoContext};
 use crate::setup::Setup;
 
@@ -132,14 +131,14 @@ impl SubmitArgs {
     }
 }
 
-pub(crate) fn submit(setup: &Setup, args: &SubmitArgs) -> CommandResult<ExitCode> {
+pub(crate) fn submit(setup: &Setup, args: &SubmitArgs) -> CommandResult {
     answer(&setup.calling, &resolve(setup, &args.request())?)
 }
 
 fn answer(
     before: &BTreeMap<OsString, OsString>,
     after: &BTreeMap<OsString, OsString>,
-) -> CommandResult<ExitCode> {
+) -> CommandResult {
     let mut bytes = Vec::new();
     for (name, value) in after.iter().filter(|(name, value)| before.get(*name) != Some(*value)) {
         bytes.extend_from_slice(name.as_bytes());
@@ -152,6 +151,5 @@ fn answer(
         bytes.push(0);
     }
     bytes.push(0);
-    std::io::stdout().write_all(&bytes).or_failed(|| "answer".to_owned())?;
-    Ok(exit_codes::SUCCESS)
+    std::io::stdout().write_all(&bytes).or_failed(|| "answer".to_owned())
 }

@@ -12,8 +12,6 @@ use cabane_label::escape;
 use cabane_run::loaded::{Bind, CABANE_LOADED, Loaded, LoadedImage, file_system_at};
 use clap::{Args, ValueEnum};
 
-use crate::exit_codes::{self, ExitCode};
-use crate::format::json;
 use crate::printer::style;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
@@ -51,7 +49,7 @@ enum Format {
     Views,
 }
 
-pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode> {
+pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult {
     let loaded = setup
         .calling
         .get(OsStr::new(CABANE_LOADED))
@@ -65,21 +63,20 @@ pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode
         return save::save(setup, &loaded, path, args.force);
     }
     if args.json {
-        setup.printer.data(json(&loaded));
-        return Ok(exit_codes::SUCCESS);
+        setup.printer.json(&loaded);
+        return Ok(());
     }
     if loaded.is_empty() {
         setup.printer.note("no image is loaded");
-        return Ok(exit_codes::SUCCESS);
+        return Ok(());
     }
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     match args.format {
         Format::Full => {
             let images = loaded.images.iter().map(|image| full(image, &mounts));
-            let binds = &loaded.additions.binds;
-            let binds = (!binds.is_empty()).then(|| mounted_beside(binds));
-            let devices = &loaded.additions.devices;
-            let devices = (!devices.is_empty()).then(|| devices_of(devices));
+            let binds = section("mounts", &loaded.additions.binds, bind_line);
+            let devices =
+                section("devices", &loaded.additions.devices, |one| escape(one).into_owned());
             let texts: Vec<String> = images.chain(binds).chain(devices).collect();
             setup.printer.data(texts.join("\n"));
         }
@@ -90,7 +87,7 @@ pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode
         }
         Format::Views => setup.printer.data(format_args!("{}\n", views(&loaded))),
     }
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }
 
 fn title(image: &LoadedImage) -> String {
@@ -149,24 +146,17 @@ fn is_in_user_namespace() -> bool {
     !map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
-/// What an environment file mounts beside the images.
-fn mounted_beside(binds: &[Bind]) -> String {
-    let mut text = format!("{}mounts{:#}\n", style::ACCENT, style::ACCENT);
-    for bind in binds {
-        let source = bind.source.to_string_lossy();
-        let read_only = if bind.read_only { " (read-only)" } else { "" };
-        let _ = writeln!(text, "  {} at {}{read_only}", escape(&source), bind.target);
-    }
-    text
+/// What an environment has beside the images; nothing where there is nothing of it.
+fn section<T>(title: &str, all: &[T], line: impl Fn(&T) -> String) -> Option<String> {
+    let head = format!("{}{title}{:#}\n", style::ACCENT, style::ACCENT);
+    let lines = all.iter().map(|one| format!("  {}\n", line(one)));
+    (!all.is_empty()).then(|| head + &lines.collect::<String>())
 }
 
-/// What of the machine was requested.
-fn devices_of(devices: &[String]) -> String {
-    let mut text = format!("{}devices{:#}\n", style::ACCENT, style::ACCENT);
-    for device in devices {
-        let _ = writeln!(text, "  {}", escape(device));
-    }
-    text
+fn bind_line(bind: &Bind) -> String {
+    let source = bind.source.to_string_lossy();
+    let read_only = if bind.read_only { " (read-only)" } else { "" };
+    format!("{} at {}{read_only}", escape(&source), bind.target)
 }
 
 #[cfg(test)]

@@ -16,29 +16,23 @@ use cabane_recipe::{DeviceRequest, EnvironmentFile, MountEntry};
 use cabane_run::loaded::{Loaded, LoadedImage};
 use cabane_view::ViewDescription;
 
-use crate::exit_codes::{self, ExitCode};
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 
 const HEAD: &str = "# Written by `cabane status --save`. `cabane start -e FILE` enters it again.\n";
 
 /// Writes the file, or prints it where the path is `-`.
-pub(crate) fn save(
-    setup: &Setup,
-    loaded: &Loaded,
-    path: &Path,
-    force: bool,
-) -> CommandResult<ExitCode> {
+pub(crate) fn save(setup: &Setup, loaded: &Loaded, path: &Path, force: bool) -> CommandResult {
     let file = as_file(loaded)?;
     let notes: Vec<String> = loaded.images.iter().map(note).collect();
     let text = format!("{HEAD}{}", file.to_toml(&notes));
     if path == Path::new("-") {
         setup.printer.data(text);
-        return Ok(exit_codes::SUCCESS);
+        return Ok(());
     }
     write(path, &text, force)?;
     setup.printer.note(format_args!("saved in {}", path.display()));
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }
 
 fn note(image: &LoadedImage) -> String {

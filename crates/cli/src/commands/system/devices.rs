@@ -8,8 +8,6 @@ use cabane_label::escape;
 use clap::Args;
 use serde::Serialize;
 
-use crate::exit_codes::{self, ExitCode};
-use crate::format::json;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::table::Table;
@@ -57,15 +55,15 @@ impl Row {
     }
 }
 
-pub(crate) fn devices(setup: &Setup, args: &DevicesArgs) -> CommandResult<ExitCode> {
+pub(crate) fn devices(setup: &Setup, args: &DevicesArgs) -> CommandResult {
     let devices = Devices::look(&DIRECTORIES.map(AsRef::as_ref));
     let outcome = Outcome {
         devices: devices.all().map(|device| Row::of(&device)).collect(),
         problems: devices.problems().iter().map(|one| one.text.clone()).collect(),
     };
     if args.json {
-        setup.printer.data(json(&outcome));
-        return Ok(exit_codes::SUCCESS);
+        setup.printer.json(&outcome);
+        return Ok(());
     }
     let mut table = Table::new(&["device", "nodes", ">files", "described in"]);
     for row in &outcome.devices {
@@ -86,5 +84,5 @@ pub(crate) fn devices(setup: &Setup, args: &DevicesArgs) -> CommandResult<ExitCo
     for problem in &outcome.problems {
         setup.printer.warning(problem);
     }
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }

@@ -13,8 +13,6 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::commands::system::text::text;
-use crate::exit_codes::{self, ExitCode};
-use crate::format::json;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
@@ -53,7 +51,7 @@ struct Outcome<'a> {
     written: Vec<String>,
 }
 
-pub(crate) fn probe(setup: &Setup, args: &ProbeArgs) -> CommandResult<ExitCode> {
+pub(crate) fn probe(setup: &Setup, args: &ProbeArgs) -> CommandResult {
     let target = args.target.as_deref().map(str::parse::<TargetChoice>);
     let target = target.transpose().map_err(|error| {
         let hint = error.hint();
@@ -80,7 +78,7 @@ pub(crate) fn probe(setup: &Setup, args: &ProbeArgs) -> CommandResult<ExitCode> 
     if args.json {
         let written = written.iter().map(|path| path.display().to_string());
         let written = written.collect();
-        setup.printer.data(json(&Outcome { found: &found, host_mpi: &host_mpi, written }));
+        setup.printer.json(&Outcome { found: &found, host_mpi: &host_mpi, written });
     } else if args.output.is_none() {
         setup.printer.data(text(&found, &host_mpi));
     }
@@ -94,7 +92,7 @@ pub(crate) fn probe(setup: &Setup, args: &ProbeArgs) -> CommandResult<ExitCode> 
             setup.printer.note(format_args!("{subject}: {text}"));
         }
     }
-    Ok(exit_codes::SUCCESS)
+    Ok(())
 }
 
 fn save_error(error: SaveError) -> Report {
