@@ -20,10 +20,9 @@ use cabane_registry::{ContainerName, sum};
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 use cabane_site::Context;
-use cabane_transfer::Reference;
-use cabane_transfer::Remote;
-use cabane_transfer::of_containers;
-use cabane_transfer::{ContainerQuery, directory_of, layer_of, scratch_place};
+use cabane_transfer::{
+    ContainerQuery, Reference, Remote, directory_of, layer_of, of_containers, scratch_place,
+};
 
 /// How a root image of ours is named in a recipe.
 const OWN: &str = "image:";
@@ -40,31 +39,22 @@ impl OwnContainers {
     }
 
     fn look_up(&self, reference: &Reference, platform: &Platform) -> Result<FoundContainer> {
-        let container = Report::from;
         let chosen = match reference {
             Reference::Registry(name) => {
                 let registry = of_containers(&self.context, &name.address, None, None)?;
                 Remote::find(registry, name, platform)?.1
             }
             Reference::DockerArchive(path, name) => {
-                let archive = DockerArchive::open(path, &scratch_place(&self.context)?);
-                let archive = archive.map_err(container)?;
-                let (image, identity) =
-                    archive.image(name.as_deref(), platform).map_err(container)?;
-                return Ok(FoundContainer {
-                    reference: reference.to_string(),
-                    platform: image.platform.to_string(),
-                    digest: digest::written(&identity),
-                    index: None,
-                });
+                let archive = DockerArchive::open(path, &scratch_place(&self.context)?)?;
+                let (image, identity) = archive.image(name.as_deref(), platform)?;
+                return Ok(of_whole(reference, &image.platform, &identity));
             }
             Reference::Layout(path, name) => {
-                let layout =
-                    Layout::open(path, &scratch_place(&self.context)?).map_err(container)?;
-                layout.choose(name.as_deref(), platform).map_err(container)?
+                let layout = Layout::open(path, &scratch_place(&self.context)?)?;
+                layout.choose(name.as_deref(), platform)?
             }
             Reference::Sif(path) => {
-                Sif::open(path, platform).map_err(container)?;
+                Sif::open(path, platform)?;
                 let summed = sum::file(path, &mut |_, _| ())?;
                 return Ok(of_whole(reference, platform, &summed));
             }
@@ -78,10 +68,8 @@ impl OwnContainers {
             }
         };
         Ok(FoundContainer {
-            reference: reference.to_string(),
-            platform: platform.to_string(),
-            digest: digest::written(&chosen.digest),
             index: chosen.index.as_ref().map(digest::written),
+            ..of_whole(reference, platform, &chosen.digest)
         })
     }
 
@@ -91,12 +79,9 @@ impl OwnContainers {
         let (environment, _) = find_environment(&self.context, &args)?;
         let root = environment.root().cloned();
         let root = root.ok_or_else(|| {
-            let image = label.to_owned();
-            Report::new(
-                Kind::BadInput,
-                format!("`{}` has no root file system of its own", escape(&image)),
-            )
-            .hinted("`images:` puts it on a root image".to_owned())
+            let error = format!("`{}` has no root file system of its own", escape(label));
+            Report::new(Kind::BadInput, error)
+                .hinted("`images:` puts it on a root image".to_owned())
         })?;
         Ok((environment, root))
     }
@@ -108,12 +93,7 @@ impl OwnContainers {
             Some(source) => source.platform.clone(),
             None => platform_of(None)?.to_string(),
         };
-        Ok(FoundContainer {
-            reference: format!("{OWN}{label}"),
-            platform,
-            digest: digest::written(&digest_of(&root)?),
-            index: None,
-        })
+        Ok(of_whole(format_args!("{OWN}{label}"), platform, &digest_of(&root)?))
     }
 
     /// Opens a root image of ours: its tree is one layer, and what it says about itself is what
@@ -149,14 +129,11 @@ impl OwnContainers {
         let args = ImageRequest::new(&names.join(","), None, false);
         let (environment, _) = find_environment(&self.context, &args)?;
         if let Some(root) = environment.root() {
-            let image = root.name().to_owned();
-            return Err(Report::new(
-                Kind::BadInput,
-                format!(
-                    "`{}` has a root file system of its own, and cannot be put on another one",
-                    escape(&image)
-                ),
-            ));
+            let error = format!(
+                "`{}` has a root file system of its own, and cannot be put on another one",
+                escape(root.name())
+            );
+            return Err(Report::new(Kind::BadInput, error));
         }
         let image = |image: &ConcreteImage| {
             Ok(AddedImage {
@@ -219,7 +196,7 @@ impl Containers for OwnContainers {
         let found = if let Some(label) = from.strip_prefix(OWN) {
             self.look_up_own(label).and_then(|found| of_platform(found, platform))
         } else {
-            reference_of(from, directory).and_then(|reference| {
+            Reference::in_file(from, directory).and_then(|reference| {
                 let platform = platform_of(platform)?;
                 self.look_up(&reference, &platform)
             })
@@ -247,7 +224,7 @@ impl Containers for OwnContainers {
         let opened = if let Some(label) = from.strip_prefix(OWN) {
             self.use_own(label, found, &mut used)
         } else {
-            reference_of(from, directory)
+            Reference::in_file(from, directory)
                 .and_then(|reference| self.use_found(reference, found, interrupt, &mut used))
         };
         match (opened, failure) {
@@ -298,7 +275,7 @@ fn digest_of(image: &ConcreteImage) -> Result<Digest> {
 }
 
 /// What is known of a file or a directory as a whole.
-fn of_whole(reference: &Reference, platform: &Platform, summed: &Digest) -> FoundContainer {
+fn of_whole(reference: impl ToString, platform: impl ToString, summed: &Digest) -> FoundContainer {
     FoundContainer {
         reference: reference.to_string(),
         platform: platform.to_string(),
@@ -315,15 +292,6 @@ fn as_build_error(error: &Report) -> BuildError {
 fn platform_of(text: Option<&str>) -> Result<Platform> {
     match text {
         None => Ok(Platform::of_machine(std::env::consts::ARCH)),
-        Some(text) => text.parse().map_err(|error| Report::new(Kind::BadInput, error_of(error))),
+        Some(text) => text.parse::<Platform>().map_err(|error| Report::new(Kind::BadInput, error)),
     }
-}
-
-fn error_of(error: cabane_container::PlatformError) -> Box<dyn std::error::Error + Send + Sync> {
-    Box::new(error)
-}
-
-/// Reads a name as it is in a recipe, to which its paths are relative.
-fn reference_of(from: &str, directory: &Path) -> Result<Reference> {
-    Reference::in_file(from, directory)
 }
