@@ -90,19 +90,20 @@ impl Inherited {
             changed.insert(UENV_VIEW.into(), loaded.view_list().into());
         } else if let Some(value) = text_of(variables, UENV_MOUNT_LIST) {
             // As where no variables were passed on to the node.
-            let list = self.mount_list_with(&Loaded::from_mount_list(value), places);
+            let list = self.mount_list_with(Loaded::from_mount_list(value), places);
             changed.insert(UENV_MOUNT_LIST.into(), list.into());
         }
         changed
     }
 
-    fn mount_list_with(&self, loaded: &Loaded, places: &[usize]) -> String {
-        let mut loaded = loaded.clone();
+    /// Returns the builds that are loaded, each with the one that takes its place.
+    fn exchanged(&self, places: &[usize]) -> impl Iterator<Item = (&JobImage, &JobImage)> {
         let builds = self.list.images.iter().zip(self.now.iter().zip(places));
-        for (builds, (old, new)) in builds {
-            let (Some(old), Some(new)) = (builds.get(*old), builds.get(*new)) else {
-                continue;
-            };
+        builds.filter_map(|(builds, (old, new))| builds.get(*old).zip(builds.get(*new)))
+    }
+
+    fn mount_list_with(&self, mut loaded: Loaded, places: &[usize]) -> String {
+        for (old, new) in self.exchanged(places) {
             if let Some(image) = loaded.images.iter_mut().find(|image| is_same(image, old)) {
                 image.path.clone_from(&new.path);
                 image.mount_point.clone_from(&new.mount_point);
@@ -114,11 +115,7 @@ impl Inherited {
     /// Puts other builds into the places of those that are loaded, as they were loaded in
     /// `other`.
     fn exchange(&self, loaded: &mut Loaded, other: &Loaded, places: &[usize]) {
-        let pairs = self.now.iter().zip(places);
-        for (builds, (old, new)) in self.list.images.iter().zip(pairs) {
-            let (Some(old), Some(new)) = (builds.get(*old), builds.get(*new)) else {
-                continue;
-            };
+        for (old, new) in self.exchanged(places) {
             let taken = other.images.iter().find(|image| is_same(image, new));
             let replaced = loaded.images.iter_mut().find(|image| is_same(image, old));
             let (Some(taken), Some(replaced)) = (taken, replaced) else {
@@ -150,12 +147,10 @@ fn value_of<'a>(variables: &'a [JobVariable], name: &OsStr) -> Option<&'a OsStri
 }
 
 /// Finds what is loaded, also by a tool that sets the list of mounts only.
-pub(crate) fn loaded_in(variables: &BTreeMap<OsString, OsString>) -> Loaded {
-    let value = |name| variables.get(OsStr::new(name)).and_then(|value| value.to_str());
-    if let Some(loaded) = value(CABANE_LOADED).and_then(Loaded::from_variable) {
-        return loaded;
-    }
-    Loaded::from_mount_list(value(UENV_MOUNT_LIST).unwrap_or_default())
+pub(crate) fn loaded_in(variables: &Variables) -> Loaded {
+    let mounted = || text_of(variables, UENV_MOUNT_LIST).unwrap_or_default();
+    let loaded = text_of(variables, CABANE_LOADED).and_then(Loaded::from_variable);
+    loaded.unwrap_or_else(|| Loaded::from_mount_list(mounted()))
 }
 
 #[cfg(test)]

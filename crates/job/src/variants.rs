@@ -24,8 +24,7 @@ use cabane_run::{Joining, RootRequest, RunRequest, RunWarning, prepare, seen_in_
 use cabane_site::Context;
 use cabane_view::Needs;
 
-use crate::inherited::Inherited;
-use crate::inherited::loaded_in;
+use crate::inherited::{Inherited, loaded_in};
 use crate::request::Submission;
 
 /// More than there are on any site, and few enough to be worked out at once.
@@ -78,13 +77,7 @@ impl Requested {
 
     /// Puts other builds into some places of those that this machine takes.
     fn assemble_with(&self, changed: &[(usize, usize)]) -> Result<ConcreteEnvironment> {
-        let mut places = self.here.clone();
-        for (image, place) in changed {
-            if let Some(slot) = places.get_mut(*image) {
-                *slot = *place;
-            }
-        }
-        self.found.assemble(&places)
+        self.found.assemble(&with_changed(&self.here, changed))
     }
 
     /// Finds an image that was requested, and all its builds.
@@ -96,8 +89,7 @@ impl Requested {
         let Some(position) = environment.images.iter().position(is_same) else {
             return Ok(None);
         };
-        let count = self.found.images.get(position);
-        let count = count.map_or(0, |image| image.builds.len());
+        let count = self.found.images.get(position).map_or(0, |image| image.builds.len());
         let mut builds = Vec::with_capacity(count);
         for place in 0..count {
             let environment = self.assemble_with(&[(position, place)])?;
@@ -105,6 +97,17 @@ impl Requested {
         }
         Ok(Some((position, builds)))
     }
+}
+
+/// Puts other builds into some of these places.
+fn with_changed(places: &[usize], changed: &[(usize, usize)]) -> Vec<usize> {
+    let mut places = places.to_vec();
+    for (image, place) in changed {
+        if let Some(slot) = places.get_mut(*image) {
+            *slot = *place;
+        }
+    }
+    places
 }
 
 fn job_bind(bind: &Bind) -> JobBind {
@@ -237,12 +240,7 @@ impl Variants<'_> {
     ) -> Result<(Variables, Vec<RunWarning>)> {
         let mut calling = self.calling.clone();
         if !inherited.is_empty() {
-            let mut places = self.inherited.now.clone();
-            for (image, place) in inherited {
-                if let Some(slot) = places.get_mut(*image) {
-                    *slot = *place;
-                }
-            }
+            let places = with_changed(&self.inherited.now, inherited);
             calling = self.inherited.variables_with(&calling, &places);
         }
         let Some(wanted) = &self.requested else {
