@@ -11,12 +11,12 @@ use cabane_registry::{Distrust, Place, PublicKey, Signatures};
 use cabane_site::Context;
 use serde::Serialize;
 
-use crate::pull;
+use crate::pull::{Wanted, wanted};
 
 /// The keys that the configuration names for a part of a registry.
 pub struct KnownKeys {
     /// For each file that wants a signature, its keys.
-    wanted: Vec<Vec<(PathBuf, PublicKey)>>,
+    wanted: Vec<Wanted>,
 }
 
 /// What the signatures of an image say.
@@ -52,21 +52,17 @@ impl KnownKeys {
     /// Reads the keys for a part of a registry. What cannot be read is reported, and counts as
     /// wanted and missing.
     pub fn of(context: &Context, place: &Place) -> Self {
-        let wanted = match pull::wanted(context, place) {
-            Ok(wanted) => wanted.iter().map(|one| one.keys().to_vec()).collect(),
-            Err(error) => {
-                let (text, _) = error.texts();
-                context.warning(&text);
-                vec![Vec::new()]
-            }
-        };
+        let wanted = wanted(context, place).unwrap_or_else(|error| {
+            context.warning(&error.texts().0);
+            vec![Wanted::default()]
+        });
         Self { wanted }
     }
 
     /// Tells who has signed.
     pub fn judge(&self, signatures: &Signatures) -> SignatureVerdict {
         let mut signers = Vec::<Signer>::new();
-        for (path, key) in self.wanted.iter().flatten() {
+        for (path, key) in self.wanted.iter().flat_map(|one| &one.keys) {
             let is_known = signers.iter().any(|one| one.key == *path);
             if !is_known && signatures.accepted_by(std::slice::from_ref(key)).is_ok() {
                 signers.push(Signer {
@@ -75,13 +71,9 @@ impl KnownKeys {
                 });
             }
         }
-        let all: Vec<PublicKey> =
-            self.wanted.iter().flatten().map(|(_, key)| key.clone()).collect();
+        let all: Vec<PublicKey> = self.wanted.iter().flat_map(Wanted::public_keys).collect();
         let distrust = signatures.accepted_by(&all).err();
-        let accepts = |keys: &Vec<(PathBuf, PublicKey)>| {
-            let keys: Vec<_> = keys.iter().map(|(_, key)| key.clone()).collect();
-            signatures.accepted_by(&keys).is_ok()
-        };
+        let accepts = |one: &Wanted| signatures.accepted_by(&one.public_keys()).is_ok();
         SignatureVerdict {
             state: match distrust {
                 None => State::Known,

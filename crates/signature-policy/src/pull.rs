@@ -27,9 +27,10 @@ struct Untrusted {
 }
 
 /// Keys of which one must have signed, and who wants that.
+#[derive(Default)]
 pub struct Wanted {
     who: String,
-    keys: Vec<(PathBuf, PublicKey)>,
+    pub(crate) keys: Vec<(PathBuf, PublicKey)>,
 }
 
 impl Wanted {
@@ -59,9 +60,8 @@ impl Wanted {
         keys.map(|keys| Self::new(who(), &keys)).transpose()
     }
 
-    /// Returns the keys and their files.
-    pub fn keys(&self) -> &[(PathBuf, PublicKey)] {
-        &self.keys
+    pub(crate) fn public_keys(&self) -> Vec<PublicKey> {
+        self.keys.iter().map(|(_, key)| key.clone()).collect()
     }
 
     /// Returns the file of the key that has signed an image of a registry.
@@ -82,8 +82,7 @@ impl Wanted {
         &self,
         accepted: impl Fn(&[PublicKey]) -> Result<PublicKey, Distrust>,
     ) -> Result<&Path, Distrust> {
-        let keys: Vec<_> = self.keys.iter().map(|(_, key)| key.clone()).collect();
-        let accepted = accepted(&keys)?;
+        let accepted = accepted(&self.public_keys())?;
         let mut known = self.keys.iter().filter(|(_, key)| *key == accepted);
         let path = known.next().map(|(path, _)| path.as_path());
         Ok(path.unwrap_or(Path::new("")))
