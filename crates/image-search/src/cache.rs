@@ -13,11 +13,9 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use cabane_label::{Digest, Label};
+use cabane_label::Digest;
 use cabane_site::Context;
 use cabane_view::{PackageIndex, PackagePattern};
-
-use crate::packages::{PackagesByImage, select};
 
 /// The directory in the cache.
 const DIRECTORY: &str = "packages";
@@ -26,8 +24,8 @@ const MAX_BYTES: usize = 64 << 20;
 
 /// A search for packages, with what is known of images.
 pub(crate) struct PackageSearch {
-    patterns: Vec<PackagePattern>,
-    index: PackageIndex,
+    pub(crate) patterns: Vec<PackagePattern>,
+    pub(crate) index: PackageIndex,
     path: Option<PathBuf>,
 }
 
@@ -75,15 +73,6 @@ impl PackageSearch {
         };
         // Without a cache, the next search asks again.
         let _ = write(path, &bytes);
-    }
-
-    /// Returns the images that have the packages. Images without a list are named in a note.
-    pub(crate) fn select<'i>(
-        self,
-        context: &Context,
-        images: impl Iterator<Item = (&'i Label, &'i Digest)>,
-    ) -> PackagesByImage {
-        select(context, &self.index, &self.patterns, images)
     }
 }
 

@@ -13,7 +13,7 @@ use cabane_run::difference::lines_beside;
 use cabane_site::Context;
 
 use crate::cache::PackageSearch;
-use crate::packages::{Packages, PackagesByImage};
+use crate::packages::{Packages, PackagesByImage, select};
 use crate::request::SearchRequest;
 
 /// The images that were found in the repositories.
@@ -102,7 +102,7 @@ fn retain_with_packages(
     let records = || found.iter().flat_map(|(_, records)| records);
     let all: BTreeSet<_> = records().map(|record| &record.digest).collect();
     search.add(&lists.into_iter().collect::<Vec<_>>(), &all);
-    let packages = search.select(context, records().map(|one| (&one.label, &one.digest)));
+    let packages = select(context, &search, records().map(|one| (&one.label, &one.digest)));
     for (_, records) in found {
         records.retain(|record| packages.contains_key(&record.digest));
     }

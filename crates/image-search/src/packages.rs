@@ -9,8 +9,10 @@ use std::rc::Rc;
 
 use cabane_label::{Digest, Label, escape};
 use cabane_site::Context;
-use cabane_view::{Answer, PackageIndex, PackageLine, PackagePattern};
+use cabane_view::{Answer, PackageLine};
 use serde::{Serialize, Serializer};
+
+use crate::cache::PackageSearch;
 
 /// How many images a note names, and how many packages a cell of a table.
 const MAX_NAMES: usize = 8;
@@ -86,11 +88,10 @@ impl fmt::Display for Packages {
 /// Returns the images that have all packages. Images without a list are named in a note.
 pub(crate) fn select<'i>(
     context: &Context,
-    index: &PackageIndex,
-    patterns: &[PackagePattern],
+    search: &PackageSearch,
     images: impl Iterator<Item = (&'i Label, &'i Digest)>,
 ) -> PackagesByImage {
-    let matches = index.look_for(patterns);
+    let matches = search.index.look_for(&search.patterns);
     let mut packages = PackagesByImage::new();
     let mut shared = HashMap::new();
     let mut silent = Vec::new();

@@ -15,7 +15,7 @@ use cabane_site::Context;
 use cabane_transfer::{Connection, RegistryRequest, look_up};
 
 use crate::cache::PackageSearch;
-use crate::packages::{Packages, names};
+use crate::packages::{Packages, names, select};
 use crate::request::SearchRequest;
 
 /// How many images are requested their packages before the answers are cached, so that an
@@ -92,7 +92,7 @@ fn with_packages(
         search.add(&package_lists(context, connection, batch)?, &all);
     }
     let images = listed.iter().map(|image| (&image.label, &image.digest));
-    let packages = search.select(context, images);
+    let packages = select(context, &search, images);
     listed.retain(|image| packages.contains_key(&image.digest));
     let found = listed.into_iter().map(|image| FoundImage {
         packages: packages.get(&image.digest).cloned(),

@@ -3,8 +3,8 @@
 
 //! What is searched for.
 
-use cabane_label::{ImageDescription, LabelPattern, NameMatch};
-use cabane_report::{Report, Result};
+use cabane_label::{ImageDescription, NameMatch};
+use cabane_report::Result;
 use cabane_view::PackagePattern;
 
 /// What is searched for, as it was typed.
@@ -27,19 +27,15 @@ impl SearchRequest {
     /// A text that begins with `/` is a version: where an image is run it would be a path, but a
     /// search has no use for one.
     pub(crate) fn description(&self) -> Result<Option<ImageDescription>> {
-        let description = match self.pattern.as_deref() {
-            Some(text) if text.starts_with('/') => {
-                ImageDescription::Pattern(text.parse::<LabelPattern>()?)
-            }
-            Some(text) => text.parse()?,
-            None => return Ok(None),
-        };
-        Ok(Some(description))
+        Ok(match self.pattern.as_deref() {
+            Some(text) if text.starts_with('/') => Some(ImageDescription::Pattern(text.parse()?)),
+            Some(text) => Some(text.parse()?),
+            None => None,
+        })
     }
 
     pub(crate) fn patterns(&self) -> Result<Vec<PackagePattern>> {
-        let patterns = self.packages.iter().map(|text| text.parse());
-        patterns.collect::<Result<_, _>>().map_err(Report::from)
+        self.packages.iter().map(|text| Ok(text.parse()?)).collect()
     }
 
     pub(crate) fn name_match(&self) -> NameMatch {
