@@ -141,10 +141,7 @@ pub fn check_at_pull(
     let wanted = wanted(context, &image.place)?;
     let signatures = match registry.signatures(image) {
         // Others may want to know, but this pull needs no one's signature.
-        Err(_) if wanted.is_empty() => {
-            let (is_signed, record) = (false, None);
-            return Ok(Checked { is_signed, record });
-        }
+        Err(_) if wanted.is_empty() => return Ok(Checked { is_signed: false, record: None }),
         signatures => signatures?,
     };
     for one in &wanted {

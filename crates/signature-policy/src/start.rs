@@ -102,11 +102,9 @@ impl<'a> Candidate<'a> {
         let file = fs::metadata(path).or_failed(|| format!("read {}", path.display()))?;
         let record = signatures_beside(path, MAX_RECORD)?;
         let is_own = file.uid() == rustix::process::getuid().as_raw();
-        let is_configured = context
-            .settings
-            .repositories
-            .iter()
-            .any(|known| known.is_configured && Some(&known.name) == image.repository.as_ref());
+        let is_its = |name| Some(name) == image.repository.as_ref();
+        let mut known = context.settings.repositories.iter();
+        let is_configured = known.any(|known| known.is_configured && is_its(&known.name));
         Ok(Self {
             image,
             digest: image.digest.clone().or_else(|| digest_of(path)),
@@ -154,14 +152,9 @@ impl<'a> Candidate<'a> {
         let Some(wanted) = Wanted::of_rule(context, setting, requirement)? else {
             return Ok(());
         };
-        match self.judge(&wanted) {
-            Ok(signer) => {
-                let (name, signer) = (self.name(), signer.display());
-                context.detail(format_args!("{name} is signed with {signer}"));
-                Ok(())
-            }
-            Err(doubt) => Err(self.refuse(&wanted, doubt)),
-        }
+        let signer = self.judge(&wanted).map_err(|doubt| self.refuse(&wanted, doubt))?;
+        context.detail(format_args!("{} is signed with {}", self.name(), signer.display()));
+        Ok(())
     }
 
     /// Tells that the image is not trusted, and what can be done about it.
@@ -209,11 +202,9 @@ impl<'a> Candidate<'a> {
                  registry with its signatures"
                     .to_owned()
             }
-            Doubt::Changed => {
-                format!(
-                    "`cabane image verify {name}` reads it and tells whether it is what was signed"
-                )
-            }
+            Doubt::Changed => format!(
+                "`cabane image verify {name}` reads it and tells whether it is what was signed"
+            ),
             Doubt::OpenToAll => format!("`chmod o-w {}`", self.image.path.display()),
             Doubt::Elsewhere { .. } => {
                 "name its repository in the configuration, or pull it into your own".to_owned()
