@@ -83,12 +83,8 @@ fn faults_of_line(line: &Line) -> Vec<String> {
     }
     faults.extend(fault_of_file(&line.plugin));
     faults.extend(fault_of_release(&line.plugin));
-    if let Some(command) = &line.command {
-        faults.extend(fault_of_file(command));
-    }
-    if let Some(record) = &line.record {
-        faults.extend(fault_of_record(record));
-    }
+    faults.extend(line.command.as_deref().and_then(fault_of_file));
+    faults.extend(line.record.as_deref().and_then(fault_of_record));
     faults
 }
 
