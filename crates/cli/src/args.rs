@@ -6,8 +6,9 @@
 use anstream::ColorChoice;
 use cabane_site::env_vars;
 use cabane_site::settings::{BackendChoice, ColorChoice as Setting, Overrides};
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{ArgAction, Args};
 
+use crate::choice::{Choice, one_of};
 use crate::printer::Printer;
 
 /// Options that every command has; they precede the command.
@@ -17,8 +18,8 @@ pub(crate) struct GlobalArgs {
     #[arg(short, long, action = ArgAction::Count)]
     pub(crate) verbose: u8,
     /// When to color the output
-    #[arg(long, value_name = "WHEN", value_enum)]
-    pub(crate) color: Option<When>,
+    #[arg(long, value_name = "WHEN", value_parser = one_of(WHEN))]
+    pub(crate) color: Option<ColorChoice>,
     /// Do not color the output
     #[arg(long, conflicts_with = "color")]
     pub(crate) no_color: bool,
@@ -29,66 +30,36 @@ pub(crate) struct GlobalArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) system: Option<String>,
     /// How to mount images
-    #[arg(long, value_name = "WAY", value_enum)]
-    pub(crate) backend: Option<BackendArg>,
+    #[arg(long, value_name = "WAY", value_parser = one_of(BACKENDS))]
+    pub(crate) backend: Option<BackendChoice>,
 }
 
-/// When to use colour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum When {
-    /// If the output is a terminal.
-    Auto,
-    /// Always, also for files and pipes.
-    Always,
-    /// Never.
-    Never,
-}
+const WHEN: &[Choice<ColorChoice>] = &[
+    ("auto", "If the output is a terminal", ColorChoice::Auto),
+    ("always", "Always, also for files and pipes", ColorChoice::Always),
+    ("never", "Never", ColorChoice::Never),
+];
 
-/// How to mount.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum BackendArg {
-    /// The best way that works here.
-    Auto,
-    /// As root, by the kernel.
-    Root,
-    /// By the kernel, through the set-uid helper cabane-mount.
-    Helper,
-    /// In a user namespace, through FUSE.
-    UserNamespace,
-}
-
-impl From<BackendArg> for BackendChoice {
-    fn from(typed: BackendArg) -> Self {
-        match typed {
-            BackendArg::Auto => Self::Auto,
-            BackendArg::Root => Self::Root,
-            BackendArg::Helper => Self::Helper,
-            BackendArg::UserNamespace => Self::UserNamespace,
-        }
-    }
-}
+const BACKENDS: &[Choice<BackendChoice>] = &[
+    ("auto", "The best way that works here", BackendChoice::Auto),
+    ("root", "As root, by the kernel", BackendChoice::Root),
+    ("helper", "By the kernel, through the set-uid helper cabane-mount", BackendChoice::Helper),
+    ("user-namespace", "In a user namespace, through FUSE", BackendChoice::UserNamespace),
+];
 
 impl GlobalArgs {
     /// Returns what wins over variables and configuration files.
     pub(crate) fn overrides(&self) -> Overrides {
-        Overrides {
-            repo: self.repo.clone(),
-            system: self.system.clone(),
-            backend: self.backend.map(BackendChoice::from),
-        }
+        Overrides { repo: self.repo.clone(), system: self.system.clone(), backend: self.backend }
     }
 
     /// Returns the printer that these options ask for. The configuration may say
     /// otherwise; but an error in it must be printed, too.
     pub(crate) fn printer(&self) -> Printer {
         let has_no_color = std::env::var_os(env_vars::NO_COLOR).is_some_and(|v| !v.is_empty());
-        let color = match self.color {
-            Some(When::Always) => ColorChoice::Always,
-            Some(When::Never) => ColorChoice::Never,
-            None if self.no_color || has_no_color => ColorChoice::Never,
-            Some(When::Auto) | None => ColorChoice::Auto,
-        };
-        Printer::new(color, self.verbose)
+        let is_plain = self.no_color || has_no_color;
+        let usual = if is_plain { ColorChoice::Never } else { ColorChoice::Auto };
+        Printer { color: self.color.unwrap_or(usual), verbosity: self.verbose }
     }
 
     /// Returns the printer that the configuration asks for, where neither an option nor a variable

@@ -10,6 +10,7 @@
 
 mod added;
 mod args;
+mod choice;
 mod commands;
 mod exit_codes;
 mod format;

@@ -42,12 +42,6 @@ pub(crate) struct Printer {
 }
 
 impl Printer {
-    /// Makes a printer. With [`ColorChoice::Auto`] there is colour on terminals
-    /// only.
-    pub(crate) fn new(color: ColorChoice, verbosity: u8) -> Self {
-        Self { color, verbosity }
-    }
-
     /// Prints a value as JSON.
     pub(crate) fn json(self, value: &impl Serialize) {
         self.data(json(value));

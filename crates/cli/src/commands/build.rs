@@ -9,9 +9,10 @@ use std::time::Instant;
 use cabane_builder::{ImageFormat, execute};
 use cabane_image_build::{BuildOptions, add_built, plan_build, write_built};
 use cabane_report::size;
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use crate::added::tell_added;
+use crate::choice::{Choice, one_of};
 use crate::format::json;
 use crate::interrupt::stop_when_interrupted;
 use crate::progress::Shown;
@@ -56,8 +57,8 @@ pub(crate) struct BuildArgs {
     #[arg(long, requires = "dry_run")]
     json: bool,
     /// The file system of the image
-    #[arg(long, value_name = "FORMAT", value_enum)]
-    image_format: Option<FormatArg>,
+    #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS))]
+    image_format: Option<ImageFormat>,
     /// The system to build for, by name or as the directory of its configuration; recipes
     /// for Spack need one
     #[arg(long, value_name = "SYSTEM")]
@@ -82,13 +83,10 @@ pub(crate) struct BuildArgs {
     keep: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FormatArg {
-    /// Compact; every system can mount it.
-    Squashfs,
-    /// Larger, faster to mount; needs Linux 6.12 or later.
-    Erofs,
-}
+const FORMATS: &[Choice<ImageFormat>] = &[
+    ("squashfs", "Compact; every system can mount it", ImageFormat::Squashfs),
+    ("erofs", "Larger, faster to mount; needs Linux 6.12 or later", ImageFormat::Erofs),
+];
 
 impl BuildArgs {
     fn options(&self) -> BuildOptions {
@@ -97,10 +95,7 @@ impl BuildArgs {
             label: self.label.clone(),
             install: self.install.clone(),
             replace: self.replace,
-            format: self.image_format.map(|format| match format {
-                FormatArg::Squashfs => ImageFormat::Squashfs,
-                FormatArg::Erofs => ImageFormat::Erofs,
-            }),
+            format: self.image_format,
             system: self.system.clone(),
             mirrors: self.mirrors.clone(),
             build_dir: self.build_dir.clone(),

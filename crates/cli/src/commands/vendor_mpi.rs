@@ -111,13 +111,9 @@ fn vendor_error(error: VendorError) -> Report {
         VendorError::Io { .. } => Kind::Failure,
         _ => Kind::BadInput,
     };
-    let detail = match &error {
-        VendorError::Manifest { problems } => {
-            let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            problems.join("\n")
-        }
-        _ => String::new(),
+    let VendorError::Manifest { problems } = &error else {
+        return Report::new(kind, error).hinted(hint);
     };
-    let error = Report::new(kind, error).hinted(hint);
-    if detail.is_empty() { error } else { error.detailed(detail) }
+    let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    Report::new(kind, error).hinted(hint).detailed(problems.join("\n"))
 }

@@ -137,7 +137,7 @@ fn read_env_json(directory: &Path) -> CommandResult<Option<Meta>> {
 }
 
 /// Where a repository keeps a copy of the metadata.
-fn beside(image: &LocatedImage) -> Option<PathBuf> {
+pub(crate) fn beside(image: &LocatedImage) -> Option<PathBuf> {
     let directory = image.digest.as_ref().and(image.path.parent());
     directory.map(|directory| directory.join("meta"))
 }
@@ -153,14 +153,11 @@ fn show(
     };
     let records = holder.repository.by_digest(digest)?;
     let labels = records.iter().map(|record| record.label.to_string()).collect();
-    let record = records
-        .iter()
-        .find(|record| Some(&record.label) == located.label.as_ref())
-        .or(records.first());
-    let mut shown = record.map_or_else(
-        || ShownImage::of_file(located),
-        |record| ShownImage::of_record(holder, record),
-    );
+    let named = records.iter().find(|record| Some(&record.label) == located.label.as_ref());
+    let mut shown = match named.or(records.first()) {
+        Some(record) => ShownImage::of_record(holder, record),
+        None => ShownImage::of_file(located),
+    };
     if let Some(meta) = &located.meta {
         shown.complete(meta);
     }

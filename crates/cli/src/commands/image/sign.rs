@@ -8,8 +8,7 @@ use std::path::PathBuf;
 use cabane_label::ImageDescription;
 use cabane_registry::{RemoteImage, SigningKey};
 use cabane_signature_policy as signature_policy;
-use cabane_transfer::Connection;
-use cabane_transfer::find_remote;
+use cabane_transfer::{Connection, find_remote};
 use clap::{Args, Subcommand};
 
 use crate::registry::RegistryArgs;

@@ -10,8 +10,7 @@ use cabane_label::{Digest, ImageDescription};
 use cabane_recipe::Requirement;
 use cabane_registry::sum;
 use cabane_resolve::LocatedImage;
-use cabane_signature_policy::Candidate;
-use cabane_signature_policy::{self as signature_policy, Wanted};
+use cabane_signature_policy::{self as signature_policy, Candidate, Wanted};
 use cabane_transfer::find_remote;
 use clap::Args;
 

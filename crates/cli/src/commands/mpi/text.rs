@@ -41,6 +41,10 @@ fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
+fn found(library: &Library) -> String {
+    format!("{}, {}", library.title(), shown(&library.path))
+}
+
 fn inspection(file: &Inspection) -> String {
     let mut text = String::new();
     head(&mut text, &file.path);
@@ -55,7 +59,7 @@ fn inspection(file: &Inspection) -> String {
     }
     line(&mut text, "MPI", &role(file));
     if let Some(library) = file.library.as_ref().filter(|_| !file.is_mpi) {
-        line(&mut text, "gets", &format!("{}, {}", library.title(), shown(&library.path)));
+        line(&mut text, "gets", &found(library));
     }
     if !file.functions.is_empty() {
         line(&mut text, "functions", &functions(file));
@@ -75,8 +79,8 @@ fn inspection(file: &Inspection) -> String {
     if let (Some(version), Some(by)) = (&file.glibc, &file.glibc_needed_by) {
         line(&mut text, "C library", &format!("{version} or newer, for {}", shown(by)));
     }
-    let found = file.files.len();
-    line(&mut text, "libraries", &format!("{found} found, {} missing", file.missing.len()));
+    let (count, missing) = (file.files.len(), file.missing.len());
+    line(&mut text, "libraries", &format!("{count} found, {missing} missing"));
     for missing in &file.missing {
         let by = shown(&missing.needed_by);
         line(&mut text, "missing", &format!("{}, needed by {by}", missing.name));
@@ -93,11 +97,7 @@ fn role(file: &Inspection) -> String {
     let names = file.names.join(", ");
     match (&file.library, file.family) {
         (Some(library), Some(family)) if file.is_mpi => {
-            let language = match library.language {
-                Language::C => String::new(),
-                other => format!(", for {other}"),
-            };
-            format!("is {} of {family}{language}", library.title())
+            format!("is {} of {family}{}", library.title(), language(library, ", for "))
         }
         (_, Some(family)) if !file.names.is_empty() => format!("needs {family}: {names}"),
         _ if file.has_mpi_inside => "has one in itself".to_owned(),
@@ -139,12 +139,16 @@ fn installation(directory: &Installation) -> String {
 }
 
 fn library(library: &Library) -> String {
-    let language = match library.language {
-        Language::C => String::new(),
-        other => format!(" for {other}"),
-    };
     let (family, path) = (library.family, shown(&library.path));
-    format!("{}{language}, of {family}, {path}", library.title())
+    format!("{}{}, of {family}, {path}", library.title(), language(library, " for "))
+}
+
+/// Names the language after these words, unless it is the usual one.
+fn language(library: &Library, words: &str) -> String {
+    match library.language {
+        Language::C => String::new(),
+        other => format!("{words}{other}"),
+    }
 }
 
 /// Tells what would be done.
@@ -156,7 +160,6 @@ pub(crate) fn plan(
 ) -> String {
     let mut text = String::new();
     head(&mut text, file);
-    let found = |library: &Library| format!("{}, {}", library.title(), shown(&library.path));
     if let Some(from) = &verdict.from {
         line(&mut text, "gets", &found(from));
     }

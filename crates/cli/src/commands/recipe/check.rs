@@ -42,7 +42,7 @@ pub(crate) struct SchemaArgs {
 }
 
 /// What was found in one recipe.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Finding {
     recipe: PathBuf,
     name: Option<String>,
@@ -101,26 +101,13 @@ fn check_one(
     system: Option<&SystemConfig>,
     is_quiet: bool,
 ) -> (Finding, ExitCode) {
-    let mut finding = Finding {
-        recipe: directory.to_owned(),
-        name: None,
-        engine: None,
-        mistakes: Vec::new(),
-        remarks: Vec::new(),
-        error: None,
-    };
-    let result = look_at(&mut finding, directory, system);
-    if is_quiet {
-        let code = result.map_or_else(
-            |error| {
-                finding.error = Some(error.texts().0).filter(|_| finding.mistakes.is_empty());
-                error.kind().into()
-            },
-            |_| exit_codes::SUCCESS,
-        );
-        return (finding, code);
-    }
-    match result {
+    let mut finding = Finding { recipe: directory.to_owned(), ..Finding::default() };
+    match look_at(&mut finding, directory, system) {
+        Ok(_) if is_quiet => (finding, exit_codes::SUCCESS),
+        Err(error) if is_quiet => {
+            finding.error = Some(error.texts().0).filter(|_| finding.mistakes.is_empty());
+            (finding, error.kind().into())
+        }
         Ok(remarks) => {
             for remark in remarks {
                 setup.printer.warning(&remark.to_string());

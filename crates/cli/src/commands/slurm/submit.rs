@@ -17,8 +17,9 @@ use cabane_environment::ImageRequest;
 use cabane_job::{Passthrough, Submission, submit as resolve};
 use cabane_mount::{Stage, Unfit};
 use cabane_recipe::DeviceRequest;
-use clap::{Args, ValueEnum};
+use clap::Args;
 
+use crate::choice::{Choice, one_of};
 use crate::report::{CommandResult, IoContext};
 use crate::setup::Setup;
 
@@ -41,14 +42,14 @@ pub(crate) struct SubmitArgs {
     #[arg(long)]
     no_default_view: bool,
     /// What becomes of images that are loaded here
-    #[arg(long = "uenv-passthrough", value_enum)]
-    passthrough: Option<PassthroughArg>,
+    #[arg(long = "uenv-passthrough", value_parser = one_of(PASSTHROUGHS))]
+    passthrough: Option<Passthrough>,
     /// What becomes of a step on a node that cannot run an image
-    #[arg(long = "uenv-unfit", value_enum)]
-    unfit: Option<UnfitArg>,
+    #[arg(long = "uenv-unfit", value_parser = one_of(UNFIT))]
+    unfit: Option<Unfit>,
     /// Where each node copies the images first
-    #[arg(long = "uenv-stage", value_enum)]
-    stage: Option<StageArg>,
+    #[arg(long = "uenv-stage", value_parser = one_of(STAGES))]
+    stage: Option<StageOrNone>,
     /// What else is seen in a container image
     #[arg(long = "uenv-bind", value_name = "SOURCE[:TARGET[:ro]]", value_delimiter = ',')]
     binds: Vec<String>,
@@ -66,36 +67,24 @@ pub(crate) struct SubmitArgs {
     mpi_program: Option<PathBuf>,
 }
 
-/// What becomes of a step on a node that cannot run an image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum UnfitArg {
-    /// It fails before its first task
-    Refuse,
-    /// The user is warned
-    Warn,
-}
+const UNFIT: &[Choice<Unfit>] = &[
+    ("refuse", "It fails before its first task", Unfit::Refuse),
+    ("warn", "The user is warned", Unfit::Warn),
+];
 
-/// Where each node copies the images first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum StageArg {
-    /// Nowhere: they are mounted from where they are
-    No,
-    /// In its memory
-    Memory,
-    /// In the directory that the site names
-    Local,
-}
+type StageOrNone = Option<Stage>;
 
-/// What becomes of images that are loaded where a job is submitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum PassthroughArg {
-    /// The job has them, beside those that are named
-    Use,
-    /// The job does not have them
-    Ignore,
-    /// It is an error, unless images are named
-    Disable,
-}
+const STAGES: &[Choice<StageOrNone>] = &[
+    ("no", "Nowhere: they are mounted from where they are", None),
+    ("memory", "In its memory", Some(Stage::Memory)),
+    ("local", "In the directory that the site names", Some(Stage::Local)),
+];
+
+const PASSTHROUGHS: &[Choice<Passthrough>] = &[
+    ("use", "The job has them, beside those that are named", Passthrough::Use),
+    ("ignore", "The job does not have them", Passthrough::Ignore),
+    ("disable", "It is an error, unless images are named", Passthrough::Disable),
+];
 
 impl SubmitArgs {
     fn request(&self) -> Submission {
@@ -108,20 +97,9 @@ impl SubmitArgs {
                 no_default_view: self.no_default_view,
                 tells_choice: false,
             },
-            passthrough: self.passthrough.map(|passthrough| match passthrough {
-                PassthroughArg::Use => Passthrough::Use,
-                PassthroughArg::Ignore => Passthrough::Ignore,
-                PassthroughArg::Disable => Passthrough::Disable,
-            }),
-            unfit: self.unfit.map(|unfit| match unfit {
-                UnfitArg::Refuse => Unfit::Refuse,
-                UnfitArg::Warn => Unfit::Warn,
-            }),
-            stage: self.stage.map(|stage| match stage {
-                StageArg::No => None,
-                StageArg::Memory => Some(Stage::Memory),
-                StageArg::Local => Some(Stage::Local),
-            }),
+            passthrough: self.passthrough,
+            unfit: self.unfit,
+            stage: self.stage,
             binds: self.binds.clone(),
             no_home: self.no_home,
             devices: self.devices.clone(),
