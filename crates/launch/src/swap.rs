@@ -62,8 +62,10 @@ pub struct Swap {
     launcher: Option<LauncherKind>,
     /// What starts ranks of the substitute.
     launchers: Launchers,
-    /// The launcher and its options.
-    before: Vec<OsString>,
+    /// The launcher and its options, if it is one of this machine.
+    launcher_here: Vec<OsString>,
+    /// The launcher and its options, if it is one of the container.
+    launcher_inside: Vec<OsString>,
     /// The program that each rank runs, and its arguments.
     program: Vec<OsString>,
     /// How the program loads MPI, if that is known.
@@ -84,8 +86,6 @@ struct Container {
     mpi_program: Option<PathBuf>,
     /// The words of this program.
     cabane: Vec<OsString>,
-    /// Whether the launcher is one of this machine.
-    is_launched: bool,
 }
 
 impl Swapping {
@@ -140,7 +140,8 @@ impl Swap {
             file: line.file,
             launcher: line.launcher,
             launchers: judged.substitute.launchers,
-            before: line.before,
+            launcher_here: line.before,
+            launcher_inside: Vec::new(),
             program: line.program,
             loading,
             verdict: judged.verdict,
@@ -171,13 +172,15 @@ impl Swap {
         };
         let swap = ContainerSwap::judge(context, &question)?;
         let (before, program) = request.command.split_at(swap.begin);
+        let (here, inside) = if launcher.is_some() { (before, &[][..]) } else { (&[][..], before) };
         let mut cabane = context.own_program()?;
         cabane.extend(context.typed_options());
         Ok(Self {
             file: swap.file,
             launcher: launcher.or(swap.launcher),
             launchers: swap.launchers,
-            before: before.to_vec(),
+            launcher_here: here.to_vec(),
+            launcher_inside: inside.to_vec(),
             program: program.to_vec(),
             loading: swap.loading,
             verdict: swap.verdict,
@@ -186,7 +189,6 @@ impl Swap {
                 with: request.with.clone(),
                 mpi_program: request.program.clone(),
                 cabane,
-                is_launched: launcher.is_some(),
             }),
         })
     }
@@ -237,9 +239,9 @@ impl Swap {
         let (Some(to), Some(loading)) = (&self.verdict.to, &self.loading) else {
             return Ok(None);
         };
-        let is_launched = !self.before.is_empty();
+        let is_launched = !self.launcher_here.is_empty() || !self.launcher_inside.is_empty();
         let own = if is_launched {
-            self.launcher_here().to_vec()
+            self.launcher_here.clone()
         } else {
             own_launcher(to, &self.launchers)?
         };
@@ -272,7 +274,7 @@ impl Swap {
             }
             Place::Container(container) => {
                 let probe = format!("{PROBE}/probe").into();
-                let command = [self.launcher_inside(), &[probe]].concat();
+                let command = [self.launcher_inside.as_slice(), &[probe]].concat();
                 container.line(&own, with, Some(directory), &command)
             }
         });
@@ -293,30 +295,14 @@ impl Swap {
         let line = match &self.place {
             Place::Here(_) => {
                 let variables = self.variables(context, plan);
-                with_variables(&self.before, &variables, &self.program)
+                with_variables(&self.launcher_here, &variables, &self.program)
             }
             Place::Container(container) => {
-                let command = [self.launcher_inside(), &self.program].concat();
-                container.line(self.launcher_here(), With::Substitute, None, &command)
+                let command = [self.launcher_inside.as_slice(), &self.program].concat();
+                container.line(&self.launcher_here, With::Substitute, None, &command)
             }
         };
         become_other(line)
-    }
-
-    /// The launcher and its options, if the launcher is one of this machine.
-    fn launcher_here(&self) -> &[OsString] {
-        match &self.place {
-            Place::Container(container) if !container.is_launched => &[],
-            _ => &self.before,
-        }
-    }
-
-    /// The launcher and its options, if the launcher is in the container.
-    fn launcher_inside(&self) -> &[OsString] {
-        match &self.place {
-            Place::Container(container) if !container.is_launched => &self.before,
-            _ => &[],
-        }
     }
 }
 
