@@ -48,6 +48,9 @@ impl Fields {
     }
 }
 
+/// What is typed for a letter that has a meaning, or cannot be typed.
+const ESCAPES: [(&str, char); 4] = [("{{", '{'), ("}}", '}'), ("\\n", '\n'), ("\\t", '\t')];
+
 /// Fills in `{key}` in a template. `{{` and `}}` are braces, `\n` and `\t` a new line and a tab.
 ///
 /// # Errors
@@ -68,17 +71,9 @@ pub(crate) fn fill(template: &str, keys: &str, fields: &Fields) -> CommandResult
     while let Some(position) = rest.find(['{', '}', '\\']) {
         let (before, found) = rest.split_at(position);
         text.push_str(before);
-        rest = if let Some(after) = found.strip_prefix("{{") {
-            text.push('{');
-            after
-        } else if let Some(after) = found.strip_prefix("}}") {
-            text.push('}');
-            after
-        } else if let Some(after) = found.strip_prefix("\\n") {
-            text.push('\n');
-            after
-        } else if let Some(after) = found.strip_prefix("\\t") {
-            text.push('\t');
+        let escaped = |(typed, letter)| Some((found.strip_prefix(typed)?, letter));
+        rest = if let Some((after, letter)) = ESCAPES.into_iter().find_map(escaped) {
+            text.push(letter);
             after
         } else if let Some(after) = found.strip_prefix('{') {
             let (key, after) = after.split_once('}').ok_or_else(|| {

@@ -23,18 +23,14 @@ const MOST_LINES: usize = 12;
 pub(crate) struct Shown {
     printer: Printer,
     lines: Option<Lines>,
-    done_before: usize,
+    /// How many steps had been done before.
+    pub(crate) done_before: usize,
 }
 
 impl Shown {
     /// Shows on standard error.
     pub(crate) fn new(printer: Printer) -> Self {
         Self { printer, lines: None, done_before: 0 }
-    }
-
-    /// Returns how many steps had been done before.
-    pub(crate) fn done_before(&self) -> usize {
-        self.done_before
     }
 
     fn clear(&mut self) {

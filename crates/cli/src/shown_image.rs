@@ -46,15 +46,10 @@ pub(crate) struct ShownImage {
     format: String,
     /// Those that were looked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    packages: Option<Packages>,
+    pub(crate) packages: Option<Packages>,
 }
 
 impl ShownImage {
-    /// Adds the packages that were looked for.
-    pub(crate) fn with_packages(self, packages: Option<Packages>) -> Self {
-        Self { packages, ..self }
-    }
-
     /// Shows what a repository knows.
     pub(crate) fn of_record(repository: &NamedRepository, record: &Record) -> Self {
         let sqfs = repository.repository.image_path(&record.digest);

@@ -146,7 +146,7 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult {
         _ => {}
     }
     let seconds = started.elapsed().as_secs_f64();
-    if progress.done_before() == plan.steps.len() {
+    if progress.done_before == plan.steps.len() {
         printer.note("nothing has changed: it was built already");
     } else {
         printer.note(format_args!("built in {seconds:.1} s"));

@@ -126,9 +126,7 @@ fn overview(
 fn as_json(all: &[(&String, Vec<Explanation>)]) -> Value {
     let one = |what: &String, explanation: &Explanation| {
         let mut object = value!(explanation);
-        if let Some(object) = object.as_object_mut() {
-            object.insert("what".to_owned(), value!(what));
-        }
+        object["what"] = value!(what);
         object
     };
     let all = all

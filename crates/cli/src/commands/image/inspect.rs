@@ -113,9 +113,7 @@ fn inspect_remote(
         } else if args.json {
             let labels = [image.place.label.to_string()];
             let mut all = everything(&shown, &labels, meta.as_ref(), None);
-            if let Some(object) = all.as_object_mut() {
-                object.insert("signature".to_owned(), value!(signature));
-            }
+            all["signature"] = value!(signature);
             setup.printer.json(&all);
         } else {
             setup.printer.data(text(&shown, &[], meta.as_ref(), None));
@@ -171,14 +169,12 @@ fn everything(
     packages: Option<(usize, usize)>,
 ) -> Value {
     let mut everything = value!(shown);
-    if let (Some(object), Some((inside, of_system))) = (everything.as_object_mut(), packages) {
-        let packages = value!({"inside": inside, "of_system": of_system});
-        object.insert("packages".to_owned(), packages);
+    if let Some((inside, of_system)) = packages {
+        everything["packages"] = value!({"inside": inside, "of_system": of_system});
     }
-    if let (Some(object), Some(meta)) = (everything.as_object_mut(), meta) {
-        let metadata = serde_json::from_str::<Value>(&meta.to_json()).unwrap_or_default();
-        object.insert("labels".to_owned(), value!(labels));
-        object.insert("metadata".to_owned(), metadata);
+    if let Some(meta) = meta {
+        everything["labels"] = value!(labels);
+        everything["metadata"] = serde_json::from_str(&meta.to_json()).unwrap_or_default();
     }
     everything
 }

@@ -57,8 +57,9 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult {
 fn shown(images: &Images) -> impl Iterator<Item = ShownImage> {
     images.repositories.iter().flat_map(|(repository, records)| {
         records.iter().map(|record| {
-            let packages = images.packages(&record.digest).cloned();
-            ShownImage::of_record(repository, record).with_packages(packages)
+            let mut shown = ShownImage::of_record(repository, record);
+            shown.packages = images.packages(&record.digest).cloned();
+            shown
         })
     })
 }

@@ -3,7 +3,7 @@
 
 //! `cabane image verify`: whether an image is signed, and is what was signed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cabane_environment::find_image;
 use cabane_label::{Digest, ImageDescription};
@@ -74,11 +74,8 @@ fn verify_here(setup: &Setup, args: &VerifyArgs, image: &LocatedImage) -> Comman
     if wanted.is_empty() {
         return Err(nothing_wanted(&name));
     }
-    let mut signers = Vec::new();
-    for one in &wanted {
-        let signer = candidate.signer(one);
-        signers.push(signer.map_err(|doubt| candidate.refuse(one, doubt))?);
-    }
+    let signer = |one| candidate.signer(one).map_err(|doubt| candidate.refuse(one, doubt));
+    let signers: Vec<&Path> = wanted.iter().map(signer).collect::<CommandResult<_>>()?;
     check_content(setup, &candidate, image)?;
     for signer in signers {
         setup.printer.note(format_args!("{name} is what was signed with {}", signer.display()));

@@ -74,9 +74,9 @@ pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult {
     match args.format {
         Format::Full => {
             let images = loaded.images.iter().map(|image| full(image, &mounts));
-            let binds = section("mounts", &loaded.additions.binds, bind_line);
-            let devices =
-                section("devices", &loaded.additions.devices, |one| escape(one).into_owned());
+            let additions = &loaded.additions;
+            let binds = section("mounts", &additions.binds, bind_line);
+            let devices = section("devices", &additions.devices, |one| escape(one).into_owned());
             let texts: Vec<String> = images.chain(binds).chain(devices).collect();
             setup.printer.data(texts.join("\n"));
         }
