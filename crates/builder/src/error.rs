@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use cabane_label::{escape, shown};
-use cabane_recipe::RecipeError;
+use cabane_recipe::Mistakes;
 use cabane_report::{Kind, Report};
 
 use crate::StepName;
@@ -22,7 +22,7 @@ pub type Result<T, E = BuildError> = std::result::Result<T, E>;
 pub enum BuildError {
     /// The recipe is wrong.
     #[error(transparent)]
-    Recipe(#[from] RecipeError),
+    Recipe(#[from] Mistakes),
     /// The disk is full.
     #[error("no space is left for {}", shown(path))]
     DiskFull {

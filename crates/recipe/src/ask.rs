@@ -129,6 +129,40 @@ impl<'n> Section<'n> {
         found
     }
 
+    /// Reads a value that must be there; the hint says what to add.
+    pub(crate) fn needed<'r, T>(
+        &self,
+        report: &mut Report<'r>,
+        key: &str,
+        hint: &str,
+        read: impl FnOnce(&mut Report<'r>, &Field<'n>) -> Option<T>,
+    ) -> Option<T> {
+        let field = self.require(report, key, hint)?;
+        read(report, &field)
+    }
+
+    /// Reads a value, or returns the default if it is missing.
+    pub(crate) fn get_or<'r, T>(
+        &self,
+        report: &mut Report<'r>,
+        key: &str,
+        default: T,
+        read: impl FnOnce(&mut Report<'r>, &Field<'n>) -> Option<T>,
+    ) -> Option<T> {
+        self.get(key).map_or(Some(default), |field| read(report, &field))
+    }
+
+    /// Reads a value, or returns the default if it is missing or `null`.
+    pub(crate) fn given_or<'r, T>(
+        &self,
+        report: &mut Report<'r>,
+        key: &str,
+        default: T,
+        read: impl FnOnce(&mut Report<'r>, &Field<'n>) -> Option<T>,
+    ) -> Option<T> {
+        self.given(key).map_or(Some(default), |field| read(report, &field))
+    }
+
     /// Notes every key that is not known.
     ///
     /// `elsewhere` may know more about a key that is not known here: what to
@@ -174,6 +208,29 @@ impl Report<'_> {
                 self.refuse(root.place, &message, example)
             }
         }
+    }
+
+    /// Returns the keys of a whole file, of which those that are not known have been noted.
+    pub(crate) fn file_with<'n>(
+        &mut self,
+        root: &'n Node,
+        example: &str,
+        known: &[&str],
+    ) -> Option<Section<'n>> {
+        let file = self.file(root, example)?;
+        file.refuse_unknown(self, known, |_| None);
+        Some(file)
+    }
+
+    /// Returns a section, of which the keys that are not known have been noted.
+    pub(crate) fn section_with<'n>(
+        &mut self,
+        field: &Field<'n>,
+        known: &[&str],
+    ) -> Option<Section<'n>> {
+        let section = self.section(field)?;
+        section.refuse_unknown(self, known, |_| None);
+        Some(section)
     }
 
     /// Returns a section; nothing is an empty section.
@@ -254,6 +311,21 @@ impl Report<'_> {
             return None;
         }
         Some(&scalar.text)
+    }
+
+    /// Returns a text if it passes a check; of another, `problem` and a hint are noted.
+    pub(crate) fn text_if(
+        &mut self,
+        field: &Field<'_>,
+        is_right: impl FnOnce(&str) -> bool,
+        problem: &str,
+        hint: &str,
+    ) -> Option<String> {
+        let text = self.text(field)?;
+        if is_right(text) {
+            return Some(text.to_owned());
+        }
+        self.refuse(field.place(), &format!("{} {problem}", quote(text)), hint)
     }
 
     /// Returns a text that is a word of a label, or the name of a view.

@@ -40,6 +40,7 @@ mod config;
 mod device;
 mod diagnostic;
 mod environment;
+mod file;
 mod language;
 mod node;
 mod recipe;
@@ -51,16 +52,15 @@ mod text;
 mod toml_tree;
 mod yaml;
 
-pub use config::{ConfigText, PATH_LISTS, RecipeError, parse_config};
+pub use config::{ConfigText, PATH_LISTS, parse_config};
 pub use device::{
     ContainerEdits, DeviceHook, DeviceKind, DeviceMount, DeviceName, DeviceNameError, DeviceNode,
-    DeviceRequest, DeviceSpecification, DeviceSpecificationError, SpecifiedDevice,
-    parse_device_specification,
+    DeviceRequest, DeviceSpecification, SpecifiedDevice, parse_device_specification,
 };
-pub use diagnostic::{Diagnostic, malformed};
+pub use diagnostic::{Diagnostic, Mistakes, malformed};
 pub use environment::{
-    BaseReference, EnvironmentFile, EnvironmentFileError, EnvironmentReference, FileContext,
-    MountEntry, parse_environment_file,
+    BaseReference, EnvironmentFile, EnvironmentReference, FileContext, MountEntry,
+    parse_environment_file,
 };
 pub use recipe::{
     Cleanup, ContainerConfig, EngineConfig, EnvVars, FormatVersion, GitSource, InterpreterRequest,
@@ -69,7 +69,7 @@ pub use recipe::{
 pub use settings::{
     AmountError, AtStart, BindSetting, ContainerSettings, MpiRule, Namespaces, PathTemplate,
     PathTemplateError, RepositorySettings, Requirement, RestrictedRule, RetentionSettings,
-    Settings, SettingsError, TrustPolicy, TrustRule, parse_settings, parse_size, parse_time,
+    Settings, TrustPolicy, TrustRule, parse_settings, parse_size, parse_time,
 };
 pub use stack::{
     AccessPair, BuildCache, CompilerName, CompilerRequest, Compilers, Connection, Conversion,

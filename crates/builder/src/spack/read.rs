@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::shown;
 use cabane_recipe::{
-    FileText, MAX_FILE_SIZE, Mirrors, RecipeError, StackFiles, StackOptions, StackRecipe,
+    FileText, MAX_FILE_SIZE, Mirrors, Mistakes, StackFiles, StackOptions, StackRecipe,
     SystemConfig, SystemFiles, malformed, parse_mirrors, parse_stack, parse_system,
 };
 
@@ -84,7 +84,7 @@ impl StackTexts {
     /// # Errors
     ///
     /// Every mistake in its files.
-    pub fn parse(&self, options: &StackOptions<'_>) -> Result<StackRecipe, RecipeError> {
+    pub fn parse(&self, options: &StackOptions<'_>) -> Result<StackRecipe, Mistakes> {
         parse_stack(&self.files(), options)
     }
 }
@@ -133,7 +133,7 @@ pub fn read_system(directory: &Path, mirrors: Option<&Path>) -> Result<SystemCon
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
-fn of_system(error: RecipeError) -> Report {
+fn of_system(error: Mistakes) -> Report {
     malformed("the configuration of the system", error.diagnostics())
 }
 

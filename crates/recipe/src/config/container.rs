@@ -33,22 +33,19 @@ pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Option<Contai
         _ => None,
     });
     let hint = "add where it is: `from: registry.example.org/tool:1.0`";
-    let from = section.require(report, "from", hint).and_then(|field| reference(report, &field));
+    let from = section.needed(report, "from", hint, reference);
     let platform = section
         .given("platform")
         .map_or(Some(None), |field| report.text(&field).map(|text| Some(text.to_owned())));
-    let images =
-        section.get("images").map_or(Some(Vec::new()), |field| texts(report, &field, "an image"));
-    let files = section.get("files").map_or(Some(Vec::new()), |field| files(report, &field));
+    let images = section
+        .get_or(report, "images", Vec::new(), |report, field| texts(report, field, "an image"));
+    let files = section.get_or(report, "files", Vec::new(), files);
     let entrypoint = words(report, &section, "entrypoint");
     let command = words(report, &section, "command");
-    let working_directory = match section.given("working-directory") {
-        Some(field) => report.text(&field).and_then(|text| {
-            let place = place(report, field.place(), text)?;
-            Some(Some(place))
-        }),
-        None => Some(None),
-    };
+    let working_directory = section.given_or(report, "working-directory", None, |report, field| {
+        let text = report.text(field)?;
+        place(report, field.place(), text).map(Some)
+    });
     Some(ContainerConfig {
         from: from?,
         platform: platform?,
@@ -111,10 +108,7 @@ fn place(report: &mut Report<'_>, at: Place, text: &str) -> Option<String> {
 /// Reads a command line as a list; an empty one takes away what the container image has.
 #[expect(clippy::option_option, reason = "wrong, not given, given as a list of words")]
 fn words(report: &mut Report<'_>, section: &Section<'_>, key: &str) -> Option<Option<Vec<String>>> {
-    let Some(field) = section.get(key) else {
-        return Some(None);
-    };
-    texts(report, &field, "a word").map(Some)
+    section.get_or(report, key, None, |report, field| texts(report, field, "a word").map(Some))
 }
 
 fn texts(report: &mut Report<'_>, field: &Field<'_>, what: &str) -> Option<Vec<String>> {

@@ -75,9 +75,9 @@ pub(crate) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Option<EnvVars
         "unset" => Some((None, "to unset a variable, write `set: [{NAME: null}]`".to_owned())),
         _ => None,
     });
-    let set = section.get("set").map_or(Some(Vec::new()), |field| set(report, &field));
-    let prepend = section.get("prepend_path").map_or(Some(Vec::new()), |f| paths(report, &f));
-    let append = section.get("append_path").map_or(Some(Vec::new()), |f| paths(report, &f));
+    let set = section.get_or(report, "set", Vec::new(), set);
+    let prepend = section.get_or(report, "prepend_path", Vec::new(), paths);
+    let append = section.get_or(report, "append_path", Vec::new(), paths);
     Some(EnvVars { set: set?, prepend_path: prepend?, append_path: append? })
 }
 

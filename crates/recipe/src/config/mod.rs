@@ -16,7 +16,6 @@ mod spack;
 mod tree;
 mod views;
 
-use std::fmt;
 use std::path::Path;
 
 use cabane_label::{MountPoint, Name};
@@ -24,18 +23,13 @@ use cabane_view::ViewName;
 use engine::Engine;
 
 use crate::ask::Section;
-use crate::diagnostic::{Diagnostic, Source, quote, write_all};
+use crate::diagnostic::{Mistakes, quote};
+use crate::file;
 use crate::language::Language;
 use crate::node::{Kind, Node, Scalar, Value};
 use crate::recipe::{FormatVersion, Recipe};
 use crate::report::Report;
 use crate::suggest::{enumerate, nearest};
-use crate::{text, yaml};
-impl From<RecipeError> for cabane_report::Report {
-    fn from(error: RecipeError) -> Self {
-        crate::diagnostic::malformed("the recipe", error.diagnostics())
-    }
-}
 
 #[cfg(test)]
 pub(crate) use engine::spack_keys;
@@ -50,38 +44,12 @@ pub struct ConfigText<'a> {
     pub text: &'a [u8],
 }
 
-/// Why a recipe was refused: everything that is wrong with it, in the order of
-/// the file, at least one diagnostic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecipeError(pub(crate) Vec<Diagnostic>);
-
-impl RecipeError {
-    /// Returns what is wrong, in the order of the file.
-    #[must_use]
-    pub fn diagnostics(&self) -> &[Diagnostic] {
-        &self.0
-    }
-}
-
-impl fmt::Display for RecipeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_all(f, &self.0)
-    }
-}
-
-impl std::error::Error for RecipeError {}
-
 /// Reads `config.yaml`.
 ///
 /// Any bytes can be given: the time and the memory it takes to refuse them is
 /// bounded by their number and by [`MAX_FILE_SIZE`](crate::MAX_FILE_SIZE).
-pub fn parse_config(text: &ConfigText<'_>) -> Result<Recipe, RecipeError> {
-    let ConfigText { path, text } = *text;
-    let text = text::check(path, text).map_err(|problem| RecipeError(vec![problem]))?;
-    let source = Source::new(path, text);
-    let mut report = Report::new(&source, Language::Yaml);
-    let recipe = yaml::parse(&mut report).and_then(|root| read(&mut report, &root));
-    report.finish(recipe).map_err(RecipeError)
+pub fn parse_config(text: &ConfigText<'_>) -> Result<Recipe, Mistakes> {
+    file::read(text.path, text.text, Language::Yaml, read).map_err(Mistakes::in_the("the recipe"))
 }
 
 const EXAMPLE: &str = "begin with the name of the image: `name: my-tools`";

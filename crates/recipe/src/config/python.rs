@@ -18,16 +18,12 @@ const ADD_SECTION: &str = "add what is to be installed:\npython:\n  requirements
 
 pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Option<PythonConfig> {
     let field = file.require(report, "python", ADD_SECTION)?;
-    let section = report.section(&field)?;
-    section.refuse_unknown(report, KEYS, |_| None);
+    let section = report.section_with(&field, KEYS)?;
 
-    let interpreter = match section.given("interpreter") {
-        Some(field) => interpreter(report, &field),
-        None => Some(InterpreterRequest::Any),
-    };
+    let interpreter = section.given_or(report, "interpreter", InterpreterRequest::Any, interpreter);
     let source = source(report, &section);
-    let wheels = section.get("wheels").map_or(Some(Vec::new()), |field| wheels(report, &field));
-    let bytecode = section.get("bytecode").map_or(Some(true), |field| report.truth(&field));
+    let wheels = section.get_or(report, "wheels", Vec::new(), wheels);
+    let bytecode = section.get_or(report, "bytecode", true, Report::truth);
     Some(PythonConfig {
         interpreter: interpreter?,
         source: source?,

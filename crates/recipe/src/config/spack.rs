@@ -27,9 +27,9 @@ pub(super) fn read(
     format: Option<FormatVersion>,
 ) -> Option<SpackConfig> {
     let modules = file.get("modules").map(|field| report.truth(&field));
-    let cleanup = file
-        .get("cleanup")
-        .map_or(Some(Cleanup::default()), |field| report.choice(&field, CLEANUPS));
+    let cleanup = file.get_or(report, "cleanup", Cleanup::default(), |report, field| {
+        report.choice(field, CLEANUPS)
+    });
     if let Some(field) = file.get("mirror") {
         check_mirror(report, &field, format);
     }
@@ -61,15 +61,10 @@ const CLEANUPS: &[(&str, Cleanup)] =
 /// Reads where something comes from: `repo` and `commit`.
 fn git_source(report: &mut Report<'_>, section: &Section<'_>) -> Option<GitSource> {
     let hint = "add the address of a Git repository: `repo: https://…`";
-    let repo = section.require(report, "repo", hint).and_then(|field| git_word(report, &field));
-    let commit = section.given("commit").map(|field| git_word(report, &field));
-    Some(GitSource {
-        repo: repo?,
-        commit: match commit {
-            Some(commit) => Some(commit?),
-            None => None,
-        },
-    })
+    let repo = section.needed(report, "repo", hint, git_word);
+    let word = |report: &mut _, field: &_| git_word(report, field).map(Some);
+    let commit = section.given_or(report, "commit", None, word);
+    Some(GitSource { repo: repo?, commit: commit? })
 }
 
 /// Reads an address or a commit, which is given to Git as it is.
@@ -127,10 +122,7 @@ fn package_repository(
 ) -> Option<PackageRepository> {
     section.refuse_unknown(report, PACKAGE_REPO_KEYS, |_| None);
     let source = git_source(report, section);
-    let path = match section.get("path") {
-        Some(field) => path_inside(report, &field),
-        None => Some(format!("repos/spack_repo/{name}")),
-    };
+    let path = section.get_or(report, "path", format!("repos/spack_repo/{name}"), path_inside);
     Some(PackageRepository { name: name.to_owned(), source: source?, path: path? })
 }
 

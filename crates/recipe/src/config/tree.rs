@@ -14,8 +14,7 @@ const ADD_SECTION: &str = "add the directory that becomes the image:\ntree:\n  s
 
 pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Option<TreeConfig> {
     let field = file.require(report, "tree", ADD_SECTION)?;
-    let section = report.section(&field)?;
-    section.refuse_unknown(report, KEYS, |_| None);
+    let section = report.section_with(&field, KEYS)?;
     let hint = "add the directory that becomes the image: `source: /opt/tools`";
     let source = section.require(report, "source", hint)?;
     let source = path(report, &source, Reach::Anywhere)?;

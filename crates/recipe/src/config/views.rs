@@ -50,8 +50,7 @@ fn view(report: &mut Report<'_>, entry: &Entry) -> Option<(ViewName, ViewRecipe)
         _ => None,
     });
     let description = description(report, &section);
-    let env_vars = section
-        .get("env_vars")
-        .map_or(Some(crate::recipe::EnvVars::default()), |field| env_vars::read(report, &field));
+    let env_vars =
+        section.get_or(report, "env_vars", crate::recipe::EnvVars::default(), env_vars::read);
     Some((name?, ViewRecipe { description, env_vars: env_vars? }))
 }

@@ -13,7 +13,7 @@ mod read;
 use std::path::PathBuf;
 
 pub use name::{DeviceKind, DeviceName, DeviceNameError, DeviceRequest};
-pub use read::{DeviceSpecificationError, parse_device_specification};
+pub use read::parse_device_specification;
 
 /// What one file says.
 #[derive(Clone, Debug, PartialEq, Eq)]

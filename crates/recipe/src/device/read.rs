@@ -3,7 +3,6 @@
 
 //! From YAML or JSON to a [`DeviceSpecification`].
 
-use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
 use super::name::{DeviceNameError, DeviceRequest, is_device};
@@ -12,11 +11,11 @@ use super::{
     SpecifiedDevice,
 };
 use crate::ask::{Field, Section};
-use crate::diagnostic::{Diagnostic, Source, quote, write_all};
+use crate::diagnostic::{Mistakes, quote};
+use crate::file;
 use crate::language::Language;
 use crate::node::{Node, Value};
 use crate::report::Report;
-use crate::{text, yaml};
 
 const FILE: &[&str] = &["cdiVersion", "kind", "annotations", "devices", "containerEdits"];
 const DEVICE: &[&str] = &["name", "annotations", "containerEdits"];
@@ -38,27 +37,6 @@ const MOUNT: &[&str] = &["hostPath", "containerPath", "type", "options"];
 const HOOK: &[&str] = &["hookName", "path", "args", "env", "timeout"];
 const EXAMPLE: &str = "it begins with its version, `cdiVersion: 0.6.0`";
 
-/// Why a file was refused: everything that is wrong with it, in the order of the file, at least
-/// one diagnostic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceSpecificationError(Vec<Diagnostic>);
-
-impl DeviceSpecificationError {
-    /// Returns what is wrong, in the order of the file.
-    #[must_use]
-    pub fn diagnostics(&self) -> &[Diagnostic] {
-        &self.0
-    }
-}
-
-impl fmt::Display for DeviceSpecificationError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_all(f, &self.0)
-    }
-}
-
-impl std::error::Error for DeviceSpecificationError {}
-
 /// Reads a file that describes devices. JSON is read as the YAML that it is.
 ///
 /// # Errors
@@ -67,36 +45,30 @@ impl std::error::Error for DeviceSpecificationError {}
 pub fn parse_device_specification(
     path: &Path,
     text: &[u8],
-) -> Result<DeviceSpecification, DeviceSpecificationError> {
-    let text =
-        text::check(path, text).map_err(|problem| DeviceSpecificationError(vec![problem]))?;
-    let source = Source::new(path, text);
-    let mut reader = Reader { report: Report::new(&source, Language::Yaml) };
-    let root = yaml::parse(&mut reader.report);
-    let found = root.and_then(|root| reader.file(&root));
-    reader.report.finish(found).map_err(DeviceSpecificationError)
+) -> Result<DeviceSpecification, Mistakes> {
+    file::read(path, text, Language::Yaml, |report, root| Reader { report }.file(root))
+        .map_err(Mistakes::in_the("the description of devices"))
 }
 
-struct Reader<'a> {
-    report: Report<'a>,
+struct Reader<'r, 'a> {
+    report: &'r mut Report<'a>,
 }
 
-impl Reader<'_> {
+impl Reader<'_, '_> {
     fn file(&mut self, root: &Node) -> Option<DeviceSpecification> {
-        let file = self.report.file(root, EXAMPLE)?;
-        file.refuse_unknown(&mut self.report, FILE, |_| None);
+        let file = self.report.file_with(root, EXAMPLE, FILE)?;
         let version = self.version(&file);
-        let kind = file.require(&mut self.report, "kind", "add whose devices these are");
+        let kind = file.require(self.report, "kind", "add whose devices these are");
         let kind = kind.and_then(|field| self.kind(&field));
         let edits = self.edits_of(&file);
-        let devices = file.require(&mut self.report, "devices", "add a list of devices");
+        let devices = file.require(self.report, "devices", "add a list of devices");
         let devices = devices.and_then(|field| self.devices(&field));
         Some(DeviceSpecification { version: version?, kind: kind?, devices: devices?, edits })
     }
 
     /// Later versions of the first one add keys, which are told where they are.
     fn version(&mut self, file: &Section<'_>) -> Option<String> {
-        let field = file.require(&mut self.report, "cdiVersion", EXAMPLE)?;
+        let field = file.require(self.report, "cdiVersion", EXAMPLE)?;
         let text = self.report.text(&field)?;
         let plain = text.strip_prefix('v').unwrap_or(text);
         let mut parts = plain.split(['.', '-', '+']).map(str::parse::<u32>);
@@ -112,13 +84,10 @@ impl Reader<'_> {
 
     fn kind(&mut self, field: &Field<'_>) -> Option<DeviceKind> {
         let text = self.report.text(field)?;
-        let kind = text.parse();
-        kind.map_err(|_| {
+        text.parse().ok().or_else(|| {
             let message = format!("{} is not a vendor and a class", quote(text));
-            let hint = "write it as in `nvidia.com/gpu`";
-            self.report.problem_with_hint(field.place(), &message, hint);
+            self.report.refuse(field.place(), &message, "write it as in `nvidia.com/gpu`")
         })
-        .ok()
     }
 
     fn line(&self, field: &Field<'_>) -> u32 {
@@ -142,13 +111,12 @@ impl Reader<'_> {
         let mut devices: Vec<SpecifiedDevice> = Vec::with_capacity(items.len());
         for item in items {
             let field = Field::item("a device", item);
-            let Some(section) = self.report.section(&field) else {
+            let Some(section) = self.report.section_with(&field, DEVICE) else {
                 continue;
             };
-            section.refuse_unknown(&mut self.report, DEVICE, |_| None);
             let edits = self.edits_of(&section);
             let hint = "add its name, `name: \"0\"`";
-            let Some(field) = section.require(&mut self.report, "name", hint) else {
+            let Some(field) = section.require(self.report, "name", hint) else {
                 continue;
             };
             let Some(name) = self.scalar(&field) else {
@@ -177,13 +145,10 @@ impl Reader<'_> {
 
     fn edits_of(&mut self, section: &Section<'_>) -> ContainerEdits {
         let mut edits = ContainerEdits::default();
-        let Some(field) = section.given("containerEdits") else {
+        let field = section.given("containerEdits");
+        let Some(section) = field.and_then(|field| self.report.section_with(&field, EDITS)) else {
             return edits;
         };
-        let Some(section) = self.report.section(&field) else {
-            return edits;
-        };
-        section.refuse_unknown(&mut self.report, EDITS, |_| None);
         for item in self.items(&section, "env", "a variable") {
             edits.env.extend(self.variable(&item));
         }
@@ -248,19 +213,13 @@ impl Reader<'_> {
     }
 
     fn node(&mut self, field: &Field<'_>) -> Option<DeviceNode> {
-        let section = self.report.section(field)?;
-        section.refuse_unknown(&mut self.report, NODE, |_| None);
-        let field = section.require(&mut self.report, "path", "add where the node is")?;
+        let section = self.report.section_with(field, NODE)?;
+        let field = section.require(self.report, "path", "add where the node is")?;
         let line = self.line(&field);
         let path = self.container_path(&field)?;
-        let host_path = match section.given("hostPath") {
-            Some(field) => self.host_path(&field)?,
-            None => path.clone(),
-        };
-        let number = |reader: &mut Self, key| {
-            let field = section.given(key)?;
-            reader.number(&field)
-        };
+        let host_path =
+            section.given("hostPath").map_or(Some(path.clone()), |field| self.host_path(&field))?;
+        let number = |reader: &mut Self, key| reader.number(&section.given(key)?);
         // 0 and 0 stand for numbers that are not given.
         let numbers = match (number(self, "major"), number(self, "minor")) {
             (Some(0) | None, Some(0) | None) => None,
@@ -296,26 +255,22 @@ impl Reader<'_> {
     }
 
     fn mount(&mut self, field: &Field<'_>) -> Option<DeviceMount> {
-        let section = self.report.section(field)?;
-        section.refuse_unknown(&mut self.report, MOUNT, |_| None);
-        let source = section.require(&mut self.report, "hostPath", "add what is mounted")?;
+        let section = self.report.section_with(field, MOUNT)?;
+        let source = section.require(self.report, "hostPath", "add what is mounted")?;
         let hint = "add where it is mounted";
-        let target = section.require(&mut self.report, "containerPath", hint)?;
+        let target = section.require(self.report, "containerPath", hint)?;
         let target = self.container_path(&target);
         let mut options = Vec::new();
         for item in self.items(&section, "options", "an option") {
             options.extend(self.report.text(&item).map(str::to_owned));
         }
         let has = |wanted: &str| options.iter().any(|option| option == wanted);
-        let file_system = match section.given("type") {
-            Some(field) => self.report.text(&field).map(str::to_owned),
-            None => None,
-        };
+        let file_system = section.given("type").and_then(|field| self.report.text(&field));
         let is_bind = has("bind") || has("rbind");
-        let is_named = |name: &String| !is_bind && !matches!(name.as_str(), "" | "none" | "bind");
+        let is_named = |name: &&str| !is_bind && !matches!(*name, "" | "none" | "bind");
         let line = self.line(&source);
         // What is no place of the host has a word in its place, such as `tmpfs`.
-        let file_system = file_system.filter(is_named);
+        let file_system = file_system.filter(is_named).map(str::to_owned);
         let source = match &file_system {
             Some(_) => PathBuf::from(self.report.text(&source)?),
             None => self.host_path(&source)?,
@@ -324,11 +279,10 @@ impl Reader<'_> {
     }
 
     fn hook(&mut self, field: &Field<'_>) -> Option<DeviceHook> {
-        let section = self.report.section(field)?;
-        section.refuse_unknown(&mut self.report, HOOK, |_| None);
+        let section = self.report.section_with(field, HOOK)?;
         let hint = "add when it runs, `hookName: createContainer`";
-        let moment = section.require(&mut self.report, "hookName", hint)?;
-        let program = section.require(&mut self.report, "path", "add the program")?;
+        let moment = section.require(self.report, "hookName", hint)?;
+        let program = section.require(self.report, "path", "add the program")?;
         let line = self.line(&moment);
         let moment = self.report.text(&moment)?.to_owned();
         let program = self.host_path(&program)?;
@@ -344,10 +298,9 @@ impl Report<'_> {
     /// Returns which devices are wanted.
     pub(crate) fn device(&mut self, field: &Field<'_>) -> Option<DeviceRequest> {
         let parsed = self.text(field)?.parse();
-        parsed
-            .map_err(|error: DeviceNameError| {
-                self.note(Some(field.place()), &error.to_string(), Some(&error.hint()));
-            })
-            .ok()
+        let noted = |error: DeviceNameError| {
+            self.note(Some(field.place()), &error.to_string(), Some(&error.hint()));
+        };
+        parsed.map_err(noted).ok()
     }
 }

@@ -152,30 +152,48 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Writes diagnostics one below the other.
-pub(crate) fn write_all(f: &mut fmt::Formatter<'_>, all: &[Diagnostic]) -> fmt::Result {
-    for (index, diagnostic) in all.iter().enumerate() {
-        if index > 0 {
-            f.write_str("\n")?;
-        }
-        write!(f, "{diagnostic}")?;
+/// Why files were refused: everything that is wrong with them, in their order, at least one
+/// diagnostic.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", joined(diagnostics))]
+pub struct Mistakes {
+    what: &'static str,
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl Mistakes {
+    /// Takes what is wrong in files, of which `what` is the kind.
+    pub(crate) fn in_the(what: &'static str) -> impl FnOnce(Vec<Diagnostic>) -> Self {
+        move |diagnostics| Self { what, diagnostics }
     }
-    Ok(())
+
+    /// Returns what is wrong, in the order of the files.
+    #[must_use]
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.diagnostics
+    }
+}
+
+impl From<Mistakes> for Report {
+    fn from(mistakes: Mistakes) -> Self {
+        malformed(mistakes.what, &mistakes.diagnostics)
+    }
 }
 
 /// Reports everything that is wrong in a file, of which `what` is the kind.
 #[must_use]
-pub fn malformed(what: &'static str, mistakes: &[Diagnostic]) -> Report {
-    let count = mistakes.len();
-    let all: Vec<_> = mistakes.iter().map(Diagnostic::to_string).collect();
-    Report::new(Kind::BadInput, Mistakes { count, what }).detailed(all.join("\n"))
+pub fn malformed(what: &str, mistakes: &[Diagnostic]) -> Report {
+    let message = match mistakes.len() {
+        1 => format!("a mistake in {what}"),
+        count => format!("{count} mistakes in {what}"),
+    };
+    Report::new(Kind::BadInput, message).detailed(joined(mistakes))
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("{} in {what}", if *count == 1 { "a mistake".to_owned() } else { format!("{count} mistakes") })]
-struct Mistakes {
-    count: usize,
-    what: &'static str,
+/// Writes diagnostics one below the other.
+fn joined(diagnostics: &[Diagnostic]) -> String {
+    let all: Vec<_> = diagnostics.iter().map(Diagnostic::to_string).collect();
+    all.join("\n")
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use cabane_view::{VariableSettings, ViewDescription};
 
 use crate::DeviceRequest;
 
-pub use read::{EnvironmentFileError, parse_environment_file};
+pub use read::parse_environment_file;
 
 /// What one or several environment files say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

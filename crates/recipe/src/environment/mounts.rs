@@ -12,13 +12,14 @@ use super::{EnvironmentFile, MountEntry, template};
 use crate::ask::Field;
 use crate::diagnostic::quote;
 use crate::node::Value;
+use crate::report::Report;
 
 const MOUNT_KEYS: &[&str] = &["source", "target", "read-only"];
 
 /// The endings of image files. What is mounted from such a file is what is in it.
 const IMAGE_ENDINGS: [&str; 4] = ["squashfs", "sqsh", "sqfs", "erofs"];
 
-impl Reader<'_> {
+impl Reader<'_, '_> {
     pub(super) fn mount(&mut self, field: &Field<'_>, file: &mut EnvironmentFile) {
         if matches!(field.node.value, Value::Section(_)) {
             file.mounts.extend(self.mount_table(field));
@@ -29,13 +30,12 @@ impl Reader<'_> {
 
     fn mount_table(&mut self, field: &Field<'_>) -> Option<MountEntry> {
         let section = self.report.section(field)?;
-        section.refuse_unknown(&mut self.report, MOUNT_KEYS, |key| {
+        section.refuse_unknown(self.report, MOUNT_KEYS, |key| {
             matches!(key, "ro" | "readonly").then(|| (None, "write `read-only = true`".to_owned()))
         });
-        let source = section.require(&mut self.report, "source", "add what is mounted");
-        let target = section.require(&mut self.report, "target", "add where it is mounted");
-        let read_only =
-            section.get("read-only").map_or(Some(false), |field| self.report.truth(&field));
+        let source = section.require(self.report, "source", "add what is mounted");
+        let target = section.require(self.report, "target", "add where it is mounted");
+        let read_only = section.get_or(self.report, "read-only", false, Report::truth);
         let source = source.and_then(|field| self.path(&field));
         let target = target.and_then(|field| {
             let written = self.report.text(&field)?;

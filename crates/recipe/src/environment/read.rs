@@ -3,7 +3,6 @@
 
 //! From TOML to an [`EnvironmentFile`].
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -12,11 +11,11 @@ use cabane_view::{VariableSetting, VariableSettings, is_variable_name};
 
 use super::{BaseReference, EnvironmentFile, EnvironmentReference, FileContext, below, template};
 use crate::ask::{Field, Section};
-use crate::diagnostic::{Diagnostic, Source, quote, write_all};
+use crate::diagnostic::{Mistakes, quote};
+use crate::file;
 use crate::language::Language;
 use crate::node::{Node, Value};
 use crate::report::Report;
-use crate::{text, toml_tree};
 
 const KEYS: &[&str] = &[
     "base",
@@ -31,38 +30,16 @@ const KEYS: &[&str] = &[
 ];
 const VARIABLE_KEYS: &[&str] = &["set", "prepend", "append"];
 
-/// Why an environment file was refused: everything that is wrong with it, in the
-/// order of the file, at least one diagnostic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EnvironmentFileError(Vec<Diagnostic>);
-
-impl EnvironmentFileError {
-    /// Returns what is wrong, in the order of the file.
-    #[must_use]
-    pub fn diagnostics(&self) -> &[Diagnostic] {
-        &self.0
-    }
-}
-
-impl fmt::Display for EnvironmentFileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_all(f, &self.0)
-    }
-}
-
-impl std::error::Error for EnvironmentFileError {}
-
 /// Reads an environment file; an empty one says nothing.
 pub fn parse_environment_file(
     path: &Path,
     text: &[u8],
     file_context: &FileContext<'_>,
-) -> Result<EnvironmentFile, EnvironmentFileError> {
-    let text = text::check(path, text).map_err(|problem| EnvironmentFileError(vec![problem]))?;
-    let source = Source::new(path, text);
-    let mut reader = Reader { report: Report::new(&source, Language::Toml), file_context };
-    let file = toml_tree::parse(&mut reader.report).and_then(|root| reader.file(&root));
-    reader.report.finish(file).map_err(EnvironmentFileError)
+) -> Result<EnvironmentFile, Mistakes> {
+    file::read(path, text, Language::Toml, |report, root| {
+        Reader { report, file_context }.file(root)
+    })
+    .map_err(Mistakes::in_the("the environment file"))
 }
 
 /// What users of container engines write, and what there is in its place.
@@ -80,16 +57,16 @@ fn known_elsewhere(key: &str) -> Option<(Option<String>, String)> {
     Some((None, hint.to_owned()))
 }
 
-pub(super) struct Reader<'a> {
-    pub(super) report: Report<'a>,
-    file_context: &'a FileContext<'a>,
+pub(super) struct Reader<'r, 'a> {
+    pub(super) report: &'r mut Report<'a>,
+    file_context: &'r FileContext<'r>,
 }
 
-impl Reader<'_> {
+impl Reader<'_, '_> {
     /// Reads what can be read; what is missing in the result has been noted.
     fn file(&mut self, root: &Node) -> Option<EnvironmentFile> {
         let file = self.report.file(root, "")?;
-        file.refuse_unknown(&mut self.report, KEYS, known_elsewhere);
+        file.refuse_unknown(self.report, KEYS, known_elsewhere);
         let mut read = EnvironmentFile {
             description: self.text(&file, "description"),
             bases: self.bases(&file),
@@ -293,8 +270,7 @@ impl Reader<'_> {
             }
             _ => return Some(VariableSetting::to(&self.filled(field)?)),
         }
-        let section = self.report.section(field)?;
-        section.refuse_unknown(&mut self.report, VARIABLE_KEYS, |_| None);
+        let section = self.report.section_with(field, VARIABLE_KEYS)?;
         let set = section.get("set");
         Some(VariableSetting {
             set: match set {

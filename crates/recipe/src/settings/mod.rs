@@ -24,7 +24,7 @@ pub use amount::{AmountError, parse_size, parse_time};
 pub use container::{BindSetting, ContainerSettings};
 pub use mpi::MpiRule;
 pub use path::{PathTemplate, PathTemplateError};
-pub use read::{SettingsError, parse_settings};
+pub use read::parse_settings;
 pub use restricted::RestrictedRule;
 pub use trust::{AtStart, Namespaces, Requirement, TrustPolicy, TrustRule};
 

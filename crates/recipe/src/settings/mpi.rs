@@ -32,8 +32,7 @@ pub(super) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Vec<MpiRule> {
     for section in sections(report, field, "mpi", "an MPI") {
         let name = section.require(report, "name", "add a line such as `name = \"fabric\"`");
         let hint = "add a line such as `prefix = \"/opt/mpich\"`";
-        let prefix = section.require(report, "prefix", hint);
-        let prefix = prefix.and_then(|field| path_template(report, &field));
+        let prefix = section.needed(report, "prefix", hint, path_template);
         let mut libraries = Vec::new();
         for item in section.items(report, "libraries") {
             let field = Field::item("a directory of `libraries`", item);

@@ -3,7 +3,6 @@
 
 //! From `config.toml` to [`Settings`].
 
-use std::fmt;
 use std::path::Path;
 
 use cabane_label::Name;
@@ -15,40 +14,15 @@ use super::{
     parse_time, restricted, table, trust,
 };
 use crate::ask::{Field, Section, each};
-use crate::diagnostic::{Diagnostic, Source, quote, write_all};
+use crate::diagnostic::{Mistakes, quote};
+use crate::file;
 use crate::language::Language;
 use crate::node::Node;
 use crate::report::Report;
-use crate::{text as file_text, toml_tree};
-
-/// Why a configuration file was refused: everything that is wrong with it, in
-/// the order of the file, at least one diagnostic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SettingsError(Vec<Diagnostic>);
-
-impl SettingsError {
-    /// Returns what is wrong, in the order of the file.
-    #[must_use]
-    pub fn diagnostics(&self) -> &[Diagnostic] {
-        &self.0
-    }
-}
-
-impl fmt::Display for SettingsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_all(f, &self.0)
-    }
-}
-
-impl std::error::Error for SettingsError {}
 
 /// Reads `config.toml`; an empty file leaves everything open.
-pub fn parse_settings(path: &Path, text: &[u8]) -> Result<Settings, SettingsError> {
-    let text = file_text::check(path, text).map_err(|problem| SettingsError(vec![problem]))?;
-    let source = Source::new(path, text);
-    let mut report = Report::new(&source, Language::Toml);
-    let settings = toml_tree::parse(&mut report).and_then(|root| read(&mut report, &root));
-    report.finish(settings).map_err(SettingsError)
+pub fn parse_settings(path: &Path, text: &[u8]) -> Result<Settings, Mistakes> {
+    file::read(path, text, Language::Toml, read).map_err(Mistakes::in_the("the configuration"))
 }
 
 /// Reads what can be read; what is missing in the result has been noted.
@@ -113,10 +87,8 @@ fn repositories(report: &mut Report<'_>, field: &Field<'_>) -> Vec<RepositorySet
         let path = section.require(report, "path", "add a line such as `path = \"~/images\"`");
         let read_name = name.as_ref().and_then(|field| report.word::<Name>(field));
         let path = path.and_then(|field| path_template(report, &field));
-        let priority = match section.get("priority") {
-            Some(field) => priority(report, &field),
-            None => Some(RepositorySettings::DEFAULT_PRIORITY),
-        };
+        let priority =
+            section.get_or(report, "priority", RepositorySettings::DEFAULT_PRIORITY, priority);
         let retention = section.get("retention").and_then(|field| report.section(&field));
         let retention = retention.map(|section| retention_of(report, &section));
         let (Some(name), Some(field)) = (read_name, name) else {
@@ -187,22 +159,12 @@ fn index_urls(report: &mut Report<'_>, section: &Section<'_>) -> Option<Vec<Stri
 }
 
 fn url(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    let text = report.text(field)?;
-    let host =
-        ["https://", "http://", "file:///"].iter().find_map(|start| text.strip_prefix(start));
-    let is_right = host.is_some_and(|host| {
-        !host.is_empty() && !host.contains(|c: char| c.is_whitespace() || c.is_control())
-    });
-    if !is_right {
-        let message = format!("{} is not the address of a package index", quote(text));
-        let hint = "an address begins with `https://`, `http://` or `file:///`";
-        return report.refuse(field.place(), &message, hint);
-    }
-    Some(text.to_owned())
-}
-
-impl From<SettingsError> for cabane_report::Report {
-    fn from(error: SettingsError) -> Self {
-        crate::diagnostic::malformed("the configuration", error.diagnostics())
-    }
+    let is_odd = |c: char| c.is_whitespace() || c.is_control();
+    let is_address = |text: &str| {
+        let mut starts = ["https://", "http://", "file:///"].iter();
+        let host = starts.find_map(|start| text.strip_prefix(start));
+        host.is_some_and(|host| !host.is_empty() && !host.contains(is_odd))
+    };
+    let hint = "an address begins with `https://`, `http://` or `file:///`";
+    report.text_if(field, is_address, "is not the address of a package index", hint)
 }

@@ -7,7 +7,6 @@ use cabane_label::{Label, LabelPattern, NameMatch, Namespace};
 
 use super::sections::sections;
 use crate::ask::Field;
-use crate::diagnostic::quote;
 use crate::report::Report;
 
 /// Which images are for which group.
@@ -33,11 +32,9 @@ pub(super) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Vec<Restricted
     let mut rules: Vec<RestrictedRule> = Vec::new();
     for section in sections(report, field, "restricted", "a rule of `restricted`") {
         let hint = "add a line such as `images = \"licensed::\"` or `images = \"vasp\"`";
-        let images = section.require(report, "images", hint);
-        let images = images.and_then(|field| report.word(&field));
+        let images = section.needed(report, "images", hint, Report::word);
         let hint = "add a line such as `group = \"vaspusers\"`";
-        let group = section.require(report, "group", hint);
-        let group = group.and_then(|field| group_name(report, &field));
+        let group = section.needed(report, "group", hint, group_name);
         if let (Some(images), Some(group)) = (images, group) {
             rules.push(RestrictedRule { images, group });
         }
@@ -46,12 +43,7 @@ pub(super) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Vec<Restricted
 }
 
 fn group_name(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    let text = report.text(field)?;
     let is_odd = |one: char| one.is_whitespace() || one.is_control() || one == ':';
-    if text.is_empty() || text.starts_with('-') || text.contains(is_odd) {
-        let message = format!("{} is not the name of a group", quote(text));
-        let hint = "`id` lists your groups";
-        return report.refuse(field.place(), &message, hint);
-    }
-    Some(text.to_owned())
+    let is_name = |text: &str| !text.is_empty() && !text.starts_with('-') && !text.contains(is_odd);
+    report.text_if(field, is_name, "is not the name of a group", "`id` lists your groups")
 }

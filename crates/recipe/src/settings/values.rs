@@ -10,7 +10,6 @@ use cabane_label::{Namespace, ParseError, System, Uarch};
 
 use super::PathTemplate;
 use crate::ask::Field;
-use crate::diagnostic::quote;
 use crate::node::{Kind, Scalar, Value};
 use crate::report::Report;
 
@@ -72,13 +71,10 @@ pub(super) fn jobs(report: &mut Report<'_>, field: &Field<'_>) -> Option<String>
 }
 
 pub(super) fn registry_url(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    let text = report.text(field)?;
-    if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        let message = format!("{} is not the address of a registry", quote(text));
-        let hint = "write one such as `url = \"https://registry.example.org/uenv\"`";
-        return report.refuse(field.place(), &message, hint);
-    }
-    Some(text.to_owned())
+    let is_odd = |c: char| c.is_whitespace() || c.is_control();
+    let is_address = |text: &str| !text.is_empty() && !text.contains(is_odd);
+    let hint = "write one such as `url = \"https://registry.example.org/uenv\"`";
+    report.text_if(field, is_address, "is not the address of a registry", hint)
 }
 
 pub(super) fn number_from_one(
@@ -101,12 +97,8 @@ pub(super) fn whole_number(field: &Field<'_>) -> Option<i64> {
 
 pub(super) fn path_template(report: &mut Report<'_>, field: &Field<'_>) -> Option<PathTemplate> {
     let text = report.text(field)?;
-    match text.parse() {
-        Ok(path) => Some(path),
-        Err(error) => {
-            let error: super::PathTemplateError = error;
-            report.note(Some(field.place()), &error.to_string(), error.hint().as_deref());
-            None
-        }
-    }
+    let noted = |error: super::PathTemplateError| {
+        report.note(Some(field.place()), &error.to_string(), error.hint().as_deref());
+    };
+    text.parse().map_err(noted).ok()
 }

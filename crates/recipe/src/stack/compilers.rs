@@ -38,8 +38,8 @@ pub(super) fn read(
         }
         _ => None,
     });
-    let gcc = file.require(report, "gcc", EXAMPLE);
-    let gcc = gcc.and_then(|field| gcc_request(report, &field, has_bootstrap));
+    let gcc = file
+        .needed(report, "gcc", EXAMPLE, |report, field| gcc_request(report, field, has_bootstrap));
     let mut others = BTreeMap::new();
     let mut is_right = true;
     for name in CompilerName::ALL.into_iter().skip(1) {
@@ -129,7 +129,7 @@ fn request(
     let package = name.package();
     let hint = format!("add the version of {package}: `version: \"14\"`");
     let version =
-        section.require(report, "version", &hint).and_then(|field| version(report, &field, name));
+        section.needed(report, "version", &hint, |report, field| version(report, field, name));
     let spec = spec_of(report, &section);
     Some(CompilerRequest { version: version?, spec: spec? })
 }
@@ -165,16 +165,12 @@ pub(super) fn version(
 /// Reads the variants of a compiler; `None` if they are wrong.
 #[expect(clippy::option_option, reason = "missing is right, wrong is not")]
 fn spec_of(report: &mut Report<'_>, section: &Section<'_>) -> Option<Option<String>> {
-    match section.given("spec") {
-        None => Some(None),
-        Some(field) => {
-            let item = spec(report, field, Wanted::Anything)?;
-            if let Some(package) = &item.words.package {
-                let message = format!("`spec` has variants, but {} is a package", quote(package));
-                let hint = "the name and the version of the compiler are put before it";
-                return report.refuse(item.field.place(), &message, hint);
-            }
-            Some(Some(item.text.to_owned()))
-        }
+    let Some(field) = section.given("spec") else { return Some(None) };
+    let item = spec(report, field, Wanted::Anything)?;
+    if let Some(package) = &item.words.package {
+        let message = format!("`spec` has variants, but {} is a package", quote(package));
+        let hint = "the name and the version of the compiler are put before it";
+        return report.refuse(item.field.place(), &message, hint);
     }
+    Some(Some(item.text.to_owned()))
 }

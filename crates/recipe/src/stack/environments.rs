@@ -46,9 +46,12 @@ fn environment(
 
     let compilers = compilers(report, &section, context);
     let network = network::read(report, &section, context);
-    let specs = section
-        .require(report, "specs", "add what is installed: `specs: [cmake]`")
-        .and_then(|field| specs(report, &field, Wanted::Package));
+    let specs = section.needed(
+        report,
+        "specs",
+        "add what is installed: `specs: [cmake]`",
+        |report, field| specs(report, field, Wanted::Package),
+    );
     if let (Some(specs), Some(compilers)) = (&specs, &compilers) {
         check_compilers_of_specs(report, specs, compilers, context);
     }
@@ -58,8 +61,8 @@ fn environment(
         .map_or(Some(None), |field| texts(report, &field, Wanted::Anything).map(Some));
     let packages = texts_of(report, &section, "packages", Wanted::Package);
     remark_packages(report, &section, context.format);
-    let deprecated = section.get("deprecated").map_or(Some(false), |field| report.truth(&field));
-    let unify = section.get("unify").map_or(Some(Unify::Yes), |field| unify(report, &field));
+    let deprecated = section.get_or(report, "deprecated", false, Report::truth);
+    let unify = section.get_or(report, "unify", Unify::Yes, unify);
     let duplicates = duplicates(report, &section);
     let views = views::read(report, &section, view_places);
 
@@ -260,8 +263,7 @@ fn duplicates(report: &mut Report<'_>, section: &Section<'_>) -> Option<Duplicat
     let Some(field) = section.given("duplicates") else {
         return Some(Duplicates::default());
     };
-    let section = report.section(&field)?;
-    section.refuse_unknown(report, &["strategy"], |_| None);
+    let section = report.section_with(&field, &["strategy"])?;
     let field = section.require(report, "strategy", "write `strategy: full`")?;
     report.choice(
         &field,

@@ -3,8 +3,6 @@
 
 //! The files of a recipe and of a system, read together.
 
-use std::rc::Rc;
-
 use super::context::Context;
 use super::mirrors::Mirrors;
 use super::recipe::{ModuleKind, StackEnvironment, StackModules, StackRecipe};
@@ -14,14 +12,14 @@ use super::vendor::VendorManifest;
 use super::version::SpackVersion;
 use super::{compilers, environments, mirrors, modules, packages, system, vendor};
 use crate::ask::Field;
-use crate::config::{self, ConfigText, RecipeError};
-use crate::diagnostic::{Diagnostic, Source, quote};
+use crate::config::{self, ConfigText};
+use crate::diagnostic::{Diagnostic, Mistakes, quote};
+use crate::file;
 use crate::language::Language;
 use crate::node::{Node, Value};
 use crate::recipe::{EngineConfig, FormatVersion, Recipe, SpackConfig};
 use crate::report::Report;
 use crate::suggest::{enumerate, nearest};
-use crate::{text, yaml};
 
 /// A file and where it came from.
 pub type FileText<'a> = ConfigText<'a>;
@@ -68,7 +66,7 @@ pub struct StackOptions<'s> {
 pub fn parse_stack(
     files: &StackFiles<'_>,
     options: &StackOptions<'_>,
-) -> Result<StackRecipe, RecipeError> {
+) -> Result<StackRecipe, Mistakes> {
     let mut found = Findings::default();
     let mut format = None;
     let mut is_for_another = false;
@@ -80,7 +78,7 @@ pub fn parse_stack(
         Some((recipe, version))
     });
     if is_for_another {
-        return Err(RecipeError(found.problems));
+        return Err(found.refusal());
     }
     let format = config.as_ref().map(|(recipe, _)| recipe.format).or(format);
     let format = format.unwrap_or(FormatVersion::V1);
@@ -132,12 +130,12 @@ pub fn parse_stack(
     };
     match stack() {
         Some(stack) if found.problems.is_empty() => Ok(stack),
-        _ => Err(RecipeError(found.problems)),
+        _ => Err(found.refusal()),
     }
 }
 
 /// Reads the configuration of a system.
-pub fn parse_system(files: &SystemFiles<'_>) -> Result<SystemConfig, RecipeError> {
+pub fn parse_system(files: &SystemFiles<'_>) -> Result<SystemConfig, Mistakes> {
     let mut found = Findings::default();
     let packages = found.read(&files.packages, system::system_packages);
     let network = found.read_if(files.network, system::network);
@@ -153,19 +151,19 @@ pub fn parse_system(files: &SystemFiles<'_>) -> Result<SystemConfig, RecipeError
             mirrors: mirrors?,
         })
     };
-    system().filter(|_| found.problems.is_empty()).ok_or(RecipeError(found.problems))
+    system().filter(|_| found.problems.is_empty()).ok_or(found.refusal())
 }
 
 /// Reads a `mirrors.yaml` that belongs to no system.
-pub fn parse_mirrors(file: &FileText<'_>) -> Result<Mirrors, RecipeError> {
+pub fn parse_mirrors(file: &FileText<'_>) -> Result<Mirrors, Mistakes> {
     let mut found = Findings::default();
-    found.read(file, mirrors::read).ok_or(RecipeError(found.problems))
+    found.read(file, mirrors::read).ok_or(found.refusal())
 }
 
 /// Reads the manifest of a vendor's MPI.
-pub fn parse_vendor_manifest(file: &FileText<'_>) -> Result<VendorManifest, RecipeError> {
+pub fn parse_vendor_manifest(file: &FileText<'_>) -> Result<VendorManifest, Mistakes> {
     let mut found = Findings::default();
-    found.read(file, vendor::read).ok_or(RecipeError(found.problems))
+    found.read(file, vendor::read).ok_or(found.refusal())
 }
 
 /// What was found in all files so far.
@@ -176,30 +174,23 @@ struct Findings {
 }
 
 impl Findings {
+    /// Takes everything that is wrong.
+    fn refusal(self) -> Mistakes {
+        Mistakes::in_the("the recipe")(self.problems)
+    }
+
     /// Reads one file; `None` if anything is wrong with it.
     fn read<T>(
         &mut self,
         file: &FileText<'_>,
         read: impl FnOnce(&mut Report<'_>, &Node) -> Option<T>,
     ) -> Option<T> {
-        let text = match text::check(file.path, file.text) {
-            Ok(text) => text,
-            Err(problem) => {
-                self.problems.push(problem);
-                return None;
-            }
-        };
-        let source = Source::new(file.path, text);
-        let mut report = Report::new(&source, Language::Yaml);
-        let value = yaml::parse(&mut report).and_then(|root: Rc<Node>| read(&mut report, &root));
-        self.remarks.append(&mut report.take_remarks());
-        match report.finish(value) {
-            Ok(value) => Some(value),
-            Err(mut problems) => {
-                self.problems.append(&mut problems);
-                None
-            }
-        }
+        let value = file::read(file.path, file.text, Language::Yaml, |report, root| {
+            let value = read(report, root);
+            self.remarks.append(&mut report.take_remarks());
+            value
+        });
+        value.map_err(|mut problems| self.problems.append(&mut problems)).ok()
     }
 
     /// Reads a file that need not be there.

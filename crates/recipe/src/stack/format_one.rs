@@ -36,9 +36,9 @@ pub(super) fn compilers(report: &mut Report<'_>, file: &Section<'_>) -> Option<C
     {
         section.refuse_unknown(report, &["spec"], |_| None);
     }
-    let gcc = file
-        .require(report, "gcc", EXAMPLE)
-        .and_then(|field| versions(report, &field, &[CompilerName::Gcc]));
+    let gcc = file.needed(report, "gcc", EXAMPLE, |report, field| {
+        versions(report, field, &[CompilerName::Gcc])
+    });
     let others = match file.given("llvm") {
         None => Some(BTreeMap::new()),
         Some(field) => versions(report, &field, &[CompilerName::Llvm, CompilerName::Nvhpc]),
@@ -121,8 +121,7 @@ pub(super) fn compiler(report: &mut Report<'_>, item: &Node) -> Option<CompilerN
                     or `version: 3` into config.yaml, if the recipe is for Spack 1.0 or later";
         return report.wrong_type(&field, "a section with `toolchain` and `spec`", Some(hint));
     }
-    let section = report.section(&field)?;
-    section.refuse_unknown(report, &["toolchain", "spec"], |_| None);
+    let section = report.section_with(&field, &["toolchain", "spec"])?;
     let hint = "add the compiler: `spec: gcc`";
     let field = section.require(report, "spec", hint)?;
     let text = report.text(&field)?;
@@ -152,8 +151,7 @@ pub(super) fn mpi(
     {
         return Some(None);
     }
-    let section = report.section(&field)?;
-    section.refuse_unknown(report, &["spec", "gpu"], |_| None);
+    let section = report.section_with(&field, &["spec", "gpu"])?;
     let gpu = match section.given("gpu") {
         None => None,
         Some(field) => report

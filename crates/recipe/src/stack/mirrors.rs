@@ -107,11 +107,9 @@ pub(super) fn read(report: &mut Report<'_>, root: &Node) -> Option<Mirrors> {
     if matches!(root.value, Value::Null) {
         return Some(Mirrors::default());
     }
-    let file = report.file(root, EXAMPLE)?;
-    file.refuse_unknown(report, &keys::names(keys::MIRRORS), |_| None);
+    let file = report.file_with(root, EXAMPLE, &keys::names(keys::MIRRORS))?;
     let bootstrap = part(&file, "bootstrap", |field| {
-        let section = report.section(field)?;
-        section.refuse_unknown(report, &["description", "url"], |_| None);
+        let section = report.section_with(field, &["description", "url"])?;
         let url = section.require(report, "url", "add its address: `url: https://…`")?;
         report.text(&url).map(str::to_owned)
     });
@@ -170,14 +168,11 @@ fn build_cache(report: &mut Report<'_>, field: &Field<'_>) -> Option<BuildCache>
 }
 
 fn mirror_name(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    let text = report.text(field)?;
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    if !text.is_empty() && !text.starts_with(['-', '.']) && text.chars().all(is_word) {
-        return Some(text.to_owned());
-    }
-    let message = format!("{} is not the name of a mirror", quote(text));
+    let is_name =
+        |text: &str| !text.is_empty() && !text.starts_with(['-', '.']) && text.chars().all(is_word);
     let hint = "such a name has letters, digits, `_`, `-` and `.`";
-    report.refuse(field.place(), &message, hint)
+    report.text_if(field, is_name, "is not the name of a mirror", hint)
 }
 
 fn source_mirror(report: &mut Report<'_>, entry: &Entry) -> Option<SourceMirror> {
@@ -231,15 +226,12 @@ fn fetch_or_push(report: &mut Report<'_>, field: &Field<'_>) -> Option<Connectio
     if let Value::Scalar(_) = field.node.value {
         return url(report, field).map(|url| Connection { url, ..Connection::default() });
     }
-    let section = report.section(field)?;
-    section.refuse_unknown(report, &keys::names(keys::CONNECTION), |_| None);
+    let section = report.section_with(field, &keys::names(keys::CONNECTION))?;
     connection(report, &section)
 }
 
 fn connection(report: &mut Report<'_>, section: &Section<'_>) -> Option<Connection> {
-    let url = section
-        .require(report, "url", "add its address: `url: https://…`")
-        .and_then(|field| url(report, &field));
+    let url = section.needed(report, "url", "add its address: `url: https://…`", url);
     let mut word = |key| text(report, section, key);
     let (view, profile) = (word("view"), word("profile"));
     let endpoint_url = word("endpoint_url");

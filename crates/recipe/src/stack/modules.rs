@@ -22,7 +22,7 @@ pub(super) fn read(report: &mut Report<'_>, root: &Node) -> Option<StackModules>
     });
     let field = file.require(report, "modules", EXAMPLE)?;
     let section = report.section(&field)?;
-    let kinds = section.given("default").map_or(Some(Vec::new()), |field| kinds(report, &field));
+    let kinds = section.given_or(report, "default", Vec::new(), kinds);
     let mut kinds = kinds?;
     if kinds.is_empty() {
         kinds.push(ModuleKind::Tcl);

@@ -81,25 +81,18 @@ pub(super) struct NetworkFile {
 const NETWORK_EXAMPLE: &str = "begin with the MPIs of the system:\nmpi:\n  mpich:\n    specs: []";
 
 pub(super) fn network(report: &mut Report<'_>, root: &Node) -> Option<NetworkFile> {
-    let file = report.file(root, NETWORK_EXAMPLE)?;
-    file.refuse_unknown(report, &keys::names(keys::SYSTEM_NETWORK), |_| None);
-    let packages = file
-        .given("packages")
-        .map_or(Some(YamlMap::new()), |field| packages::section(report, &field));
-    let mpis = match file.given("mpi") {
-        None => Some(Vec::new()),
-        Some(field) => {
-            let section = report.section(&field)?;
-            each(section.entries(), |entry| mpi(report, entry))
-        }
-    };
+    let file = report.file_with(root, NETWORK_EXAMPLE, &keys::names(keys::SYSTEM_NETWORK))?;
+    let packages = file.given_or(report, "packages", YamlMap::new(), packages::section);
+    let mpis = file.given_or(report, "mpi", Vec::new(), |report, field| {
+        let section = report.section(field)?;
+        each(section.entries(), |entry| mpi(report, entry))
+    });
     Some(NetworkFile { packages: packages?, mpis: mpis? })
 }
 
 fn mpi(report: &mut Report<'_>, entry: &Entry) -> Option<MpiDefaults> {
     let field = Field::of(entry).called(format!("the MPI {}", quote(&entry.key)));
-    let section = report.section(&field)?;
-    section.refuse_unknown(report, &["specs"], |_| None);
+    let section = report.section_with(&field, &["specs"])?;
     Some(MpiDefaults {
         package: entry.key.clone(),
         specs: texts_of(report, &section, "specs", Wanted::Package)?,
@@ -109,17 +102,14 @@ fn mpi(report: &mut Report<'_>, entry: &Entry) -> Option<MpiDefaults> {
 const REPOS_EXAMPLE: &str = "list the package repositories of the system: `repos: [packages]`";
 
 pub(super) fn repos(report: &mut Report<'_>, root: &Node) -> Option<Vec<PathBuf>> {
-    let file = report.file(root, REPOS_EXAMPLE)?;
-    file.refuse_unknown(report, &keys::names(keys::SYSTEM_REPOS), |_| None);
+    let file = report.file_with(root, REPOS_EXAMPLE, &keys::names(keys::SYSTEM_REPOS))?;
     let field = file.require(report, "repos", REPOS_EXAMPLE)?;
     each(report.list(&field)?, |item| {
         let field = Field::item("a package repository", item);
-        let text = report.text(&field)?;
-        if text.is_empty() || text.contains("://") || text.starts_with(['~', '$']) {
-            let message = format!("{} is not the path of a package repository", quote(text));
-            let hint = "write a path, relative to the directory of this file or absolute";
-            return report.refuse(field.place(), &message, hint);
-        }
-        Some(PathBuf::from(text))
+        let is_path =
+            |text: &str| !text.is_empty() && !text.contains("://") && !text.starts_with(['~', '$']);
+        let hint = "write a path, relative to the directory of this file or absolute";
+        let problem = "is not the path of a package repository";
+        report.text_if(&field, is_path, problem, hint).map(PathBuf::from)
     })
 }

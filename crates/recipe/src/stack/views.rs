@@ -51,8 +51,8 @@ fn view(
         }
         _ => None,
     });
-    let link =
-        section.given("link").map_or(Some(Link::default()), |field| report.choice(&field, LINKS));
+    let link = section
+        .given_or(report, "link", Link::default(), |report, field| report.choice(field, LINKS));
     let select = texts_of(report, &section, "select", Wanted::Anything);
     let exclude = texts_of(report, &section, "exclude", Wanted::Anything);
     let projections = projections(report, &section);
@@ -140,14 +140,10 @@ fn uenv(report: &mut Report<'_>, view: &Section<'_>) -> Option<Uenv> {
         }
         _ => None,
     });
-    let add_compilers =
-        section.get("add_compilers").map_or(Some(true), |field| report.truth(&field));
-    let prefix_paths = section
-        .given("prefix_paths")
-        .map_or(Some(Vec::new()), |field| prefix_paths(report, &field));
-    let env_vars = section
-        .given("env_vars")
-        .map_or(Some(EnvVars::default()), |field| env_vars::read_for_lists(report, &field));
+    let add_compilers = section.get_or(report, "add_compilers", true, Report::truth);
+    let prefix_paths = section.given_or(report, "prefix_paths", Vec::new(), prefix_paths);
+    let env_vars =
+        section.given_or(report, "env_vars", EnvVars::default(), env_vars::read_for_lists);
     Some(Uenv { add_compilers: add_compilers?, prefix_paths: prefix_paths?, env_vars: env_vars? })
 }
 

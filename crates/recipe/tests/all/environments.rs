@@ -7,12 +7,11 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use cabane_recipe::{
-    EnvironmentFile, EnvironmentFileError, EnvironmentReference, FileContext,
-    parse_environment_file,
+    EnvironmentFile, EnvironmentReference, FileContext, Mistakes, parse_environment_file,
 };
 use proptest::prelude::*;
 
-pub(crate) fn parse(text: &str) -> Result<EnvironmentFile, EnvironmentFileError> {
+pub(crate) fn parse(text: &str) -> Result<EnvironmentFile, Mistakes> {
     let variable = |name: &str| -> Option<OsString> {
         match name {
             "HOME" => Some("/home/ada".into()),

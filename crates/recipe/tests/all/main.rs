@@ -16,9 +16,9 @@ mod stack;
 
 use std::path::Path;
 
-use cabane_recipe::{ConfigText, Recipe, RecipeError, parse_config};
+use cabane_recipe::{ConfigText, Mistakes, Recipe, parse_config};
 
-fn parse(text: &str) -> Result<Recipe, RecipeError> {
+fn parse(text: &str) -> Result<Recipe, Mistakes> {
     parse_config(&ConfigText { path: Path::new("config.yaml"), text: text.as_bytes() })
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use cabane_recipe::{
-    CompilerName, FileText, GccRequest, ModuleKind, RecipeError, SpackVersion, StackFiles,
+    CompilerName, FileText, GccRequest, Mistakes, ModuleKind, SpackVersion, StackFiles,
     StackOptions, StackRecipe, SystemConfig, SystemFiles, Unify, Yaml, convert_stack, parse_stack,
     parse_system,
 };
@@ -39,7 +39,7 @@ impl Files {
     }
 
     /// Reads the recipe of the files, for the system that is among them.
-    pub(crate) fn recipe(&self) -> Result<StackRecipe, RecipeError> {
+    pub(crate) fn recipe(&self) -> Result<StackRecipe, Mistakes> {
         let system = match self.get("system/packages.yaml") {
             Some(_) => Some(self.system()?),
             None => None,
@@ -58,7 +58,7 @@ impl Files {
         }
     }
 
-    pub(crate) fn system(&self) -> Result<SystemConfig, RecipeError> {
+    pub(crate) fn system(&self) -> Result<SystemConfig, Mistakes> {
         parse_system(&SystemFiles {
             packages: self.get("system/packages.yaml").unwrap(),
             network: self.get("system/network.yaml"),

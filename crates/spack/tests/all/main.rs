@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use cabane_recipe::{
-    FileText, RecipeError, StackFiles, StackOptions, StackRecipe, SystemConfig, SystemFiles,
+    FileText, Mistakes, StackFiles, StackOptions, StackRecipe, SystemConfig, SystemFiles,
     parse_stack, parse_system,
 };
 use cabane_spack::{OwnPackages, Places};
@@ -37,7 +37,7 @@ impl Files {
         self.0.get(name).map(|text| FileText { path: Path::new(name), text: text.as_bytes() })
     }
 
-    fn recipe(&self, system: Option<&SystemConfig>) -> Result<StackRecipe, RecipeError> {
+    fn recipe(&self, system: Option<&SystemConfig>) -> Result<StackRecipe, Mistakes> {
         let files = StackFiles {
             config: self.get("config.yaml").unwrap(),
             compilers: self.get("compilers.yaml"),
@@ -49,7 +49,7 @@ impl Files {
         parse_stack(&files, &StackOptions { system, accept_old_spack })
     }
 
-    fn system(&self) -> Result<SystemConfig, RecipeError> {
+    fn system(&self) -> Result<SystemConfig, Mistakes> {
         parse_system(&SystemFiles {
             packages: self.get("system/packages.yaml").unwrap(),
             network: self.get("system/network.yaml"),

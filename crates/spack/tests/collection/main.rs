@@ -15,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cabane_recipe::{
-    Conversion, FileText, RecipeError, StackFiles, StackOptions, StackRecipe, SystemConfig,
+    Conversion, FileText, Mistakes, StackFiles, StackOptions, StackRecipe, SystemConfig,
     SystemFiles, convert_stack, parse_stack, parse_system,
 };
 use cabane_spack::{OwnPackages, Places, lower};
@@ -94,7 +94,7 @@ enum Way {
 }
 
 /// Reads and plans one recipe.
-fn plan(directory: &Path, system: &SystemConfig) -> Result<(Way, usize), RecipeError> {
+fn plan(directory: &Path, system: &SystemConfig) -> Result<(Way, usize), Mistakes> {
     let texts = Texts::read(directory, &FILES);
     let options = StackOptions { system: Some(system), accept_old_spack: false };
     let (way, recipe) = match parse_stack(&texts.stack(), &options) {
@@ -110,7 +110,7 @@ fn plan(directory: &Path, system: &SystemConfig) -> Result<(Way, usize), RecipeE
 }
 
 /// Tells whether nothing is wrong with a recipe but its age.
-fn is_old(error: &RecipeError) -> bool {
+fn is_old(error: &Mistakes) -> bool {
     let hint = |hint: &String| hint.starts_with("`cabane recipe convert`");
     error.diagnostics().iter().all(|one| one.hint.as_ref().is_some_and(hint))
 }

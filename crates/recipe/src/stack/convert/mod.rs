@@ -18,7 +18,7 @@ use std::path::Path;
 use super::files::{FileText, StackFiles, StackOptions, parse_stack};
 use super::recipe::StackRecipe;
 use super::version::SpackVersion;
-use crate::config::RecipeError;
+use crate::diagnostic::Mistakes;
 use crate::recipe::{FormatVersion, GitSource, PackageRepository};
 
 /// A recipe in format 3.
@@ -90,7 +90,7 @@ impl Target {
 /// # Errors
 ///
 /// Everything that is wrong with the recipe, but for the age of its Spack.
-pub fn convert_stack(files: &StackFiles<'_>) -> Result<Conversion, RecipeError> {
+pub fn convert_stack(files: &StackFiles<'_>) -> Result<Conversion, Mistakes> {
     let options = StackOptions { system: None, accept_old_spack: true };
     let recipe = parse_stack(files, &options)?;
     if recipe.config.format == FormatVersion::V3 && recipe.version >= SpackVersion::OLDEST {

@@ -6,23 +6,16 @@
 use std::path::Path;
 
 use super::{Yaml, YamlMap};
-use crate::config::RecipeError;
-use crate::diagnostic::Source;
+use crate::diagnostic::Mistakes;
+use crate::file;
 use crate::language::Language;
 use crate::node::{Entry, Kind, Node, Scalar, Value};
-use crate::report::Report;
-use crate::{text, yaml};
 
 impl Yaml {
     /// Reads a file of any shape.
-    pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, RecipeError> {
-        let refused = |problem| RecipeError(vec![problem]);
-        let text = text::check(path, bytes).map_err(refused)?;
-        let source = Source::new(path, text);
-        let mut report = Report::new(&source, Language::Yaml);
-        let root = yaml::parse(&mut report);
-        let root = report.finish(root).map_err(RecipeError)?;
-        Ok(Self::of(&root))
+    pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, Mistakes> {
+        file::read(path, bytes, Language::Yaml, |_, root| Some(Self::of(root)))
+            .map_err(Mistakes::in_the("the recipe"))
     }
 
     /// Takes a value out of a file.

@@ -38,13 +38,15 @@ pub(in crate::stack) fn read(report: &mut Report<'_>, root: &Node) -> Option<Ven
         "compiler" => Some((None, "did you mean `compilers`?".to_owned())),
         _ => None,
     });
-    let name = file.require(report, "name", EXAMPLE).and_then(|field| package(report, &field));
-    let version = file
-        .require(report, "version", "add the version of the MPI: `version: 8.1.32`")
-        .and_then(|field| version(report, &field));
-    let arch = file
-        .require(report, "arch", "add for which processors it is: `arch: x86_64`")
-        .and_then(|field| report.choice(&field, ARCHES));
+    let name = file.needed(report, "name", EXAMPLE, package);
+    let version =
+        file.needed(report, "version", "add the version of the MPI: `version: 8.1.32`", version);
+    let arch = file.needed(
+        report,
+        "arch",
+        "add for which processors it is: `arch: x86_64`",
+        |report, field| report.choice(field, ARCHES),
+    );
     let (description, homepage) =
         (line(report, &file, "description"), line(report, &file, "homepage"));
     let url = part(&file, "url", |field| url(report, field));
@@ -56,8 +58,8 @@ pub(in crate::stack) fn read(report: &mut Report<'_>, root: &Node) -> Option<Ven
     };
     let compilers = compilers(report, &file, &common);
     let depends = texts_of(report, &file, "depends", Wanted::Package);
-    let conflicts = part(&file, "conflicts", |field| conflicts(report, field));
-    let gpu = part(&file, "gpu", |field| named(report, field, gpu));
+    let conflicts = named_in(report, &file, "conflicts", conflict);
+    let gpu = named_in(report, &file, "gpu", gpu);
     Some(VendorManifest {
         name: name?,
         version: version?,
@@ -68,8 +70,8 @@ pub(in crate::stack) fn read(report: &mut Report<'_>, root: &Node) -> Option<Ven
         packages: packages?,
         compilers: compilers?,
         depends: depends?,
-        conflicts: conflicts?.unwrap_or_default(),
-        gpu: gpu?.unwrap_or_default(),
+        conflicts: conflicts?,
+        gpu: gpu?,
         path: report.source().file().to_owned(),
         text: report.source().text().to_owned(),
     })
@@ -83,26 +85,21 @@ struct Common {
 }
 
 fn package(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    let text = report.text(field)?;
     let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let starts = text.starts_with(|c: char| c.is_ascii_lowercase());
-    if starts && text.chars().all(is_word) && !text.ends_with('-') && !text.contains("--") {
-        return Some(text.to_owned());
-    }
-    let message = format!("{} is not the name of a package in Spack", quote(text));
+    let is_package = |text: &str| {
+        let starts = text.starts_with(|c: char| c.is_ascii_lowercase());
+        starts && text.chars().all(is_word) && !text.ends_with('-') && !text.contains("--")
+    };
     let hint = "such a name has lower-case letters, digits and `-`, and begins with a letter";
-    report.refuse(field.place(), &message, hint)
+    report.text_if(field, is_package, "is not the name of a package in Spack", hint)
 }
 
 fn version(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    let text = report.text(field)?;
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    if text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(is_word) {
-        return Some(text.to_owned());
-    }
-    let message = format!("{} is not a version", quote(text));
+    let is_version =
+        |text: &str| text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(is_word);
     let hint = "a version has digits, letters, `.`, `_` and `-`, and begins with a digit";
-    report.refuse(field.place(), &message, hint)
+    report.text_if(field, is_version, "is not a version", hint)
 }
 
 /// Reads a text of one line if it is given; the outer `None` says that it is wrong.
@@ -119,15 +116,14 @@ fn line(report: &mut Report<'_>, section: &Section<'_>, key: &str) -> Option<Opt
 }
 
 fn url(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    let text = report.text(field)?;
-    let is_plain = !text.contains(|c: char| c.is_control() || c.is_whitespace());
-    let schemes = ["https://", "http://", "file:///", "s3://", "oci://"];
-    if is_plain && schemes.iter().any(|scheme| text.starts_with(scheme)) {
-        return Some(text.trim_end_matches('/').to_owned());
-    }
-    let message = format!("{} is not an address", quote(text));
+    let is_address = |text: &str| {
+        let schemes = ["https://", "http://", "file:///", "s3://", "oci://"];
+        !text.contains(|c: char| c.is_control() || c.is_whitespace())
+            && schemes.iter().any(|scheme| text.starts_with(scheme))
+    };
     let hint = "write the address below which the files lie: `url: https://…`";
-    report.refuse(field.place(), &message, hint)
+    let url = report.text_if(field, is_address, "is not an address", hint)?;
+    Some(url.trim_end_matches('/').to_owned())
 }
 
 fn packages(report: &mut Report<'_>, file: &Section<'_>) -> Option<Vec<VendorPackage>> {
@@ -161,20 +157,15 @@ fn package_of(report: &mut Report<'_>, section: &Section<'_>) -> Option<VendorPa
 }
 
 fn sha256(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    let text = report.text(field)?;
-    let is_digit = |c: char| c.is_ascii_hexdigit();
-    if text.len() == 64 && text.chars().all(is_digit) {
-        return Some(text.to_ascii_lowercase());
-    }
-    let message = format!("{} is not a sha256", quote(text));
+    let is_sum = |text: &str| text.len() == 64 && text.bytes().all(|c| c.is_ascii_hexdigit());
     let hint = "it has 64 digits, as `sha256sum` prints them";
-    report.refuse(field.place(), &message, hint)
+    report.text_if(field, is_sum, "is not a sha256", hint).map(|sum| sum.to_ascii_lowercase())
 }
 
 fn files(report: &mut Report<'_>, section: &Section<'_>) -> Option<Vec<VendorFiles>> {
-    section
-        .given("files")
-        .map_or(Some(Vec::new()), |field| items(report, &field, "files", files_of))
+    section.given_or(report, "files", Vec::new(), |report, field| {
+        items(report, field, "files", files_of)
+    })
 }
 
 fn files_of(report: &mut Report<'_>, section: &Section<'_>) -> Option<VendorFiles> {
@@ -189,7 +180,7 @@ fn files_of(report: &mut Report<'_>, section: &Section<'_>) -> Option<VendorFile
     let to = section
         .require(report, "to", "add where it goes in the tarball: `to: lib/`")
         .and_then(|field| Some((target(report, &field)?, field)));
-    let except = section.given("except").map_or(Some(Vec::new()), |field| sources(report, &field));
+    let except = section.given_or(report, "except", Vec::new(), sources);
     let (from, (to, field)) = (from?, to?);
     let is_directory = to.value.is_empty() || to.value.ends_with('/');
     let several = from.len() > 1 || from.iter().any(|one| one.value.contains(['*', '?']));
@@ -206,10 +197,7 @@ fn sources(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<Placed<Stri
 }
 
 fn edits(report: &mut Report<'_>, section: &Section<'_>) -> Option<Vec<VendorEdit>> {
-    let Some(field) = section.given("edit") else {
-        return Some(Vec::new());
-    };
-    named(report, &field, |report, entry| {
+    named_in(report, section, "edit", |report, entry| {
         let file = key(report, entry, target_file)?;
         let field = Field::of(entry).called(format!("what is replaced in {}", quote(&entry.key)));
         Some(VendorEdit { file, replace: items(report, &field, "a replacement", replacement)? })
@@ -217,19 +205,14 @@ fn edits(report: &mut Report<'_>, section: &Section<'_>) -> Option<Vec<VendorEdi
 }
 
 fn links(report: &mut Report<'_>, section: &Section<'_>) -> Option<Vec<(Placed<String>, String)>> {
-    let Some(field) = section.given("links") else {
-        return Some(Vec::new());
-    };
-    named(report, &field, |report, entry| {
+    named_in(report, section, "links", |report, entry| {
         let name = key(report, entry, target_file)?;
+        let is_name = |leads: &str| {
+            !leads.starts_with('/') && !leads.is_empty() && !leads.contains(char::is_control)
+        };
+        let hint = "write the name of a file beside it, or a path relative to it";
         let field = Field::of(entry);
-        let leads = report.text(&field)?;
-        if leads.starts_with('/') || leads.is_empty() || leads.contains(char::is_control) {
-            let message = format!("{} is not a name in the tarball", quote(leads));
-            let hint = "write the name of a file beside it, or a path relative to it";
-            return report.refuse(field.place(), &message, hint);
-        }
-        Some((name, leads.to_owned()))
+        Some((name, report.text_if(&field, is_name, "is not a name in the tarball", hint)?))
     })
 }
 
@@ -285,15 +268,14 @@ fn compiler(report: &mut Report<'_>, entry: &Entry, common: &Common) -> Option<V
     let name =
         key(report, entry, |report, field| package(report, field).map(|name| placed(field, &name)));
     let field = Field::of(entry).called(format!("the compiler {}", quote(&entry.key)));
-    let section = report.section(&field)?;
-    section.refuse_unknown(report, &names(keys::COMPILER), |_| None);
+    let section = report.section_with(&field, &names(keys::COMPILER))?;
     let versions = part(&section, "versions", |field| versions(report, field));
     let programs = programs(report, &section, &entry.key);
     let files = files(report, &section);
     let hint =
         "add its wrappers:\nwrappers:\n  mpicc: {from: usr/bin/mpicc, language: c, replace: []}";
     let wrappers =
-        section.require(report, "wrappers", hint).and_then(|field| named(report, &field, wrapper));
+        section.needed(report, "wrappers", hint, |report, field| named(report, field, wrapper));
     let (edits, links) = (edits(report, &section), links(report, &section));
     let [c, cxx, fortran] = programs?;
     Some(VendorCompiler {
@@ -317,13 +299,10 @@ fn joined<T: Clone>(common: Option<&Vec<T>>, own: Option<Vec<T>>) -> Option<Vec<
 }
 
 fn versions(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    let text = report.text(field)?;
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | ',' | '_' | '-');
-    if !text.is_empty() && text.chars().all(is_word) {
-        return Some(text.to_owned());
-    }
-    let message = format!("{} is no range of versions", quote(text));
-    report.refuse(field.place(), &message, "write one as in a spec: `versions: 12:`")
+    let is_range = |text: &str| !text.is_empty() && text.chars().all(is_word);
+    let hint = "write one as in a spec: `versions: 12:`";
+    report.text_if(field, is_range, "is no range of versions", hint)
 }
 
 /// Returns the compilers of the three languages: what is reported, or what is known.
@@ -371,8 +350,7 @@ fn wrapper(report: &mut Report<'_>, entry: &Entry) -> Option<VendorWrapper> {
         None
     });
     let field = Field::of(entry).called(format!("the wrapper {}", quote(&entry.key)));
-    let section = report.section(&field)?;
-    section.refuse_unknown(report, &names(keys::WRAPPER), |_| None);
+    let section = report.section_with(&field, &names(keys::WRAPPER))?;
     let from = section
         .require(report, "from", "add its path in the packages: `from: usr/bin/mpicc`")
         .and_then(|field| {
@@ -383,35 +361,35 @@ fn wrapper(report: &mut Report<'_>, entry: &Entry) -> Option<VendorWrapper> {
             report.problem(field.place(), "a wrapper is one file, without `*` and `?`");
             None
         });
-    let language = section
-        .require(report, "language", "add the language of its compiler: `language: c`")
-        .and_then(|field| report.choice(&field, LANGUAGES));
+    let language = section.needed(
+        report,
+        "language",
+        "add the language of its compiler: `language: c`",
+        |report, field| report.choice(field, LANGUAGES),
+    );
     let hint = "add what must not stay as it is:\nreplace:\n  - find: prefix=/usr\n    with: prefix=$mpi_prefix";
-    let replace = section
-        .require(report, "replace", hint)
-        .and_then(|field| items(report, &field, "a replacement", replacement));
+    let replace = section.needed(report, "replace", hint, |report, field| {
+        items(report, field, "a replacement", replacement)
+    });
     Some(VendorWrapper { name: name?, from: from?, language: language?, replace: replace? })
 }
 
-fn conflicts(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(String, String)>> {
-    named(report, field, |report, entry| {
-        let spec = key(report, entry, |report, field| {
-            let field = Field::item("a spec", field.node);
-            spec(report, field, Wanted::Anything).map(|item| item.text.to_owned())
-        })?;
-        let why = report.text(&Field::of(entry))?.trim().to_owned();
-        Some((spec, why))
-    })
+fn conflict(report: &mut Report<'_>, entry: &Entry) -> Option<(String, String)> {
+    let spec = key(report, entry, |report, field| {
+        let field = Field::item("a spec", field.node);
+        spec(report, field, Wanted::Anything).map(|item| item.text.to_owned())
+    })?;
+    let why = report.text(&Field::of(entry))?.trim().to_owned();
+    Some((spec, why))
 }
 
 fn gpu(report: &mut Report<'_>, entry: &Entry) -> Option<VendorGpu> {
     let name = key(report, entry, package);
     let field = Field::of(entry).called(format!("the variant {}", quote(&entry.key)));
-    let section = report.section(&field)?;
-    section.refuse_unknown(report, &names(keys::GPU), |_| None);
+    let section = report.section_with(&field, &names(keys::GPU))?;
     let depends = texts_of(report, &section, "depends", Wanted::Package);
-    let files = section.given("files").map_or(Some(Vec::new()), |field| sources(report, &field));
-    let link = section.given("link").map_or(Some(Vec::new()), |field| libraries(report, &field));
+    let files = section.given_or(report, "files", Vec::new(), sources);
+    let link = section.given_or(report, "link", Vec::new(), libraries);
     Some(VendorGpu { name: name?.replace('-', "_"), depends: depends?, files: files?, link: link? })
 }
 
@@ -444,6 +422,16 @@ fn items<T>(
         let section = report.section(&Field::item(name, item))?;
         read(report, &section)
     })
+}
+
+/// Reads a section with names that the author chose, if there is one.
+fn named_in<T>(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    key: &str,
+    read: impl Fn(&mut Report<'_>, &Entry) -> Option<T>,
+) -> Option<Vec<T>> {
+    section.given_or(report, key, Vec::new(), |report, field| named(report, field, read))
 }
 
 /// Reads a section with names that the author chose.
