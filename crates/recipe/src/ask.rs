@@ -44,6 +44,11 @@ impl<'n> Field<'n> {
         Self { name: name.into(), key: None, key_place: node.place, node }
     }
 
+    /// The value of a key that the author chose: `kind` says for what.
+    pub(crate) fn named(kind: &str, entry: &'n Entry) -> Self {
+        Self::of(entry).called(format!("{kind} {}", quote(&entry.key)))
+    }
+
     /// Gives it other words than its key.
     pub(crate) fn called(self, name: String) -> Self {
         Self { name, ..self }
@@ -86,7 +91,7 @@ impl<'n> Field<'n> {
 }
 
 /// Keys with values that belong together.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Section<'n> {
     /// What its author calls it: `` in `python` ``; nothing for a whole file.
     within: String,
@@ -163,6 +168,19 @@ impl<'n> Section<'n> {
         self.given(key).map_or(Some(default), |field| read(report, &field))
     }
 
+    /// Reads what is behind each of the keys that the author chose in a section; nothing if there
+    /// is no such section.
+    pub(crate) fn chosen<'r, T, C: FromIterator<T> + Default>(
+        &self,
+        report: &mut Report<'r>,
+        key: &str,
+        mut read: impl FnMut(&mut Report<'r>, &'n Entry) -> Option<T>,
+    ) -> Option<C> {
+        self.given_or(report, key, C::default(), |report, field| {
+            each(report.section(field)?.entries, |entry| read(report, entry))
+        })
+    }
+
     /// Notes every key that is not known.
     ///
     /// `elsewhere` may know more about a key that is not known here: what to
@@ -171,7 +189,7 @@ impl<'n> Section<'n> {
         &self,
         report: &mut Report<'_>,
         known: &[&str],
-        elsewhere: impl Fn(&str) -> Option<(Option<String>, String)>,
+        elsewhere: impl Fn(&str) -> Option<Elsewhere>,
     ) {
         for entry in self.entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
             let (message, hint) = elsewhere(&entry.key).unwrap_or_else(|| {
@@ -442,6 +460,14 @@ impl Report<'_> {
             Language::Yaml => scalar.text.clone(),
         }
     }
+}
+
+/// What to say about a key that is not known here, if that is special, and what to do.
+pub(crate) type Elsewhere = (Option<String>, String);
+
+/// Returns what to do about a key that is not known here.
+pub(crate) fn instead(hint: &str) -> Option<Elsewhere> {
+    Some((None, hint.to_owned()))
 }
 
 /// Reads all items, so that every problem is noted; `None` if any of them is wrong.

@@ -6,7 +6,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::path::{Reach, path};
-use crate::ask::{Field, Section, each};
+use crate::ask::{Field, Section, each, instead};
 use crate::diagnostic::quote;
 use crate::node::Place;
 use crate::recipe::ContainerConfig;
@@ -24,12 +24,11 @@ pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Option<Contai
     let field = file.require(report, "container", ADD_SECTION)?;
     let section = report.section(&field)?;
     section.refuse_unknown(report, KEYS, |key| match key {
-        "image" => Some((None, "write `from:`".to_owned())),
-        "env" => Some((None, "variables belong into `views:`, as for other engines".to_owned())),
-        "run" | "post" => Some((
-            None,
-            "commands are not run in container images: add files with `files:`".to_owned(),
-        )),
+        "image" => instead("write `from:`"),
+        "env" => instead("variables belong into `views:`, as for other engines"),
+        "run" | "post" => {
+            instead("commands are not run in container images: add files with `files:`")
+        }
         _ => None,
     });
     let hint = "add where it is: `from: registry.example.org/tool:1.0`";

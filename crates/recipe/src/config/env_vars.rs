@@ -4,7 +4,7 @@
 //! The section `env_vars:` of a view: lists of maps with one key, as
 //! Stackinator has them.
 
-use crate::ask::{Field, each};
+use crate::ask::{Field, each, instead};
 use crate::diagnostic::quote;
 use crate::language::Language;
 use crate::node::{Entry, Node, Place, Value};
@@ -72,7 +72,7 @@ fn refuse_list(report: &mut Report<'_>, entry: &Entry) {
 pub(crate) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Option<EnvVars> {
     let section = report.section(field)?;
     section.refuse_unknown(report, KEYS, |key| match key {
-        "unset" => Some((None, "to unset a variable, write `set: [{NAME: null}]`".to_owned())),
+        "unset" => instead("to unset a variable, write `set: [{NAME: null}]`"),
         _ => None,
     });
     let set = section.get_or(report, "set", Vec::new(), set);

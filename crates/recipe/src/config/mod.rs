@@ -34,6 +34,7 @@ use crate::suggest::{enumerate, nearest};
 #[cfg(test)]
 pub(crate) use engine::spack_keys;
 pub use env_vars::PATH_LISTS;
+pub(crate) use views::view_name;
 
 /// A `config.yaml` and where it came from.
 #[derive(Clone, Copy, Debug)]

@@ -22,36 +22,30 @@ pub(super) enum Reach {
 pub(super) fn path(report: &mut Report<'_>, field: &Field<'_>, reach: Reach) -> Option<PathBuf> {
     let text = report.text(field)?;
     let name = &field.name;
-    let problem = if text.is_empty() {
-        Some((format!("{name} is an empty path"), "write the path of a file in the recipe"))
+    let (message, hint) = if text.is_empty() {
+        (format!("{name} is an empty path"), "write the path of a file in the recipe")
     } else if text.contains(char::is_control) {
-        Some((format!("{name} has a control character in its path"), "rename the file"))
+        (format!("{name} has a control character in its path"), "rename the file")
     } else if text.contains("://") {
-        Some((
-            format!("{name} is an address, not a path"),
-            "get the file and put it into the recipe",
-        ))
+        (format!("{name} is an address, not a path"), "get the file and put it into the recipe")
     } else if text.starts_with('~') {
-        Some((format!("`~` is not replaced in {name}"), "write the whole path"))
+        (format!("`~` is not replaced in {name}"), "write the whole path")
     } else if text.contains('$') {
-        Some((format!("variables are not replaced in {name}"), "write the path itself"))
+        (format!("variables are not replaced in {name}"), "write the path itself")
     } else if reach == Reach::Recipe && Path::new(text).is_absolute() {
-        Some((
+        (
             format!("{name} must lie in the recipe, but this path is absolute"),
             "copy the file into the directory of config.yaml, and write its name",
-        ))
+        )
     } else if reach == Reach::Recipe && leaves(Path::new(text)) {
-        Some((
+        (
             format!("{name} must lie in the recipe, but this path leads out of it"),
             "copy the file into the directory of config.yaml, and write its name",
-        ))
+        )
     } else {
-        None
+        return Some(PathBuf::from(text));
     };
-    match problem {
-        None => Some(PathBuf::from(text)),
-        Some((message, hint)) => report.refuse(field.place(), &message, hint),
-    }
+    report.refuse(field.place(), &message, hint)
 }
 
 /// Tells whether a relative path leads out of where it begins, as far as its

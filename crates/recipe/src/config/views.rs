@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
+use cabane_label::ParseError;
 use cabane_view::ViewName;
 
 use super::{description, env_vars};
-use crate::ask::{Field, Section, each, similar_word};
-use crate::diagnostic::quote;
+use crate::ask::{Field, Section, each, instead, similar_word};
 use crate::node::Entry;
 use crate::recipe::ViewRecipe;
 use crate::report::Report;
@@ -28,24 +28,25 @@ pub(super) fn read(
     each(section.entries(), |entry| view(report, entry))
 }
 
-fn view(report: &mut Report<'_>, entry: &Entry) -> Option<(ViewName, ViewRecipe)> {
-    let name = match entry.key.parse::<ViewName>() {
-        Ok(name) => Some(name),
-        Err(error) => {
-            let hint = similar_word::<ViewName>(&entry.key).map(|word| format!("write `{word}:`"));
-            report.note(Some(entry.key_place), &error.to_string(), hint.as_deref());
-            None
-        }
+/// Reads the name of a view, which is a key.
+pub(crate) fn view_name(report: &mut Report<'_>, entry: &Entry) -> Option<ViewName> {
+    let noted = |error: ParseError| {
+        let hint = similar_word::<ViewName>(&entry.key).map(|word| format!("write `{word}:`"));
+        report.note(Some(entry.key_place), &error.to_string(), hint.as_deref());
     };
-    let field = Field::of(entry).called(format!("the view {}", quote(&entry.key)));
-    let section = report.section(&field)?;
+    entry.key.parse().map_err(noted).ok()
+}
+
+fn view(report: &mut Report<'_>, entry: &Entry) -> Option<(ViewName, ViewRecipe)> {
+    let name = view_name(report, entry);
+    let section = report.section(&Field::named("the view", entry))?;
     section.refuse_unknown(report, KEYS, |key| match key {
-        "uenv" => Some((None, "write `env_vars:` directly below the view".to_owned())),
+        "uenv" => instead("write `env_vars:` directly below the view"),
         "set" | "prepend_path" | "append_path" => {
-            Some((None, "it belongs in `env_vars:`, indented by two spaces".to_owned()))
+            instead("it belongs in `env_vars:`, indented by two spaces")
         }
         "link" | "select" | "exclude" | "projections" => {
-            Some((None, "only the views of Spack recipes have it: remove it".to_owned()))
+            instead("only the views of Spack recipes have it: remove it")
         }
         _ => None,
     });

@@ -10,7 +10,7 @@ use cabane_label::{ImageDescription, ParseError, UenvDescription};
 use cabane_view::{VariableSetting, VariableSettings, is_variable_name};
 
 use super::{BaseReference, EnvironmentFile, EnvironmentReference, FileContext, below, template};
-use crate::ask::{Field, Section};
+use crate::ask::{Elsewhere, Field, Section, instead};
 use crate::diagnostic::{Mistakes, quote};
 use crate::file;
 use crate::language::Language;
@@ -43,7 +43,7 @@ pub fn parse_environment_file(
 }
 
 /// What users of container engines write, and what there is in its place.
-fn known_elsewhere(key: &str) -> Option<(Option<String>, String)> {
+fn known_elsewhere(key: &str) -> Option<Elsewhere> {
     let hint = match key {
         "image" => "write `images = [\"…\"]`; an environment may have several",
         "base_environment" => "write `base`",
@@ -54,7 +54,7 @@ fn known_elsewhere(key: &str) -> Option<(Option<String>, String)> {
         "view" => "write `views = [\"…\"]`",
         _ => return None,
     };
-    Some((None, hint.to_owned()))
+    instead(hint)
 }
 
 pub(super) struct Reader<'r, 'a> {

@@ -11,7 +11,7 @@ use cabane_label::Namespace;
 use super::PathTemplate;
 use super::sections::sections;
 use super::values::path_template;
-use crate::ask::{Field, Section};
+use crate::ask::{Field, Section, each};
 use crate::diagnostic::quote;
 use crate::report::Report;
 
@@ -170,8 +170,6 @@ fn requirement(report: &mut Report<'_>, section: &Section<'_>) -> Option<Require
     if items.is_empty() {
         return report.refuse(keys.place(), "a signature by no key is none", example);
     }
-    let paths: Vec<_> =
-        items.iter().map(|item| path_template(report, &Field::item("a key", item))).collect();
-    let keys = paths.into_iter().collect::<Option<_>>()?;
+    let keys = each(items, |item| path_template(report, &Field::item("a key", item)))?;
     Some(Requirement::Signature { keys })
 }

@@ -10,7 +10,7 @@ use super::spec_fields::{Wanted, spec};
 use super::system::SystemConfig;
 use super::value::{Yaml, YamlMap};
 use super::{format_one, keys};
-use crate::ask::{Field, Section};
+use crate::ask::{Field, Section, instead};
 use crate::diagnostic::quote;
 use crate::node::Node;
 use crate::recipe::FormatVersion;
@@ -33,9 +33,7 @@ pub(super) fn read(
             Some("`bootstrap` is of format 1, but this recipe is of a later one".to_owned()),
             "remove it: gcc is built by the compiler of the system".to_owned(),
         )),
-        "intel" | "oneapi" | "intel-oneapi" => {
-            Some((None, "did you mean `intel-oneapi-compilers`?".to_owned()))
-        }
+        "intel" | "oneapi" | "intel-oneapi" => instead("did you mean `intel-oneapi-compilers`?"),
         _ => None,
     });
     let gcc = file

@@ -10,7 +10,7 @@ use super::network;
 use super::recipe::{CompilerName, Duplicates, StackEnvironment, Unify};
 use super::spec_fields::{SpecItem, Wanted, place_of, specs, texts, texts_of};
 use super::{format_one, keys, views};
-use crate::ask::{Field, Section, each};
+use crate::ask::{Field, Section, each, instead};
 use crate::diagnostic::quote;
 use crate::node::{Entry, Kind, Node, Place, Scalar, Value};
 use crate::recipe::FormatVersion;
@@ -40,8 +40,7 @@ fn environment(
     view_places: &mut HashMap<String, Place>,
 ) -> Option<StackEnvironment> {
     check_name(report, entry, context);
-    let field = Field::of(entry).called(format!("the environment {}", quote(&entry.key)));
-    let section = report.section(&field)?;
+    let section = report.section(&Field::named("the environment", entry))?;
     refuse_unknown(report, &section, context.format);
 
     let compilers = compilers(report, &section, context);
@@ -90,12 +89,11 @@ fn refuse_unknown(report: &mut Report<'_>, section: &Section<'_>, format: Format
     };
     section.refuse_unknown(report, &known, |key| {
         network::elsewhere(key, format).or_else(|| match key {
-            "view" => Some((None, "did you mean `views`?".to_owned())),
-            "strategy" => Some((None, "write `duplicates: {strategy: …}`".to_owned())),
-            "link" | "uenv" | "exclude" | "select" | "projections" => Some((
-                None,
-                "it belongs to a view: below `views:` and the name of the view".to_owned(),
-            )),
+            "view" => instead("did you mean `views`?"),
+            "strategy" => instead("write `duplicates: {strategy: …}`"),
+            "link" | "uenv" | "exclude" | "select" | "projections" => {
+                instead("it belongs to a view: below `views:` and the name of the view")
+            }
             _ => None,
         })
     });

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::recipe::{CompilerName, CompilerRequest, Compilers, GccRequest, MpiRequest};
 use super::spec_fields::{Wanted, spec};
-use crate::ask::{Field, Section};
+use crate::ask::{Elsewhere, Field, Section};
 use crate::diagnostic::quote;
 use crate::node::{Kind, Node, Scalar, Value};
 use crate::report::Report;
@@ -17,19 +17,17 @@ const KEYS: &[&str] = &["bootstrap", "gcc", "llvm"];
 const EXAMPLE: &str = "begin with the versions of gcc:\nbootstrap:\n  spec: gcc@12\n\
                        gcc:\n  specs: [gcc@12]";
 
+/// What to say about a key that later formats have.
+pub(super) fn of_later_format(key: &str) -> Elsewhere {
+    let message = format!("`{key}` is of a later format, but this recipe is of format 1");
+    let hint = "write `version: 3` into config.yaml if the recipe is for Spack 1.0 or later";
+    (Some(message), hint.to_owned())
+}
+
 /// Reads `compilers.yaml` of format 1: lists of compilers, of which later
 /// formats have one of a kind.
 pub(super) fn compilers(report: &mut Report<'_>, file: &Section<'_>) -> Option<Compilers> {
-    file.refuse_unknown(report, KEYS, |key| {
-        CompilerName::of(key).map(|_| {
-            let message = format!("`{key}` is of a later format, but this recipe is of format 1");
-            (
-                Some(message),
-                "write `version: 3` into config.yaml if the recipe is for Spack 1.0 or later"
-                    .to_owned(),
-            )
-        })
-    });
+    file.refuse_unknown(report, KEYS, |key| CompilerName::of(key).map(|_| of_later_format(key)));
     // What builds gcc is the compiler of the system by now.
     if let Some(field) = file.get("bootstrap")
         && let Some(section) = report.section(&field)
@@ -55,13 +53,8 @@ fn versions(
     known: &[CompilerName],
 ) -> Option<BTreeMap<CompilerName, CompilerRequest>> {
     let section = report.section(field)?;
-    section.refuse_unknown(report, &["specs", "requires"], |key| match key {
-        "version" => Some((
-            Some("`version` is of a later format, but this recipe is of format 1".to_owned()),
-            "write `version: 3` into config.yaml if the recipe is for Spack 1.0 or later"
-                .to_owned(),
-        )),
-        _ => None,
+    section.refuse_unknown(report, &["specs", "requires"], |key| {
+        (key == "version").then(|| of_later_format(key))
     });
     let hint = format!("add the compilers: `specs: [{}@…]`", known[0].package());
     let specs = section.require(report, "specs", &hint)?;

@@ -7,7 +7,7 @@
 //! find out, and so is what variables in paths stand for.
 
 use super::keys;
-use crate::ask::{Field, Section, each};
+use crate::ask::{Field, Section, instead};
 use crate::diagnostic::quote;
 use crate::node::{Entry, Node, Value};
 use crate::report::Report;
@@ -114,16 +114,13 @@ pub(super) fn read(report: &mut Report<'_>, root: &Node) -> Option<Mirrors> {
         report.text(&url).map(str::to_owned)
     });
     let build_cache = part(&file, "buildcache", |field| build_cache(report, field));
-    let source_mirrors = part(&file, "sourcemirror", |field| {
-        let section = report.section(field)?;
-        each(section.entries(), |entry| source_mirror(report, entry))
-    });
+    let source_mirrors = file.chosen(report, "sourcemirror", source_mirror);
     let source_cache = part(&file, "sourcecache", |field| cache(report, field));
     let concretizer_cache = part(&file, "concretizer", |field| cache(report, field));
     Some(Mirrors {
         bootstrap: bootstrap?,
         build_cache: build_cache?,
-        source_mirrors: source_mirrors?.unwrap_or_default(),
+        source_mirrors: source_mirrors?,
         source_cache: source_cache?,
         concretizer_cache: concretizer_cache?,
     })
@@ -145,8 +142,8 @@ pub(super) fn part<'n, T>(
 fn build_cache(report: &mut Report<'_>, field: &Field<'_>) -> Option<BuildCache> {
     let section = report.section(field)?;
     section.refuse_unknown(report, &keys::names(keys::BUILD_CACHE), |key| match key {
-        "key" => Some((None, "did you mean `private_key`?".to_owned())),
-        "root" => Some((None, "did you mean `url`?".to_owned())),
+        "key" => instead("did you mean `private_key`?"),
+        "root" => instead("did you mean `url`?"),
         _ => None,
     });
     let name = part(&section, "name", |field| mirror_name(report, field));
@@ -176,11 +173,10 @@ fn mirror_name(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
 }
 
 fn source_mirror(report: &mut Report<'_>, entry: &Entry) -> Option<SourceMirror> {
-    let field = Field::of(entry).called(format!("the mirror {}", quote(&entry.key)));
-    let section = report.section(&field)?;
+    let section = report.section(&Field::named("the mirror", entry))?;
     section.refuse_unknown(report, &keys::names(keys::SOURCE_MIRROR), |key| match key {
         "private_key" | "public_key" | "mount_specific" => {
-            Some((None, "only a build cache has it: remove it".to_owned()))
+            instead("only a build cache has it: remove it")
         }
         _ => None,
     });

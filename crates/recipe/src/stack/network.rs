@@ -7,7 +7,7 @@ use super::context::Context;
 use super::recipe::MpiRequest;
 use super::spec_fields::{Wanted, place_of, spec, texts};
 use super::{format_one, keys};
-use crate::ask::{Field, Section};
+use crate::ask::{Elsewhere, Field, Section, instead};
 use crate::node::Place;
 use crate::recipe::FormatVersion;
 use crate::report::Report;
@@ -34,13 +34,10 @@ pub(super) fn read(
         }
         return Some(Network { mpi, specs: None });
     }
-    let Some(field) = environment.given("network") else {
-        return Some(Network::default());
-    };
-    let section = report.section(&field)?;
+    let section = environment.given_or(report, "network", Section::default(), Report::section)?;
     section.refuse_unknown(report, &["mpi", "specs"], |key| match key {
-        "spec" => Some((None, "write the spec of the MPI behind `mpi:`".to_owned())),
-        "gpu" => Some((None, "write the GPU as a variant: `mpi: cray-mpich +cuda`".to_owned())),
+        "spec" => instead("write the spec of the MPI behind `mpi:`"),
+        "gpu" => instead("write the GPU as a variant: `mpi: cray-mpich +cuda`"),
         _ => None,
     });
     let mpi =
@@ -95,17 +92,15 @@ fn check_mpi(report: &mut Report<'_>, package: &str, place: Place, context: &Con
 }
 
 /// Says where a key belongs that an environment of this format does not have.
-pub(super) fn elsewhere(key: &str, format: FormatVersion) -> Option<(Option<String>, String)> {
+pub(super) fn elsewhere(key: &str, format: FormatVersion) -> Option<Elsewhere> {
     match (key, format) {
         ("mpi", FormatVersion::V2 | FormatVersion::V3) => Some((
             Some("`mpi` is of format 1, but this recipe is of a later one".to_owned()),
             "write `network:` and below it `mpi: cray-mpich +cuda`".to_owned(),
         )),
-        (key, FormatVersion::V1) if keys::names(keys::ENVIRONMENT).contains(&key) => Some((
-            Some(format!("`{key}` is of a later format, but this recipe is of format 1")),
-            "write `version: 3` into config.yaml if the recipe is for Spack 1.0 or later"
-                .to_owned(),
-        )),
+        (key, FormatVersion::V1) if keys::names(keys::ENVIRONMENT).contains(&key) => {
+            Some(format_one::of_later_format(key))
+        }
         _ => None,
     }
 }

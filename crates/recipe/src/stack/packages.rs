@@ -7,7 +7,7 @@
 use super::keys;
 use super::spec_fields::{Wanted, spec};
 use super::value::YamlMap;
-use crate::ask::{Field, Section};
+use crate::ask::{Field, Section, instead};
 use crate::diagnostic::quote;
 use crate::node::{Entry, Node};
 use crate::report::Report;
@@ -36,7 +36,7 @@ const PACKAGE_KEYS: &[&str] = &[
 pub(super) fn read(report: &mut Report<'_>, root: &Node) -> Option<YamlMap> {
     let file = report.file(root, EXAMPLE)?;
     file.refuse_unknown(report, &keys::names(keys::PACKAGES), |_| {
-        Some((None, "packages belong below `packages:`, indented by two spaces".to_owned()))
+        instead("packages belong below `packages:`, indented by two spaces")
     });
     let field = file.require(report, "packages", EXAMPLE)?;
     section(report, &field)
@@ -52,7 +52,7 @@ pub(super) fn section(report: &mut Report<'_>, field: &Field<'_>) -> Option<Yaml
 }
 
 fn package(report: &mut Report<'_>, entry: &Entry) -> Option<()> {
-    let field = Field::of(entry).called(format!("the package {}", quote(&entry.key)));
+    let field = Field::named("the package", entry);
     let section = report.section(&field)?;
     for entry in section.entries() {
         // With a colon at its end, a key replaces what others say.

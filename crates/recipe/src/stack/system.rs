@@ -11,7 +11,6 @@ use super::spec_fields::{Wanted, texts_of};
 use super::value::{Yaml, YamlMap};
 use super::{keys, packages};
 use crate::ask::{Field, each};
-use crate::diagnostic::quote;
 use crate::node::{Entry, Node};
 use crate::report::Report;
 
@@ -83,16 +82,12 @@ const NETWORK_EXAMPLE: &str = "begin with the MPIs of the system:\nmpi:\n  mpich
 pub(super) fn network(report: &mut Report<'_>, root: &Node) -> Option<NetworkFile> {
     let file = report.file_with(root, NETWORK_EXAMPLE, &keys::names(keys::SYSTEM_NETWORK))?;
     let packages = file.given_or(report, "packages", YamlMap::new(), packages::section);
-    let mpis = file.given_or(report, "mpi", Vec::new(), |report, field| {
-        let section = report.section(field)?;
-        each(section.entries(), |entry| mpi(report, entry))
-    });
+    let mpis = file.chosen(report, "mpi", mpi);
     Some(NetworkFile { packages: packages?, mpis: mpis? })
 }
 
 fn mpi(report: &mut Report<'_>, entry: &Entry) -> Option<MpiDefaults> {
-    let field = Field::of(entry).called(format!("the MPI {}", quote(&entry.key)));
-    let section = report.section_with(&field, &["specs"])?;
+    let section = report.section_with(&Field::named("the MPI", entry), &["specs"])?;
     Some(MpiDefaults {
         package: entry.key.clone(),
         specs: texts_of(report, &section, "specs", Wanted::Package)?,

@@ -11,8 +11,8 @@ use super::keys;
 use super::recipe::{Link, StackView};
 use super::spec_fields::{Wanted, texts_of};
 use super::value::YamlMap;
-use crate::ask::{Field, Section, each, similar_word};
-use crate::config::{PATH_LISTS, env_vars};
+use crate::ask::{Field, Section, each, instead};
+use crate::config::{PATH_LISTS, env_vars, view_name};
 use crate::diagnostic::quote;
 use crate::node::{Entry, Place};
 use crate::recipe::EnvVars;
@@ -25,11 +25,7 @@ pub(super) fn read(
     environment: &Section<'_>,
     places: &mut HashMap<String, Place>,
 ) -> Option<Vec<StackView>> {
-    let Some(field) = environment.given("views") else {
-        return Some(Vec::new());
-    };
-    let section = report.section(&field)?;
-    each(section.entries(), |entry| view(report, entry, places))
+    environment.chosen(report, "views", |report, entry| view(report, entry, places))
 }
 
 fn view(
@@ -38,17 +34,14 @@ fn view(
     places: &mut HashMap<String, Place>,
 ) -> Option<StackView> {
     let name = name(report, entry, places);
-    let field = Field::of(entry).called(format!("the view {}", quote(&entry.key)));
-    let section = report.section(&field)?;
+    let section = report.section(&Field::named("the view", entry))?;
     let in_uenv = keys::names(keys::VIEW_UENV);
     section.refuse_unknown(report, &keys::names(keys::VIEW), |key| match key {
-        "root" | "group" => Some((None, "remove it: the view has its place already".to_owned())),
+        "root" | "group" => instead("remove it: the view has its place already"),
         "set" | "prepend_path" | "append_path" => {
-            Some((None, "it belongs in `uenv:` and there in `env_vars:`".to_owned()))
+            instead("it belongs in `uenv:` and there in `env_vars:`")
         }
-        key if in_uenv.contains(&key) => {
-            Some((None, "it belongs in `uenv:`, indented by two spaces".to_owned()))
-        }
+        key if in_uenv.contains(&key) => instead("it belongs in `uenv:`, indented by two spaces"),
         _ => None,
     });
     let link = section
@@ -78,14 +71,7 @@ fn name(
     entry: &Entry,
     places: &mut HashMap<String, Place>,
 ) -> Option<ViewName> {
-    let name = match entry.key.parse::<ViewName>() {
-        Ok(name) => name,
-        Err(error) => {
-            let hint = similar_word::<ViewName>(&entry.key).map(|word| format!("write `{word}:`"));
-            report.note(Some(entry.key_place), &error.to_string(), hint.as_deref());
-            return None;
-        }
-    };
+    let name = view_name(report, entry)?;
     if matches!(name.as_str(), "modules" | "spack") {
         let message = format!("the name `{name}` is taken: such a view is made by itself");
         return report.refuse(entry.key_place, &message, "give the view another name");
@@ -101,19 +87,9 @@ fn name(
 }
 
 fn projections(report: &mut Report<'_>, section: &Section<'_>) -> Option<YamlMap> {
-    let Some(field) = section.given("projections") else {
-        return Some(YamlMap::new());
-    };
-    let section = report.section(&field)?;
-    let mut projections = YamlMap::new();
-    let mut is_right = true;
-    for entry in section.entries() {
-        match report.text(&Field::of(entry)) {
-            Some(text) => projections.insert(&entry.key, text),
-            None => is_right = false,
-        }
-    }
-    is_right.then_some(projections)
+    section.chosen(report, "projections", |report, entry| {
+        Some((entry.key.as_str(), report.text(&Field::of(entry))?.into()))
+    })
 }
 
 struct Uenv {
@@ -123,20 +99,13 @@ struct Uenv {
 }
 
 fn uenv(report: &mut Report<'_>, view: &Section<'_>) -> Option<Uenv> {
-    let Some(field) = view.given("uenv") else {
-        return Some(Uenv {
-            add_compilers: true,
-            prefix_paths: Vec::new(),
-            env_vars: EnvVars::default(),
-        });
-    };
-    let section = report.section(&field)?;
+    let section = view.given_or(report, "uenv", Section::default(), Report::section)?;
     section.refuse_unknown(report, &keys::names(keys::VIEW_UENV), |key| match key {
         "set" | "prepend_path" | "append_path" => {
-            Some((None, "it belongs in `env_vars:`, indented by two spaces".to_owned()))
+            instead("it belongs in `env_vars:`, indented by two spaces")
         }
         "link" | "select" | "exclude" | "projections" => {
-            Some((None, "it belongs to the view, not below `uenv:`".to_owned()))
+            instead("it belongs to the view, not below `uenv:`")
         }
         _ => None,
     });
@@ -152,9 +121,7 @@ fn prefix_paths(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(Strin
     let section = report.section(field)?;
     each(section.entries(), |entry| {
         let is_known = check_list_variable(report, entry);
-        let items = report.list(&Field::of(entry))?;
-        let paths: Vec<_> = items.iter().map(|item| prefix_path(report, item)).collect();
-        let paths = paths.into_iter().collect::<Option<Vec<_>>>()?;
+        let paths = each(report.list(&Field::of(entry))?, |item| prefix_path(report, item))?;
         is_known.then(|| (entry.key.clone(), paths))
     })
 }

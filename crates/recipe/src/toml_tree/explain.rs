@@ -23,50 +23,45 @@ pub(super) fn explain(report: &mut Report<'_>, reason: &str, place: Place) {
     // What follows the first comma is what was expected instead.
     let (message, hint) = match reason.split(", expected").next().unwrap_or(reason) {
         "string values must be quoted" if written.is_empty() => {
-            ("a value is missing behind the `=`".to_owned(), None)
+            ("a value is missing behind the `=`", None)
         }
         "string values must be quoted" if is_truth(written) => {
-            ("a truth value is `true` or `false`".to_owned(), pair(line, '='))
+            ("a truth value is `true` or `false`", pair(line, '='))
         }
-        "string values must be quoted" => {
-            ("a text must stand in quotes".to_owned(), pair(line, '='))
+        "string values must be quoted" => ("a text must stand in quotes", pair(line, '=')),
+        "invalid boolean" => {
+            ("`true` and `false` are written in lower case", pair(&line.to_ascii_lowercase(), '='))
         }
-        "invalid boolean" => (
-            "`true` and `false` are written in lower case".to_owned(),
-            pair(&line.to_ascii_lowercase(), '='),
-        ),
         "key with no value" => (
-            "a key, `=` and a value are expected in this line".to_owned(),
+            "a key, `=` and a value are expected in this line",
             pair(line, '=').or_else(|| pair(line, ':')),
         ),
         "invalid basic string" | "invalid literal string" => {
-            ("this text has no closing quote".to_owned(), closed(line))
+            ("this text has no closing quote", closed(line))
         }
-        "unclosed table" | "unclosed array table" => {
-            ("the line has fewer `]` than `[`".to_owned(), None)
-        }
+        "unclosed table" | "unclosed array table" => ("the line has fewer `]` than `[`", None),
         "unclosed array" | "missing comma between array elements" => {
-            ("a `,` or `]` is expected before this".to_owned(), None)
+            ("a `,` or `]` is expected before this", None)
         }
-        "unexpected leading zero" => ("a number cannot begin with `0`".to_owned(), None),
+        "unexpected leading zero" => ("a number cannot begin with `0`", None),
         "unexpected key or value" => (
-            "something stands behind the value".to_owned(),
+            "something stands behind the value",
             Some("write one key with one value in a line".to_owned()),
         ),
         "missing escaped value" => (
-            "this `\\` means nothing between double quotes".to_owned(),
+            "this `\\` means nothing between double quotes",
             Some("use single quotes, in which `\\` is a letter".to_owned()),
         ),
         "unquoted keys cannot be empty" | "invalid unquoted key" => {
-            ("a key has letters, digits, `_` and `-`".to_owned(), None)
+            ("a key has letters, digits, `_` and `-`", None)
         }
         "duplicate key" => return twice(report, place, line),
         "cannot recurse further; max recursion depth met" | "recursion limit" => {
-            ("lists and tables are nested too deep".to_owned(), None)
+            ("lists and tables are nested too deep", None)
         }
-        _ => (format!("this is not TOML: {reason}"), None),
+        _ => return report.problem(place, &format!("this is not TOML: {reason}")),
     };
-    report.note(Some(place), &message, hint.as_deref());
+    report.note(Some(place), message, hint.as_deref());
 }
 
 /// Tells whether a word is a truth value of other languages.

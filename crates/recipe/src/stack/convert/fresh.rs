@@ -15,23 +15,17 @@ pub(super) fn config(recipe: &StackRecipe) -> String {
     file.insert("name", config.name.as_str());
     file.insert("version", 3);
     file.insert("store", config.store.as_str());
-    if let Some(description) = &config.description {
-        file.insert("description", description.as_str());
-    }
-    if let Some(view) = &config.default_view {
-        file.insert("default-view", view.as_str());
-    }
+    file.insert_some("description", config.description.as_deref());
+    file.insert_some("default-view", config.default_view.as_ref().map(|view| view.as_str()));
     file.insert("spack", spack(&recipe.spack));
-    if recipe.spack.cleanup != Cleanup::None {
-        file.insert("cleanup", recipe.spack.cleanup.as_str());
-    }
+    let cleanup = recipe.spack.cleanup;
+    file.insert_some("cleanup", (cleanup != Cleanup::None).then_some(cleanup.as_str()));
     Yaml::Map(file).to_string()
 }
 
 fn spack(config: &SpackConfig) -> YamlMap {
     let mut spack = source(&config.source);
-    let packages = packages(&config.package_repositories);
-    spack.insert("packages", packages);
+    spack.insert("packages", packages(&config.package_repositories));
     spack
 }
 
@@ -54,9 +48,7 @@ fn package_repository(one: &PackageRepository) -> YamlMap {
 fn source(source: &GitSource) -> YamlMap {
     let mut map = YamlMap::new();
     map.insert("repo", source.repo.as_str());
-    if let Some(commit) = &source.commit {
-        map.insert("commit", commit.as_str());
-    }
+    map.insert_some("commit", source.commit.as_deref());
     map
 }
 
@@ -77,9 +69,7 @@ pub(super) fn compilers(recipe: &StackRecipe) -> String {
 fn compiler(request: &CompilerRequest) -> YamlMap {
     let mut map = YamlMap::new();
     map.insert("version", request.version.as_str());
-    if let Some(spec) = &request.spec {
-        map.insert("spec", spec.as_str());
-    }
+    map.insert_some("spec", request.spec.as_deref());
     map
 }
 
@@ -95,9 +85,7 @@ pub(super) fn environments(recipe: &StackRecipe) -> String {
 fn environment(one: &StackEnvironment) -> YamlMap {
     let mut map = YamlMap::new();
     map.insert("compiler", Yaml::texts(one.compilers.iter().map(|name| name.package())));
-    if let Some(network) = network(one) {
-        map.insert("network", network);
-    }
+    map.insert_some("network", network(one));
     match one.unify {
         Unify::Yes => map.insert("unify", true),
         Unify::No => map.insert("unify", false),
@@ -107,65 +95,35 @@ fn environment(one: &StackEnvironment) -> YamlMap {
         let strategy = one.duplicates.as_str().into();
         map.insert("duplicates", Yaml::map([("strategy", strategy)]));
     }
-    if one.deprecated {
-        map.insert("deprecated", true);
-    }
+    map.insert_some("deprecated", one.deprecated.then_some(true));
     map.insert("specs", list(&one.specs));
-    if !one.variants.is_empty() {
-        map.insert("variants", list(&one.variants));
-    }
-    if let Some(prefer) = &one.prefer {
-        map.insert("prefer", list(prefer));
-    }
-    if !one.views.is_empty() {
-        let views: YamlMap =
-            one.views.iter().map(|view| (view.name.as_str(), view_of(view).into())).collect();
-        map.insert("views", views);
-    }
+    map.insert_filled("variants", list(&one.variants));
+    map.insert_some("prefer", one.prefer.as_deref().map(list));
+    let views = one.views.iter().map(|view| (view.name.as_str(), view_of(view).into()));
+    map.insert_filled("views", views.collect::<YamlMap>());
     map
 }
 
 /// Returns `network:` of an environment, if it says anything about it.
 pub(super) fn network(one: &StackEnvironment) -> Option<Yaml> {
     let mut map = YamlMap::new();
-    if let Some(mpi) = &one.mpi {
-        map.insert("mpi", mpi.spec.as_str());
-    }
-    if let Some(specs) = &one.network_specs {
-        map.insert("specs", list(specs));
-    }
+    map.insert_some("mpi", one.mpi.as_ref().map(|mpi| mpi.spec.as_str()));
+    map.insert_some("specs", one.network_specs.as_deref().map(list));
     (!map.is_empty()).then_some(map.into())
 }
 
 fn view_of(view: &StackView) -> YamlMap {
     let mut map = YamlMap::new();
     map.insert("link", view.link.as_str());
-    for (key, specs) in [("select", &view.select), ("exclude", &view.exclude)] {
-        if !specs.is_empty() {
-            map.insert(key, list(specs));
-        }
-    }
-    if !view.projections.is_empty() {
-        map.insert("projections", view.projections.clone());
-    }
+    map.insert_filled("select", list(&view.select));
+    map.insert_filled("exclude", list(&view.exclude));
+    map.insert_filled("projections", view.projections.clone());
     let mut uenv = YamlMap::new();
-    if !view.add_compilers {
-        uenv.insert("add_compilers", false);
-    }
-    if !view.prefix_paths.is_empty() {
-        let paths: YamlMap = view
-            .prefix_paths
-            .iter()
-            .map(|(variable, paths)| (variable.as_str(), list(paths)))
-            .collect();
-        uenv.insert("prefix_paths", paths);
-    }
-    if view.env_vars != EnvVars::default() {
-        uenv.insert("env_vars", env_vars(&view.env_vars));
-    }
-    if !uenv.is_empty() {
-        map.insert("uenv", uenv);
-    }
+    uenv.insert_some("add_compilers", (!view.add_compilers).then_some(false));
+    let paths = view.prefix_paths.iter().map(|(name, paths)| (name.as_str(), list(paths)));
+    uenv.insert_filled("prefix_paths", paths.collect::<YamlMap>());
+    uenv.insert_filled("env_vars", env_vars(&view.env_vars));
+    map.insert_filled("uenv", uenv);
     map
 }
 
@@ -176,16 +134,9 @@ fn env_vars(vars: &EnvVars) -> YamlMap {
         let value = value.as_deref().map_or(Yaml::Null, Yaml::from);
         one(name, value)
     });
-    let lists = [
-        ("set", set.collect::<Vec<_>>()),
-        ("prepend_path", pairs(&vars.prepend_path)),
-        ("append_path", pairs(&vars.append_path)),
-    ];
-    for (key, items) in lists {
-        if !items.is_empty() {
-            map.insert(key, items);
-        }
-    }
+    map.insert_filled("set", set.collect::<Vec<_>>());
+    map.insert_filled("prepend_path", pairs(&vars.prepend_path));
+    map.insert_filled("append_path", pairs(&vars.append_path));
     map
 }
 

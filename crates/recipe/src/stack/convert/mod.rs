@@ -11,7 +11,6 @@
 mod edit;
 mod fresh;
 mod notes;
-mod old_files;
 
 use std::path::Path;
 
@@ -36,6 +35,9 @@ pub struct Conversion {
 const SPACK: &str = "releases/v1.2";
 const PACKAGES: &str = "https://github.com/spack/spack-packages.git";
 const PACKAGES_COMMIT: &str = "releases/v2026.06";
+
+/// The `modules.yaml` of recipes that have module files without saying so.
+const MODULES: &str = "modules:\n  default:\n    enable: [tcl]\n    arch_folder: false\n";
 
 /// What a recipe becomes.
 struct Target {
@@ -102,7 +104,6 @@ pub fn convert_stack(files: &StackFiles<'_>) -> Result<Conversion, Mistakes> {
     }
     let mut notes = notes::about(&recipe);
     let target = Target::of(recipe.clone());
-    let modules = old_files::modules(&recipe, files.modules.is_some());
     let changed = [
         ("config.yaml", Some(files.config), edit::config as Edit, fresh::config as Fresh),
         ("compilers.yaml", files.compilers, edit::compilers, fresh::compilers),
@@ -123,10 +124,14 @@ pub fn convert_stack(files: &StackFiles<'_>) -> Result<Conversion, Mistakes> {
         texts.set(name, &text);
     }
     let mut changed = texts.changed(files);
-    changed.extend(modules.added.map(|text| ("modules.yaml", text)));
+    // In format 3 it is there if there are module files.
+    let (has_modules, are_wanted) = (files.modules.is_some(), recipe.modules.is_some());
+    if are_wanted && !has_modules {
+        changed.push(("modules.yaml", MODULES.to_owned()));
+    }
     Ok(Conversion {
         files: changed,
-        removed: modules.is_removed.then_some("modules.yaml").into_iter().collect(),
+        removed: if has_modules && !are_wanted { vec!["modules.yaml"] } else { Vec::new() },
         notes,
     })
 }
@@ -158,11 +163,8 @@ impl Texts {
         let config = text("config.yaml", fresh::config);
         let compilers = text("compilers.yaml", fresh::compilers);
         let environments = text("environments.yaml", fresh::environments);
-        let file = |name: &'static str, text: &'static str| FileText {
-            path: Path::new(name),
-            text: text.as_bytes(),
-        };
-        let modules = target.recipe.modules.as_ref().map(|_| file("modules.yaml", "modules: {}\n"));
+        let has_modules = target.recipe.modules.is_some();
+        let modules = has_modules.then(|| as_file("modules.yaml", "modules: {}\n"));
         let read = parse_stack(
             &StackFiles {
                 config: as_file("config.yaml", &config),

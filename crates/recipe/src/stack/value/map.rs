@@ -43,6 +43,15 @@ impl YamlMap {
         }
     }
 
+    /// Puts a list or a map behind a key, unless it is empty.
+    pub(crate) fn insert_filled(&mut self, key: &str, value: impl Into<Yaml>) {
+        match value.into() {
+            Yaml::List(items) if items.is_empty() => {}
+            Yaml::Map(map) if map.is_empty() => {}
+            value => self.insert(key, value),
+        }
+    }
+
     /// Takes a key out.
     pub fn remove(&mut self, key: &str) -> Option<Yaml> {
         let at = self.0.iter().position(|(known, _)| known == key)?;

@@ -8,7 +8,7 @@ use super::{
     Placed, Replacement, VendorCompiler, VendorEdit, VendorFiles, VendorGpu, VendorLanguage,
     VendorManifest, VendorPackage, VendorWrapper, keys,
 };
-use crate::ask::{Field, Section, each};
+use crate::ask::{Field, Section, each, instead};
 use crate::diagnostic::quote;
 use crate::node::{Entry, Node, Value};
 use crate::report::Report;
@@ -34,8 +34,8 @@ const PROGRAMS: &[(&str, [&str; 3])] = &[
 pub(in crate::stack) fn read(report: &mut Report<'_>, root: &Node) -> Option<VendorManifest> {
     let file = report.file(root, EXAMPLE)?;
     file.refuse_unknown(report, &names(keys::MANIFEST), |key| match key {
-        "wrappers" => Some((None, "it belongs to a compiler, below `compilers:`".to_owned())),
-        "compiler" => Some((None, "did you mean `compilers`?".to_owned())),
+        "wrappers" => instead("it belongs to a compiler, below `compilers:`"),
+        "compiler" => instead("did you mean `compilers`?"),
         _ => None,
     });
     let name = file.needed(report, "name", EXAMPLE, package);
@@ -58,8 +58,8 @@ pub(in crate::stack) fn read(report: &mut Report<'_>, root: &Node) -> Option<Ven
     };
     let compilers = compilers(report, &file, &common);
     let depends = texts_of(report, &file, "depends", Wanted::Package);
-    let conflicts = named_in(report, &file, "conflicts", conflict);
-    let gpu = named_in(report, &file, "gpu", gpu);
+    let conflicts = file.chosen(report, "conflicts", conflict);
+    let gpu = file.chosen(report, "gpu", gpu);
     Some(VendorManifest {
         name: name?,
         version: version?,
@@ -197,15 +197,15 @@ fn sources(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<Placed<Stri
 }
 
 fn edits(report: &mut Report<'_>, section: &Section<'_>) -> Option<Vec<VendorEdit>> {
-    named_in(report, section, "edit", |report, entry| {
+    section.chosen(report, "edit", |report, entry| {
         let file = key(report, entry, target_file)?;
-        let field = Field::of(entry).called(format!("what is replaced in {}", quote(&entry.key)));
+        let field = Field::named("what is replaced in", entry);
         Some(VendorEdit { file, replace: items(report, &field, "a replacement", replacement)? })
     })
 }
 
 fn links(report: &mut Report<'_>, section: &Section<'_>) -> Option<Vec<(Placed<String>, String)>> {
-    named_in(report, section, "links", |report, entry| {
+    section.chosen(report, "links", |report, entry| {
         let name = key(report, entry, target_file)?;
         let is_name = |leads: &str| {
             !leads.starts_with('/') && !leads.is_empty() && !leads.contains(char::is_control)
@@ -267,8 +267,8 @@ fn compilers(
 fn compiler(report: &mut Report<'_>, entry: &Entry, common: &Common) -> Option<VendorCompiler> {
     let name =
         key(report, entry, |report, field| package(report, field).map(|name| placed(field, &name)));
-    let field = Field::of(entry).called(format!("the compiler {}", quote(&entry.key)));
-    let section = report.section_with(&field, &names(keys::COMPILER))?;
+    let section =
+        report.section_with(&Field::named("the compiler", entry), &names(keys::COMPILER))?;
     let versions = part(&section, "versions", |field| versions(report, field));
     let programs = programs(report, &section, &entry.key);
     let files = files(report, &section);
@@ -349,8 +349,8 @@ fn wrapper(report: &mut Report<'_>, entry: &Entry) -> Option<VendorWrapper> {
         report.problem(field.place(), message);
         None
     });
-    let field = Field::of(entry).called(format!("the wrapper {}", quote(&entry.key)));
-    let section = report.section_with(&field, &names(keys::WRAPPER))?;
+    let section =
+        report.section_with(&Field::named("the wrapper", entry), &names(keys::WRAPPER))?;
     let from = section
         .require(report, "from", "add its path in the packages: `from: usr/bin/mpicc`")
         .and_then(|field| {
@@ -385,8 +385,7 @@ fn conflict(report: &mut Report<'_>, entry: &Entry) -> Option<(String, String)> 
 
 fn gpu(report: &mut Report<'_>, entry: &Entry) -> Option<VendorGpu> {
     let name = key(report, entry, package);
-    let field = Field::of(entry).called(format!("the variant {}", quote(&entry.key)));
-    let section = report.section_with(&field, &names(keys::GPU))?;
+    let section = report.section_with(&Field::named("the variant", entry), &names(keys::GPU))?;
     let depends = texts_of(report, &section, "depends", Wanted::Package);
     let files = section.given_or(report, "files", Vec::new(), sources);
     let link = section.given_or(report, "link", Vec::new(), libraries);
@@ -422,16 +421,6 @@ fn items<T>(
         let section = report.section(&Field::item(name, item))?;
         read(report, &section)
     })
-}
-
-/// Reads a section with names that the author chose, if there is one.
-fn named_in<T>(
-    report: &mut Report<'_>,
-    section: &Section<'_>,
-    key: &str,
-    read: impl Fn(&mut Report<'_>, &Entry) -> Option<T>,
-) -> Option<Vec<T>> {
-    section.given_or(report, key, Vec::new(), |report, field| named(report, field, read))
 }
 
 /// Reads a section with names that the author chose.
