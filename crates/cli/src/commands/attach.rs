@@ -5,8 +5,7 @@
 
 use std::ffi::OsString;
 
-use cabane_environment as environment;
-use cabane_environment::ImageRequest;
+use cabane_environment::{ImageRequest, find_environment};
 use cabane_run::{Attachment, JobDescription, JobError, Target};
 use clap::Args;
 
@@ -50,15 +49,9 @@ pub(crate) struct AttachArgs {
 
 pub(crate) fn attach(setup: &Setup, args: &AttachArgs) -> CommandResult {
     let target = find(args)?;
-    let with = args
-        .with
-        .as_ref()
-        .map(|images| {
-            let images = ImageRequest::new(images, args.view.as_deref(), false);
-            environment::find_environment(setup, &images)
-        })
-        .transpose()
-        .map_err(|error| error.with_kind(Kind::NotStarted))?;
+    let request = |images: &String| ImageRequest::new(images, args.view.as_deref(), false);
+    let with = args.with.as_ref().map(|images| find_environment(setup, &request(images)));
+    let with = with.transpose().map_err(|error| error.with_kind(Kind::NotStarted))?;
     let command = if args.command.is_empty() {
         vec![shell(setup).into_os_string()]
     } else {

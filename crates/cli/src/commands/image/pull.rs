@@ -49,8 +49,5 @@ pub(crate) fn pull(setup: &Setup, args: &PullArgs) -> CommandResult {
     }
     let request =
         PullRequest { image: args.image.clone(), force: args.force, group: args.group.clone() };
-    pull_image(setup, &connection, &request, &mut |added| {
-        tell_added(setup, added);
-    })?;
-    Ok(())
+    pull_image(setup, &connection, &request, &mut |added| tell_added(setup, added))
 }

@@ -50,8 +50,7 @@ pub(crate) fn push(setup: &Setup, args: &PushArgs) -> CommandResult {
     tell(setup, &pushed);
     if let Some(key) = key {
         let id = key.public().fingerprint();
-        let printer = setup.printer;
-        printer.note(format_args!("signed with the key {}", id.id()));
+        setup.printer.note(format_args!("signed with the key {}", id.id()));
     }
     Ok(())
 }

@@ -83,12 +83,10 @@ pub(crate) fn gc(setup: &Setup, args: &GcArgs) -> CommandResult<ExitCode> {
     };
     let cleared = repository.remove_excess(&retention, &mut tell)?;
     for (label, kept) in &cleared.spared {
-        let why = kept_text(*kept);
-        setup.printer.note(format_args!("kept {label}: {why}"));
+        setup.printer.note(format_args!("kept {label}: {}", kept_text(*kept)));
     }
     if args.json {
-        let answer = Answer::new(&retention, Some(&cleared));
-        setup.printer.json(&answer);
+        setup.printer.json(&Answer::new(&retention, Some(&cleared)));
     }
     let (count, bytes) = (cleared.removed.images.len(), size(cleared.bytes));
     setup.printer.note(format_args!("images removed: {count} ({bytes})"));

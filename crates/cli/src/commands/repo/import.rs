@@ -59,8 +59,7 @@ pub(crate) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode
     let source = UenvRepository::open(&args.path)?;
     let how = Import { pattern: pattern.as_ref(), link: args.link, replace: args.force };
     let target = target(setup, args)?;
-    let planned = cabane_uenv::plan(&source, target.as_ref(), how);
-    let plan = planned?;
+    let plan = cabane_uenv::plan(&source, target.as_ref(), how)?;
     let damaged = match target.filter(|_| !args.dry_run) {
         None => {
             tell_plan(setup, args, &plan);
@@ -128,8 +127,7 @@ fn tell_plan(setup: &Setup, args: &ImportArgs, plan: &Plan) {
     }
     let copied = plan.labels.iter().filter(|one| one.fate == Fate::Copied);
     let (count, bytes) = (copied.count(), size(plan.bytes));
-    let printer = setup.printer;
-    printer.note(format_args!("images that would be copied: {count} ({bytes})"));
+    setup.printer.note(format_args!("images that would be copied: {count} ({bytes})"));
 }
 
 fn table(plan: &Plan) -> Table {

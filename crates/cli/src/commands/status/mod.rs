@@ -50,12 +50,8 @@ enum Format {
 }
 
 pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult {
-    let loaded = setup
-        .calling
-        .get(OsStr::new(CABANE_LOADED))
-        .and_then(|value| value.to_str())
-        .and_then(Loaded::from_variable)
-        .unwrap_or_default();
+    let loaded = setup.calling.get(OsStr::new(CABANE_LOADED)).and_then(|value| value.to_str());
+    let loaded = loaded.and_then(Loaded::from_variable).unwrap_or_default();
     if loaded.is_empty() && (args.error_if_unset || args.save.is_some()) {
         return Err(Report::new(Kind::NotLoaded, "no image is loaded"));
     }

@@ -76,15 +76,13 @@ pub(crate) fn probe(setup: &Setup, args: &ProbeArgs) -> CommandResult {
         }
     };
     if args.json {
-        let written = written.iter().map(|path| path.display().to_string());
-        let written = written.collect();
+        let written = written.iter().map(|path| path.display().to_string()).collect();
         setup.printer.json(&Outcome { found: &found, host_mpi: &host_mpi, written });
     } else if args.output.is_none() {
         setup.printer.data(text(&found, &host_mpi));
     }
     for path in &written {
-        let path = escape(&path.display().to_string()).to_string();
-        setup.printer.note(format_args!("wrote {path}"));
+        setup.printer.note(format_args!("wrote {}", escape(&path.display().to_string())));
     }
     if !args.json || args.output.is_some() {
         for note in &found.notes {
