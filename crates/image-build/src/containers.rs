@@ -4,6 +4,7 @@
 //! Container images for recipes: from the same places, and with the same passwords, as for
 //! `cabane import`.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -93,7 +94,7 @@ impl OwnContainers {
             Some(source) => source.platform.clone(),
             None => platform_of(None)?.to_string(),
         };
-        Ok(of_whole(format_args!("{OWN}{label}"), platform, &digest_of(&root)?))
+        Ok(of_whole(&format_args!("{OWN}{label}"), &platform, &digest_of(&root)?))
     }
 
     /// Opens a root image of ours: its tree is one layer, and what it says about itself is what
@@ -275,7 +276,7 @@ fn digest_of(image: &ConcreteImage) -> Result<Digest> {
 }
 
 /// What is known of a file or a directory as a whole.
-fn of_whole(reference: impl ToString, platform: impl ToString, summed: &Digest) -> FoundContainer {
+fn of_whole(reference: &dyn Display, platform: &dyn Display, summed: &Digest) -> FoundContainer {
     FoundContainer {
         reference: reference.to_string(),
         platform: platform.to_string(),
