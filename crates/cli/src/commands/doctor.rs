@@ -55,7 +55,9 @@ pub(crate) fn doctor(
 fn text(report: &Diagnosis, explain: bool) -> String {
     let mut text = String::new();
     let mut group: Option<Group> = None;
-    for finding in ordered(&report.findings) {
+    let mut findings: Vec<&Finding> = report.findings.iter().collect();
+    findings.sort_by_key(|finding| finding.group);
+    for &finding in &findings {
         if group != Some(finding.group) {
             let (head, space) = (style::HEAD, if group.is_some() { "\n" } else { "" });
             let _ = writeln!(text, "{space}{head}{}{head:#}", finding.group.title());
@@ -63,11 +65,8 @@ fn text(report: &Diagnosis, explain: bool) -> String {
         }
         line(&mut text, finding, explain);
     }
-    let count = |state| {
-        let findings = report.findings.iter();
-        findings.filter(|finding| finding.state == state).count()
-    };
-    let verdict = match (report.choice.works, count(State::Problem)) {
+    let count = findings.iter().filter(|finding| finding.state == State::Problem).count();
+    let verdict = match (report.choice.works, count) {
         (true, 0) => "environments can be started here".to_owned(),
         (true, count) => format!("environments can be started here; {}", problems(count)),
         (false, _) => "environments cannot be started here as things are".to_owned(),
@@ -82,12 +81,6 @@ fn problems(count: usize) -> String {
         1 => "one thing is broken".to_owned(),
         count => format!("{count} things are broken"),
     }
-}
-
-fn ordered(findings: &[Finding]) -> Vec<&Finding> {
-    let mut findings: Vec<&Finding> = findings.iter().collect();
-    findings.sort_by_key(|finding| finding.group);
-    findings
 }
 
 fn line(text: &mut String, finding: &Finding, explain: bool) {

@@ -3,6 +3,8 @@
 
 //! How the images of a registry are shown.
 
+use std::fmt::Display;
+
 use cabane_image_search::{FoundImage, Packages};
 use cabane_report::size;
 use cabane_signature_policy::SignatureVerdict;
@@ -19,32 +21,23 @@ pub(crate) const KEYS: &str = "\
 
 pub(crate) fn table(found: &[FoundImage], has_head: bool) -> Table {
     let mut table = image_table(has_head);
-    let (has_packages, has_signatures) = found
-        .first()
-        .map_or((false, false), |one| (one.packages.is_some(), one.signature.is_some()));
-    if has_packages {
+    let first = found.first();
+    if first.is_some_and(|one| one.packages.is_some()) {
         table.add_column("packages");
     }
-    if has_signatures {
+    if first.is_some_and(|one| one.signature.is_some()) {
         table.add_column("signed");
     }
     for one in found {
         let (image, label) = (&one.image, &one.image.label);
         let date = image.date.map(|date| date.strftime("%F"));
-        let date: &dyn std::fmt::Display = match &date {
-            Some(date) => date,
-            None => &"",
-        };
+        let date = date.as_ref().map_or(&"" as &dyn Display, |date| date);
         let title = format_args!("{}/{}:{}", label.name, label.version, label.tag);
         let (id, size) = (image.digest.id(), size(image.size));
-        let mut cells: Vec<&dyn std::fmt::Display> =
+        let mut cells: Vec<&dyn Display> =
             vec![&title, &label.system, &label.uarch, &id, &size, date];
-        if let Some(packages) = &one.packages {
-            cells.push(packages);
-        }
-        if let Some(signature) = &one.signature {
-            cells.push(signature);
-        }
+        cells.extend(one.packages.as_ref().map(|found| found as &dyn Display));
+        cells.extend(one.signature.as_ref().map(|verdict| verdict as &dyn Display));
         table.push_cells(&cells);
     }
     table

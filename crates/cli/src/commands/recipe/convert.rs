@@ -107,8 +107,7 @@ fn copy_to(recipe: &Path, output: &Path) -> CommandResult<()> {
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     };
     if !is_free {
-        let path = output.to_owned();
-        let error = Report::new(Kind::Failure, format!("{} is there already", path.display()));
+        let error = Report::new(Kind::Failure, format!("{} is there already", output.display()));
         return Err(error.hinted("name a directory that does not exist yet".to_owned()));
     }
     // What is copied is listed before the copy begins, which may be in the recipe.

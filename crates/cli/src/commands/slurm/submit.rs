@@ -119,14 +119,10 @@ fn answer(
 ) -> CommandResult {
     let mut bytes = Vec::new();
     for (name, value) in after.iter().filter(|(name, value)| before.get(*name) != Some(*value)) {
-        bytes.extend_from_slice(name.as_bytes());
-        bytes.push(b'=');
-        bytes.extend_from_slice(value.as_bytes());
-        bytes.push(0);
+        bytes.extend([name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat());
     }
     for name in before.keys().filter(|name| !after.contains_key(*name)) {
-        bytes.extend_from_slice(name.as_bytes());
-        bytes.push(0);
+        bytes.extend([name.as_bytes(), b"\0"].concat());
     }
     bytes.push(0);
     std::io::stdout().write_all(&bytes).or_failed(|| "answer".to_owned())
