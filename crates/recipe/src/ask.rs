@@ -16,7 +16,7 @@ use crate::diagnostic::quote;
 use crate::language::Language;
 use crate::node::{Entry, Kind, Node, Place, SECTION, Scalar, TABLE, Value};
 use crate::report::Report;
-use crate::suggest::{enumerate, nearest};
+use crate::suggest::{enumerate, nearest, suggestion};
 
 /// A value that was requested, and what its author calls it.
 #[derive(Clone, Debug)]
@@ -193,12 +193,9 @@ impl<'n> Section<'n> {
     ) {
         for entry in self.entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
             let (message, hint) = elsewhere(&entry.key).unwrap_or_else(|| {
-                let hint = match (nearest(&entry.key, known), known) {
-                    (Some(meant), _) => format!("did you mean `{meant}`?"),
-                    (None, [only]) => format!("the only key here is `{only}`"),
-                    (None, _) => format!("the keys here are {}", enumerate(known, "and")),
-                };
-                (None, hint)
+                let all =
+                    if known.len() == 1 { "the only key here is" } else { "the keys here are" };
+                (None, suggestion(&entry.key, known, all))
             });
             let message = message
                 .unwrap_or_else(|| format!("unknown key {}{}", quote(&entry.key), self.within));
@@ -214,10 +211,7 @@ impl Report<'_> {
             Value::Section(entries) => {
                 Some(Section { within: String::new(), place: None, entries })
             }
-            Value::Null => {
-                self.note(None, "there is nothing in this file", Some(example));
-                None
-            }
+            Value::Null => self.refuse(None, "there is nothing in this file", example),
             _ => {
                 let message = format!(
                     "the file must consist of keys with values, not of {}",
@@ -257,19 +251,18 @@ impl Report<'_> {
             Value::Section(entries) => entries,
             Value::Null => &[],
             _ => {
-                let (expected, hint) = match (self.language(), field.key) {
-                    (Language::Yaml, _) => (
-                        SECTION,
-                        "write its keys in the lines below, indented by two spaces".into(),
-                    ),
-                    (Language::Toml, Some(key)) => {
-                        (TABLE, format!("write its keys below a line `[{key}]`"))
+                let in_brackets =
+                    field.key.map(|key| format!("write its keys below a line `[{key}]`"));
+                let (expected, hint) = match self.language() {
+                    Language::Yaml => {
+                        (SECTION, "write its keys in the lines below, indented by two spaces")
                     }
-                    (Language::Toml, None) => {
-                        (TABLE, "write its keys below a line with its name in brackets".into())
+                    Language::Toml => {
+                        let unnamed = "write its keys below a line with its name in brackets";
+                        (TABLE, in_brackets.as_deref().unwrap_or(unnamed))
                     }
                 };
-                return self.wrong_type(field, expected, Some(&hint));
+                return self.wrong_type(field, expected, Some(hint));
             }
         };
         let within = format!(" in {}", field.name);
@@ -282,7 +275,7 @@ impl Report<'_> {
             Value::List(items) => Some(items),
             Value::Null => Some(&[]),
             Value::Scalar(scalar) => {
-                let item = self.written(scalar);
+                let item = self.quoted(&scalar.text);
                 let line = field.with_value(self.language(), &format!("[{item}]"));
                 self.wrong_type(field, "a list", Some(&format!("write `{line}`")))
             }
@@ -311,7 +304,7 @@ impl Report<'_> {
                 };
                 let hint = match only.map(|item| &item.value) {
                     Some(Value::Scalar(only)) => {
-                        let line = field.with_value(self.language(), &self.written(only));
+                        let line = field.with_value(self.language(), &self.quoted(&only.text));
                         Some(format!("write `{line}`"))
                     }
                     _ => None,
@@ -325,8 +318,7 @@ impl Report<'_> {
         }
         if let Some(offset) = scalar.text.find('\0') {
             let place = self.place_within(field, offset);
-            self.problem(place, "a text cannot contain a NUL character");
-            return None;
+            return self.refuse(place, "a text cannot contain a NUL character", None);
         }
         Some(&scalar.text)
     }
@@ -349,24 +341,14 @@ impl Report<'_> {
     /// Returns a text that is a word of a label, or the name of a view.
     pub(crate) fn word<T: FromStr<Err = ParseError>>(&mut self, field: &Field<'_>) -> Option<T> {
         let text = self.text(field)?;
-        match text.parse::<T>() {
-            Ok(word) => Some(word),
-            Err(error) => {
-                let error = match similar_word::<T>(text) {
-                    None => error,
-                    Some(similar) => {
-                        let value = match self.language() {
-                            Language::Yaml => similar,
-                            Language::Toml => format!("\"{similar}\""),
-                        };
-                        let line = field.with_value(self.language(), &value);
-                        error.with_hint(Some(format!("write `{line}`")))
-                    }
-                };
-                self.parse_error(field, text, &error);
-                None
+        let noted = |mut error: ParseError| {
+            if let Some(similar) = similar_word::<T>(text) {
+                let line = field.with_value(self.language(), &self.quoted(&similar));
+                error = error.with_hint(Some(format!("write `{line}`")));
             }
-        }
+            self.parse_error(field, text, &error);
+        };
+        text.parse().map_err(noted).ok()
     }
 
     /// Notes why a text is not what it should be, under its wrong character.
@@ -415,8 +397,7 @@ impl Report<'_> {
         let message =
             format!("{} must be {}, not {}", field.name, enumerate(&known, "or"), quote(text));
         let hint = nearest(text, &known).map(|meant| format!("did you mean `{meant}`?"));
-        self.note(Some(field.place()), &message, hint.as_deref());
-        None
+        self.refuse(field.place(), &message, hint.as_deref())
     }
 
     /// Notes that something else is there than what was requested.
@@ -428,8 +409,7 @@ impl Report<'_> {
     ) -> Option<T> {
         let found = field.found(self.language());
         let message = format!("{} must be {expected}, not {found}", field.name);
-        self.note(Some(field.place()), &message, hint);
-        None
+        self.refuse(field.place(), &message, hint)
     }
 
     /// Returns the place of the character at a byte of a text.
@@ -453,11 +433,11 @@ impl Report<'_> {
         Place { start, end: start + length }
     }
 
-    /// A scalar as it would be written in the language.
-    fn written(&self, scalar: &Scalar) -> String {
+    /// A text as it would be written in the language.
+    fn quoted(&self, text: &str) -> String {
         match self.language() {
-            Language::Toml => format!("\"{}\"", scalar.text),
-            Language::Yaml => scalar.text.clone(),
+            Language::Toml => format!("\"{text}\""),
+            Language::Yaml => text.to_owned(),
         }
     }
 }

@@ -45,9 +45,14 @@ impl<'a> Report<'a> {
         self.note(Some(place), message, Some(hint));
     }
 
-    /// Notes a problem, and what to type instead, in the place of a value.
-    pub(crate) fn refuse<T>(&mut self, place: Place, message: &str, hint: &str) -> Option<T> {
-        self.note(Some(place), message, Some(hint));
+    /// Notes a problem, and what to type instead where that is known, in the place of a value.
+    pub(crate) fn refuse<'h, T>(
+        &mut self,
+        place: impl Into<Option<Place>>,
+        message: &str,
+        hint: impl Into<Option<&'h str>>,
+    ) -> Option<T> {
+        self.note(place.into(), message, hint.into());
         None
     }
 

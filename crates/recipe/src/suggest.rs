@@ -37,6 +37,14 @@ pub(crate) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
         .map(|(_, candidate)| candidate)
 }
 
+/// Returns the hint for a word that is not known: the one that is meant, or all behind a beginning.
+pub(crate) fn suggestion(word: &str, known: &[&str], all: &str) -> String {
+    match nearest(word, known) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("{all} {}", enumerate(known, "and")),
+    }
+}
+
 /// Returns words as a list for a message: `` `a`, `b` and `c` ``.
 pub(crate) fn enumerate(words: &[&str], last: &str) -> String {
     match words {

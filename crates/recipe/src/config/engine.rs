@@ -4,7 +4,7 @@
 //! Which engine a recipe is for, and which keys belong to which.
 
 use super::{container, python, spack, tree};
-use crate::ask::Section;
+use crate::ask::{Elsewhere, Section};
 use crate::diagnostic::quote;
 use crate::recipe::{EngineConfig, FormatVersion};
 use crate::report::Report;
@@ -18,9 +18,6 @@ pub(super) enum Engine {
     Tree,
     Container,
 }
-
-/// The words for engines in a recipe.
-const ENGINES: &[&str] = &["spack", "python", "tree", "container"];
 
 /// The keys of every recipe.
 const COMMON: &[&str] = &["name", "version", "engine", "store", "description", "default-view"];
@@ -85,13 +82,13 @@ impl Engine {
         if let Some(engine) = Self::of(text) {
             return Some(engine);
         }
-        let engines = enumerate(ENGINES, "and");
-        let hint = match nearest(text, ENGINES) {
+        let engines = Self::ALL.map(Self::name);
+        let hint = match nearest(text, &engines) {
             Some(meant) => format!("write `engine: {meant}`"),
-            None => format!("the engines are {engines}"),
+            None => format!("the engines are {}", enumerate(&engines, "and")),
         };
         let message = format!("there is no engine {}", quote(text));
-        report.refuse(field.place(), &message, &hint)
+        report.refuse(field.place(), &message, hint.as_str())
     }
 
     /// Reads what the engine wants to know.
@@ -130,13 +127,12 @@ pub(super) fn refuse_unknown_keys(
         None => known.extend(Engine::ALL.into_iter().flat_map(Engine::keys)),
     }
     known.dedup();
-    let known: Vec<&str> = known;
     file.refuse_unknown(report, &known, |key| engine.and_then(|engine| elsewhere(key, engine)));
 }
 
 /// Says what is known about a key that recipes for this engine do not have,
 /// and where it belongs.
-fn elsewhere(key: &str, engine: Engine) -> Option<(Option<String>, String)> {
+fn elsewhere(key: &str, engine: Engine) -> Option<Elsewhere> {
     let name = engine.name();
     let hint = |hint: String| Some((None, hint));
     if engine.section_keys().contains(&key) {

@@ -10,7 +10,7 @@ use crate::language::Language;
 use crate::node::{Entry, Node, Place, Value};
 use crate::recipe::EnvVars;
 use crate::report::Report;
-use crate::suggest::{enumerate, nearest};
+use crate::suggest::{nearest, suggestion};
 
 const KEYS: &[&str] = &["set", "prepend_path", "append_path"];
 
@@ -58,14 +58,8 @@ pub(crate) fn read_for_lists(report: &mut Report<'_>, field: &Field<'_>) -> Opti
 
 fn refuse_list(report: &mut Report<'_>, entry: &Entry) {
     let message = format!("`{}` is not known as a list of paths", entry.key);
-    let hint = match nearest(&entry.key, PATH_LISTS) {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!(
-            "set the whole of it: `set: [{{{}: …}}]`; lists are {}",
-            entry.key,
-            enumerate(PATH_LISTS, "and")
-        ),
-    };
+    let all = format!("set the whole of it: `set: [{{{}: …}}]`; lists are", entry.key);
+    let hint = suggestion(&entry.key, PATH_LISTS, &all);
     report.problem_with_hint(entry.key_place, &message, &hint);
 }
 
@@ -123,7 +117,7 @@ fn paths(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(String, Stri
             let hint =
                 format!("write an item for each, such as `- {}: {}`", entry.key, &text[..colon]);
             let place = report.place_within(&value, colon);
-            return report.refuse(place, message, &hint);
+            return report.refuse(place, message, hint.as_str());
         }
         Some((name?, text))
     })
@@ -155,7 +149,7 @@ fn pair<'n>(report: &mut Report<'_>, item: &'n Node) -> Option<&'n Entry> {
             "write `- NAME: value`".to_owned(),
         ),
     };
-    report.refuse(item.place, &message, &hint)
+    report.refuse(item.place, &message, hint.as_str())
 }
 
 /// Tells whether a shell could name a variable like this.

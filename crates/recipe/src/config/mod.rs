@@ -29,7 +29,7 @@ use crate::language::Language;
 use crate::node::{Kind, Node, Scalar, Value};
 use crate::recipe::{FormatVersion, Recipe};
 use crate::report::Report;
-use crate::suggest::{enumerate, nearest};
+use crate::suggest::{nearest, suggestion};
 
 #[cfg(test)]
 pub(crate) use engine::spack_keys;
@@ -185,11 +185,10 @@ fn check_default_view(
     }
     let message = format!("this recipe has no view {}", quote(view.as_str()));
     let hint = match nearest(view.as_str(), &known) {
-        Some(meant) => format!("did you mean `{meant}`?"),
         None if known.len() == 1 => {
             "without a section `views`, the only view is `default`".to_owned()
         }
-        None => format!("its views are {}", enumerate(&known, "and")),
+        _ => suggestion(view.as_str(), &known, "its views are"),
     };
     let place = file.get("default-view").map(|field| field.place());
     report.note(place, &message, Some(&hint));

@@ -52,7 +52,7 @@ fn interpreter(report: &mut Report<'_>, field: &Field<'_>) -> Option<Interpreter
     } else {
         format!("write `interpreter: \"{meant}\"`")
     };
-    report.refuse(field.place(), &message, &hint)
+    report.refuse(field.place(), &message, hint.as_str())
 }
 
 /// Tells whether a text is `3`, `3.11` or `3.11.2`.
@@ -77,8 +77,7 @@ fn source(report: &mut Report<'_>, section: &Section<'_>) -> Option<PythonSource
         (None, None) => {
             let message = "`python` does not say what to install";
             let hint = "add `requirements: requirements.txt` or `project: .` to the section";
-            report.note(section.place, message, Some(hint));
-            None
+            report.refuse(section.place, message, hint)
         }
     }
 }

@@ -79,8 +79,7 @@ fn git_word(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
     } else {
         return Some(text.to_owned());
     };
-    report.note(Some(field.place()), &message, None);
-    None
+    report.refuse(field.place(), &message, None)
 }
 
 /// Reads `packages`, which is one package repository, or several with names.

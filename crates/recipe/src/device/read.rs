@@ -192,8 +192,7 @@ impl Reader<'_, '_> {
             return Some(PathBuf::from(text));
         }
         let message = format!("{} is not an absolute path", quote(text));
-        self.report.problem(field.place(), &message);
-        None
+        self.report.refuse(field.place(), &message, None)
     }
 
     /// Returns a place in a container. Names of devices have colons, which mount points lack.

@@ -123,14 +123,12 @@ impl Reader<'_, '_> {
     ) -> Option<String> {
         match template::expand(text, self.file_context.variable) {
             Ok(text) if text.contains('\0') => {
-                self.report.problem(field.place(), "a variable brings a NUL character");
-                None
+                self.report.refuse(field.place(), "a variable brings a NUL character", None)
             }
             Ok(text) => Some(text),
             Err(problem) => {
                 let place = self.report.place_within(field, start + problem.offset);
-                self.report.note(Some(place), &problem.message, problem.hint.as_deref());
-                None
+                self.report.refuse(place, &problem.message, problem.hint.as_deref())
             }
         }
     }
@@ -148,8 +146,7 @@ impl Reader<'_, '_> {
         let home = (self.file_context.variable)("HOME").and_then(|home| home.into_string().ok());
         let Some(home) = home.filter(|home| home.starts_with('/')) else {
             let message = "`~` means nothing: the variable `HOME` is not set";
-            self.report.problem(field.place(), message);
-            return None;
+            return self.report.refuse(field.place(), message, None);
         };
         Some(home + rest)
     }
@@ -162,8 +159,7 @@ impl Reader<'_, '_> {
 
     pub(super) fn finished_path(&mut self, field: &Field<'_>, text: String) -> Option<PathBuf> {
         if text.is_empty() {
-            self.report.problem(field.place(), "a path is missing here");
-            return None;
+            return self.report.refuse(field.place(), "a path is missing here", None);
         }
         let text = self.at_home(field, text)?;
         Some(below(self.file_context.directory, Path::new(&text)))
@@ -196,8 +192,7 @@ impl Reader<'_, '_> {
             }
             Err(error) => {
                 let hint = error.hint();
-                self.report.note(Some(field.place()), &error.to_string(), hint.as_deref());
-                None
+                self.report.refuse(field.place(), &error.to_string(), hint.as_deref())
             }
         }
     }

@@ -157,7 +157,7 @@ pub(super) fn version(
     } else {
         "write one such as `version: \"14.2\"`".to_owned()
     };
-    report.refuse(field.place(), &message, &hint)
+    report.refuse(field.place(), &message, hint.as_str())
 }
 
 /// Reads the variants of a compiler; `None` if they are wrong.

@@ -164,7 +164,7 @@ fn compiler(report: &mut Report<'_>, item: &Node, context: &Context<'_>) -> Opti
         .map(CompilerName::package)
         .collect();
     let hint = format!("add it there, or use what it has: {}", enumerate(&known, "and"));
-    report.refuse(item.place, &message, &hint)
+    report.refuse(item.place, &message, hint.as_str())
 }
 
 fn named_compiler(report: &mut Report<'_>, item: &Node) -> Option<CompilerName> {
@@ -195,7 +195,7 @@ fn named_compiler(report: &mut Report<'_>, item: &Node) -> Option<CompilerName> 
             format!("the compilers are {}", enumerate(&known, "and")),
         ),
     };
-    report.refuse(field.place(), &message, &hint)
+    report.refuse(field.place(), &message, hint.as_str())
 }
 
 /// Checks that specs ask for no compiler that the environment does not have.

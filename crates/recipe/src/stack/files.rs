@@ -19,7 +19,7 @@ use crate::language::Language;
 use crate::node::{Node, Value};
 use crate::recipe::{EngineConfig, FormatVersion, Recipe, SpackConfig};
 use crate::report::Report;
-use crate::suggest::{enumerate, nearest};
+use crate::suggest::suggestion;
 
 /// A file and where it came from.
 pub type FileText<'a> = ConfigText<'a>;
@@ -256,8 +256,7 @@ fn check_spack(
     let EngineConfig::Spack(SpackConfig { source, .. }) = &recipe.engine else {
         let message =
             format!("this recipe is for the engine `{}`, not for Spack", recipe.engine.name());
-        report.note(None, &message, None);
-        return None;
+        return report.refuse(None, &message, None);
     };
     // An archive has its version in its own name, if not beside it.
     let named = || SpackVersion::in_name(source.repo.rsplit('/').next()?);
@@ -362,10 +361,9 @@ fn check_default_view(
         return;
     }
     let message = format!("this recipe has no view {}", quote(view.as_str()));
-    let hint = match (view.as_str(), nearest(view.as_str(), &known)) {
-        ("modules", _) => "write a modules.yaml, or remove this line".to_owned(),
-        (_, Some(meant)) => format!("did you mean `{meant}`?"),
-        (_, None) => format!("its views are {}", enumerate(&known, "and")),
+    let hint = match view.as_str() {
+        "modules" => "write a modules.yaml, or remove this line".to_owned(),
+        view => suggestion(view, &known, "its views are"),
     };
     report.problem_with_hint(field.place(), &message, &hint);
 }

@@ -101,7 +101,7 @@ fn version(
                 names[0],
                 enumerate(&names, "and")
             );
-            report.refuse(field.place(), &message, &hint)
+            report.refuse(field.place(), &message, hint.as_str())
         }
     }
 }

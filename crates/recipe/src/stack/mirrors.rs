@@ -212,8 +212,7 @@ fn connections(
     let (own, fetch, push) = (own?, fetch?, push?);
     if own.is_none() && fetch.is_none() && push.is_none() {
         let message = "this mirror has no address";
-        report.note(section.place, message, Some("add it: `url: file:///opt/mirror`"));
-        return None;
+        return report.refuse(section.place, message, "add it: `url: file:///opt/mirror`");
     }
     Some((fetch.or_else(|| own.clone()), push.or(own)))
 }
@@ -259,7 +258,7 @@ fn url(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
         _ => format!("addresses begin with {}", SCHEMES.join("://, ") + "://"),
     };
     let message = format!("{} is not the address of a mirror", quote(text));
-    report.refuse(field.place(), &message, &hint)
+    report.refuse(field.place(), &message, hint.as_str())
 }
 
 fn access_pair(report: &mut Report<'_>, field: &Field<'_>) -> Option<AccessPair> {
@@ -281,8 +280,7 @@ fn access_pair(report: &mut Report<'_>, field: &Field<'_>) -> Option<AccessPair>
     let (id, id_variable) = (id?, id_variable?);
     if id.is_some() == id_variable.is_some() {
         let message = "the account is named either by `id` or by `id_variable`";
-        report.note(section.place, message, Some("keep one of the two"));
-        return None;
+        return report.refuse(section.place, message, "keep one of the two");
     }
     Some(AccessPair { id, id_variable, secret_variable: secret? })
 }

@@ -11,7 +11,7 @@ use crate::ask::{Field, Section, instead};
 use crate::diagnostic::quote;
 use crate::node::{Entry, Node};
 use crate::report::Report;
-use crate::suggest::{enumerate, nearest};
+use crate::suggest::suggestion;
 
 const EXAMPLE: &str = "begin with packages and what holds for them:\npackages:\n  hdf5:\n    \
                        require: [+mpi]";
@@ -59,10 +59,7 @@ fn package(report: &mut Report<'_>, entry: &Entry) -> Option<()> {
         let key = entry.key.trim_end_matches(':');
         if !PACKAGE_KEYS.contains(&key) {
             let message = format!("unknown key {} in {}", quote(key), field.name);
-            let hint = match nearest(key, PACKAGE_KEYS) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None => format!("the keys here are {}", enumerate(PACKAGE_KEYS, "and")),
-            };
+            let hint = suggestion(key, PACKAGE_KEYS, "the keys here are");
             report.problem_with_hint(entry.key_place, &message, &hint);
         }
     }

@@ -50,40 +50,36 @@ impl StackFile {
     /// Returns its name without the ending.
     #[must_use]
     pub fn name(self) -> &'static str {
+        self.description().0
+    }
+
+    /// Returns its name, its keys, and what it is about.
+    fn description(self) -> (&'static str, &'static [Key], &'static str) {
         match self {
-            Self::Config => "config",
-            Self::Compilers => "compilers",
-            Self::Environments => "environments",
-            Self::Modules => "modules",
-            Self::Packages => "packages",
-            Self::Network => "network",
-            Self::Repos => "repos",
-            Self::Mirrors => "mirrors",
-            Self::VendorMpi => "vendor-mpi",
+            Self::Config => ("config", keys::CONFIG, "what is built, and by which Spack"),
+            Self::Compilers => ("compilers", keys::COMPILERS, "the compilers of a recipe"),
+            Self::Environments => {
+                ("environments", keys::ENVIRONMENT, "the environments of a recipe")
+            }
+            Self::Modules => ("modules", keys::MODULES, "the module files of a recipe"),
+            Self::Packages => ("packages", keys::PACKAGES, "what holds for packages"),
+            Self::Network => ("network", keys::SYSTEM_NETWORK, "the network of a system"),
+            Self::Repos => ("repos", keys::SYSTEM_REPOS, "the package repositories of a system"),
+            Self::Mirrors => ("mirrors", keys::MIRRORS, "mirrors and caches"),
+            Self::VendorMpi => {
+                ("vendor-mpi", vendor_keys::MANIFEST, "the MPI of a vendor, as packages")
+            }
         }
     }
 
     /// Returns a JSON schema (draft 7) of the file in format 3.
     #[must_use]
     pub fn schema(self) -> Yaml {
-        let (shape, about) = match self {
-            Self::Config => (Shape::Keys(keys::CONFIG), "what is built, and by which Spack"),
-            Self::Compilers => (Shape::Keys(keys::COMPILERS), "the compilers of a recipe"),
-            Self::Environments => (Shape::Named(keys::ENVIRONMENT), "the environments of a recipe"),
-            Self::Modules => (Shape::Keys(keys::MODULES), "the module files of a recipe"),
-            Self::Packages => (Shape::Keys(keys::PACKAGES), "what holds for packages"),
-            Self::Network => (Shape::Keys(keys::SYSTEM_NETWORK), "the network of a system"),
-            Self::Repos => {
-                (Shape::Keys(keys::SYSTEM_REPOS), "the package repositories of a system")
-            }
-            Self::Mirrors => (Shape::Keys(keys::MIRRORS), "mirrors and caches"),
-            Self::VendorMpi => {
-                (Shape::Keys(vendor_keys::MANIFEST), "the MPI of a vendor, as packages")
-            }
-        };
+        let (name, keys, about) = self.description();
         let mut schema = YamlMap::new();
         schema.insert("$schema", "http://json-schema.org/draft-07/schema#");
-        schema.insert("title", format!("{}.yaml: {about}", self.name()));
+        schema.insert("title", format!("{name}.yaml: {about}"));
+        let shape = if self == Self::Environments { Shape::Named(keys) } else { Shape::Keys(keys) };
         let body = of_shape(shape, true);
         Yaml::Map(schema.overlaid(body.as_map().unwrap_or(&YamlMap::new())))
     }

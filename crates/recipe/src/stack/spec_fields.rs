@@ -3,7 +3,7 @@
 
 //! Specs in files: each with its place.
 
-use super::spec::{self, SpecProblem, SpecWords};
+use super::spec::{self, SpecWords};
 use crate::ask::{Field, Section, each};
 use crate::node::{Place, Value};
 use crate::report::Report;
@@ -57,20 +57,14 @@ pub(super) fn spec<'n>(
             } else {
                 None
             };
-            report.note(Some(field.place()), message, hint);
-            None
+            report.refuse(field.place(), message, hint)
         }
         Ok(words) => Some(SpecItem { field, text, words }),
         Err(problem) => {
-            note(report, &field, &problem);
-            None
+            let place = place_of(report, &field, problem.place);
+            report.refuse(place, &problem.message, problem.hint.as_deref())
         }
     }
-}
-
-fn note(report: &mut Report<'_>, field: &Field<'_>, problem: &SpecProblem) {
-    let place = place_of(report, field, problem.place.clone());
-    report.note(Some(place), &problem.message, problem.hint.as_deref());
 }
 
 /// Returns the place of some bytes of a text, as well as is known.

@@ -54,14 +54,12 @@ pub(super) fn system_packages(report: &mut Report<'_>, root: &Node) -> Option<Ya
         packages.get("gcc").and_then(|gcc| gcc.at(&["externals"])).and_then(Yaml::as_list);
     let Some(externals) = externals.filter(|externals| !externals.is_empty()) else {
         let message = "the gcc of the system is not described, and nothing can be built without";
-        report.note(None, message, Some(GCC));
-        return None;
+        return report.refuse(None, message, GCC);
     };
     let has_compilers = |gcc: &Yaml| gcc.at(&["extra_attributes", "compilers", "c"]).is_some();
     if !externals.iter().any(has_compilers) {
         let message = "the gcc of the system does not say which programs are its compilers";
-        report.note(None, message, Some(GCC));
-        return None;
+        return report.refuse(None, message, GCC);
     }
     Some(packages)
 }

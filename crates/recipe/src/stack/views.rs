@@ -17,7 +17,7 @@ use crate::diagnostic::quote;
 use crate::node::{Entry, Place};
 use crate::recipe::EnvVars;
 use crate::report::Report;
-use crate::suggest::{enumerate, nearest};
+use crate::suggest::suggestion;
 
 /// Reads the views of an environment; `None` if any of them is wrong.
 pub(super) fn read(
@@ -80,7 +80,7 @@ fn name(
         let line = report.source().line_number(first.start);
         let message = format!("another view has the name `{name}`");
         let hint = format!("rename one of the two; the other is in line {line}");
-        return report.refuse(entry.key_place, &message, &hint);
+        return report.refuse(entry.key_place, &message, hint.as_str());
     }
     places.insert(entry.key.clone(), entry.key_place);
     Some(name)
@@ -147,10 +147,7 @@ fn check_list_variable(report: &mut Report<'_>, entry: &Entry) -> bool {
         return true;
     }
     let message = format!("{} is not known as a list of paths", quote(&entry.key));
-    let hint = match nearest(&entry.key, PATH_LISTS) {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!("such variables are {}", enumerate(PATH_LISTS, "and")),
-    };
+    let hint = suggestion(&entry.key, PATH_LISTS, "such variables are");
     report.problem_with_hint(entry.key_place, &message, &hint);
     false
 }

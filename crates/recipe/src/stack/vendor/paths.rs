@@ -16,7 +16,7 @@ pub(super) fn source(report: &mut Report<'_>, field: &Field<'_>) -> Option<Place
     if path.ends_with('/') {
         let hint = format!("write {} for everything in it", quote(&format!("{path}**")));
         let message = format!("{} is a directory, and files are taken", quote(text));
-        return report.refuse(field.place(), &message, &hint);
+        return report.refuse(field.place(), &message, hint.as_str());
     }
     check(report, field, text, path)?;
     Some(placed(field, path))

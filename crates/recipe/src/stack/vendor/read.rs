@@ -187,7 +187,7 @@ fn files_of(report: &mut Report<'_>, section: &Section<'_>) -> Option<VendorFile
     if several && !is_directory {
         let message = "several files cannot all get one name";
         let hint = format!("write {} for a directory", quote(&format!("to: {}/", to.value)));
-        return report.refuse(field.place(), message, &hint);
+        return report.refuse(field.place(), message, hint.as_str());
     }
     Some(VendorFiles { from, to: to.value, except: except? })
 }
@@ -316,18 +316,16 @@ fn programs(report: &mut Report<'_>, section: &Section<'_>, name: &str) -> Optio
             (Some(configured), _) if is_program(&configured) => configured,
             (Some(configured), _) => {
                 let message = format!("{} is not the name of a program", quote(&configured));
-                report.note(section.place, &message, Some("write one such as `c: gcc`"));
-                return None;
+                return report.refuse(section.place, &message, "write one such as `c: gcc`");
             }
             (None, Some((_, known))) => known[index].to_owned(),
             (None, None) => {
                 let message = format!("the names of the programs of {} are unknown", quote(name));
-                report.note(
+                return report.refuse(
                     section.place,
                     &message,
-                    Some("add them: `c: icc`, `cxx: icpc`, `fortran: ifort`"),
+                    "add them: `c: icc`, `cxx: icpc`, `fortran: ifort`",
                 );
-                return None;
             }
         };
     }
@@ -346,8 +344,7 @@ fn wrapper(report: &mut Report<'_>, entry: &Entry) -> Option<VendorWrapper> {
             return Some(name);
         }
         let message = "a wrapper lies in `bin`, so this is a name without `/`";
-        report.problem(field.place(), message);
-        None
+        report.refuse(field.place(), message, None)
     });
     let section =
         report.section_with(&Field::named("the wrapper", entry), &names(keys::WRAPPER))?;
@@ -358,8 +355,7 @@ fn wrapper(report: &mut Report<'_>, entry: &Entry) -> Option<VendorWrapper> {
             if !path.value.contains(['*', '?']) {
                 return Some(path);
             }
-            report.problem(field.place(), "a wrapper is one file, without `*` and `?`");
-            None
+            report.refuse(field.place(), "a wrapper is one file, without `*` and `?`", None)
         });
     let language = section.needed(
         report,
@@ -406,7 +402,7 @@ fn libraries(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<String>> 
             || "write it as behind `-l`".to_owned(),
             |meant| format!("write it as behind `-l`: {}", quote(meant)),
         );
-        report.refuse(field.place(), &message, &hint)
+        report.refuse(field.place(), &message, hint.as_str())
     })
 }
 
