@@ -26,7 +26,7 @@ pub(crate) struct Field<'n> {
     /// The key, for hints; items of a list have none.
     key: Option<&'n str>,
     /// Where the key stands; for an item of a list, the item itself.
-    key_place: Place,
+    pub(crate) key_place: Place,
     pub(crate) node: &'n Node,
 }
 
@@ -52,10 +52,6 @@ impl<'n> Field<'n> {
     /// Gives it other words than its key.
     pub(crate) fn called(self, name: String) -> Self {
         Self { name, ..self }
-    }
-
-    pub(crate) fn key_place(&self) -> Place {
-        self.key_place
     }
 
     /// The line with another value, for hints.
@@ -97,14 +93,10 @@ pub(crate) struct Section<'n> {
     within: String,
     /// Where its key stands; nothing for a whole file.
     pub(crate) place: Option<Place>,
-    entries: &'n [Entry],
+    pub(crate) entries: &'n [Entry],
 }
 
 impl<'n> Section<'n> {
-    pub(crate) fn entries(&self) -> &'n [Entry] {
-        self.entries
-    }
-
     pub(crate) fn get(&self, key: &str) -> Option<Field<'n>> {
         self.entries.iter().find(|entry| entry.key == key).map(Field::of)
     }
@@ -114,9 +106,10 @@ impl<'n> Section<'n> {
         self.get(key).filter(|field| !field.is_null())
     }
 
-    /// Returns the items of a list; none if it is missing or wrong.
-    pub(crate) fn items(&self, report: &mut Report<'_>, key: &str) -> &'n [Rc<Node>] {
-        self.get(key).and_then(|field| report.list(&field)).unwrap_or_default()
+    /// Returns the items of a list, each called by a name; none if it is missing or wrong.
+    pub(crate) fn items(&self, report: &mut Report<'_>, key: &str, name: &str) -> Vec<Field<'n>> {
+        let items = self.get(key).and_then(|field| report.list(&field)).unwrap_or_default();
+        items.iter().map(|item| Field::item(name, item)).collect()
     }
 
     /// Returns a value that must be there; the hint says what to add.
@@ -215,7 +208,7 @@ impl Report<'_> {
             _ => {
                 let message = format!(
                     "the file must consist of keys with values, not of {}",
-                    root.describe(self.language())
+                    root.describe(self.language)
                 );
                 self.refuse(root.place, &message, example)
             }
@@ -253,7 +246,7 @@ impl Report<'_> {
             _ => {
                 let in_brackets =
                     field.key.map(|key| format!("write its keys below a line `[{key}]`"));
-                let (expected, hint) = match self.language() {
+                let (expected, hint) = match self.language {
                     Language::Yaml => {
                         (SECTION, "write its keys in the lines below, indented by two spaces")
                     }
@@ -276,11 +269,11 @@ impl Report<'_> {
             Value::Null => Some(&[]),
             Value::Scalar(scalar) => {
                 let item = self.quoted(&scalar.text);
-                let line = field.with_value(self.language(), &format!("[{item}]"));
+                let line = field.with_value(self.language, &format!("[{item}]"));
                 self.wrong_type(field, "a list", Some(&format!("write `{line}`")))
             }
             Value::Section(_) => {
-                let hint = match (self.language(), field.key) {
+                let hint = match (self.language, field.key) {
                     (Language::Toml, Some(key)) => format!("write `[[{key}]]`, with two brackets"),
                     _ => "begin each line of it with `- `".to_owned(),
                 };
@@ -304,7 +297,7 @@ impl Report<'_> {
                 };
                 let hint = match only.map(|item| &item.value) {
                     Some(Value::Scalar(only)) => {
-                        let line = field.with_value(self.language(), &self.quoted(&only.text));
+                        let line = field.with_value(self.language, &self.quoted(&only.text));
                         Some(format!("write `{line}`"))
                     }
                     _ => None,
@@ -313,7 +306,7 @@ impl Report<'_> {
             }
         };
         if !self.takes_text(scalar) {
-            let line = field.with_value(self.language(), &format!("\"{}\"", scalar.text));
+            let line = field.with_value(self.language, &format!("\"{}\"", scalar.text));
             return self.wrong_type(field, "text", Some(&format!("write `{line}`")));
         }
         if let Some(offset) = scalar.text.find('\0') {
@@ -343,7 +336,7 @@ impl Report<'_> {
         let text = self.text(field)?;
         let noted = |mut error: ParseError| {
             if let Some(similar) = similar_word::<T>(text) {
-                let line = field.with_value(self.language(), &self.quoted(&similar));
+                let line = field.with_value(self.language, &self.quoted(&similar));
                 error = error.with_hint(Some(format!("write `{line}`")));
             }
             self.parse_error(field, text, &error);
@@ -372,14 +365,13 @@ impl Report<'_> {
             "no" | "n" | "off" | "false" | "0" => Some("false"),
             _ => None,
         };
-        let hint =
-            meant.map(|meant| format!("write `{}`", field.with_value(self.language(), meant)));
+        let hint = meant.map(|meant| format!("write `{}`", field.with_value(self.language, meant)));
         self.wrong_type(field, "`true` or `false`", hint.as_deref())
     }
 
     /// Tells whether a scalar is a text where one is wanted.
     fn takes_text(&self, scalar: &Scalar) -> bool {
-        self.language() == Language::Yaml || scalar.kind == Kind::Quoted
+        self.language == Language::Yaml || scalar.kind == Kind::Quoted
     }
 
     /// Returns one of a few words.
@@ -407,7 +399,7 @@ impl Report<'_> {
         expected: &str,
         hint: Option<&str>,
     ) -> Option<T> {
-        let found = field.found(self.language());
+        let found = field.found(self.language);
         let message = format!("{} must be {expected}, not {found}", field.name);
         self.refuse(field.place(), &message, hint)
     }
@@ -416,7 +408,7 @@ impl Report<'_> {
     ///
     /// Where escapes are in the file, it is the place of the whole text.
     pub(crate) fn place_within(&self, field: &Field<'_>, offset: usize) -> Place {
-        let (place, file) = (field.place(), self.source().text());
+        let (place, file) = (field.place(), self.source.text);
         let Value::Scalar(Scalar { text, .. }) = &field.node.value else {
             return place;
         };
@@ -435,7 +427,7 @@ impl Report<'_> {
 
     /// A text as it would be written in the language.
     fn quoted(&self, text: &str) -> String {
-        match self.language() {
+        match self.language {
             Language::Toml => format!("\"{text}\""),
             Language::Yaml => text.to_owned(),
         }

@@ -16,8 +16,8 @@ const MAX_PROBLEMS: usize = 40;
 /// A file that is being read, and what is wrong with it.
 #[derive(Debug)]
 pub(crate) struct Report<'a> {
-    source: &'a Source<'a>,
-    language: Language,
+    pub(crate) source: &'a Source<'a>,
+    pub(crate) language: Language,
     problems: Vec<Diagnostic>,
     remarks: Vec<Diagnostic>,
 }
@@ -25,14 +25,6 @@ pub(crate) struct Report<'a> {
 impl<'a> Report<'a> {
     pub(crate) fn new(source: &'a Source<'a>, language: Language) -> Self {
         Self { source, language, problems: Vec::new(), remarks: Vec::new() }
-    }
-
-    pub(crate) fn source(&self) -> &'a Source<'a> {
-        self.source
-    }
-
-    pub(crate) fn language(&self) -> Language {
-        self.language
     }
 
     /// Notes a problem without further details.

@@ -19,7 +19,7 @@ use crate::report::Report;
 
 /// Reads a whole file; `None` if it is not TOML.
 pub(crate) fn parse(report: &mut Report<'_>) -> Option<Rc<Node>> {
-    match DeTable::parse(report.source().text()) {
+    match DeTable::parse(report.source.text) {
         Ok(table) => {
             let place = place(table.span());
             Some(Rc::new(Node { place, value: section(table.into_inner()) }))

@@ -77,7 +77,7 @@ fn reference(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
 /// Reads what is put where: a place in the image, and what it is in the recipe.
 fn files(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(String, PathBuf)>> {
     let section = report.section(field)?;
-    each(section.entries(), |entry| {
+    each(section.entries, |entry| {
         let field = Field::of(entry);
         let place = place(report, entry.key_place, &entry.key);
         let source = path(report, &field, Reach::Recipe);

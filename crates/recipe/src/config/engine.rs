@@ -67,7 +67,7 @@ impl Engine {
     pub(super) fn choose(report: &mut Report<'_>, file: &Section<'_>) -> Option<Self> {
         let Some(field) = file.get("engine") else {
             let other = Self::NAMED.into_iter().find_map(|engine| {
-                file.entries().iter().find(|entry| entry.key == engine.name()).map(|e| (engine, e))
+                file.entries.iter().find(|entry| entry.key == engine.name()).map(|e| (engine, e))
             });
             let Some((engine, entry)) = other.filter(|_| file.get("spack").is_none()) else {
                 return Some(Self::Spack);

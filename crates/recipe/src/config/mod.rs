@@ -16,9 +16,10 @@ mod spack;
 mod tree;
 mod views;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use cabane_label::{MountPoint, Name};
+use cabane_label::{MountPoint, ParseError};
 use cabane_view::ViewName;
 use engine::Engine;
 
@@ -61,18 +62,14 @@ pub(crate) fn read(report: &mut Report<'_>, root: &Node) -> Option<Recipe> {
     let engine = Engine::choose(report, &file);
     engine::refuse_unknown_keys(report, &file, engine);
 
-    let name = name(report, &file);
+    let name = file.needed(report, "name", "add a line such as `name: my-tools`", Report::word);
     let format = format_version(report, &file, engine);
     let store = store(report, &file, engine);
     let description = description(report, &file);
     let default_view = file.given("default-view").and_then(|field| report.word(&field));
-    let views = match engine {
-        Some(Engine::Python | Engine::Tree | Engine::Container) => views::read(report, &file),
-        _ => Some(std::collections::BTreeMap::new()),
-    };
-    if let (Some(Engine::Python | Engine::Tree | Engine::Container), Some(views), Some(view)) =
-        (engine, &views, &default_view)
-    {
+    let has_views = engine.is_some_and(|engine| engine != Engine::Spack);
+    let views = if has_views { views::read(report, &file) } else { Some(BTreeMap::new()) };
+    if let (true, Some(views), Some(view)) = (has_views, &views, &default_view) {
         let names: Vec<&str> = views.keys().map(ViewName::as_str).collect();
         check_default_view(report, &file, view, &names);
     }
@@ -89,11 +86,6 @@ pub(crate) fn read(report: &mut Report<'_>, root: &Node) -> Option<Recipe> {
     })
 }
 
-fn name(report: &mut Report<'_>, file: &Section<'_>) -> Option<Name> {
-    let field = file.require(report, "name", "add a line such as `name: my-tools`")?;
-    report.word(&field)
-}
-
 fn format_version(
     report: &mut Report<'_>,
     file: &Section<'_>,
@@ -103,8 +95,8 @@ fn format_version(
         // Recipes of Stackinator without a version are of the first; the other
         // engines came with the third.
         return Some(match engine {
-            Some(Engine::Python | Engine::Tree | Engine::Container) => FormatVersion::V3,
-            _ => FormatVersion::V1,
+            None | Some(Engine::Spack) => FormatVersion::V1,
+            Some(_) => FormatVersion::V3,
         });
     };
     if let Value::Scalar(Scalar { text, kind: Kind::Integer }) = &field.node.value {
@@ -140,28 +132,22 @@ fn store(
     if engine == Some(Engine::Container) {
         if let Some(field) = file.get("store") {
             let message = "an image of the engine `container` is mounted at `/`";
-            report.problem_with_hint(field.key_place(), message, "remove `store`");
+            report.problem_with_hint(field.key_place, message, "remove `store`");
         }
         return Some(MountPoint::root());
     }
-    match file.get("store") {
+    let Some(field) = file.get("store") else {
         // The default is a mount point; if it were not, this would be reported.
-        None => DEFAULT.parse().ok(),
-        Some(field) => {
-            let text = report.text(&field)?;
-            let result = MountPoint::below_root(text);
-            let hint = || Some(format!("write a path such as `store: {DEFAULT}`"));
-            result
-                .map_err(|error| {
-                    let error = match error.hint() {
-                        None => error.with_hint(hint()),
-                        Some(_) => error,
-                    };
-                    report.parse_error(&field, text, &error);
-                })
-                .ok()
+        return DEFAULT.parse().ok();
+    };
+    let text = report.text(&field)?;
+    let noted = |mut error: ParseError| {
+        if error.hint().is_none() {
+            error = error.with_hint(Some(format!("write a path such as `store: {DEFAULT}`")));
         }
-    }
+        report.parse_error(&field, text, &error);
+    };
+    MountPoint::below_root(text).map_err(noted).ok()
 }
 
 /// Returns a description; one that is no text has been noted.

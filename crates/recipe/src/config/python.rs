@@ -72,7 +72,7 @@ fn source(report: &mut Report<'_>, section: &Section<'_>) -> Option<PythonSource
         (Some(_), Some(project)) => {
             let message = "`requirements` and `project` cannot both be given";
             let hint = "remove one of them; a project lists its requirements itself";
-            report.refuse(project.key_place(), message, hint)
+            report.refuse(project.key_place, message, hint)
         }
         (None, None) => {
             let message = "`python` does not say what to install";

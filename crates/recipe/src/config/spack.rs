@@ -85,14 +85,14 @@ fn git_word(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
 /// Reads `packages`, which is one package repository, or several with names.
 fn packages(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<PackageRepository>> {
     let section = report.section(field)?;
-    let is_single = section.entries().iter().any(|entry| {
+    let is_single = section.entries.iter().any(|entry| {
         PACKAGE_REPO_KEYS.contains(&entry.key.as_str())
             && !matches!(entry.value.value, Value::Section(_))
     });
-    if is_single || section.entries().is_empty() {
+    if is_single || section.entries.is_empty() {
         return package_repository(report, &section, "builtin").map(|one| vec![one]);
     }
-    each(section.entries(), |entry| {
+    each(section.entries, |entry| {
         check_repository_name(report, entry);
         let section = report.section(&Field::of(entry))?;
         package_repository(report, &section, &entry.key)
@@ -141,7 +141,7 @@ fn check_mirror(report: &mut Report<'_>, field: &Field<'_>, format: Option<Forma
     if format.is_some_and(|format| format > FormatVersion::V1) {
         let message = "only recipes of version 1 have the key `mirror`";
         let hint = "remove it; mirrors are described in mirrors.yaml of the system configuration";
-        return report.problem_with_hint(field.key_place(), message, hint);
+        return report.problem_with_hint(field.key_place, message, hint);
     }
     let Some(section) = report.section(field) else {
         return;

@@ -9,7 +9,7 @@ use cabane_label::ParseError;
 use cabane_view::ViewName;
 
 use super::{description, env_vars};
-use crate::ask::{Field, Section, each, instead, similar_word};
+use crate::ask::{Field, Section, instead, similar_word};
 use crate::node::Entry;
 use crate::recipe::ViewRecipe;
 use crate::report::Report;
@@ -21,11 +21,7 @@ pub(super) fn read(
     report: &mut Report<'_>,
     file: &Section<'_>,
 ) -> Option<BTreeMap<ViewName, ViewRecipe>> {
-    let Some(field) = file.get("views") else {
-        return Some(BTreeMap::new());
-    };
-    let section = report.section(&field)?;
-    each(section.entries(), |entry| view(report, entry))
+    file.chosen(report, "views", view)
 }
 
 /// Reads the name of a view, which is a key.

@@ -91,15 +91,7 @@ impl Reader<'_, '_> {
     }
 
     fn line(&self, field: &Field<'_>) -> u32 {
-        self.report.source().position(field.key_place().start).0
-    }
-
-    fn items<'n>(&mut self, section: &Section<'n>, key: &str, name: &str) -> Vec<Field<'n>> {
-        let Some(field) = section.given(key) else {
-            return Vec::new();
-        };
-        let items = self.report.list(&field).unwrap_or_default();
-        items.iter().map(|item| Field::item(name, item)).collect()
+        self.report.source.position(field.key_place.start).0
     }
 
     fn devices(&mut self, field: &Field<'_>) -> Option<Vec<SpecifiedDevice>> {
@@ -149,20 +141,20 @@ impl Reader<'_, '_> {
         let Some(section) = field.and_then(|field| self.report.section_with(&field, EDITS)) else {
             return edits;
         };
-        for item in self.items(&section, "env", "a variable") {
+        for item in section.items(self.report, "env", "a variable") {
             edits.env.extend(self.variable(&item));
         }
-        for item in self.items(&section, "deviceNodes", "a device node") {
+        for item in section.items(self.report, "deviceNodes", "a device node") {
             edits.nodes.extend(self.node(&item));
         }
-        for item in self.items(&section, "mounts", "a mount") {
+        for item in section.items(self.report, "mounts", "a mount") {
             edits.mounts.extend(self.mount(&item));
         }
-        for item in self.items(&section, "hooks", "a hook") {
+        for item in section.items(self.report, "hooks", "a hook") {
             edits.hooks.extend(self.hook(&item));
         }
         for key in ["additionalGids", "additionalGIDs"] {
-            for item in self.items(&section, key, "a group") {
+            for item in section.items(self.report, key, "a group") {
                 edits.groups.extend(self.number(&item));
             }
         }
@@ -260,7 +252,7 @@ impl Reader<'_, '_> {
         let target = section.require(self.report, "containerPath", hint)?;
         let target = self.container_path(&target);
         let mut options = Vec::new();
-        for item in self.items(&section, "options", "an option") {
+        for item in section.items(self.report, "options", "an option") {
             options.extend(self.report.text(&item).map(str::to_owned));
         }
         let has = |wanted: &str| options.iter().any(|option| option == wanted);
@@ -286,7 +278,7 @@ impl Reader<'_, '_> {
         let moment = self.report.text(&moment)?.to_owned();
         let program = self.host_path(&program)?;
         let mut arguments = Vec::new();
-        for item in self.items(&section, "args", "an argument") {
+        for item in section.items(self.report, "args", "an argument") {
             arguments.push(self.scalar(&item)?);
         }
         Some(DeviceHook { moment, program, arguments, line })

@@ -12,8 +12,8 @@ use super::excerpt::Excerpt;
 /// A file that is being read: its name, its text, and where its lines start.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
-    file: &'a Path,
-    text: &'a str,
+    pub(crate) file: &'a Path,
+    pub(crate) text: &'a str,
     /// The offset of the first byte of every line.
     lines: Vec<usize>,
 }
@@ -34,14 +34,6 @@ impl<'a> Source<'a> {
             }
         }
         Self { file, text, lines }
-    }
-
-    pub(crate) fn file(&self) -> &'a Path {
-        self.file
-    }
-
-    pub(crate) fn text(&self) -> &'a str {
-        self.text
     }
 
     /// Returns the number of the line that holds a byte, counted from 1.

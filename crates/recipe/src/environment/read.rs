@@ -73,22 +73,20 @@ impl Reader<'_, '_> {
             default_views: file.get("default-views").and_then(|field| self.report.truth(&field)),
             ..EnvironmentFile::default()
         };
-        for item in self.items(&file, "images", "an image") {
+        for item in file.items(self.report, "images", "an image") {
             read.images.extend(self.image(&item));
         }
-        for item in self.items(&file, "views", "a view") {
+        for item in file.items(self.report, "views", "a view") {
             let text = self.report.text(&item).map(str::to_owned);
             read.views.extend(text.and_then(|text| self.word(&item, &text, &text)));
         }
-        for item in self.items(&file, "mounts", "a mount") {
+        for item in file.items(self.report, "mounts", "a mount") {
             self.mount(&item, &mut read);
         }
-        for item in self.items(&file, "devices", "a device") {
+        for item in file.items(self.report, "devices", "a device") {
             read.devices.extend(self.report.device(&item));
         }
-        if let Some(field) = file.get("workdir") {
-            read.workdir = self.path(&field);
-        }
+        read.workdir = file.get("workdir").and_then(|field| self.path(&field));
         if let Some(section) = file.get("env").and_then(|field| self.report.section(&field)) {
             read.env = self.variables(&section);
         }
@@ -100,12 +98,12 @@ impl Reader<'_, '_> {
         self.report.text(&field).map(str::to_owned)
     }
 
-    fn items<'n>(&mut self, section: &Section<'n>, key: &str, name: &str) -> Vec<Field<'n>> {
-        let Some(field) = section.get(key) else {
-            return Vec::new();
-        };
-        let items = self.report.list(&field).unwrap_or_default();
-        items.iter().map(|item| Field::item(name, item)).collect()
+    /// Returns the items of a list; a text is a list of one.
+    fn one_or_more<'n>(&mut self, section: &Section<'n>, key: &str, name: &str) -> Vec<Field<'n>> {
+        match section.get(key) {
+            Some(field) if matches!(field.node.value, Value::Scalar(_)) => vec![field],
+            _ => section.items(self.report, key, name),
+        }
     }
 
     /// Returns a text with its variables replaced.
@@ -198,11 +196,7 @@ impl Reader<'_, '_> {
     }
 
     fn bases(&mut self, file: &Section<'_>) -> Vec<BaseReference> {
-        let fields = match file.get("base") {
-            None => return Vec::new(),
-            Some(field) if matches!(field.node.value, Value::Scalar(_)) => vec![field],
-            Some(_) => self.items(file, "base", "a base"),
-        };
+        let fields = self.one_or_more(file, "base", "a base");
         fields.iter().filter_map(|field| self.base(field)).collect()
     }
 
@@ -213,7 +207,7 @@ impl Reader<'_, '_> {
             return self.report.refuse(field.place(), "a base is missing here", hint);
         }
         let text = self.at_home(field, text)?;
-        let (line, column) = self.report.source().position(field.place().start);
+        let (line, column) = self.report.source.position(field.place().start);
         Some(BaseReference {
             file: EnvironmentReference::new(&text, self.file_context.directory),
             line,
@@ -244,7 +238,7 @@ impl Reader<'_, '_> {
 
     fn variables(&mut self, section: &Section<'_>) -> VariableSettings {
         let mut settings = VariableSettings::default();
-        for entry in section.entries() {
+        for entry in section.entries {
             let field = Field::of(entry);
             if !is_variable_name(&entry.key) {
                 let message = format!("{} cannot be the name of a variable", quote(&entry.key));
@@ -268,10 +262,7 @@ impl Reader<'_, '_> {
         let section = self.report.section_with(field, VARIABLE_KEYS)?;
         let set = section.get("set");
         Some(VariableSetting {
-            set: match set {
-                Some(field) => Some(self.filled(&field)?),
-                None => None,
-            },
+            set: set.map_or(Some(None), |field| self.filled(&field).map(Some))?,
             prepend: self.elements(&section, "prepend")?,
             append: self.elements(&section, "append")?,
         })
@@ -279,11 +270,7 @@ impl Reader<'_, '_> {
 
     /// Reads what is added to a list: one text or several.
     fn elements(&mut self, section: &Section<'_>, key: &str) -> Option<Vec<String>> {
-        let fields = match section.get(key) {
-            None => return Some(Vec::new()),
-            Some(field) if matches!(field.node.value, Value::Scalar(_)) => vec![field],
-            Some(_) => self.items(section, key, "an element"),
-        };
+        let fields = self.one_or_more(section, key, "an element");
         fields.iter().map(|field| self.element(field)).collect()
     }
 

@@ -19,39 +19,22 @@ impl EnvironmentFile {
     #[must_use]
     pub fn to_toml(&self, notes: &[String]) -> String {
         let mut text = String::new();
-        let mut line = |key: &str, value: String| {
-            let _ = writeln!(text, "{key} = {value}");
+        let mut line = |key: &str, value: Option<String>| {
+            if let Some(value) = value {
+                let _ = writeln!(text, "{key} = {value}");
+            }
         };
-        if let Some(description) = &self.description {
-            line("description", quoted(description));
-        }
-        if !self.bases.is_empty() {
-            let bases = self.bases.iter();
-            line("base", list(bases.map(|base| (filled(&base.file.to_string()), ""))));
-        }
-        if !self.images.is_empty() {
-            let notes = notes.iter().map(String::as_str).chain(std::iter::repeat(""));
-            let images = self.images.iter().map(|image| filled(&image.to_string()));
-            line("images", list(images.zip(notes)));
-        }
-        if !self.views.is_empty() {
-            let views = self.views.iter();
-            line("views", list(views.map(|view| (quoted(&view.to_string()), ""))));
-        }
-        if let Some(default_views) = self.default_views {
-            line("default-views", default_views.to_string());
-        }
-        if !self.mounts.is_empty() {
-            line("mounts", list(self.mounts.iter().map(|mount| (table_of(mount), ""))));
-        }
-        if !self.devices.is_empty() {
-            let devices = self.devices.iter();
-            let quoted = devices.map(|device| (quoted(&device.to_string()), ""));
-            line("devices", list(quoted));
-        }
-        if let Some(workdir) = &self.workdir {
-            line("workdir", filled(&workdir.to_string_lossy()));
-        }
+        line("description", self.description.as_deref().map(quoted));
+        line("base", list(self.bases.iter().map(|base| (filled(&base.file.to_string()), ""))));
+        let notes = notes.iter().map(String::as_str).chain(std::iter::repeat(""));
+        let images = self.images.iter().map(|image| filled(&image.to_string()));
+        line("images", list(images.zip(notes)));
+        line("views", list(self.views.iter().map(|view| (quoted(&view.to_string()), ""))));
+        line("default-views", self.default_views.map(|is_used| is_used.to_string()));
+        line("mounts", list(self.mounts.iter().map(|mount| (table_of(mount), ""))));
+        line("devices", list(self.devices.iter().map(|device| (quoted(&device.to_string()), ""))));
+        let workdir = self.workdir.as_ref();
+        line("workdir", workdir.map(|workdir| filled(&workdir.to_string_lossy())));
         if !self.env.is_empty() {
             text += if text.is_empty() { "[env]\n" } else { "\n[env]\n" };
         }
@@ -62,18 +45,20 @@ impl EnvironmentFile {
     }
 }
 
-/// An array; with comments or several items, one in a line.
-fn list<'a>(items: impl Iterator<Item = (String, &'a str)>) -> String {
+/// An array, unless it is empty; with comments or several items, one in a line.
+fn list<'a>(items: impl Iterator<Item = (String, &'a str)>) -> Option<String> {
     let items: Vec<(String, &str)> = items.collect();
-    if let [(item, "")] = items.as_slice() {
-        return format!("[{item}]");
+    match items.as_slice() {
+        [] => return None,
+        [(item, "")] => return Some(format!("[{item}]")),
+        _ => {}
     }
     let mut text = "[\n".to_owned();
     for (item, note) in items {
         let comment = if note.is_empty() { String::new() } else { format!(" # {}", escape(note)) };
         let _ = writeln!(text, "  {item},{comment}");
     }
-    text + "]"
+    Some(text + "]")
 }
 
 fn table_of(mount: &MountEntry) -> String {

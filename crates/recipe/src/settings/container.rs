@@ -34,12 +34,12 @@ pub struct BindSetting {
 /// Reads the section; what has a mistake has been noted and is left out.
 pub(super) fn read(report: &mut Report<'_>, section: &Section<'_>) -> ContainerSettings {
     let mut binds = Vec::new();
-    for item in section.items(report, "binds") {
-        binds.extend(bind(report, &Field::item("a word of `binds`", item)));
+    for item in section.items(report, "binds", "a word of `binds`") {
+        binds.extend(bind(report, &item));
     }
     let mut devices = Vec::new();
-    for item in section.items(report, "devices") {
-        devices.extend(report.device(&Field::item("a device", item)));
+    for item in section.items(report, "devices", "a device") {
+        devices.extend(report.device(&item));
     }
     ContainerSettings { binds, devices }
 }

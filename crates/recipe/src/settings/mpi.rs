@@ -34,9 +34,8 @@ pub(super) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Vec<MpiRule> {
         let hint = "add a line such as `prefix = \"/opt/mpich\"`";
         let prefix = section.needed(report, "prefix", hint, path_template);
         let mut libraries = Vec::new();
-        for item in section.items(report, "libraries") {
-            let field = Field::item("a directory of `libraries`", item);
-            libraries.extend(path_template(report, &field));
+        for item in section.items(report, "libraries", "a directory of `libraries`") {
+            libraries.extend(path_template(report, &item));
         }
         let launcher = section.get("launcher");
         let launcher = launcher.and_then(|field| launcher_words(report, &field));

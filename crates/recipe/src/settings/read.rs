@@ -148,7 +148,7 @@ fn index_urls(report: &mut Report<'_>, section: &Section<'_>) -> Option<Vec<Stri
     match (one, several) {
         (Some(one), Some(_)) => {
             let message = "`index_url` and `index_urls` cannot both be given";
-            report.refuse(one.key_place(), message, "add it to the list of the other")
+            report.refuse(one.key_place, message, "add it to the list of the other")
         }
         (Some(one), None) => url(report, &one).map(|url| vec![url]),
         (None, Some(several)) => {

@@ -159,7 +159,7 @@ fn requirement(report: &mut Report<'_>, section: &Section<'_>) -> Option<Require
         for (key, message) in refused {
             if let Some(field) = section.get(key) {
                 let hint = "write `require = \"signature\"` if a signature is wanted";
-                return report.refuse(field.key_place(), message, hint);
+                return report.refuse(field.key_place, message, hint);
             }
         }
         return Some(Requirement::Nothing);

@@ -3,14 +3,12 @@
 
 //! `compilers.yaml`.
 
-use std::collections::BTreeMap;
-
 use super::recipe::{CompilerName, CompilerRequest, Compilers, GccRequest};
 use super::spec_fields::{Wanted, spec};
 use super::system::SystemConfig;
 use super::value::{Yaml, YamlMap};
 use super::{format_one, keys};
-use crate::ask::{Field, Section, instead};
+use crate::ask::{Field, Section, each, instead};
 use crate::diagnostic::quote;
 use crate::node::Node;
 use crate::recipe::FormatVersion;
@@ -38,19 +36,11 @@ pub(super) fn read(
     });
     let gcc = file
         .needed(report, "gcc", EXAMPLE, |report, field| gcc_request(report, field, has_bootstrap));
-    let mut others = BTreeMap::new();
-    let mut is_right = true;
-    for name in CompilerName::ALL.into_iter().skip(1) {
-        let Some(field) = file.given(name.package()) else {
-            continue;
-        };
-        match request(report, &field, name) {
-            Some(request) => drop(others.insert(name, request)),
-            None => is_right = false,
-        }
-    }
-    let compilers = Compilers { gcc: gcc?, others };
-    is_right.then_some(compilers)
+    let others = CompilerName::ALL.into_iter().skip(1);
+    let others: Vec<_> =
+        others.filter_map(|name| Some((name, file.given(name.package())?))).collect();
+    let others = each(&others, |(name, field)| Some((*name, request(report, field, *name)?)));
+    Some(Compilers { gcc: gcc?, others: others? })
 }
 
 /// Complains about a compiler that is to be built where the system forbids that: Spack
@@ -88,7 +78,7 @@ pub(super) fn refuse_unbuildable(
             }
             _ => "remove that line from its packages.yaml",
         };
-        report.problem_with_hint(field.key_place(), &message, hint);
+        report.problem_with_hint(field.key_place, &message, hint);
     }
 }
 
@@ -101,7 +91,7 @@ fn gcc_request(
         let hint =
             "write `version: 1` into config.yaml, or here `version:` with the version of gcc";
         let message = "`specs` is of format 1, but this recipe is of a later one";
-        return report.refuse(field.key_place(), message, hint);
+        return report.refuse(field.key_place, message, hint);
     }
     let request = request(report, field, CompilerName::Gcc)?;
     if request.version != "system" {
@@ -110,7 +100,7 @@ fn gcc_request(
     if request.spec.is_some()
         && let Some(spec) = report.section(field)?.get("spec")
     {
-        report.remark(spec.key_place(), "`spec` means nothing with `version: system`", "remove it");
+        report.remark(spec.key_place, "`spec` means nothing with `version: system`", "remove it");
     }
     Some(GccRequest::System)
 }

@@ -26,11 +26,11 @@ pub(super) fn read(
     context: &Context<'_>,
 ) -> Option<Vec<StackEnvironment>> {
     let file = report.file(root, EXAMPLE)?;
-    if file.entries().is_empty() {
+    if file.entries.is_empty() {
         report.note(None, "this file has no environments", Some(EXAMPLE));
     }
     let mut view_places = HashMap::new();
-    each(file.entries(), |entry| environment(report, entry, context, &mut view_places))
+    each(file.entries, |entry| environment(report, entry, context, &mut view_places))
 }
 
 fn environment(
@@ -240,7 +240,7 @@ fn remark_packages(report: &mut Report<'_>, section: &Section<'_>, format: Forma
         && let Some(field) = section.given("packages")
     {
         report.remark(
-            field.key_place(),
+            field.key_place,
             "`packages` means nothing in format 3",
             "describe packages of the system in packages.yaml, of the recipe or of the system",
         );

@@ -316,7 +316,7 @@ fn check_modules(report: &mut Report<'_>, root: &Node, recipe: &Recipe, has_file
     if recipe.format == FormatVersion::V1 {
         return;
     }
-    let place = field.key_place();
+    let place = field.key_place;
     match (configured, has_file) {
         (true, false) => report.problem_with_hint(
             place,

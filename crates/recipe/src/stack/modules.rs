@@ -27,7 +27,7 @@ pub(super) fn read(report: &mut Report<'_>, root: &Node) -> Option<StackModules>
     if kinds.is_empty() {
         kinds.push(ModuleKind::Tcl);
     }
-    Some(StackModules { kinds, modules: YamlMap::of(section.entries()) })
+    Some(StackModules { kinds, modules: YamlMap::of(section.entries) })
 }
 
 /// Finds the kinds: those that have a root, else those that are enabled.

@@ -48,7 +48,7 @@ pub(super) fn read(
             if section.given("mpi").is_none() {
                 let message = "`specs` of the network mean nothing without `mpi`";
                 let hint = "add the MPI, or move them to `specs` of the environment";
-                report.remark(field.key_place(), message, hint);
+                report.remark(field.key_place, message, hint);
             }
             texts(report, &field, Wanted::Package).map(Some)
         }

@@ -45,16 +45,16 @@ pub(super) fn read(report: &mut Report<'_>, root: &Node) -> Option<YamlMap> {
 /// Reads packages with what holds for them.
 pub(super) fn section(report: &mut Report<'_>, field: &Field<'_>) -> Option<YamlMap> {
     let section = report.section(field)?;
-    for entry in section.entries() {
+    for entry in section.entries {
         package(report, entry);
     }
-    Some(YamlMap::of(section.entries()))
+    Some(YamlMap::of(section.entries))
 }
 
 fn package(report: &mut Report<'_>, entry: &Entry) -> Option<()> {
     let field = Field::named("the package", entry);
     let section = report.section(&field)?;
-    for entry in section.entries() {
+    for entry in section.entries {
         // With a colon at its end, a key replaces what others say.
         let key = entry.key.trim_end_matches(':');
         if !PACKAGE_KEYS.contains(&key) {
@@ -65,7 +65,7 @@ fn package(report: &mut Report<'_>, entry: &Entry) -> Option<()> {
     }
     if let Some(buildable) = section.given("buildable") {
         // YAML 1.1 has other words for it, which recipes use.
-        let is_word = Field::of(section.entries().iter().find(|e| e.key == "buildable")?);
+        let is_word = Field::of(section.entries.iter().find(|e| e.key == "buildable")?);
         let text = matches!(&is_word.node.value, crate::node::Value::Scalar(s)
             if matches!(s.text.to_ascii_lowercase().as_str(), "yes" | "no" | "on" | "off"));
         if !text {

@@ -77,7 +77,7 @@ fn name(
         return report.refuse(entry.key_place, &message, "give the view another name");
     }
     if let Some(first) = places.get(name.as_str()) {
-        let line = report.source().line_number(first.start);
+        let line = report.source.line_number(first.start);
         let message = format!("another view has the name `{name}`");
         let hint = format!("rename one of the two; the other is in line {line}");
         return report.refuse(entry.key_place, &message, hint.as_str());
@@ -119,7 +119,7 @@ fn uenv(report: &mut Report<'_>, view: &Section<'_>) -> Option<Uenv> {
 /// Reads which directories of the view are put into which variables.
 fn prefix_paths(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(String, Vec<String>)>> {
     let section = report.section(field)?;
-    each(section.entries(), |entry| {
+    each(section.entries, |entry| {
         let is_known = check_list_variable(report, entry);
         let paths = each(report.list(&Field::of(entry))?, |item| prefix_path(report, item))?;
         is_known.then(|| (entry.key.clone(), paths))

@@ -16,8 +16,8 @@ const LONGEST_HINT: usize = 100;
 
 /// Notes what the parser said about a place.
 pub(super) fn explain(report: &mut Report<'_>, reason: &str, place: Place) {
-    let source = report.source();
-    let (start, line) = source.line_at(place.start.min(source.text().len()));
+    let source = report.source;
+    let (start, line) = source.line_at(place.start.min(source.text.len()));
     let column = place.start.saturating_sub(start).min(line.len());
     let written = line.get(column..).unwrap_or_default();
     // What follows the first comma is what was expected instead.
@@ -100,7 +100,7 @@ fn closed(line: &str) -> Option<String> {
 
 /// Notes that a key is given twice, with the line of the other if it is found.
 fn twice(report: &mut Report<'_>, place: Place, line: &str) {
-    let text = report.source().text();
+    let text = report.source.text;
     let key = text.get(place.start..place.end).unwrap_or_default();
     let message = format!("the key {} is given twice", quote(key));
     let beginning = line.split('=').next().unwrap_or(line).trim();

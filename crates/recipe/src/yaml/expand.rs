@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use super::explain::{Stop, no_word_as_key};
 use crate::diagnostic::quote;
 use crate::language::Language;
 use crate::node::{Entry, Kind, Node, Place, Scalar, Value};
@@ -34,32 +35,24 @@ struct Key {
 
 impl Key {
     /// Returns a node as a key, unless it is a list or a section.
-    fn of(report: &mut Report<'_>, node: &Node, place: Place) -> Option<Self> {
+    fn of(report: &mut Report<'_>, node: &Node, place: Place) -> Result<Self, Stop> {
         let (text, is_merge) = match &node.value {
             Value::Scalar(Scalar { text, kind }) => {
                 (Some(text.clone()), text == "<<" && *kind == Kind::Bare)
             }
             Value::Null => {
                 // `null:` is a word like others; `: value` has no key.
-                let written = report.source().text().get(place.start..place.end);
+                let written = report.source.text.get(place.start..place.end);
                 let text = written.filter(|text| !text.is_empty()).map(str::to_owned);
                 if text.is_none() {
                     report.problem(place, "the key before `:` is missing");
                 }
                 (text, false)
             }
-            Value::List(_) | Value::Section(_) => return None,
+            Value::List(_) | Value::Section(_) => return Err(no_word_as_key(report, place)),
         };
-        Some(Self { text, place, is_merge })
+        Ok(Self { text, place, is_merge })
     }
-}
-
-/// How a node was taken.
-#[derive(Debug)]
-pub(super) enum Taken {
-    Well,
-    /// A list or a section came where a key is expected.
-    KeyIsNoWord,
 }
 
 impl SectionBuilder {
@@ -71,22 +64,24 @@ impl SectionBuilder {
     ///
     /// `place` is where it is written, which for an alias is not where the
     /// node stands.
-    pub(super) fn take(&mut self, report: &mut Report<'_>, node: Rc<Node>, place: Place) -> Taken {
+    pub(super) fn take(
+        &mut self,
+        report: &mut Report<'_>,
+        node: Rc<Node>,
+        place: Place,
+    ) -> Result<(), Stop> {
         match self.pending.take() {
             Some(key) => self.take_value(report, key, node),
-            None => match Key::of(report, &node, place) {
-                Some(key) => self.pending = Some(key),
-                None => return Taken::KeyIsNoWord,
-            },
+            None => self.pending = Some(Key::of(report, &node, place)?),
         }
-        Taken::Well
+        Ok(())
     }
 
     fn take_value(&mut self, report: &mut Report<'_>, key: Key, node: Rc<Node>) {
         // The missing key has been reported.
         let Some(text) = key.text else { return };
         if let Some(first) = self.places.get(&text) {
-            let line = report.source().line_number(first.start);
+            let line = report.source.line_number(first.start);
             let message = format!("the key {} is given twice", quote(&text));
             let hint = if key.is_merge {
                 "merge several sections with one list: `<<: [*one, *other]`".to_owned()

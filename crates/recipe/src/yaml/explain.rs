@@ -13,35 +13,42 @@ use granit_parser::ErrorKind;
 
 use super::MAX_DEPTH;
 use super::mistakes::{Explanation, Scene, TEMPLATE, Text};
-use super::stop::Stop;
 use crate::node::Place;
 use crate::report::Report;
+
+pub(super) const TOO_LARGE: &str = "no recipe needs so much; is this the right file?";
+
+/// Reading ends here; the reason is in the report.
+#[derive(Debug)]
+pub(super) struct Stop;
+
+/// Says why reading ends.
+pub(super) fn stop(report: &mut Report<'_>, place: Place, message: &str, hint: &str) -> Stop {
+    report.problem_with_hint(place, message, hint);
+    Stop
+}
 
 /// Says that lists and sections are nested too deep.
 pub(super) fn too_deep(report: &mut Report<'_>, place: Place) -> Stop {
     let message = format!("lists and sections are nested more than {MAX_DEPTH} deep");
-    report.problem_with_hint(place, &message, "no recipe needs so much; is this the right file?");
-    Stop
+    stop(report, place, &message, TOO_LARGE)
 }
 
 /// Says that a list or a section is where a key is expected.
 pub(super) fn no_word_as_key(report: &mut Report<'_>, place: Place) -> Stop {
     let before = place.start.saturating_sub(1);
-    let around = report.source().text().get(before..).unwrap_or_default();
+    let around = report.source.text.get(before..).unwrap_or_default();
     if around.starts_with("{{") {
         let place = Place { start: before, end: before + 2 };
-        report.problem_with_hint(place, TEMPLATE.0, TEMPLATE.1);
-    } else {
-        let message = "a list or a section cannot be a key";
-        let hint = "put text that begins with `{` or `[` in quotes";
-        report.problem_with_hint(place, message, hint);
+        return stop(report, place, TEMPLATE.0, TEMPLATE.1);
     }
-    Stop
+    let hint = "put text that begins with `{` or `[` in quotes";
+    stop(report, place, "a list or a section cannot be a key", hint)
 }
 
 /// Notes why the parser gave up.
 pub(super) fn explain(report: &mut Report<'_>, kind: &ErrorKind, scene: Scene) {
-    let explained = Explanation::of(kind, Text { text: report.source().text(), scene });
+    let explained = Explanation::of(kind, Text { text: report.source.text, scene });
     report.note(Some(explained.place), &explained.message, explained.hint.as_deref());
 }
 

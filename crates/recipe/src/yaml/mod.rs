@@ -18,7 +18,6 @@ mod explain;
 mod lines;
 mod mistakes;
 mod scalar;
-mod stop;
 mod tree;
 
 use std::rc::Rc;

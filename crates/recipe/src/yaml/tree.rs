@@ -12,16 +12,16 @@ use std::rc::Rc;
 
 use granit_parser::{Event, Marker, Options, Parser, ScalarStyle, Span, StructureStyle, Tag};
 
-use super::expand::{SectionBuilder, Taken};
+use super::expand::SectionBuilder;
+use super::explain::{self, Stop, TOO_LARGE, stop};
 use super::mistakes::Scene;
 use super::scalar::value_of;
-use super::stop::{Stop, stop};
-use super::{MAX_ANCHORS, MAX_DEPTH, MAX_NODES, MAX_SCALAR, MAX_TEXT, explain};
+use super::{MAX_ANCHORS, MAX_DEPTH, MAX_NODES, MAX_SCALAR, MAX_TEXT};
 use crate::node::{Node, Place, Value};
 use crate::report::Report;
 
 pub(super) fn build(report: &mut Report<'_>) -> Option<Rc<Node>> {
-    let text = report.source().text();
+    let text = report.source.text;
     let mut options = Options::default();
     options.set_emit_comments(false);
     options.flow_nesting_limit = MAX_DEPTH;
@@ -131,10 +131,8 @@ impl Builder {
             }
             Event::MappingStart(style, anchor, tag) => {
                 refuse_tag(report, tag.as_deref(), place, span)?;
-                {
-                    let content = Content::Section(SectionBuilder::default());
-                    self.begin(report, content, style, anchor, place)
-                }
+                let content = Content::Section(SectionBuilder::default());
+                self.begin(report, content, style, anchor, place)
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(report, place),
             Event::Alias(anchor) => self.alias(report, anchor, place),
@@ -226,12 +224,7 @@ impl Builder {
         open.cost.add(cost);
         match &mut open.content {
             Content::List(items) => items.push(node),
-            Content::Section(section) => match section.take(report, node, place) {
-                Taken::Well => {}
-                Taken::KeyIsNoWord => {
-                    return Err(explain::no_word_as_key(report, place));
-                }
-            },
+            Content::Section(section) => section.take(report, node, place)?,
         }
         Ok(())
     }
@@ -278,7 +271,6 @@ impl Builder {
     }
 }
 
-const TOO_LARGE: &str = "no recipe needs so much; is this the right file?";
 const SECOND_DOCUMENT: &str = "a file holds one document: remove the line `---`";
 
 /// Refuses every tag but `!!str`, which says what quotes say.
@@ -303,7 +295,7 @@ fn refuse_tag(
     if tag.is_none() {
         return Ok(());
     }
-    let text = report.source().text();
+    let text = report.source.text;
     let place = match span.tag_span().and_then(|tag| tag.byte_range()) {
         Some(bytes) if text.get(bytes.clone()).is_some() => {
             Place { start: bytes.start, end: bytes.end }

@@ -72,8 +72,8 @@ pub(in crate::stack) fn read(report: &mut Report<'_>, root: &Node) -> Option<Ven
         depends: depends?,
         conflicts: conflicts?,
         gpu: gpu?,
-        path: report.source().file().to_owned(),
-        text: report.source().text().to_owned(),
+        path: report.source.file.to_owned(),
+        text: report.source.text.to_owned(),
     })
 }
 
@@ -131,7 +131,7 @@ fn packages(report: &mut Report<'_>, file: &Section<'_>) -> Option<Vec<VendorPac
     let field = file.require(report, "packages", hint)?;
     let packages = items(report, &field, "a package", package_of)?;
     if packages.is_empty() {
-        return report.refuse(field.key_place(), "there are no packages", hint);
+        return report.refuse(field.key_place, "there are no packages", hint);
     }
     Some(packages)
 }
@@ -259,7 +259,7 @@ fn compilers(
     let field = file.require(report, "compilers", hint)?;
     let compilers = named(report, &field, |report, entry| compiler(report, entry, common))?;
     if compilers.is_empty() {
-        return report.refuse(field.key_place(), "there are no compilers", hint);
+        return report.refuse(field.key_place, "there are no compilers", hint);
     }
     Some(compilers)
 }
@@ -321,11 +321,8 @@ fn programs(report: &mut Report<'_>, section: &Section<'_>, name: &str) -> Optio
             (None, Some((_, known))) => known[index].to_owned(),
             (None, None) => {
                 let message = format!("the names of the programs of {} are unknown", quote(name));
-                return report.refuse(
-                    section.place,
-                    &message,
-                    "add them: `c: icc`, `cxx: icpc`, `fortran: ifort`",
-                );
+                let hint = "add them: `c: icc`, `cxx: icpc`, `fortran: ifort`";
+                return report.refuse(section.place, &message, hint);
             }
         };
     }
@@ -426,6 +423,6 @@ fn named<T>(
     read: impl Fn(&mut Report<'_>, &Entry) -> Option<T>,
 ) -> Option<Vec<T>> {
     let section = report.section(field)?;
-    let entries = section.entries();
+    let entries = section.entries;
     each(entries, |entry| read(report, entry))
 }
