@@ -316,6 +316,11 @@ impl Report<'_> {
         Some(&scalar.text)
     }
 
+    /// Returns a text as [`Self::text`] does, to keep.
+    pub(crate) fn string(&mut self, field: &Field<'_>) -> Option<String> {
+        self.text(field).map(str::to_owned)
+    }
+
     /// Returns a text if it passes a check; of another, `problem` and a hint are noted.
     pub(crate) fn text_if(
         &mut self,

@@ -63,7 +63,7 @@ impl<'a> Report<'a> {
         };
         let diagnostic = match place {
             Some(place) => self.source.diagnostic(place.into(), message),
-            None => self.source.diagnostic_of_file(message),
+            None => Diagnostic::about_file(self.source.file, message),
         };
         self.problems.push(match hint {
             Some(hint) if self.problems.len() < MAX_PROBLEMS => diagnostic.with_hint(hint),

@@ -33,9 +33,8 @@ pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Option<Contai
     });
     let hint = "add where it is: `from: registry.example.org/tool:1.0`";
     let from = section.needed(report, "from", hint, reference);
-    let platform = section
-        .given("platform")
-        .map_or(Some(None), |field| report.text(&field).map(|text| Some(text.to_owned())));
+    let platform =
+        section.given("platform").map_or(Some(None), |field| report.string(&field).map(Some));
     let images = section
         .get_or(report, "images", Vec::new(), |report, field| texts(report, field, "an image"));
     let files = section.get_or(report, "files", Vec::new(), files);
@@ -111,5 +110,5 @@ fn words(report: &mut Report<'_>, section: &Section<'_>, key: &str) -> Option<Op
 }
 
 fn texts(report: &mut Report<'_>, field: &Field<'_>, what: &str) -> Option<Vec<String>> {
-    each(report.list(field)?, |item| report.text(&Field::item(what, item)).map(str::to_owned))
+    each(report.list(field)?, |item| report.string(&Field::item(what, item)))
 }

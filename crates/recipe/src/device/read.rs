@@ -131,7 +131,7 @@ impl Reader<'_, '_> {
     fn scalar(&mut self, field: &Field<'_>) -> Option<String> {
         match &field.node.value {
             Value::Scalar(scalar) => Some(scalar.text.clone()),
-            _ => self.report.text(field).map(str::to_owned),
+            _ => self.report.string(field),
         }
     }
 
@@ -253,9 +253,9 @@ impl Reader<'_, '_> {
         let target = self.container_path(&target);
         let mut options = Vec::new();
         for item in section.items(self.report, "options", "an option") {
-            options.extend(self.report.text(&item).map(str::to_owned));
+            options.extend(self.report.text(&item));
         }
-        let has = |wanted: &str| options.iter().any(|option| option == wanted);
+        let has = |wanted: &str| options.contains(&wanted);
         let file_system = section.given("type").and_then(|field| self.report.text(&field));
         let is_bind = has("bind") || has("rbind");
         let is_named = |name: &&str| !is_bind && !matches!(*name, "" | "none" | "bind");

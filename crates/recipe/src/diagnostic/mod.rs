@@ -23,20 +23,12 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::escape;
 use cabane_report::{Kind, Report};
-use excerpt::Excerpt;
 pub(crate) use quote::quote;
 pub(crate) use source::Source;
+use source::floor;
 
 /// The longest line of a hint, in bytes.
 const LONGEST_HINT: usize = 1_000;
-
-fn cut(line: &str) -> &str {
-    let mut end = line.len().min(LONGEST_HINT);
-    while !line.is_char_boundary(end) {
-        end -= 1;
-    }
-    &line[..end]
-}
 
 /// One problem in a file.
 ///
@@ -98,20 +90,10 @@ impl Diagnostic {
     /// is cut that repeats something of the file that no one would type.
     #[must_use]
     pub fn with_hint(mut self, hint: &str) -> Self {
-        let lines: Vec<_> = hint.lines().map(|line| escape(cut(line))).collect();
+        let lines: Vec<_> =
+            hint.lines().map(|line| escape(&line[..floor(line, LONGEST_HINT)])).collect();
         self.hint = Some(lines.join("\n"));
         self
-    }
-
-    fn at(file: &Path, line: u32, column: u32, message: &str, excerpt: Excerpt) -> Self {
-        Self {
-            line,
-            column,
-            source_line: Some(excerpt.text),
-            indent: excerpt.indent,
-            width: excerpt.width,
-            ..Self::about_file(file, message)
-        }
     }
 
     /// Returns the whole diagnostic as text, in colour if that is requested.

@@ -56,11 +56,6 @@ impl<'a> Source<'a> {
         (place.line, place.column)
     }
 
-    /// Makes a diagnostic about the whole file.
-    pub(crate) fn diagnostic_of_file(&self, message: &str) -> Diagnostic {
-        Diagnostic::about_file(self.file, message)
-    }
-
     /// Makes a diagnostic about some bytes of the text, all of one line: what
     /// goes beyond the end of the line is not underlined.
     pub(crate) fn diagnostic(&self, place: Range<usize>, message: &str) -> Diagnostic {
@@ -69,18 +64,20 @@ impl<'a> Source<'a> {
         let start = (start - line_start).min(line.len());
         let end = floor(line, place.end.saturating_sub(line_start)).max(start);
         let column = u32::try_from(line[..start].chars().count() + 1).unwrap_or(u32::MAX);
-        Diagnostic::at(
-            self.file,
-            self.line_number(line_start),
+        let excerpt = Excerpt::new(line, start, end);
+        Diagnostic {
+            line: self.line_number(line_start),
             column,
-            message,
-            Excerpt::new(line, start, end),
-        )
+            source_line: Some(excerpt.text),
+            indent: excerpt.indent,
+            width: excerpt.width,
+            ..Diagnostic::about_file(self.file, message)
+        }
     }
 }
 
 /// Returns the last place at or before a byte where a character begins.
-fn floor(text: &str, offset: usize) -> usize {
+pub(super) fn floor(text: &str, offset: usize) -> usize {
     let mut offset = offset.min(text.len());
     while !text.is_char_boundary(offset) {
         offset -= 1;

@@ -94,8 +94,7 @@ impl Reader<'_, '_> {
     }
 
     fn text(&mut self, section: &Section<'_>, key: &str) -> Option<String> {
-        let field = section.get(key)?;
-        self.report.text(&field).map(str::to_owned)
+        self.report.string(&section.get(key)?)
     }
 
     /// Returns the items of a list; a text is a list of one.

@@ -8,7 +8,7 @@ use cabane_label::Name;
 use super::PathTemplate;
 use super::sections::sections;
 use super::values::path_template;
-use crate::ask::Field;
+use crate::ask::{Field, Section};
 use crate::diagnostic::quote;
 use crate::report::Report;
 
@@ -27,9 +27,9 @@ pub struct MpiRule {
 }
 
 /// Reads those of a file; one with a mistake has been noted.
-pub(super) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Vec<MpiRule> {
+pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Vec<MpiRule> {
     let mut all: Vec<MpiRule> = Vec::new();
-    for section in sections(report, field, "mpi", "an MPI") {
+    for section in sections(report, file, "mpi", "an MPI") {
         let name = section.require(report, "name", "add a line such as `name = \"fabric\"`");
         let hint = "add a line such as `prefix = \"/opt/mpich\"`";
         let prefix = section.needed(report, "prefix", hint, path_template);

@@ -31,9 +31,7 @@ fn read(report: &mut Report<'_>, root: &Node) -> Option<Settings> {
     refuse_unknown(report, &file, "");
     let mut settings = Settings::default();
     read_values(report, &file, "", &mut settings);
-    if let Some(field) = file.get("repositories") {
-        settings.repositories = repositories(report, &field);
-    }
+    settings.repositories = repositories(report, &file);
     if let Some(section) = section(report, &file, "build") {
         read_values(report, &section, "build", &mut settings);
         settings.index_urls = index_urls(report, &section);
@@ -41,18 +39,12 @@ fn read(report: &mut Report<'_>, root: &Node) -> Option<Settings> {
     if let Some(section) = section(report, &file, "registry") {
         read_values(report, &section, "registry", &mut settings);
     }
-    if let Some(field) = file.get("trust") {
-        settings.trust = trust::read(report, &field);
-    }
-    if let Some(field) = file.get("restricted") {
-        settings.restricted = restricted::read(report, &field);
-    }
+    settings.trust = trust::read(report, &file);
+    settings.restricted = restricted::read(report, &file);
     if let Some(section) = section(report, &file, "container") {
         settings.container = container::read(report, &section);
     }
-    if let Some(field) = file.get("mpi") {
-        settings.mpi = mpi::read(report, &field);
-    }
+    settings.mpi = mpi::read(report, &file);
     Some(settings)
 }
 
@@ -80,9 +72,9 @@ fn read_values(
     }
 }
 
-fn repositories(report: &mut Report<'_>, field: &Field<'_>) -> Vec<RepositorySettings> {
+fn repositories(report: &mut Report<'_>, file: &Section<'_>) -> Vec<RepositorySettings> {
     let mut repositories: Vec<RepositorySettings> = Vec::new();
-    for section in sections(report, field, "repositories", "a repository") {
+    for section in sections(report, file, "repositories", "a repository") {
         let name = section.require(report, "name", "add a line such as `name = \"team\"`");
         let path = section.require(report, "path", "add a line such as `path = \"~/images\"`");
         let read_name = name.as_ref().and_then(|field| report.word::<Name>(field));

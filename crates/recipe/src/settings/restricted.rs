@@ -6,7 +6,7 @@
 use cabane_label::{Label, LabelPattern, NameMatch, Namespace};
 
 use super::sections::sections;
-use crate::ask::Field;
+use crate::ask::{Field, Section};
 use crate::report::Report;
 
 /// Which images are for which group.
@@ -28,9 +28,9 @@ impl RestrictedRule {
 }
 
 /// Reads the rules of a file; one with a mistake has been noted.
-pub(super) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Vec<RestrictedRule> {
+pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Vec<RestrictedRule> {
     let mut rules: Vec<RestrictedRule> = Vec::new();
-    for section in sections(report, field, "restricted", "a rule of `restricted`") {
+    for section in sections(report, file, "restricted", "a rule of `restricted`") {
         let hint = "add a line such as `images = \"licensed::\"` or `images = \"vasp\"`";
         let images = section.needed(report, "images", hint, Report::word);
         let hint = "add a line such as `group = \"vaspusers\"`";

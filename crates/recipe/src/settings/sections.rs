@@ -4,19 +4,19 @@
 //! Tables of the configuration, and their unknown keys.
 
 use super::table;
-use crate::ask::{Field, Section};
+use crate::ask::Section;
 use crate::report::Report;
 
-/// Returns the tables of a list, in which unknown keys have been noted.
+/// Returns the tables of a list of a file, in which unknown keys have been noted.
 pub(super) fn sections<'n>(
     report: &mut Report<'_>,
-    field: &Field<'n>,
+    file: &Section<'n>,
     table: &str,
     item: &str,
 ) -> Vec<Section<'n>> {
     let mut sections = Vec::new();
-    for node in report.list(field).unwrap_or_default() {
-        if let Some(section) = report.section(&Field::item(item, node)) {
+    for field in file.items(report, table, item) {
+        if let Some(section) = report.section(&field) {
             refuse_unknown(report, &section, table);
             sections.push(section);
         }

@@ -110,9 +110,9 @@ impl TrustPolicy {
 }
 
 /// Reads the rules of a file; one with a mistake has been noted.
-pub(super) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Vec<TrustPolicy> {
+pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Vec<TrustPolicy> {
     let mut rules: Vec<TrustRule> = Vec::new();
-    for section in sections(report, field, "trust", "a rule of `trust`") {
+    for section in sections(report, file, "trust", "a rule of `trust`") {
         let hint = "add a line such as `namespace = \"deploy\"`, or `namespace = \"*\"` for all";
         let place = section.require(report, "namespace", hint);
         let namespaces = place.as_ref().and_then(|field| namespaces(report, field));

@@ -58,7 +58,7 @@ pub(super) fn namespace(report: &mut Report<'_>, field: &Field<'_>) -> Option<St
 }
 
 pub(super) fn text(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    report.text(field).map(str::to_owned)
+    report.string(field)
 }
 
 pub(super) fn path(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {

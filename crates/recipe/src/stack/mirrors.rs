@@ -110,8 +110,7 @@ pub(super) fn read(report: &mut Report<'_>, root: &Node) -> Option<Mirrors> {
     let file = report.file_with(root, EXAMPLE, &keys::names(keys::MIRRORS))?;
     let bootstrap = part(&file, "bootstrap", |field| {
         let section = report.section_with(field, &["description", "url"])?;
-        let url = section.require(report, "url", "add its address: `url: https://…`")?;
-        report.text(&url).map(str::to_owned)
+        section.needed(report, "url", "add its address: `url: https://…`", Report::string)
     });
     let build_cache = part(&file, "buildcache", |field| build_cache(report, field));
     let source_mirrors = file.chosen(report, "sourcemirror", source_mirror);
@@ -274,9 +273,7 @@ fn access_pair(report: &mut Report<'_>, field: &Field<'_>) -> Option<AccessPair>
     let id = text(report, &section, "id");
     let id_variable = text(report, &section, "id_variable");
     let hint = "name the variable that holds it: `secret_variable: MIRROR_SECRET`";
-    let secret = section
-        .require(report, "secret_variable", hint)
-        .and_then(|field| report.text(&field).map(str::to_owned));
+    let secret = section.needed(report, "secret_variable", hint, Report::string);
     let (id, id_variable) = (id?, id_variable?);
     if id.is_some() == id_variable.is_some() {
         let message = "the account is named either by `id` or by `id_variable`";
@@ -306,5 +303,5 @@ pub(super) fn text(
     section: &Section<'_>,
     key: &str,
 ) -> Option<Option<String>> {
-    part(section, key, |field| report.text(field).map(str::to_owned))
+    part(section, key, |field| report.string(field))
 }

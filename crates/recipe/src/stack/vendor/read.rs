@@ -149,9 +149,7 @@ fn package_of(report: &mut Report<'_>, section: &Section<'_>) -> Option<VendorPa
             let hint = "write the name; `--packages` says where the directory is";
             report.refuse(field.place(), message, hint)
         });
-    let sha256 = section
-        .require(report, "sha256", "add what `sha256sum` prints for it")
-        .and_then(|field| sha256(report, &field));
+    let sha256 = section.needed(report, "sha256", "add what `sha256sum` prints for it", sha256);
     let url = part(section, "url", |field| url(report, field));
     Some(VendorPackage { file: file?, sha256: sha256?, url: url? })
 }
@@ -244,9 +242,8 @@ fn replacement(report: &mut Report<'_>, section: &Section<'_>) -> Option<Replace
             }
             Some(placed(&field, text))
         });
-    let with = section
-        .require(report, "with", "add what stands there instead: `with: prefix=$mpi_prefix`")
-        .and_then(|field| report.text(&field).map(str::to_owned));
+    let hint = "add what stands there instead: `with: prefix=$mpi_prefix`";
+    let with = section.needed(report, "with", hint, Report::string);
     Some(Replacement { find: find?, with: with? })
 }
 
