@@ -30,52 +30,22 @@ enum Part {
 
 /// Why a path of the configuration cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PathTemplateError {
-    /// The path is relative.
-    #[error("the path {} does not begin with `/`, `~/` or a variable", quote(.0))]
-    Relative(String),
-    /// The home directory of another user.
-    #[error("the path {} begins with the home directory of another user", quote(.0))]
-    OtherHome(String),
-    /// A `$` without a name behind it.
-    #[error("the path {} has a `$` without the name of a variable", quote(.0))]
-    NoVariable(String),
-    /// A character that no path of a configuration needs.
-    #[error("the path {} has a control character", quote(.0))]
-    ControlCharacter(String),
-    /// A variable of the path is not set, or empty.
-    #[error("the variable {} in the path {} is not set", quote(variable), quote(text))]
-    Unset {
-        /// The variable.
-        variable: String,
-        /// The path as it was written.
-        text: String,
-    },
-    /// The variables are set, but they do not make an absolute path.
-    #[error("the path {} is not absolute: it stands for {}", quote(text), quote(&path.to_string_lossy()))]
-    StaysRelative {
-        /// The path as it was written.
-        text: String,
-        /// What it becomes.
-        path: PathBuf,
-    },
+#[error("{message}")]
+pub struct PathTemplateError {
+    message: String,
+    hint: Option<String>,
 }
 
 impl PathTemplateError {
+    /// Says what is wrong with a path, and what to type instead.
+    fn new(text: &str, problem: &str, hint: Option<String>) -> Self {
+        Self { message: format!("the path {} {problem}", quote(text)), hint }
+    }
+
     /// Returns what can be typed instead, where that is known.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Relative(text) => {
-                let text = text.trim_start_matches("./");
-                Some(format!("write the whole path, such as {}", quote(&format!("~/{text}"))))
-            }
-            Self::OtherHome(_) => Some("write the whole path".to_owned()),
-            Self::NoVariable(_) => Some("write a variable as `$HOME` or `${HOME}`".to_owned()),
-            Self::ControlCharacter(_) => None,
-            Self::Unset { variable, .. } => Some(format!("set it: `export {variable}=…`")),
-            Self::StaysRelative { .. } => Some("set its variables to absolute paths".to_owned()),
-        }
+        self.hint.clone()
     }
 }
 
@@ -100,18 +70,25 @@ impl PathTemplate {
                 Part::Text(text) => path.push(text),
                 Part::Variable(name) => {
                     let value = variable(name).filter(|value| !value.is_empty());
-                    path.push(value.ok_or_else(|| PathTemplateError::Unset {
-                        variable: name.clone(),
-                        text: self.text.clone(),
-                    })?);
+                    path.push(value.ok_or_else(|| self.lacks(name))?);
                 }
             }
         }
         let path = PathBuf::from(path);
         if path.is_absolute() {
-            Ok(path)
-        } else {
-            Err(PathTemplateError::StaysRelative { text: self.text.clone(), path })
+            return Ok(path);
+        }
+        let problem = format!("is not absolute: it stands for {}", quote(&path.to_string_lossy()));
+        let hint = "set its variables to absolute paths".to_owned();
+        Err(PathTemplateError::new(&self.text, &problem, Some(hint)))
+    }
+
+    /// Says that a variable is not set, or empty.
+    fn lacks(&self, variable: &str) -> PathTemplateError {
+        let (name, path) = (quote(variable), quote(&self.text));
+        PathTemplateError {
+            message: format!("the variable {name} in the path {path} is not set"),
+            hint: Some(format!("set it: `export {variable}=…`")),
         }
     }
 }
@@ -120,27 +97,31 @@ impl FromStr for PathTemplate {
     type Err = PathTemplateError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let owned = text.to_owned();
+        let refused = |problem, hint| Err(PathTemplateError::new(text, problem, hint));
         if text.contains(char::is_control) {
-            return Err(PathTemplateError::ControlCharacter(owned));
+            return refused("has a control character", None);
         }
         let mut parts = Vec::new();
         let mut rest = text;
         if let Some(behind) = text.strip_prefix('~') {
             if !behind.is_empty() && !behind.starts_with('/') {
-                return Err(PathTemplateError::OtherHome(owned));
+                let problem = "begins with the home directory of another user";
+                return refused(problem, Some("write the whole path".to_owned()));
             }
             parts.push(Part::Variable("HOME".to_owned()));
             rest = behind;
         } else if !text.starts_with(['$', '/']) {
-            return Err(PathTemplateError::Relative(owned));
+            let meant = quote(&format!("~/{}", text.trim_start_matches("./")));
+            let hint = format!("write the whole path, such as {meant}");
+            return refused("does not begin with `/`, `~/` or a variable", Some(hint));
         }
         while let Some((before, behind)) = rest.split_once('$') {
             if !before.is_empty() {
                 parts.push(Part::Text(before.to_owned()));
             }
             let Some((name, behind)) = variable(behind) else {
-                return Err(PathTemplateError::NoVariable(owned));
+                let hint = "write a variable as `$HOME` or `${HOME}`".to_owned();
+                return refused("has a `$` without the name of a variable", Some(hint));
             };
             parts.push(Part::Variable(name.to_owned()));
             rest = behind;
@@ -148,7 +129,7 @@ impl FromStr for PathTemplate {
         if !rest.is_empty() {
             parts.push(Part::Text(rest.to_owned()));
         }
-        Ok(Self { text: owned, parts })
+        Ok(Self { text: text.to_owned(), parts })
     }
 }
 
@@ -211,7 +192,10 @@ mod tests {
 
     #[test]
     fn an_empty_variable_is_not_set() {
-        assert!(matches!(resolved("$EMPTY/i"), Err(PathTemplateError::Unset { .. })));
+        assert_eq!(
+            resolved("$EMPTY/i").unwrap_err().to_string(),
+            "the variable `EMPTY` in the path `$EMPTY/i` is not set"
+        );
     }
 
     #[test]
@@ -225,8 +209,10 @@ mod tests {
     #[test]
     fn a_dollar_needs_a_name() {
         let broken = ["/a/$", "/a/$/b", "/a/${}", "/a/${B", "$1/a", "/${A-B}"];
-        let is_refused =
-            |text: &str| matches!(resolved(text), Err(PathTemplateError::NoVariable(_)));
+        let is_refused = |text: &str| {
+            let error = resolved(text).unwrap_err().to_string();
+            error == format!("the path `{text}` has a `$` without the name of a variable")
+        };
         assert!(broken.into_iter().all(is_refused));
     }
 
