@@ -3,6 +3,8 @@
 
 //! The files of format 3, written from what a recipe says.
 
+use cabane_view::ViewName;
+
 use crate::recipe::{Cleanup, EnvVars, GitSource, PackageRepository, SpackConfig};
 use crate::stack::recipe::{
     CompilerRequest, Duplicates, GccRequest, StackEnvironment, StackRecipe, StackView, Unify,
@@ -16,7 +18,7 @@ pub(super) fn config(recipe: &StackRecipe) -> String {
     file.insert("version", 3);
     file.insert("store", config.store.as_str());
     file.insert_some("description", config.description.as_deref());
-    file.insert_some("default-view", config.default_view.as_ref().map(|view| view.as_str()));
+    file.insert_some("default-view", config.default_view.as_ref().map(ViewName::as_str));
     file.insert("spack", spack(&recipe.spack));
     let cleanup = recipe.spack.cleanup;
     file.insert_some("cleanup", (cleanup != Cleanup::None).then_some(cleanup.as_str()));
