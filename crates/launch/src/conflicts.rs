@@ -25,13 +25,13 @@ pub(crate) fn with_conflicts(
     if !context.is_verbose() || environment.views.is_empty() {
         return Ok(command);
     }
-    let mut words = context.own_program()?;
-    if covering(environment, Path::new(&words[0])).is_some() {
+    let mut arguments = context.own_program()?;
+    if covering(environment, Path::new(&arguments[0])).is_some() {
         return Ok(command);
     }
-    words.extend([CONFLICTS_COMMAND.into(), "--".into()]);
-    words.extend(command);
-    Ok(words)
+    arguments.extend([CONFLICTS_COMMAND.into(), "--".into()]);
+    arguments.extend(command);
+    Ok(arguments)
 }
 
 /// Returns the image that is mounted over a file of the host, if there is one.

@@ -164,18 +164,18 @@ impl LaunchPlan {
             ..Self::default()
         };
         let found = outer.resolve(context)?;
-        let mut words = context.own_program()?;
-        check_is_visible(&found.0, Path::new(&words[0]))?;
+        let mut arguments = context.own_program()?;
+        check_is_visible(&found.0, Path::new(&arguments[0]))?;
         let inner = Self { mpi: Some(image.prefix.display().to_string()), ..self.clone() };
         let inner =
             serde_json::to_string(&inner).map_err(|error| Report::new(Kind::NotStarted, error))?;
         if context.is_verbose() {
-            words.push("--verbose".into());
+            arguments.push("--verbose".into());
         }
-        words.extend(context.typed_options());
-        words.extend([PLAN_COMMAND, &inner, "--"].map(OsString::from));
-        words.extend(command);
-        outer.enter(context, found, words)
+        arguments.extend(context.typed_options());
+        arguments.extend([PLAN_COMMAND, &inner, "--"].map(OsString::from));
+        arguments.extend(command);
+        outer.enter(context, found, arguments)
     }
 }
 
@@ -213,15 +213,15 @@ fn swapped(
     environment: &ConcreteEnvironment,
     command: Vec<OsString>,
 ) -> Result<Vec<OsString>> {
-    let mut words = context.own_program()?;
-    check_is_visible(environment, Path::new(&words[0]))?;
-    words.extend(["mpi", "swap", "--with", request.with].map(OsString::from));
+    let mut arguments = context.own_program()?;
+    check_is_visible(environment, Path::new(&arguments[0]))?;
+    arguments.extend(["mpi", "swap", "--with", request.with].map(OsString::from));
     if let Some(program) = request.program {
-        words.extend(["--mpi-program".into(), program.into()]);
+        arguments.extend(["--mpi-program".into(), program.into()]);
     }
-    words.push("--".into());
-    words.extend(command);
-    Ok(words)
+    arguments.push("--".into());
+    arguments.extend(command);
+    Ok(arguments)
 }
 
 /// Before the command starts, an error has one of the kinds that shells know.

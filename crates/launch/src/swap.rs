@@ -84,7 +84,7 @@ struct Container {
     image: String,
     with: String,
     mpi_program: Option<PathBuf>,
-    /// The words of this program.
+    /// The arguments of this program.
     cabane: Vec<OsString>,
 }
 
@@ -320,18 +320,18 @@ fn with_variables(
     variables: &[(String, String)],
     program: &[OsString],
 ) -> Vec<OsString> {
-    let mut words = before.to_vec();
+    let mut arguments = before.to_vec();
     if !variables.is_empty() {
-        words.push("env".into());
+        arguments.push("env".into());
         let each = variables.iter().map(|(name, value)| format!("{name}={value}"));
-        words.extend(each.map(OsString::from));
+        arguments.extend(each.map(OsString::from));
     }
-    words.extend(program.iter().cloned());
-    words
+    arguments.extend(program.iter().cloned());
+    arguments
 }
 
 impl Container {
-    /// Returns the words that start a command in the container.
+    /// Returns the command line that starts a command in the container.
     fn line(
         &self,
         launcher: &[OsString],
@@ -339,23 +339,23 @@ impl Container {
         probe: Option<&Path>,
         command: &[OsString],
     ) -> Vec<OsString> {
-        let mut words = launcher.to_vec();
-        words.extend(self.cabane.iter().cloned());
-        words.push("run".into());
+        let mut arguments = launcher.to_vec();
+        arguments.extend(self.cabane.iter().cloned());
+        arguments.push("run".into());
         if with == With::Substitute {
-            words.extend(["--mpi".into(), OsString::from(&self.with)]);
+            arguments.extend(["--mpi".into(), OsString::from(&self.with)]);
             // The test program needs MPI itself.
             if let (None, Some(program)) = (probe, &self.mpi_program) {
-                words.extend(["--mpi-program".into(), program.into()]);
+                arguments.extend(["--mpi-program".into(), program.into()]);
             }
         }
         if let Some(probe) = probe {
             let mut bind = probe.as_os_str().to_owned();
             bind.push(format!(":{PROBE}:ro"));
-            words.extend(["--bind".into(), bind]);
+            arguments.extend(["--bind".into(), bind]);
         }
-        words.extend([(&self.image).into(), "--".into()]);
-        words.extend(command.iter().cloned());
-        words
+        arguments.extend([(&self.image).into(), "--".into()]);
+        arguments.extend(command.iter().cloned());
+        arguments
     }
 }

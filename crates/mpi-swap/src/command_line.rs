@@ -130,9 +130,9 @@ impl CommandLine {
 }
 
 fn nothing_behind(command: &[OsString]) -> SwapError {
-    let mut words = command.iter().map(|word| word.to_string_lossy());
+    let mut arguments = command.iter().map(|word| word.to_string_lossy());
     SwapError::NothingBehind {
-        launcher: words.next().unwrap_or_default().into_owned(),
-        words: words.collect::<Vec<_>>().join(" "),
+        launcher: arguments.next().unwrap_or_default().into_owned(),
+        arguments: arguments.collect::<Vec<_>>().join(" "),
     }
 }

@@ -44,13 +44,13 @@ pub enum SwapError {
     #[error(
         "`{}` has no program to start: none of its arguments is one: {}",
         escape(launcher),
-        escape(words)
+        escape(arguments)
     )]
     NothingBehind {
         /// The launcher.
         launcher: String,
         /// Its arguments.
-        words: String,
+        arguments: String,
     },
     /// The command does not exist.
     #[error("there is no program `{}` here", escape(.0))]

@@ -115,8 +115,8 @@ pub fn own_launcher(library: &Library, launchers: &Launchers) -> Result<Vec<OsSt
         Report::new(Kind::NotProven, "there is no launcher for the probe beside the substitute")
             .hinted(hint.to_owned())
     })?;
-    let words = vec![launcher.path.clone().into_os_string()];
-    Ok(own_words(words, Some(launcher.kind)))
+    let arguments = vec![launcher.path.clone().into_os_string()];
+    Ok(own_words(arguments, Some(launcher.kind)))
 }
 
 /// What ranks of the test program have reported.
@@ -191,19 +191,19 @@ fn run(line: &[OsString], library: &Library, file: &Path, ranks: Option<u32>) ->
 }
 
 fn own_words(launcher: Vec<OsString>, kind: Option<LauncherKind>) -> Vec<OsString> {
-    let mut words: Vec<OsString> = Vec::new();
+    let mut arguments: Vec<OsString> = Vec::new();
     let is_openmpi = kind == Some(LauncherKind::OpenMpi);
     if is_openmpi && rustix::process::geteuid().is_root() {
         let allowed = ["OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"];
-        words.push("env".into());
-        words.extend(allowed.map(OsString::from));
+        arguments.push("env".into());
+        arguments.extend(allowed.map(OsString::from));
     }
-    words.extend(launcher);
+    arguments.extend(launcher);
     if is_openmpi {
-        words.push("--oversubscribe".into());
+        arguments.push("--oversubscribe".into());
     }
-    words.extend(["-n".into(), "2".into()]);
-    words
+    arguments.extend(["-n".into(), "2".into()]);
+    arguments
 }
 
 impl Loading {

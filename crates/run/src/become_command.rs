@@ -16,19 +16,19 @@ use rustix::io::Errno;
 /// Becomes a command with the variables of this process.
 ///
 /// Returns only if that failed.
-pub fn become_command(words: Vec<OsString>) -> Report {
-    exec(words, None)
+pub fn become_command(arguments: Vec<OsString>) -> Report {
+    exec(arguments, None)
 }
 
 /// Becomes a command with these variables and no others, or else with its own.
 pub(crate) fn exec(
-    words: Vec<OsString>,
+    arguments: Vec<OsString>,
     variables: Option<BTreeMap<OsString, OsString>>,
 ) -> Report {
-    let mut words = words.into_iter();
-    let program = PathBuf::from(words.next().unwrap_or_default());
+    let mut arguments = arguments.into_iter();
+    let program = PathBuf::from(arguments.next().unwrap_or_default());
     let mut command = Command::new(&program);
-    command.args(words);
+    command.args(arguments);
     if let Some(variables) = variables {
         command.env_clear().envs(variables);
     }
