@@ -52,6 +52,14 @@ pub struct LocatedImage {
     pub meta: Option<Meta>,
 }
 
+impl LocatedImage {
+    /// Returns where a repository keeps a copy of the metadata.
+    pub fn metadata_directory(&self) -> Option<PathBuf> {
+        let directory = self.digest.as_ref().and(self.path.parent());
+        directory.map(|directory| directory.join("meta"))
+    }
+}
+
 /// Finds images in repositories.
 #[derive(Clone, Debug)]
 pub struct Resolver {

@@ -11,6 +11,7 @@ use cabane_container::{
     Config, ContainerImage, DockerArchive, Error, Layer, Layout, Platform, Progress, Request, Sif,
     library_of,
 };
+use cabane_report::Kind;
 
 use super::Verdict;
 use super::memory::{MemoryFile, memory};
@@ -128,7 +129,7 @@ pub fn convert(bytes: &[u8]) -> Verdict {
     };
     match cabane_container::convert(&image, &request, &Quiet) {
         Ok(_) => {}
-        Err(error @ (Error::Io { .. } | Error::Program { .. } | Error::NoProgram)) => {
+        Err(error) if is_failure(&error) => {
             return Verdict::Wrong(format!("these layers make no image: {error}"));
         }
         Err(error) => return check(&error),
@@ -171,6 +172,15 @@ fn of_layers(bytes: &[u8]) -> ContainerImage<'static> {
 
 fn amd64() -> Platform {
     Platform { os: "linux".to_owned(), architecture: "amd64".to_owned(), variant: None }
+}
+
+/// Whether nothing was wrong with the input.
+fn is_failure(error: &Error) -> bool {
+    match error {
+        Error::Io { .. } => true,
+        Error::Refused(report) => report.kind() == Kind::Failure,
+        _ => false,
+    }
 }
 
 /// Checks that an error can be shown on a terminal.

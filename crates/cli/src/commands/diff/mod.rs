@@ -20,7 +20,6 @@ use cabane_view::{Meta, ViewName};
 use clap::Args;
 use serde::Serialize;
 
-use crate::commands::image::inspect::beside;
 use crate::exit_codes::{self, ExitCode};
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
@@ -215,7 +214,7 @@ fn compare_whole(
     let packages = |image: &LocatedImage| {
         let file = open_image(&image.path, image.format)?;
         // A repository keeps a copy of the metadata beside the image.
-        read_packages(&file, beside(image).as_deref(), &setup.mount_methods())
+        read_packages(&file, image.metadata_directory().as_deref(), &setup.mount_methods())
     };
     difference.packages = compare_packages(&packages(from)?, &packages(to)?);
     Ok(())

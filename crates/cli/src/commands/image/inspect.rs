@@ -4,7 +4,7 @@
 //! `cabane image inspect`: everything about one image.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cabane_environment::{fill_in_metadata, find_image};
 use cabane_label::{ImageDescription, escape};
@@ -61,7 +61,8 @@ pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult {
     let mut located = find_image(setup, &image)?;
     if args.packages {
         let file = open_image(&located.path, located.format)?;
-        let list = list_packages(&file, beside(&located).as_deref(), &setup.mount_methods())?;
+        let list =
+            list_packages(&file, located.metadata_directory().as_deref(), &setup.mount_methods())?;
         setup.printer.data(if args.json { json(&list) } else { packages::table(&list) });
         return Ok(());
     }
@@ -72,9 +73,12 @@ pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult {
         setup.printer.data(format_args!("{line}\n"));
     } else {
         let file = open_image(&located.path, located.format)?;
-        let packages =
-            read_package_list(&file, beside(&located).as_deref(), &setup.mount_methods())?
-                .map(|list| list.count());
+        let packages = read_package_list(
+            &file,
+            located.metadata_directory().as_deref(),
+            &setup.mount_methods(),
+        )?
+        .map(|list| list.count());
         let meta = located.meta.as_ref();
         setup.printer.data(if args.json {
             json(&everything(&shown, &labels, meta, packages))
@@ -132,12 +136,6 @@ fn read_env_json(directory: &Path) -> CommandResult<Option<Meta>> {
     };
     let meta = Meta::from_json(&bytes);
     meta.map(Some).map_err(|error| Report::new(Kind::BadInput, error))
-}
-
-/// Where a repository keeps a copy of the metadata.
-pub(crate) fn beside(image: &LocatedImage) -> Option<PathBuf> {
-    let directory = image.digest.as_ref().and(image.path.parent());
-    directory.map(|directory| directory.join("meta"))
 }
 
 /// What the repository says about the image, and all its labels there.
