@@ -24,6 +24,7 @@ use rustix::process::geteuid;
 
 /// The directory in the cache.
 const DIRECTORY: &str = "metadata";
+const ENDING: &str = ".json";
 /// How many files there may be. Where there are more, the older half is removed.
 const MAX_FILES: usize = 256;
 /// A file that changed so lately can change again without another time.
@@ -35,8 +36,13 @@ pub(crate) struct MetadataCache {
 }
 
 impl MetadataCache {
-    /// Returns the place for an open image; `None` if it cannot be recognized again.
+    /// Returns the place for an open image; `None` if it cannot be recognized again, or if the
+    /// directory is another user's: root may run with the home of a user.
     pub(crate) fn of(cache: &Path, image: &File) -> Option<Self> {
+        let directory = cache.join(DIRECTORY);
+        if directory.symlink_metadata().is_ok_and(|found| !found.is_dir() || !is_own(&found)) {
+            return None;
+        }
         let found = image.metadata().ok()?;
         let changed =
             Duration::new(found.ctime().try_into().ok()?, found.ctime_nsec().try_into().ok()?);
@@ -45,7 +51,7 @@ impl MetadataCache {
             return None;
         }
         let name = format!(
-            "{}-{}-{}-{}.{:09}-{}.{:09}.json",
+            "{}-{}-{}-{}.{:09}-{}.{:09}{ENDING}",
             found.dev(),
             found.ino(),
             found.size(),
@@ -54,7 +60,7 @@ impl MetadataCache {
             found.ctime(),
             found.ctime_nsec()
         );
-        Some(Self { path: cache.join(DIRECTORY).join(name) })
+        Some(Self { path: directory.join(name) })
     }
 
     /// Returns what was written; `None` if there is nothing, or if another user may have written it.
@@ -62,7 +68,7 @@ impl MetadataCache {
         let flags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
         let file = OpenOptions::new().read(true).custom_flags(flags).open(&self.path).ok()?;
         let found = file.metadata().ok()?;
-        if !found.is_file() || found.uid() != geteuid().as_raw() || found.mode() & 0o022 != 0 {
+        if !found.is_file() || !is_own(&found) {
             return None;
         }
         let mut bytes = Vec::new();
@@ -80,18 +86,26 @@ impl MetadataCache {
         let directory = self.path.parent().unwrap_or(Path::new("."));
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         remove_old(directory)?;
-        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        // A start that is killed leaves a file that is removed like any other.
+        let mut file = tempfile::Builder::new().suffix(ENDING).tempfile_in(directory)?;
         file.write_all(metadata)?;
         file.persist(&self.path)?;
         Ok(())
     }
 }
 
+/// Returns whether only this user can change a file or directory.
+fn is_own(found: &fs::Metadata) -> bool {
+    found.uid() == geteuid().as_raw() && found.mode() & 0o022 == 0
+}
+
 fn remove_old(directory: &Path) -> io::Result<()> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
-        files.push((entry.metadata()?.modified()?, entry.path()));
+        if entry.file_name().as_encoded_bytes().ends_with(ENDING.as_bytes()) {
+            files.push((entry.metadata()?.modified()?, entry.path()));
+        }
     }
     if files.len() >= MAX_FILES {
         files.sort();
@@ -140,6 +154,23 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_that_others_can_change_and_a_link_to_one_are_not_used() {
+        let place = tempfile::tempdir().unwrap();
+        let image = File::open("/bin/sh").unwrap();
+        let directory = place.path().join(DIRECTORY);
+        fs::create_dir(&directory).unwrap();
+        let of = || MetadataCache::of(place.path(), &image).is_some();
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).unwrap();
+        let own = of();
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o770)).unwrap();
+        let open = of();
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).unwrap();
+        fs::rename(&directory, place.path().join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink(place.path().join("elsewhere"), &directory).unwrap();
+        assert_eq!([own, open, of()], [true, false, false]);
+    }
+
+    #[test]
     fn there_are_only_so_many() {
         let place = tempfile::tempdir().unwrap();
         let cache = MetadataCache::of(place.path(), &File::open("/bin/sh").unwrap()).unwrap();
@@ -148,7 +179,9 @@ mod tests {
         for number in 0..MAX_FILES {
             fs::write(directory.join(format!("{number}.json")), "{}").unwrap();
         }
+        fs::write(directory.join("another"), "").unwrap();
         cache.write(b"{}");
+        assert!(directory.join("another").exists());
         assert!(fs::read_dir(directory).unwrap().count() < MAX_FILES);
         assert!(cache.read().is_some());
     }

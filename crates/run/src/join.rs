@@ -133,7 +133,7 @@ impl Joining {
         }
         let message = format!("cannot look for the processes to share memory with{tried}");
         Err(Report::new(Kind::NotStarted, message).hinted(format!(
-            "set XDG_RUNTIME_DIR to a directory of yours with mode 0700 on this node; {ALONE}"
+            "set XDG_RUNTIME_DIR to a directory on this node that you own, with mode 0700; {ALONE}"
         )))
     }
 }

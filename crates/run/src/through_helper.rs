@@ -42,7 +42,7 @@ fn not_through(helper: &Path, source: io::Error) -> Report {
 ///
 /// # Errors
 ///
-/// That this fails. Whatever goes wrong later is told by the helper.
+/// That this fails. The helper itself reports later errors.
 pub(crate) fn become_helper(
     helper: &Path,
     plan: &MountPlan,

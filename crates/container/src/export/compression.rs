@@ -81,7 +81,7 @@ pub(super) enum Method<'a> {
     Zstd(&'a Path),
 }
 
-/// Compresses everything that can be read. `go_on` is told how many bytes have come.
+/// Compresses everything that can be read. `go_on` gets the number of bytes read so far.
 pub(super) fn compress(
     source: impl Read + Send,
     method: Method<'_>,

@@ -28,7 +28,7 @@ pub(super) fn explain(report: &mut Report<'_>, reason: &str, place: Place) {
         "string values must be quoted" if is_truth(written) => {
             ("a truth value is `true` or `false`", pair(line, '='))
         }
-        "string values must be quoted" => ("a text must stand in quotes", pair(line, '=')),
+        "string values must be quoted" => ("a text must be in quotes", pair(line, '=')),
         "invalid boolean" => {
             ("`true` and `false` are written in lower case", pair(&line.to_ascii_lowercase(), '='))
         }

@@ -64,7 +64,7 @@ impl Client {
         let Challenge::Bearer { realm, service, scope: wanted } = challenge else {
             return Err(self.odd("it does not say where tokens are got"));
         };
-        let no_place = || self.odd("the place where tokens are got is none");
+        let no_place = || self.odd("the address of its token service is invalid");
         let realm: Uri = realm.parse().map_err(|_| no_place())?;
         let origin = Origin::of(&realm).ok_or_else(no_place)?;
         self.check_encryption(&origin)?;
