@@ -19,7 +19,7 @@ FOREIGN = {".git", ".cabane", "target", "__pycache__"}
 @functools.cache
 def files():
     """The files that git keeps or would keep, as paths relative to the root."""
-    # A clone may belong to somebody else than who runs the checks.
+    # A clone may belong to another user than the one that runs the checks.
     git = ["git", "-c", "safe.directory=*", "-C", str(ROOT)]
     listing = subprocess.run(
         [*git, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],

@@ -22,7 +22,7 @@ const METHOD: &str = "\
 `true` in the image of 100 MB that was imported for it, over `true` outside. With Cabane: own root \
 file system, with `/dev`, `/proc`, `/sys`, `/tmp`, home and working directory of the machine, names \
 of the user and the variables of the image. *Held* and *alone* are as in the sections about starts \
-of `docs/performance.md`: mounted on the node already, or by nobody. Others take the same \
+of `docs/performance.md`: mounted on the node already, or mounted nowhere. Others take the same \
 files from a directory, into which they were unpacked beforehand, and see the same of the machine; or \
 squashfuse mounts the image for them, which is unmounted off the clock.";
 

@@ -34,10 +34,10 @@ const TITLE: &str = "Registries: find";
 const METHOD: &str = "\
 Debian's docker-registry with an index of 10,000 images: one was pushed, and the tags of the \
 others were written into its storage, as it would write them. `listing = \"index\"`, over \
-loopback, the whole command, output to nowhere. *Asked* gets the index from the registry \
+loopback, the whole command, output to nowhere. *Requested* gets the index from the registry \
 (`--refresh`); `curl` gets the same list of tags and does nothing with it. *Kept* asks whether \
 the list of the last time still holds. With `--package` the packages of all images are looked \
-through, 300 in each, which were asked for before.";
+through, 300 in each, which were fetched before.";
 
 pub(crate) fn section(bed: &Bed, options: &Options) -> Section {
     match Finder::make(bed) {
@@ -77,13 +77,13 @@ impl<'a> Finder<'a> {
         let rounds = options.long_rounds();
         // They take longer, and ask a server that does.
         let few = Rounds { warm_up: 1, pairs: (rounds.pairs / 4).max(3) };
-        let requested = find("`image find`, asked", &["--refresh"]);
+        let requested = find("`image find`, requested", &["--refresh"]);
         let raw = Candidate::new("`curl` of the tags", self.tags());
         pair(&mut table, requested, raw, few, [None, None]);
         let kept = find("`image find`, kept", &[]);
         let json = find("`image find --json`, kept", &["--json"]);
         let times = pair(&mut table, kept, json, rounds, [Some(GOAL); 2]);
-        // All images are asked what is in them before anything is measured.
+        // The contents of all images are fetched before anything is measured.
         let (one, none) = (["--package", PACKAGE], ["--package", "nothing"]);
         let has = find("`image find --package`, all have it", &one);
         let lacks = find("`image find --package`, none has it", &none);

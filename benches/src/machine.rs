@@ -42,7 +42,7 @@ impl Machine {
             (
                 "measured as",
                 if is_root() {
-                    "root, and an ordinary user where that is said"
+                    "root, and an ordinary user where noted"
                 } else {
                     "an ordinary user"
                 }
@@ -99,7 +99,7 @@ fn memory() -> String {
     total.map_or("unknown".to_owned(), |kib| format!("{} GiB", kib.div_ceil(1024 * 1024)))
 }
 
-/// Returns how the kernel was told to read squashfs: it makes a large difference.
+/// Returns how the kernel is configured to read squashfs: it makes a large difference.
 fn squashfs_options() -> String {
     let options = "^CONFIG_SQUASHFS_(FILE|DECOMP|CHOICE_DECOMP)_[A-Z_]+=y";
     let release = printed(Command::new("uname").arg("-r"));

@@ -5,7 +5,7 @@
 //!
 //! It comes from `/proc/self/stat`, where the kernel adds up the children that have
 //! ended and theirs, in ticks of usually 10 ms: fine for work of seconds, too coarse
-//! for starts, for which nothing is said about it.
+//! for starts, for which it is not reported.
 
 use std::fs;
 use std::process::Command;

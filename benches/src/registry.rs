@@ -25,10 +25,10 @@ const MEMORY: f64 = 64.0;
 const TITLE: &str = "Registries: pull and push";
 const METHOD: &str = "\
 Between Debian's docker-registry and a repository, over loopback, without encryption; an image of \
-bytes that nobody can compress. *Raw* is `curl` with the same blob: a GET into a file, or a POST \
+incompressible bytes. *Raw* is `curl` with the same blob: a GET into a file, or a POST \
 and one PUT from the file. What is pulled is on disk at the end: `cabane image pull` sees to that \
 itself, and also sums what it gets; after the others there is a `sync` of the file. What is pushed \
-lies in a repository, so that its sum is known to everybody, and the registry waits for the disk. \
+lies in a repository, so that its sum is known already, and the registry waits for the disk. \
 What a sample has left is removed before the next. *In memory* everything lies in a tmpfs: what \
 the programs cost where no disk makes them wait, and beside others. Memory is the largest high-water mark of the \
 processes of one more run, which is not timed.";

@@ -15,7 +15,7 @@ pub(crate) struct Report {
     pub(crate) sections: Vec<Section>,
 }
 
-/// One subject: what was done, the figures, and what must be said about them.
+/// One subject: what was done, the figures, and notes on them.
 pub(crate) struct Section {
     pub(crate) title: &'static str,
     pub(crate) method: String,

@@ -82,14 +82,14 @@ fn launch(cluster: &Cluster, nodes: usize, options: &Options) -> (Table, [Option
     let mut compare = Turns::new(cluster, rounds);
     let control = step("control: without the plugin", OFF, srun(""));
     compare.run(&control, &without(srun("")), None);
-    let idle = step("plugin, nothing asked for", ON, srun(""));
+    let idle = step("plugin, no image", ON, srun(""));
     compare.run(&idle, &without(srun("")), None);
     let first = step("plugin and image", ON, srun(&image));
     let one = compare.run(&first, &without(srun("")), Some(TARGET));
     let cold =
         step("plugin and image, first on the nodes", &format!("{ON}; {CLEAN}"), srun(&image));
     compare.run(&cold, &without(srun("")), None);
-    let idle = step(&format!("plugin, nothing asked for, {tasks} tasks"), ON, srun(&many));
+    let idle = step(&format!("plugin, no image, {tasks} tasks"), ON, srun(&many));
     compare.run(&idle, &without(srun(&many)), None);
     let full =
         step(&format!("plugin and image, {tasks} tasks"), ON, srun(&format!("{many} {image}")));

@@ -11,7 +11,7 @@ use crate::slurm_cluster::{CLEAN, Cluster};
 
 const TITLE: &str = "Slurm: images that are brought to the nodes";
 const METHOD: &str = "\
-`salloc` with one step of `true`, the image of 256 MB of bytes that nobody can compress. In \
+`salloc` with one step of `true`, an image of 256 MB of incompressible bytes. In \
 the first rows each node mounts it from where it is (which reads next to nothing of it), or \
 copies it to memory first. *Broadcast* is `sbcast` in the same allocation before the step, \
 which then mounts what it has written into a file system in memory. Nothing is \

@@ -18,7 +18,7 @@ const TITLE: &str = "Slurm: ranks that import numpy";
 const METHOD: &str = "\
 `srun` of `python3 -c 'import numpy'`, eight ranks on each of four nodes, interpreter and numpy \
 from the same tree. There is no parallel file system on one machine. For one stands `bindfs`, of \
-which each node has its own: all that a node does not have in its caches is asked of a process \
+which each node has its own: all that a node does not have in its caches is requested from a process \
 outside of it, and it keeps names, attributes and contents as long as it wants, as a client with \
 locks does. Nothing of a network is in the times, so the counts below are what matters. The image lies in the file \
 system of the machine, which knows no difference between the nodes; so does the *local directory*. *Cold*: \
@@ -207,7 +207,7 @@ fn row(from: &str, ranks: u32, names: &str, opens: &str, reads: u64, bytes: u64)
     ]
 }
 
-/// Counts what the process outside was asked.
+/// Counts the requests to the process outside.
 fn requests(log: &Path, ranks: u32) -> Result<Vec<String>, NotMeasured> {
     let text = std::fs::read(log).map_err(|error| format!("there is no log: {error}"))?;
     let text = String::from_utf8_lossy(&text);

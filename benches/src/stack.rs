@@ -51,7 +51,7 @@ fn measure(site: &Site<'_>, options: &Options) -> Result<Section, NotMeasured> {
     let mut figures = Figures::default();
     let mut rows = Rows::default();
     let mut remarks = Vec::new();
-    // A build takes minutes: what is reported about three is said about two as well.
+    // A build takes minutes: what is reported about three holds for two as well.
     for round in 0..options.heavy_rounds().min(2) {
         let ours = site.build("source", round, Place::Disk, Cache::Empty)?;
         rows.add("Cabane: from source", ours.cost, Some(ours.bytes));

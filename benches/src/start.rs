@@ -38,8 +38,8 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
 const HELPER_METHOD: &str = "\
 As an ordinary user: `true` of the system in a mount namespace in which the image of a \
 Python interpreter is mounted. *Held* is an image that is mounted on the node already; \
-*alone* one that nobody has, with nothing left of earlier starts, while somebody has \
-another one; the *first* start finds nothing held on the node. A program that prepares \
+*alone* one that is not mounted, with nothing left of earlier starts, while another one \
+is; the *first* start finds nothing held on the node. A program that prepares \
 something and then becomes another one costs two starts in a row at least. In the design of \
 Cabane that floor is a program that is linked dynamically, as `env` and squashfs-mount are. \
 The helper is linked statically and gets a request that was written beforehand; a static \

@@ -34,7 +34,7 @@ impl Before {
     }
 }
 
-/// How `cabane run` is told to mount.
+/// The option of `cabane run` for a way of mounting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Through {
     Root,

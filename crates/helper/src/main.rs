@@ -41,11 +41,11 @@ use crate::request::Task;
 /// Called by the C library as the first function of the program.
 #[expect(unsafe_code, reason = "the only way to begin before the standard library does")]
 #[unsafe(no_mangle)]
-extern "C" fn main(count: c_int, words: *const *const c_char) -> c_int {
+extern "C" fn main(count: c_int, arguments: *const *const c_char) -> c_int {
     // First of all, and with little stack: there may be no memory before.
     let limits = Limits::lift();
     // SAFETY: these are what the C library hands to `main`.
-    begin(unsafe { cabane_sys::arguments::of_main(count, words) }, limits)
+    begin(unsafe { cabane_sys::arguments::of_main(count, arguments) }, limits)
 }
 
 #[inline(never)]

@@ -8,15 +8,15 @@
 //! on trust. The value is
 //!
 //! ```text
-//! 2[,WORD=VALUE]…[,IMAGE]…[,SEEN]…[,VARIABLES]…
+//! 2[,KEY=VALUE]…[,IMAGE]…[,SEEN]…[,VARIABLES]…
 //!
 //! IMAGE      BUILD[;BUILD]…                       one of which a node takes
-//! BUILD      FORMAT:PATH:MOUNT_POINT[:WORD=VALUE]…
+//! BUILD      FORMAT:PATH:MOUNT_POINT[:KEY=VALUE]…
 //! SEEN       what is seen in a root image, see JobRoot
 //! VARIABLES  vars[:NAME=VALUE]…[:NAME]…           set, or removed
 //! ```
 //!
-//! and bytes that could be taken for something else stand as `%` and two digits. A word that
+//! and bytes that could be taken for something else stand as `%` and two digits. A key that
 //! is not known is skipped: who writes one that must not be skipped writes another version.
 //!
 //! There are as many `VARIABLES` as there are ways to take a build of each image, the last
@@ -140,9 +140,9 @@ impl JobImage {
         };
         let mut image = Self::new(format, path()?, path()?);
         for field in fields {
-            let (word, value) = field.split_once('=')?;
+            let (key, value) = field.split_once('=')?;
             let value = printable(value)?;
-            match word {
+            match key {
                 "label" => image.label = value,
                 "uarch" => image.uarch = value,
                 "glibc" => image.glibc = Some(value).filter(|value| !value.is_empty()),
@@ -163,14 +163,14 @@ impl fmt::Display for JobImage {
         write!(f, "{format}:{path}:{place}")?;
         let features = self.features.join(" ");
         let glibc = self.glibc.as_deref().unwrap_or_default();
-        let words = [
+        let pairs = [
             ("label", self.label.as_str()),
             ("uarch", &self.uarch),
             ("glibc", glibc),
             ("features", &features),
         ];
-        for (word, value) in words.into_iter().filter(|(_, value)| !value.is_empty()) {
-            write!(f, ":{word}={}", escaped(value.as_ref()))?;
+        for (key, value) in pairs.into_iter().filter(|(_, value)| !value.is_empty()) {
+            write!(f, ":{key}={}", escaped(value.as_ref()))?;
         }
         Ok(())
     }
@@ -264,8 +264,8 @@ impl JobImages {
             let taken = self.root.take(first, &fields);
             return taken.ok_or("absolute paths of what is seen and where, or a device");
         }
-        if let Some((word, value)) = first.split_once('=') {
-            match (word, value) {
+        if let Some((key, value)) = first.split_once('=') {
+            match (key, value) {
                 ("unfit", "refuse") => self.unfit = Unfit::Refuse,
                 ("unfit", "warn") => self.unfit = Unfit::Warn,
                 (HOME, NO) => self.root.without_home = true,
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_is_one_word() {
+    fn the_text_is_one_argument() {
         let text = images().to_string();
         assert_eq!(
             text,
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_not_known_are_skipped() {
+    fn unknown_keys_are_skipped() {
         let list = JobImages::parse("2,later=1,erofs:/a:/b:later=2").map(|list| list.images);
         let image = JobImage::new(ImageFormat::Erofs, "/a", "/b");
         assert_eq!(list, Ok(vec![vec![image]]));

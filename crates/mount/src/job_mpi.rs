@@ -12,7 +12,7 @@
 //! 1,mpi=…,directory=PATH                  where the step was started
 //! ```
 //!
-//! with bytes escaped as in [`JobImages`](crate::JobImages). A word that is not known is
+//! with bytes escaped as in [`JobImages`](crate::JobImages). A key that is not known is
 //! refused: a step that runs with another library than was requested is worse than none.
 
 use std::ffi::OsString;
@@ -26,7 +26,7 @@ use crate::job_text::{escaped, plain};
 pub const JOB_MPI: &str = "SLURM_CABANE_MPI";
 
 const VERSION: &str = "1";
-/// The word for whatever a node has.
+/// The value for the MPI of each node.
 const HOST: &str = "host";
 /// More directories than any MPI needs.
 const MAX_LIBRARIES: usize = 64;
@@ -54,14 +54,14 @@ impl JobMpi {
             return None;
         }
         texts.next();
-        let (word, with) = texts.next()??;
+        let (key, with) = texts.next()??;
         let mut mpi = Self {
             path: (with != HOST).then_some(absolute(with)).flatten(),
             libraries: Vec::new(),
             program: None,
             directory: None,
         };
-        if word != "mpi" || mpi.path.is_none() && with != HOST {
+        if key != "mpi" || mpi.path.is_none() && with != HOST {
             return None;
         }
         for text in texts {
@@ -81,7 +81,7 @@ impl JobMpi {
         Some(mpi)
     }
 
-    /// Returns the prefix, the library or the word for whatever a node has, as it is typed.
+    /// Returns the prefix, the library or `host`, as it is typed.
     #[must_use]
     pub fn name(&self) -> OsString {
         match &self.path {

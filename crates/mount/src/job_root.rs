@@ -49,7 +49,7 @@ pub struct JobRoot {
 /// A device of a node that a job has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobDevice {
-    /// Its name, or a word for several.
+    /// Its name, or a text for several.
     pub name: String,
     /// Whether the step fails on a node that does not have it.
     pub must_be: bool,
@@ -104,7 +104,7 @@ impl JobRoot {
                 self.lines.push((path(file)?, text));
             }
             (DEVICE, [name, flags @ ..]) => {
-                // It becomes a word of a command line.
+                // It becomes an argument of a command line.
                 let name = printable(name).filter(|name| name.starts_with(is_letter))?;
                 self.devices.push(JobDevice { name, must_be: flags.contains(&"must") });
             }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Words in the variables of a job: bytes that could be taken for something else are escaped.
+//! Texts in the variables of a job: bytes that could be taken for something else are escaped.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -201,7 +201,7 @@ fn failed(path: &Path) -> impl FnOnce(Errno) -> Error {
 
 fn in_memory() -> Result<OwnedFd, Error> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // No one shall run it; before Linux 6.3 the kernel does not know the word.
+    // No one shall run it; before Linux 6.3 the kernel does not know this option.
     let made = match memfd_create(c"cabane", flags | MemfdFlags::NOEXEC_SEAL) {
         Err(Errno::INVAL) => memfd_create(c"cabane", flags),
         made => made,

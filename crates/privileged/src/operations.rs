@@ -130,7 +130,7 @@ pub fn kernel_log(context: BorrowedFd<'_>) -> Option<String> {
 }
 
 /// One superblock serves every process of the node, and each processor should unpack
-/// for itself. Kernels before 6.2, or built without the choice, refuse the word.
+/// for itself. Kernels before 6.2, or built without the choice, refuse the option.
 fn ask_for_parallel_reading(context: &OwnedFd) {
     if fsconfig_set_string(context.as_fd(), "threads", "percpu").is_err() {
         // What the kernel wrote about that would be taken for the reason of a

@@ -198,11 +198,11 @@ struct Draft {
 
 impl Draft {
     fn take(&mut self, line: &str) -> Result<(), &'static str> {
-        let mut words = line.split_ascii_whitespace();
-        let Some(keyword) = words.next() else {
+        let mut fields = line.split_ascii_whitespace();
+        let Some(keyword) = fields.next() else {
             return Ok(());
         };
-        let values: Vec<&str> = words.collect();
+        let values: Vec<&str> = fields.collect();
         match (keyword, values.as_slice()) {
             ("mount-point", [path]) => self.mount_points.push(mount_point(path)?),
             ("image-owners", [_, ..]) => once(&mut self.image_owners, owners(&values)?)?,
@@ -258,23 +258,23 @@ fn mebibytes(text: &str) -> Result<u64, &'static str> {
     number(text).map(|value| u64::from(value) << 20)
 }
 
-fn owners(words: &[&str]) -> Result<ImageOwners, &'static str> {
-    if words == ["any"] {
+fn owners(values: &[&str]) -> Result<ImageOwners, &'static str> {
+    if values == ["any"] {
         return Ok(ImageOwners::Any);
     }
     // Names are not looked up: that would load code and read files of others.
-    let owner = |word: &&str| match *word {
+    let owner = |value: &&str| match *value {
         "root" => Ok(0),
-        word => word.parse().map_err(|_| "owners are `any`, `root` or numbers of users"),
+        value => value.parse().map_err(|_| "owners are `any`, `root` or numbers of users"),
     };
-    Ok(ImageOwners::Listed(words.iter().map(owner).collect::<Result<_, _>>()?))
+    Ok(ImageOwners::Listed(values.iter().map(owner).collect::<Result<_, _>>()?))
 }
 
-fn file_systems(words: &[&str]) -> Result<Vec<String>, &'static str> {
-    if words.iter().any(|word| word.starts_with(USERS_FILE_SYSTEM)) {
+fn file_systems(values: &[&str]) -> Result<Vec<String>, &'static str> {
+    if values.iter().any(|value| value.starts_with(USERS_FILE_SYSTEM)) {
         return Err("FUSE is served by processes of users, and never trusted");
     }
-    Ok(words.iter().copied().map(str::to_owned).collect())
+    Ok(values.iter().copied().map(str::to_owned).collect())
 }
 
 fn mount_point(text: &str) -> Result<PathBuf, &'static str> {

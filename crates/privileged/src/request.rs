@@ -14,7 +14,7 @@
 //! COUNT  (DESCRIPTOR ro|rw TARGET)…    what is seen in a root image
 //! COUNT  (FILE LINES)…                 lines at the beginning of its text files
 //! must | may  DIRECTORY                whether it must be entered; empty for none
-//! COUNT  WORD…                         the command
+//! COUNT  ARGUMENT…                     the command
 //! COUNT  NAME=VALUE…                   its variables
 //! ```
 //!
@@ -364,25 +364,25 @@ mod tests {
 
     use super::*;
 
-    fn word() -> impl Strategy<Value = OsString> {
+    fn text() -> impl Strategy<Value = OsString> {
         prop::collection::vec(1..=u8::MAX, 0..20).prop_map(OsString::from_vec)
     }
 
     fn image() -> impl Strategy<Value = RequestedImage> {
         let format = prop_oneof![Just(ImageFormat::Squashfs), Just(ImageFormat::Erofs)];
-        (0..RawFd::MAX, format, word(), word()).prop_map(|(descriptor, format, place, name)| {
+        (0..RawFd::MAX, format, text(), text()).prop_map(|(descriptor, format, place, name)| {
             RequestedImage { descriptor, format, mount_point: place.into(), name }
         })
     }
 
     fn bind() -> impl Strategy<Value = RequestedBind> {
-        (0..RawFd::MAX, any::<bool>(), word()).prop_map(|(descriptor, read_only, target)| {
+        (0..RawFd::MAX, any::<bool>(), text()).prop_map(|(descriptor, read_only, target)| {
             RequestedBind { descriptor, read_only, target: target.into() }
         })
     }
 
     fn lines() -> impl Strategy<Value = (PathBuf, String)> {
-        (word(), "[a-z:\n]{0,20}").prop_map(|(file, lines)| (file.into(), lines))
+        (text(), "[a-z:\n]{0,20}").prop_map(|(file, lines)| (file.into(), lines))
     }
 
     prop_compose! {
@@ -392,13 +392,13 @@ mod tests {
             binds in prop::collection::vec(bind(), 0..4),
             lines in prop::collection::vec(lines(), 0..3),
             must_enter: bool,
-            directory in prop::option::of(word()),
-            command in prop::collection::vec(word(), 1..5),
-            variables in prop::collection::vec(word(), 0..5),
+            directory in prop::option::of(text()),
+            command in prop::collection::vec(text(), 1..5),
+            variables in prop::collection::vec(text(), 0..5),
         ) -> StartRequest {
-            let absolute = |word: OsString| {
+            let absolute = |relative: OsString| {
                 let mut path = OsString::from("/");
-                path.push(word);
+                path.push(relative);
                 PathBuf::from(path)
             };
             let working_directory = directory.map(absolute);

@@ -110,7 +110,7 @@ impl Shadows {
     }
 
     /// Makes the shadowed directories read-only: what is written beside the
-    /// mount points would be lost without a word.
+    /// mount points would be lost without a message.
     pub fn seal(&self) -> Result<(), Error> {
         for directory in &self.shadowed {
             operations::seal(directory)?;

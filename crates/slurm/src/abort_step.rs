@@ -18,7 +18,7 @@ use crate::record::GROUPS_OF_JOB;
 use crate::spank::{Spank, Step};
 
 /// How often a node looks whether another one has ended the step, and for how long each time,
-/// as a word for `sleep`: in all five seconds, of which the first node needs one.
+/// as an argument of `sleep`: in all five seconds, of which the first node needs one.
 const LOOKS: u32 = 10;
 const EACH: &str = "0.5";
 

@@ -25,7 +25,7 @@ pub(crate) fn add(
     root: &mut JobRoot,
 ) -> Result<Vec<String>, Vec<String>> {
     let finished = query
-        .ask(&words(images, root), &[], None)
+        .ask(&arguments(images, root), &[], None)
         .map_err(|error| vec![format!("cannot ask for the devices of this node: {error}")])?;
     let mut lines = lines_of(&finished.errors);
     if !finished.is_well {
@@ -44,15 +44,15 @@ pub(crate) fn add(
     Ok(lines)
 }
 
-fn words(images: &[JobImage], root: &JobRoot) -> Vec<OsString> {
-    let mut words: Vec<OsString> = Vec::new();
+fn arguments(images: &[JobImage], root: &JobRoot) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = Vec::new();
     let mut images = images.iter();
     if let Some(image) = images.find(|image| image.mount_point == Path::new("/")) {
-        words.extend(["--image".into(), image.path.clone().into()]);
+        arguments.extend(["--image".into(), image.path.clone().into()]);
     }
     for device in &root.devices {
         let option = if device.must_be { "--device" } else { "--usual-device" };
-        words.extend([option.into(), OsString::from(&device.name)]);
+        arguments.extend([option.into(), OsString::from(&device.name)]);
     }
-    words
+    arguments
 }

@@ -58,7 +58,7 @@ pub(crate) fn option_given(place: usize, value: Option<String>, is_step: bool) {
 /// # Errors
 ///
 /// That the program must not go on.
-pub(crate) fn options_known(spank: &dyn Spank, words: &[OsString]) -> Result<(), ()> {
+pub(crate) fn options_known(spank: &dyn Spank, arguments: &[OsString]) -> Result<(), ()> {
     match spank.context() {
         Context::Srun | Context::Allocator => {
             let given = state().given.clone();
@@ -66,7 +66,7 @@ pub(crate) fn options_known(spank: &dyn Spank, words: &[OsString]) -> Result<(),
             // process.
             let prepared = state().prepared.replace(given.clone());
             match prepared {
-                None => submit::prepare(spank, &given, command_of(words).as_deref()),
+                None => submit::prepare(spank, &given, command_of(arguments).as_deref()),
                 Some(prepared) if prepared == given => Ok(()),
                 Some(_) => {
                     submit::refuse_parts(spank);
@@ -75,9 +75,9 @@ pub(crate) fn options_known(spank: &dyn Spank, words: &[OsString]) -> Result<(),
             }
         }
         Context::Step => {
-            let command = command_of(words);
+            let command = command_of(arguments);
             let (outcome, notes) = node::mount(spank, command.as_deref());
-            if let Some(destination) = word_of(words, "record=") {
+            if let Some(destination) = value_of(arguments, "record=") {
                 node::record(spank, destination, command.as_deref(), &outcome);
             }
             let mut state = state();
@@ -121,12 +121,12 @@ pub(crate) fn program_ends(spank: &dyn Spank) {
     }
 }
 
-/// Finds `cabane=PATH` among the words after the plugin in `plugstack.conf`.
-fn command_of(words: &[OsString]) -> Option<PathBuf> {
-    word_of(words, "cabane=").map(PathBuf::from)
+/// Finds `cabane=PATH` among the arguments after the plugin in `plugstack.conf`.
+fn command_of(arguments: &[OsString]) -> Option<PathBuf> {
+    value_of(arguments, "cabane=").map(PathBuf::from)
 }
 
-fn word_of<'a>(words: &'a [OsString], prefix: &str) -> Option<&'a OsStr> {
-    let mut words = words.iter().map(|word| word.as_bytes());
-    words.find_map(|word| word.strip_prefix(prefix.as_bytes()).map(OsStr::from_bytes))
+fn value_of<'a>(arguments: &'a [OsString], prefix: &str) -> Option<&'a OsStr> {
+    let mut arguments = arguments.iter().map(|argument| argument.as_bytes());
+    arguments.find_map(|argument| argument.strip_prefix(prefix.as_bytes()).map(OsStr::from_bytes))
 }

@@ -126,14 +126,14 @@ pub extern "C" fn slurm_spank_init(spank: *mut c_void, _: c_int, _: *const *cons
 pub extern "C" fn slurm_spank_init_post_opt(
     spank: *mut c_void,
     count: c_int,
-    words: *const *const c_char,
+    arguments: *const *const c_char,
 ) -> c_int {
     guarded(|| {
         let count = usize::try_from(count).unwrap_or_default();
         // SAFETY: Slurm hands over so many texts, which live until this returns.
-        let words = (0..count).map(|place| unsafe { text(*words.add(place)) });
-        let words: Vec<OsString> = words.flatten().collect();
-        dispatch::options_known(&Slurm { spank }, &words)
+        let arguments = (0..count).map(|place| unsafe { text(*arguments.add(place)) });
+        let arguments: Vec<OsString> = arguments.flatten().collect();
+        dispatch::options_known(&Slurm { spank }, &arguments)
     })
 }
 
@@ -317,20 +317,20 @@ impl Spank for Slurm {
         })
     }
 
-    fn words(&self) -> Result<Vec<OsString>, SlurmError> {
-        let (mut count, mut words): (c_int, *const *const c_char) = (0, ptr::null());
+    fn arguments(&self) -> Result<Vec<OsString>, SlurmError> {
+        let (mut count, mut arguments): (c_int, *const *const c_char) = (0, ptr::null());
         // SAFETY: places of the types that Slurm writes for this item.
         let answer =
-            unsafe { spank_get_item(self.spank, S_JOB_ARGV, &raw mut count, &raw mut words) };
+            unsafe { spank_get_item(self.spank, S_JOB_ARGV, &raw mut count, &raw mut arguments) };
         if answer != SUCCESS {
             return Err(SlurmError(answer));
         }
         let count = usize::try_from(count).unwrap_or_default();
-        if words.is_null() || count == 0 {
+        if arguments.is_null() || count == 0 {
             return Ok(Vec::new());
         }
         // SAFETY: Slurm keeps so many texts there for the time of the step.
-        let all = (0..count).map(|place| unsafe { text(*words.add(place)) });
+        let all = (0..count).map(|place| unsafe { text(*arguments.add(place)) });
         Ok(all.flatten().collect())
     }
 
@@ -373,7 +373,7 @@ impl Spank for Slurm {
 
     fn note(&self, line: &str) {
         if let Some(line) = own_line(line) {
-            // An error by its level, which alone reaches the user, and not by its words.
+            // An error by its level, which alone reaches the user, and not by its text.
             // SAFETY: a format for one text, and the text.
             unsafe { slurm_spank_log(c"%s".as_ptr(), line.as_ptr()) };
         }

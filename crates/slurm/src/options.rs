@@ -195,17 +195,17 @@ impl Given {
         all
     }
 
-    /// Returns the words for `cabane` that precede `slurm submit`.
-    pub(crate) fn words_before(&self) -> impl Iterator<Item = String> {
-        self.words_if(|option| option.passed_as == BEFORE)
+    /// Returns the arguments for `cabane` that precede `slurm submit`.
+    pub(crate) fn arguments_before(&self) -> impl Iterator<Item = String> {
+        self.arguments_if(|option| option.passed_as == BEFORE)
     }
 
-    /// Returns the words for `cabane slurm submit`.
-    pub(crate) fn words(&self) -> impl Iterator<Item = String> {
-        self.words_if(|option| option.passed_as != BEFORE)
+    /// Returns the arguments for `cabane slurm submit`.
+    pub(crate) fn arguments(&self) -> impl Iterator<Item = String> {
+        self.arguments_if(|option| option.passed_as != BEFORE)
     }
 
-    fn words_if(&self, is_wanted: impl Fn(&Opt) -> bool) -> impl Iterator<Item = String> {
+    fn arguments_if(&self, is_wanted: impl Fn(&Opt) -> bool) -> impl Iterator<Item = String> {
         let pairs = ALL.iter().zip(&self.0);
         let wanted = pairs.filter(move |(option, _)| is_wanted(option));
         wanted.filter_map(|(option, value)| {
@@ -238,7 +238,7 @@ mod tests {
         given.set(0, Some("a/1:v1".to_owned()));
         given.set(0, Some("b/1:v1".to_owned()));
         given.set(4, None);
-        let words: Vec<_> = given.words().collect();
-        assert_eq!(words, ["--uenv=b/1:v1", "--no-default-view"]);
+        let arguments: Vec<_> = given.arguments().collect();
+        assert_eq!(arguments, ["--uenv=b/1:v1", "--no-default-view"]);
     }
 }

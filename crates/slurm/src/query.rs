@@ -44,7 +44,7 @@ pub(crate) struct Answer {
 }
 
 impl Query<'_> {
-    /// Asks with the words of a command line. The process has these variables alone, and sees
+    /// Asks with the arguments of a command line. The process has these variables alone, and sees
     /// the files of a mount namespace if one is given.
     ///
     /// # Errors
@@ -52,7 +52,7 @@ impl Query<'_> {
     /// That it could not be started, or did not end.
     pub(crate) fn ask(
         &self,
-        words: &[OsString],
+        arguments: &[OsString],
         variables: &[(&str, OsString)],
         mounts: Option<&File>,
     ) -> io::Result<Finished> {
@@ -64,7 +64,7 @@ impl Query<'_> {
             .env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
             .envs(variables.iter().map(|(name, value)| (*name, value)))
             .args(["slurm", "node"])
-            .args(words);
+            .args(arguments);
         let user = User {
             user: self.owner.user,
             group: self.owner.group,

@@ -68,7 +68,7 @@ pub(crate) trait Spank {
     fn step(&self) -> Result<Step, SlurmError>;
 
     /// Returns the program of the step and its arguments, in `slurmstepd`.
-    fn words(&self) -> Result<Vec<OsString>, SlurmError>;
+    fn arguments(&self) -> Result<Vec<OsString>, SlurmError>;
 
     /// Sets a variable of this process, or removes it.
     fn change_own_variable(&self, name: &OsStr, value: Option<&OsStr>);

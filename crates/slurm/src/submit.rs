@@ -69,10 +69,10 @@ type Change = (OsString, Option<OsString>);
 /// Asks the command. Without a reason in the error, it has told the reason itself.
 fn ask(program: &Path, from: &str, given: &Given) -> Result<Vec<Change>, Option<io::Error>> {
     let output = Command::new(program)
-        .args(given.words_before())
+        .args(given.arguments_before())
         .args(["slurm", "submit"])
         .arg(format!("--from={from}"))
-        .args(given.words())
+        .args(given.arguments())
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()

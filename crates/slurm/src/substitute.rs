@@ -98,16 +98,17 @@ pub(crate) fn give(
     let failed = |reason: String| {
         Refusal::from(vec![format!("cannot find out how the step gets another MPI: {reason}")])
     };
-    let program =
-        spank.words().map_err(|error| failed(format!("its program is not known: {}", error.0)))?;
+    let program = spank
+        .arguments()
+        .map_err(|error| failed(format!("its program is not known: {}", error.0)))?;
     let view = ImageView::make(on)?;
-    let mut words = view.words(root);
-    words.extend(words_for(spank, mpi, *step));
-    words.push("--".into());
-    words.extend(program);
+    let mut arguments = view.arguments(root);
+    arguments.extend(arguments_for(spank, mpi, *step));
+    arguments.push("--".into());
+    arguments.extend(program);
     let finished = on
         .query
-        .ask(&words, &handed_on(spank), view.namespace())
+        .ask(&arguments, &handed_on(spank), view.namespace())
         .map_err(|error| failed(error.to_string()))?;
     let mut lines = lines_of(&finished.errors);
     if !finished.is_well {
@@ -176,45 +177,45 @@ impl ImageView {
     }
 
     /// Says what is seen where in a root image.
-    fn words(&self, seen: &JobRoot) -> Vec<OsString> {
+    fn arguments(&self, seen: &JobRoot) -> Vec<OsString> {
         let Some(root) = &self.root else {
             return Vec::new();
         };
-        let mut words: Vec<OsString> = vec!["--root".into(), root.into()];
+        let mut arguments: Vec<OsString> = vec!["--root".into(), root.into()];
         for bind in &seen.binds {
             let (target, source) = (bind.target.clone(), bind.source.clone());
-            words.extend(["--seen".into(), target.into(), source.into()]);
+            arguments.extend(["--seen".into(), target.into(), source.into()]);
         }
         for place in &self.stacks {
-            words.extend(["--stack".into(), place.into()]);
+            arguments.extend(["--stack".into(), place.into()]);
         }
-        words
+        arguments
     }
 }
 
-fn words_for(spank: &dyn Spank, mpi: &JobMpi, step: Step) -> Vec<OsString> {
-    let mut words: Vec<OsString> = vec!["--mpi".into(), mpi.name()];
+fn arguments_for(spank: &dyn Spank, mpi: &JobMpi, step: Step) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = vec!["--mpi".into(), mpi.name()];
     for library in &mpi.libraries {
-        words.extend(["--mpi-library".into(), library.into()]);
+        arguments.extend(["--mpi-library".into(), library.into()]);
     }
     if let Some(program) = &mpi.program {
-        words.extend(["--mpi-program".into(), program.into()]);
+        arguments.extend(["--mpi-program".into(), program.into()]);
     }
     let value = |name| spank.variable(name).ok().flatten();
     if let Some(directory) = &mpi.directory {
-        words.extend(["--directory".into(), directory.into()]);
+        arguments.extend(["--directory".into(), directory.into()]);
     }
-    // One word each: a value may begin with a dash.
+    // One argument each: a value may begin with a dash.
     let mut path = OsString::from("--library-path=");
     path.push(value(LIBRARY_PATH).unwrap_or_default());
-    words.push(path);
+    arguments.push(path);
     if value(OWN_PMI).is_none() {
         let mut kind = OsString::from("--pmi=");
         kind.push(value(MPI_TYPE).unwrap_or_else(|| "none".into()));
-        words.push(kind);
+        arguments.push(kind);
     }
-    words.extend(["--tasks".into(), step.tasks.to_string().into()]);
-    words
+    arguments.extend(["--tasks".into(), step.tasks.to_string().into()]);
+    arguments
 }
 
 /// The variables of the job that the answer depends on.

@@ -10,13 +10,13 @@ use std::ptr;
 
 unsafe extern "C" {
     static mut environ: *const *const c_char;
-    fn execvp(program: *const c_char, words: *const *const c_char) -> i32;
+    fn execvp(program: *const c_char, arguments: *const *const c_char) -> i32;
 }
 
 /// A program with its arguments and variables.
 #[derive(Debug)]
 pub struct Program {
-    words: Texts,
+    arguments: Texts,
     variables: Texts,
 }
 
@@ -45,24 +45,24 @@ impl Program {
     /// # Errors
     ///
     /// `InvalidInput` without a name, and for a text with a zero byte.
-    pub fn new(words: &[OsString], variables: &[OsString]) -> io::Result<Self> {
-        if words.is_empty() {
+    pub fn new(arguments: &[OsString], variables: &[OsString]) -> io::Result<Self> {
+        if arguments.is_empty() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        Ok(Self { words: Texts::new(words)?, variables: Texts::new(variables)? })
+        Ok(Self { arguments: Texts::new(arguments)?, variables: Texts::new(variables)? })
     }
 
     /// Starts it in the place of this process, which must have one thread. Returns only if that
     /// failed, and then the process has no variables.
     #[must_use]
     pub fn become_it(&self) -> io::Error {
-        let words = self.words.list.as_ptr();
+        let arguments = self.arguments.list.as_ptr();
         // SAFETY: lists of texts that end, each ended by a null pointer, which live as long as
         // this value; no one else reads the variables in a process with one thread, and this
         // value is not borrowed by a later call after a failure.
         unsafe {
             environ = self.variables.list.as_ptr();
-            execvp(*words, words);
+            execvp(*arguments, arguments);
         }
         let error = io::Error::last_os_error();
         // SAFETY: as above; the list of this value may be gone soon.

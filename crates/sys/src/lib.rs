@@ -6,7 +6,7 @@
 //! [`namespace`] leaves and enters namespaces, [`loop_device`] makes a file a block device,
 //! [`mount_table`] tells on which mount a descriptor is, [`mount_attributes`] changes many
 //! mounts at once, [`privilege`] says who the process is, [`descriptor`] takes descriptors
-//! that were inherited, [`arguments`] reads the words of the command line, and [`exec`] becomes a program. The crate holds no policy. All of it is linked into the set-uid
+//! that were inherited, [`arguments`] reads the arguments, and [`exec`] becomes a program. The crate holds no policy. All of it is linked into the set-uid
 //! helper: what the helper does not need belongs in `cabane-process`.
 
 pub mod arguments;

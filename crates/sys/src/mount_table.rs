@@ -93,16 +93,16 @@ impl Mount {
     /// end with a `-`, behind which are the type, the source and the options of the file
     /// system. The options are returned as well.
     pub fn from_line(line: &[u8], number: u64) -> Option<(Self, Vec<u8>)> {
-        let mut words = line.trim_ascii_end().split(|byte| *byte == b' ');
-        let attributes = words.nth(5)?;
-        let mut words = words.skip_while(|word| *word != b"-").skip(1);
-        let kind = words.next()?.split(|byte| *byte == b'.').next()?;
+        let mut fields = line.trim_ascii_end().split(|byte| *byte == b' ');
+        let attributes = fields.nth(5)?;
+        let mut fields = fields.skip_while(|field| *field != b"-").skip(1);
+        let kind = fields.next()?.split(|byte| *byte == b'.').next()?;
         let mount = Self {
             kind: String::from_utf8_lossy(kind).into_owned(),
-            is_id_mapped: attributes.split(|byte| *byte == b',').any(|word| word == b"idmapped"),
+            is_id_mapped: attributes.split(|byte| *byte == b',').any(|field| field == b"idmapped"),
             number,
         };
-        Some((mount, words.nth(1)?.to_vec()))
+        Some((mount, fields.nth(1)?.to_vec()))
     }
 }
 
