@@ -69,7 +69,7 @@ impl Drop for Running {
     }
 }
 
-/// Starts a program and waits until it has said something.
+/// Starts a program and waits for its first output.
 pub(crate) fn spawn(command: &mut Command) -> Child {
     use std::io::Read;
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
@@ -241,7 +241,7 @@ fn a_process_outside_is_told_apart() {
 #[test]
 fn processes_of_others_are_as_good_as_none() {
     if !is_root() {
-        not_run!("needs root, to start a process of somebody else");
+        not_run!("needs root, to start a process of another user");
     }
     let theirs = Running::new(Who::Root);
     let cabane = Cabane::new(Who::OrdinaryUser);

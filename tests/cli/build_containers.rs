@@ -189,7 +189,7 @@ fn a_tag_that_was_moved_is_taken_when_it_is_asked_for_and_told() {
     let recipe = recipe(&cabane, &format!("{}/tool:1", registry.url()), "", "");
     cabane.run(&["build", &recipe, BUILT]).success();
     push("second");
-    // What was locked stays, and the registry is not asked.
+    // What was locked stays, and the registry gets no request.
     let seen = cabane.run(&["build", &recipe, BUILT]).success();
     assert!(seen.stderr.contains("nothing has changed"), "{seen:?}");
     let seen = cabane.run(&["build", "--from=pack", &recipe, BUILT]).success();

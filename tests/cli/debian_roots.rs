@@ -83,7 +83,7 @@ pub(crate) fn pack(tree: &Path, image: &Path) {
     Finished::of(&mut packing).success();
 }
 
-/// The words that start a launcher of Debian 12, which is unpacked and not installed.
+/// The arguments that start a launcher of Debian 12, which is unpacked and not installed.
 pub(crate) fn launcher_of_debian(debian: &Path, name: &str) -> Vec<String> {
     let launcher = debian.join("usr/bin").join(name);
     vec![
@@ -116,7 +116,7 @@ impl Programs {
         self.cabane.world.path("work/program")
     }
 
-    /// The words of the launchers of Debian 12.
+    /// The arguments of the launchers of Debian 12.
     pub(crate) fn hydra(&self) -> Vec<String> {
         launcher_of_debian(&self.debian, "mpiexec.hydra")
     }

@@ -101,7 +101,7 @@ fn a_program_finds_the_library_of_the_driver_by_its_name() {
             let seen = sh(cabane, &device, "uses-fake; echo $FAKE_DEVICES $LANG");
             let output = seen.stderr.replace(|c| c != '\n', "");
             assert_eq!(seen.stdout, "42\nyes of-the-device\n", "{who}: {seen:?}");
-            // Only who has no helper is told that there is none.
+            // Only where there is no helper the text says so.
             assert_eq!(output.len(), usize::from(who == "user namespace"), "{seen:?}");
         });
     });
@@ -312,7 +312,7 @@ fn a_stack_gets_the_variables() {
         let script = "echo $FAKE_DEVICES ${LD_LIBRARY_PATH-none}; ls /usr/share/fake";
         let arguments = ["run", "--device", "all", "app", "--", "sh", "-c", script];
         let seen = cabane.run(&arguments);
-        // Also of devices that are not there: the first one is told.
+        // Also of devices that are not there: the first one is named.
         assert_eq!(seen.code, 125, "{seen:?}");
         let arguments = [&["run", "--device", "vendor.example/fake=one"], &arguments[3..]].concat();
         let seen = cabane.run(&arguments);

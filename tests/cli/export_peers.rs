@@ -92,12 +92,12 @@ fn bubblewrap_runs_it_as_it_is_unpacked() {
         run.env(name, value);
     }
     let arguments = config["process"]["args"].as_array().unwrap();
-    run.arg("--").args(arguments.iter().map(|word| word.as_str().unwrap()));
+    run.arg("--").args(arguments.iter().map(|argument| argument.as_str().unwrap()));
     let output = run.output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "hello from stack\n", "{output:?}");
 }
 
-/// How many uploads the registry was asked to begin.
+/// How many uploads the registry was to begin.
 fn uploads(registry: &RealRegistry) -> (usize, usize) {
     let log = registry.log();
     let begun = log.lines().filter(|line| line.contains("\"POST "));
@@ -167,7 +167,7 @@ fn layers_of_a_base_in_the_same_registry_are_not_sent() {
     let seen = exported(&cabane, &[STACK, &target, "--base", &base]);
     let after = uploads(&registry);
     assert_eq!(seen["layers"].as_array().unwrap().len(), 2);
-    // Asked for from there: the layer of the base, and in vain the new layer and configuration.
+    // Requested from there: the layer of the base, and in vain the new layer and configuration.
     assert_eq!((after.0 - before.0, after.1 - before.1), (3, 2));
     let sent = Path::new("site/stack/_layers/sha256");
     let kept = fs::read_dir(registry.data().join("docker/registry/v2/repositories").join(sent));

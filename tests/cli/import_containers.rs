@@ -319,7 +319,7 @@ fn what_docker_saves_is_made_once_wherever_the_archive_is() {
     let archives = [("saved.tar", "a/1"), ("other.tar", "b/1")];
     let shared = archives.map(|(name, label)| import(&archive(name), label));
     assert_eq!(shared, [Some(false), Some(true)]);
-    // One whose manifest is known is asked later whether it has moved.
+    // One whose manifest is known is checked later for a change.
     assert_eq!(import(&layout.typed(), "c/1"), Some(false));
     assert_eq!(cabane.run(&["import", "--check", "c/1"]).code, 0);
 }

@@ -84,7 +84,7 @@ pub(crate) struct Machine<'a> {
     pub(crate) entry: &'a str,
 }
 
-/// What doctor said, and what `cabane run` did.
+/// What doctor reported, and what `cabane run` did.
 pub(crate) struct Verdict {
     pub(crate) doctor: Value,
     pub(crate) code: i32,

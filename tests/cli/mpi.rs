@@ -54,7 +54,7 @@ impl Mpi {
     }
 }
 
-/// Where the ranks said they live: each place once, and how many spoke.
+/// Where the ranks ran: each place once, and how many there were.
 fn places(output: &str) -> (Vec<&str>, usize) {
     let spoken: Vec<&str> = output
         .lines()

@@ -29,7 +29,7 @@ struct Mpi {
 }
 
 fn arguments(arguments: &[&str]) -> Vec<String> {
-    arguments.iter().map(|&word| word.to_owned()).collect()
+    arguments.iter().map(|&argument| argument.to_owned()).collect()
 }
 
 fn compile(headers: &Path, library: &Path, rpath: &str, directory: &Path) {

@@ -84,11 +84,11 @@ fn program(cabane: &Cabane, path: &str, text: &str) {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// How many rows of three figures someone is told.
+/// How many rows of three figures are printed.
 pub(crate) fn rows_of_figures(text: &str) -> usize {
     let rows = text.lines().filter(|line| {
         let arguments = line.split_whitespace();
-        arguments.filter(|word| word.parse::<f64>().is_ok()).count() == 3
+        arguments.filter(|field| field.parse::<f64>().is_ok()).count() == 3
     });
     rows.count()
 }
@@ -352,7 +352,7 @@ fn a_container_is_looked_into_without_being_entered() {
 fn the_configuration_says_what_starts_the_ranks_of_the_probe() {
     let bed = bed!();
     let text = format!(
-        "#!/bin/sh\n# mpiexec.hydra\necho \"$*\" >>words\nexec '{}' \"$@\"\n",
+        "#!/bin/sh\n# mpiexec.hydra\necho \"$*\" >>arguments\nexec '{}' \"$@\"\n",
         bed.mpich.join("bin/mpiexec").display()
     );
     program(&bed.cabane, "work/starter", &text);
@@ -362,7 +362,7 @@ fn the_configuration_says_what_starts_the_ranks_of_the_probe() {
     );
     bed.cabane.world.file("site.toml", &text);
     let seen = bed.swap(&["--with", "host", "--probe"], &["./program"]).success();
-    let arguments = fs::read_to_string(bed.cabane.world.path("work/words")).unwrap();
+    let arguments = fs::read_to_string(bed.cabane.world.path("work/arguments")).unwrap();
     assert!(
         seen.stderr.starts_with("proven: 2 ranks got ") && arguments.starts_with("-ppn 2 -n 2 "),
         "{seen:?}\n{arguments}"

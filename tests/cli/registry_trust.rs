@@ -79,7 +79,7 @@ impl Signing {
         let path = self.0.cabane.world.path(meta).join("env.json");
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.contains(description), "{text}");
-        let forged = text.replace(description, "of somebody else");
+        let forged = text.replace(description, "of another user");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         fs::write(&path, forged).unwrap();
         self.run(&["image", "push", "--force", APP]).success();
@@ -153,7 +153,7 @@ fn metadata_that_were_exchanged_in_the_registry_are_not_used() {
     let description = reported("{description}", "app");
     signing.push_forged(&reported("{meta}", "app"), &description);
     signing.run(&["image", "pull", "app"]).success();
-    assert_eq!(reported("{description}", "app"), "of somebody else");
+    assert_eq!(reported("{description}", "app"), "of another user");
     signing.run(&["image", "rm", APP]).success();
     signing.site_wants("deploy", "site");
     signing.run(&["image", "pull", "app"]).success();

@@ -22,7 +22,7 @@ fn image_directory(cabane: &Cabane) -> PathBuf {
     entries.next().unwrap().unwrap().path()
 }
 
-/// Returns the kinds of what is damaged, and everything that is said to repair it.
+/// Returns the kinds of what is damaged, and all hints to repair it.
 fn damaged(cabane: &Cabane, arguments: &[&str]) -> (Vec<String>, Vec<String>) {
     let arguments = [&["repo", "status", "--json"], arguments].concat();
     // As it is typed, and so not blanked.
@@ -36,7 +36,7 @@ fn damaged(cabane: &Cabane, arguments: &[&str]) -> (Vec<String>, Vec<String>) {
     (kinds, remedies.map(text).collect())
 }
 
-/// Damages a repository, lets everything be typed that is said to repair it, and returns what
+/// Damages a repository, types all hints to repair it, and returns what
 /// was found before and after.
 fn repaired(cabane: &Cabane, corruption: impl FnOnce(&Path)) -> [Vec<String>; 2] {
     corruption(&image_directory(cabane));

@@ -170,7 +170,7 @@ impl Stack {
         self.cabane.finish(&mut self.command(more))
     }
 
-    /// The commands of Spack that were called since the last time someone asked.
+    /// The commands of Spack that were called since the last call.
     pub(crate) fn called(&self) -> Vec<String> {
         let path = self.cabane.world.path("build/tmp/called");
         let called = fs::read_to_string(&path).unwrap_or_default();

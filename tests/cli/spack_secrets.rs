@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Mirrors that want a secret: which commands of Spack are told it. Spack is the stand-in
+//! Mirrors that want a secret: which commands of Spack get it. Spack is the stand-in
 //! of `spack.rs`; with real Spack, registries and S3 are in `spack_mirrors.rs`.
 
 use std::fs;

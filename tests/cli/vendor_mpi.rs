@@ -131,7 +131,7 @@ fn pack(cabane: &Cabane, manifest: &str) -> Value {
     serde_json::from_str(&packed.stdout).unwrap()
 }
 
-/// What someone is told whose manifest does not fit.
+/// The error for a manifest that does not fit.
 fn refused(cabane: &Cabane, manifest: &str) -> (i32, String) {
     let refused = cabane.run(&["vendor-mpi", manifest]);
     assert_eq!(refused.stdout, "");

@@ -56,7 +56,7 @@ impl Group {
     }
 
     /// A process of the user, without any rights, that freezes the group or lets it go on when
-    /// it is told to.
+    /// it reads a line.
     fn writer(&self, is_frozen: bool) -> Child {
         let script = format!("read _; echo {} >cgroup.freeze", u8::from(is_frozen));
         let mut command = Command::new("/bin/sh");

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-// Keeps a mount where no table of mounts shows it, in a process that nobody waits for:
+// Keeps a mount where no table of mounts shows it, in a process that no process waits for:
 //
 //     hiding DIRECTORY EMPTY-DIRECTORY LOG
 //

@@ -248,7 +248,7 @@ impl Harm {
     }
 }
 
-/// A command that has said `up`, and waits to be told to go on.
+/// A command that has printed `up`, and waits for a line to go on.
 struct Waiting {
     child: std::process::Child,
     output: std::io::BufReader<std::process::ChildStdout>,

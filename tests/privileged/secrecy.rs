@@ -56,7 +56,7 @@ fn seen(process: u32, is_between: bool) -> Vec<String> {
             let is_open = match name {
                 // Everyone may read a part of it.
                 "stat" => false,
-                // Until it is said anew that no one looks in, the names are seen, and no more.
+                // Until looking in is forbidden anew, the names are seen, and no more.
                 "fd" | "ns" | "map_files" if is_between => {
                     fs::read_dir(&path).is_ok_and(|mut list| {
                         list.any(|one| one.is_ok_and(|one| fs::read_link(one.path()).is_ok()))

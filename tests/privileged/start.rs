@@ -295,7 +295,7 @@ pub(crate) fn hold_from(file: &OwnedFd, number: RawFd) -> io::Result<RawFd> {
     Ok(copy.into_raw_fd())
 }
 
-/// Checks that the helper refused, and said so in these words.
+/// Checks that the helper refused with this text.
 #[track_caller]
 pub(crate) fn assert_refused(finished: &Finished, reason: &str) {
     assert!(

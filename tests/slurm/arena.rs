@@ -260,7 +260,7 @@ fn command_for_job_containers(directory: &Path) -> Command {
     command
 }
 
-/// Nothing of the user has run, and the reason was told.
+/// Nothing of the user has run, and the reason was printed.
 pub(crate) fn assert_failed(finished: &Finished, reason: &str) {
     assert!(
         finished.code != 0 && finished.stdout.is_empty() && finished.stderr.contains(reason),

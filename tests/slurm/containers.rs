@@ -23,7 +23,7 @@ fn a_batch_script_and_its_steps_have_one_tmp() {
     in_cluster!(JobContainers, |cluster: &Cluster| {
         let printed = cluster
             .user("alice")
-            .sh("printf '#!/bin/bash\nwho >/tmp/said\nsrun sh -c \"who; cat /tmp/said\"\n' >job.sh
+            .sh("printf '#!/bin/bash\nwho >/tmp/output\nsrun sh -c \"who; cat /tmp/output\"\n' >job.sh
                  rm -f out
                  sbatch --quiet --wait --output=out --uenv=app/1:v1 job.sh; cat out")
             .success();
@@ -54,7 +54,7 @@ fn a_step_without_images_has_the_tmp_of_its_job() {
         let printed = cluster
             .user("alice")
             .sh("salloc --quiet -N1 sh -c '
-                     srun --uenv=app/1:v1 sh -c \"who >/tmp/said\"; srun cat /tmp/said'")
+                     srun --uenv=app/1:v1 sh -c \"who >/tmp/output\"; srun cat /tmp/output'")
             .success();
         assert_eq!(printed.stdout, "app 1\n");
     });

@@ -29,7 +29,7 @@ fn prepare(cluster: &Cluster) {
     ));
 }
 
-/// How often each node was asked.
+/// How often each node got a request.
 fn questions(cluster: &Cluster) -> String {
     let counted = cluster.root("sort /shared/questions | uniq -c | awk '{print $2 \"=\" $1}'");
     counted.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -64,7 +64,7 @@ fn two_mpichs() -> Option<[PathBuf; 2]> {
 
 const NO_MPICHS: &str = "needs mpich in two versions: scripts/setup test";
 
-/// The step has ended with this code, and a line was told once.
+/// The step has ended with this code, and a line was printed once.
 fn assert_refused(printed: &Finished, code: i32, line: &str) {
     assert_eq!(
         (printed.code, printed.stdout.as_str(), printed.stderr.matches(line).count()),

@@ -126,7 +126,7 @@ fn the_swap_is_proven_and_measured_over_four_nodes_before_the_program_runs() {
                       MPICH Version: 3.4.3; sums and large messages were right\n";
         let numbers = |line: &str| {
             let arguments = line.split_whitespace();
-            arguments.filter(|word| word.parse::<f64>().is_ok()).count()
+            arguments.filter(|field| field.parse::<f64>().is_ok()).count()
         };
         let rows = seen.stderr.lines().filter(|line| numbers(line) == 3);
         let is_right = |line: &&str| line.contains(" of 8, right, ") && line.ends_with("3.4.3");

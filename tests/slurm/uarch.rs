@@ -3,7 +3,7 @@
 
 //! Several builds of one image: each node takes its own. What a node cannot run is refused.
 //!
-//! All virtual nodes have the processor of the machine: what a node takes is told it by a
+//! All virtual nodes have the processor of the machine: what a node takes comes from a
 //! file, as an administrator would.
 
 use std::collections::BTreeSet;
@@ -134,7 +134,7 @@ test -e "${UENV_MOUNT_LIST%:*}" && grep -q ":default" <<<"$UENV_VIEW" && there=t
 echo $SLURMD_NODENAME $(which-app) $BUILD_OF_app $HAS_app_zen2-$HAS_app_zen3 $label $which $there
 "#;
 
-const TOLD: [&str; 4] = [
+const PRINTED: [&str; 4] = [
     "n1 zen3 zen3 -1 app/1:v1@here%zen3 /user-environment/bin-zen3/which-app there",
     "n2 zen3 zen3 -1 app/1:v1@here%zen3 /user-environment/bin-zen3/which-app there",
     "n3 zen2 zen2 1- app/1:v1@here%zen2 /user-environment/bin-zen2/which-app there",
@@ -147,7 +147,7 @@ fn two_kinds_of_nodes_in_one_step_each_have_their_build() {
         let builds = Builds::two_kinds(cluster);
         let printed = builds
             .alice(&format!("srun -C '[zen3*2&zen2*2]' -N4 -n8 {REPO} --uenv=app /shared/tell"));
-        assert_eq!(lines(&printed.success().stdout), TOLD);
+        assert_eq!(lines(&printed.success().stdout), PRINTED);
     });
 }
 
@@ -199,7 +199,7 @@ END
              cat err >&2; cat out"
         ));
         let printed = printed.success();
-        let mut expected = TOLD.to_vec();
+        let mut expected = PRINTED.to_vec();
         expected.extend(["zen2", "mine"]);
         expected.sort_unstable();
         assert_eq!(lines(&printed.stdout), expected, "{printed:?}");
@@ -212,7 +212,7 @@ fn a_shell_of_salloc_hands_the_builds_on() {
         let builds = Builds::two_kinds(cluster);
         let printed =
             builds.alice(&format!("salloc --quiet -N4 {REPO} --uenv=app srun /shared/tell"));
-        assert_eq!(lines(&printed.success().stdout), TOLD);
+        assert_eq!(lines(&printed.success().stdout), PRINTED);
     });
 }
 

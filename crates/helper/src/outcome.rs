@@ -108,7 +108,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage => write!(f, "cabane-mount is not meant to be called by hand"),
-            Self::Request(_) => write!(f, "cabane-mount does not understand what it is asked"),
+            Self::Request(_) => write!(f, "cabane-mount does not understand the request"),
             Self::Process => write!(f, "there is no such process of yours"),
             Self::NotPrivileged => write!(f, "cabane-mount has no rights to mount"),
             Self::System(_) | Self::Rights => {
@@ -127,7 +127,7 @@ impl fmt::Display for Failure {
 }
 
 /// Returns an error as text; names in it come from the caller and may hold anything. It is
-/// empty where nothing may be said.
+/// empty where nothing may be shown.
 pub(crate) fn message(failure: &Failure) -> String {
     if matches!(failure, Failure::Rights) {
         return String::new();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! How the kernel is asked to mount.
+//! The ways to mount.
 
 use std::fmt;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::Error;
 /// The identity map of the initial user namespace, as `/proc/self/uid_map` has it.
 const WHOLE_MAP: [&str; 3] = ["0", "0", "4294967295"];
 
-/// How the kernel is asked to mount.
+/// The ways to mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// As root: a mount namespace, and the kernel's own file systems.

@@ -117,7 +117,7 @@ impl Helper {
         let installed =
             paths.iter().find(|path| path.is_file()).ok_or(Unavailable::NotInstalled)?;
         check_installed(installed)?;
-        // Asked first: inside of an environment it is the reason people know.
+        // Checked first: inside of an environment it is the reason people know.
         if rustix::thread::no_new_privs().unwrap_or(true) {
             return Err(Unavailable::NoNewPrivileges);
         }

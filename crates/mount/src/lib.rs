@@ -4,7 +4,7 @@
 //! Mount plans: a closed list of operations, and performing them.
 //!
 //! A [`MountPlan`] is data: it can be printed and compared, and [`perform()`] is the
-//! only function that acts on one. How the kernel is asked is a [`Backend`]. The
+//! only function that acts on one. How the kernel mounts is a [`Backend`]. The
 //! order of things and the reasons are in `docs/design/0002-mounting.md`.
 //!
 //! What runs with the rights of root for users who are not trusted is in

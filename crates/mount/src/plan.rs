@@ -75,7 +75,7 @@ impl Operation {
 /// what an earlier one shows.
 #[derive(Debug)]
 pub struct MountPlan {
-    /// How the kernel is asked.
+    /// How the kernel mounts.
     pub backend: Backend,
     /// The programs that serve images where the kernel may not.
     pub fuse: FusePrograms,

@@ -22,7 +22,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// How much is read before others are told that the copy gets on.
+/// How much is read before others can see that the copy gets on.
 const PART: usize = 4 << 20;
 
 /// Where the copies are.

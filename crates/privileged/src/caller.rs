@@ -207,7 +207,7 @@ fn hide() -> io::Result<()> {
 
 /// Tells whether a capability cannot come back. One that the kernel does not know is in
 /// no set. The ambient set holds nothing that is not permitted and inheritable, too
-/// (capabilities(7)), so it need not be asked.
+/// (capabilities(7)), so it need not be read.
 fn is_nowhere(bit: CapabilitySet) -> bool {
     !capability_is_in_bounding_set(bit).unwrap_or(false)
 }

@@ -14,7 +14,7 @@ use crate::{Error, ImageFile};
 
 /// Makes copies of images.
 pub trait Copies: fmt::Debug {
-    /// Returns the word for their place, which ends the names of their entries in the cache.
+    /// Returns the name of their place, which ends the names of their entries in the cache.
     fn name(&self) -> &'static str;
 
     /// Returns where they are, fit to stand after "in".

@@ -154,7 +154,7 @@ impl Error {
                     .to_owned()
             }
             Self::TooManyImages { .. } => {
-                "`cabane clean --mounts` gives up images that nobody uses; `--backend \
+                "`cabane clean --mounts` gives up images that are not in use; `--backend \
                  user-namespace` needs none of the limit"
                     .to_owned()
             }

@@ -28,13 +28,13 @@ const OVERLAY: &str = "overlay";
 const OVERLAYS: u32 = 2;
 
 /// Tells which mount a descriptor is on, as far as the kernel says it without `/proc`. To be
-/// asked with the rights of the process that handed it over.
+/// called with the rights of the process that handed it over.
 pub(crate) fn mount_of(file: BorrowedFd<'_>) -> Option<MountId> {
     MountId::of(file).ok()
 }
 
 /// Checks that a file is on a mount of the host, on which the policy lets images lie.
-/// Nothing is asked of the file system.
+/// The file system gets no request.
 pub(crate) fn check_mount(
     policy: &Policy,
     file: BorrowedFd<'_>,
@@ -82,7 +82,7 @@ fn check_kind(policy: &Policy, mount: &Mount) -> Result<(), String> {
     ))
 }
 
-/// Checks owner, mode and kind of a file. To be asked with the rights of the caller, of a file
+/// Checks owner, mode and kind of a file. To be called with the rights of the caller, for a file
 /// on a mount that was checked.
 pub(crate) fn check_file(
     policy: &Policy,
@@ -158,7 +158,7 @@ fn check_layers(policy: &Policy, overlay: &Mount, depth: u32) -> Result<(), Stri
 }
 
 /// Reads the paths out of the options of an overlay. Octal digits stand for what would end a
-/// word of the table, a backslash for what would end a path of the option.
+/// field of the table, a backslash for what would end a path of the option.
 pub fn overlay_layers(options: &[u8]) -> Vec<PathBuf> {
     let mut layers = Vec::new();
     for option in split(options, b',') {

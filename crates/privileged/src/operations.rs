@@ -35,7 +35,7 @@ use crate::{Error, ImageFormat};
 /// below it, if that is requested.
 ///
 /// Acts on a place that was opened by the caller (a bind, an image on a checked mount) or in the
-/// mount cache. Waits for nothing: no file system is asked. Safe, because a clone shows no one
+/// mount cache. Waits for nothing: no file system gets a request. Safe, because a clone shows no one
 /// more than the descriptor did, and the kernel clones only what is in this mount namespace.
 pub fn clone_mount(place: BorrowedFd<'_>, is_recursive: bool) -> Result<OwnedFd, Errno> {
     open_tree(place, c"", OpenTreeFlags::AT_EMPTY_PATH | clone_flags(is_recursive))

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What the set-uid helper is asked to do, and its encoding.
+//! The request to the set-uid helper, and its encoding.
 //!
 //! The helper gets the number of one descriptor; what can be read there are texts,
 //! each ended by a zero byte, in this order:
@@ -32,7 +32,7 @@ use crate::ImageFormat;
 const MAGIC: &[u8] = b"cabane-mount";
 const VERSION: &[u8] = b"2";
 
-/// What the helper is asked to do.
+/// What the helper shall do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Mount images and become a command.

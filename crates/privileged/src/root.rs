@@ -59,7 +59,7 @@ impl PrivilegedRoot {
     }
 
     /// Adds what the site shows, as far as the caller can see it and it is not in the way of what
-    /// the user wants. To be asked with the rights of the caller.
+    /// the user wants. To be called with the rights of the caller.
     pub(crate) fn add(&mut self, places: &[PathBuf], mount_points: &[PathBuf]) {
         for place in places {
             let Ok(bind) = open_place(place, place, false) else {

@@ -55,9 +55,9 @@ impl Shadows {
                 return Err(Error::MountPoint { path: target.to_owned(), source });
             }
         }
-        let holder = deepest_existing(target)?;
-        if !self.is_own(&holder) {
-            self.shadow(&holder)?;
+        let parent = deepest_existing(target)?;
+        if !self.is_own(&parent) {
+            self.shadow(&parent)?;
         }
         if target.is_symlink() {
             // It leads nowhere, and what is to be mounted is meant for its name.

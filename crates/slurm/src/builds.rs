@@ -143,7 +143,7 @@ fn not_chosen(
 }
 
 /// Gives the tasks of the step the variables that go with the builds. Where variables are not
-/// handed on to the nodes (`--export=NONE`), all that they are told is what is mounted: a step
+/// handed on to the nodes (`--export=NONE`), they get only what is mounted: a step
 /// that is started in this one is to have it, too.
 ///
 /// # Errors

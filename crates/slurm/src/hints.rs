@@ -20,7 +20,7 @@ fn hint(error: &Error) -> Option<String> {
             "the node needs the loop module: an administrator can try `modprobe loop` there"
         }
         Error::TooManyImages { .. } => {
-            "an administrator can give up images that nobody uses with `cabane clean --mounts` on \
+            "an administrator can give up images that are not in use with `cabane clean --mounts` on \
              the node"
         }
         Error::StageNotAllowed { .. } | Error::NoSpaceForCopy { .. } => {

@@ -25,7 +25,7 @@ use crate::spank::{Spank, change_variable};
 /// unless a file system hangs.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// Who is asked, and for whom.
+/// The command that answers, and for whom.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Query<'a> {
     /// The command, if `plugstack.conf` names it.

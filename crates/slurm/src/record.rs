@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! In `slurmstepd`: what a step has mounted, told to who writes it down.
+//! In `slurmstepd`: what a step has mounted, handed to the process that records it.
 //!
 //! Off unless the line in `plugstack.conf` has `record=DESTINATION`. A process of its own,
-//! `cabane slurm record`, makes a record of it and sends that off; it is neither waited for
-//! nor asked how that went. Here it is only written down what there is to tell, as texts
-//! that end with a zero byte.
+//! `cabane slurm record`, makes a record of it and sends that off; the step waits neither
+//! for it nor for its result. Here is only what it gets: texts that end with a zero byte.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -23,8 +22,8 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::spank::Spank;
 
-/// What the job says itself, which is believed only so far.
-const SAID: [&str; 3] = ["CABANE_LOADED", "SLURM_JOB_ACCOUNT", "SLURM_HET_JOB_ID"];
+/// Variables of the job, which its owner can set to anything.
+const VARIABLES: [&str; 3] = ["CABANE_LOADED", "SLURM_JOB_ACCOUNT", "SLURM_HET_JOB_ID"];
 /// What the control groups that Slurm makes for a job and its steps have in their paths. A
 /// step ends when they are empty, and a node where that takes too long is drained.
 pub(crate) const GROUPS_OF_JOB: &str = "/job_";
@@ -75,7 +74,7 @@ fn report(spank: &dyn Spank, images: &[JobImage], is_mounted: bool) -> Option<Ve
         texts.push(("mount-point", image.mount_point.clone().into()));
         texts.push(("label", image.label.clone().into()));
     }
-    for name in SAID {
+    for name in VARIABLES {
         let value = spank.variable(name).ok().flatten();
         texts.extend(value.filter(|value| value.len() <= LONGEST).map(|value| (name, value)));
     }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What the plugin wants of Slurm, without how Slurm is asked.
+//! What the plugin needs of Slurm, without its C interface.
 
 use std::ffi::{OsStr, OsString};
 
@@ -20,7 +20,7 @@ pub(crate) enum Context {
     Other,
 }
 
-/// Slurm did not do what it was asked.
+/// Slurm refused a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlurmError(pub(crate) i32);
 

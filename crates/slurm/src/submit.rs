@@ -66,7 +66,7 @@ fn find_command(configured: Option<&Path>) -> PathBuf {
 
 type Change = (OsString, Option<OsString>);
 
-/// Asks the command. Without a reason in the error, it has told the reason itself.
+/// Runs the command. Without a reason in the error, it has printed the reason itself.
 fn ask(program: &Path, from: &str, given: &Given) -> Result<Vec<Change>, Option<io::Error>> {
     let output = Command::new(program)
         .args(given.arguments_before())

@@ -21,7 +21,7 @@ pub fn inherited(number: RawFd) -> io::Result<BorrowedFd<'static>> {
     if number < FIRST {
         return Err(Errno::BADF.into());
     }
-    // SAFETY: not -1; whether it is open is asked next, and what was inherited is
+    // SAFETY: not -1; whether it is open is checked next, and what was inherited is
     // owned by nothing in this program that could close it.
     let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
     fcntl_getfd(descriptor)?;

@@ -32,7 +32,7 @@ pub fn make_tree_read_only(mount: BorrowedFd<'_>) -> io::Result<()> {
     let attributes =
         MountAttr { set: MOUNT_ATTR_RDONLY, clear: 0, propagation: 0, user_namespace: 0 };
     let path = c"";
-    // SAFETY: the kernel reads a text that ends and a structure of the size it is told; both
+    // SAFETY: the kernel reads a text that ends and a structure of the given size; both
     // live until it returns.
     let result = unsafe {
         syscall(

@@ -173,7 +173,7 @@ fn stat_mount(number: u64) -> Result<Mount, Errno> {
     };
     let mut answer = Answer { bytes: [0; HEADER + TEXTS] };
     // SAFETY: the kernel reads a structure that says how large it is, and writes no more than
-    // the size it is told; both live until it returns.
+    // the given size; both live until it returns.
     let result = unsafe {
         syscall(SYS_STATMOUNT, &raw const request, &raw mut answer, size_of::<Answer>(), 0_u32)
     };

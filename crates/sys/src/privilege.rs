@@ -130,7 +130,7 @@ impl FileSystemGroups {
             before: unsafe { setfsgid(group) }.cast_unsigned(),
             others_before,
         };
-        // SAFETY: no group has this number, so nothing changes, and the present one is told.
+        // SAFETY: no group has this number, so nothing changes, and the present one is returned.
         if unsafe { setfsgid(u32::MAX) }.cast_unsigned() == group {
             Ok(taken)
         } else {
@@ -150,7 +150,7 @@ impl Drop for FileSystemGroups {
 
 /// Returns the user with whose rights files are accessed.
 pub fn file_system_user() -> u32 {
-    // SAFETY: no user has this number, so nothing changes, and the present one is told.
+    // SAFETY: no user has this number, so nothing changes, and the present one is returned.
     unsafe { setfsuid(u32::MAX) }.cast_unsigned()
 }
 

@@ -15,10 +15,10 @@ use crate::world::Finished;
 /// # Panics
 ///
 /// If the compiler is missing or fails.
-pub fn compile<Word: AsRef<OsStr>>(
+pub fn compile<Argument: AsRef<OsStr>>(
     text: &str,
     output: &Path,
-    options: impl IntoIterator<Item = Word>,
+    options: impl IntoIterator<Item = Argument>,
 ) {
     let source = output.with_extension("c");
     make_directory_of(output);

@@ -78,11 +78,11 @@ pub fn libraries_of_debian(root: &Path) -> PathBuf {
 /// # Panics
 ///
 /// If the compiler fails.
-pub fn compile<Word: AsRef<OsStr>>(
+pub fn compile<Argument: AsRef<OsStr>>(
     source: &str,
     program: &Path,
     headers: &Path,
-    options: impl IntoIterator<Item = Word>,
+    options: impl IntoIterator<Item = Argument>,
 ) {
     let mut command = compiler(&Path::new(TOP).join("tests/mpi").join(source), program);
     command.args(["-O2", "-I"]).arg(headers.join("include"));
@@ -106,7 +106,7 @@ pub fn compile_below(prefix: &Path, name: &str) {
     compile(&format!("{name}.c"), &program, prefix, options);
 }
 
-/// Returns what ranks of `hello.c` said, in the order of their numbers:
+/// Returns the output of ranks of `hello.c`, in the order of their numbers:
 /// `rank 0 of 2, right, MPICH Version: 4.0.2`.
 pub fn ranks(finished: &Finished) -> Vec<String> {
     let lines = finished.stdout.lines();

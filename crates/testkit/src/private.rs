@@ -33,7 +33,7 @@ pub fn can_have_private_world() -> bool {
 ///
 /// # Panics
 ///
-/// With everything that was said, if the test fails there.
+/// With all output, if the test fails there.
 pub fn again_in_private_world<F>(inside: &str, kept: &[&str]) {
     let name = name_of::<F>();
     let mut command = Command::new(if is_root() { "env" } else { "sudo" });

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::time_limit;
 
-/// Whether a process runs whose command line, its words joined by spaces, contains a
+/// Whether a process runs whose arguments, joined by spaces, contains a
 /// text. One that has ended and was not waited for does not.
 pub fn is_running(text: &str) -> bool {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -92,9 +92,9 @@ impl Tree {
         let output = Command::new("ldd").args(paths).output().expect("run ldd");
         let listed = String::from_utf8_lossy(&output.stdout).into_owned();
         let names = listed.split_whitespace();
-        for word in names.map(|word| word.trim_end_matches(':')) {
-            if word.starts_with('/') && !Path::new(word).starts_with(self.root()) {
-                self.copy(word);
+        for name in names.map(|name| name.trim_end_matches(':')) {
+            if name.starts_with('/') && !Path::new(name).starts_with(self.root()) {
+                self.copy(name);
             }
         }
     }

@@ -58,7 +58,7 @@ impl Server {
         Self { child, log: log.to_owned(), _starter: to_starter }
     }
 
-    /// What it has said so far.
+    /// Its output so far.
     pub fn log(&self) -> String {
         match fs::read(&self.log) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),

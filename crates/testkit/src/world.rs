@@ -130,7 +130,7 @@ impl Finished {
     ///
     /// # Panics
     ///
-    /// With everything it said if it did not.
+    /// With its output if it did not.
     #[expect(clippy::return_self_not_must_use, reason = "most callers only want the check")]
     pub fn success(self) -> Self {
         assert!(self.code == 0, "exit code {}\n{}\n{}", self.code, self.stdout, self.stderr);

@@ -152,7 +152,7 @@ static int overlay(const char *place) {
         copy_image(mount);
         attach(mount, place);
     }
-    // Until it is asked, the root of a FUSE file system is closed to all, and so is the overlay.
+    // Until its first request, the root of a FUSE file system is closed to all, and so is the overlay.
     if (stat(place, &found)) fail("look at what is below");
     attach(empty, "/mnt/c");
     context = fs_open("overlay");
@@ -243,7 +243,7 @@ int main(int count, char **words) {
     close(pair[1]);
     int file = receive_descriptor(pair[0]);
     if (dup2(file, plan.number) < 0) fail("dup2");
-    // The other stays open, too: at each close the server is asked, and this is not whom it stops.
+    // The other stays open, too: at each close the server gets a request, and this is not whom it stops.
     execv(words[next + 1], words + next + 1);
     fail("start the program");
 }

@@ -132,7 +132,7 @@ impl<'a> Attacker<'a> {
         &self.place
     }
 
-    /// What the server was asked since it became hostile.
+    /// The requests to the server since it became hostile.
     pub(super) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }

@@ -94,7 +94,7 @@ static void answer(int fuse, const struct fuse_in_header *in, int error, const v
     struct fuse_out_header out = {.len = sizeof out + (error ? 0 : size), .error = -error, .unique = in->unique};
     memcpy(buffer, &out, sizeof out);
     if (!error && size) memcpy(buffer + sizeof out, data, size);
-    // Who asked may have been killed.
+    // The process that waits may have been killed.
     if (write(fuse, buffer, out.len) < 0 && errno != ENOENT) exit(0);
 }
 

@@ -94,7 +94,7 @@ pub(super) enum Device {
     Unbound,
     /// It is bound as it was.
     Bound(LoopDevice),
-    /// It could not be asked.
+    /// The kernel did not answer.
     Unknown(std::io::Error),
 }
 
@@ -207,7 +207,7 @@ pub(super) fn reserve_copy(
     }
 }
 
-/// Tells whether a copy fits beside those that there are. Asked under the lock of copies.
+/// Tells whether a copy fits beside those that there are. To be called under the lock of copies.
 fn has_space(key: &Key, copies: &dyn Copies) -> Result<bool, Error> {
     let ending = format!("{COPY_IN}{}", copies.name());
     let sizes = names()?.into_iter().filter(|name| name.ends_with(&ending));
@@ -262,7 +262,7 @@ pub(super) fn lock_of_within(user: u32, time_limit: Duration) -> Result<Option<O
     Ok(lock_within(&lock, time_limit).then_some(lock))
 }
 
-/// Returns how many images more a user may have. Asked under the lock of the user.
+/// Returns how many images more a user may have. To be called under the lock of the user.
 pub(super) fn space_of(user: u32, limit: u32, home: &Home) -> Result<usize, Error> {
     if user == 0 {
         return Ok(usize::MAX);
@@ -358,7 +358,7 @@ impl Entry {
     ///
     /// # Errors
     ///
-    /// [`Error::Image`] if the image is of another format than was said.
+    /// [`Error::Image`] if the image is of another format than the request names.
     pub(super) fn take(&self, image: &ImageFile) -> Result<Option<OwnedFd>, Error> {
         let Ok(mount) = operations::clone_at(self.directory.as_fd(), IMAGE, false) else {
             return Ok(None);

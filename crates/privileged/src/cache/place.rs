@@ -196,7 +196,7 @@ fn open_run() -> Result<OwnedFd, Error> {
     // Through the link of the kernel, not by its text.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = openat(CWD, FIRST_ROOT, flags, Mode::empty());
-    // Asked afterwards: no one comes back from a user namespace of their own.
+    // Checked afterwards: no one comes back from a user namespace of their own.
     let root = match namespace::of_first_process().map_err(cache_failed)? {
         Some(_) => root,
         // There everyone is taken to be in one mount namespace.
@@ -304,7 +304,7 @@ impl<'a> Draft<'a> {
             let place = openat(&locked, MOUNT, directory(OFlags::RDONLY), Mode::empty())?;
             let mount = operations::clone_mount(place.as_fd(), false)?;
             operations::attach_at(mount.as_fd(), place.as_fd())?;
-            // Until this is said it is shared, as what is around it.
+            // Until then it is shared, as what is around it.
             fchdir(&mount)?;
             operations::make_unbindable(".")?;
             return Ok(Self { state, name, mount, _locked: locked });

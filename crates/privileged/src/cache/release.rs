@@ -140,7 +140,7 @@ pub fn release(scope: Scope<'_>, user: u32) -> Result<usize, Error> {
     Ok(given_up)
 }
 
-/// Tells whether it is time to look for unused images. Asked in the cache.
+/// Tells whether it is time to look for unused images. To be called in the cache.
 pub(super) fn is_due(idle: Duration) -> bool {
     let between = (idle / 4).clamp(SHORTEST, LONGEST);
     let last = statat(CWD, RELEASED, AtFlags::SYMLINK_NOFOLLOW);
@@ -225,7 +225,7 @@ impl TakenOut {
                 let mount = |format| operations::mount_image(format, device.path()).ok();
                 (true, format.and_then(mount))
             }
-            // To be asked again.
+            // To be tried again.
             Device::Unknown(_) => (true, None),
             Device::Missing | Device::Unbound => (false, None),
         };

@@ -148,8 +148,8 @@ impl Access {
             Self::Bearer(bearer) => {
                 let mut tokens = bearer.tokens();
                 let scopes = scopes_of(request);
-                let word = authorization.and_then(|value| value.strip_prefix("Bearer "));
-                let token = word.and_then(|word| tokens.get_mut(word));
+                let key = authorization.and_then(|value| value.strip_prefix("Bearer "));
+                let token = key.and_then(|key| tokens.get_mut(key));
                 let token = token.filter(|token| token.admits(&scopes));
                 if let Some(token) = token {
                     token.left = token.left.map(|left| left - 1);
@@ -161,7 +161,7 @@ impl Access {
                 if !scopes.is_empty() {
                     challenge.push_str(&format!(r#",scope="{}""#, scopes.join(" ")));
                 }
-                if word.is_some() {
+                if key.is_some() {
                     challenge.push_str(r#",error="invalid_token""#);
                 }
                 Some(unauthorized(&challenge))
@@ -182,12 +182,12 @@ impl Access {
             return unauthorized(r#"Basic realm="tokens of a test""#);
         };
         let mut tokens = bearer.tokens();
-        let word = format!("token-{}", tokens.len() + 1);
+        let key = format!("token-{}", tokens.len() + 1);
         let token = Token { scopes, until: Instant::now() + LIFETIME, left: bearer.uses };
-        tokens.insert(word.clone(), token);
+        tokens.insert(key.clone(), token);
         Answer::new(200).json(&serde_json::json!({
-            "token": word,
-            "access_token": word,
+            "token": key,
+            "access_token": key,
             "expires_in": LIFETIME.as_secs(),
         }))
     }

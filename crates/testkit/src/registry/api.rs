@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What a registry is asked, and what it answers: manifests and blobs.
+//! Requests to a registry and its answers: manifests and blobs.
 //!
 //! Uploads are in `uploads`, lists in `listing`. Nothing goes wrong here: see `fault`.
 
@@ -45,10 +45,10 @@ impl<'a> Route<'a> {
         // Names have slashes in them, what comes after has none.
         let arguments =
             path.rsplit_once('/').and_then(|(path, last)| Some((path.rsplit_once('/')?, last)));
-        let Some(((name, word), last)) = arguments else {
+        let Some(((name, kind), last)) = arguments else {
             return Self::Nothing;
         };
-        match (word, last) {
+        match (kind, last) {
             ("tags", "list") => Self::Tags { name },
             ("manifests", reference) => Self::Manifest { name, reference },
             ("referrers", digest) => Self::Referrers { name, digest },
@@ -76,7 +76,7 @@ impl<'a> Route<'a> {
     }
 }
 
-/// Does what is asked. `url` is that of the registry.
+/// Answers a request. `url` is that of the registry.
 pub(super) fn answer(state: &mut State, request: &Request, body: Vec<u8>, url: &str) -> Answer {
     let method = request.method.as_str();
     match (method, Route::of(request.route())) {

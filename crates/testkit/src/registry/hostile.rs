@@ -287,7 +287,7 @@ impl HostileRegistry {
         }
     }
 
-    // ── what it was asked ────────────────────────────────────────────────────
+    // ── the requests ────────────────────────────────────────────────────
 
     /// All requests so far, in the order in which they came.
     pub fn requests(&self) -> Vec<Request> {

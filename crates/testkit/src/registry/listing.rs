@@ -56,13 +56,13 @@ pub(super) fn referrers(state: &State, name: &str, digest: &str, request: &Reque
     }
 }
 
-/// One page of sorted words, and where the next one is.
+/// One page of sorted names, and where the next one is.
 fn page(arguments: Vec<String>, state: &State, request: &Request) -> (Vec<String>, Option<String>) {
     let most = state.settings.page_size;
     let wanted = request.parameter("n").and_then(|n| n.parse().ok());
     let size = most.min(wanted.unwrap_or(most));
     let last = request.parameter("last");
-    let is_after = |word: &String| last.as_ref().is_none_or(|last| word > last);
+    let is_after = |name: &String| last.as_ref().is_none_or(|last| name > last);
     let mut rest = arguments.into_iter().filter(is_after);
     let page: Vec<_> = rest.by_ref().take(size).collect();
     let link = rest.next().and(page.last()).map(|last| {
@@ -80,6 +80,6 @@ fn linked(answer: Answer, link: Option<String>) -> Answer {
 }
 
 /// As in a query: names have slashes in them.
-fn escaped(word: &str) -> String {
-    word.replace('/', "%2F")
+fn escaped(name: &str) -> String {
+    name.replace('/', "%2F")
 }

@@ -6,7 +6,7 @@
 //! ```text
 //! RealRegistry       the program `docker-registry` on this machine, with files of the test
 //! HostileRegistry    in this process and in memory
-//!   api, uploads       what is asked and answered
+//!   api, uploads       requests and answers
 //!   store              blobs, manifests, tags
 //!   access             passwords and tokens
 //!   fault              what goes wrong, and when

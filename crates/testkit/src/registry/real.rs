@@ -136,8 +136,8 @@ pub struct RealRegistry {
 }
 
 impl RealRegistry {
-    /// Starts one that is open to all and deletes what it is told to. What it stores and
-    /// says goes to `directory`.
+    /// Starts one that is open to all and allows deleting. What it stores and
+    /// prints goes to `directory`.
     pub fn start(directory: &Path) -> Self {
         Self::options(directory).start()
     }
@@ -181,7 +181,7 @@ impl RealRegistry {
         self.options.directory.join("data")
     }
 
-    /// What it has said since it was started.
+    /// Its output since it was started.
     pub fn log(&self) -> String {
         self.server.as_ref().map(Server::log).unwrap_or_default()
     }
