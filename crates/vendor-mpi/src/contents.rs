@@ -4,16 +4,17 @@
 //! All packages together: what is in them, and the bytes of what is taken.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use cabane_label::{Digest, escape, shown};
 use cabane_recipe::VendorPackage;
+use cabane_report::{Report, Result};
 use sha2::{Digest as _, Sha256};
 
-use crate::VendorError;
 use crate::archive::{self, ArchiveError, Kind, Limits, resolve};
+use crate::failed;
 use crate::tree::Content;
 
 /// How many links are followed, one after the other.
@@ -46,7 +47,7 @@ pub(crate) struct FileId {
 
 impl Contents {
     /// Opens the packages, checks that they are those that are meant, and lists them.
-    pub(crate) fn open(directory: &Path, packages: &[VendorPackage]) -> Result<Self, VendorError> {
+    pub(crate) fn open(directory: &Path, packages: &[VendorPackage]) -> Result<Self> {
         let mut contents = Self::default();
         for package in packages {
             let name = &package.file.value;
@@ -54,17 +55,20 @@ impl Contents {
             let mut file = match File::open(&path) {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return Err(VendorError::NoPackage {
-                        file: name.clone(),
-                        directory: directory.to_owned(),
-                        url: package.url.clone(),
-                    });
+                    return Err(not_found(package, directory));
                 }
-                Err(error) => return Err(VendorError::io("open", &path)(error)),
+                Err(error) => return Err(failed("open", &path)(error)),
             };
-            let (found, _) = sha256(&mut file).map_err(VendorError::io("read", &path))?;
+            let (found, _) = sha256(&mut file).map_err(failed("read", &path))?;
             if found != package.sha256 {
-                return Err(VendorError::OtherPackage { path, found });
+                let path = shown(&path);
+                let text = format!(
+                    "`{path}` is another file than the manifest means: its sha256 is {found}"
+                );
+                let hint = "get the package again; if it is a newer one, change the manifest";
+                return Err(
+                    Report::new(cabane_report::Kind::BadInput, text).hinted(hint.to_owned())
+                );
             }
             contents.list(&path, &mut file)?;
             contents.packages.push((path, file));
@@ -73,7 +77,7 @@ impl Contents {
     }
 
     /// Adds what is in a package; what another one has under the same path stays.
-    fn list(&mut self, path: &Path, file: &mut File) -> Result<(), VendorError> {
+    fn list(&mut self, path: &Path, file: &mut File) -> Result<()> {
         let package = self.packages.len();
         let mut found: BTreeMap<String, Item> = BTreeMap::new();
         let mut by_inode: BTreeMap<u64, Vec<(String, bool)>> = BTreeMap::new();
@@ -104,10 +108,7 @@ impl Contents {
             match found.insert(entry.path.clone(), item) {
                 Some(Item::Directory) if is_directory => Ok(()),
                 None => Ok(()),
-                Some(_) => {
-                    let what = "stands there twice";
-                    Err(ArchiveError::refused(entry.path.as_bytes(), what))
-                }
+                Some(_) => Err(ArchiveError::refused(entry.path.as_bytes(), "stands there twice")),
             }
         };
         visit(path, file, &mut add)?;
@@ -128,11 +129,11 @@ impl Contents {
     }
 
     /// Returns the files and links whose path is meant, in their order.
-    pub(crate) fn matching(&self, meant: impl Fn(&str) -> bool) -> Vec<(&str, &Item)> {
+    pub(crate) fn matching(&self, meant: impl Fn(&str) -> bool) -> Vec<&str> {
         let items = self.items.iter();
         items
             .filter(|(path, item)| **item != Item::Directory && meant(path))
-            .map(|(path, item)| (path.as_str(), item))
+            .map(|(path, _)| path.as_str())
             .collect()
     }
 
@@ -180,7 +181,7 @@ impl Contents {
         &mut self,
         wanted: &BTreeSet<FileId>,
         directory: &Path,
-    ) -> Result<BTreeMap<FileId, Content>, VendorError> {
+    ) -> Result<BTreeMap<FileId, Content>> {
         let mut taken = BTreeMap::new();
         for (number, (path, file)) in self.packages.iter_mut().enumerate() {
             let wanted: BTreeMap<&str, &FileId> = wanted
@@ -199,7 +200,7 @@ impl Contents {
                 };
                 let place = directory.join(taken.len().to_string());
                 if io::copy(bytes, &mut File::create(&place)?)? != *size {
-                    return Err(ArchiveError::Damaged { what: "it ends too early" });
+                    return Err(ArchiveError::Damaged("it ends too early"));
                 }
                 taken.insert(file.clone(), Content::Blob(place, *size));
                 Ok(())
@@ -210,13 +211,21 @@ impl Contents {
     }
 }
 
-fn visit(
-    path: &Path,
-    file: &mut File,
-    visitor: &mut archive::Visitor<'_>,
-) -> Result<(), VendorError> {
-    archive::visit(file, Limits::default(), visitor)
-        .map_err(|source| VendorError::Archive { path: path.to_owned(), source })
+fn visit(path: &Path, file: &mut File, visitor: &mut archive::Visitor<'_>) -> Result<()> {
+    archive::visit(file, Limits::default(), visitor).map_err(|source| {
+        let text = format!("cannot take anything from `{}`", shown(path));
+        Report::caused(cabane_report::Kind::BadInput, text, source)
+    })
+}
+
+fn not_found(package: &VendorPackage, directory: &Path) -> Report {
+    let (name, directory) = (escape(&package.file.value), shown(directory));
+    let hint = match &package.url {
+        Some(url) => format!("it comes from {}", escape(url)),
+        None => "`--packages DIR` names the directory where the packages are".to_owned(),
+    };
+    let text = format!("cannot find the package `{name}` in `{directory}`");
+    Report::new(cabane_report::Kind::NotFound, text).hinted(hint)
 }
 
 /// Returns the checksum of a file, and its size.
@@ -233,20 +242,12 @@ pub(crate) fn sha256(file: &mut (impl Read + Seek)) -> io::Result<(String, u64)>
         size += read as u64;
         hash.update(&buffer[..read]);
     }
-    Ok((hex(&hash.finalize()), size))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    Ok((Digest::from_bytes(hash.finalize().into()).to_string(), size))
 }
 
 /// Makes a directory and all above it.
-pub(crate) fn make_directory(path: &Path) -> Result<(), VendorError> {
-    fs::create_dir_all(path).map_err(VendorError::io("create the directory", path))
+pub(crate) fn make_directory(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).map_err(failed("create the directory", path))
 }
 
 #[cfg(test)]
@@ -257,7 +258,7 @@ mod tests {
     use crate::archive::fixtures::{Made, cpio, deb, file, link, rpm, tar};
 
     /// The contents of packages that a manifest names.
-    fn contents(directory: &Path, packages: &[Vec<u8>]) -> Result<Contents, VendorError> {
+    fn contents(directory: &Path, packages: &[Vec<u8>]) -> Result<Contents> {
         let named: Vec<VendorPackage> = packages
             .iter()
             .enumerate()
@@ -318,7 +319,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let package = deb(&tar(&[file("./a", "good"), file("./a", "bad")]));
         let error = contents(directory.path(), &[package]).unwrap_err();
-        let source = std::error::Error::source(&error).unwrap().to_string();
-        assert_eq!(source, "`a` stands there twice");
+        let source = error.causes().next().map(ToString::to_string);
+        assert_eq!(source.as_deref(), Some("`a` stands there twice"));
     }
 }

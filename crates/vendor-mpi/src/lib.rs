@@ -15,7 +15,6 @@
 
 mod archive;
 mod contents;
-mod error;
 mod glob;
 mod pack;
 mod record;
@@ -25,7 +24,25 @@ mod tarball;
 mod tree;
 mod wrapper;
 
-pub use archive::ArchiveError;
-pub use error::VendorError;
 pub use pack::{Packed, Request, pack};
 pub use record::Tarball;
+
+use std::io;
+use std::path::Path;
+
+use cabane_label::shown;
+use cabane_recipe::Diagnostic;
+use cabane_report::{Kind, Report};
+
+/// Reports what cannot be done with a file.
+fn failed(action: &str, path: &Path) -> impl FnOnce(io::Error) -> Report {
+    let text = format!("cannot {action} `{}`", shown(path));
+    move |source| Report::caused(Kind::Failure, text, source)
+}
+
+/// Reports what the manifest names and the packages do not have, in the order of the file.
+fn misfit(problems: &[Diagnostic]) -> Report {
+    let text = "the manifest does not fit the packages";
+    let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    Report::new(Kind::BadInput, text).detailed(problems.join("\n"))
+}

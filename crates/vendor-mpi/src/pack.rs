@@ -9,12 +9,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use cabane_recipe::VendorManifest;
+use cabane_report::Result;
 
 use crate::contents::{Contents, make_directory, sha256};
 use crate::record::{self, Record, Tarball};
 use crate::select::{self, Selection};
 use crate::tree::Tree;
-use crate::{VendorError, spack, tarball};
+use crate::{failed, misfit, spack, tarball};
 
 /// What is packed, and where it goes.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +43,7 @@ pub struct Packed {
 ///
 /// There is neither a tarball nor a package before everything that the manifest names was
 /// found.
-pub fn pack(request: &Request<'_>) -> Result<Packed, VendorError> {
+pub fn pack(request: &Request<'_>) -> Result<Packed> {
     let manifest = request.manifest;
     let mut contents = Contents::open(request.packages, &manifest.packages)?;
     let selections = selections(manifest, &contents)?;
@@ -50,7 +51,7 @@ pub fn pack(request: &Request<'_>) -> Result<Packed, VendorError> {
     let work = tempfile::Builder::new()
         .prefix(".packing-")
         .tempdir_in(request.mirror)
-        .map_err(VendorError::io("create a directory in", request.mirror))?;
+        .map_err(failed("create a directory in", request.mirror))?;
     let taken = contents.take(&select::wanted(&selections), work.path())?;
     let trees: Vec<Tree> =
         selections.iter().map(|selection| selection.tree(&taken)).collect::<Result<_, _>>()?;
@@ -71,10 +72,7 @@ pub fn pack(request: &Request<'_>) -> Result<Packed, VendorError> {
 }
 
 /// Decides for all compilers, so that all problems are reported at once.
-fn selections<'m>(
-    manifest: &'m VendorManifest,
-    contents: &Contents,
-) -> Result<Vec<Selection<'m>>, VendorError> {
+fn selections<'m>(manifest: &'m VendorManifest, contents: &Contents) -> Result<Vec<Selection<'m>>> {
     let mut problems = Vec::new();
     let mut selections = Vec::new();
     for compiler in &manifest.compilers {
@@ -90,40 +88,34 @@ fn selections<'m>(
         return Ok(selections);
     }
     problems.sort_by_key(|problem| (problem.line, problem.column));
-    Err(VendorError::Manifest { problems })
+    Err(misfit(&problems))
 }
 
 /// Writes a tarball into the mirror, where Spack looks for its checksum.
-fn store(
-    request: &Request<'_>,
-    compiler: &str,
-    tree: &Tree,
-    work: &Path,
-) -> Result<Tarball, VendorError> {
+fn store(request: &Request<'_>, compiler: &str, tree: &Tree, work: &Path) -> Result<Tarball> {
     let manifest = request.manifest;
     let directory = format!("{}-{}", manifest.name, manifest.version);
     let file = format!("{directory}-{}-{compiler}.tar.gz", manifest.arch);
     let path = work.join(&file);
-    tarball::write(tree, &directory, &path).map_err(VendorError::io("write", &path))?;
+    tarball::write(tree, &directory, &path).map_err(failed("write", &path))?;
     let digest = File::open(&path).and_then(|mut file| sha256(&mut file));
-    let (sha256, size) = digest.map_err(VendorError::io("read", &path))?;
+    let (sha256, size) = digest.map_err(failed("read", &path))?;
     // What is made in a private place is for everyone who builds.
     let readable = fs::Permissions::from_mode(0o644);
-    fs::set_permissions(&path, readable).map_err(VendorError::io("open to all", &path))?;
+    fs::set_permissions(&path, readable).map_err(failed("open to all", &path))?;
 
     let stored = format!("_source-cache/archive/{}/{sha256}.tar.gz", &sha256[..2]);
     let place = request.mirror.join(&stored);
     make_directory(place.parent().unwrap_or(request.mirror))?;
-    fs::rename(&path, &place).map_err(VendorError::io("move a tarball to", &place))?;
+    fs::rename(&path, &place).map_err(failed("move a tarball to", &place))?;
     let named = request.mirror.join(&manifest.name).join(&file);
     make_directory(named.parent().unwrap_or(request.mirror))?;
     match fs::remove_file(&named) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(VendorError::io("replace", &named)(error));
+            return Err(failed("replace", &named)(error));
         }
         _ => {}
     }
-    std::os::unix::fs::symlink(format!("../{stored}"), &named)
-        .map_err(VendorError::io("link", &named))?;
+    std::os::unix::fs::symlink(format!("../{stored}"), &named).map_err(failed("link", &named))?;
     Ok(Tarball { compiler: compiler.to_owned(), file, sha256, size })
 }

@@ -13,16 +13,18 @@
 //! The record is also what Spack takes for the source of a version: it names the
 //! checksums of the tarballs, and so another tarball is another package.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::Path;
 
+use cabane_label::shown;
 use cabane_recipe::VendorManifest;
+use cabane_report::{Kind, Report, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::VendorError;
 use crate::contents::make_directory;
+use crate::failed;
 
 /// A version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,9 +68,7 @@ pub struct Tarball {
 impl Record {
     pub(crate) fn new(manifest: &VendorManifest, tarballs: &[Tarball]) -> Self {
         let wrappers = manifest.compilers.iter().flat_map(|compiler| &compiler.wrappers);
-        let mut languages: Vec<_> = wrappers.map(|wrapper| wrapper.language).collect();
-        languages.sort_unstable();
-        languages.dedup();
+        let languages: BTreeSet<_> = wrappers.map(|wrapper| wrapper.language).collect();
         let recorded = manifest.compilers.iter().zip(tarballs).map(|(compiler, tarball)| {
             let recorded = Recorded {
                 file: tarball.file.clone(),
@@ -112,7 +112,7 @@ impl Record {
 }
 
 /// Returns the records of all versions with a new one, the newest version first.
-pub(crate) fn all(directory: &Path, new: Record) -> Result<Vec<Record>, VendorError> {
+pub(crate) fn all(directory: &Path, new: Record) -> Result<Vec<Record>> {
     let mut records = earlier(directory)?;
     let same = records.iter().position(|record| record.version == new.version);
     let same = same.map(|at| records.remove(at));
@@ -121,21 +121,25 @@ pub(crate) fn all(directory: &Path, new: Record) -> Result<Vec<Record>, VendorEr
     Ok(records)
 }
 
-fn earlier(directory: &Path) -> Result<Vec<Record>, VendorError> {
+fn earlier(directory: &Path) -> Result<Vec<Record>> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(VendorError::io("list", directory)(error)),
+        Err(error) => return Err(failed("list", directory)(error)),
     };
     let mut records = Vec::new();
     for entry in entries {
-        let path = entry.map_err(VendorError::io("list", directory))?.path();
+        let path = entry.map_err(failed("list", directory))?.path();
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
-        let text = fs::read(&path).map_err(VendorError::io("read", &path))?;
-        let record = serde_json::from_slice(&text);
-        records.push(record.map_err(|source| VendorError::Record { path, source })?);
+        let text = fs::read(&path).map_err(failed("read", &path))?;
+        let record = serde_json::from_slice(&text).map_err(|source| {
+            let path = shown(&path);
+            let text = format!("`{path}` is not what was written there");
+            Report::caused(Kind::BadInput, text, source).hinted(format!("remove it: rm {path}"))
+        });
+        records.push(record?);
     }
     Ok(records)
 }
@@ -147,13 +151,13 @@ fn parts(version: &str) -> Vec<(u64, String)> {
 }
 
 /// Writes the records and the package.
-pub(crate) fn save(directory: &Path, files: &[(String, String)]) -> Result<(), VendorError> {
+pub(crate) fn save(directory: &Path, files: &[(String, String)]) -> Result<()> {
     make_directory(directory)?;
     for (name, text) in files {
         let path = directory.join(name);
         let before = fs::read(&path).ok();
         if before.as_deref() != Some(text.as_bytes()) {
-            fs::write(&path, text).map_err(VendorError::io("write", &path))?;
+            fs::write(&path, text).map_err(failed("write", &path))?;
         }
     }
     Ok(())

@@ -7,14 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use cabane_recipe::{Diagnostic, Placed, VendorCompiler, VendorFiles, VendorManifest};
+use cabane_report::Result;
 use serde::Serialize;
 
-use crate::VendorError;
 use crate::archive::resolve;
 use crate::contents::{Contents, FileId, Item};
 use crate::glob;
 use crate::tree::{Content, Node, Tree, relative};
 use crate::wrapper::{self, LIBRARY_DIRECTORIES};
+use crate::{failed, misfit};
 
 /// Where a tarball says what the package for Spack must know of it.
 pub(crate) const ABOUT: &str = "share/cabane/vendor-mpi.json";
@@ -72,18 +73,12 @@ impl<'m> Selection<'m> {
         Ok(Self { manifest, compiler, files, links, wrappers })
     }
 
-    /// Returns the files whose bytes are wanted.
-    pub(crate) fn wanted(&self) -> impl Iterator<Item = &FileId> {
-        self.files.values().chain(self.wrappers.values())
-    }
-
     /// Puts everything together.
-    pub(crate) fn tree(&self, taken: &BTreeMap<FileId, Content>) -> Result<Tree, VendorError> {
+    pub(crate) fn tree(&self, taken: &BTreeMap<FileId, Content>) -> Result<Tree> {
         let mut tree = Tree::default();
         for (path, file) in &self.files {
             let content = content(taken, file);
-            let is_executable = file.is_executable;
-            let node = Node::File { content, is_executable };
+            let node = Node::File { content, is_executable: file.is_executable };
             tree.0.insert(path.clone(), node);
         }
         for (path, target) in &self.links {
@@ -96,7 +91,7 @@ impl<'m> Selection<'m> {
         self.edit(&mut tree, &mut problems)?;
         self.add_links(&mut tree, &mut problems);
         self.add_about(&mut tree, &libraries, &mut problems);
-        if problems.is_empty() { Ok(tree) } else { Err(VendorError::Manifest { problems }) }
+        if problems.is_empty() { Ok(tree) } else { Err(misfit(&problems)) }
     }
 
     fn add_wrappers(
@@ -105,7 +100,7 @@ impl<'m> Selection<'m> {
         taken: &BTreeMap<FileId, Content>,
         libraries: &[&str],
         problems: &mut Vec<Diagnostic>,
-    ) -> Result<(), VendorError> {
+    ) -> Result<()> {
         for wrapper in &self.compiler.wrappers {
             let path = format!("bin/{}", wrapper.name.value);
             let Some(file) = self.wrappers.get(&wrapper.name.value) else {
@@ -113,7 +108,7 @@ impl<'m> Selection<'m> {
             };
             self.refuse_taken(tree, &wrapper.name, &path, problems);
             let script = content(taken, file);
-            let script = script.read().map_err(VendorError::io("read", Path::new(&path)))?;
+            let script = script.read().map_err(failed("read", Path::new(&path)))?;
             match wrapper::parametrise(self.manifest, self.compiler, wrapper, &script, libraries) {
                 Ok(script) => {
                     let node = Node::File { content: Content::Bytes(script), is_executable: true };
@@ -125,7 +120,7 @@ impl<'m> Selection<'m> {
         Ok(())
     }
 
-    fn edit(&self, tree: &mut Tree, problems: &mut Vec<Diagnostic>) -> Result<(), VendorError> {
+    fn edit(&self, tree: &mut Tree, problems: &mut Vec<Diagnostic>) -> Result<()> {
         for edit in &self.compiler.edits {
             let path = &edit.file.value;
             let Some(Node::File { content, .. }) = tree.0.get_mut(path) else {
@@ -134,7 +129,7 @@ impl<'m> Selection<'m> {
                 problems.push(self.manifest.diagnostic(&edit.file, &message).with_hint(hint));
                 continue;
             };
-            let text = content.read().map_err(VendorError::io("read", Path::new(path)))?;
+            let text = content.read().map_err(failed("read", Path::new(path)))?;
             match wrapper::replace(self.manifest, &edit.replace, &text) {
                 Ok(text) => *content = Content::Bytes(text),
                 Err(found) => problems.extend(found),
@@ -239,7 +234,7 @@ impl<'m> Chooser<'m, '_> {
             if found.is_empty() {
                 self.nothing_matches(from);
             }
-            for (source, _) in found {
+            for source in found {
                 if is_left_out(source) {
                     continue;
                 }
@@ -345,5 +340,6 @@ impl<'m> Chooser<'m, '_> {
 
 /// Returns the files whose bytes are wanted by any of several selections.
 pub(crate) fn wanted(selections: &[Selection<'_>]) -> BTreeSet<FileId> {
-    selections.iter().flat_map(Selection::wanted).cloned().collect()
+    let wanted = selections.iter().flat_map(|one| one.files.values().chain(one.wrappers.values()));
+    wanted.cloned().collect()
 }

@@ -9,6 +9,7 @@
 
 use cabane_recipe::Diagnostic;
 use cabane_recipe::{Replacement, VendorCompiler, VendorLanguage, VendorManifest, VendorWrapper};
+use memchr::memmem;
 
 /// The directories of libraries, as far as there are any.
 pub(crate) const LIBRARY_DIRECTORIES: [&str; 2] = ["lib", "lib64"];
@@ -31,10 +32,9 @@ pub(crate) fn parametrise(
         return Err(vec![manifest.diagnostic(&wrapper.from, &message).with_hint(hint)]);
     }
     let rest = replace(manifest, &wrapper.replace, rest)?;
-    let has = |word: &str| rest.windows(word.len()).any(|found| found == word.as_bytes());
     let mut problems = Vec::new();
     let mut need = |word: &str, why: &str, example: &str| {
-        if !has(word) {
+        if memmem::find(&rest, word.as_bytes()).is_none() {
             let message =
                 format!("the wrapper `{}` does not use ${word}, so {why}", wrapper.name.value);
             let hint = format!("replace something, such as\nreplace:\n  - find: {example}");
@@ -118,16 +118,14 @@ pub(crate) fn replace(
 
 fn replaced(text: &[u8], find: &[u8], with: &[u8]) -> Option<Vec<u8>> {
     let mut new = Vec::with_capacity(text.len());
-    let mut rest = text;
-    let mut is_found = false;
-    while let Some(at) = rest.windows(find.len()).position(|window| window == find) {
-        new.extend_from_slice(&rest[..at]);
+    let mut end = 0;
+    for at in memmem::find_iter(text, find) {
+        new.extend_from_slice(&text[end..at]);
         new.extend_from_slice(with);
-        rest = &rest[at + find.len()..];
-        is_found = true;
+        end = at + find.len();
     }
-    new.extend_from_slice(rest);
-    is_found.then_some(new)
+    new.extend_from_slice(&text[end..]);
+    (end > 0).then_some(new)
 }
 
 #[cfg(test)]

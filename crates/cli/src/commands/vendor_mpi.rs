@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::escape;
 use cabane_recipe::{FileText, MAX_FILE_SIZE, VendorManifest, malformed, parse_vendor_manifest};
-use cabane_vendor_mpi::{Packed, Request, Tarball, VendorError};
+use cabane_vendor_mpi::{Packed, Request, Tarball};
 use clap::Args;
 use serde::Serialize;
 
-use crate::report::{CommandResult, IoContext, Kind, Report};
+use crate::report::{CommandResult, IoContext};
 use crate::setup::Setup;
 
 /// Turn a vendor's MPI packages into a package for Spack
@@ -67,7 +67,7 @@ pub(crate) fn vendor_mpi(setup: &Setup, args: &VendorMpiArgs) -> CommandResult {
         output: &args.output,
         mirror: &args.mirror,
     };
-    let packed = cabane_vendor_mpi::pack(&request).map_err(vendor_error)?;
+    let packed = cabane_vendor_mpi::pack(&request)?;
     tell(setup, args, &manifest, &packed);
     Ok(())
 }
@@ -102,18 +102,4 @@ fn tell(setup: &Setup, args: &VendorMpiArgs, manifest: &VendorManifest, packed: 
     setup.printer.note(format_args!("wrote {}", escape(&package)));
     let mirror = args.mirror.display().to_string();
     setup.printer.note(format_args!("the tarballs are in the source mirror {}", escape(&mirror)));
-}
-
-fn vendor_error(error: VendorError) -> Report {
-    let hint = error.hint();
-    let kind = match &error {
-        VendorError::NoPackage { .. } => Kind::NotFound,
-        VendorError::Io { .. } => Kind::Failure,
-        _ => Kind::BadInput,
-    };
-    let VendorError::Manifest { problems } = &error else {
-        return Report::new(kind, error).hinted(hint);
-    };
-    let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    Report::new(kind, error).hinted(hint).detailed(problems.join("\n"))
 }

@@ -31,7 +31,7 @@ pub(super) fn data(mut file: impl BufRead) -> Result<impl BufRead, ArchiveError>
             break;
         }
     }
-    Err(ArchiveError::Damaged { what: "there is no member with files in it" })
+    Err(ArchiveError::Damaged("there is no member with files in it"))
 }
 
 /// A member that must be there to its end: what is cut off between two files would
@@ -72,7 +72,7 @@ impl<R: BufRead> BufRead for Whole<R> {
 
 /// Reads the header of a member.
 fn member(header: &[u8; 60]) -> Result<(&[u8], u64), ArchiveError> {
-    let damaged = ArchiveError::Damaged { what: "a member has no proper header" };
+    let damaged = ArchiveError::Damaged("a member has no proper header");
     let (name, size) = (header[..16].trim_ascii_end(), header[48..58].trim_ascii());
     let size = str::from_utf8(size).ok().and_then(|size| size.parse().ok());
     match size {

@@ -52,15 +52,13 @@ fn header(archive: &mut impl Read) -> Result<Header, ArchiveError> {
     match &bytes[..6] {
         b"070701" | b"070702" => {}
         b"07070X" => {
-            return Err(ArchiveError::Unknown { what: "it has files of more than 4 GiB" });
+            return Err(ArchiveError::Unknown("it has files of more than 4 GiB"));
         }
         _ => {
-            return Err(ArchiveError::Damaged {
-                what: "the archive in it is not in cpio's new format",
-            });
+            return Err(ArchiveError::Damaged("the archive in it is not in cpio's new format"));
         }
     }
-    let damaged = || ArchiveError::Damaged { what: "a number in the archive is none" };
+    let damaged = || ArchiveError::Damaged("a number in the archive is none");
     let number = |index: usize| {
         let digits = &bytes[6 + 8 * index..14 + 8 * index];
         if !digits.iter().all(u8::is_ascii_hexdigit) {
@@ -81,7 +79,7 @@ fn header(archive: &mut impl Read) -> Result<Header, ArchiveError> {
 
 /// Reads a name, with the zero behind it and what fills it up.
 fn name(archive: &mut impl Read, size: u64) -> Result<Vec<u8>, ArchiveError> {
-    let damaged = ArchiveError::Damaged { what: "a name is too long, or has no end" };
+    let damaged = ArchiveError::Damaged("a name is too long, or has no end");
     if size > LONGEST_NAME {
         return Err(damaged);
     }
@@ -122,5 +120,5 @@ fn skip(content: &mut impl Read) -> Result<(), ArchiveError> {
 }
 
 fn ends_early() -> ArchiveError {
-    ArchiveError::Damaged { what: "it ends too early" }
+    ArchiveError::Damaged("it ends too early")
 }

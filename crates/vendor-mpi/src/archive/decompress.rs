@@ -23,10 +23,10 @@ pub(super) fn decoder<'r>(
         }
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(Zstd::new(compressed)?),
         [b'B', b'Z', b'h', ..] => {
-            return Err(ArchiveError::Unknown { what: "it is compressed with bzip2" });
+            return Err(ArchiveError::Unknown("it is compressed with bzip2"));
         }
         [0x5d, 0, 0, ..] => {
-            return Err(ArchiveError::Unknown { what: "it is compressed with the old lzma" });
+            return Err(ArchiveError::Unknown("it is compressed with the old lzma"));
         }
         _ => Box::new(compressed),
     };

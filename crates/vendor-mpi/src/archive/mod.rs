@@ -11,15 +11,44 @@
 mod ar;
 mod cpio;
 mod decompress;
-mod error;
 mod path;
 mod rpm;
 mod tarball;
 
-use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
-pub use error::ArchiveError;
+use cabane_label::escape;
+
 pub(crate) use path::{checked, resolve};
+
+/// Why a package cannot be read, or is not read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ArchiveError {
+    /// It is neither a Debian package nor an RPM.
+    #[error("it is neither a Debian package nor an RPM")]
+    NotAPackage,
+    /// It is written in a way that is not known here.
+    #[error("{0}, which is not understood")]
+    Unknown(&'static str),
+    /// It is not what it says to be.
+    #[error("it is damaged: {0}")]
+    Damaged(&'static str),
+    /// Something is in it that does not belong there.
+    #[error("`{}` {}", escape(.0), .1)]
+    Refused(String, &'static str),
+    /// It holds more than a package may.
+    #[error("it holds more than {} files or {} bytes", .0.entries, .0.bytes)]
+    TooLarge(Limits),
+    /// It cannot be read, or a decompressor does not understand it.
+    #[error("it cannot be read to its end")]
+    Io(#[from] io::Error),
+}
+
+impl ArchiveError {
+    pub(crate) fn refused(path: &[u8], what: &'static str) -> Self {
+        Self::Refused(String::from_utf8_lossy(path).into_owned(), what)
+    }
+}
 
 /// How much a package may hold.
 #[derive(Clone, Copy, Debug)]
@@ -102,10 +131,7 @@ impl Counted<'_, '_> {
         self.entries += 1;
         self.bytes = self.bytes.saturating_add(size);
         if self.entries > self.limits.entries || self.bytes > self.limits.bytes {
-            return Err(ArchiveError::TooLarge {
-                entries: self.limits.entries,
-                bytes: self.limits.bytes,
-            });
+            return Err(ArchiveError::TooLarge(self.limits));
         }
         (self.visitor)(entry, content)
     }

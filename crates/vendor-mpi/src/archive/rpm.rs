@@ -31,7 +31,7 @@ fn header(file: &mut impl Read) -> Result<u64, ArchiveError> {
         |at: usize| start[at..at + 4].iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
     let size = number(8) * 16 + number(12);
     if !start.starts_with(HEADER) || size > LARGEST {
-        return Err(ArchiveError::Damaged { what: "it has no proper header" });
+        return Err(ArchiveError::Damaged("it has no proper header"));
     }
     skip(file, size)?;
     Ok(size)
@@ -41,5 +41,5 @@ fn skip(file: &mut impl Read, bytes: u64) -> Result<(), ArchiveError> {
     if io::copy(&mut file.take(bytes), &mut io::sink())? == bytes {
         return Ok(());
     }
-    Err(ArchiveError::Damaged { what: "it ends too early" })
+    Err(ArchiveError::Damaged("it ends too early"))
 }

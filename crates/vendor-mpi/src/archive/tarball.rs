@@ -54,7 +54,7 @@ fn long(entry: &mut impl Read) -> Result<Vec<u8>, ArchiveError> {
     let mut text = Vec::new();
     entry.by_ref().take(LONGEST + 1).read_to_end(&mut text)?;
     if text.len() as u64 > LONGEST {
-        return Err(ArchiveError::Damaged { what: "a name in it is longer than any name" });
+        return Err(ArchiveError::Damaged("a name in it is longer than any name"));
     }
     while text.last() == Some(&0) {
         text.pop();
@@ -64,7 +64,7 @@ fn long(entry: &mut impl Read) -> Result<Vec<u8>, ArchiveError> {
 
 /// Reads the additions to a header: lines of `length key=value`.
 fn additions(mut text: &[u8], before: &mut Before) -> Result<(), ArchiveError> {
-    let damaged = || ArchiveError::Damaged { what: "the additions to a header are none" };
+    let damaged = || ArchiveError::Damaged("the additions to a header are none");
     while !text.is_empty() {
         let space = text.iter().position(|&byte| byte == b' ').ok_or_else(damaged)?;
         let length = str::from_utf8(&text[..space]).ok();
@@ -77,9 +77,9 @@ fn additions(mut text: &[u8], before: &mut Before) -> Result<(), ArchiveError> {
             b"path" => before.path = Some(value),
             b"linkpath" => before.link = Some(value),
             key if key == b"size" || key.starts_with(b"GNU.sparse") => {
-                return Err(ArchiveError::Unknown {
-                    what: "it has sparse files, or files of more than 8 GiB",
-                });
+                return Err(ArchiveError::Unknown(
+                    "it has sparse files, or files of more than 8 GiB",
+                ));
             }
             _ => {}
         }

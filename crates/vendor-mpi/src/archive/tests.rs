@@ -86,7 +86,7 @@ fn a_package_that_says_to_hold_a_terabyte_is_refused_before_that_is_read() {
     header[148..156].fill(b' ');
     let sum: u32 = header[..512].iter().map(|&byte| u32::from(byte)).sum();
     header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-    assert!(matches!(read(&deb(&header), Limits::default()), Err(ArchiveError::TooLarge { .. })));
+    assert!(matches!(read(&deb(&header), Limits::default()), Err(ArchiveError::TooLarge(_))));
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_small_package_that_unpacks_to_more_than_it_may_is_refused() {
     let limits = Limits { entries: 10, bytes: 1 << 19 };
     for package in both(&[file("./a", &large)]) {
         assert!(package.len() < 1 << 14);
-        assert!(matches!(read(&package, limits), Err(ArchiveError::TooLarge { .. })));
+        assert!(matches!(read(&package, limits), Err(ArchiveError::TooLarge(_))));
     }
 }
 
@@ -103,7 +103,7 @@ fn a_small_package_that_unpacks_to_more_than_it_may_is_refused() {
 fn a_package_with_too_many_files_is_refused() {
     let limits = Limits { entries: 1, bytes: 1 << 20 };
     for package in both(&[file("./a", ""), file("./b", "")]) {
-        assert!(matches!(read(&package, limits), Err(ArchiveError::TooLarge { .. })));
+        assert!(matches!(read(&package, limits), Err(ArchiveError::TooLarge(_))));
     }
 }
 

@@ -4,10 +4,13 @@
 //! The package for Spack: what differs is written here, and what installs it is always
 //! the same text.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::VendorError;
+use cabane_report::Result;
+
+use crate::failed;
 use crate::record::{Record, Recorded};
 
 /// What installs a tarball.
@@ -22,10 +25,9 @@ pub(crate) fn directory(repository: &Path, name: &str) -> PathBuf {
 
 /// Makes a directory a package repository if it is none and lies where Spack wants one,
 /// in a directory `spack_repo`. Elsewhere it is of use to those who copy the packages.
-pub(crate) fn save_repository(repository: &Path) -> Result<(), VendorError> {
+pub(crate) fn save_repository(repository: &Path) -> Result<()> {
     let path = repository.join("repo.yaml");
-    let repository =
-        std::path::absolute(repository).map_err(VendorError::io("find", repository))?;
+    let repository = std::path::absolute(repository).map_err(failed("find", repository))?;
     let name = |path: Option<&Path>| Some(path?.file_name()?.to_str()?.to_owned());
     let namespace = name(Some(&repository)).filter(|name| is_namespace(name));
     let (Some(namespace), Some("spack_repo"), false) =
@@ -34,7 +36,7 @@ pub(crate) fn save_repository(repository: &Path) -> Result<(), VendorError> {
         return Ok(());
     };
     let text = format!("repo:\n  namespace: {namespace}\n  api: v2.0\n");
-    fs::write(&path, text).map_err(VendorError::io("write", &path))
+    fs::write(&path, text).map_err(failed("write", &path))
 }
 
 /// Tells whether a name is one of Python's.
@@ -114,9 +116,7 @@ fn built_with(record: &Record, compiler: &str, tarball: &Recorded) -> String {
 }
 
 fn variants(lines: &mut Vec<String>, records: &[Record]) {
-    let mut names: Vec<&String> = records.iter().flat_map(|record| record.gpu.keys()).collect();
-    names.sort();
-    names.dedup();
+    let names: BTreeSet<&String> = records.iter().flat_map(|record| record.gpu.keys()).collect();
     for name in &names {
         let versions = records.iter().filter(|record| record.gpu.contains_key(*name));
         for record in versions {
@@ -128,7 +128,7 @@ fn variants(lines: &mut Vec<String>, records: &[Record]) {
         }
     }
     for (at, one) in names.iter().enumerate() {
-        for other in &names[at + 1..] {
+        for other in names.iter().skip(at + 1) {
             lines.push(format!(
                 "conflicts(\"+{one}\", when=\"+{other}\", msg=\"it is either for {one} or for {other}\")"
             ));
