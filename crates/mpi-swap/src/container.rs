@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cabane_label::escape;
-use cabane_mpi::{LauncherKind, Library, Plan, Verdict};
+use cabane_mpi::{LauncherKind, Library, Outcome, Plan, Verdict};
 use cabane_report::Result;
 use cabane_run::loaded::{Additions, Bind};
 use cabane_site::Context;
@@ -77,7 +77,7 @@ impl ContainerSwap {
                 is_launched: question.is_launched,
             };
             let mut judged = judge_in_container(context, request, command, here)?;
-            if let (Some(plan), Some(image)) = (judged.verdict.plan_mut(), &image) {
+            if let (Outcome::Possible(plan), Some(image)) = (&mut judged.verdict.outcome, &image) {
                 with_mount_point(plan, here, image);
             }
             let library = judged.verdict.to.as_ref();

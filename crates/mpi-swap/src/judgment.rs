@@ -10,7 +10,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use cabane_label::escape;
-use cabane_mpi::{LauncherKind, Library, Places, Plan, Refusal, Side, Tree, Verdict, judge};
+use cabane_mpi::{LauncherKind, Library, Outcome, Places, Plan, Side, Tree, Verdict, judge};
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::Context;
 
@@ -98,13 +98,11 @@ pub fn path_in_container(path: &Path) -> PathBuf {
 ///
 /// The substitution is refused.
 pub fn accepted(verdict: &Verdict) -> Result<&Plan> {
-    match (verdict.plan(), verdict.refusal()) {
-        (Some(plan), _) => Ok(plan),
-        (None, refusal) => {
-            let hint = refusal.and_then(Refusal::hint);
-            let text = refusal.map(ToString::to_string).unwrap_or_default();
-            let text = escape(&text).into_owned();
-            Err(Report::new(Kind::NotSwapped, text).hinted(hint))
+    match &verdict.outcome {
+        Outcome::Possible(plan) => Ok(plan),
+        Outcome::Refused(refusal) => {
+            let text = escape(&refusal.to_string()).into_owned();
+            Err(Report::new(Kind::NotSwapped, text).hinted(refusal.hint()))
         }
     }
 }

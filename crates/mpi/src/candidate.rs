@@ -104,7 +104,7 @@ impl<'a> Candidate<'a> {
             return Err(Refusal::OtherLibc);
         }
         self.check_number(inspection)?;
-        let is_missing = |name: &&String| !self.libraries().any(|one| one.symbols.contains(name));
+        let is_missing = |name: &&String| !self.libraries().any(|one| one.symbols.contains(*name));
         let missing = inspection.functions.iter().filter(is_missing);
         let names: Vec<String> = missing.cloned().collect();
         if names.is_empty() { Ok(()) } else { Err(Refusal::MissingSymbols { names }) }
@@ -119,7 +119,7 @@ impl<'a> Candidate<'a> {
         let is_core =
             |name: &&String| Name::of(name).is_some_and(|name| name.language == Language::C);
         let wanted = inspection.names.iter().find(is_core);
-        match wanted.filter(|wanted| number(wanted) != self.core.number()) {
+        match wanted.filter(|wanted| number(wanted) != number(&self.core.soname)) {
             Some(wanted) => Err(Refusal::OtherNumber {
                 family: self.core.family,
                 wanted: wanted.clone(),

@@ -7,16 +7,16 @@
 //! which the substitute is loaded with exactly its own libraries is taken. So a way that
 //! would load something else without a word is never chosen.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use cabane_compat::{Binary, GlibcVersion};
 
 use crate::candidate::{Candidate, Side};
 use crate::closure::{Closure, Loaded, is_of_glibc};
 use crate::inspect::core_of;
-use crate::plan::{self, Places, Plan, Way};
+use crate::plan::{self, Places, Plan, Way, each_once};
 use crate::verdict::{Refusal, Warning};
-use crate::{Inspection, Language, Loader, Name, Tree, Unmet};
+use crate::{Inspection, Language, Loader, Name, Through, Tree, Unmet};
 
 impl Candidate<'_> {
     /// Plays each way through and takes the first that works, with what the parts of the
@@ -61,7 +61,10 @@ impl Candidate<'_> {
             &self.core,
             &self.closures,
         );
-        loaded_later.extend(plan::to_be_told(places, parts));
+        // What is not found through other files, the loader finds only with a search path.
+        let is_searched = |file: &&Loaded| !matches!(file.by, Through::Rpath | Through::Runpath);
+        let searched = parts.iter().filter(is_searched);
+        loaded_later.extend(places.directories(searched.map(|file| file.path.as_path())));
         let mut plan = Plan {
             way: Way::Nothing,
             preload: Vec::new(),
@@ -81,8 +84,9 @@ impl Candidate<'_> {
             return Ok((plan, warnings));
         }
         plan.carried = places.carry(self.side.tree, (&self.closures, parts), &prefix);
-        let own = self.own_directories(places);
-        let all = plan::directories(places, &self.closures);
+        let own = places.directories(self.libraries().map(|one| one.path.as_path()));
+        let all = plan::own_files(&self.closures).map(|file| file.path.as_path());
+        let all = places.directories(all);
         let has_name = |name: &String| {
             let mut files = self.libraries().map(|one| one.path.with_file_name(name));
             files.any(|path| self.side.tree.is_file(&path))
@@ -90,7 +94,7 @@ impl Candidate<'_> {
         plan.way = Way::LibraryPath;
         if inspection.names.iter().all(has_name) {
             for directories in [&own, &all] {
-                plan.library_path = each_once([directories, &loaded_later]);
+                plan.library_path = each_once(directories.iter().chain(&loaded_later).cloned());
                 if let Ok(warnings) = self.play(program, &plan) {
                     return Ok((plan, warnings));
                 }
@@ -100,27 +104,13 @@ impl Candidate<'_> {
         plan.preload = self.libraries().map(|one| places.of(&one.path)).collect();
         plan.links = self.links(inspection, places);
         let first = (!plan.links.is_empty()).then(|| places.links.clone());
-        let first: Vec<PathBuf> = first.into_iter().collect();
-        plan.library_path = each_once([&first, &loaded_later]);
+        plan.library_path = each_once(first.iter().chain(&loaded_later).cloned());
         if let Ok(warnings) = self.play(program, &plan) {
             return Ok((plan, warnings));
         }
-        plan.library_path = each_once([&first, &all, &loaded_later]);
+        plan.library_path = each_once(first.iter().chain(&all).chain(&loaded_later).cloned());
         let warnings = self.play(program, &plan)?;
         Ok((plan, warnings))
-    }
-
-    /// The directories of the libraries of MPI themselves.
-    fn own_directories(&self, places: &Places) -> Vec<PathBuf> {
-        let mut own: Vec<PathBuf> = Vec::new();
-        for library in self.libraries() {
-            let path = places.of(&library.path);
-            let directory = path.parent().unwrap_or(Path::new("/")).to_owned();
-            if !own.contains(&directory) {
-                own.push(directory);
-            }
-        }
-        own
     }
 
     /// Names that the program asks for, and that are not those of the substitute.
@@ -175,29 +165,13 @@ impl Candidate<'_> {
         }
         for file in &closure.files {
             let is_core = Name::of(&file.name).is_some_and(|name| name.language == Language::C);
-            let outside = &file.place.outside;
-            let is_ours = self
-                .closures
-                .iter()
-                .any(|own| own.files.iter().any(|one| &one.place.outside == outside));
-            if is_core && !is_ours {
+            if is_core && !self.closures.iter().any(|own| own.holds(file)) {
                 let path = file.path.clone();
                 warnings.push(Warning::AlsoLoaded { path });
             }
         }
         Ok(warnings)
     }
-}
-
-/// Joins lists of directories, each directory once.
-fn each_once<const COUNT: usize>(lists: [&Vec<PathBuf>; COUNT]) -> Vec<PathBuf> {
-    let mut all: Vec<PathBuf> = Vec::new();
-    for directory in lists.into_iter().flatten() {
-        if !all.contains(directory) {
-            all.push(directory.clone());
-        }
-    }
-    all
 }
 
 /// Each library of the substitute must be the one that it has by itself.
@@ -208,14 +182,10 @@ fn compare_own(
 ) -> Result<(), Refusal> {
     for file in own.files.iter().filter(|file| !file.is_of_glibc()) {
         let name = file.links.soname.as_deref().unwrap_or(&file.name);
-        let outside = &file.place.outside;
-        if closure.files.iter().any(|one| &one.place.outside == outside) {
-            continue;
+        if !closure.holds(file) {
+            let taken = closure.by_name(name).unwrap_or(file);
+            return Err(Refusal::NotTaken { taken: taken.path.clone() });
         }
-        return Err(match closure.by_name(name) {
-            Some(other) => Refusal::NotTaken { taken: other.path.clone() },
-            None => Refusal::NotTaken { taken: file.path.clone() },
-        });
     }
     let missing = own.missing.iter();
     for missing in missing.filter(|one| !is_of_glibc(&one.name)) {

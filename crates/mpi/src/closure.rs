@@ -80,15 +80,15 @@ pub struct Closure {
 }
 
 impl Closure {
-    /// Returns what was requested.
-    pub fn first(&self) -> Option<&Loaded> {
-        self.files.first()
-    }
-
     /// Finds a file by the name that others need.
     #[must_use]
     pub fn by_name(&self, name: &str) -> Option<&Loaded> {
         self.files.iter().find(|file| file.answers_to(name))
+    }
+
+    /// Whether a file is loaded, be it under another name.
+    pub(crate) fn holds(&self, file: &Loaded) -> bool {
+        self.files.iter().any(|one| one.place.outside == file.place.outside)
     }
 
     pub(crate) fn provides(&self, name: &str) -> bool {

@@ -79,32 +79,28 @@ impl Name {
         let (stem, number) = soname.split_once(".so")?;
         let stem = stem.strip_prefix("lib")?;
         let major = number.trim_start_matches('.').split('.').next()?;
-        let of_mpich = |language| Some((Family::Mpich, language));
-        let of_openmpi = |language| Some((Family::OpenMpi, language));
         let (family, language) = match stem {
-            "mpi" if major == "12" => of_mpich(Language::C),
-            "mpi" | "mpi_ibm" => of_openmpi(Language::C),
-            "mpich" | "mpichf90" => {
-                of_mpich(if stem == "mpich" { Language::C } else { Language::Fortran })
-            }
-            "mpifort" | "mpichfort" | "fmpich" => of_mpich(Language::Fortran),
-            "mpicxx" | "mpichcxx" => of_mpich(Language::Cxx),
-            "mpi_cxx" => of_openmpi(Language::Cxx),
-            "mpi_mpifh" | "mpi_usempif08" | "mpi_usempi" | "mpi_usempi_ignore_tkr" => {
-                of_openmpi(Language::Fortran)
-            }
-            "mpi_abi" => Some((Family::Mpi5Abi, Language::C)),
+            "mpi" if major == "12" => (Family::Mpich, Language::C),
+            "mpi" | "mpi_ibm" => (Family::OpenMpi, Language::C),
+            "mpich" => (Family::Mpich, Language::C),
+            "mpichf90" | "mpifort" | "mpichfort" | "fmpich" => (Family::Mpich, Language::Fortran),
+            "mpicxx" | "mpichcxx" => (Family::Mpich, Language::Cxx),
+            "mpi_cxx" => (Family::OpenMpi, Language::Cxx),
+            "mpi_abi" => (Family::Mpi5Abi, Language::C),
+            "mpi_mpifh" => (Family::OpenMpi, Language::Fortran),
             // Debian has one for each compiler: mpi_mpifh-gfortran.
             _ if stem.starts_with("mpi_mpifh-") || stem.starts_with("mpi_usempi") => {
-                of_openmpi(Language::Fortran)
+                (Family::OpenMpi, Language::Fortran)
             }
             // Those of Cray name the compiler: mpi_gnu_91, older ones mpich_gnu_91.
-            _ if stem.starts_with("mpifort_") => of_mpich(Language::Fortran),
-            _ if OF_CRAY.iter().any(|start| stem.starts_with(start)) => of_mpich(Language::C),
-            _ if stem.starts_with("mpichf90_") => of_mpich(Language::Fortran),
-            _ if stem.starts_with("mpich_") => of_mpich(Language::C),
-            _ => None,
-        }?;
+            _ if stem.starts_with("mpifort_") => (Family::Mpich, Language::Fortran),
+            _ if OF_CRAY.iter().any(|start| stem.starts_with(start)) => {
+                (Family::Mpich, Language::C)
+            }
+            _ if stem.starts_with("mpichf90_") => (Family::Mpich, Language::Fortran),
+            _ if stem.starts_with("mpich_") => (Family::Mpich, Language::C),
+            _ => return None,
+        };
         Some(Self { family, language })
     }
 }

@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::closure::{Closure, Loaded};
 use crate::family::{OMPI_MARK, language_of};
+use crate::library::Texts;
 use crate::{
     Family, Installation, Language, LauncherKind, Library, Loader, Missing, Name, Protocol,
-    Through, Tree, Unmet, bytes, find_installation,
+    Through, Tree, Unmet, find_installation,
 };
 
 /// The rights by which a program gets those of its owner or group.
@@ -186,12 +187,6 @@ impl Inspection {
         }
         all
     }
-
-    /// Whether ranks that a launcher starts find each other.
-    #[must_use]
-    pub fn fits(&self, launcher: LauncherKind) -> Option<bool> {
-        self.library.as_ref()?.fits(launcher)
-    }
 }
 
 impl Library {
@@ -298,16 +293,14 @@ fn has_mpi_inside(binary: &Binary<'_>) -> bool {
 }
 
 fn has_texts_of_mpi(binary: &Binary<'_>) -> bool {
-    let constants = binary.constants();
-    let has = |word: &[u8]| constants.iter().any(|data| bytes::has(data, word));
-    has(b"MPI_Init") && (has(b"PMI_FD") || has(b"PMIX_"))
+    let texts = Texts::of(binary);
+    texts.has("MPI_Init") && (texts.has("PMI_FD") || texts.has("PMIX_"))
 }
 
 /// Names of libraries in the texts of a file.
 fn mentions(binary: &Binary<'_>) -> BTreeSet<String> {
-    let constants = binary.constants();
-    let texts = constants.iter().flat_map(|data| bytes::texts(data));
-    texts
+    Texts::of(binary)
+        .each()
         .filter(|text| text.contains(".so"))
         .filter_map(|text| text.rsplit('/').next())
         .filter(|name| Name::of(name).is_some())

@@ -3,13 +3,14 @@
 
 //! An MPI below a prefix: its libraries, and the launchers beside them.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use cabane_compat::Binary;
+use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
-use crate::{Family, Library, Name, Tree, bytes};
+use crate::{Family, Language, Library, Name, Tree};
 
 /// Where libraries are below a prefix, beside the directories of an architecture.
 const LIBRARIES: [&str; 9] = [
@@ -89,7 +90,7 @@ impl LauncherKind {
         let file = tree.open(path)?;
         let mut text = Vec::new();
         file.take(MOST).read_to_end(&mut text).ok()?;
-        let has = |word: &str| bytes::has(&text, word.as_bytes());
+        let has = |word: &str| memmem::find(&text, word.as_bytes()).is_some();
         if has("hydra_pmi_proxy") || has("mpiexec.hydra") {
             return Some(Self::Hydra);
         }
@@ -103,7 +104,7 @@ impl Installation {
     #[must_use]
     pub fn library(&self, family: Family) -> Option<&Library> {
         let mut all = self.libraries.iter();
-        all.find(|one| one.family == family && one.language == crate::Language::C)
+        all.find(|one| one.family == family && one.language == Language::C)
     }
 }
 
@@ -118,7 +119,7 @@ pub fn find_installation(tree: &Tree, prefix: &Path) -> Installation {
         for name in tree.names(&directory) {
             let path = directory.join(&name);
             // Names without a number are for linking.
-            if Name::of(&name).is_none() || !name.contains(".so.") || !is_loadable(tree, &path) {
+            if Name::of(&name).is_none() || !name.contains(".so.") {
                 continue;
             }
             let is_known = |file: &Path| libraries.iter().any(|one| one.file == file);
@@ -148,11 +149,11 @@ pub fn find_installation(tree: &Tree, prefix: &Path) -> Installation {
 impl Library {
     /// One for another language does not tell whose it is; the one for C beside it does.
     fn take_product_of(&mut self, others: &[Self]) {
-        if self.language == crate::Language::C {
+        if self.language == Language::C {
             return;
         }
         let is_beside = |other: &&Self| {
-            other.language == crate::Language::C
+            other.language == Language::C
                 && other.family == self.family
                 && other.path.parent() == self.path.parent()
         };
@@ -163,25 +164,18 @@ impl Library {
     }
 }
 
-fn is_loadable(tree: &Tree, path: &Path) -> bool {
-    let file = tree.open(path);
-    file.is_some_and(|file| Binary::open(&file).is_some())
-}
-
 fn launchers(tree: &Tree, prefix: &Path) -> Vec<Launcher> {
     let mut found: Vec<Launcher> = Vec::new();
-    let mut seen = Vec::new();
+    let mut seen = BTreeSet::new();
     for directory in PROGRAMS {
         for name in LAUNCHERS {
             let path = below(prefix, directory).join(name);
             let Some(place) = tree.find(&path) else {
                 continue;
             };
-            if seen.contains(&place.path) {
-                continue;
+            if seen.insert(place.path) {
+                found.extend(LauncherKind::of(tree, &path).map(|kind| Launcher { path, kind }));
             }
-            seen.push(place.path);
-            found.extend(LauncherKind::of(tree, &path).map(|kind| Launcher { path, kind }));
         }
     }
     found

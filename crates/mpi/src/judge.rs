@@ -16,11 +16,11 @@ use crate::verdict::{Outcome, Refusal, Verdict};
 #[must_use]
 pub fn judge(program: Side<'_>, substitute: Side<'_>, places: &Places) -> Verdict {
     let loader = Loader::new(program.tree).library_path(program.library_path);
+    let outcome = Outcome::Refused(Refusal::NoProgram { path: program.path.to_owned() });
+    let mut verdict = Verdict { from: None, to: None, outcome, warnings: Vec::new() };
     let Some(inspection) = inspect_file(program.tree, &loader, program.path) else {
-        let path = program.path.to_owned();
-        return Verdict::refused(Refusal::NoProgram { path });
+        return verdict;
     };
-    let mut verdict = Verdict::refused(Refusal::NoProgram { path: program.path.to_owned() });
     verdict.from.clone_from(&inspection.library);
     let judged = Candidate::find(&inspection, substitute).and_then(|candidate| {
         verdict.to = Some(candidate.core.clone());

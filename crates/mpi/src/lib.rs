@@ -11,7 +11,6 @@
 
 #![forbid(unsafe_code)]
 
-mod bytes;
 mod candidate;
 mod choose;
 mod closure;
@@ -33,7 +32,7 @@ pub use family::{Family, Language, Name};
 pub use inspect::{FileKind, Inspected, Inspection, LoadedFile, inspect};
 pub use installation::{Installation, Launcher, LauncherKind, find_installation};
 pub use judge::judge;
-pub use library::{Library, Protocol, Symbols};
+pub use library::{Library, Protocol};
 pub use loader::Loader;
 pub use places::usual_prefixes;
 pub use plan::{Carried, Places, Plan, Way};

@@ -7,14 +7,14 @@
 //! date of its build; others have it in their texts.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use cabane_compat::Binary;
+use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
 use crate::family::{OMPI_MARK, language_of};
-use crate::{Family, Language, Name, Tree, bytes};
+use crate::{Family, Language, Name, Tree};
 
 /// A library of an MPI.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,27 +37,9 @@ pub struct Library {
     pub architecture: String,
     /// How ranks and launcher may talk to each other.
     pub protocols: BTreeSet<Protocol>,
-    /// The functions of MPI that it has.
+    /// The functions of MPI that it has: too many to be printed.
     #[serde(skip)]
-    pub symbols: Symbols,
-}
-
-/// Names of functions: too many to be printed.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Symbols(BTreeSet<String>);
-
-impl Symbols {
-    /// Whether a name is among them.
-    #[must_use]
-    pub fn contains(&self, name: &str) -> bool {
-        self.0.contains(name)
-    }
-}
-
-impl fmt::Debug for Symbols {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} functions", self.0.len())
-    }
+    pub symbols: BTreeSet<String>,
 }
 
 /// How ranks and launcher talk to each other.
@@ -94,19 +76,13 @@ impl Library {
             version: None,
             architecture: binary.kind().name().to_owned(),
             protocols: texts.protocols(family, &links.needed, &seen),
-            symbols: Symbols(seen.defined),
+            symbols: seen.defined,
             soname,
         };
         if library.language == Language::C {
             library.version = texts.version(&binary, &library.product);
         }
         Some(library)
-    }
-
-    /// Returns the number in its soname: `40` of `libmpi.so.40`.
-    #[must_use]
-    pub fn number(&self) -> Option<&str> {
-        number(&self.soname)
     }
 
     /// Returns product and version.
@@ -119,6 +95,7 @@ impl Library {
     }
 }
 
+/// Returns the number in a soname: `40` of `libmpi.so.40`.
 pub(crate) fn number(soname: &str) -> Option<&str> {
     let (_, number) = soname.split_once(".so.")?;
     number.split('.').next()
@@ -174,21 +151,23 @@ impl Seen {
 }
 
 /// The texts in a file.
-struct Texts(Vec<Vec<u8>>);
+pub(crate) struct Texts(Vec<Vec<u8>>);
 
 impl Texts {
-    fn of(binary: &Binary<'_>) -> Self {
+    pub(crate) fn of(binary: &Binary<'_>) -> Self {
         Self(binary.constants())
     }
 
-    /// The texts one by one.
-    fn each(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().flat_map(|data| bytes::texts(data))
+    /// The texts that end in a zero, if they may be words of a language.
+    pub(crate) fn each(&self) -> impl Iterator<Item = &str> {
+        let parts = self.0.iter().flat_map(|data| data.split(|&byte| byte == 0));
+        parts
+            .filter(|part| (3..=256).contains(&part.len()))
+            .filter_map(|part| str::from_utf8(part).ok())
     }
 
-    fn has(&self, wanted: &str) -> bool {
-        let mut all = self.0.iter();
-        all.any(|data| bytes::has(data, wanted.as_bytes()))
+    pub(crate) fn has(&self, wanted: &str) -> bool {
+        self.0.iter().any(|data| memmem::find(data, wanted.as_bytes()).is_some())
     }
 
     fn product(&self, family: Family, soname: &str) -> String {

@@ -108,8 +108,7 @@ impl<'a> Loader<'a> {
             }
             if let Some(loaded) = self.search(closure, of, &name, kind) {
                 // The same file under another name is loaded once.
-                let outside = &loaded.place.outside;
-                if !closure.files.iter().any(|one| &one.place.outside == outside) {
+                if !closure.holds(&loaded) {
                     closure.files.push(loaded);
                 }
             } else if !closure.missing.iter().any(|one| one.name == name) {

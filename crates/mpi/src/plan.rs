@@ -9,7 +9,7 @@
 //! LINKS/libmpich.so.12                        the name that the program asks for
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use cabane_compat::Binary;
@@ -101,6 +101,11 @@ impl Places {
         }
     }
 
+    /// Returns the directories in which files will be for the program, each once.
+    pub(crate) fn directories<'a>(&self, files: impl Iterator<Item = &'a Path>) -> Vec<PathBuf> {
+        each_once(files.filter_map(|file| Some(self.of(file).parent()?.to_owned())))
+    }
+
     /// Returns what must be carried: every file of a closure, and what is beside them.
     pub(crate) fn carry(
         &self,
@@ -118,8 +123,7 @@ impl Places {
                 all.push(Carried { source, target });
             }
         };
-        let files = closures.iter().flat_map(|closure| &closure.files);
-        for file in files.filter(|file| !file.is_of_glibc()) {
+        for file in own_files(closures) {
             add(file.place.outside.clone(), &file.path);
             let directory = file.path.parent().unwrap_or(Path::new("/"));
             for part in PARTS.map(|part| directory.join(part)) {
@@ -153,15 +157,9 @@ pub(crate) fn loaded_by_parts(
     closures: &[Closure],
     has: impl Fn(&str) -> bool,
 ) -> Vec<Loaded> {
-    let mut places: Vec<PathBuf> = Vec::new();
-    for file in closures.iter().flat_map(|closure| &closure.files) {
-        let directory = file.path.parent().unwrap_or(Path::new("/"));
-        for place in PARTS.map(|part| directory.join(part)) {
-            if !places.contains(&place) {
-                places.push(place);
-            }
-        }
-    }
+    let files = closures.iter().flat_map(|closure| &closure.files);
+    let directories = files.filter_map(|file| file.path.parent());
+    let places = each_once(directories.flat_map(|one| PARTS.map(|part| one.join(part))));
     let mut found: Vec<Loaded> = Vec::new();
     for path in places.iter().flat_map(|place| parts_in(tree, place, DEPTH)) {
         let needed = needed_by(tree, &path);
@@ -206,35 +204,16 @@ fn needed_by(tree: &Tree, path: &Path) -> Vec<String> {
     links.map(|links| links.needed).unwrap_or_default()
 }
 
-/// Returns the directories of files that were not found through each other: the loader must
-/// be told.
-pub(crate) fn to_be_told(places: &Places, files: &[Loaded]) -> Vec<PathBuf> {
-    let mut all: Vec<PathBuf> = Vec::new();
-    let is_told = |file: &&Loaded| !matches!(file.by, Through::Rpath | Through::Runpath);
-    for file in files.iter().filter(is_told) {
-        let path = places.of(&file.path);
-        if let Some(directory) = path.parent().filter(|one| !all.iter().any(|other| other == one)) {
-            all.push(directory.to_owned());
-        }
-    }
-    all
+/// Returns the files of closures without the C library, in the order in which they are loaded.
+pub(crate) fn own_files(closures: &[Closure]) -> impl Iterator<Item = &Loaded> {
+    let files = closures.iter().flat_map(|closure| &closure.files);
+    files.filter(|file| !file.is_of_glibc())
 }
 
-/// Returns the directories in which the files of closures lie, each once, in the order in
-/// which they are loaded.
-pub(crate) fn directories(places: &Places, closures: &[Closure]) -> Vec<PathBuf> {
-    let mut all: Vec<PathBuf> = Vec::new();
-    let files = closures.iter().flat_map(|closure| &closure.files);
-    for file in files.filter(|file| !file.is_of_glibc()) {
-        let directory = places.of(&file.path);
-        let Some(directory) = directory.parent() else {
-            continue;
-        };
-        if !all.iter().any(|one| one == directory) {
-            all.push(directory.to_owned());
-        }
-    }
-    all
+/// Returns paths in their order, each once.
+pub(crate) fn each_once(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
+    let mut seen = BTreeSet::new();
+    paths.filter(|path| seen.insert(path.clone())).collect()
 }
 
 /// Returns the variables that a product needs where it was not installed, and directories

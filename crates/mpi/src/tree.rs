@@ -64,7 +64,7 @@ impl Tree {
                 continue;
             }
             let next = seen.join(&name);
-            if self.is_mount_point(&next) {
+            if self.mounts.iter().any(|(point, _)| *point == next) {
                 seen = next;
                 continue;
             }
@@ -96,20 +96,18 @@ impl Tree {
     /// Opens a file, and nothing that is no plain file.
     #[must_use]
     pub fn open(&self, path: &Path) -> Option<File> {
-        let place = self.find(path)?;
-        if !fs::symlink_metadata(&place.outside).ok()?.is_file() {
-            return None;
-        }
-        File::open(&place.outside).ok()
+        File::open(self.plain_file(path)?).ok()
     }
 
     /// Whether a path leads to a plain file.
     #[must_use]
     pub fn is_file(&self, path: &Path) -> bool {
-        let place = self.find(path);
-        place.is_some_and(|place| {
-            fs::symlink_metadata(&place.outside).is_ok_and(|found| found.is_file())
-        })
+        self.plain_file(path).is_some()
+    }
+
+    fn plain_file(&self, path: &Path) -> Option<PathBuf> {
+        let outside = self.find(path)?.outside;
+        fs::symlink_metadata(&outside).ok()?.is_file().then_some(outside)
     }
 
     /// Returns the names in a directory in their order; none if it is none.
@@ -122,10 +120,6 @@ impl Tree {
             entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort();
         names
-    }
-
-    fn is_mount_point(&self, path: &Path) -> bool {
-        self.mounts.iter().any(|(point, _)| point == path)
     }
 
     /// Where a path without links is reached from here.

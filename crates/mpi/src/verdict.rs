@@ -205,22 +205,10 @@ impl Refusal {
 }
 
 impl Verdict {
-    pub(crate) fn refused(refusal: Refusal) -> Self {
-        Self { from: None, to: None, outcome: Outcome::Refused(refusal), warnings: Vec::new() }
-    }
-
     /// Returns the plan, if there is one.
     #[must_use]
     pub fn plan(&self) -> Option<&Plan> {
         match &self.outcome {
-            Outcome::Possible(plan) => Some(plan),
-            Outcome::Refused(_) => None,
-        }
-    }
-
-    /// As [`Verdict::plan`], to be changed.
-    pub fn plan_mut(&mut self) -> Option<&mut Plan> {
-        match &mut self.outcome {
             Outcome::Possible(plan) => Some(plan),
             Outcome::Refused(_) => None,
         }

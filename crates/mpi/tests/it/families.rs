@@ -66,7 +66,7 @@ fn ranks_under_the_launcher_of_the_other_family_are_alone_and_that_is_foretold()
         };
         let fits = |launcher: &Launcher| {
             let kind = LauncherKind::of(&tree, &launcher.path).expect("a launcher");
-            file.fits(kind)
+            file.library.as_ref()?.fits(kind)
         };
         let lonely = alone.stdout.matches("rank 0 of 1, right").count();
         // All is well, says the exit code.

@@ -189,7 +189,7 @@ fn everything_that_is_told_can_be_read_again() {
     let text = serde_json::to_string(&reported).unwrap();
     // The functions of a library are not told: there are more than a thousand.
     if let Some(library) = &mut reported.library {
-        library.symbols = cabane_mpi::Symbols::default();
+        library.symbols.clear();
     }
     assert_eq!(serde_json::from_str::<Inspection>(&text).unwrap(), reported);
 }
