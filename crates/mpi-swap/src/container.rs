@@ -90,8 +90,7 @@ impl ContainerSwap {
                 verdict: judged.verdict,
             })
         })?;
-        let swap: Self = swap.map_err(|error: SwapError| refined(context, error))?;
-        Ok(swap)
+        swap.map_err(|error: SwapError| refined(context, error))
     }
 
     /// Returns the plan.
@@ -151,24 +150,13 @@ pub(crate) fn is_list(name: &str) -> bool {
 pub(crate) fn binds_of(plan: &Plan) -> Vec<Bind> {
     let mut pairs: Vec<(&Path, &Path)> =
         plan.carried.iter().map(|one| (one.target.as_path(), one.source.as_path())).collect();
-    let links: Vec<(&Path, &Path)> = plan
-        .links
-        .iter()
-        .filter_map(|(link, target)| {
-            let carried = plan.carried.iter().find(|one| one.target == *target)?;
-            Some((link.as_path(), carried.source.as_path()))
-        })
-        .collect();
-    pairs.extend(links);
+    pairs.extend(plan.links.iter().filter_map(|(link, target)| {
+        let carried = plan.carried.iter().find(|one| one.target == *target)?;
+        Some((link.as_path(), carried.source.as_path()))
+    }));
     pairs.sort();
-    pairs.dedup();
-    let mut seen: Vec<(&Path, &Path)> = Vec::with_capacity(pairs.len());
-    for (target, source) in pairs {
-        let is_inside = seen.iter().any(|(outer, _)| target.starts_with(outer));
-        if !is_inside {
-            seen.push((target, source));
-        }
-    }
+    // What is in a directory comes right after it.
+    pairs.dedup_by(|(target, _), (outer, _)| target.starts_with(outer));
     let bind = |(target, source): (&Path, &Path)| {
         Some(Bind {
             source: source.to_owned(),
@@ -176,5 +164,5 @@ pub(crate) fn binds_of(plan: &Plan) -> Vec<Bind> {
             read_only: false,
         })
     };
-    seen.into_iter().filter_map(bind).collect()
+    pairs.into_iter().filter_map(bind).collect()
 }

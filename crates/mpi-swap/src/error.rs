@@ -18,28 +18,9 @@ pub enum SwapError {
         /// The names in the configuration.
         known: Vec<String>,
     },
-    /// The name of the substitute means a container image.
-    #[error(
-        "`{}` is a container image: what is in it is for its own root file system",
-        escape(name)
-    )]
-    OfContainer {
-        /// The name.
-        name: String,
-    },
     /// No installed MPI has the family of the program.
     #[error("no MPI of this machine is of the family of the program")]
     NothingHere,
-    /// The launcher cannot start ranks of the substitute.
-    #[error("ranks with {library} do not find each other under {launcher}: each would be alone")]
-    WrongLauncher {
-        /// The substitute.
-        library: String,
-        /// The launcher.
-        launcher: String,
-        /// Which launcher can.
-        hint: Option<String>,
-    },
     /// A launcher is followed by no program.
     #[error(
         "`{}` has no program to start: none of its arguments is one: {}",
@@ -55,9 +36,6 @@ pub enum SwapError {
     /// The command does not exist.
     #[error("there is no program `{}` here", escape(.0))]
     NoProgram(String),
-    /// There is no cache directory for links.
-    #[error("there is no place for links: HOME is not set")]
-    NoPlace,
 }
 
 impl From<SwapError> for Report {
@@ -68,23 +46,15 @@ impl From<SwapError> for Report {
                 let known = (!known.is_empty()).then(|| format!("there are {}", known.join(", ")));
                 (Kind::NotFound, known)
             }
-            SwapError::OfContainer { .. } => {
-                (Kind::NotFound, hint("name a stack, a prefix or a library"))
-            }
             SwapError::NothingHere => {
                 let text = "name a prefix with `--with`, or in the configuration";
                 (Kind::NotFound, hint(text))
             }
-            SwapError::WrongLauncher { hint, .. } => (Kind::NotSwapped, hint.clone()),
             SwapError::NothingBehind { .. } => {
                 let text = "write the path of the program, if it is not in `PATH`";
                 (Kind::CommandNotFound, hint(text))
             }
             SwapError::NoProgram(_) => (Kind::CommandNotFound, None),
-            SwapError::NoPlace => {
-                let text = "name a place with `cache` in the section [build] of the configuration";
-                (Kind::Failure, hint(text))
-            }
         };
         Report::new(kind, error).hinted(hint)
     }

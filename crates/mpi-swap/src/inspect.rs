@@ -6,43 +6,14 @@
 use std::path::{Path, PathBuf};
 
 use cabane_environment::ImageRequest;
-use cabane_label::escape;
+use cabane_label::shown;
 use cabane_mpi::{Inspected, Loader, Tree, inspect};
 use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
-use serde::{Deserialize, Serialize};
 
 use crate::judgment::variable;
 use crate::substitute::search;
 use crate::{EnvironmentFiles, Search};
-
-/// A path that cannot be inspected.
-#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
-enum InspectError {
-    #[error("there is no file or program `{}` here", escape(path))]
-    NoFile { path: String },
-    #[error("{} is no program or library", escape(path))]
-    NoProgram { path: String },
-    #[error("there is no program, library or directory {} in the image", escape(path))]
-    NotInImage { path: String },
-}
-
-impl From<InspectError> for Report {
-    fn from(error: InspectError) -> Self {
-        let (kind, hint) = match &error {
-            InspectError::NoFile { .. } => {
-                let hint = "what is in an image is asked for by `--in IMAGE PROGRAM`";
-                (Kind::NotFound, Some(hint))
-            }
-            InspectError::NoProgram { .. } => {
-                let hint = "of a script, name the program that it starts";
-                (Kind::BadInput, Some(hint))
-            }
-            InspectError::NotInImage { .. } => (Kind::NotFound, None),
-        };
-        Self::new(kind, error).hinted(hint.map(str::to_owned))
-    }
-}
 
 /// Inspects files of this machine, or below a directory that is taken as the root file system.
 ///
@@ -64,11 +35,16 @@ pub fn inspect_paths(
             None => search(context, &tree).find(path),
         };
         let found = found.filter(|path| tree.find(path).is_some());
-        let path = path.to_string_lossy().into_owned();
+        let path = shown(path);
         let Some(found) = found else {
-            return Err(InspectError::NoFile { path }.into());
+            let hint = "what is in an image is asked for by `--in IMAGE PROGRAM`".to_owned();
+            let text = format!("there is no file or program `{path}` here");
+            return Err(Report::new(Kind::NotFound, text).hinted(hint));
         };
-        inspect(&tree, &loader, &found).ok_or_else(|| InspectError::NoProgram { path }.into())
+        inspect(&tree, &loader, &found).ok_or_else(|| {
+            let hint = "of a script, name the program that it starts".to_owned();
+            Report::new(Kind::BadInput, format!("{path} is no program or library")).hinted(hint)
+        })
     };
     paths.iter().map(inspect_one).collect()
 }
@@ -90,10 +66,12 @@ pub fn inspect_in_images(
         let inspect_one = |path: &PathBuf| {
             let found = search.find(path);
             let found = found.and_then(|found| inspect(tree, &loader, &found));
-            let path = path.to_string_lossy().into_owned();
-            found.ok_or(InspectError::NotInImage { path })
+            found.ok_or_else(|| shown(path))
         };
         paths.iter().map(inspect_one).collect::<Result<Vec<_>, _>>()
     })?;
-    Ok(found?)
+    found.map_err(|path| {
+        let text = format!("there is no program, library or directory {path} in the image");
+        Report::new(Kind::NotFound, text)
+    })
 }

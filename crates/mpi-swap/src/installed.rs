@@ -7,7 +7,7 @@
 //! They are found where systems put them, and read, not run. What starts their ranks is `srun`
 //! where Slurm has a plugin for what the library speaks, and else the launcher beside it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -77,16 +77,14 @@ pub fn find_installed(root: &Path, found: &Found) -> Vec<HostMpi> {
         srun: srun_words(&tree, found),
         fabric: FABRIC.iter().flat_map(|one| matching(root, one)).collect(),
     };
-    let mut seen: Vec<PathBuf> = Vec::new();
+    let mut seen = BTreeSet::new();
     let mut all = Vec::new();
     for prefix in usual_prefixes(root) {
         let mut installation = find_installation(&tree, &prefix);
         // The same under another name, as where one directory is a link to another.
-        installation.libraries.retain(|library| {
-            let is_new = library.language == Language::C && !seen.contains(&library.file);
-            seen.extend(is_new.then(|| library.file.clone()));
-            is_new
-        });
+        installation
+            .libraries
+            .retain(|library| library.language == Language::C && seen.insert(library.file.clone()));
         all.extend(machine.products(&installation));
     }
     give_names(&mut all);
@@ -210,7 +208,7 @@ fn word(product: &str) -> String {
 /// Adds what tells those of one product apart.
 fn give_names(all: &mut [HostMpi]) {
     let names: Vec<String> = all.iter().map(|one| one.name.clone()).collect();
-    let mut given: Vec<String> = Vec::new();
+    let mut given = BTreeSet::new();
     for one in all {
         let same = names.iter().filter(|name| **name == one.name).count();
         if let Some(version) = one.version.as_deref().filter(|_| same > 1) {
@@ -219,11 +217,10 @@ fn give_names(all: &mut [HostMpi]) {
         }
         let plain = one.name.clone();
         let mut number = 2;
-        while given.contains(&one.name) {
+        while !given.insert(one.name.clone()) {
             one.name = format!("{plain}-{number}");
             number += 1;
         }
-        given.push(one.name.clone());
     }
 }
 

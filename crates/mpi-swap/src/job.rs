@@ -106,8 +106,7 @@ fn typed(context: &Context, name: &str) -> Result<PathBuf> {
     if Path::new(name).is_absolute() || path.exists() {
         return Ok(path);
     }
-    let unknown = refined(context, unknown(context, name));
-    Err(Report::from(unknown).hinted(
+    Err(refined(context, unknown(context, name)).hinted(
         "`--uenv-mpi=host` takes what a node has, and a prefix of the nodes is a whole path"
             .to_owned(),
     ))

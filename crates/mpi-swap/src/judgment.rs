@@ -55,7 +55,7 @@ pub fn judge_here(
         let verdict = judge(side, substitute.side(&files), &places);
         Ok(Judgment { line, substitute, places, verdict })
     };
-    judge().map_err(|error| refined(context, error).into())
+    judge().map_err(|error| refined(context, error))
 }
 
 /// A command in a container.
@@ -123,14 +123,14 @@ pub fn check_launcher(
     launcher: Option<LauncherKind>,
     verdict: &Verdict,
     launchers: &Launchers,
-) -> Result<(), SwapError> {
+) -> Result<()> {
     match (launcher, &verdict.to) {
         (Some(kind), Some(library)) if library.fits(kind) == Some(false) => {
-            Err(SwapError::WrongLauncher {
-                library: library.title(),
-                launcher: kind.name().to_owned(),
-                hint: launcher_hint(library, launchers),
-            })
+            let (library_title, kind) = (library.title(), kind.name());
+            let text = format!(
+                "ranks with {library_title} do not find each other under {kind}: each would be alone"
+            );
+            Err(Report::new(Kind::NotSwapped, text).hinted(launcher_hint(library, launchers)))
         }
         _ => Ok(()),
     }
@@ -167,7 +167,9 @@ pub fn make_links(plan: &Plan, places: &Places) -> Result<()> {
         return Ok(());
     }
     if !places.links.is_absolute() {
-        return Err(SwapError::NoPlace.into());
+        let hint = "name a place with `cache` in the section [build] of the configuration";
+        return Err(Report::new(Kind::Failure, "there is no place for links: HOME is not set")
+            .hinted(hint.to_owned()));
     }
     fs::create_dir_all(&places.links)
         .or_failed(|| format!("make the directory {}", places.links.display()))?;

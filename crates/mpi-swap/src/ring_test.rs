@@ -78,9 +78,9 @@ impl RingTest<'_> {
         line: impl Fn(With, &Path) -> Vec<OsString>,
     ) -> Result<RingResult> {
         let (to, file) = self.to;
-        let probe = Probe::compile(context, self.loading, to)?;
+        let home = compile(context, self.loading, to)?;
         let run = |with, library: &Library, file: &Path| {
-            let mut line = line(with, probe.home.path());
+            let mut line = line(with, home.path());
             line.extend(self.measures.then(|| OsString::from("measure")));
             run(&line, library, file, self.ranks)
         };
@@ -104,9 +104,9 @@ impl RingTest<'_> {
 ///
 /// There is no launcher.
 pub fn own_launcher(library: &Library, launchers: &Launchers) -> Result<Vec<OsString>> {
-    let named: Vec<OsString> = launchers.named.iter().map(OsString::from).collect();
-    if !named.is_empty() {
-        return Ok(own_words(named, launchers.kind));
+    if !launchers.named.is_empty() {
+        let named = launchers.named.iter().map(OsString::from);
+        return Ok(own_words(named.collect(), launchers.kind));
     }
     let mut found = launchers.found.iter();
     let launcher = found.find(|one| library.fits(one.kind) == Some(true));
@@ -128,42 +128,36 @@ pub struct RingResult {
     pub after: ProbeSeen,
 }
 
-struct Probe {
-    home: Scratch,
-}
-
-impl Probe {
-    fn compile(context: &Context, loading: &Loading, library: &Library) -> Result<Self> {
-        // Where homes are shared every node sees it.
-        let caches = context.settings.cache_directory.value.as_deref();
-        let home = caches.and_then(|caches| {
-            std::fs::create_dir_all(caches).ok()?;
-            Scratch::new_in(caches).ok()
-        });
-        let home = home
-            .map_or_else(Scratch::new, Ok)
-            .or_failed(|| "make a temporary directory".to_owned())?;
-        let path = |name: &str| home.path().join(name);
-        let written = std::fs::write(path("probe.c"), PROBE)
-            .and_then(|()| std::fs::write(path("mpi.c"), stub()))
-            .and_then(|()| std::fs::write(path("libc.c"), c_library()));
-        written.or_failed(|| "write the probe".to_owned())?;
-        for (source, name, soname) in
-            [("mpi.c", "libmpi.so", loading.name.as_str()), ("libc.c", "libc.so", "libc.so.6")]
-        {
-            let mut compiler = Command::new("cc");
-            compiler.args(["-shared", "-fPIC", "-w", "-nostdlib", "-fno-builtin"]);
-            compiler.arg(format!("-Wl,-soname,{soname}"));
-            compiler.arg(path(source)).arg("-o").arg(path(name));
-            compiled(&mut compiler)?;
-        }
+/// Compiles the test program, as the file `probe` in a directory of its own.
+fn compile(context: &Context, loading: &Loading, library: &Library) -> Result<Scratch> {
+    // Where homes are shared every node sees it.
+    let caches = context.settings.cache_directory.value.as_deref();
+    let home = caches.and_then(|caches| {
+        std::fs::create_dir_all(caches).ok()?;
+        Scratch::new_in(caches).ok()
+    });
+    let home =
+        home.map_or_else(Scratch::new, Ok).or_failed(|| "make a temporary directory".to_owned())?;
+    let path = |name: &str| home.path().join(name);
+    let written = std::fs::write(path("probe.c"), PROBE)
+        .and_then(|()| std::fs::write(path("mpi.c"), stub()))
+        .and_then(|()| std::fs::write(path("libc.c"), c_library()));
+    written.or_failed(|| "write the probe".to_owned())?;
+    for (source, name, soname) in
+        [("mpi.c", "libmpi.so", loading.name.as_str()), ("libc.c", "libc.so", "libc.so.6")]
+    {
         let mut compiler = Command::new("cc");
-        compiler.args(PROBE_OPTIONS).arg(family_option(library.family));
-        compiler.args(["probe.c", "libmpi.so", "libc.so"].map(path));
-        compiler.args(&loading.search).arg("-o").arg(path("probe"));
+        compiler.args(["-shared", "-fPIC", "-w", "-nostdlib", "-fno-builtin"]);
+        compiler.arg(format!("-Wl,-soname,{soname}"));
+        compiler.arg(path(source)).arg("-o").arg(path(name));
         compiled(&mut compiler)?;
-        Ok(Self { home })
     }
+    let mut compiler = Command::new("cc");
+    compiler.args(PROBE_OPTIONS).arg(family_option(library.family));
+    compiler.args(["probe.c", "libmpi.so", "libc.so"].map(path));
+    compiler.args(&loading.search).arg("-o").arg(path("probe"));
+    compiled(&mut compiler)?;
+    Ok(home)
 }
 
 /// Returns the last lines of what ranks have written, each once: the reason of a failure stands

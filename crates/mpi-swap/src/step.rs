@@ -7,19 +7,19 @@
 //! that will be the root at a directory of its own. The judgment is that of `cabane run --mpi`. Only
 //! here it is known how Slurm lets ranks find each other.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use cabane_mount::JobBind;
 use cabane_mpi::{Library, Protocol, Refusal, Tree, Verdict};
 use cabane_report::{Kind, Report, Result};
-use cabane_site::{Context, env_vars};
+use cabane_site::Context;
 
 use crate::container::{binds_of, is_list};
 use crate::judgment::{ContainerCommand, Judgment, judge_in_container};
-use crate::substitute::refined;
-use crate::{Search, SubstituteRequest, accepted, check_launcher, judge_here, make_links, warn};
+use crate::substitute::{refined, search};
+use crate::{SubstituteRequest, accepted, check_launcher, judge_here, make_links, warn};
 
 /// A step of a job, and which MPI it is to get.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +112,6 @@ fn judge_in_root(
 ) -> Result<Judgment> {
     let path = Path::new(request.substitute.with);
     if request.stacks.iter().any(|stack| path.starts_with(stack)) {
-        let path = path.to_owned();
         return Err(Report::new(Kind::NotSwapped, format!("{} lies in another image, and nothing of that can be shown as an MPI in a container", path.display()))
             .hinted("name a prefix of the nodes, or `host`".to_owned()));
     }
@@ -127,27 +126,22 @@ fn judge_in_root(
     for stack in request.stacks {
         tree = tree.with(stack, stack);
     }
-    let path = context.calling.get(OsStr::new(env_vars::PATH));
     let command = ContainerCommand {
-        search: Search { tree: &tree, path: path.map_or(OsStr::new(""), OsString::as_os_str) },
+        search: search(context, &tree),
         library_path: request.library_path,
         command,
         is_launched: false,
     };
     judge_in_container(context, request.substitute, command, &Tree::here())
-        .map_err(|error| refined(context, error).into())
+        .map_err(|error| refined(context, error))
 }
 
 /// What helps in a job, beside what helps anywhere.
 fn hint(verdict: &Verdict) -> Option<String> {
-    let has_none = |refusal: &Refusal| {
-        matches!(
-            refusal,
-            Refusal::NoMpi { .. } | Refusal::NoProgram { .. } | Refusal::Static { .. }
-        )
-    };
-    verdict.refusal().filter(|refusal| has_none(refusal))?;
-    Some("`srun --uenv-mpi=none` starts a step with what its program has".to_owned())
+    use Refusal::{NoMpi, NoProgram, Static};
+    let has_none =
+        matches!(verdict.refusal(), Some(NoMpi { .. } | NoProgram { .. } | Static { .. }));
+    has_none.then(|| "`srun --uenv-mpi=none` starts a step with what its program has".to_owned())
 }
 
 /// Tells whether Slurm was given a file with programs: it hands on the text of that as the first

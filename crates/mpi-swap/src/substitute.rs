@@ -8,10 +8,12 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use cabane_environment::{ImageRequest, find_environment};
+use cabane_label::escape;
 use cabane_mpi::{
     Inspected, Launcher, LauncherKind, Loader, Name, Side, Tree, find_installation, inspect,
     usual_prefixes,
 };
+use cabane_report::{Kind, Report};
 use cabane_resolve::ConcreteImage;
 use cabane_site::settings::MpiSetting;
 use cabane_site::{Context, env_vars};
@@ -191,19 +193,21 @@ pub(crate) fn unknown(context: &Context, name: &str) -> SwapError {
     SwapError::Unknown { name: name.to_owned(), known: known.collect() }
 }
 
-/// Refines the error for a name that means no MPI: it may be that of a container image.
-pub(crate) fn refined(context: &Context, error: SwapError) -> SwapError {
-    match error {
-        SwapError::Unknown { name, known } => {
-            let images = ImageRequest::new(&name, None, true).telling_choice();
-            let found = find_environment(context, &images);
-            if found.is_ok_and(|(environment, _)| environment.root().is_some()) {
-                return SwapError::OfContainer { name };
-            }
-            SwapError::Unknown { name, known }
+/// Reports an error. A name that means no MPI may be that of a container image.
+pub(crate) fn refined(context: &Context, error: SwapError) -> Report {
+    if let SwapError::Unknown { name, .. } = &error {
+        let images = ImageRequest::new(name, None, true).telling_choice();
+        let found = find_environment(context, &images);
+        if found.is_ok_and(|(environment, _)| environment.root().is_some()) {
+            let name = escape(name);
+            let text = format!(
+                "`{name}` is a container image: what is in it is for its own root file system"
+            );
+            return Report::new(Kind::NotFound, text)
+                .hinted("name a stack, a prefix or a library".to_owned());
         }
-        other => other,
     }
+    error.into()
 }
 
 /// Returns where commands of the caller are searched.
