@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use cabane_label::escape;
+use cabane_label::{escape, shown};
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::{Context, env_vars};
 
@@ -18,8 +18,7 @@ use crate::Installation;
 use crate::find::{FindRequest, find};
 use crate::judge::{Class, Reference};
 use crate::run::{
-    Manner, OtherBenchmark, PmiTypes, Progress, Runner, Settings, Tried, audit as try_all,
-    other_benchmarks,
+    Manner, OtherBenchmark, PmiTypes, Runner, Settings, Tried, audit as try_all, other_benchmarks,
 };
 
 /// What is audited, and how.
@@ -91,7 +90,6 @@ impl Audited {
         let healthy = self.tried.iter();
         let healthy = healthy.filter(|one| one.verdict.class < Class::NonPerformant);
         let latencies: Vec<_> = healthy.filter_map(|one| one.outcome.latencies()).collect();
-        let latencies: Vec<_> = latencies.iter().collect();
         Reference::new(system, nodes, &latencies).ok_or_else(|| {
             Report::new(Kind::Failure, "no installation is healthy, and nothing can be kept")
         })
@@ -114,15 +112,11 @@ fn settings(context: &Context, request: &AuditRequest) -> Result<Settings> {
 }
 
 fn reference(path: &Path, nodes: u32) -> Result<Reference> {
-    let text = fs::read_to_string(path)
-        .or_failed(|| format!("read the references `{}`", escape(&path.display().to_string())))?;
-    let reference = Reference::from_json(&text).map_err(|source| {
-        let path = path.to_owned();
-        Report::caused(
-            Kind::BadInput,
-            format!("{} cannot be used", escape(&path.display().to_string())),
-            source,
-        )
+    let text =
+        fs::read_to_string(path).or_failed(|| format!("read the references `{}`", shown(path)))?;
+    let reference = Reference::from_json(&text).map_err(|error| {
+        let text = format!("{} cannot be used", shown(path));
+        Report::caused(Kind::BadInput, text, error.into_error())
     })?;
     if (reference.nodes == 1) != (nodes == 1) {
         let (kept, wanted) = (reference.nodes, nodes);
@@ -160,7 +154,7 @@ fn runner(context: &Context, request: &AuditRequest) -> Result<Runner> {
         variables.insert("TMPDIR".to_owned(), "/tmp".to_owned());
     }
     Runner::new(&parent, variables, request.limit)
-        .or_failed(|| format!("make a directory in `{}`", escape(&parent.display().to_string())))
+        .or_failed(|| format!("make a directory in `{}`", shown(&parent)))
 }
 
 fn try_everything(
@@ -172,18 +166,7 @@ fn try_everything(
     let count = installations.len();
     let runs = if count == 1 { "installation" } else { "installations" };
     context.note(format_args!("trying {count} {runs}"));
-    let mut tell = |progress: Progress<'_>| match progress {
-        Progress::Compiling(name) => {
-            context.detail(format_args!("compiling for {}", escape(name)));
-        }
-        Progress::Running(name, time) => {
-            context.detail(format_args!("run {time} of {}", escape(name)));
-        }
-        Progress::Changing(name) => {
-            context.detail(format_args!("run of {} with other settings", escape(name)));
-        }
-    };
-    try_all(installations, runner, settings, &mut tell)
+    try_all(installations, runner, settings, &|text| context.detail(escape(text)))
         .or_failed(|| "write the program that is compiled".to_owned())
 }
 

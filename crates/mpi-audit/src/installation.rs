@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -61,14 +61,12 @@ impl Installation {
 
     /// Whether both start and compile with the same programs and in the same environment.
     pub fn is_same_as(&self, other: &Self) -> bool {
-        let real = |path: &Option<PathBuf>| path.as_deref().map(real_path);
+        let real = |path: &Option<PathBuf>| {
+            path.as_ref().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()))
+        };
         self.enter == other.enter
             && self.variables == other.variables
             && real(&self.wrapper) == real(&other.wrapper)
             && real(&self.launcher) == real(&other.launcher)
     }
-}
-
-fn real_path(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

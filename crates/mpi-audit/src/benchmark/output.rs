@@ -6,10 +6,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use serde::de::value::{Error, StrDeserializer};
 use serde::{Deserialize, Serialize};
-
-/// A library that the first rank has loaded.
-pub type Loaded = PathBuf;
 
 /// What a figure is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -23,18 +21,6 @@ pub enum Kind {
     Allreduce,
     /// Messages from all to all, in microseconds.
     Alltoall,
-}
-
-impl Kind {
-    fn from_word(word: &str) -> Option<Self> {
-        Some(match word {
-            "latency" => Self::Latency,
-            "bandwidth" => Self::Bandwidth,
-            "allreduce" => Self::Allreduce,
-            "alltoall" => Self::Alltoall,
-            _ => return None,
-        })
-    }
 }
 
 /// What was measured for one size of messages.
@@ -97,7 +83,7 @@ pub struct BenchmarkOutput {
     /// What the library calls itself.
     pub library: Option<String>,
     /// The files of the library, as the first rank has loaded them.
-    pub loaded: Vec<Loaded>,
+    pub loaded: Vec<PathBuf>,
     /// The number of ranks that know of each other, once for each such group.
     pub sizes: Vec<u32>,
     /// Where the ranks are.
@@ -152,7 +138,8 @@ impl BenchmarkOutput {
             "way" => self.trips.extend(trips(rest)),
             "done" => self.is_done = true,
             _ => {
-                if let Some(kind) = Kind::from_word(word) {
+                let kind = StrDeserializer::<Error>::new(word);
+                if let Ok(kind) = Kind::deserialize(kind) {
                     self.figures.extend(figure(kind, rest));
                 }
             }

@@ -7,7 +7,6 @@
 //! set, but only those that speak of MPI; see [`modules()`].
 
 mod inside;
-mod libraries;
 mod modules;
 mod prefix;
 mod requested;
@@ -17,7 +16,7 @@ pub use inside::inside;
 pub use modules::{ModuleTool, modules};
 pub use prefix::{in_prefix, usual_places};
 pub use requested::{FindRequest, find};
-pub use spack::{SpackError, in_spack_store};
+pub use spack::in_spack_store;
 
 use crate::Installation;
 

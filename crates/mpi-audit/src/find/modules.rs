@@ -8,14 +8,13 @@
 //! environment but what the interpreter needs. What was not in `PATH` before is the
 //! module's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::libraries::library_below;
-use super::prefix::{launcher_in, wrapper_in};
+use super::prefix::{launcher_in, library_below, wrapper_in};
 use crate::run::Runner;
 use crate::{Installation, Origin};
 
@@ -41,18 +40,16 @@ pub struct ModuleTool {
 
 /// Returns the installations that modules bring.
 pub fn modules(runner: &Runner, tool: &ModuleTool) -> Vec<Installation> {
-    let mut names: Vec<String> = Vec::new();
+    let mut names = BTreeSet::new();
     for directory in &tool.paths {
         collect(directory, directory, DEPTH, &mut names);
     }
-    names.sort();
-    names.dedup();
     let found = names.iter().filter_map(|name| load(runner, tool, name));
     found.collect()
 }
 
 /// Collects the names of modules that speak of MPI.
-fn collect(root: &Path, directory: &Path, depth: usize, names: &mut Vec<String>) {
+fn collect(root: &Path, directory: &Path, depth: usize, names: &mut BTreeSet<String>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         if entry.file_name().as_encoded_bytes().starts_with(b".") {
@@ -88,21 +85,14 @@ fn load(runner: &Runner, tool: &ModuleTool, name: &str) -> Option<Installation> 
     let loaded: BTreeMap<_, _> =
         (output.split('\0')).filter_map(|line| line.split_once('=')).collect();
     let before: Vec<_> = runner.path().split(':').collect();
-    let path = loaded.get("PATH")?.split(':');
-    let (all, new): (Vec<_>, Vec<_>) =
-        path.fold((vec![], vec![]), |(mut all, mut new), directory| {
-            if !before.contains(&directory) {
-                new.push(Path::new(directory));
-            }
-            all.push(Path::new(directory));
-            (all, new)
-        });
+    let all = || loaded.get("PATH").into_iter().flat_map(|path| path.split(':'));
+    let new = || all().filter(|directory| !before.contains(directory)).map(Path::new);
     let mut one = Installation::new(name, Origin::Module(name.to_owned()));
-    one.wrapper = new.iter().find_map(|directory| wrapper_in(directory, ""));
+    one.wrapper = new().find_map(|directory| wrapper_in(directory, ""));
     // Whatever a user would get who has loaded it.
-    one.launcher = all.iter().find_map(|directory| launcher_in(directory, ""));
+    one.launcher = all().find_map(|directory| launcher_in(Path::new(directory), ""));
     if one.wrapper.is_none() {
-        let with_launcher = new.iter().find(|directory| launcher_in(directory, "").is_some())?;
+        let with_launcher = new().find(|directory| launcher_in(directory, "").is_some())?;
         (one.library, one.soname) = library_below(with_launcher.parent()?).unzip();
         one.library.as_ref()?;
     }

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 
 use cabane_mpi::usual_prefixes;
 
-use super::libraries::library_below;
 use super::without_doubles;
 use crate::{Installation, Origin};
 
@@ -21,6 +20,19 @@ use crate::{Installation, Origin};
 const LAUNCHERS: [&str; 3] = ["mpiexec", "mpirun", "mpiexec.hydra"];
 /// What compiles C. Intel's `mpicc` wants a compiler of its own name, others only have that.
 const WRAPPERS: [&str; 3] = ["mpicc", "mpiicx", "mpiicc"];
+
+/// Directories of libraries below a prefix.
+const DIRECTORIES: [&str; 6] = [
+    "lib",
+    "lib64",
+    "lib/release",
+    "lib/x86_64-linux-gnu",
+    "lib/aarch64-linux-gnu",
+    "intel64/lib/release",
+];
+
+/// How the libraries of C begin; the rest is a dot and a number.
+const STEMS: [&str; 2] = ["libmpi.so.", "libmpich.so."];
 
 /// Returns what is installed in a prefix, or in its directory of programs.
 pub fn in_prefix(prefix: &Path) -> Vec<Installation> {
@@ -80,6 +92,24 @@ pub(super) fn launcher_in(directory: &Path, ending: &str) -> Option<PathBuf> {
 fn first_program(directory: &Path, names: &[&str], ending: &str) -> Option<PathBuf> {
     let paths = names.iter().map(|name| directory.join(format!("{name}{ending}")));
     paths.into_iter().find(|path| is_program(path))
+}
+
+/// Looks for the library below a prefix: its directory, and the name that programs know.
+pub(super) fn library_below(prefix: &Path) -> Option<(PathBuf, String)> {
+    DIRECTORIES.iter().find_map(|directory| {
+        let directory = prefix.join(directory);
+        Some((directory.clone(), soname_in(&directory)?))
+    })
+}
+
+fn soname_in(directory: &Path) -> Option<String> {
+    let names = fs::read_dir(directory).ok()?.flatten();
+    let names = names.filter_map(|file| file.file_name().into_string().ok());
+    let is_soname = |name: &String| {
+        let number = STEMS.iter().find_map(|stem| name.strip_prefix(stem));
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    names.filter(is_soname).min()
 }
 
 fn is_program(path: &Path) -> bool {

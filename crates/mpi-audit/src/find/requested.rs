@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cabane_label::escape;
+use cabane_label::{escape, shown};
 use cabane_report::{Kind, Report, Result};
 use cabane_repository::Record;
 use cabane_site::{Context, env_vars};
@@ -17,7 +17,7 @@ use super::{
     ModuleTool, in_prefix, in_spack_store, inside, modules, usual_places, without_doubles,
 };
 use crate::Installation;
-use crate::run::{Ended, Runner, first_meaningful};
+use crate::run::{Runner, first_meaningful};
 
 /// Where to look for installations. Without anything: the usual places, the modules, and the active
 /// Python environment.
@@ -84,8 +84,7 @@ fn below(prefix: &Path) -> Result<Vec<Installation>> {
     // Compilers and launchers are started elsewhere.
     let prefix = &std::path::absolute(prefix).unwrap_or_else(|_| prefix.to_owned());
     if prefix.join(".spack-db").is_dir() {
-        let found = in_spack_store(prefix);
-        return found.map_err(|error| Report::new(Kind::BadInput, error));
+        return in_spack_store(prefix);
     }
     let mut found = in_prefix(prefix);
     if found.is_empty() {
@@ -95,11 +94,7 @@ fn below(prefix: &Path) -> Result<Vec<Installation>> {
         found.extend(inner.iter().flat_map(|inner| in_prefix(inner)));
     }
     if found.is_empty() {
-        let prefix = prefix.clone();
-        let error = Report::new(
-            Kind::NotFound,
-            format!("there is no MPI in {}", escape(&prefix.display().to_string())),
-        );
+        let error = Report::new(Kind::NotFound, format!("there is no MPI in {}", shown(prefix)));
         return Err(error.hinted("a prefix has `bin/mpicc` or `bin/mpiexec` in it".to_owned()));
     }
     Ok(found)
@@ -112,11 +107,7 @@ fn in_image(context: &Context, runner: &Runner, image: &str) -> Result<Installat
             let error = format!("the image {} has no `mpicc` in PATH", escape(image));
             Err(Report::new(Kind::NotFound, error))
         }
-        Err(ended) => {
-            let output = output(&ended);
-            let error = format!("cannot get into the image {}: {}", escape(image), escape(&output));
-            Err(Report::new(Kind::NotStarted, error))
-        }
+        Err(reason) => Err(Report::new(Kind::NotStarted, reason)),
     }
 }
 
@@ -133,28 +124,21 @@ fn in_all_images(context: &Context, runner: &Runner) -> Result<Vec<Installation>
             if !seen.insert(record.digest.clone()) {
                 continue;
             }
-            let image = record.label.to_string();
-            match look_inside(context, runner, &image)? {
+            match look_inside(context, runner, &record.label.to_string())? {
                 Ok(found) => all.extend(found),
-                Err(ended) => {
-                    let output = output(&ended);
-                    context.warning(format!(
-                        "cannot get into the image {}: {}",
-                        escape(&image),
-                        escape(&output)
-                    ));
-                }
+                Err(reason) => context.warning(reason),
             }
         }
     }
     Ok(all)
 }
 
+/// Looks into an image; the inner error says why it cannot be entered.
 fn look_inside(
     context: &Context,
     runner: &Runner,
     image: &str,
-) -> Result<Result<Option<Installation>, Box<Ended>>> {
+) -> Result<Result<Option<Installation>, String>> {
     let mut enter = context.own_program()?;
     enter.extend(["run", image, "--"].map(OsString::from));
     let is_read = |name: &str| {
@@ -165,11 +149,11 @@ fn look_inside(
         .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned())))
         .filter(|(name, _)| is_read(name))
         .collect();
-    Ok(inside(runner, image, &enter, variables))
-}
-
-fn output(ended: &Ended) -> String {
-    first_meaningful(&ended.messages).unwrap_or_else(|| "it said nothing".to_owned())
+    Ok(inside(runner, image, &enter, variables).map_err(|ended| {
+        let output = first_meaningful(&ended.messages);
+        let output = output.as_deref().unwrap_or("it said nothing");
+        format!("cannot get into the image {}: {}", escape(image), escape(output))
+    }))
 }
 
 fn module_tool(context: &Context) -> Option<ModuleTool> {

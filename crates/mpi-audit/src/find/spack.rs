@@ -4,9 +4,9 @@
 //! Installations in a store of Spack, from its database.
 
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use cabane_report::{Kind, Report, Result};
 use cabane_spack::{DATABASE, installs};
 
 use super::prefix::in_prefix;
@@ -26,32 +26,18 @@ const PROVIDERS: [&str; 10] = [
     "openmpi",
 ];
 
-/// A store whose database cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum SpackError {
-    /// There is none, or it is closed.
-    #[error("read `{path}`")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// It is something else.
-    #[error("understand `{path}`")]
-    Understand {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: serde_json::Error,
-    },
-}
-
 /// Returns the MPI packages of a store, also those of the system that it knows.
-pub fn in_spack_store(store: &Path) -> Result<Vec<Installation>, SpackError> {
+///
+/// # Errors
+///
+/// Its database cannot be read.
+pub fn in_spack_store(store: &Path) -> Result<Vec<Installation>> {
     let path = store.join(DATABASE);
-    let text = fs::read(&path).map_err(|source| SpackError::Read { path: path.clone(), source })?;
-    let all = installs(&text).map_err(|source| SpackError::Understand { path, source })?;
+    let what = |action| format!("{action} `{}`", path.display());
+    let text =
+        fs::read(&path).map_err(|source| Report::caused(Kind::BadInput, what("read"), source))?;
+    let all = installs(&text)
+        .map_err(|source| Report::caused(Kind::BadInput, what("understand"), source))?;
     let mut found = Vec::new();
     for (hash, install) in all {
         let (Some(spec), Some(prefix)) = (install.spec, install.path) else {

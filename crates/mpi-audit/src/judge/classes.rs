@@ -79,19 +79,23 @@ impl Outcome {
 }
 
 /// Why an installation is in its class.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Reason {
     /// The program could not be compiled.
+    #[error("does not compile: {message}")]
     NotCompiled {
         /// The first line that says why.
         message: String,
     },
     /// It has no compiler, and no other installation can compile for it.
+    #[error("no compiler wrapper, and no other installation has a program for its library")]
     NoCompiler,
     /// There is nothing that starts ranks.
+    #[error("no mpiexec or mpirun")]
     NoLauncher,
     /// The launcher or the program ended with an error.
+    #[error("{}: {message}", ending(*code))]
     NotStarted {
         /// The exit code, or minus the number of the signal.
         code: i32,
@@ -99,6 +103,7 @@ pub enum Reason {
         message: String,
     },
     /// Each rank is alone: the launcher belongs to another library.
+    #[error("{groups} times {found} of {wanted} ranks: the launcher belongs to another library")]
     OtherSize {
         /// How many ranks found each other.
         found: u32,
@@ -108,16 +113,19 @@ pub enum Reason {
         groups: u32,
     },
     /// Another library was loaded than the one that is to be tried.
+    #[error("another library was loaded: {loaded}")]
     OtherLibrary {
         /// The file.
         loaded: String,
     },
     /// Something else arrived than was sent.
+    #[error("wrong data arrived: {what}")]
     WrongData {
         /// What, and the size.
         what: String,
     },
     /// It did not end in time, twice.
+    #[error("no end within {seconds} s, {stage}")]
     TooLate {
         /// The limit, in seconds.
         seconds: u64,
@@ -125,6 +133,7 @@ pub enum Reason {
         stage: String,
     },
     /// All ranks of a node were put on too few processors.
+    #[error("more ranks than processors: all on {} of {node}", list(processors))]
     SharedProcessors {
         /// The node.
         node: String,
@@ -132,14 +141,26 @@ pub enum Reason {
         processors: BTreeSet<u32>,
     },
     /// A latency, compared.
+    #[error("{}{}", .0, .0.way.map(|way| way.to_string()).unwrap_or_default())]
     Slow(Comparison),
     /// Nothing is wrong.
+    #[error("at worst, {0}")]
     Compared(Comparison),
     /// It works, and there is nothing to compare it with.
+    #[error("nothing to compare with: {peers} healthy")]
     NothingToCompare {
         /// How many healthy installations there are, with this one.
         peers: usize,
     },
+}
+
+fn ending(code: i32) -> String {
+    if code < 0 { format!("signal {}", -code) } else { format!("exit code {code}") }
+}
+
+fn list(processors: &BTreeSet<u32>) -> String {
+    let all: Vec<_> = processors.iter().map(ToString::to_string).collect();
+    all.join(", ")
 }
 
 /// A latency beside what it should be.
@@ -189,15 +210,15 @@ pub struct Verdict {
 /// else. `available` is the number of processors of a node. A reference decides where there
 /// is one for a size, and the healthy installations among these elsewhere.
 pub fn judge(
-    outcomes: &[&Outcome],
+    outcomes: &[Outcome],
     reference: Option<&Reference>,
     available: usize,
 ) -> Vec<Verdict> {
-    let is_placed = |outcome: &&&Outcome| crowd(outcome, available).is_none();
+    let is_placed = |outcome: &&Outcome| crowd(outcome, available).is_none();
     let measured: Vec<_> =
-        (outcomes.iter().filter(is_placed)).filter_map(|outcome| outcome.latencies()).collect();
-    let peers = Peers::among(&measured.iter().collect::<Vec<_>>());
-    let verdict = |outcome: &&Outcome| {
+        (outcomes.iter().filter(is_placed)).filter_map(Outcome::latencies).collect();
+    let peers = Peers::among(&measured);
+    let verdict = |outcome: &Outcome| {
         let certain = |class, reason| Verdict { class, reason, is_incomplete: false };
         if let Some(reason) = crowd(outcome, available) {
             return certain(Class::Misplaced, reason);
@@ -212,7 +233,7 @@ pub fn judge(
             best.map(|best| Comparison { way: way(outcome.output(), *bytes), ..best })
         });
         let verdict =
-            by_comparison(&compared.collect::<Vec<_>>(), peers.count(), reference.is_some());
+            by_comparison(&compared.collect::<Vec<_>>(), peers.healthy.len(), reference.is_some());
         // Only while the ranks took turns, or not at all.
         let is_unknown = latencies.values().any(Vec::is_empty);
         Verdict { is_incomplete: verdict.is_incomplete || is_unknown, ..verdict }

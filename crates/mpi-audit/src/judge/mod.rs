@@ -18,6 +18,6 @@ mod transport;
 pub use classes::{Class, Comparison, Outcome, Reason, Verdict, judge};
 pub use peers::{Change, LATENCIES, Latencies, Latency, change};
 pub use places::shared_processors;
-pub use reference::{Reference, ReferenceError};
+pub use reference::Reference;
 pub use sentence::{short, size};
 pub use transport::{Way, way};

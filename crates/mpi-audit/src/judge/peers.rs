@@ -130,30 +130,25 @@ pub fn change(bytes: u64, before: &BenchmarkOutput, after: &BenchmarkOutput) -> 
 /// What others are compared with.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Peers<'a> {
-    healthy: Vec<&'a Latencies>,
+    pub(super) healthy: Vec<&'a Latencies>,
 }
 
 impl<'a> Peers<'a> {
     /// Finds out who is healthy: at no size far from the fastest one.
     ///
     /// An installation that is slow everywhere changes nothing for the others.
-    pub(super) fn among(all: &[&'a Latencies]) -> Self {
+    pub(super) fn among(all: &'a [Latencies]) -> Self {
         let is_near = |bytes: u64, latency: &Latency| {
             let fastest = all.iter().filter_map(|one| best(one, bytes, latency));
             let fastest = fastest.fold(f64::INFINITY, f64::min);
             latency.microseconds <= fastest * HEALTHY
         };
-        let is_healthy = |one: &&&Latencies| {
+        let is_healthy = |one: &&Latencies| {
             let mut measured = one.iter().filter(|(_, all)| !all.is_empty()).peekable();
             measured.peek().is_some()
                 && measured.all(|(bytes, all)| all.iter().any(|one| is_near(*bytes, one)))
         };
-        Self { healthy: all.iter().filter(is_healthy).copied().collect() }
-    }
-
-    /// How many there are.
-    pub(super) fn count(&self) -> usize {
-        self.healthy.len()
+        Self { healthy: all.iter().filter(is_healthy).collect() }
     }
 
     /// The median of those at the distance of this latency, and how many they are.

@@ -14,6 +14,7 @@
 
 use std::collections::BTreeMap;
 
+use cabane_report::{Kind, Report, Result};
 use serde::{Deserialize, Serialize};
 
 use super::peers::{LATENCIES, Latencies, Latency, Peers};
@@ -33,28 +34,9 @@ pub struct Reference {
     pub latency: BTreeMap<u64, Latency>,
 }
 
-/// A text that holds no references.
-#[derive(Debug, thiserror::Error)]
-pub enum ReferenceError {
-    /// It is something else.
-    #[error("read references")]
-    NoReference(#[from] serde_json::Error),
-    /// It was written by another Cabane.
-    #[error("read references of version {0}, and only version {VERSION} is known")]
-    OtherVersion(u32),
-    /// A latency that cannot be.
-    #[error("compare with a latency of {microseconds} microseconds for {bytes} bytes")]
-    Impossible {
-        /// The size of the message.
-        bytes: u64,
-        /// The value in the file.
-        microseconds: f64,
-    },
-}
-
 impl Reference {
     /// Makes references of latencies; `None` without a healthy installation.
-    pub fn new(system: &str, nodes: u32, all: &[&Latencies]) -> Option<Self> {
+    pub fn new(system: &str, nodes: u32, all: &[Latencies]) -> Option<Self> {
         let peers = Peers::among(all);
         let of = |bytes: &u64| Some((*bytes, peers.most_common(*bytes)?));
         Some(Self {
@@ -66,16 +48,28 @@ impl Reference {
     }
 
     /// Reads the text of a file.
-    pub fn from_json(text: &str) -> Result<Self, ReferenceError> {
-        let reference: Self = serde_json::from_str(text)?;
-        if reference.version != VERSION {
-            return Err(ReferenceError::OtherVersion(reference.version));
+    ///
+    /// # Errors
+    ///
+    /// It holds no references, those of another version, or a latency that cannot be.
+    pub fn from_json(text: &str) -> Result<Self> {
+        let reference: Self = serde_json::from_str(text)
+            .map_err(|source| Report::caused(Kind::BadInput, "read references", source))?;
+        let version = reference.version;
+        if version != VERSION {
+            let text = format!(
+                "read references of version {version}, and only version {VERSION} is known"
+            );
+            return Err(Report::new(Kind::BadInput, text));
         }
         let is_bad = |value: f64| !value.is_finite() || value <= 0.0;
         for (&bytes, latency) in &reference.latency {
             let values = [Some(latency.microseconds), latency.distance];
             if let Some(microseconds) = values.into_iter().flatten().find(|value| is_bad(*value)) {
-                return Err(ReferenceError::Impossible { bytes, microseconds });
+                let text = format!(
+                    "compare with a latency of {microseconds} microseconds for {bytes} bytes"
+                );
+                return Err(Report::new(Kind::BadInput, text));
             }
         }
         Ok(reference)

@@ -5,42 +5,7 @@
 
 use std::fmt;
 
-use super::{Comparison, Reason};
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotCompiled { message } => write!(f, "does not compile: {message}"),
-            Self::NoCompiler => f.write_str(
-                "no compiler wrapper, and no other installation has a program for its library",
-            ),
-            Self::NoLauncher => f.write_str("no mpiexec or mpirun"),
-            Self::NotStarted { code, message } if *code < 0 => {
-                write!(f, "signal {}: {message}", -code)
-            }
-            Self::NotStarted { code, message } => write!(f, "exit code {code}: {message}"),
-            Self::OtherSize { found, wanted, groups } => write!(
-                f,
-                "{groups} times {found} of {wanted} ranks: the launcher belongs to another library"
-            ),
-            Self::OtherLibrary { loaded } => write!(f, "another library was loaded: {loaded}"),
-            Self::WrongData { what } => write!(f, "wrong data arrived: {what}"),
-            Self::TooLate { seconds, stage } => write!(f, "no end within {seconds} s, {stage}"),
-            Self::SharedProcessors { node, processors } => {
-                let all: Vec<_> = processors.iter().map(ToString::to_string).collect();
-                write!(f, "more ranks than processors: all on {} of {node}", all.join(", "))
-            }
-            Self::Slow(one) => {
-                write!(f, "{one}")?;
-                one.way.map_or(Ok(()), |way| write!(f, "{way}"))
-            }
-            Self::Compared(one) => write!(f, "at worst, {one}"),
-            Self::NothingToCompare { peers } => {
-                write!(f, "nothing to compare with: {peers} healthy")
-            }
-        }
-    }
-}
+use super::Comparison;
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -74,6 +39,7 @@ pub fn short(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::Reason;
 
     #[test]
     fn a_slow_latency_is_told_with_whom_it_was_compared() {

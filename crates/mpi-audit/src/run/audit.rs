@@ -59,17 +59,6 @@ pub enum Program {
     OfPeer(String),
 }
 
-/// What is being done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress<'a> {
-    /// An installation is compiled for.
-    Compiling(&'a str),
-    /// An installation is run, for the how-manieth time.
-    Running(&'a str, usize),
-    /// An installation is run with other settings.
-    Changing(&'a str),
-}
-
 /// An installation after it was tried.
 #[derive(Clone, Debug)]
 pub struct Tried {
@@ -104,7 +93,7 @@ struct Trial<'a> {
     runs: usize,
 }
 
-/// Tries installations and sorts them.
+/// Tries installations and sorts them. `note` gets what is being done.
 ///
 /// # Errors
 ///
@@ -114,12 +103,12 @@ pub fn audit(
     installations: &[Installation],
     runner: &Runner,
     settings: &Settings,
-    tell: &mut dyn FnMut(Progress<'_>),
+    note: &dyn Fn(&str),
 ) -> io::Result<Vec<Tried>> {
     fs::write(runner.directory().join("program.c"), PROGRAM)?;
     let mut trials = Vec::new();
     for (number, installation) in installations.iter().enumerate() {
-        tell(Progress::Compiling(&installation.name));
+        note(&format!("compiling for {}", installation.name));
         trials.push(Trial {
             installation,
             program: compile(runner, installation, number),
@@ -134,7 +123,7 @@ pub fn audit(
         let verdicts = if round < ROUNDS { Vec::new() } else { judged(&trials, settings) };
         for (number, trial) in trials.iter_mut().enumerate() {
             if trial.is_worth_another_run(verdicts.get(number), settings) {
-                tell(Progress::Running(&trial.installation.name, trial.runs + 1));
+                note(&format!("run {} of {}", trial.runs + 1, trial.installation.name));
                 trial.run(runner, settings);
             }
         }
@@ -142,7 +131,7 @@ pub fn audit(
     let verdicts = judged(&trials, settings);
     let mut all = Vec::new();
     for (trial, verdict) in trials.into_iter().zip(verdicts) {
-        let advice = trial.advice(&verdict, runner, settings, tell);
+        let advice = trial.advice(&verdict, runner, settings, note);
         all.push(trial.into_tried(verdict, advice));
     }
     Ok(all)
@@ -150,7 +139,6 @@ pub fn audit(
 
 fn judged(trials: &[Trial<'_>], settings: &Settings) -> Vec<Verdict> {
     let outcomes: Vec<_> = trials.iter().map(Trial::outcome).collect();
-    let outcomes: Vec<_> = outcomes.iter().collect();
     judge(&outcomes, settings.reference.as_ref(), settings.processors)
 }
 
@@ -169,14 +157,14 @@ fn compile(
         return Ok((program, Program::Own));
     }
     let silent = if ended.is_late { "it took too long" } else { "no message" };
-    let output = format!("{}\n{}", ended.messages, ended.output);
-    let message = first_meaningful(&output).unwrap_or_else(|| silent.to_owned());
-    Err(Reason::NotCompiled { message: shortened(&message, runner) })
+    Err(Reason::NotCompiled { message: message(&ended, silent, runner) })
 }
 
-/// Names of files of ours mean nothing to anyone else.
-fn shortened(message: &str, runner: &Runner) -> String {
-    message.replace(&format!("{}/", runner.directory().display()), "")
+/// The line that says what went wrong. Names of files of ours mean nothing to anyone else.
+fn message(ended: &Ended, silent: &str, runner: &Runner) -> String {
+    let line = first_meaningful(&format!("{}\n{}", ended.messages, ended.output));
+    let directory = format!("{}/", runner.directory().display());
+    line.as_deref().unwrap_or(silent).replace(&directory, "")
 }
 
 /// Gives those without a compiler the program of one with the same interface.
@@ -231,19 +219,19 @@ impl Trial<'_> {
 
     fn run(&mut self, runner: &Runner, settings: &Settings) {
         self.runs += 1;
-        let words = match (&settings.manner, &self.pmi) {
+        let kinds = match (&settings.manner, &self.pmi) {
             (Manner::Slurm { types, .. }, None) => types.for_installation(self.installation),
             _ => Vec::new(),
         };
-        let mut words = words.into_iter().map(Some).collect::<Vec<_>>();
-        if words.is_empty() {
-            words.push(self.pmi.clone());
+        let mut kinds: Vec<_> = kinds.into_iter().map(Some).collect();
+        if kinds.is_empty() {
+            kinds.push(self.pmi.clone());
         }
         let mut first_failure = None;
-        for word in words {
-            match self.run_with(runner, settings, word.as_deref(), &OtherSettings::default()) {
+        for pmi in kinds {
+            match self.run_with(runner, settings, pmi.as_deref(), &OtherSettings::default()) {
                 Ok(output) => {
-                    self.pmi = word;
+                    self.pmi = pmi;
                     match &mut self.heard {
                         Some(heard) => heard.add(&output),
                         None => self.heard = Some(output),
@@ -263,23 +251,16 @@ impl Trial<'_> {
         pmi: Option<&str>,
         other: &OtherSettings,
     ) -> Result<BenchmarkOutput, Failure> {
-        let nothing = Box::default;
-        let (program, whose) = match &self.program {
-            Ok((path, whose)) => (path, whose),
-            Err(reason) => return Err((reason.clone(), nothing())),
-        };
+        let without_output = |reason: &Reason| (reason.clone(), Box::default());
+        let (program, whose) = self.program.as_ref().map_err(without_output)?;
         let ranks_wanted = settings.ranks;
-        let Some(mut command) =
-            ranks(self.installation, &settings.manner, pmi, ranks_wanted, program)
-        else {
-            return Err((Reason::NoLauncher, nothing()));
-        };
-        let limit = runner.limit();
+        let command = ranks(self.installation, &settings.manner, pmi, ranks_wanted, program);
+        let mut command = command.ok_or_else(|| without_output(&Reason::NoLauncher))?;
         command.args([
             ranks_wanted.to_string(),
             format!("{:.3}", settings.measure.as_secs_f64()),
             // Its own clock ends it first, and then it can say so.
-            limit.as_secs().saturating_sub(2).max(1).to_string(),
+            runner.limit.as_secs().saturating_sub(2).max(1).to_string(),
         ]);
         let library = self.installation.library.as_deref().filter(|_| *whose != Program::Own);
         if let Some(directory) = library {
@@ -303,7 +284,7 @@ impl Trial<'_> {
         verdict: &Verdict,
         runner: &Runner,
         settings: &Settings,
-        tell: &mut dyn FnMut(Progress<'_>),
+        note: &dyn Fn(&str),
     ) -> Option<Advice> {
         let Reason::Slow(worst) = verdict.reason else {
             return None;
@@ -313,7 +294,7 @@ impl Trial<'_> {
         all.into_iter().find_map(|other| {
             let mut after = BenchmarkOutput::default();
             for _ in 0..OTHER_ROUNDS {
-                tell(Progress::Changing(&self.installation.name));
+                note(&format!("run of {} with other settings", self.installation.name));
                 after.add(&self.run_with(runner, settings, self.pmi.as_deref(), &other).ok()?);
                 if let Some(change) = change(worst.bytes, before, &after) {
                     let settings = other;
@@ -389,7 +370,7 @@ fn failure(
         });
     }
     if ended.is_late || output.is_late || ended.code == Some(TOO_LATE) {
-        return Some(Reason::TooLate { seconds: runner.limit().as_secs(), stage: stage(output) });
+        return Some(Reason::TooLate { seconds: runner.limit.as_secs(), stage: stage(output) });
     }
     if let Some(other) = library.and_then(|directory| other_library(output, directory)) {
         return Some(Reason::OtherLibrary { loaded: other });
@@ -397,17 +378,13 @@ fn failure(
     if ended.code == Some(0) && output.is_done {
         return None;
     }
-    let all = format!("{}\n{}", ended.messages, ended.output);
     let silent = match ended.code {
         Some(OTHER_SIZE) => "another number of ranks",
         Some(0) => "it ended before it was done",
         _ => "no message",
     };
-    let message = first_meaningful(&all).unwrap_or_else(|| silent.to_owned());
-    Some(Reason::NotStarted {
-        code: ended.code.unwrap_or_default(),
-        message: shortened(&message, runner),
-    })
+    let code = ended.code.unwrap_or_default();
+    Some(Reason::NotStarted { code, message: message(ended, silent, runner) })
 }
 
 /// Adds to a failure that the library is none of the installation's: a linker takes what

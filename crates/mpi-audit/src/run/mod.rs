@@ -11,7 +11,7 @@ mod runner;
 mod settings;
 mod start;
 
-pub use audit::{Program, Progress, Settings, Tried, audit};
+pub use audit::{Program, Settings, Tried, audit};
 pub use message::first_meaningful;
 pub use others::{OtherBenchmark, other_benchmarks};
 pub use runner::{Ended, Runner};

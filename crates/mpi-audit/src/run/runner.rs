@@ -50,7 +50,8 @@ pub struct Ended {
 pub struct Runner {
     directory: TempDir,
     variables: BTreeMap<String, String>,
-    limit: Duration,
+    /// The limit for everything that is run.
+    pub limit: Duration,
     mark: String,
 }
 
@@ -60,31 +61,24 @@ impl Runner {
     /// `variables` are all that what is run will find, besides `PATH` where they have none.
     pub fn new(
         parent: &Path,
-        variables: BTreeMap<String, String>,
+        mut variables: BTreeMap<String, String>,
         limit: Duration,
     ) -> io::Result<Self> {
         // Short: sockets are put into it, and their paths may have a hundred letters.
         let directory = tempfile::Builder::new().prefix("mpi-").tempdir_in(parent)?;
         let mark = format!("{CABANE_CHECK_RUN}={}", directory.path().display());
-        let mut all = variables;
-        all.entry("PATH".to_owned()).or_insert_with(|| PATH.to_owned());
+        variables.entry("PATH".to_owned()).or_insert_with(|| PATH.to_owned());
         // Open MPI wants one, and looks into it for settings that others do not have.
-        let home = directory.path().display().to_string();
-        all.entry("HOME".to_owned()).or_insert(home);
-        all.insert("LC_ALL".to_owned(), "C".to_owned());
         let here = directory.path().display().to_string();
-        all.entry("TMPDIR".to_owned()).or_insert(here);
-        Ok(Self { directory, variables: all, limit, mark })
+        variables.entry("HOME".to_owned()).or_insert_with(|| here.clone());
+        variables.insert("LC_ALL".to_owned(), "C".to_owned());
+        variables.entry("TMPDIR".to_owned()).or_insert(here);
+        Ok(Self { directory, variables, limit, mark })
     }
 
     /// The directory, which is removed in the end.
     pub fn directory(&self) -> &Path {
         self.directory.path()
-    }
-
-    /// The limit for everything that is run.
-    pub fn limit(&self) -> Duration {
-        self.limit
     }
 
     /// The `PATH` that everything starts with.
@@ -113,17 +107,9 @@ impl Runner {
         let mut messages = tempfile::tempfile_in(self.directory())?;
         let own: Vec<_> = command
             .get_envs()
-            .map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned)))
+            .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
             .collect();
-        command.env_clear().envs(&self.variables);
-        for (name, value) in own {
-            if let Some(value) = value {
-                command.env(name, value);
-            }
-        }
-        if let Some((name, value)) = self.mark.split_once('=') {
-            command.env(name, value);
-        }
+        command.env_clear().envs(&self.variables).envs(own).envs(self.mark.split_once('='));
         let mut child = command
             .current_dir(self.directory())
             .process_group(0)
@@ -131,7 +117,10 @@ impl Runner {
             .stdout(output.try_clone()?)
             .stderr(messages.try_clone()?)
             .spawn()?;
-        let status = self.wait(&mut child, [&output, &messages]);
+        let status = wait_until(&mut child, Instant::now() + self.limit, || {
+            let length = |file: &File| file.metadata().map_or(0, |data| data.len());
+            [&output, &messages].into_iter().all(|file| length(file) < LOUDEST)
+        });
         if status.is_none() {
             // Launchers that are asked to end know where their ranks are.
             signal_group(&child, Signal::TERM);
@@ -146,13 +135,6 @@ impl Runner {
             is_late: status.is_none(),
             output: read(&mut output)?,
             messages: read(&mut messages)?,
-        })
-    }
-
-    fn wait(&self, child: &mut Child, files: [&File; 2]) -> Option<ExitStatus> {
-        wait_until(child, Instant::now() + self.limit, || {
-            let length = |file: &File| file.metadata().map_or(0, |data| data.len());
-            files.iter().all(|file| length(file) < LOUDEST)
         })
     }
 }

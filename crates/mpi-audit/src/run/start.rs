@@ -3,7 +3,7 @@
 
 //! How ranks are started: by the launcher of the library, or by Slurm.
 
-use std::ffi::OsString;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -27,7 +27,7 @@ pub enum Manner {
 
 /// The words that `srun --mpi=` knows, as `srun --mpi=list` says them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PmiTypes(Vec<String>);
+pub struct PmiTypes(BTreeSet<String>);
 
 impl PmiTypes {
     /// Takes them from what `srun --mpi=list` says, in any of its releases.
@@ -36,13 +36,7 @@ impl PmiTypes {
             ["none", "pmi2", "pmix", "cray_shasta"].contains(word) || word.starts_with("pmix_v")
         };
         let words = output.split(|c: char| c.is_whitespace() || matches!(c, ':' | ','));
-        let mut all: Vec<String> = Vec::new();
-        for word in words.filter(known) {
-            if !all.iter().any(|other| other == word) {
-                all.push(word.to_owned());
-            }
-        }
-        Self(all)
+        Self(words.filter(known).map(str::to_owned).collect())
     }
 
     /// Those to be tried for an installation, the likeliest first.
@@ -51,7 +45,7 @@ impl PmiTypes {
     pub fn for_installation(&self, one: &Installation) -> Vec<String> {
         let order: &[&str] =
             if is_open_mpi(one) { &["pmix", "pmi2"] } else { &["cray_shasta", "pmi2", "pmix"] };
-        let is_there = |word: &&&str| self.0.iter().any(|known| known == **word);
+        let is_there = |word: &&&str| self.0.contains(**word);
         order.iter().filter(is_there).map(|word| (*word).to_owned()).collect()
     }
 }
@@ -68,14 +62,9 @@ fn is_open_mpi(one: &Installation) -> bool {
 
 /// Prepares a command in an installation, with its words before it and its variables.
 pub(super) fn command(one: &Installation, program: &Path) -> Command {
-    let words = one.enter.iter().cloned().chain([program.into()]);
-    command_of(one, words.collect())
-}
-
-fn command_of(one: &Installation, words: Vec<OsString>) -> Command {
-    let mut words = words.into_iter();
-    let mut command = Command::new(words.next().unwrap_or_default());
-    command.args(words).envs(&one.variables);
+    let mut arguments = one.enter.iter().map(AsRef::as_ref).chain([program.as_os_str()]);
+    let mut command = Command::new(arguments.next().unwrap_or_default());
+    command.args(arguments).envs(&one.variables);
     command
 }
 
@@ -95,18 +84,14 @@ pub(super) fn ranks(
             command
         }
         Manner::Slurm { srun, nodes, .. } => {
-            let mut words: Vec<OsString> = vec![srun.into()];
-            let options = [format!("--nodes={nodes}"), format!("--ntasks={count}")];
-            words.extend(options.map(OsString::from));
-            words.extend(pmi.map(|pmi| format!("--mpi={pmi}").into()));
-            words.extend(one.enter.iter().cloned());
-            words.push(program.into());
-            command_of(one, words)
+            let mut command = Command::new(srun);
+            command.args([format!("--nodes={nodes}"), format!("--ntasks={count}")]);
+            command.args(pmi.map(|pmi| format!("--mpi={pmi}"))).args(&one.enter).arg(program);
+            command.envs(&one.variables);
+            command
         }
     };
-    for (name, value) in permissions(ranks) {
-        command.env(name, value);
-    }
+    command.envs(permissions(ranks));
     Some(command)
 }
 
@@ -141,13 +126,17 @@ mod tests {
         let output = "MPI plugin types are...\n\tcray_shasta\n\tnone\n\tpmi2\n\tpmix\nspecific pmix \
                     plugin versions available: pmix_v4,pmix_v5\n";
         let types = PmiTypes::from_list(output);
-        assert_eq!(types.0, ["cray_shasta", "none", "pmi2", "pmix", "pmix_v4", "pmix_v5"]);
+        let expected = ["cray_shasta", "none", "pmi2", "pmix", "pmix_v4", "pmix_v5"];
+        assert!(types.0.iter().eq(expected), "{types:?}");
     }
 
     #[test]
     fn the_list_of_an_older_slurm_is_understood() {
         let output = "srun: MPI types are...\nsrun: none\nsrun: pmi2\nsrun: pmix\n";
-        assert_eq!(PmiTypes::from_list(output).0, ["none", "pmi2", "pmix"]);
+        assert_eq!(
+            PmiTypes::from_list(output).0.into_iter().collect::<Vec<_>>(),
+            ["none", "pmi2", "pmix"]
+        );
     }
 
     #[test]

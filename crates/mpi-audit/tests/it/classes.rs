@@ -126,7 +126,6 @@ fn where_most_are_slow_nobody_is_called_slow() {
 fn where_most_are_slow_a_reference_tells_who() {
     let healthy = outcomes(&HEALTHY);
     let latencies: Vec<_> = healthy.iter().filter_map(Outcome::latencies).collect();
-    let latencies: Vec<_> = latencies.iter().collect();
     let kept = Reference::new("here", 1, &latencies).unwrap();
     let kept = Reference::from_json(&kept.to_json()).unwrap();
     let slow = outcomes(&SLOW[..4]);
@@ -140,7 +139,7 @@ fn a_reference_tells_who_is_slow_also_at_another_distance() {
     let healthy = NEAR.map(|row| ran_at(0.065, row));
     let latencies = healthy.iter().filter_map(Outcome::latencies);
     let latencies: Vec<_> = latencies.collect();
-    let kept = Reference::new("here", 1, &latencies.iter().collect::<Vec<_>>()).unwrap();
+    let kept = Reference::new("here", 1, &latencies).unwrap();
     let slow = ran_at(0.235, [7.31, 9.93, 18.4, 177.0]);
     let far = FAR.map(|row| ran_at(0.235, row));
     let all: Vec<_> = far.into_iter().chain([slow]).collect();

@@ -30,7 +30,7 @@ pub(crate) fn ran_at(distance: f64, latencies: [f64; 4]) -> Outcome {
 }
 
 pub(crate) fn verdicts(outcomes: &[Outcome], reference: Option<&Reference>) -> Vec<Verdict> {
-    judge(&outcomes.iter().collect::<Vec<_>>(), reference, PROCESSORS)
+    judge(outcomes, reference, PROCESSORS)
 }
 
 pub(crate) fn classes(outcomes: &[Outcome]) -> Vec<Class> {
