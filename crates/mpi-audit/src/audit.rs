@@ -14,7 +14,6 @@ use cabane_label::{escape, shown};
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::{Context, env_vars};
 
-use crate::Installation;
 use crate::find::{FindRequest, find};
 use crate::judge::{Class, Reference};
 use crate::run::{
@@ -68,7 +67,12 @@ pub fn audit(context: &Context, request: &AuditRequest) -> Result<Audited> {
         let hint = "name a prefix: cabane mpi audit /opt/mpich".to_owned();
         return Err(Report::new(Kind::NotFound, "no MPI installation was found").hinted(hint));
     }
-    let mut tried = try_everything(context, &installations, &runner, &settings)?;
+    let count = installations.len();
+    let runs = if count == 1 { "installation" } else { "installations" };
+    context.note(format_args!("trying {count} {runs}"));
+    let note = |text: &str| context.detail(escape(text));
+    let mut tried = try_all(&installations, &runner, &settings, &note)
+        .or_failed(|| "write the program that is compiled".to_owned())?;
     tried.sort_by_key(|one| one.verdict.class);
     let others = tried.iter().map(|one| other(one, &runner, &settings.manner)).collect();
     Ok(Audited { tried, others })
@@ -155,19 +159,6 @@ fn runner(context: &Context, request: &AuditRequest) -> Result<Runner> {
     }
     Runner::new(&parent, variables, request.limit)
         .or_failed(|| format!("make a directory in `{}`", shown(&parent)))
-}
-
-fn try_everything(
-    context: &Context,
-    installations: &[Installation],
-    runner: &Runner,
-    settings: &Settings,
-) -> Result<Vec<Tried>> {
-    let count = installations.len();
-    let runs = if count == 1 { "installation" } else { "installations" };
-    context.note(format_args!("trying {count} {runs}"));
-    try_all(installations, runner, settings, &|text| context.detail(escape(text)))
-        .or_failed(|| "write the program that is compiled".to_owned())
 }
 
 /// Benchmarks of others are asked only where the library works: they have no limits.

@@ -60,18 +60,11 @@ impl Search<'_> {
     }
 
     fn is_program(self, path: &Path) -> bool {
-        let is_script = || {
-            let text = self.tree.open(path).and_then(|mut file| {
-                let mut start = [0; 2];
-                file.read_exact(&mut start).ok()?;
-                Some(start)
-            });
-            text == Some(*b"#!")
-        };
-        match self.inspect(path) {
-            Some(Inspected::File(file)) => file.kind != FileKind::Library,
-            _ => is_script(),
+        if let Some(Inspected::File(file)) = self.inspect(path) {
+            return file.kind != FileKind::Library;
         }
+        let (file, mut start) = (self.tree.open(path), [0; 2]);
+        file.is_some_and(|mut file| file.read_exact(&mut start).is_ok()) && start == *b"#!"
     }
 }
 

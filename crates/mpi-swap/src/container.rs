@@ -19,7 +19,7 @@ use cabane_view::VariableSetting;
 use serde::{Deserialize, Serialize};
 
 use crate::environment_files::with_mount_point;
-use crate::judgment::{ContainerCommand, accepted, check_launcher, judge_in_container};
+use crate::judgment::{SwapCommand, accepted, check_launcher, judge_command};
 use crate::ring_test::Loading;
 use crate::substitute::refined;
 use crate::{EnvironmentFiles, Launchers, Search, SubstituteRequest, SwapError, substitute_image};
@@ -70,13 +70,14 @@ impl ContainerSwap {
         };
         let files = question.files;
         let swap = files.read(context, image.as_ref(), |tree, here| {
-            let command = ContainerCommand {
+            let command = SwapCommand {
                 search: Search { tree, path: &files.path },
                 library_path: &files.library_path,
                 command: question.command,
                 is_launched: question.is_launched,
+                is_contained: true,
             };
-            let mut judged = judge_in_container(context, request, command, here)?;
+            let mut judged = judge_command(context, request, command, here)?;
             if let (Outcome::Possible(plan), Some(image)) = (&mut judged.verdict.outcome, &image) {
                 with_mount_point(plan, here, image);
             }

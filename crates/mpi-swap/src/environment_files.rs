@@ -100,8 +100,7 @@ impl EnvironmentFiles {
     ) -> Result<T> {
         let substitute = substitute.map(|substitute| &substitute.image);
         let images: Vec<&ConcreteImage> = self.images.iter().chain(substitute).collect();
-        let files = images.iter();
-        let files = files.map(|image| open_image(&image.path, image.format));
+        let files = images.iter().map(|image| open_image(&image.path, image.format));
         let files: Vec<ImageFile> = files.collect::<Result<_, _>>()?;
         let files: Vec<&ImageFile> = files.iter().collect();
         let answer = look_into(&files, &context.mount_methods(), |mounts| {

@@ -46,43 +46,42 @@ pub fn judge_here(
     library_path: &str,
 ) -> Result<Judgment> {
     let files = Tree::here();
-    let judge = || {
-        let search = search(context, &files);
-        let line = CommandLine::parse(search, command, request.program, false)?;
-        let side = Side { tree: &files, path: &line.file, library_path };
-        let substitute = find_substitute(context, &files, request, side)?;
-        let places = Places { private: None, links: links_for(context, &line.file, &substitute) };
-        let verdict = judge(side, substitute.side(&files), &places);
-        Ok(Judgment { line, substitute, places, verdict })
-    };
-    judge().map_err(|error| refined(context, error))
+    let search = search(context, &files);
+    let is_contained = false;
+    let command = SwapCommand { search, library_path, command, is_launched: false, is_contained };
+    judge_command(context, request, command, &files).map_err(|error| refined(context, error))
 }
 
-/// A command in a container.
+/// A command that is to get another MPI.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ContainerCommand<'a> {
-    /// The files and `PATH` in the container.
+pub(crate) struct SwapCommand<'a> {
+    /// The files that it sees, and its `PATH`.
     pub(crate) search: Search<'a>,
-    /// The value of `LD_LIBRARY_PATH` in it.
+    /// The value of its `LD_LIBRARY_PATH`.
     pub(crate) library_path: &'a str,
     pub(crate) command: &'a [OsString],
-    /// Whether the first word is a launcher of this machine.
+    /// Whether it begins with a launcher of this machine that is not among these files.
     pub(crate) is_launched: bool,
+    /// Whether it runs in a container, where the substitute gets a directory of its own.
+    pub(crate) is_contained: bool,
 }
 
-/// Judges whether a command in a container can have a substitute of this machine, whose files are
-/// `here`.
-pub(crate) fn judge_in_container(
+/// Judges whether a command can have a substitute of this machine, whose files are `here`.
+pub(crate) fn judge_command(
     context: &Context,
     request: SubstituteRequest<'_>,
-    command: ContainerCommand<'_>,
+    command: SwapCommand<'_>,
     here: &Tree,
 ) -> Result<Judgment, SwapError> {
-    let (search, is_launched) = (command.search, command.is_launched);
+    let SwapCommand { search, library_path, is_launched, .. } = command;
     let line = CommandLine::parse(search, command.command, request.program, is_launched)?;
-    let side = Side { tree: search.tree, path: &line.file, library_path: command.library_path };
+    let side = Side { tree: search.tree, path: &line.file, library_path };
     let substitute = find_substitute(context, here, request, side)?;
-    let places = Places { private: Some(PRIVATE.into()), links: Path::new(PRIVATE).join("links") };
+    let places = if command.is_contained {
+        Places { private: Some(PRIVATE.into()), links: Path::new(PRIVATE).join("links") }
+    } else {
+        Places { private: None, links: links_for(context, &line.file, &substitute) }
+    };
     let verdict = judge(side, substitute.side(here), &places);
     Ok(Judgment { line, substitute, places, verdict })
 }

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use cabane_label::escape;
@@ -237,6 +237,15 @@ fn compiled(compiler: &mut Command) -> Result<()> {
     Err(failed(escape(line).into_owned()))
 }
 
+/// Reads what is written, in a thread of its own.
+fn read(stream: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = stream.map(|mut stream| stream.read_to_end(&mut bytes));
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
 /// Runs a command to its end, with everything that it started, and returns what it printed.
 fn finish(line: &[OsString]) -> Result<(String, String)> {
     let program = line.first().cloned().unwrap_or_default();
@@ -250,15 +259,8 @@ fn finish(line: &[OsString]) -> Result<(String, String)> {
         .spawn()
         .or_failed(failed)?;
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let read = |stream: Option<Box<dyn Read + Send>>| {
-        thread::spawn(move || {
-            let mut bytes = Vec::new();
-            let _ = stream.map(|mut stream| stream.read_to_end(&mut bytes));
-            String::from_utf8_lossy(&bytes).into_owned()
-        })
-    };
-    let out = read(child.stdout.take().map(|stream| Box::new(stream) as Box<_>));
-    let errors = read(child.stderr.take().map(|stream| Box::new(stream) as Box<_>));
+    let out = read(child.stdout.take());
+    let errors = read(child.stderr.take());
     let start = Instant::now();
     let is_done = loop {
         match child.try_wait().or_failed(failed)? {

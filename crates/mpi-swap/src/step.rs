@@ -17,7 +17,7 @@ use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
 
 use crate::container::{binds_of, is_list};
-use crate::judgment::{ContainerCommand, Judgment, judge_in_container};
+use crate::judgment::{Judgment, SwapCommand, judge_command};
 use crate::substitute::{refined, search};
 use crate::{SubstituteRequest, accepted, check_launcher, judge_here, make_links, warn};
 
@@ -126,13 +126,14 @@ fn judge_in_root(
     for stack in request.stacks {
         tree = tree.with(stack, stack);
     }
-    let command = ContainerCommand {
+    let command = SwapCommand {
         search: search(context, &tree),
         library_path: request.library_path,
         command,
         is_launched: false,
+        is_contained: true,
     };
-    judge_in_container(context, request.substitute, command, &Tree::here())
+    judge_command(context, request.substitute, command, &Tree::here())
         .map_err(|error| refined(context, error))
 }
 

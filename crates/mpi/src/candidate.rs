@@ -4,11 +4,12 @@
 //! What can be told of a program and a substitute from the files alone: family, languages,
 //! functions.
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use crate::closure::Closure;
 use crate::library::number;
+use crate::plan::Places;
 use crate::verdict::Refusal;
 use crate::{
     Family, FileKind, Inspection, Installation, Language, Library, Loader, Name, Tree,
@@ -127,6 +128,57 @@ impl<'a> Candidate<'a> {
             }),
             None => Ok(()),
         }
+    }
+
+    /// Returns the variables that a product needs where it was not installed, and directories
+    /// with what it loads by itself.
+    pub(crate) fn needs_of_product(
+        &self,
+        places: &Places,
+    ) -> (BTreeMap<String, String>, Vec<PathBuf>) {
+        let mut variables = BTreeMap::new();
+        let mut directories = Vec::new();
+        let prefix = self.prefix();
+        let text = |path: &Path| places.of(path).to_string_lossy().into_owned();
+        match self.core.product.as_str() {
+            "Open MPI" => {
+                variables.insert("OPAL_PREFIX".to_owned(), text(&prefix));
+            }
+            "Intel MPI" => {
+                variables.insert("I_MPI_ROOT".to_owned(), text(&prefix));
+                // It loads libfabric by name, and brings one.
+                for below in ["lib/libfabric", "libfabric/lib", "opt/mpi/libfabric/lib"] {
+                    let directory = prefix.join(below);
+                    if self.side.tree.is_file(&directory.join("libfabric.so.1")) {
+                        directories.push(directory);
+                    }
+                }
+            }
+            _ => {}
+        }
+        let mut homes: Vec<PathBuf> = directories.clone();
+        let loaded = self.closures.iter().filter_map(|closure| closure.by_name("libfabric.so.1"));
+        homes.extend(loaded.filter_map(|file| Some(file.path.parent()?.to_owned())));
+        let mut providers =
+            homes.iter().flat_map(|home| ["prov", "libfabric"].map(|one| home.join(one)));
+        let has_providers = |directory: &PathBuf| {
+            self.side.tree.names(directory).iter().any(|name| name.ends_with("-fi.so"))
+        };
+        if let Some(directory) = providers.find(has_providers) {
+            variables.insert("FI_PROVIDER_PATH".to_owned(), text(&directory));
+        }
+        let directories = directories.iter().map(|one| places.of(one)).collect();
+        (variables, directories)
+    }
+
+    /// Returns the prefix to which the library belongs.
+    pub(crate) fn prefix(&self) -> PathBuf {
+        let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
+        let above = self.core.path.ancestors().skip(1).find(|above| {
+            let name = above.file_name().unwrap_or_default().to_string_lossy();
+            name != "lib" && name != "lib64" && name != "release" && name != *triplet
+        });
+        above.unwrap_or(&self.installation.prefix).to_owned()
     }
 
     /// All of its libraries that a program may name.

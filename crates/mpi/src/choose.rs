@@ -53,14 +53,7 @@ impl Candidate<'_> {
         places: &Places,
         parts: &[Loaded],
     ) -> Result<(Plan, Vec<Warning>), Refusal> {
-        let prefix = plan::prefix_of(&self.installation, &self.core);
-        let (variables, mut loaded_later) = plan::needs_of_product(
-            places,
-            self.side.tree,
-            &self.installation,
-            &self.core,
-            &self.closures,
-        );
+        let (variables, mut loaded_later) = self.needs_of_product(places);
         // What is not found through other files, the loader finds only with a search path.
         let is_searched = |file: &&Loaded| !matches!(file.by, Through::Rpath | Through::Runpath);
         let searched = parts.iter().filter(is_searched);
@@ -83,7 +76,7 @@ impl Candidate<'_> {
             plan.variables.clear();
             return Ok((plan, warnings));
         }
-        plan.carried = places.carry(self.side.tree, (&self.closures, parts), &prefix);
+        plan.carried = places.carry(self.side.tree, (&self.closures, parts), &self.prefix());
         let own = places.directories(self.libraries().map(|one| one.path.as_path()));
         let all = plan::own_files(&self.closures).map(|file| file.path.as_path());
         let all = places.directories(all);
@@ -137,9 +130,8 @@ impl Candidate<'_> {
         let mut search: Vec<String> =
             plan.library_path.iter().map(|one| one.to_string_lossy().into_owned()).collect();
         search.push(program.library_path.to_owned());
-        let loader = Loader::new(&tree)
-            .library_path(&search.join(":"))
-            .preload(plan.preload.iter().cloned());
+        let mut loader = Loader::new(&tree).library_path(&search.join(":"));
+        loader.preload.clone_from(&plan.preload);
         let no_program = || Refusal::NoProgram { path: program.path.to_owned() };
         let closure = loader.follow(program.path).ok_or_else(no_program)?;
         self.compare(&tree, &closure)

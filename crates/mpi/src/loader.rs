@@ -29,7 +29,8 @@ const MOST_OF_CACHE: u64 = 64 << 20;
 pub struct Loader<'a> {
     tree: &'a Tree,
     library_path: Vec<PathBuf>,
-    preload: Vec<PathBuf>,
+    /// The value of `LD_PRELOAD`.
+    pub(crate) preload: Vec<PathBuf>,
     cache: OnceCell<Vec<u8>>,
 }
 
@@ -45,13 +46,6 @@ impl<'a> Loader<'a> {
     pub fn library_path(mut self, value: &str) -> Self {
         let directories = value.split([':', ';']).filter(|part| !part.is_empty());
         self.library_path = directories.map(PathBuf::from).collect();
-        self
-    }
-
-    /// Sets `LD_PRELOAD`.
-    #[must_use]
-    pub fn preload(mut self, libraries: impl IntoIterator<Item = PathBuf>) -> Self {
-        self.preload = libraries.into_iter().collect();
         self
     }
 

@@ -16,7 +16,7 @@ use cabane_compat::Binary;
 use serde::{Deserialize, Serialize};
 
 use crate::closure::{Closure, Loaded, is_of_glibc};
-use crate::{Installation, Library, Loader, Through, Tree};
+use crate::{Loader, Through, Tree};
 
 /// Directories beside a library in which it looks for its parts while it runs.
 const PARTS: [&str; 9] =
@@ -214,57 +214,4 @@ pub(crate) fn own_files(closures: &[Closure]) -> impl Iterator<Item = &Loaded> {
 pub(crate) fn each_once(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
     let mut seen = BTreeSet::new();
     paths.filter(|path| seen.insert(path.clone())).collect()
-}
-
-/// Returns the variables that a product needs where it was not installed, and directories
-/// with what it loads by itself.
-pub(crate) fn needs_of_product(
-    places: &Places,
-    tree: &Tree,
-    installation: &Installation,
-    core: &Library,
-    closures: &[Closure],
-) -> (BTreeMap<String, String>, Vec<PathBuf>) {
-    let mut variables = BTreeMap::new();
-    let mut directories = Vec::new();
-    let prefix = prefix_of(installation, core);
-    let text = |path: &Path| places.of(path).to_string_lossy().into_owned();
-    match core.product.as_str() {
-        "Open MPI" => {
-            variables.insert("OPAL_PREFIX".to_owned(), text(&prefix));
-        }
-        "Intel MPI" => {
-            variables.insert("I_MPI_ROOT".to_owned(), text(&prefix));
-            // It loads libfabric by name, and brings one.
-            for below in ["lib/libfabric", "libfabric/lib", "opt/mpi/libfabric/lib"] {
-                let directory = prefix.join(below);
-                if tree.is_file(&directory.join("libfabric.so.1")) {
-                    directories.push(directory);
-                }
-            }
-        }
-        _ => {}
-    }
-    let mut homes: Vec<PathBuf> = directories.clone();
-    let loaded = closures.iter().filter_map(|closure| closure.by_name("libfabric.so.1"));
-    homes.extend(loaded.filter_map(|file| Some(file.path.parent()?.to_owned())));
-    let mut providers =
-        homes.iter().flat_map(|home| ["prov", "libfabric"].map(|one| home.join(one)));
-    let has_providers =
-        |directory: &PathBuf| tree.names(directory).iter().any(|name| name.ends_with("-fi.so"));
-    if let Some(directory) = providers.find(has_providers) {
-        variables.insert("FI_PROVIDER_PATH".to_owned(), text(&directory));
-    }
-    let directories = directories.iter().map(|one| places.of(one)).collect();
-    (variables, directories)
-}
-
-/// Returns the prefix to which a library belongs.
-pub(crate) fn prefix_of(installation: &Installation, core: &Library) -> PathBuf {
-    let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
-    let above = core.path.ancestors().skip(1).find(|above| {
-        let name = above.file_name().unwrap_or_default().to_string_lossy();
-        name != "lib" && name != "lib64" && name != "release" && name != *triplet
-    });
-    above.unwrap_or(&installation.prefix).to_owned()
 }

@@ -3,13 +3,6 @@
 
 //! Paths with wildcards: `?` and `*` stand for anything but `/`, `**` for directories too.
 
-/// Tells whether a path is meant by a pattern.
-pub(crate) fn matches(pattern: &str, path: &str) -> bool {
-    let pattern: Vec<&str> = pattern.split('/').collect();
-    let path: Vec<&str> = path.split('/').collect();
-    parts(&pattern, &path)
-}
-
 /// Returns the part of a path from the first wildcard on: for `include/**` and `include/a/b.h`,
 /// `a/b.h`. Without wildcards it is the name.
 pub(crate) fn below<'p>(pattern: &str, path: &'p str) -> &'p str {
@@ -20,12 +13,16 @@ pub(crate) fn below<'p>(pattern: &str, path: &'p str) -> &'p str {
     &path[at..]
 }
 
+/// Tells whether a path is meant by a pattern.
+///
 /// Matches directory by directory. Each `**` is tried with as few as possible, and only
 /// the last one is tried again, so the time is bounded by the product of both lengths.
-fn parts(pattern: &[&str], path: &[&str]) -> bool {
+pub(crate) fn matches(pattern: &str, path: &str) -> bool {
+    let pattern: Vec<&str> = pattern.split('/').collect();
+    let path: Vec<&str> = path.split('/').collect();
     wild(
-        pattern,
-        path,
+        &pattern,
+        &path,
         |part| *part == "**",
         |part, name| {
             let (part, name): (Vec<char>, Vec<char>) =

@@ -31,11 +31,6 @@ pub struct OtherSettings {
 }
 
 impl OtherSettings {
-    fn set(variables: &[(&str, &str)]) -> Self {
-        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        Self { set: variables.iter().map(owned).collect(), unset: Vec::new() }
-    }
-
     /// Those worth a run for a library whose messages go such a way.
     pub(super) fn worth_trying(
         one: &Installation,
@@ -58,7 +53,8 @@ impl OtherSettings {
                 _ if library.starts_with("Open MPI") => "OMPI_MCA_btl_sm_eager_limit",
                 _ => "UCX_RNDV_THRESH",
             };
-            all.push(Self::set(&[(name, SLOT)]));
+            let set = vec![(name.to_owned(), SLOT.to_owned())];
+            all.push(Self { set, unset: Vec::new() });
         }
         all
     }
@@ -137,7 +133,8 @@ mod tests {
     #[test]
     fn advice_can_be_typed_and_says_what_it_gave() {
         let change = Change { bytes: 4096, before: 2.5, after: 0.29 };
-        let advice = Advice { settings: OtherSettings::set(&[("A", "1")]), change };
+        let set = vec![("A".to_owned(), "1".to_owned())];
+        let advice = Advice { settings: OtherSettings { set, unset: Vec::new() }, change };
         assert_eq!(advice.to_string(), "with A=1 4 KiB take 0.29 µs instead of 2.50");
     }
 }
