@@ -151,8 +151,7 @@ fn launcher_hint(library: &Library, launchers: &Launchers) -> Option<String> {
 fn links_for(context: &Context, program: &Path, substitute: &Substitute) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     (program, &substitute.path).hash(&mut hasher);
-    let caches = context.settings.cache_directory.value.clone();
-    let caches = caches.unwrap_or_default();
+    let caches = context.settings.cache_directory.value.clone().unwrap_or_default();
     caches.join("mpi").join(format!("{:016x}", hasher.finish()))
 }
 

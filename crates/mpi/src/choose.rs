@@ -9,14 +9,14 @@
 
 use std::path::PathBuf;
 
-use cabane_compat::{Binary, GlibcVersion};
+use cabane_compat::Binary;
 
 use crate::candidate::{Candidate, Side};
-use crate::closure::{Closure, Loaded, is_of_glibc};
+use crate::closure::{Closure, Loaded, glibc_version, is_of_glibc};
 use crate::inspect::core_of;
 use crate::plan::{self, Places, Plan, Way, each_once};
 use crate::verdict::{Refusal, Warning};
-use crate::{Inspection, Language, Loader, Name, Through, Tree, Unmet};
+use crate::{Inspection, Language, Loader, Name, Through, Tree};
 
 impl Candidate<'_> {
     /// Plays each way through and takes the first that works, with what the parts of the
@@ -192,22 +192,17 @@ fn compare_own(
 /// Versions that are lacking: those of the C library are distinguished.
 fn check_versions(closure: &Closure) -> Result<(), Refusal> {
     let unmet = closure.unmet();
-    let version = |one: &Unmet| {
-        let text = one.version.strip_prefix("GLIBC_")?;
-        text.parse::<GlibcVersion>().ok()
-    };
     let newest = unmet
         .iter()
-        .filter_map(|one| Some((version(one)?, one)))
+        .filter_map(|one| Some((glibc_version(&one.version)?, one)))
         .max_by_key(|(version, _)| *version);
     if let Some((needed, one)) = newest {
-        let has = closure.by_name("libc.so.6").into_iter();
-        let has = has.flat_map(|library| &library.has);
-        let found = has.filter_map(|text| text.strip_prefix("GLIBC_")?.parse().ok()).max();
+        let has = closure.by_name("libc.so.6").into_iter().flat_map(|library| &library.has);
+        let found = has.filter_map(|text| glibc_version(text)).max();
         return Err(Refusal::OldGlibc {
             needed: needed.to_string(),
             needed_by: one.needed_by.clone(),
-            found: found.map(|version: GlibcVersion| version.to_string()),
+            found: found.map(|version| version.to_string()),
         });
     }
     if unmet.is_empty() { Ok(()) } else { Err(Refusal::OldLibraries { unmet }) }

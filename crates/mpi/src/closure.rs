@@ -151,9 +151,7 @@ impl Loaded {
     /// Returns the oldest C library with which it can be loaded.
     #[must_use]
     pub fn glibc(&self) -> Option<GlibcVersion> {
-        let versions = self.needs.iter();
-        let versions = versions.filter_map(|need| need.version.strip_prefix("GLIBC_"));
-        versions.filter_map(|text| text.parse().ok()).max()
+        self.needs.iter().filter_map(|need| glibc_version(&need.version)).max()
     }
 
     /// Whether it belongs to the C library: it must be of the same build as the loader, so
@@ -163,6 +161,11 @@ impl Loaded {
         let name = self.links.soname.as_deref().unwrap_or(&self.name);
         is_of_glibc(name)
     }
+}
+
+/// Reads a version of the C library: `GLIBC_2.34`.
+pub(crate) fn glibc_version(text: &str) -> Option<GlibcVersion> {
+    text.strip_prefix("GLIBC_")?.parse().ok()
 }
 
 /// Whether a library of this name belongs to the C library.

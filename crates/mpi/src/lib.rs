@@ -17,7 +17,6 @@ mod closure;
 mod family;
 mod inspect;
 mod installation;
-mod judge;
 mod library;
 mod loader;
 mod places;
@@ -31,7 +30,6 @@ pub use closure::{Closure, Loaded, Missing, Through, Unmet};
 pub use family::{Family, Language, Name};
 pub use inspect::{FileKind, Inspected, Inspection, LoadedFile, inspect};
 pub use installation::{Installation, Launcher, LauncherKind, find_installation};
-pub use judge::judge;
 pub use library::{Library, Protocol};
 pub use loader::Loader;
 pub use places::usual_prefixes;
@@ -40,4 +38,4 @@ pub use probe::{
     Figure, PROBE, PROBE_OPTIONS, ProbeFailure, ProbeSeen, RankSeen, c_library, family_option, stub,
 };
 pub use tree::{Place, Tree};
-pub use verdict::{Outcome, Refusal, Verdict, Warning};
+pub use verdict::{Outcome, Refusal, Verdict, Warning, judge};

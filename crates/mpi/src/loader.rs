@@ -93,9 +93,10 @@ impl<'a> Loader<'a> {
     }
 
     fn add_needs(&self, closure: &mut Closure, of: usize, kind: Kind) {
-        let Some(needed) = closure.files.get(of).map(|file| file.links.needed.clone()) else {
+        let Some(file) = closure.files.get(of) else {
             return;
         };
+        let (needed, path) = (file.links.needed.clone(), file.path.clone());
         for name in needed {
             if closure.provides(&name) {
                 continue;
@@ -106,12 +107,7 @@ impl<'a> Loader<'a> {
                     closure.files.push(loaded);
                 }
             } else if !closure.missing.iter().any(|one| one.name == name) {
-                closure.missing.extend(
-                    closure
-                        .files
-                        .get(of)
-                        .map(|file| Missing { name, needed_by: file.path.clone() }),
-                );
+                closure.missing.push(Missing { name, needed_by: path.clone() });
             }
         }
     }

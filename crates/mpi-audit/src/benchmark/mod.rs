@@ -19,6 +19,3 @@ pub const OTHER_SIZE: i32 = 3;
 
 /// How the program ends when it runs longer than it may.
 pub const TOO_LATE: i32 = 4;
-
-/// How the program ends when something else arrives than was sent.
-pub const WRONG_DATA: i32 = 5;

@@ -19,7 +19,7 @@ use super::runner::{Ended, Runner};
 use super::settings::{Advice, OtherSettings};
 use super::start::{Manner, command, ranks};
 use crate::benchmark::{BenchmarkOutput, OTHER_SIZE, PROGRAM, TOO_LATE};
-use crate::judge::{Class, Outcome, Reason, Reference, Verdict, change, judge};
+use crate::judge::{Class, Outcome, Reason, Reference, Verdict, change, judge, shared_processors};
 use crate::{Installation, Origin};
 
 /// How often all are run.
@@ -205,7 +205,7 @@ impl Trial<'_> {
                     reason,
                     Reason::WrongData { .. } | Reason::NoLauncher | Reason::OtherSize { .. }
                 );
-                !is_certain && !is_crowded(output, settings)
+                !is_certain && shared_processors(&output.places, settings.processors).is_none()
             });
         };
         match (verdict.class, &verdict.reason) {
@@ -337,10 +337,6 @@ impl Trial<'_> {
             verdict,
         }
     }
-}
-
-fn is_crowded(output: &BenchmarkOutput, settings: &Settings) -> bool {
-    crate::judge::shared_processors(&output.places, settings.processors).is_some()
 }
 
 fn library_path(directory: &Path, one: &Installation) -> String {
