@@ -161,7 +161,7 @@ fn runner(context: &Context, request: &AuditRequest) -> Result<Runner> {
         .or_failed(|| format!("make a directory in `{}`", shown(&parent)))
 }
 
-/// Benchmarks of others are asked only where the library works: they have no limits.
+/// Benchmarks of others are run only where the library works: they have no limits.
 fn other(one: &Tried, runner: &Runner, manner: &Manner) -> Vec<OtherBenchmark> {
     match one.verdict.class {
         Class::Nonfunctional | Class::Misplaced => Vec::new(),

@@ -40,7 +40,7 @@ pub struct Installation {
     pub soname: Option<String>,
     /// What has to be in the environment.
     pub variables: BTreeMap<String, String>,
-    /// The words before each command.
+    /// The arguments before each command.
     pub enter: Vec<OsString>,
 }
 

@@ -84,7 +84,7 @@ pub struct CommandLine {
 impl CommandLine {
     /// Finds the launcher, and the program behind its options: the first argument that is one.
     /// `file` is the file that needs MPI, if it is not the program. With `is_launched`, the first
-    /// word is a launcher that is not among the files that are searched.
+    /// argument is a launcher that is not among the files that are searched.
     ///
     /// # Errors
     ///
@@ -106,8 +106,8 @@ impl CommandLine {
         }
         if is_launched || launcher.is_some() {
             let mut rest = command.iter().enumerate().skip(1);
-            let program = rest.find_map(|(place, word)| {
-                let path = search.find_file(Path::new(word))?;
+            let program = rest.find_map(|(place, argument)| {
+                let path = search.find_file(Path::new(argument))?;
                 search.is_program(&path).then_some((place, path))
             });
             (begin, found) = program.ok_or_else(|| nothing_behind(command))?;
@@ -123,7 +123,7 @@ impl CommandLine {
 }
 
 fn nothing_behind(command: &[OsString]) -> SwapError {
-    let mut arguments = command.iter().map(|word| word.to_string_lossy());
+    let mut arguments = command.iter().map(|argument| argument.to_string_lossy());
     SwapError::NothingBehind {
         launcher: arguments.next().unwrap_or_default().into_owned(),
         arguments: arguments.collect::<Vec<_>>().join(" "),

@@ -51,7 +51,7 @@ const MOST: usize = 8;
 /// An MPI of the machine.
 #[derive(Debug, Serialize)]
 pub struct HostMpi {
-    /// A word that tells it from the others.
+    /// A name that no other has.
     pub name: String,
     /// Its prefix, or its library where a prefix has several.
     pub prefix: PathBuf,
@@ -61,7 +61,7 @@ pub struct HostMpi {
     version: Option<String>,
     /// The names of its families.
     pub families: Vec<String>,
-    /// The words that start its ranks.
+    /// The command that starts its ranks.
     pub launcher: Option<String>,
     /// Directories with what it does not find by itself.
     pub libraries: Vec<PathBuf>,
@@ -74,7 +74,7 @@ pub fn find_installed(root: &Path, found: &Found) -> Vec<HostMpi> {
     let tree = Tree::below(root);
     let machine = Machine {
         tree: &tree,
-        srun: srun_words(&tree, found),
+        srun: srun_options(&tree, found),
         fabric: FABRIC.iter().flat_map(|one| matching(root, one)).collect(),
     };
     let mut seen = BTreeSet::new();
@@ -93,7 +93,7 @@ pub fn find_installed(root: &Path, found: &Found) -> Vec<HostMpi> {
 
 struct Machine<'a> {
     tree: &'a Tree,
-    /// What `srun` must be told for a protocol.
+    /// The value of `srun --mpi` for a protocol.
     srun: Vec<(Protocol, &'static str)>,
     fabric: Vec<PathBuf>,
 }
@@ -111,7 +111,7 @@ impl Machine<'_> {
             let prefix = if is_only { installation.prefix.clone() } else { first.path.clone() };
             let (directories, missing) = self.libraries_of(first);
             Some(HostMpi {
-                name: word(&first.product),
+                name: short_name(&first.product),
                 prefix,
                 title,
                 version: first.version.clone(),
@@ -131,8 +131,8 @@ impl Machine<'_> {
         is_only: bool,
     ) -> Option<String> {
         let mut srun = self.srun.iter();
-        if let Some((_, word)) = srun.find(|(protocol, _)| library.protocols.contains(protocol)) {
-            return Some(format!("srun --mpi={word}"));
+        if let Some((_, kind)) = srun.find(|(protocol, _)| library.protocols.contains(protocol)) {
+            return Some(format!("srun --mpi={kind}"));
         }
         let mut launchers = installation.launchers.iter();
         let launcher = launchers.find(|one| library.fits(one.kind) == Some(true))?;
@@ -166,7 +166,7 @@ impl Machine<'_> {
 }
 
 /// Says for which protocols `srun` has a plugin, the better one first.
-fn srun_words(tree: &Tree, found: &Found) -> Vec<(Protocol, &'static str)> {
+fn srun_options(tree: &Tree, found: &Found) -> Vec<(Protocol, &'static str)> {
     let mut devices = found.devices.iter();
     let slurm = devices.find(|device| device.kind == DeviceKind::Slurm);
     let prefix = slurm.and_then(|slurm| Path::new(&slurm.seen).parent()?.parent());
@@ -179,7 +179,7 @@ fn srun_words(tree: &Tree, found: &Found) -> Vec<(Protocol, &'static str)> {
     };
     let known = [(Protocol::Pmix, "pmix", "mpi_pmix.so"), (Protocol::Pmi2, "pmi2", "mpi_pmi2.so")];
     let known = known.into_iter().filter(|(_, _, file)| has(file));
-    known.map(|(protocol, word, _)| (protocol, word)).collect()
+    known.map(|(protocol, kind, _)| (protocol, kind)).collect()
 }
 
 /// Returns the directories below a root that a pattern means, newer versions first.
@@ -197,8 +197,8 @@ fn matching(root: &Path, pattern: &str) -> Vec<PathBuf> {
     paths.filter(|path| inside(path).is_dir()).collect()
 }
 
-/// Makes a word of the name of a product.
-fn word(product: &str) -> String {
+/// Makes a short name of the name of a product.
+fn short_name(product: &str) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }
     };
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn those_of_one_product_have_different_names() {
         let mpi = |title: &str| HostMpi {
-            name: word(title.rsplit_once(' ').unwrap().0),
+            name: short_name(title.rsplit_once(' ').unwrap().0),
             prefix: "/opt".into(),
             title: title.to_owned(),
             version: title.rsplit(' ').next().map(str::to_owned),

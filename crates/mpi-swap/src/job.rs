@@ -18,7 +18,7 @@ use cabane_site::Context;
 use crate::substitute::{refined, unknown};
 use crate::{HOST, substitute_image};
 
-/// The word for what programs have by themselves.
+/// The name for what programs have by themselves.
 const NONE: &str = "none";
 
 /// Which MPI the programs of a job or step are to get.

@@ -137,8 +137,8 @@ pub fn check_launcher(
 
 fn launcher_hint(library: &Library, launchers: &Launchers) -> Option<String> {
     if !launchers.named.is_empty() {
-        let words = launchers.named.join(" ");
-        return Some(format!("its own launcher is `{words}`"));
+        let command = launchers.named.join(" ");
+        return Some(format!("its own launcher is `{command}`"));
     }
     let directory = library.path.parent()?.parent()?;
     let beside = directory.join("bin/mpiexec");

@@ -25,10 +25,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Launchers;
 
-/// Ranks that have said nothing for so long wait for each other.
+/// Ranks without output for so long wait for each other.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(20);
-/// What is shown of what a failed probe said.
+/// How many lines of the output of a failed probe are shown.
 const MOST_LINES: usize = 16;
 
 /// How a program loads MPI. The test program loads it in the same way.
@@ -106,7 +106,7 @@ impl RingTest<'_> {
 pub fn own_launcher(library: &Library, launchers: &Launchers) -> Result<Vec<OsString>> {
     if !launchers.named.is_empty() {
         let named = launchers.named.iter().map(OsString::from);
-        return Ok(own_words(named.collect(), launchers.kind));
+        return Ok(two_ranks(named.collect(), launchers.kind));
     }
     let mut found = launchers.found.iter();
     let launcher = found.find(|one| library.fits(one.kind) == Some(true));
@@ -116,7 +116,7 @@ pub fn own_launcher(library: &Library, launchers: &Launchers) -> Result<Vec<OsSt
             .hinted(hint.to_owned())
     })?;
     let arguments = vec![launcher.path.clone().into_os_string()];
-    Ok(own_words(arguments, Some(launcher.kind)))
+    Ok(two_ranks(arguments, Some(launcher.kind)))
 }
 
 /// What ranks of the test program have reported.
@@ -184,7 +184,7 @@ fn run(line: &[OsString], library: &Library, file: &Path, ranks: Option<u32>) ->
     Ok(seen)
 }
 
-fn own_words(launcher: Vec<OsString>, kind: Option<LauncherKind>) -> Vec<OsString> {
+fn two_ranks(launcher: Vec<OsString>, kind: Option<LauncherKind>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = Vec::new();
     let is_openmpi = kind == Some(LauncherKind::OpenMpi);
     if is_openmpi && rustix::process::geteuid().is_root() {

@@ -215,7 +215,7 @@ mod tests {
     use super::is_list_of_programs;
 
     #[test]
-    fn a_file_with_programs_is_told_from_an_argument() {
+    fn a_file_with_programs_differs_from_an_argument() {
         let lists = ["0 ./a\n1-3 ./b x\n", "# all\n\n* /bin/true\n"];
         let others = ["", "0", "0 ", "input.dat", "0 ./a\nb c", "# 0 a"];
         let is_list = |text: &str| is_list_of_programs(&["conf".into(), text.into()]);

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Search, SwapError};
 
-/// The word for whatever fits.
+/// The name for whatever fits.
 pub const HOST: &str = "host";
 
 /// Which MPI a program is to get.
@@ -49,7 +49,7 @@ pub struct Substitute {
 /// What starts the ranks of a substitute.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Launchers {
-    /// The words, if the configuration says so.
+    /// The command, if the configuration has one.
     pub named: Vec<String>,
     /// Whose the program among them is.
     pub kind: Option<LauncherKind>,

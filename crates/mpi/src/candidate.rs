@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What can be told of a program and a substitute from the files alone: family, languages,
+//! What the files alone show of a program and a substitute: family, languages,
 //! functions.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,7 +5,7 @@
 //!
 //! Each way is played through as the loader would do it, the simplest first, and the first in
 //! which the substitute is loaded with exactly its own libraries is taken. So a way that
-//! would load something else without a word is never chosen.
+//! would silently load something else is never chosen.
 
 use std::path::PathBuf;
 

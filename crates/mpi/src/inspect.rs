@@ -272,7 +272,7 @@ fn is_part_of_mpi(file: &Loaded) -> bool {
     Name::of(name).is_some() || COMPANIONS.iter().any(|start| stem.starts_with(start))
 }
 
-/// Finds the library of MPI among the files that are loaded: the first has the word.
+/// Finds the library of MPI among the files that are loaded: the first one counts.
 pub(crate) fn core_of(tree: &Tree, closure: &Closure) -> Option<Library> {
     let files = closure.files.iter();
     let named = files.filter(|file| file.needed_by.is_some() && is_part_of_mpi(file));

@@ -90,12 +90,12 @@ impl LauncherKind {
         let file = tree.open(path)?;
         let mut text = Vec::new();
         file.take(MOST).read_to_end(&mut text).ok()?;
-        let has = |word: &str| memmem::find(&text, word.as_bytes()).is_some();
+        let has = |name: &str| memmem::find(&text, name.as_bytes()).is_some();
         if has("hydra_pmi_proxy") || has("mpiexec.hydra") {
             return Some(Self::Hydra);
         }
-        let words = ["prterun", "orterun", "ompirun", "libopen-rte.so"];
-        words.into_iter().any(has).then_some(Self::OpenMpi)
+        let names = ["prterun", "orterun", "ompirun", "libopen-rte.so"];
+        names.into_iter().any(has).then_some(Self::OpenMpi)
     }
 }
 
@@ -129,7 +129,7 @@ pub fn find_installation(tree: &Tree, prefix: &Path) -> Installation {
             let Some(library) = Library::read(tree, &path) else {
                 continue;
             };
-            // Of several names of one library, the one that programs ask for is told.
+            // Of several names of one library, the one that programs ask for is reported.
             let requested = directory.join(&library.soname);
             if name == library.soname || !tree.is_file(&requested) {
                 libraries.push(library);

@@ -158,7 +158,7 @@ impl Texts {
         Self(binary.constants())
     }
 
-    /// The texts that end in a zero, if they may be words of a language.
+    /// The texts that end in a zero, if they may be readable.
     pub(crate) fn each(&self) -> impl Iterator<Item = &str> {
         let parts = self.0.iter().flat_map(|data| data.split(|&byte| byte == 0));
         parts
@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_told_from_other_numbers() {
+    fn versions_differ_from_other_numbers() {
         for text in ["5.0.2", "5.0.11rc1", "3.4a2.1", "8.1.28.15"] {
             assert_eq!(version_in(text).is_some(), text != "3.4a2.1", "{text}");
         }
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_told_from_other_texts() {
+    fn dates_differ_from_other_texts() {
         assert!(is_date("Fri Sep 25 20:45:26 UTC 2026"));
         assert!(is_date("Mon Oct  6 11:14:20 AM CDT 2025"));
         assert!(is_date("Fri, 20 Jan 2023 23:41:19 +0100"));

@@ -3,8 +3,8 @@
 
 //! The libraries that a program gets, found as the loader would find them.
 //!
-//! The loader is not asked, as `cabane explain` does: one below another root must not be
-//! run, and for a substitute that is not in place there is nothing to ask yet. The order
+//! The real loader is not run, unlike in `cabane explain`: one below another root must not be
+//! run, and a substitute that is not in place cannot be loaded yet. The order
 //! is that of the GNU loader: libraries that are loaded already, rpath of the one that
 //! needs it and of all above it, the variable, runpath, the cache, the directories of the
 //! system. `$ORIGIN` is the directory in which a library was *found*: a link to it lies
@@ -54,7 +54,7 @@ impl<'a> Loader<'a> {
     pub fn follow(&self, path: &Path) -> Option<Closure> {
         let place = self.tree.find(path)?;
         let name = path.file_name()?.to_string_lossy().into_owned();
-        // The loader is told the file without links where it is started as a program.
+        // The loader gets the file without links where it is started as a program.
         let is_program = self.tree.open(path)?;
         let binary = Binary::open(&is_program).filter(Binary::is_linked)?;
         let at = if binary.interpreter().is_some() { place.path } else { path.to_owned() };
@@ -144,7 +144,7 @@ impl<'a> Loader<'a> {
     ) -> Option<Loaded> {
         let file = self.tree.open(path)?;
         let binary = Binary::open(&file)?;
-        // Of another word size the loader takes none, and goes on looking.
+        // The loader skips files of another word size.
         if !binary.is_linked() || binary.kind() != kind {
             return None;
         }

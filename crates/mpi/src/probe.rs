@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The proof: a small program that is loaded as the real one, and what its ranks say.
+//! The proof: a small program that is loaded as the real one, and the output of its ranks.
 //!
 //! Two failures look like success: a search path that does nothing, and ranks under a
 //! launcher that does not know them, each of them alone. So the probe tells which file was
@@ -33,7 +33,7 @@ pub const PROBE_OPTIONS: [&str; 9] = [
     "-nodefaultlibs",
 ];
 
-/// Returns the word that tells the compiler the family.
+/// Returns the option of the compiler for the family.
 #[must_use]
 pub fn family_option(family: Family) -> &'static str {
     match family {
@@ -106,7 +106,7 @@ pub fn c_library() -> String {
     FUNCTIONS.map(|name| format!("void {name}(void) {{}}\n")).concat()
 }
 
-/// What one rank said.
+/// The output of one rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankSeen {
     /// Its number.
@@ -134,7 +134,7 @@ pub struct Figure {
     pub value: f64,
 }
 
-/// What all ranks said.
+/// The output of all ranks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbeSeen {
     /// Each rank, in their order.
@@ -229,30 +229,30 @@ impl ProbeSeen {
 }
 
 fn rank(line: &str) -> Option<RankSeen> {
-    let (words, version) = line.strip_prefix("probe ")?.split_once(" | ")?;
-    let mut words = words.splitn(5, ' ');
-    let rank = words.next()?.parse().ok()?;
-    let size = words.next()?.parse().ok()?;
-    let is_sum_right = words.next()? == "1";
-    let is_large_right = words.next()? == "1";
+    let (fields, version) = line.strip_prefix("probe ")?.split_once(" | ")?;
+    let mut fields = fields.splitn(5, ' ');
+    let rank = fields.next()?.parse().ok()?;
+    let size = fields.next()?.parse().ok()?;
+    let is_sum_right = fields.next()? == "1";
+    let is_large_right = fields.next()? == "1";
     let version = version.split_whitespace().collect::<Vec<_>>().join(" ");
     Some(RankSeen {
         rank,
         size,
         is_sum_right,
         is_large_right,
-        library: words.next()?.into(),
+        library: fields.next()?.into(),
         version,
     })
 }
 
 fn figure(line: &str) -> Option<Figure> {
-    let mut words = line.split(' ');
-    let kind = words.next().filter(|kind| matches!(*kind, "latency" | "bandwidth"))?;
+    let mut fields = line.split(' ');
+    let kind = fields.next().filter(|kind| matches!(*kind, "latency" | "bandwidth"))?;
     Some(Figure {
         kind: kind.to_owned(),
-        bytes: words.next()?.parse().ok()?,
-        value: words.next()?.parse().ok()?,
+        bytes: fields.next()?.parse().ok()?,
+        value: fields.next()?.parse().ok()?,
     })
 }
 

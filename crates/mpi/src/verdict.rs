@@ -3,7 +3,7 @@
 
 //! Whether and how a program can have another MPI, and why not.
 //!
-//! First comes what can be told from the files alone (`candidate.rs`), then a way is looked for
+//! First comes what can be read from the files alone (`candidate.rs`), then a way is looked for
 //! (`choose.rs`).
 
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::candidate::{Candidate, Side};
 use crate::inspect::inspect_file;
 use crate::{Family, Language, Library, Loader, Missing, Places, Plan, Unmet};
 
-/// So many names of functions are told.
+/// How many names of functions are shown.
 const MOST_NAMES: usize = 5;
 
 /// Judges whether a program can have a substitute.

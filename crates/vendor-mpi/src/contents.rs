@@ -113,12 +113,12 @@ impl Contents {
         };
         visit(path, file, &mut add)?;
         for names in by_inode.into_values() {
-            let Some((holder, _)) = names.iter().rfind(|(_, has_bytes)| *has_bytes) else {
+            let Some((with_bytes, _)) = names.iter().rfind(|(_, has_bytes)| *has_bytes) else {
                 continue;
             };
             for (name, _) in &names {
                 if let Some(Item::File(file)) = found.get_mut(name) {
-                    file.path.clone_from(holder);
+                    file.path.clone_from(with_bytes);
                 }
             }
         }

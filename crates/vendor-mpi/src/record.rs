@@ -144,7 +144,7 @@ fn earlier(directory: &Path) -> Result<Vec<Record>> {
     Ok(records)
 }
 
-/// The numbers and words of a version, for sorting.
+/// The numbers and texts of a version, for sorting.
 fn parts(version: &str) -> Vec<(u64, String)> {
     let parts = version.split(['.', '-', '_']);
     parts.map(|part| (part.parse().unwrap_or(0), part.to_owned())).collect()

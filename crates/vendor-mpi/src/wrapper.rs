@@ -33,10 +33,10 @@ pub(crate) fn parametrise(
     }
     let rest = replace(manifest, &wrapper.replace, rest)?;
     let mut problems = Vec::new();
-    let mut need = |word: &str, why: &str, example: &str| {
-        if memmem::find(&rest, word.as_bytes()).is_none() {
+    let mut need = |variable: &str, why: &str, example: &str| {
+        if memmem::find(&rest, variable.as_bytes()).is_none() {
             let message =
-                format!("the wrapper `{}` does not use ${word}, so {why}", wrapper.name.value);
+                format!("the wrapper `{}` does not use ${variable}, so {why}", wrapper.name.value);
             let hint = format!("replace something, such as\nreplace:\n  - find: {example}");
             problems.push(manifest.diagnostic(&wrapper.name, &message).with_hint(&hint));
         }
@@ -70,8 +70,8 @@ fn is_shell(line: &[u8]) -> bool {
         return false;
     };
     let shells = ["sh", "bash", "dash", "ksh"];
-    let mut words = line.split_whitespace().map(|word| word.rsplit('/').next().unwrap_or(word));
-    words.any(|word| shells.contains(&word))
+    let mut names = line.split_whitespace().map(|path| path.rsplit('/').next().unwrap_or(path));
+    names.any(|name| shells.contains(&name))
 }
 
 fn head(compiler: &VendorCompiler, language: VendorLanguage, libraries: &[&str]) -> String {

@@ -116,11 +116,11 @@ impl BenchmarkOutput {
     }
 
     fn hear(&mut self, line: &str) {
-        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-        match word {
+        let (key, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match key {
             "library" => {
-                let words: Vec<_> = rest.split_whitespace().collect();
-                self.library.get_or_insert(words.join(" "));
+                let parts: Vec<_> = rest.split_whitespace().collect();
+                self.library.get_or_insert(parts.join(" "));
             }
             "loaded" if rest.starts_with('/') => {
                 let path = PathBuf::from(rest);
@@ -138,7 +138,7 @@ impl BenchmarkOutput {
             "way" => self.trips.extend(trips(rest)),
             "done" => self.is_done = true,
             _ => {
-                let kind = StrDeserializer::<Error>::new(word);
+                let kind = StrDeserializer::<Error>::new(key);
                 if let Ok(kind) = Kind::deserialize(kind) {
                     self.figures.extend(figure(kind, rest));
                 }
@@ -166,8 +166,8 @@ impl BenchmarkOutput {
 }
 
 fn figure(kind: Kind, rest: &str) -> Option<Figure> {
-    let mut words = rest.split(' ');
-    let mut number = || words.next()?.parse::<f64>().ok().filter(|value| value.is_finite());
+    let mut fields = rest.split(' ');
+    let mut number = || fields.next()?.parse::<f64>().ok().filter(|value| value.is_finite());
     let (bytes, p10, p50, count) = (number()?, number()?, number()?, number()?);
     // The fastest tenth comes from when they were nearest to each other.
     let distance = number()?.min(number()?);
@@ -184,12 +184,12 @@ fn figure(kind: Kind, rest: &str) -> Option<Figure> {
         count: count as u32,
         distance: Some(distance).filter(|distance| *distance > 0.0),
     };
-    (p10 > 0.0 && words.next().is_none()).then_some(figure)
+    (p10 > 0.0 && fields.next().is_none()).then_some(figure)
 }
 
 fn trips(rest: &str) -> Option<Trips> {
-    let mut words = rest.split(' ');
-    let mut number = || words.next()?.parse().ok();
+    let mut fields = rest.split(' ');
+    let mut number = || fields.next()?.parse().ok();
     let trips = Trips {
         bytes: number()?,
         count: number()?,
@@ -197,15 +197,15 @@ fn trips(rest: &str) -> Option<Trips> {
         copies: number()?,
         over_tcp: number()?,
     };
-    (trips.count > 0 && words.next().is_none()).then_some(trips)
+    (trips.count > 0 && fields.next().is_none()).then_some(trips)
 }
 
 fn place(rest: &str) -> Option<Place> {
-    let mut words = rest.split(' ');
-    let rank = words.next()?.parse().ok()?;
-    let node = words.next()?.to_owned();
-    words.next()?;
-    let processors = processors(words.next()?)?;
+    let mut fields = rest.split(' ');
+    let rank = fields.next()?.parse().ok()?;
+    let node = fields.next()?.to_owned();
+    fields.next()?;
+    let processors = processors(fields.next()?)?;
     Some(Place { rank, node, processors })
 }
 
@@ -242,7 +242,7 @@ done
 ";
 
     #[test]
-    fn what_was_said_before_the_end_is_kept() {
+    fn output_before_the_end_is_kept() {
         let output = BenchmarkOutput::from_output(OUTPUT.split_once("latency").unwrap().0);
         assert_eq!(
             (output.library.as_deref(), output.is_summed, output.is_done),

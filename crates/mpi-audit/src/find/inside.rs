@@ -19,10 +19,10 @@ for name in mpicc; do path=$(command -v $name) && echo \"cabane-wrapper $path\" 
 for name in mpiexec mpirun; do path=$(command -v $name) && echo \"cabane-launcher $path\" && break; done
 true";
 
-/// Looks for an installation behind these words, such as `cabane run IMAGE --`, with the
+/// Looks for an installation behind these arguments, such as `cabane run IMAGE --`, with the
 /// variables that they need.
 ///
-/// `None` if there is no compiler wrapper but that of the host; an error is what was reported when no one came in.
+/// `None` if there is no compiler wrapper but that of the host; an error is how an attempt to enter it ended.
 pub fn inside(
     runner: &Runner,
     name: &str,

@@ -3,8 +3,8 @@
 
 //! Modules that bring an MPI.
 //!
-//! What a module sets only its interpreter knows: Environment Modules or Lmod. It is asked
-//! about those that speak of MPI at all, each in a shell of its own that has nothing in its
+//! What a module sets only its interpreter knows: Environment Modules or Lmod. It is run
+//! for those that speak of MPI at all, each in a shell of its own that has nothing in its
 //! environment but what the interpreter needs. What was not in `PATH` before is the
 //! module's.
 
@@ -23,8 +23,7 @@ const DEPTH: usize = 4;
 /// How much of a module is read to see what it speaks of.
 const MOST: u64 = 64 * 1024;
 /// Says what a module sets. Functions and aliases are lost with the shell.
-const QUESTION: &str =
-    r#"set -e; said=$("$0" sh load "$1"); eval "$said"; printf 'cabane-variables\0'; env -0"#;
+const QUESTION: &str = r#"set -e; settings=$("$0" sh load "$1"); eval "$settings"; printf 'cabane-variables\0'; env -0"#;
 /// What the interpreter keeps for itself.
 const OF_THE_INTERPRETER: [&str; 6] =
     ["LOADEDMODULES", "_LMFILES_", "__LMOD", "_ModuleTable", "LMOD_", "__MODULES"];

@@ -57,7 +57,7 @@ impl Latency {
 
     /// How many times as long it may take as the other, because its ranks were farther
     /// apart. Latencies grow less than distances, and those of nearer ranks are not longer:
-    /// no one is called slow who is not.
+    /// nothing is called slow that is not.
     pub(super) fn times_as_far_as(&self, other: &Self) -> f64 {
         match (self.distance, other.distance) {
             (Some(mine), Some(theirs)) if !self.is_like(other) => (mine / theirs).max(1.0),

@@ -11,7 +11,7 @@ use crate::benchmark::Place;
 ///
 /// Ranks wait by looking again and again: two that share a processor wait for the end of
 /// each other's turn, a thousand times as long as a message takes. Ranks that were put
-/// together are told from too many of them: `available` is how many processors there
+/// together differ from too many of them: `available` is how many processors there
 /// would be.
 pub fn shared_processors(places: &[Place], available: usize) -> Option<(&str, &BTreeSet<u32>)> {
     let mut groups: BTreeMap<(&str, &BTreeSet<u32>), usize> = BTreeMap::new();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Reasons in words.
+//! Comparisons as text.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ mod tests {
     use crate::judge::Reason;
 
     #[test]
-    fn a_slow_latency_is_told_with_whom_it_was_compared() {
+    fn a_slow_latency_is_shown_with_what_it_was_compared() {
         let comparison =
             Comparison { bytes: 32768, measured: 12.34, expected: 2.9, peers: Some(14), way: None };
         assert_eq!(
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_singletons_are_told_by_their_number() {
+    fn silent_singletons_are_shown_by_their_number() {
         let reason = Reason::OtherSize { found: 1, wanted: 2, groups: 2 };
         assert_eq!(
             reason.to_string(),

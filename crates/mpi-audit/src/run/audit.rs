@@ -66,7 +66,7 @@ pub struct Tried {
     pub installation: Installation,
     /// Whose program was run; `None` without one.
     pub program: Option<Program>,
-    /// The word of `srun --mpi=` with which the ranks found each other.
+    /// The value of `srun --mpi=` with which the ranks found each other.
     pub pmi: Option<String>,
     /// What was seen.
     pub outcome: Outcome,

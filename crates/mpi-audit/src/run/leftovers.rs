@@ -3,8 +3,8 @@
 
 //! What stays behind when ranks do not end by themselves.
 //!
-//! Launchers put ranks into groups and sessions of their own, and who is killed ends
-//! no one else. Every process that comes from a run has its mark in the environment it was
+//! Launchers put ranks into groups and sessions of their own, and killing one ends
+//! no others. Every process that comes from a run has its mark in the environment it was
 //! started with, no matter who its parent is now.
 
 use std::fs;

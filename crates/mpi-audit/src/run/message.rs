@@ -51,7 +51,7 @@ const LONGEST: usize = 200;
 /// Returns the line of a program's output that tells most about why it failed.
 ///
 /// The loader and the compiler name the cause in one line, MPI libraries in the middle of a
-/// frame or of a stack of calls. The first line with known words is taken, the words in the
+/// frame or of a stack of calls. The first line with a known text is taken, the texts in the
 /// order of how sure they are; without any, the first line that is more than decoration.
 pub fn first_meaningful(text: &str) -> Option<String> {
     let lines = || {
@@ -60,7 +60,7 @@ pub fn first_meaningful(text: &str) -> Option<String> {
     };
     let telling = TELLING
         .iter()
-        .find_map(|words| lines().find(|line| line.to_lowercase().contains(&words.to_lowercase())));
+        .find_map(|text| lines().find(|line| line.to_lowercase().contains(&text.to_lowercase())));
     let line = telling.or_else(|| lines().next())?;
     let short: String = line.chars().take(LONGEST).collect();
     Some(short)
@@ -69,7 +69,7 @@ pub fn first_meaningful(text: &str) -> Option<String> {
 fn is_meaningful(line: &str) -> bool {
     let is_decoration = !line.chars().any(char::is_alphanumeric);
     let is_frame = line.starts_with("===") || line.starts_with('=');
-    !is_decoration && !is_frame && !EMPTY.iter().any(|words| line.contains(words))
+    !is_decoration && !is_frame && !EMPTY.iter().any(|text| line.contains(text))
 }
 
 #[cfg(test)]
@@ -104,12 +104,12 @@ mpirun detected that one or more processes exited with non-zero status
     }
 
     #[test]
-    fn without_known_words_the_first_line_with_letters_is_taken() {
+    fn without_a_known_text_the_first_line_with_letters_is_taken() {
         assert_eq!(message("\n-----\n  it is Tuesday  \nmore\n"), "it is Tuesday");
     }
 
     #[test]
-    fn nothing_is_said_about_silence() {
+    fn silence_gives_no_message() {
         assert_eq!(first_meaningful("\n---\n====\n"), None);
     }
 }

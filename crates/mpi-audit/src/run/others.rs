@@ -61,7 +61,7 @@ pub fn other_benchmarks(
 fn latencies(output: &str) -> Vec<(u64, f64)> {
     let row = |line: &str| {
         let values: Option<Vec<f64>> =
-            line.split_whitespace().map(|word| word.parse().ok()).collect();
+            line.split_whitespace().map(|field| field.parse().ok()).collect();
         let size = line.split_whitespace().next()?.parse().ok()?;
         match values?.as_slice() {
             [_, time] | [_, _, time, _] => Some((size, *time)),

@@ -5,8 +5,8 @@
 //! what was requested.
 //!
 //! Everything that is started ends: at its own end, at the limit, or because it is too
-//! loud. Its standard output and error go to files, so that no one waits for someone who
-//! holds a pipe.
+//! loud. Its standard output and error go to files, so that an open pipe
+//! blocks nothing.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -122,7 +122,7 @@ impl Runner {
             [&output, &messages].into_iter().all(|file| length(file) < LOUDEST)
         });
         if status.is_none() {
-            // Launchers that are asked to end know where their ranks are.
+            // Launchers that get a signal to end know where their ranks are.
             signal_group(&child, Signal::TERM);
             let _ = wait_until(&mut child, Instant::now() + FAREWELL, || true);
         }
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_too_long_is_ended_and_what_was_said_is_kept() {
+    fn what_takes_too_long_is_ended_and_its_output_is_kept() {
         let ended = shell(&runner(Duration::from_millis(300)), "echo one; sleep 60");
         assert_eq!((ended.code, ended.is_late, ended.output.as_str()), (None, true, "one\n"));
     }

@@ -3,7 +3,7 @@
 
 //! Settings with which a slow library may be faster.
 //!
-//! They are known names of known libraries, and reported to no one before a run has shown that
+//! They are known names of known libraries, and not reported before a run has shown that
 //! they help here.
 
 use std::process::Command;
@@ -81,7 +81,7 @@ impl std::fmt::Display for Advice {
         use crate::judge::{short, size};
         let set = self.settings.set.iter();
         let set: Vec<_> = set.map(|(name, value)| format!("{name}={value}")).collect();
-        let (word, what) = if set.is_empty() {
+        let (how, what) = if set.is_empty() {
             ("without", self.settings.unset.join(", "))
         } else {
             ("with", set.join(" "))
@@ -89,7 +89,7 @@ impl std::fmt::Display for Advice {
         let Change { bytes, before, after } = self.change;
         write!(
             f,
-            "{word} {what} {} take {} µs instead of {}",
+            "{how} {what} {} take {} µs instead of {}",
             size(bytes),
             short(after),
             short(before)

@@ -25,18 +25,18 @@ pub enum Manner {
     },
 }
 
-/// The words that `srun --mpi=` knows, as `srun --mpi=list` says them.
+/// The values that `srun --mpi=` knows, as `srun --mpi=list` prints them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PmiTypes(BTreeSet<String>);
 
 impl PmiTypes {
     /// Takes them from what `srun --mpi=list` says, in any of its releases.
     pub fn from_list(output: &str) -> Self {
-        let known = |word: &&str| {
-            ["none", "pmi2", "pmix", "cray_shasta"].contains(word) || word.starts_with("pmix_v")
+        let known = |kind: &&str| {
+            ["none", "pmi2", "pmix", "cray_shasta"].contains(kind) || kind.starts_with("pmix_v")
         };
-        let words = output.split(|c: char| c.is_whitespace() || matches!(c, ':' | ','));
-        Self(words.filter(known).map(str::to_owned).collect())
+        let kinds = output.split(|c: char| c.is_whitespace() || matches!(c, ':' | ','));
+        Self(kinds.filter(known).map(str::to_owned).collect())
     }
 
     /// Those to be tried for an installation, the likeliest first.
@@ -45,8 +45,8 @@ impl PmiTypes {
     pub fn for_installation(&self, one: &Installation) -> Vec<String> {
         let order: &[&str] =
             if is_open_mpi(one) { &["pmix", "pmi2"] } else { &["cray_shasta", "pmi2", "pmix"] };
-        let is_there = |word: &&&str| self.0.contains(**word);
-        order.iter().filter(is_there).map(|word| (*word).to_owned()).collect()
+        let is_there = |kind: &&&str| self.0.contains(**kind);
+        order.iter().filter(is_there).map(|kind| (*kind).to_owned()).collect()
     }
 }
 
@@ -60,7 +60,7 @@ fn is_open_mpi(one: &Installation) -> bool {
         || soname.strip_prefix("libmpi.so.").is_some_and(|number| number != "12")
 }
 
-/// Prepares a command in an installation, with its words before it and its variables.
+/// Prepares a command in an installation, with the arguments before it and its variables.
 pub(super) fn command(one: &Installation, program: &Path) -> Command {
     let mut arguments = one.enter.iter().map(AsRef::as_ref).chain([program.as_os_str()]);
     let mut command = Command::new(arguments.next().unwrap_or_default());

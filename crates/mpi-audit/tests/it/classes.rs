@@ -158,7 +158,7 @@ fn ranks_on_one_processor_are_a_class_of_their_own_even_when_they_took_too_long(
 }
 
 #[test]
-fn who_did_not_start_is_nonfunctional_with_what_was_said() {
+fn what_did_not_start_is_nonfunctional_with_its_message() {
     let reason =
         Reason::NotStarted { code: 127, message: "version `FABRIC_1.9' not found".to_owned() };
     let mut all = outcomes(&HEALTHY);

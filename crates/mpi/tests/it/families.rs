@@ -62,7 +62,7 @@ fn ranks_under_the_launcher_of_the_other_family_are_alone_and_that_is_foretold()
         let tree = Tree::here();
         let loader = Loader::new(&tree).library_path(&program.library_path);
         let Some(Inspected::File(file)) = inspect(&tree, &loader, &program.path) else {
-            panic!("nothing is said of {}", program.path.display());
+            panic!("nothing is reported of {}", program.path.display());
         };
         let fits = |launcher: &Launcher| {
             let kind = LauncherKind::of(&tree, &launcher.path).expect("a launcher");
@@ -117,7 +117,7 @@ fn a_runpath_that_wins_over_a_link_without_a_number_is_not_taken_for_a_swap() {
 }
 
 #[test]
-fn the_old_open_mpi_with_the_name_of_the_mpich_abi_is_told_by_its_objects() {
+fn the_old_open_mpi_with_the_name_of_the_mpich_abi_is_recognized_by_its_objects() {
     let Some([mpich]) = installed(["mpich"]) else {
         not_run!("needs MPICH: scripts/setup test");
     };

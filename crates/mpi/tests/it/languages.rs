@@ -40,8 +40,8 @@ fn fortran_under_the_standard_abi_is_refused() {
     let options = ["-shared", "-fPIC", "-Wl,--no-as-needed"];
     let library = mpich.join("lib/libmpi_abi.so.1");
     let options = options.iter().map(PathBuf::from);
-    let words: Vec<PathBuf> = options.chain([library]).collect();
-    let program = Program::compile("fortran.c", &mpich, &words);
+    let arguments: Vec<PathBuf> = options.chain([library]).collect();
+    let program = Program::compile("fortran.c", &mpich, &arguments);
     let refusal = program.judge(&mpich).refusal().map(ToString::to_string);
     let expected = "the program uses MPI from Fortran, and the MPI 5 ABI has nothing for Fortran";
     assert_eq!(refusal.as_deref(), Some(expected));

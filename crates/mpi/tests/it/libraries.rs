@@ -156,7 +156,7 @@ fn a_program_tells_what_it_needs_and_gets() {
     let tree = Tree::here();
     let loader = Loader::new(&tree).library_path(&program.library_path);
     let Some(Inspected::File(reported)) = inspect(&tree, &loader, &program.path) else {
-        panic!("nothing is told");
+        panic!("nothing is reported");
     };
     let functions: Vec<&str> = reported.functions.iter().map(String::as_str).collect();
     let expected = [
@@ -180,14 +180,14 @@ fn a_program_tells_what_it_needs_and_gets() {
 }
 
 #[test]
-fn everything_that_is_told_can_be_read_again() {
+fn everything_that_is_reported_can_be_read_again() {
     let Some([mpich]) = installed(["mpich"]) else {
         not_run!("needs MPICH: scripts/setup test");
     };
     let tree = Tree::here();
     let mut reported = inspection(&tree, &mpich.join("lib/libmpi.so.12"));
     let text = serde_json::to_string(&reported).unwrap();
-    // The functions of a library are not told: there are more than a thousand.
+    // The functions of a library are not written: there are more than a thousand.
     if let Some(library) = &mut reported.library {
         library.symbols.clear();
     }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What a package is compressed with, told by its first bytes.
+//! What a package is compressed with, as its first bytes show.
 
 use std::io::{self, BufRead, Read};
 

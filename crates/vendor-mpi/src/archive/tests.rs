@@ -137,7 +137,7 @@ fn other_files_are_no_packages() {
 }
 
 #[test]
-fn how_a_package_is_compressed_that_is_not_understood_is_said() {
+fn a_compression_that_is_not_understood_is_named() {
     assert_eq!(error(&rpm(b"BZh91AY")), "it is compressed with bzip2, which is not understood");
 }
 

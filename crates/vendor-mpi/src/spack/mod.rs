@@ -180,12 +180,12 @@ fn needs(lines: &mut Vec<String>, record: &Record) {
 
 /// Returns the name of the class: `VendorMpich` of `vendor-mpich`.
 fn class(name: &str) -> String {
-    let words = name.split('-').map(|word| {
-        let mut letters = word.chars();
+    let parts = name.split('-').map(|part| {
+        let mut letters = part.chars();
         let first = letters.next().map(|letter| letter.to_ascii_uppercase());
         first.into_iter().chain(letters).collect::<String>()
     });
-    let class: String = words.collect();
+    let class: String = parts.collect();
     if class.starts_with(|c: char| c.is_ascii_digit()) { format!("_{class}") } else { class }
 }
 
