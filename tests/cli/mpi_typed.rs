@@ -14,7 +14,7 @@ fn what_is_not_there_is_named_and_where_images_are_asked_for() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let seen = cabane.run(&["mpi", "inspect", "tool/1.0"]);
     let expected = "error: there is no file or program `tool/1.0` here\n\
-                    hint: what is in an image is asked for by `--in IMAGE PROGRAM`\n";
+                    hint: to inspect a file in an image, use `--in IMAGE PROGRAM`\n";
     assert_eq!(seen, finished(4, "", expected));
 }
 

@@ -37,7 +37,7 @@ pub fn inspect_paths(
         let found = found.filter(|path| tree.find(path).is_some());
         let path = shown(path);
         let Some(found) = found else {
-            let hint = "what is in an image is asked for by `--in IMAGE PROGRAM`".to_owned();
+            let hint = "to inspect a file in an image, use `--in IMAGE PROGRAM`".to_owned();
             let text = format!("there is no file or program `{path}` here");
             return Err(Report::new(Kind::NotFound, text).hinted(hint));
         };

@@ -147,7 +147,7 @@ pub struct ProbeSeen {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeFailure {
     /// Nothing was heard.
-    #[error("no rank has said anything")]
+    #[error("no rank has reported anything")]
     Silence,
     /// The launcher and the library do not know each other.
     #[error("{count} ranks were started, and each believes to be the only one")]

@@ -151,7 +151,7 @@ fn look_inside(
         .collect();
     Ok(inside(runner, image, &enter, variables).map_err(|ended| {
         let output = first_meaningful(&ended.messages);
-        let output = output.as_deref().unwrap_or("it said nothing");
+        let output = output.as_deref().unwrap_or("it printed nothing");
         format!("cannot get into the image {}: {}", escape(image), escape(output))
     }))
 }

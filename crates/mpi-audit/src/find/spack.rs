@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::Path;
 
+use cabane_label::shown;
 use cabane_report::{Kind, Report, Result};
 use cabane_spack::{DATABASE, installs};
 
@@ -33,11 +34,11 @@ const PROVIDERS: [&str; 10] = [
 /// Its database cannot be read.
 pub fn in_spack_store(store: &Path) -> Result<Vec<Installation>> {
     let path = store.join(DATABASE);
-    let what = |action| format!("{action} `{}`", path.display());
+    let what = |action| format!("cannot {action} `{}`", shown(&path));
     let text =
         fs::read(&path).map_err(|source| Report::caused(Kind::BadInput, what("read"), source))?;
-    let all = installs(&text)
-        .map_err(|source| Report::caused(Kind::BadInput, what("understand"), source))?;
+    let all =
+        installs(&text).map_err(|source| Report::caused(Kind::BadInput, what("parse"), source))?;
     let mut found = Vec::new();
     for (hash, install) in all {
         let (Some(spec), Some(prefix)) = (install.spec, install.path) else {

@@ -54,11 +54,11 @@ impl Reference {
     /// It holds no references, those of another version, or a latency that cannot be.
     pub fn from_json(text: &str) -> Result<Self> {
         let reference: Self = serde_json::from_str(text)
-            .map_err(|source| Report::caused(Kind::BadInput, "read references", source))?;
+            .map_err(|source| Report::caused(Kind::BadInput, "it holds no references", source))?;
         let version = reference.version;
         if version != VERSION {
             let text = format!(
-                "read references of version {version}, and only version {VERSION} is known"
+                "its references have version {version}, and only version {VERSION} is known"
             );
             return Err(Report::new(Kind::BadInput, text));
         }
@@ -66,9 +66,8 @@ impl Reference {
         for (&bytes, latency) in &reference.latency {
             let values = [Some(latency.microseconds), latency.distance];
             if let Some(microseconds) = values.into_iter().flatten().find(|value| is_bad(*value)) {
-                let text = format!(
-                    "compare with a latency of {microseconds} microseconds for {bytes} bytes"
-                );
+                let text =
+                    format!("it has a latency of {microseconds} microseconds for {bytes} bytes");
                 return Err(Report::new(Kind::BadInput, text));
             }
         }

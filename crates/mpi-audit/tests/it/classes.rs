@@ -171,7 +171,7 @@ fn what_did_not_start_is_nonfunctional_with_its_message() {
 fn latencies_of_nothing_are_no_references() {
     let text = r#"{"version":1,"system":"x","nodes":1,"latency":{"8":{"microseconds":0.0}}}"#;
     let error = Reference::from_json(text).unwrap_err();
-    assert_eq!(error.to_string(), "compare with a latency of 0 microseconds for 8 bytes");
+    assert_eq!(error.to_string(), "it has a latency of 0 microseconds for 8 bytes");
 }
 
 /// An installation with what was counted for its messages, on two processors of one core.
