@@ -120,12 +120,11 @@ impl<'a> Candidate<'a> {
         let is_core =
             |name: &&String| Name::of(name).is_some_and(|name| name.language == Language::C);
         let wanted = inspection.names.iter().find(is_core);
-        match wanted.filter(|wanted| number(wanted) != number(&self.core.soname)) {
-            Some(wanted) => Err(Refusal::OtherNumber {
-                family: self.core.family,
-                wanted: wanted.clone(),
-                found: self.core.soname.clone(),
-            }),
+        match wanted.filter(|wanted| number(wanted) != number(&self.core.soname)).cloned() {
+            Some(wanted) => {
+                let (family, found) = (self.core.family, self.core.soname.clone());
+                Err(Refusal::OtherNumber { family, wanted, found })
+            }
             None => Ok(()),
         }
     }

@@ -206,9 +206,8 @@ impl ProbeSeen {
             return Err(ProbeFailure::Alone { count });
         }
         let size = ranks.unwrap_or(first.size);
-        let numbers = self.ranks.iter().zip(0..);
-        let is_whole =
-            numbers.into_iter().all(|(one, number)| one.rank == number && one.size == size);
+        let mut numbers = self.ranks.iter().zip(0..);
+        let is_whole = numbers.all(|(one, number)| one.rank == number && one.size == size);
         if !is_whole || u32::try_from(count) != Ok(size) {
             return Err(ProbeFailure::Incomplete { count, size });
         }

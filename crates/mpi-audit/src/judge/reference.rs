@@ -56,19 +56,19 @@ impl Reference {
         let reference: Self = serde_json::from_str(text)
             .map_err(|source| Report::caused(Kind::BadInput, "it holds no references", source))?;
         let version = reference.version;
+        let unusable = |text| Err(Report::new(Kind::BadInput, text));
         if version != VERSION {
-            let text = format!(
+            return unusable(format!(
                 "its references have version {version}, and only version {VERSION} is known"
-            );
-            return Err(Report::new(Kind::BadInput, text));
+            ));
         }
         let is_bad = |value: f64| !value.is_finite() || value <= 0.0;
         for (&bytes, latency) in &reference.latency {
             let values = [Some(latency.microseconds), latency.distance];
             if let Some(microseconds) = values.into_iter().flatten().find(|value| is_bad(*value)) {
-                let text =
-                    format!("it has a latency of {microseconds} microseconds for {bytes} bytes");
-                return Err(Report::new(Kind::BadInput, text));
+                return unusable(format!(
+                    "it has a latency of {microseconds} microseconds for {bytes} bytes"
+                ));
             }
         }
         Ok(reference)
