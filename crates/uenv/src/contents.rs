@@ -9,12 +9,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cabane_label::{Digest, Label, escape};
+use cabane_label::{Digest, Label, escape, shown};
+use cabane_report::{Kind, Report, Result};
 use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use crate::rows::{Row, Rows};
-use crate::{Error, date};
+use crate::error::refused;
+use crate::rows::{self, Row};
 
 const DATABASE: &str = "index.db";
 const IMAGE: &str = "store.squashfs";
@@ -140,14 +143,19 @@ fn of(labels: &[Label]) -> String {
 
 impl UenvRepository {
     /// Opens a repository; only whether there is a database is looked at.
-    pub fn open(path: &Path) -> Result<Self, Error> {
-        let path = std::path::absolute(path).map_err(Error::io("find", path))?;
+    pub fn open(path: &Path) -> Result<Self> {
+        let path = std::path::absolute(path).map_err(refused("find", path))?;
         match fs::metadata(path.join(DATABASE)) {
             Ok(found) if found.is_file() => Ok(Self { path }),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                Err(Error::io("read", &path)(error))
+                Err(refused("read", &path)(error))
             }
-            _ => Err(Error::NotARepository { path }),
+            _ => {
+                let path = shown(&path);
+                let message = format!("{path} is no repository of uenv: it has no `index.db`");
+                let hint = format!("`ls {path}` shows what is there");
+                Err(Report::new(Kind::Repository, message).hinted(hint))
+            }
         }
     }
 
@@ -157,15 +165,15 @@ impl UenvRepository {
     }
 
     /// Returns what is there. No image is read.
-    pub fn contents(&self) -> Result<Contents, Error> {
-        let rows = Rows::of(&self.path.join(DATABASE))?;
+    pub fn contents(&self) -> Result<Contents> {
+        let rows = rows::read(&self.path.join(DATABASE))?;
         let mut damaged = Vec::new();
         let mut labels: BTreeMap<Digest, (Option<Timestamp>, BTreeSet<Label>)> = BTreeMap::new();
         for row in &rows.labels {
             match checked(row) {
                 Ok((digest, label)) => {
                     let image = labels.entry(digest).or_default();
-                    image.0 = image.0.or_else(|| date::parse(&row.date));
+                    image.0 = image.0.or_else(|| parse_date(&row.date));
                     image.1.insert(label);
                 }
                 Err(reason) => damaged.push(Corruption::BadRow { row: written(row), reason }),
@@ -199,16 +207,16 @@ impl UenvRepository {
     }
 
     /// Returns the digests of the directories that hold an image.
-    fn files(&self) -> Result<BTreeSet<Digest>, Error> {
+    fn files(&self) -> Result<BTreeSet<Digest>> {
         let images = self.path.join("images");
         let entries = match fs::read_dir(&images) {
             // A repository into which nothing was put.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
-            outcome => outcome.map_err(Error::io("read", &images))?,
+            outcome => outcome.map_err(refused("read", &images))?,
         };
         let mut digests = BTreeSet::new();
         for entry in entries {
-            let entry = entry.map_err(Error::io("read", &images))?;
+            let entry = entry.map_err(refused("read", &images))?;
             let name = entry.file_name();
             let digest = name.to_str().and_then(|name| name.parse::<Digest>().ok());
             digests.extend(digest.filter(|_| entry.path().join(IMAGE).exists()));
@@ -253,4 +261,50 @@ fn checked(row: &Row) -> Result<(Digest, Label), String> {
 fn written(row: &Row) -> String {
     let Row { name, version, tag, system, uarch, .. } = row;
     format!("{name}/{version}:{tag}@{system}%{uarch}")
+}
+
+/// Reads a date as the releases of uenv have written them; `None` if it is none.
+///
+/// A day alone, a day and a time, with or without parts of a second and the offset to UTC;
+/// where there is none it is UTC.
+fn parse_date(text: &str) -> Option<Timestamp> {
+    let text = text.trim();
+    if let Ok(date) = text.parse::<Timestamp>() {
+        return Some(date);
+    }
+    let date: DateTime = text.parse().ok()?;
+    TimeZone::UTC.to_timestamp(date).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<String> {
+        parse_date(text).map(|date| date.to_string())
+    }
+
+    #[test]
+    fn a_date_of_any_release_is_read() {
+        let dates = [
+            "2024-03-11 17:08:35.976000+00:00",
+            "2024-03-11T17:08:35.976Z",
+            "2024-03-11 17:08:35",
+            "2024-03-11",
+        ];
+        assert_eq!(
+            dates.map(|date| read(date).unwrap_or_default()),
+            [
+                "2024-03-11T17:08:35.976Z",
+                "2024-03-11T17:08:35.976Z",
+                "2024-03-11T17:08:35Z",
+                "2024-03-11T00:00:00Z"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_word_is_no_date() {
+        assert_eq!(read("monday"), None);
+    }
 }

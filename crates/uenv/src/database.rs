@@ -19,76 +19,57 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
+use cabane_label::shown;
+use cabane_report::{Kind, Report, Result};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 
-use crate::Error;
+use crate::error::{refused, unreadable};
 
-/// What SQLite keeps beside a database as long as a change is not complete.
-const COMPANIONS: [&str; 2] = ["-journal", "-wal"];
+/// A database, and what SQLite keeps beside it as long as a change is not complete.
+const FILES: [&str; 3] = ["", "-journal", "-wal"];
 const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Reads from a database, once more if it was changed in the meantime.
-pub(crate) fn read<T>(
-    path: &Path,
-    ask: impl Fn(&Connection) -> Result<T, Error>,
-) -> Result<T, Error> {
+pub(crate) fn read<T>(path: &Path, query: impl Fn(&Connection) -> Result<T>) -> Result<T> {
     for attempt in 0..ATTEMPTS {
         if attempt > 0 {
             sleep(PAUSE);
         }
-        let before = Look::at(path)?;
+        let before = look(path)?;
         // A journal may be that of a writer who is still at work; it is then gone in a moment.
-        if before.has_companion() && attempt + 1 < ATTEMPTS / 2 {
+        if is_incomplete(&before) && attempt + 1 < ATTEMPTS / 2 {
             continue;
         }
-        let answer = if before.has_companion() {
-            let copy = copy(path)?;
-            open(&copy.path().join("index.db"), OpenFlags::SQLITE_OPEN_READ_WRITE, "")
-                .map_err(failed(path))
-                .and_then(|connection| ask(&connection))
-        } else {
-            open(path, OpenFlags::SQLITE_OPEN_READ_ONLY, "?immutable=1")
-                .map_err(failed(path))
-                .and_then(|connection| ask(&connection))
+        let copy = is_incomplete(&before).then(|| copy(path)).transpose()?;
+        let connection = match &copy {
+            Some(copy) => {
+                open(&copy.path().join("index.db"), OpenFlags::SQLITE_OPEN_READ_WRITE, "")
+            }
+            None => open(path, OpenFlags::SQLITE_OPEN_READ_ONLY, "?immutable=1"),
         };
-        if Look::at(path)? == before {
+        let answer = connection.map_err(unreadable(path)).and_then(|connection| query(&connection));
+        if look(path)? == before {
             return answer;
         }
     }
-    Err(Error::Changing { path: path.to_owned() })
+    let message = format!("the database {} changes while it is read", shown(path));
+    let hint = "try again when no image is being pulled with uenv".to_owned();
+    Err(Report::new(Kind::Repository, message).hinted(hint))
 }
 
-/// Returns a function that says of which database an answer of SQLite is.
-pub(crate) fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> Error + '_ {
-    |source| Error::Database { path: path.to_owned(), source }
+/// What can be seen of a file from outside, if it is there.
+type Seen = Option<[u64; 4]>;
+
+/// Looks at a database and what is beside it.
+fn look(path: &Path) -> Result<Vec<Seen>> {
+    let seen = FILES.iter().map(|end| look_at(&beside(path, end)));
+    seen.collect::<io::Result<_>>().map_err(refused("read", path))
 }
 
-/// What can be seen of a database from outside.
-#[derive(PartialEq, Eq)]
-struct Look {
-    files: [Option<[u64; 4]>; 3],
-}
-
-impl Look {
-    fn at(path: &Path) -> Result<Self, Error> {
-        let [journal, wal] = COMPANIONS.map(|end| companion(path, end));
-        let [one, two, three] = [path, &journal, &wal].map(look);
-        let all = || Ok([one?, two?, three?]);
-        let files = all().map_err(Error::io("read", path))?;
-        Ok(Self { files })
-    }
-
-    /// Returns whether a change is not complete. An empty file stands for none.
-    fn has_companion(&self) -> bool {
-        let [_, companions @ ..] = &self.files;
-        companions.iter().flatten().any(|[_, size, _, _]| *size > 0)
-    }
-}
-
-fn look(path: &Path) -> io::Result<Option<[u64; 4]>> {
+fn look_at(path: &Path) -> io::Result<Seen> {
     match fs::metadata(path) {
         Ok(found) => Ok(Some([
             found.ino(),
@@ -101,22 +82,26 @@ fn look(path: &Path) -> io::Result<Option<[u64; 4]>> {
     }
 }
 
-fn companion(path: &Path, end: &str) -> PathBuf {
+/// Returns whether a change is not complete. An empty file stands for none.
+fn is_incomplete(seen: &[Seen]) -> bool {
+    seen.iter().skip(1).flatten().any(|[_, size, _, _]| *size > 0)
+}
+
+fn beside(path: &Path, end: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(end);
     name.into()
 }
 
 /// Copies a database and what is beside it to a place where it can be set right.
-fn copy(path: &Path) -> Result<TempDir, Error> {
-    let place = tempfile::tempdir().map_err(Error::io("copy", path))?;
+fn copy(path: &Path) -> Result<TempDir> {
+    let place = tempfile::tempdir().map_err(refused("copy", path))?;
     let target = place.path().join("index.db");
-    fs::copy(path, &target).map_err(Error::io("copy", path))?;
-    for end in COMPANIONS {
-        let (from, to) = (companion(path, end), companion(&target, end));
-        match fs::copy(&from, &to) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::io("copy", &from)(error));
+    for end in FILES {
+        let from = beside(path, end);
+        match fs::copy(&from, beside(&target, end)) {
+            Err(error) if end.is_empty() || error.kind() != io::ErrorKind::NotFound => {
+                return Err(refused("copy", &from)(error));
             }
             _ => {}
         }
@@ -124,7 +109,7 @@ fn copy(path: &Path) -> Result<TempDir, Error> {
     Ok(place)
 }
 
-fn open(path: &Path, how: OpenFlags, options: &str) -> Result<Connection, rusqlite::Error> {
+fn open(path: &Path, how: OpenFlags, options: &str) -> rusqlite::Result<Connection> {
     let flags = how | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(address(path, options), flags)?;
     // The database may be someone else's: nothing in it shall do anything.

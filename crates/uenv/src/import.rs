@@ -11,12 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use cabane_label::{Digest, Label, LabelPattern, NameMatch};
-use cabane_repository::{Error as TargetError, ImportRequest, Repository, Transfer};
+use cabane_report::Result;
+use cabane_repository::{Error, ImportRequest, Repository, Transfer};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::Error;
 use crate::contents::{Contents, Corruption, UenvImage, UenvRepository};
+use crate::error::refused;
 
 /// What is to be brought, and how.
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,11 +101,7 @@ pub struct Imported {
 /// # Errors
 ///
 /// A database that cannot be read, or a target that cannot.
-pub fn plan(
-    source: &UenvRepository,
-    target: Option<&Repository>,
-    how: Import<'_>,
-) -> Result<Plan, Error> {
+pub fn plan(source: &UenvRepository, target: Option<&Repository>, how: Import<'_>) -> Result<Plan> {
     let Contents { images, damaged } = source.contents()?;
     let records = target.map(Repository::records).transpose()?;
     let there: BTreeMap<Label, Digest> =
@@ -176,7 +173,7 @@ pub fn import(
     how: Import<'_>,
     inner_meta: &InnerMeta<'_>,
     progress: &mut ImportProgress<'_>,
-) -> Result<Imported, Error> {
+) -> Result<Imported> {
     let new = plan.labels.iter().filter(|one| one.fate == Fate::Copied);
     let sizes: Vec<(Digest, u64)> = new.map(|one| (one.digest.clone(), one.size)).collect();
     target.check_space(source.path(), &sizes)?;
@@ -232,17 +229,16 @@ impl Errand<'_> {
         label: &Label,
         inner_meta: &InnerMeta<'_>,
         progress: &mut ImportProgress<'_>,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<Outcome> {
         let image = self.image;
         if self.target.has_whole_image(&image.digest, image.size) {
             let (date, replace) = (Some(image.date), self.how.replace);
-            let tagged = self.target.tag_since(&image.digest, label.clone(), date, replace);
-            return match tagged {
-                Ok(_) => Ok(Outcome::Labelled),
+            match self.target.tag_since(&image.digest, label.clone(), date, replace) {
+                Ok(_) => return Ok(Outcome::Labelled),
                 // Someone removes it at this moment.
-                Err(TargetError::NoSuchImage { .. }) => self.import(label, inner_meta, progress),
-                Err(error) => Err(error.into()),
-            };
+                Err(Error::NoSuchImage { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         self.import(label, inner_meta, progress)
     }
@@ -252,11 +248,11 @@ impl Errand<'_> {
         label: &Label,
         inner_meta: &InnerMeta<'_>,
         progress: &mut ImportProgress<'_>,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<Outcome> {
         let image = self.image;
-        let place = tempfile::tempdir();
-        let place = place
-            .map_err(|error| Error::io("make a directory in", &std::env::temp_dir())(error))?;
+        let parent = std::env::temp_dir();
+        let place =
+            tempfile::tempdir_in(&parent).map_err(refused("make a directory in", &parent))?;
         let meta = match &image.meta {
             Some(meta) => meta.as_path(),
             None => match inner_meta(&image.path, place.path()) {
@@ -276,13 +272,11 @@ impl Errand<'_> {
         let mut report = |done, total| progress(label, done, total);
         match self.target.import(&request, &mut report) {
             Ok(_) => Ok(Outcome::Brought),
-            Err(TargetError::OtherImage { found, .. }) => {
-                Ok(Outcome::Damaged(Corruption::WrongDigest {
-                    labels: image.labels.clone(),
-                    digest: image.digest.clone(),
-                    found,
-                }))
-            }
+            Err(Error::OtherImage { found, .. }) => Ok(Outcome::Damaged(Corruption::WrongDigest {
+                labels: image.labels.clone(),
+                digest: image.digest.clone(),
+                found,
+            })),
             Err(error) if error.is_of_source(self.source.path()) => {
                 Ok(Outcome::Damaged(self.unusable(reason(&error))))
             }
@@ -300,7 +294,7 @@ impl Errand<'_> {
 }
 
 /// Writes an error and what it is due to on one line.
-fn reason(error: &TargetError) -> String {
+fn reason(error: &Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {

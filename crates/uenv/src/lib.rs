@@ -11,11 +11,9 @@
 
 mod contents;
 mod database;
-mod date;
 mod error;
 mod import;
 mod rows;
 
 pub use contents::{Contents, Corruption, UenvImage, UenvRepository};
-pub use error::Error;
 pub use import::{Fate, Import, ImportProgress, Imported, InnerMeta, Plan, Planned, import, plan};

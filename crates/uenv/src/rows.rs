@@ -13,11 +13,13 @@
 
 use std::path::Path;
 
+use cabane_label::shown;
+use cabane_report::{Kind, Report, Result};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
-use crate::Error;
-use crate::database::{failed, read};
+use crate::database;
+use crate::error::unreadable;
 
 /// A label and its image, as it is written: nothing has been checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,43 +49,46 @@ const COLUMNS: [(&str, &[&str]); 3] = [
     ("tags", &["version_id", "tag", "sha256"]),
 ];
 
-impl Rows {
-    pub(crate) fn of(path: &Path) -> Result<Self, Error> {
-        read(path, |connection| Self::ask(path, connection))
-    }
+/// Reads what is in a database.
+pub(crate) fn read(path: &Path) -> Result<Rows> {
+    database::read(path, |connection| {
+        let place = place_of_system(path, connection)?;
+        let rows =
+            || Ok(Rows { labels: labels(connection, place)?, unnamed: unnamed(connection)? });
+        rows().map_err(unreadable(path))
+    })
+}
 
-    fn ask(path: &Path, connection: &Connection) -> Result<Self, Error> {
-        let mut of_images = false;
-        for (table, wanted) in COLUMNS {
-            let columns = columns(connection, table).map_err(failed(path))?;
-            let has = |column: &str| columns.iter().any(|one| one == column);
-            let lacks = |what: String| {
-                let path = path.to_owned();
-                Err(Error::OtherDatabase { path, what })
-            };
-            if columns.is_empty() {
-                return lacks(format!("table `{table}`"));
-            }
-            if let Some(missing) = wanted.iter().find(|column| !has(column)) {
-                return lacks(format!("column `{missing}` in its table `{table}`"));
-            }
-            of_images |= table == "images" && has("system") && has("uarch");
-            if table == "uenv" && !of_images && !(has("system") && has("uarch")) {
-                return lacks("column `system`".to_owned());
-            }
-        }
-        let rows = || {
-            Ok(Self {
-                labels: labels(connection, if of_images { "images" } else { "uenv" })?,
-                unnamed: unnamed(connection)?,
-            })
+/// Checks the columns, and returns the table that has those of the system.
+fn place_of_system(path: &Path, connection: &Connection) -> Result<&'static str> {
+    let mut place = "uenv";
+    for (table, wanted) in COLUMNS {
+        let columns = columns(connection, table).map_err(unreadable(path))?;
+        let has = |column: &str| columns.iter().any(|one| one == column);
+        let lacks = |what: String| {
+            let path = shown(path);
+            let message = format!("the database {path} has no {what}, as those of uenv have");
+            Err(Report::new(Kind::Repository, message))
         };
-        rows().map_err(failed(path))
+        if columns.is_empty() {
+            return lacks(format!("table `{table}`"));
+        }
+        if let Some(missing) = wanted.iter().find(|column| !has(column)) {
+            return lacks(format!("column `{missing}` in its table `{table}`"));
+        }
+        let has_system = has("system") && has("uarch");
+        if table == "images" && has_system {
+            place = table;
+        }
+        if table == "uenv" && place == table && !has_system {
+            return lacks("column `system`".to_owned());
+        }
     }
+    Ok(place)
 }
 
 /// Returns the columns of a table; none if there is no such table.
-fn columns(connection: &Connection, table: &str) -> Result<Vec<String>, rusqlite::Error> {
+fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<String>> {
     let mut query = connection.prepare(
         "SELECT columns.name FROM sqlite_schema AS tables, pragma_table_info(tables.name) AS columns
          WHERE tables.type = 'table' AND tables.name = ?1",
@@ -92,7 +97,7 @@ fn columns(connection: &Connection, table: &str) -> Result<Vec<String>, rusqlite
     names.collect()
 }
 
-fn labels(connection: &Connection, place: &str) -> Result<Vec<Row>, rusqlite::Error> {
+fn labels(connection: &Connection, place: &str) -> rusqlite::Result<Vec<Row>> {
     let mut query = connection.prepare(&format!(
         "SELECT uenv.name, uenv.version, tags.tag, {place}.system, {place}.uarch, tags.sha256,
                 images.date
@@ -114,7 +119,7 @@ fn labels(connection: &Connection, place: &str) -> Result<Vec<Row>, rusqlite::Er
     rows.collect()
 }
 
-fn unnamed(connection: &Connection) -> Result<Vec<String>, rusqlite::Error> {
+fn unnamed(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     let mut query = connection
         .prepare("SELECT sha256 FROM images WHERE sha256 NOT IN (SELECT sha256 FROM tags)")?;
     let rows = query.query_map([], |row| row.get_ref(0).map(text))?;

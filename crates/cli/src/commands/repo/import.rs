@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::commands::repo::progress::Shown;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::report::{CommandResult, Report};
+use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::table::Table;
 
@@ -107,7 +107,7 @@ fn execute(
             shown.tell(label, size_of(label), done, all);
         });
     shown.clear();
-    imported.map_err(Report::from)
+    imported
 }
 
 /// Takes the metadata out of an image that has none beside it.
