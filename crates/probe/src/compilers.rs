@@ -3,10 +3,12 @@
 
 //! Compilers: gcc and clang of the system and in `/opt`, and those of vendors.
 
-use crate::directories::{of_programs, versions_in};
+use std::collections::BTreeSet;
+
+use crate::directories::{beside, of_programs, versions_in};
 use crate::found::{CompilerPaths, External, Section};
 use crate::machine::Machine;
-use crate::version::Version;
+use crate::version::{Version, signs};
 
 /// The names of a compiler for C, C++ and Fortran.
 type Names = [&'static [&'static str]; 3];
@@ -62,17 +64,13 @@ pub(crate) fn llvm(machine: &Machine) -> Vec<External> {
         let has_fortran = compilers.fortran.is_some();
         let mut found = external("llvm", version, compilers)?;
         let suffix = c.rsplit_once("/clang").map_or("", |(_, suffix)| suffix).to_owned();
-        let beside = |name| {
-            let (directory, _) = c.rsplit_once('/')?;
-            machine.program(&format!("{directory}/{name}{suffix}"))
-        };
-        let sign = |is_there| if is_there { '+' } else { '~' };
-        found.variants = format!(
-            "+clang{}flang{}lld{}lldb",
-            sign(has_fortran),
-            sign(beside("ld.lld").is_some()),
-            sign(beside("lldb").is_some())
-        );
+        let has = |name| machine.program(&beside(&c, &format!("{name}{suffix}"))).is_some();
+        found.variants = signs(&[
+            ("clang", true),
+            ("flang", has_fortran),
+            ("lld", has("ld.lld")),
+            ("lldb", has("lldb")),
+        ]);
         Some(found)
     });
     found.collect()
@@ -80,11 +78,7 @@ pub(crate) fn llvm(machine: &Machine) -> Vec<External> {
 
 /// Returns the compilers of vendors, where vendors put them.
 pub(crate) fn vendors(machine: &Machine) -> Vec<External> {
-    let mut found = nvhpc(machine);
-    found.extend(oneapi(machine));
-    found.extend(amdgpu(machine));
-    found.extend(cray(machine));
-    found
+    [nvhpc(machine), oneapi(machine), amdgpu(machine), cray(machine)].concat()
 }
 
 fn nvhpc(machine: &Machine) -> Vec<External> {
@@ -180,7 +174,7 @@ fn in_all_directories(
     version_of: impl Fn(&str) -> Option<Version>,
 ) -> Vec<(Version, CompilerPaths)> {
     let mut all: Vec<(Version, CompilerPaths)> = Vec::new();
-    let mut seen = Vec::new();
+    let mut seen = BTreeSet::new();
     for directory in all_directories(machine) {
         let mut here: Vec<(Version, CompilerPaths)> = Vec::new();
         for (language, names) in names.iter().enumerate() {
@@ -202,9 +196,7 @@ fn in_all_directories(
         }
         here.retain(|(_, paths)| {
             let real = paths.c.as_deref().and_then(|c| machine.real(c));
-            let is_new = real.is_some() && !seen.contains(&real);
-            seen.push(real);
-            is_new
+            real.is_some_and(|real| seen.insert(real))
         });
         all.extend(here);
     }

@@ -3,6 +3,8 @@
 
 //! Where systems keep things. Fixed places and what is in `/opt`, never `PATH`.
 
+use std::collections::BTreeSet;
+
 use crate::machine::Machine;
 use crate::version::Version;
 
@@ -20,14 +22,9 @@ const LIB: [&str; 5] = [
 
 /// Returns the directories with programs of the system, each once.
 pub(crate) fn of_programs(machine: &Machine) -> Vec<&'static str> {
-    let mut seen = Vec::new();
-    let mut unseen = |directory: &str| {
-        let real = machine.real(directory);
-        let is_new = real.is_some() && !seen.contains(&real);
-        seen.push(real);
-        is_new
-    };
-    BIN.into_iter().filter(|directory| unseen(directory)).collect()
+    let mut seen = BTreeSet::new();
+    let is_new = |directory: &&str| machine.real(directory).is_some_and(|real| seen.insert(real));
+    BIN.into_iter().filter(is_new).collect()
 }
 
 /// Returns a program of the system by its name.
@@ -49,6 +46,19 @@ pub(crate) fn library_in(machine: &Machine, directory: &str, name: &str) -> Opti
     let names = machine.names(directory).into_iter();
     let longest = names.filter(|found| found.starts_with(&begin)).max_by_key(String::len)?;
     machine.real_text(&format!("{directory}/{longest}"))
+}
+
+/// Returns a library below a prefix.
+pub(crate) fn library_below(machine: &Machine, prefix: &str, name: &str) -> Option<String> {
+    let directories = ["lib64", "lib", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu"];
+    let mut paths = directories.iter().map(|directory| format!("{prefix}/{directory}/{name}"));
+    paths.find(|path| machine.has(path))
+}
+
+/// Returns a path in the same directory.
+pub(crate) fn beside(path: &str, name: &str) -> String {
+    let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+    format!("{directory}/{name}")
 }
 
 /// Returns the version that the `pkg-config` file of a library names.

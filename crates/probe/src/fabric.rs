@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use crate::directories::{library, prefix_of, program, version_in_pc, versions_in};
+use crate::directories::{library, library_below, prefix_of, program, version_in_pc, versions_in};
 use crate::found::{Device, DeviceKind, External, Section};
 use crate::machine::Machine;
 use crate::version::Version;
@@ -85,25 +85,19 @@ fn places(machine: &Machine, name: &str, vendors: &[&str]) -> Vec<String> {
     all
 }
 
-/// The providers that Spack knows, and their names where they differ.
-const PROVIDERS: [(&str, &str); 16] = [
-    ("cxi", "cxi"),
-    ("efa", "efa"),
-    ("lnx", "lnx"),
-    ("ofi_mrail", "mrail"),
-    ("ofi_rxd", "rxd"),
-    ("ofi_rxm", "rxm"),
-    ("opx", "opx"),
-    ("psm", "psm"),
-    ("psm2", "psm2"),
-    ("psm3", "psm3"),
-    ("shm", "shm"),
-    ("sockets", "sockets"),
-    ("tcp", "tcp"),
-    ("udp", "udp"),
-    ("usnic", "usnic"),
-    ("verbs", "verbs"),
+/// The providers that Spack knows, in order.
+const PROVIDERS: [&str; 16] = [
+    "cxi", "efa", "lnx", "mrail", "opx", "psm", "psm2", "psm3", "rxd", "rxm", "shm", "sockets",
+    "tcp", "udp", "usnic", "verbs",
 ];
+
+/// Returns the name that libfabric has for a provider of Spack.
+fn in_libfabric(provider: &str) -> String {
+    match provider {
+        "mrail" | "rxd" | "rxm" => format!("ofi_{provider}"),
+        _ => provider.to_owned(),
+    }
+}
 
 /// Looks for libfabric with its headers.
 pub(crate) fn libfabric(machine: &Machine) -> Vec<External> {
@@ -119,9 +113,8 @@ pub(crate) fn libfabric(machine: &Machine) -> Vec<External> {
         // Each provider has a line of its own, such as `tcp:`.
         let list = machine.ask(&fi_info, &["--list"]).unwrap_or_default();
         let heads: Vec<&str> = list.lines().filter_map(|line| line.strip_suffix(':')).collect();
-        let known = PROVIDERS.iter().filter(|(provider, _)| heads.contains(provider));
-        let mut fabrics: Vec<&str> = known.map(|(_, fabric)| *fabric).collect();
-        fabrics.sort_unstable();
+        let is_listed = |provider: &&str| heads.contains(&in_libfabric(provider).as_str());
+        let fabrics: Vec<&str> = PROVIDERS.into_iter().filter(is_listed).collect();
         let mut variants = libfabric_gpus(machine, &prefix);
         if !fabrics.is_empty() {
             let blank = if variants.is_empty() { "" } else { " " };
@@ -141,9 +134,7 @@ fn libfabric_gpus(machine: &Machine, prefix: &str) -> String {
         ("hsa_amd_pointer_info", "+rocm"),
         ("zeMemGetAllocProperties", "+level_zero"),
     ];
-    let below = ["lib64", "lib", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu"];
-    let mut files = below.iter().map(|below| format!("{prefix}/{below}/libfabric.so"));
-    let Some(file) = files.find(|file| machine.has(file)) else {
+    let Some(file) = library_below(machine, prefix, "libfabric.so") else {
         return String::new();
     };
     let named = machine.words_in(&file, &functions.map(|(function, _)| function));
@@ -151,24 +142,33 @@ fn libfabric_gpus(machine: &Machine, prefix: &str) -> String {
     of.map(|(_, variant)| *variant).collect()
 }
 
-/// The options with which UCX was built, and Spack's variants for them.
-const UCX_OPTIONS: [(&str, &str); 15] = [
-    ("--enable-cma", "+cma"),
-    ("--with-cuda", "+cuda"),
-    ("--with-dc", "+dc"),
-    ("--with-dm", "+dm"),
-    ("--with-gdrcopy", "+gdrcopy"),
-    ("--with-ib-hw-tm", "+ib_hw_tm"),
-    ("--with-knem", "+knem"),
-    ("--with-mlx5-dv", "+mlx5_dv"),
-    ("--with-rc", "+rc"),
-    ("--with-rdmacm", "+rdmacm"),
-    ("--with-rocm", "+rocm"),
-    ("--enable-mt", "+thread_multiple"),
-    ("--with-ud", "+ud"),
-    ("--with-verbs", "+verbs"),
-    ("--with-xpmem", "+xpmem"),
+/// Spack's variants of UCX.
+const UCX_VARIANTS: [&str; 15] = [
+    "cma",
+    "cuda",
+    "dc",
+    "dm",
+    "gdrcopy",
+    "ib_hw_tm",
+    "knem",
+    "mlx5_dv",
+    "rc",
+    "rdmacm",
+    "rocm",
+    "thread_multiple",
+    "ud",
+    "verbs",
+    "xpmem",
 ];
+
+/// Returns the option with which UCX was built for a variant of Spack.
+fn ucx_option(variant: &str) -> String {
+    match variant {
+        "cma" => "--enable-cma".to_owned(),
+        "thread_multiple" => "--enable-mt".to_owned(),
+        _ => format!("--with-{}", variant.replace('_', "-")),
+    }
+}
 
 /// Looks for UCX with its headers.
 pub(crate) fn ucx(machine: &Machine) -> Vec<External> {
@@ -181,13 +181,14 @@ pub(crate) fn ucx(machine: &Machine) -> Vec<External> {
         let text = machine.ask(&ucx_info, &["-v"])?;
         let marks = ["# Version ", "# Library version: ", "version="];
         let version = marks.iter().find_map(|mark| Version::after(&text, mark)?.numbers())?;
-        let words: Vec<&str> = text.split_whitespace().collect();
-        let is_given = |option: &str| {
-            let mut words = words.iter().filter_map(|word| word.strip_prefix(option));
-            words.any(|value| value.is_empty() || value.starts_with('=') && value != "=no")
+        let arguments: Vec<&str> = text.split_whitespace().collect();
+        let is_given = |variant: &&str| {
+            let option = ucx_option(variant);
+            let mut values = arguments.iter().filter_map(|one| one.strip_prefix(&*option));
+            values.any(|value| value.is_empty() || value.starts_with('=') && value != "=no")
         };
-        let given = UCX_OPTIONS.iter().filter(|(option, _)| is_given(option));
-        let variants = given.map(|(_, variant)| *variant).collect();
+        let given = UCX_VARIANTS.into_iter().filter(is_given);
+        let variants = given.map(|variant| format!("+{variant}")).collect();
         Some(External { variants, ..External::new(Section::Fabric, "ucx", version, ucx_info) })
     });
     found.collect()

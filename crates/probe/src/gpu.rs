@@ -20,23 +20,19 @@ pub(crate) fn nvidia(machine: &Machine) -> Option<Device> {
     // Asked only where there is one: it takes its time.
     let question = ["--query-gpu=compute_cap", "--format=csv,noheader"];
     let answer = program(machine, "nvidia-smi").and_then(|smi| machine.ask(&smi, &question));
-    let archs: BTreeSet<String> = answer
-        .iter()
-        .flat_map(|text| text.lines())
-        .filter_map(|line| {
-            let (major, minor) = line.trim().split_once('.')?;
-            let numbers = (major.parse::<u8>().ok()?, minor.parse::<u8>().ok()?);
-            Some(format!("{}{}", numbers.0, numbers.1))
-        })
-        .collect();
-    let archs = (!archs.is_empty()).then(|| Vec::from_iter(archs).join(","));
+    let archs = answer.iter().flat_map(|text| text.lines()).filter_map(|line| {
+        let (major, minor) = line.trim().split_once('.')?;
+        let (major, minor): (u8, u8) = (major.parse().ok()?, minor.parse().ok()?);
+        Some(format!("{major}{minor}"))
+    });
+    let archs = each_once(archs);
     let device = Device::new(DeviceKind::NvidiaGpu, seen);
     Some(device.with("cuda_arch", archs).with("driver", driver.map(|v| v.to_string())))
 }
 
 /// Looks for CUDA, every release of it.
 pub(crate) fn cuda(machine: &Machine) -> Vec<External> {
-    let mut seen = Vec::new();
+    let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for parent in ["/usr/local", "/opt"] {
         let names = machine.names(parent).into_iter();
@@ -46,11 +42,9 @@ pub(crate) fn cuda(machine: &Machine) -> Vec<External> {
             let Some(nvcc) = machine.program(&format!("{prefix}/bin/nvcc")) else {
                 continue;
             };
-            let real = machine.real(&nvcc);
-            if seen.contains(&real) {
+            if !seen.insert(machine.real(&nvcc)) {
                 continue;
             }
-            seen.push(real);
             let text = machine.ask(&nvcc, &["--version"]).unwrap_or_default();
             if let Some(version) = Version::after(&text, ", V") {
                 found.push(external("cuda", version, prefix, nvcc));
@@ -64,18 +58,20 @@ pub(crate) fn cuda(machine: &Machine) -> Vec<External> {
 /// Looks for GPUs of AMD.
 pub(crate) fn amd(machine: &Machine) -> Option<Device> {
     let nodes = "/sys/class/kfd/kfd/topology/nodes";
-    let targets: BTreeSet<String> = machine
-        .names(nodes)
-        .iter()
-        .filter_map(|node| {
-            let text = machine.text(&format!("{nodes}/{node}/properties"))?;
-            let value = text.lines().find_map(|line| line.strip_prefix("gfx_target_version "))?;
-            amdgpu_target(value.trim().parse().ok()?)
-        })
-        .collect();
+    let names = machine.names(nodes).into_iter();
     // A processor is a node as well, with the target 0.
-    let targets = (!targets.is_empty()).then(|| Vec::from_iter(targets).join(","))?;
+    let targets = each_once(names.filter_map(|node| {
+        let text = machine.text(&format!("{nodes}/{node}/properties"))?;
+        let value = text.lines().find_map(|line| line.strip_prefix("gfx_target_version "))?;
+        amdgpu_target(value.trim().parse().ok()?)
+    }))?;
     Some(Device::new(DeviceKind::AmdGpu, nodes).with("amdgpu_target", Some(targets)))
+}
+
+/// Lists names in order, each once; `None` if there are none.
+fn each_once(names: impl Iterator<Item = String>) -> Option<String> {
+    let names = BTreeSet::from_iter(names);
+    (!names.is_empty()).then(|| Vec::from_iter(names).join(","))
 }
 
 /// Writes 90010 as `gfx90a`: the last part is hexadecimal.

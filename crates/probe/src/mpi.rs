@@ -6,6 +6,8 @@
 //! Where a system has several in one directory, `mpicc` belongs to one of them. Spack
 //! calls `mpicc` below the prefix, so the others cannot be used from there.
 
+use std::collections::BTreeSet;
+
 use crate::directories::{of_programs, versions_in};
 use crate::found::{External, Section};
 use crate::machine::Machine;
@@ -114,13 +116,8 @@ pub(crate) fn intel(machine: &Machine) -> Vec<External> {
 
 /// Leaves out what is the same under another name.
 fn unique(machine: &Machine, mut found: Vec<External>) -> Vec<External> {
-    let mut seen = Vec::new();
-    found.retain(|external| {
-        let real = machine.real(&external.origin);
-        let is_new = !seen.contains(&real);
-        seen.push(real);
-        is_new
-    });
+    let mut seen = BTreeSet::new();
+    found.retain(|external| seen.insert(machine.real(&external.origin)));
     found
 }
 

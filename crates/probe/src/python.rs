@@ -3,6 +3,7 @@
 
 //! The system's Python: which of its modules are there.
 
+use crate::directories::beside;
 use crate::machine::Machine;
 use crate::version::{Version, signs};
 
@@ -28,7 +29,6 @@ pub(crate) fn python(machine: &Machine, path: &str, text: &str) -> Option<String
     let modules: Vec<&str> = answer.lines().filter_map(|line| line.strip_prefix("has ")).collect();
     let has = |name: &&str| modules.contains(name);
     let all = |names: &[&str]| names.iter().all(has);
-    let (directory, _) = path.rsplit_once('/')?;
     let mut parts = vec![
         ("bz2", has(&"bz2")),
         ("crypt", has(&"crypt")),
@@ -37,7 +37,7 @@ pub(crate) fn python(machine: &Machine, path: &str, text: &str) -> Option<String
         ("freethreading", false),
         ("lzma", has(&"lzma")),
         ("pyexpat", all(&["xml.parsers.expat", "xml.etree.ElementTree"])),
-        ("pythoncmd", machine.program(&format!("{directory}/python")).is_some()),
+        ("pythoncmd", machine.program(&beside(path, "python")).is_some()),
         ("readline", has(&"readline")),
         ("sqlite3", has(&"sqlite3")),
         ("ssl", all(&["ssl", "hashlib"])),

@@ -3,16 +3,13 @@
 
 //! Slurm: its programs, and what an MPI needs to be started by it.
 
-use crate::directories::{prefix_of, program, version_in_pc};
+use crate::directories::{library_below, prefix_of, program, version_in_pc};
 use crate::found::{Device, DeviceKind, External, Section};
 use crate::machine::Machine;
 use crate::version::Version;
 
 /// Where sites put it, beside the directories of the system.
 const OPT: [&str; 3] = ["/opt/slurm/bin", "/opt/slurm/default/bin", "/opt/slurm/current/bin"];
-
-/// Libraries below its prefix.
-const LIB: [&str; 4] = ["lib64", "lib", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu"];
 
 /// Looks for Slurm.
 pub(crate) fn look(machine: &Machine) -> Option<(External, Device)> {
@@ -27,10 +24,7 @@ pub(crate) fn look(machine: &Machine) -> Option<(External, Device)> {
         let path = format!("{prefix}/include/slurm/{name}");
         machine.has(&path).then_some(path)
     };
-    let library = |name: &str| {
-        let mut paths = LIB.iter().map(|lib| format!("{prefix}/{lib}/{name}"));
-        paths.find(|path| machine.has(path))
-    };
+    let library = |name: &str| library_below(machine, &prefix, name);
     let plugin = || ["slurm/mpi_pmix.so", "slurm-wlm/mpi_pmix.so"].into_iter().find_map(library);
     let can_link = header("slurm.h").filter(|_| library("libslurm.so").is_some());
     let device = Device::new(DeviceKind::Slurm, srun.as_str())

@@ -7,7 +7,7 @@
 //! recipes hand to users may be built: Spack takes the system's where a recipe says
 //! nothing else, and builds another version where it asks for one.
 
-use crate::directories::{prefix_of, program};
+use crate::directories::{beside, prefix_of, program};
 use crate::found::{External, Section};
 use crate::machine::Machine;
 use crate::python::python;
@@ -123,9 +123,8 @@ const PERL: &[&str] = &[
 
 fn perl(machine: &Machine, path: &str, text: &str) -> Option<String> {
     let has = |word: &str| text.contains(word);
-    let (directory, _) = path.rsplit_once('/')?;
     let parts = [
-        ("cpanm", machine.has(&format!("{directory}/cpanm"))),
+        ("cpanm", machine.has(&beside(path, "cpanm"))),
         ("opcode", has("opcode=1")),
         ("open", has("open=1")),
         ("shared", has("-Duseshrplib")),
@@ -179,13 +178,11 @@ fn patchelf(machine: &Machine, path: &str, text: &str) -> Option<String> {
 }
 
 fn flex(machine: &Machine, path: &str, _: &str) -> Option<String> {
-    let (directory, _) = path.rsplit_once('/')?;
-    Some(signs(&[("lex", machine.has(&format!("{directory}/lex")))]))
+    Some(signs(&[("lex", machine.has(&beside(path, "lex")))]))
 }
 
 fn git(machine: &Machine, path: &str, _: &str) -> Option<String> {
-    let (directory, _) = path.rsplit_once('/')?;
-    Some(signs(&[("tcltk", machine.has(&format!("{directory}/gitk")))]))
+    Some(signs(&[("tcltk", machine.has(&beside(path, "gitk")))]))
 }
 
 /// The two that go by the name `pkg-config` differ in how they help.

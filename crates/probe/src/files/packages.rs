@@ -9,6 +9,20 @@ use crate::found::{External, Found, Section};
 /// Libraries that belong to the network, and are written there.
 pub(super) const IN_NETWORK: [&str; 2] = ["libfabric", "ucx"];
 
+/// The sections of the file, and what is to be known about each.
+const SECTIONS: [(Section, &str); 5] = [
+    (Section::Compiler, "Compilers. Recipes with `gcc: {version: system}` are built with these."),
+    (
+        Section::Tool,
+        "Tools. What is not buildable is always this one. Of the others, Spack builds its own \
+         where a recipe names a version that is not here; a recipe that hands one to its \
+         users names a version, for what is external is in no view.",
+    ),
+    (Section::Scheduler, "The scheduler."),
+    (Section::Gpu, "Software of the GPU's vendor. Every release that is here can be asked for."),
+    (Section::Fabric, "Below the libraries of the network."),
+];
+
 pub(super) fn text(found: &Found) -> String {
     let mut lines = Lines::default();
     lines.comment(0, "");
@@ -17,9 +31,7 @@ pub(super) fn text(found: &Found) -> String {
     }
     lines.key(0, "packages");
     target(&mut lines, found);
-    for section in
-        [Section::Compiler, Section::Tool, Section::Scheduler, Section::Gpu, Section::Fabric]
-    {
+    for (section, about) in SECTIONS {
         let externals = found.externals.iter();
         let here: Vec<&External> = externals
             .filter(|external| external.section == section)
@@ -29,34 +41,13 @@ pub(super) fn text(found: &Found) -> String {
             continue;
         }
         lines.blank();
-        lines.comment(2, about(section));
-        for package in packages(&here) {
-            let all: Vec<&External> =
-                here.iter().copied().filter(|e| e.package == package).collect();
-            lines.key(2, package);
-            externals_of(&mut lines, &all);
+        lines.comment(2, about);
+        for all in here.chunk_by(|one, other| one.package == other.package) {
+            lines.key(2, all[0].package);
+            externals_of(&mut lines, all);
         }
     }
     lines.finish()
-}
-
-fn about(section: Section) -> &'static str {
-    match section {
-        Section::Compiler => {
-            "Compilers. Recipes with `gcc: {version: system}` are built with these."
-        }
-        Section::Tool => {
-            "Tools. What is not buildable is always this one. Of the others, Spack builds its own \
-             where a recipe names a version that is not here; a recipe that hands one to its \
-             users names a version, for what is external is in no view."
-        }
-        Section::Scheduler => "The scheduler.",
-        Section::Gpu => {
-            "Software of the GPU's vendor. Every release that is here can be asked for."
-        }
-        Section::Fabric => "Below the libraries of the network.",
-        Section::Mpi => "MPIs.",
-    }
 }
 
 fn target(lines: &mut Lines, found: &Found) {
@@ -89,17 +80,6 @@ fn target(lines: &mut Lines, found: &Found) {
     lines.comment(4, other);
     lines.key(4, "require");
     lines.item(4, &format!("target={target}"));
-}
-
-/// Returns the names of packages, each once, in order.
-pub(super) fn packages(externals: &[&External]) -> Vec<&'static str> {
-    let mut names = Vec::new();
-    for external in externals {
-        if !names.contains(&external.package) {
-            names.push(external.package);
-        }
-    }
-    names
 }
 
 /// Writes what is below the name of a package.
