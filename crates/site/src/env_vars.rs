@@ -169,62 +169,37 @@ pub const LOCAL_RANKS: &[&str] = &[
 /// The variable by which `cabane mpi audit` finds the processes of a run.
 pub const CABANE_CHECK_RUN: &str = "CABANE_CHECK_RUN";
 
+const fn set(name: &'static str, purpose: &'static str) -> Variable {
+    Variable { name, is_set: true, purpose }
+}
+
 const SET: &[Variable] = &[
-    Variable {
-        name: cabane_mount::JOB_IMAGES,
-        is_set: true,
-        purpose: "In a job: the images to mount on its nodes.",
-    },
-    Variable {
-        name: cabane_mount::JOB_MPI,
-        is_set: true,
-        purpose: "In a job: the MPI that replaces that of the programs.",
-    },
-    Variable {
-        name: cabane_mount::JOB_STAGE,
-        is_set: true,
-        purpose: "In a job: where its nodes stage the images before they mount them, `memory` or `local`.",
-    },
-    Variable {
-        name: CABANE_CHECK_RUN,
-        is_set: true,
-        purpose: "For programs that `cabane mpi audit` starts: the directory of the audit. Leftover processes are found by it.",
-    },
-    Variable {
-        name: loaded::CABANE_LOADED,
-        is_set: true,
-        purpose: "The loaded images and views, as JSON. `cabane status` shows them.",
-    },
-    Variable {
-        name: loaded::UENV_MOUNT_LIST,
-        is_set: true,
-        purpose: "The mounted images: `FILE:MOUNT_POINT`, separated by commas.",
-    },
-    Variable {
-        name: loaded::UENV_VIEW,
-        is_set: true,
-        purpose: "The loaded views: `MOUNT_POINT:NAME:VIEW`, separated by commas.",
-    },
-    Variable {
-        name: "UENV_SPACK_CONFIG_PATH",
-        is_set: true,
-        purpose: "In the view `spack` of a stack: the Spack configuration for building on top of the image.",
-    },
-    Variable {
-        name: "UENV_SPACK_URL",
-        is_set: true,
-        purpose: "In the view `spack` of a stack: the repository of the Spack that built it.",
-    },
-    Variable {
-        name: "UENV_SPACK_REF",
-        is_set: true,
-        purpose: "In the view `spack` of a stack: the branch, tag, or commit of that Spack, as in the recipe.",
-    },
-    Variable {
-        name: "UENV_SPACK_COMMIT",
-        is_set: true,
-        purpose: "In the view `spack` of a stack: the commit of that Spack.",
-    },
+    set(cabane_mount::JOB_IMAGES, "In a job: the images to mount on its nodes."),
+    set(cabane_mount::JOB_MPI, "In a job: the MPI that replaces that of the programs."),
+    set(
+        cabane_mount::JOB_STAGE,
+        "In a job: where its nodes stage the images before they mount them, `memory` or `local`.",
+    ),
+    set(
+        CABANE_CHECK_RUN,
+        "For programs that `cabane mpi audit` starts: the directory of the audit. Leftover processes are found by it.",
+    ),
+    set(loaded::CABANE_LOADED, "The loaded images and views, as JSON. `cabane status` shows them."),
+    set(loaded::UENV_MOUNT_LIST, "The mounted images: `FILE:MOUNT_POINT`, separated by commas."),
+    set(loaded::UENV_VIEW, "The loaded views: `MOUNT_POINT:NAME:VIEW`, separated by commas."),
+    set(
+        "UENV_SPACK_CONFIG_PATH",
+        "In the view `spack` of a stack: the Spack configuration for building on top of the image.",
+    ),
+    set(
+        "UENV_SPACK_URL",
+        "In the view `spack` of a stack: the repository of the Spack that built it.",
+    ),
+    set(
+        "UENV_SPACK_REF",
+        "In the view `spack` of a stack: the branch, tag, or commit of that Spack, as in the recipe.",
+    ),
+    set("UENV_SPACK_COMMIT", "In the view `spack` of a stack: the commit of that Spack."),
 ];
 
 /// Variables that a build may see, because packages could not be fetched without

@@ -221,7 +221,7 @@ impl Effective {
         Ok(Self {
             color: layers.value_or(&table::COLOR, ColorChoice::Auto)?,
             system: layers.system()?,
-            uarch: layers.uarch()?,
+            uarch: layers.parsed_or(&table::UARCH, std::env::consts::ARCH)?,
             backend: layers.backend()?,
             repositories: layers.repositories()?,
             build_directory: layers.path_or(&table::BUILD_DIRECTORY, builds)?,
@@ -293,6 +293,17 @@ impl Layers<'_> {
         }
     }
 
+    /// As [`Layers::value_or`], with the text of the default.
+    fn parsed_or<T: FromStr<Err: fmt::Display>>(
+        &self,
+        setting: &Setting,
+        default: &str,
+    ) -> Result<Value<T>> {
+        let found = self.text(setting);
+        let (text, origin) = found.unwrap_or_else(|| (default.to_owned(), Origin::Default));
+        parse(&text, origin)
+    }
+
     /// Returns a path: of the variable, or of the strongest file. A variable that is not an
     /// absolute path is ignored.
     fn path(&self, setting: &Setting) -> Result<Option<Value<PathBuf>>> {
@@ -324,13 +335,6 @@ impl Layers<'_> {
             Some((name, origin)) if name == "*" => Ok(Value::new(None, origin)),
             Some((name, origin)) => parse(&name, origin).map(Value::some),
             None => Ok(Value::new(None, Origin::Default)),
-        }
-    }
-
-    fn uarch(&self) -> Result<Value<Uarch>> {
-        match self.text(&table::UARCH) {
-            Some((name, origin)) => parse(&name, origin),
-            None => parse(std::env::consts::ARCH, Origin::Default),
         }
     }
 

@@ -11,7 +11,7 @@ use cabane_recipe::settings::table;
 use cabane_registry::{Address, Listing, ProxySettings};
 use cabane_report::{Report, Result};
 
-use super::{Layers, Origin, Value, Variables, bad, parse};
+use super::{Layers, Origin, Value, Variables, bad};
 use crate::env_vars;
 
 /// Which registry is meant, and how it is reached.
@@ -46,19 +46,14 @@ impl Layers<'_> {
         let variables = self.variables;
         let address = self.registry_address()?;
         let layers = self.about_registry(address.value.as_ref());
+        let username = layers.text(&table::REGISTRY_USERNAME);
         Ok(RegistrySetting {
             address,
-            namespace: match layers.text(&table::NAMESPACE) {
-                Some((text, origin)) => parse(&text, origin)?,
-                None => parse(DEFAULT_NAMESPACE, Origin::Default)?,
-            },
+            namespace: layers.parsed_or(&table::NAMESPACE, DEFAULT_NAMESPACE)?,
             authorities: layers.path_or(&table::REGISTRY_CA, None)?,
-            username: match layers.text(&table::REGISTRY_USERNAME) {
-                Some((name, origin)) => Value::new(name, origin).some(),
-                None => match variables.text(env_vars::USER) {
-                    Some((name, origin)) => Value::new(name, origin).some(),
-                    None => Value::new(None, Origin::Default),
-                },
+            username: match username.or_else(|| variables.text(env_vars::USER)) {
+                Some((name, origin)) => Value::new(Some(name), origin),
+                None => Value::new(None, Origin::Default),
             },
             token: layers.path_or(&table::REGISTRY_TOKEN, None)?,
             listing: match layers.text(&table::LISTING) {
@@ -67,10 +62,7 @@ impl Layers<'_> {
             },
             proxy: proxy(variables),
             login_files: login_files(variables),
-            netrc: variables.directory(env_vars::NETRC).or_else(|| {
-                let home = variables.directory(env_vars::HOME);
-                home.map(|home| home.join(".netrc"))
-            }),
+            netrc: variables.below_home(env_vars::NETRC, ".netrc"),
             program_directories: variables.get(env_vars::PATH).map_or_else(Vec::new, |path| {
                 let directories = std::env::split_paths(path);
                 directories.filter(|directory| directory.is_absolute()).collect()

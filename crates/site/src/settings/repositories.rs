@@ -91,10 +91,8 @@ impl Layers<'_> {
             .directory(env_vars::SCRATCH)
             .filter(|path| path.is_dir())
             .map(|scratch| scratch.join(".cabane/repository"));
-        let path = scratch.or_else(|| {
-            let data = self.variables.below_home(env_vars::XDG_DATA_HOME, ".local/share");
-            data.map(|data| data.join("cabane/repository"))
-        });
+        let data = || self.variables.below_home(env_vars::XDG_DATA_HOME, ".local/share");
+        let path = scratch.or_else(|| Some(data()?.join("cabane/repository")));
         RepositorySetting {
             name: DEFAULT_REPOSITORY.to_owned(),
             unusable: path.is_none().then(|| NO_HOME.to_owned()),

@@ -102,9 +102,6 @@ impl Variables<'_> {
     }
 
     pub(super) fn below_home(&self, variable: &str, relative: &str) -> Option<PathBuf> {
-        self.directory(variable).or_else(|| {
-            let home = self.directory(env_vars::HOME);
-            home.map(|home| home.join(relative))
-        })
+        self.directory(variable).or_else(|| Some(self.directory(env_vars::HOME)?.join(relative)))
     }
 }
