@@ -186,9 +186,7 @@ impl<'a> Gathered<'a> {
                     }
                 }
             }
-            Some(Purpose::Compatibility { directory, driver }) => {
-                self.given.compatibility = Some(Compatibility { directory, driver });
-            }
+            Some(Purpose::Compatibility(one)) => self.given.compatibility = Some(one),
             Some(Purpose::Nothing) => {}
             None => {
                 let (file, line, title) = (shown(file), hook.line, hooks::title(hook));

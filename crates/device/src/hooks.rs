@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use cabane_recipe::DeviceHook;
 
+use crate::Compatibility;
+
 /// Programs whose words are known.
 const PROGRAMS: [&str; 2] = ["nvidia-ctk", "nvidia-cdi-hook"];
 /// Where an image has libraries for older drivers, unless stated.
@@ -20,12 +22,7 @@ pub(crate) enum Purpose {
     /// Directories in which libraries are found by their names.
     Folders(Vec<PathBuf>),
     /// Libraries of the image are to win if they are newer than the driver's.
-    Compatibility {
-        /// Where the image has them.
-        directory: PathBuf,
-        /// The version of the driver.
-        driver: String,
-    },
+    Compatibility(Compatibility),
     /// Something that is so anyhow: modes of device nodes are those of the host, and who is not
     /// root can make no nodes.
     Nothing,
@@ -58,13 +55,11 @@ pub(crate) fn purpose(hook: &DeviceHook) -> Option<Purpose> {
             Purpose::Folders(values("folder").into_iter().map(PathBuf::from).collect())
         }
         "enable-cuda-compat" => match values("host-driver-version").first() {
-            Some(driver) => Purpose::Compatibility {
-                directory: values("cuda-compat-container-root")
-                    .first()
-                    .unwrap_or(&COMPATIBLE)
-                    .into(),
-                driver: (*driver).to_owned(),
-            },
+            Some(driver) => {
+                let directories = values("cuda-compat-container-root");
+                let directory = directories.first().unwrap_or(&COMPATIBLE).into();
+                Purpose::Compatibility(Compatibility { directory, driver: (*driver).to_owned() })
+            }
             None => Purpose::Nothing,
         },
         "chmod" | "disable-device-node-modification" | "update-application-profile" => {

@@ -163,13 +163,8 @@ fn without_usr(path: &Path) -> &Path {
         let name = first.as_os_str().to_string_lossy();
         name.starts_with("lib") || name == "bin" || name == "sbin"
     });
-    if is_one { below_root(path) } else { path }
-}
-
-/// Returns a path without its first directory, beginning with `/`.
-fn below_root(path: &Path) -> &Path {
-    let text = path.as_os_str().to_str();
-    text.and_then(|text| text.strip_prefix("/usr")).map_or(path, Path::new)
+    let below = path.to_str().filter(|_| is_one).and_then(|text| text.strip_prefix("/usr"));
+    below.map_or(path, Path::new)
 }
 
 #[cfg(test)]
