@@ -11,17 +11,12 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::process::CommandExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
 
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
-use rustix::process::{Pid, WaitOptions, setsid, waitpid};
+use rustix::process::setsid;
 
-// As in `child`: those of the C library, which has work of its own to do.
-unsafe extern "C" {
-    fn fork() -> i32;
-    fn _exit(status: i32) -> !;
-}
+use crate::copy::{copy_process, run_in_copy, wait_for};
 
 /// Starts a program in a session of its own, with an empty standard input, output and error,
 /// one descriptor, and nothing else that this process has open. It is no child of this
@@ -35,29 +30,18 @@ unsafe extern "C" {
 /// Those of fork.
 pub fn start_alone(command: &mut Command, kept: BorrowedFd<'_>, group: &str) -> io::Result<()> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
-    // SAFETY: the child makes system calls, allocates (which the C libraries keep possible
-    // across fork) and ends by exec or _exit.
-    match unsafe { fork() } {
-        -1 => Err(io::Error::last_os_error()),
-        0 => {
-            let _ = catch_unwind(AssertUnwindSafe(|| leave_and_become(command, kept, group)));
-            // SAFETY: ends the copy without running what belongs to the parent.
-            unsafe { _exit(0) }
-        }
-        child => {
-            let child = Pid::from_raw(child);
-            // It ends at once. Where ended children are not kept there is none.
-            while waitpid(child, WaitOptions::empty()).is_err_and(|errno| errno == Errno::INTR) {}
-            Ok(())
-        }
-    }
+    // SAFETY: the child makes system calls, allocates, and ends by exec or with the closure.
+    let child = unsafe { run_in_copy(|| drop(leave_and_become(command, kept, group))) }?;
+    // It ends at once. Where ended children are not kept there is none.
+    let _ = wait_for(child);
+    Ok(())
 }
 
 /// Returns only where something is in the way.
 fn leave_and_become(command: &mut Command, kept: BorrowedFd<'_>, group: &str) -> io::Result<()> {
     setsid()?;
     // SAFETY: as above; the caller waits for this process, and for no other.
-    if unsafe { fork() } != 0 {
+    if unsafe { copy_process() }?.is_some() {
         return Ok(());
     }
     leave_control_groups(group);

@@ -12,17 +12,11 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::io::{Errno, FdFlags, fcntl_setfd};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, setpgid, waitpid};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{Signal, WaitOptions, kill_process_group, setpgid, waitpid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
-// The two that must be those of the C library, which has work of its own to do when
-// a process is copied. The standard library links them already; declared here, they
-// need no crate.
-unsafe extern "C" {
-    fn fork() -> i32;
-    fn _exit(status: i32) -> !;
-}
+use crate::copy::{copy_process, exit, wait_for};
 
 /// Lets `prepare` run in the child of a command, between fork and exec.
 ///
@@ -57,11 +51,8 @@ pub fn start_detached(command: &mut Command, keep: &[BorrowedFd<'_>]) -> io::Res
         rustix::process::setsid()?;
         // SAFETY: in the only thread of a fresh child; the parent half leaves at
         // once and runs no destructors.
-        match unsafe { fork() } {
-            -1 => return Err(io::Error::last_os_error()),
-            0 => {}
-            // SAFETY: ends this process without touching anything it shares.
-            _ => unsafe { _exit(0) },
+        if unsafe { copy_process() }?.is_some() {
+            exit(0);
         }
         for &fd in &keep {
             // SAFETY: the descriptor is open: the caller borrows it until spawn returns.
@@ -88,16 +79,14 @@ where
     F: FnOnce() -> Result<Vec<u8>, String>,
 {
     let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    // SAFETY: the child runs only `answer` and ends by _exit.
-    match unsafe { fork() } {
-        -1 => Err(io::Error::last_os_error()),
-        0 => {
+    // SAFETY: the child runs only `answer` and ends by exit.
+    match unsafe { copy_process() }? {
+        None => {
             drop(reader);
             give(writer, std::panic::catch_unwind(std::panic::AssertUnwindSafe(answer)));
-            // SAFETY: ends the copy without running what belongs to the parent.
-            unsafe { _exit(0) }
+            exit(0)
         }
-        child => {
+        Some(child) => {
             drop(writer);
             let mut bytes = Vec::new();
             let read = File::from(reader).read_to_end(&mut bytes);
@@ -125,10 +114,9 @@ where
     let end = Instant::now() + limit;
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     let (mut reader, writer) = UnixStream::pair()?;
-    // SAFETY: the child runs only `answer` and ends by _exit.
-    match unsafe { fork() } {
-        -1 => Err(io::Error::last_os_error()),
-        0 => {
+    // SAFETY: the child runs only `answer` and ends by exit.
+    match unsafe { copy_process() }? {
+        None => {
             drop(reader);
             let alone = || {
                 setpgid(None, None)?;
@@ -141,19 +129,15 @@ where
                 answer()
             }));
             give(writer.into(), outcome);
-            // SAFETY: ends the copy without running what belongs to the parent.
-            unsafe { _exit(0) }
+            exit(0)
         }
-        child => {
+        Some(child) => {
             drop(writer);
             let read = read_until(&mut reader, end);
-            let group = Pid::from_raw(child);
             // Set by both, so that the order does not matter.
-            let _ = setpgid(group, group);
-            if let Some(group) = group {
-                // Its own children end with it; there may be none of them any more.
-                let _ = kill_process_group(group, Signal::KILL);
-            }
+            let _ = setpgid(Some(child), Some(child));
+            // Its own children end with it; there may be none of them any more.
+            let _ = kill_process_group(child, Signal::KILL);
             match read {
                 Ok(bytes) => {
                     wait_for(child)?;
@@ -161,7 +145,7 @@ where
                 }
                 Err(error) => {
                     // Not waited for: that could take just as long.
-                    let _ = waitpid(group, WaitOptions::NOHANG);
+                    let _ = waitpid(Some(child), WaitOptions::NOHANG);
                     Err(error)
                 }
             }
@@ -207,17 +191,6 @@ fn give(writer: OwnedFd, outcome: std::thread::Result<Result<Vec<u8>, String>>) 
     let mut writer = File::from(writer);
     // If the parent is gone there is nowhere to report.
     let _ = writer.write_all(&[kind]).and_then(|()| writer.write_all(&bytes));
-}
-
-fn wait_for(child: i32) -> io::Result<()> {
-    let child = Pid::from_raw(child);
-    loop {
-        match waitpid(child, WaitOptions::empty()) {
-            Ok(_) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
 }
 
 #[cfg(test)]

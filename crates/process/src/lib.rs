@@ -13,6 +13,7 @@
 pub mod alone;
 pub mod as_user;
 pub mod child;
+mod copy;
 pub mod lease;
 pub mod open_as;
 pub mod process_namespace;

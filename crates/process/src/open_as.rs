@@ -11,7 +11,6 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -22,15 +21,10 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{Signal, WaitOptions, kill_process, waitpid};
 
 use crate::as_user::{User, become_user};
-
-// As in `child`: those of the C library, which has work of its own to do.
-unsafe extern "C" {
-    fn fork() -> i32;
-    fn _exit(status: i32) -> !;
-}
+use crate::copy::run_in_copy;
 
 /// What was opened.
 #[derive(Debug)]
@@ -59,26 +53,15 @@ pub fn open_as(
     }
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    // SAFETY: the child makes system calls, allocates (which the C libraries keep possible
-    // across fork) and ends by _exit.
-    let child = match unsafe { fork() } {
-        -1 => return Err(io::Error::last_os_error()),
-        0 => {
-            let _ = catch_unwind(AssertUnwindSafe(|| open_all(user, named, theirs.as_fd())));
-            // SAFETY: ends the copy without running what belongs to the parent.
-            unsafe { _exit(0) }
-        }
-        child => Pid::from_raw(child),
-    };
+    // SAFETY: the child makes system calls, allocates, and ends with the closure.
+    let child = unsafe { run_in_copy(|| open_all(user, named, theirs.as_fd())) }?;
     drop(theirs);
     let received = receive_all(ours.as_fd(), named.len(), Instant::now() + limit);
-    if let Some(child) = child {
-        // It has ended, or waits for something that may never come. Then it is left to the
-        // kernel, which reaps it for its parent in the end.
-        let _ = kill_process(child, Signal::KILL);
-        let options = if received.is_ok() { WaitOptions::empty() } else { WaitOptions::NOHANG };
-        while waitpid(Some(child), options).is_err_and(|errno| errno == Errno::INTR) {}
-    }
+    // It has ended, or waits for something that may never come. Then it is left to the
+    // kernel, which reaps it for its parent in the end.
+    let _ = kill_process(child, Signal::KILL);
+    let options = if received.is_ok() { WaitOptions::empty() } else { WaitOptions::NOHANG };
+    while waitpid(Some(child), options).is_err_and(|errno| errno == Errno::INTR) {}
     received
 }
 

@@ -24,8 +24,10 @@ use rustix::mount::{MountFlags, mount};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, kill_process,
-    set_parent_process_death_signal, setpgid, setrlimit, wait, waitpid,
+    set_parent_process_death_signal, setpgid, setrlimit, wait,
 };
+
+use crate::copy::{copy_process, exit, wait_for};
 
 /// `linux/sched.h`.
 const CLONE_NEWPID: i64 = 0x2000_0000;
@@ -50,8 +52,6 @@ const SYS_CLONE: Option<i64> = None;
 const READY: u8 = 1;
 
 unsafe extern "C" {
-    fn fork() -> i32;
-    fn _exit(status: i32) -> !;
     fn signal(number: i32, action: usize) -> usize;
 }
 
@@ -83,7 +83,7 @@ pub fn enter_process_namespace() -> io::Result<bool> {
             let mut from_first = File::from(from_first);
             let mut ready = [0];
             if from_first.read_exact(&mut ready).is_err() || ready != [READY] {
-                wait_for(Some(first))?;
+                wait_for(first)?;
                 return Ok(false);
             }
             be_waiter(first, from_first, &of_waiter)
@@ -123,19 +123,19 @@ fn be_first(to_waiter: OwnedFd, alive: &OwnedFd) -> io::Result<bool> {
     default_action(SIGCHLD);
     // SAFETY: as for every copy of a process with one thread: the child goes on as the
     // caller did, and the parent leaves without running anything that belongs to it.
-    match unsafe { fork() } {
-        -1 => exit(0),
-        0 => {
+    match unsafe { copy_process() } {
+        Err(_) => exit(0),
+        Ok(None) => {
             // Those who wait for a group wait for this one.
             setpgid(None, None)?;
             Ok(true)
         }
-        program => {
+        Ok(Some(program)) => {
             let mut to_waiter = File::from(to_waiter);
             let notified = to_waiter.write_all(&[READY]);
             close_others(&[to_waiter.as_fd()]);
             let status = match notified {
-                Ok(()) => reap_until(Pid::from_raw(program)),
+                Ok(()) => reap_until(program),
                 Err(_) => None,
             };
             if let Some(status) = status {
@@ -155,7 +155,7 @@ fn be_waiter(first: Pid, mut from_first: File, of_waiter: &OwnedFd) -> ! {
     let mut status = [0; 4];
     let is_told = from_first.read_exact(&mut status).is_ok();
     // Only when the namespace is empty.
-    let _ = wait_for(Some(first));
+    let _ = wait_for(first);
     if !is_told {
         // Someone ended the first process, and with it all others.
         end_by(Signal::KILL.as_raw());
@@ -184,22 +184,12 @@ fn end_by(number: i32) -> ! {
 }
 
 /// Waits for all children until this one has ended.
-fn reap_until(program: Option<Pid>) -> Option<WaitStatus> {
+fn reap_until(program: Pid) -> Option<WaitStatus> {
     loop {
         match wait(WaitOptions::empty()) {
-            Ok(Some((ended, status))) if Some(ended) == program => return Some(status),
+            Ok(Some((ended, status))) if ended == program => return Some(status),
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return None,
-        }
-    }
-}
-
-fn wait_for(child: Option<Pid>) -> io::Result<()> {
-    loop {
-        match waitpid(child, WaitOptions::empty()) {
-            Ok(_) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
         }
     }
 }
@@ -235,9 +225,4 @@ fn close_range(first: i32, last: i32) {
             unsafe { rustix::io::close(number) };
         }
     }
-}
-
-fn exit(status: i32) -> ! {
-    // SAFETY: ends the process without running what belongs to the caller.
-    unsafe { _exit(status) }
 }
