@@ -30,7 +30,8 @@ pub(super) fn judge(facts: &Facts) -> (Vec<Way>, Choice, Vec<Finding>) {
     if ways.iter().any(|way| way.works) {
         // What one way lacks matters less to who has the better one.
         if facts.process.counts_as_root && choice.works && choice.backend == ROOT {
-            calm(&mut findings);
+            let notes = findings.iter_mut().filter(|one| one.blocks && one.state == State::Note);
+            notes.for_each(|finding| finding.state = State::Off);
         }
     } else {
         for finding in findings.iter_mut().filter(|finding| finding.blocks) {
@@ -39,14 +40,6 @@ pub(super) fn judge(facts: &Facts) -> (Vec<Way>, Choice, Vec<Finding>) {
     }
     findings.insert(0, judge_choice(facts, &ways, &choice));
     (ways, choice, findings)
-}
-
-fn calm(findings: &mut [Finding]) {
-    for finding in findings {
-        if finding.blocks && finding.state == State::Note {
-            finding.state = State::Off;
-        }
-    }
 }
 
 fn way(name: &'static str, findings: &[Finding], is_impossible: bool) -> Way {

@@ -37,45 +37,43 @@ fn reason(
     facts: &UserNamespaces,
     failure: &Failure,
 ) -> Option<(String, &'static str)> {
-    let blocked = |cause: &str, command| Some((cause.to_owned(), command));
-    if facts.most == Some(0) {
-        return blocked(
+    let most = facts.most.unwrap_or_default();
+    let reached =
+        format!("the limit of user namespaces is reached: user.max_user_namespaces is {most}");
+    let reasons = [
+        (
+            facts.most == Some(0),
             "user.max_user_namespaces is 0",
             "sudo sysctl -w user.max_user_namespaces=10000",
-        );
-    }
-    if failure.errno == Some(ENOSPC) {
-        let most = facts.most.unwrap_or_default();
-        return Some((
-            format!("the limit of user namespaces is reached: user.max_user_namespaces is {most}"),
+        ),
+        (
+            failure.errno == Some(ENOSPC),
+            reached.as_str(),
             "sudo sysctl -w user.max_user_namespaces=100000",
-        ));
-    }
-    if facts.unprivileged == Some(0) && process.user != 0 {
-        return blocked(
+        ),
+        (
+            facts.unprivileged == Some(0) && process.user != 0,
             "kernel.unprivileged_userns_clone is 0",
             "sudo sysctl -w kernel.unprivileged_userns_clone=1",
-        );
-    }
-    if facts.restricted.is_some_and(|value| value != 0) && !process.may_mount {
-        return blocked(
+        ),
+        (
+            facts.restricted.is_some_and(|value| value != 0) && !process.may_mount,
             "AppArmor restricts them: kernel.apparmor_restrict_unprivileged_userns is 1",
             "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
-        );
-    }
-    if process.is_filtered {
-        return blocked(
+        ),
+        (
+            process.is_filtered,
             "system calls are filtered, as in a container: its runtime forbids them",
             "docker run --security-opt seccomp=unconfined …",
-        );
-    }
-    if failure.errno == Some(EPERM) {
-        return blocked(
+        ),
+        (
+            failure.errno == Some(EPERM),
             "nothing here says why: the process may be in a chroot, or a security module says no",
             "sudo dmesg | tail",
-        );
-    }
-    None
+        ),
+    ];
+    let first = reasons.into_iter().find(|(applies, ..)| *applies);
+    first.map(|(_, cause, command)| (cause.to_owned(), command))
 }
 
 /// Judges what serves images in a user namespace.

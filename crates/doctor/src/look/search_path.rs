@@ -7,6 +7,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use cabane_site::settings::{find_program, find_programs};
+
 use super::QUICK;
 use crate::facts::{Answer, OwnNames};
 use crate::probe::within;
@@ -16,29 +18,20 @@ use crate::probe::within;
 pub(crate) fn look_at_path(path: Option<&OsStr>) -> Answer<OwnNames> {
     let this = std::env::current_exe().ok();
     within(QUICK, || {
-        let commands = all("cabane", path);
         let mut different: Vec<(PathBuf, PathBuf)> = Vec::new();
-        for command in commands {
+        for command in find_programs("cabane", path) {
             let file = real(&command);
             if !different.iter().any(|(_, known)| *known == file) {
                 different.push((command, file));
             }
         }
-        let uenv = all("uenv", path).into_iter().next().map(|uenv| {
+        let uenv = find_program("uenv", path).map(|uenv| {
             let is_this = this.as_deref().is_some_and(|this| real(this) == real(&uenv));
             (uenv.to_string_lossy().into_owned(), is_this)
         });
         let shown = |(command, _): (PathBuf, PathBuf)| command.to_string_lossy().into_owned();
         OwnNames { commands: different.into_iter().map(shown).collect(), uenv }
     })
-}
-
-fn all(name: &str, path: Option<&OsStr>) -> Vec<PathBuf> {
-    std::env::split_paths(path.unwrap_or_default())
-        .filter(|directory| directory.is_absolute())
-        .map(|directory| directory.join(name))
-        .filter(|program| fs::metadata(program).is_ok_and(|found| found.is_file()))
-        .collect()
 }
 
 fn real(path: &Path) -> PathBuf {

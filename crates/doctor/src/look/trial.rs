@@ -200,9 +200,7 @@ impl From<Error> for Failure {
 }
 
 fn trial(make: impl FnOnce() -> Result<(), Failure>) -> Trial {
-    let silent = |reason: NoAnswer| {
-        Err(Failure { step: Step::Other, text: reason.to_string(), errno: None, hint: None })
-    };
+    let silent = |reason: NoAnswer| Err(failed(Step::Other, &io::Error::other(reason)));
     match within(MOUNTING, make).unwrap_or_else(silent) {
         Ok(()) => Trial::Works,
         Err(failure) => Trial::Fails(failure),

@@ -30,7 +30,7 @@ use cabane_report::{IoContext, Report, Result};
 use crate::env_vars;
 
 pub use container::ContainerSetting;
-pub use machine::{find_program, processors};
+pub use machine::{find_program, find_programs, processors};
 pub use mpi::MpiSetting;
 pub use registry::{RegistrySetting, bad_address};
 pub use repositories::RepositorySetting;
