@@ -14,7 +14,7 @@ use cabane_report::{Kind, Report};
 use crate::find::Known;
 use crate::{DIRECTORIES, DeviceError, Devices};
 
-/// The word for all devices of a class, also where no device is called so.
+/// The name for all devices of a class, also where no device is called so.
 const ALL: &str = "all";
 
 /// Devices that were chosen.

@@ -9,7 +9,7 @@ use cabane_recipe::DeviceHook;
 
 use crate::Compatibility;
 
-/// Programs whose words are known.
+/// Programs whose arguments are known.
 const PROGRAMS: [&str; 2] = ["nvidia-ctk", "nvidia-cdi-hook"];
 /// Where an image has libraries for older drivers, unless stated.
 const COMPATIBLE: &str = "/usr/local/cuda/compat";
@@ -34,10 +34,10 @@ pub(crate) fn purpose(hook: &DeviceHook) -> Option<Purpose> {
     if !PROGRAMS.contains(&program) {
         return None;
     }
-    let words = hook.arguments.iter().skip(1).map(String::as_str);
-    let mut words = words.skip_while(|word| word.starts_with('-') || *word == "hook");
-    let name = words.next()?;
-    let options = options(words);
+    let arguments = hook.arguments.iter().skip(1).map(String::as_str);
+    let mut arguments = arguments.skip_while(|one| one.starts_with('-') || *one == "hook");
+    let name = arguments.next()?;
+    let options = options(arguments);
     let values = |wanted: &str| -> Vec<&str> {
         let of_name = options.iter().filter(|(name, _)| *name == wanted);
         of_name.flat_map(|(_, value)| value.split(',')).collect()
@@ -70,26 +70,26 @@ pub(crate) fn purpose(hook: &DeviceHook) -> Option<Purpose> {
 }
 
 /// Reads `--name value` and `--name=value`.
-fn options<'a>(mut words: impl Iterator<Item = &'a str>) -> Vec<(&'a str, &'a str)> {
+fn options<'a>(mut arguments: impl Iterator<Item = &'a str>) -> Vec<(&'a str, &'a str)> {
     let mut options = Vec::new();
-    while let Some(word) = words.next() {
-        let Some(option) = word.strip_prefix("--").or(word.strip_prefix('-')) else {
+    while let Some(argument) = arguments.next() {
+        let Some(option) = argument.strip_prefix("--").or(argument.strip_prefix('-')) else {
             continue;
         };
         match option.split_once('=') {
             Some(pair) => options.push(pair),
-            None => options.extend(words.next().map(|value| (option, value))),
+            None => options.extend(arguments.next().map(|value| (option, value))),
         }
     }
     options
 }
 
-/// Returns a hook as people know it: its program and the word that says what it does.
+/// Returns a hook as people know it: its program and the argument that says what it does.
 pub(crate) fn title(hook: &DeviceHook) -> String {
     let program = hook.program.display();
-    let words = hook.arguments.iter().skip(1);
-    match words.into_iter().find(|word| !word.starts_with('-')) {
-        Some(word) => format!("the hook `{program} {word}` ({})", hook.moment),
+    let arguments = hook.arguments.iter().skip(1);
+    match arguments.into_iter().find(|one| !one.starts_with('-')) {
+        Some(name) => format!("the hook `{program} {name}` ({})", hook.moment),
         None => format!("the hook `{program}` ({})", hook.moment),
     }
 }

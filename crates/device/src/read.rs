@@ -17,7 +17,7 @@ const OTHERS_WRITE: u32 = 0o022;
 /// As whose a file is seen whose owner has no number in a user namespace.
 const OVERFLOW: &str = "/proc/sys/kernel/overflowuid";
 
-/// Reads a file; what is wrong is told with its place.
+/// Reads a file; what is wrong is reported with its place.
 pub(crate) fn read(path: &Path) -> Result<DeviceSpecification, String> {
     let text = read_bytes(path).map_err(|reason| format!("{}: {reason}", path.display()))?;
     parse_device_specification(path, &text).map_err(|error| error.to_string())

@@ -3,7 +3,7 @@
 
 //! Checks whether environments can be mounted here, and finds what prevents it.
 //!
-//! `look` asks the system and changes nothing; whatever could block is asked by a child with a time
+//! `look` asks the system and changes nothing; whatever could block is done by a child with a time
 //! limit. What it sees are `facts`, plain data. `judge` turns facts into findings and touches
 //! nothing, so that every state of a machine can be tested without having one. [`diagnose()`] does
 //! all of it.

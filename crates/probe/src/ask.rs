@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 pub(crate) struct Answer {
     /// Its output and its messages.
     pub(crate) text: String,
-    /// Whether it said that it succeeded.
+    /// Whether its exit status is success.
     pub(crate) is_success: bool,
 }
 

@@ -137,7 +137,7 @@ fn libfabric_gpus(machine: &Machine, prefix: &str) -> String {
     let Some(file) = library_below(machine, prefix, "libfabric.so") else {
         return String::new();
     };
-    let named = machine.words_in(&file, &functions.map(|(function, _)| function));
+    let named = machine.names_in(&file, &functions.map(|(function, _)| function));
     let of = functions.iter().filter(|(function, _)| named.contains(function));
     of.map(|(_, variant)| *variant).collect()
 }

@@ -8,8 +8,8 @@
 //! [`SystemText::save`] puts them into a directory. What is looked for, and how a thing
 //! is called, follows what Spack finds by itself: recipes depend on those names.
 //!
-//! Programs are asked in an empty environment, with a limit on their time and output,
-//! and their output is parsed with suspicion: nothing but versions, words from
+//! Programs run in an empty environment, with a limit on their time and output,
+//! and their output is parsed with suspicion: nothing but versions, names from
 //! fixed lists and paths that were there beforehand comes out of it.
 
 #![forbid(unsafe_code)]

@@ -156,25 +156,25 @@ impl Machine {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Tells which of some words are in a file, however large it is.
-    pub(crate) fn words_in(&self, path: &str, words: &[&'static str]) -> Vec<&'static str> {
+    /// Returns which of some names are in a file, however large it is.
+    pub(crate) fn names_in(&self, path: &str, wanted: &[&'static str]) -> Vec<&'static str> {
         let is_file = |path: &PathBuf| fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
         let path = self.real(path).map(|path| self.outside(&path));
         let Some(mut file) = path.filter(is_file).and_then(|path| File::open(path).ok()) else {
             return Vec::new();
         };
-        let longest = words.iter().map(|word| word.len()).max().unwrap_or(0);
+        let longest = wanted.iter().map(|name| name.len()).max().unwrap_or(0);
         let mut found = Vec::new();
         let mut window = Vec::new();
         let mut part = vec![0; 1 << 16];
         while let Ok(length @ 1..) = file.read(&mut part) {
             window.extend(part.iter().take(length));
-            for word in words.iter().filter(|word| contains(&window, word.as_bytes())) {
-                if !found.contains(word) {
-                    found.push(*word);
+            for name in wanted.iter().filter(|name| contains(&window, name.as_bytes())) {
+                if !found.contains(name) {
+                    found.push(*name);
                 }
             }
-            // The end may be the beginning of a word.
+            // The end may be the beginning of a name.
             window.drain(..window.len().saturating_sub(longest));
         }
         found
@@ -228,12 +228,12 @@ impl Machine {
     }
 }
 
-fn contains(bytes: &[u8], word: &[u8]) -> bool {
-    let first = word.first().copied().unwrap_or_default();
+fn contains(bytes: &[u8], name: &[u8]) -> bool {
+    let first = name.first().copied().unwrap_or_default();
     let mut rest = bytes;
     while let Some(place) = rest.iter().position(|byte| *byte == first) {
         rest = rest.get(place..).unwrap_or_default();
-        if rest.starts_with(word) {
+        if rest.starts_with(name) {
             return true;
         }
         rest = rest.get(1..).unwrap_or_default();
@@ -314,12 +314,12 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_found_across_the_parts_in_which_a_file_is_read() {
+    fn a_name_is_found_across_the_parts_in_which_a_file_is_read() {
         let root = tempfile::tempdir().unwrap();
         let text = [vec![b'c'; (1 << 16) - 4], b"cudaMemcpy".to_vec()].concat();
         fs::write(root.path().join("library"), text).unwrap();
-        let words = machine(root.path()).words_in("/library", &["zeInit", "cudaMemcpy"]);
-        assert_eq!(words, ["cudaMemcpy"]);
+        let found = machine(root.path()).names_in("/library", &["zeInit", "cudaMemcpy"]);
+        assert_eq!(found, ["cudaMemcpy"]);
     }
 
     #[test]

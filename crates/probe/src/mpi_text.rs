@@ -1,28 +1,28 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What MPIs say about how they were built, in Spack's words.
+//! What MPIs say about how they were built, as Spack names it.
 //!
-//! Only what is reported plainly becomes a variant. Whatever it is, the words come from
-//! lists of ours.
+//! Only what is reported plainly becomes a variant. Whatever it is, the names come from
+//! fixed lists.
 
 /// Returns the variants of an MPICH from what `mpichversion` says.
 pub(crate) fn mpich_variants(text: &str) -> String {
-    let word = |option: &str| {
-        let mut words = text.split(|c: char| c.is_whitespace() || matches!(c, '\'' | '"'));
-        words.find_map(|word| word.strip_prefix(option))
+    let value = |option: &str| {
+        let mut arguments = text.split(|c: char| c.is_whitespace() || matches!(c, '\'' | '"'));
+        arguments.find_map(|argument| argument.strip_prefix(option))
     };
     let device = text.lines().find_map(|line| line.strip_prefix("MPICH Device:"));
     let device = device.map(str::trim).unwrap_or_default();
     let (kind, netmod) = device.split_once(':').unwrap_or((device, ""));
     let mut signs = String::new();
-    if word("--disable-fortran").is_some() || word("--enable-fortran=no").is_some() {
+    if value("--disable-fortran").is_some() || value("--enable-fortran=no").is_some() {
         signs += "~fortran";
     }
-    if word("--disable-romio").is_some() {
+    if value("--disable-romio").is_some() {
         signs += "~romio";
     }
-    if word("--with-slurm").is_some_and(|value| value != "=no") {
+    if value("--with-slurm").is_some_and(|value| value != "=no") {
         signs += "+slurm";
     }
     let mut values = Vec::new();
@@ -34,7 +34,7 @@ pub(crate) fn mpich_variants(text: &str) -> String {
         values.push(format!("netmod={netmod}"));
     }
     let pmi = [("=pmix", "pmix"), ("=pmi2", "pmi2"), ("=cray", "cray")];
-    let configured = word("--with-pmi").or_else(|| word("--with-pm"));
+    let configured = value("--with-pmi").or_else(|| value("--with-pm"));
     if let Some((_, pmi)) =
         pmi.into_iter().find(|(value, _)| configured.is_some_and(|s| s.starts_with(value)))
     {

@@ -122,8 +122,8 @@ pub(crate) fn libraries(found: &Found) -> Vec<PackageRules> {
 
 /// Tells whether there is a libfabric that has a provider.
 pub(crate) fn has_provider(found: &Found, provider: &str) -> bool {
-    let words = found.of("libfabric").flat_map(|external| external.variants.split(' '));
-    let mut fabrics = words.filter_map(|word| word.strip_prefix("fabrics="));
+    let variants = found.of("libfabric").flat_map(|external| external.variants.split(' '));
+    let mut fabrics = variants.filter_map(|variant| variant.strip_prefix("fabrics="));
     fabrics.any(|fabrics| fabrics.split(',').any(|fabric| fabric == provider))
 }
 
@@ -134,9 +134,9 @@ pub(crate) fn remark(found: &mut Found) {
     for rules in all {
         let externals = found.externals.iter_mut();
         for external in externals.filter(|external| external.package == rules.package) {
-            let wanted = rules.require.iter().flat_map(|rule| words(&rule.spec));
-            let has = words(&external.variants);
-            let lacks: Vec<String> = wanted.filter(|word| !has_word(&has, word)).collect();
+            let wanted = rules.require.iter().flat_map(|rule| variants_of(&rule.spec));
+            let has = variants_of(&external.variants);
+            let lacks: Vec<String> = wanted.filter(|variant| !has_variant(&has, variant)).collect();
             if !lacks.is_empty() {
                 let lacks = lacks.join(" ");
                 external.checks.push(format!(
@@ -149,16 +149,16 @@ pub(crate) fn remark(found: &mut Found) {
 }
 
 /// Takes a spec apart into its variants.
-fn words(spec: &str) -> Vec<String> {
+fn variants_of(spec: &str) -> Vec<String> {
     let apart = spec.replace('+', " +").replace('~', " ~");
     apart.split_whitespace().map(str::to_owned).collect()
 }
 
-fn has_word(has: &[String], wanted: &str) -> bool {
+fn has_variant(has: &[String], wanted: &str) -> bool {
     let Some((name, values)) = wanted.split_once('=') else {
-        return has.iter().any(|word| word == wanted);
+        return has.iter().any(|variant| variant == wanted);
     };
-    let mut given = has.iter().filter_map(|word| word.split_once('='));
+    let mut given = has.iter().filter_map(|variant| variant.split_once('='));
     given.any(|(other, given)| {
         let given: Vec<&str> = given.split(',').collect();
         other == name && values.split(',').all(|value| given.contains(&value))
@@ -171,10 +171,10 @@ mod tests {
 
     #[test]
     fn an_external_has_what_is_required_only_if_it_says_so() {
-        let has = words("~cuda+slurm device=ch4 fabrics=cxi,rxm,tcp");
+        let has = variants_of("~cuda+slurm device=ch4 fabrics=cxi,rxm,tcp");
         let wanted =
             ["+slurm", "+cuda", "device=ch4", "fabrics=tcp,cxi", "fabrics=efa", "pmi=pmi2"];
-        let answers = wanted.map(|word| has_word(&has, word));
+        let answers = wanted.map(|variant| has_variant(&has, variant));
         assert_eq!(answers, [true, false, true, true, false, false]);
     }
 }

@@ -48,7 +48,7 @@ impl Search {
     }
 }
 
-/// Everything but the tools, in the order in which it is told. Each is cheap where
+/// Everything but the tools, in the order in which it is listed. Each is cheap where
 /// there is nothing to find.
 const SEARCHES: [Search; 19] = [
     Search::Externals(compilers::gcc),
@@ -79,7 +79,7 @@ const SEARCHES: [Search; 19] = [
 #[must_use]
 pub fn probe(request: &Request) -> Found {
     let machine = Machine::new(&request.root, &request.homes, request.limits);
-    // What takes longest begins first; the order in which it is told is made below.
+    // What takes longest begins first; the order of the result is made below.
     let searches: Vec<Search> = TOOLS.iter().map(Search::Tool).chain(SEARCHES).collect();
     let found = all_at_once(&searches, |search| search.look(&machine));
     let (externals, devices): (Vec<_>, Vec<_>) = found.into_iter().unzip();

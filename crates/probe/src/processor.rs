@@ -146,14 +146,14 @@ fn best(cpuinfo: &str) -> Option<&'static str> {
     power.into_iter().find_map(|(begin, name)| cpu.starts_with(begin).then_some(name))
 }
 
-/// Returns the words that follow every occurrence of a key.
+/// Returns the features that follow every occurrence of a key.
 fn common<'a>(cpuinfo: &'a str, key: &'a str) -> Option<Vec<&'a str>> {
     let mut all = values(cpuinfo, key).map(|value| value.split_whitespace().collect::<Vec<_>>());
     let first = all.next()?;
-    Some(all.fold(first, |mut common, words| {
+    Some(all.fold(first, |mut common, features| {
         // Nearly always they are the same.
-        if common != words {
-            common.retain(|word| words.contains(word));
+        if common != features {
+            common.retain(|feature| features.contains(feature));
         }
         common
     }))

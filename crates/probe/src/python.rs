@@ -20,7 +20,7 @@ xml.parsers.expat xml.etree.ElementTree tkinter.tix compression.zstd crypt'.spli
         pass
 ";
 
-/// Returns the variants in Spack's words.
+/// Returns the variants as Spack names them.
 pub(crate) fn python(machine: &Machine, path: &str, text: &str) -> Option<String> {
     let version = Version::after(text, "Python ")?;
     let mut numbers = version.as_str().split('.').map(|part| part.parse().unwrap_or(0));

@@ -42,8 +42,8 @@ pub(crate) fn look(machine: &Machine) -> Option<(External, Device)> {
     Some((External { buildable: false, checks, ..found }, device))
 }
 
-/// Reads the version where no program must be asked: a node that knows of no cluster
-/// looks for one in the network before it tells even that.
+/// Reads the version where no program must run: a node that knows of no cluster
+/// looks for one in the network before it prints even that.
 fn version_in_header(machine: &Machine, prefix: &str) -> Option<Version> {
     let text = machine.text(&format!("{prefix}/include/slurm/slurm_version.h"))?;
     let mut lines = text.lines();

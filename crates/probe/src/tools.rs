@@ -113,7 +113,7 @@ fn checks(machine: &Machine, package: &str, version: &Version) -> Vec<String> {
     checks
 }
 
-/// What Spack wants to know about a perl, asked at once. It ends well in any case.
+/// What Spack wants to know about a perl, in one query. It ends well in any case.
 const PERL: &[&str] = &[
     "-MConfig",
     "-e",
@@ -122,7 +122,7 @@ const PERL: &[&str] = &[
 ];
 
 fn perl(machine: &Machine, path: &str, text: &str) -> Option<String> {
-    let has = |word: &str| text.contains(word);
+    let has = |setting: &str| text.contains(setting);
     let parts = [
         ("cpanm", machine.has(&beside(path, "cpanm"))),
         ("opcode", has("opcode=1")),
@@ -143,7 +143,7 @@ fn curl(machine: &Machine, path: &str, text: &str) -> Option<String> {
         let line = lines.find_map(|line| line.strip_prefix(begin)).unwrap_or_default();
         line.split_whitespace().collect::<Vec<_>>()
     };
-    // Only what is there is said; for the rest Spack's own defaults may be right.
+    // Only what is there is listed; for the rest Spack's own defaults may be right.
     let parts = [
         ("+gssapi", line("Features:").contains(&"GSS-API")),
         ("+ldap", line("Protocols:").contains(&"ldap")),

@@ -36,10 +36,10 @@ impl Version {
         let is_part =
             |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+' | '~');
         let end = text.find(|c| !is_part(c)).unwrap_or(text.len());
-        let word = &text[..end];
+        let part = &text[..end];
         // What distributions append: `14.0.6~rc1`, `3.10.2+`.
-        let end = word.find(['+', '~']).unwrap_or(word.len());
-        Self::new(word[..end].trim_end_matches(['.', '-', '_']))
+        let end = part.find(['+', '~']).unwrap_or(part.len());
+        Self::new(part[..end].trim_end_matches(['.', '-', '_']))
     }
 
     /// Returns the version that follows the first of the marks.

@@ -153,9 +153,9 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_asked_as_the_user() {
+    fn a_program_runs_as_the_user() {
         if !geteuid().is_root() {
-            cabane_testkit::not_run!("only root can become somebody else");
+            cabane_testkit::not_run!("only root can become another user");
         }
         let user = User { user: 61234, group: 61235, groups: vec![61236] };
         let script = "id -u; id -g; id -G; grep NoNewPrivs /proc/self/status";

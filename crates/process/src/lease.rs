@@ -4,7 +4,7 @@
 //! Whether a file is open on this host, no matter who has it open.
 //!
 //! The kernel grants a lease for writing only on a file that is open nowhere else: not in a
-//! process of any user, not below a loop device or a mounted file system. So a lease is asked
+//! process of any user, not below a loop device or a mounted file system. So a lease is requested
 //! for and given back at once. The numbers are those of `fcntl.h`.
 
 use std::fs::File;
@@ -30,7 +30,7 @@ unsafe extern "C" {
 ///
 /// `EACCES` if the file belongs to another user, `EINVAL` where there are no leases.
 pub fn is_open_elsewhere(file: &File) -> io::Result<bool> {
-    // Who opens the file within the next microsecond waits, and we are told by a signal, which
+    // Who opens the file within the next microsecond waits, and we are notified by a signal, which
     // by default would be the end of this process.
     control(file, F_SETSIG, SIGURG)?;
     match control(file, F_SETLEASE, F_WRLCK) {
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_nobody_else_has_open_is_told() {
+    fn a_file_that_only_the_caller_has_open_is_free() {
         let path = file();
         let answer = is_open_elsewhere(&File::open(&path).unwrap());
         std::fs::remove_file(path).unwrap();
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_open_a_second_time_is_told() {
+    fn a_file_that_is_open_a_second_time_is_in_use() {
         let path = file();
         let _other = File::open(&path).unwrap();
         let answer = is_open_elsewhere(&File::open(&path).unwrap());

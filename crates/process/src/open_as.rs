@@ -29,7 +29,7 @@ use crate::copy::run_in_copy;
 /// What was opened.
 #[derive(Debug)]
 pub struct Opened {
-    /// The descriptor, which is only a place (`O_PATH`): nothing is asked of the file system, not
+    /// The descriptor, which is only a place (`O_PATH`): no request goes to the file system, not
     /// even when it is closed. It is closed when this process starts a program.
     pub file: OwnedFd,
     /// The type and the permissions, as the user saw them.
@@ -158,9 +158,9 @@ mod tests {
     const USER: User = User { user: 61234, group: 61235, groups: Vec::new() };
 
     #[test]
-    fn what_the_user_may_not_open_is_told_one_by_one() {
+    fn what_the_user_may_not_open_is_reported_one_by_one() {
         if !geteuid().is_root() {
-            cabane_testkit::not_run!("only root can become somebody else");
+            cabane_testkit::not_run!("only root can become another user");
         }
         let closed = std::env::temp_dir().join(format!("open-as-{}", std::process::id()));
         fs::create_dir(&closed).unwrap();

@@ -153,10 +153,10 @@ fn be_waiter(first: Pid, mut from_first: File, of_waiter: &OwnedFd) -> ! {
     (1..=LAST_SIGNAL).for_each(default_action);
     close_others(&[from_first.as_fd(), of_waiter.as_fd()]);
     let mut status = [0; 4];
-    let is_told = from_first.read_exact(&mut status).is_ok();
+    let is_received = from_first.read_exact(&mut status).is_ok();
     // Only when the namespace is empty.
     let _ = wait_for(first);
-    if !is_told {
+    if !is_received {
         // Someone ended the first process, and with it all others.
         end_by(Signal::KILL.as_raw());
     }

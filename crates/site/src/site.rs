@@ -125,7 +125,7 @@ impl Site {
         self.settings.system.value.clone()
     }
 
-    /// Opens the repositories, the one to be asked first in front. The default
+    /// Opens the repositories, in the order of the search. The default
     /// repository may be missing; one that was named may not.
     ///
     /// # Errors
@@ -147,7 +147,7 @@ impl Site {
         Ok(repositories)
     }
 
-    /// Opens the repository that is written to. The user's default repository is made, and that is said, if it does not exist.
+    /// Opens the repository that is written to. The user's default repository is made, with a note, if it does not exist.
     ///
     /// # Errors
     ///
@@ -180,7 +180,7 @@ impl Site {
         self.setting_to_write().map(|setting| setting.path.clone())
     }
 
-    /// Returns the time that what is made has, in seconds since 1970, and whether the caller said
+    /// Returns the time that what is made has, in seconds since 1970, and whether the caller set
     /// so.
     ///
     /// # Errors

@@ -149,25 +149,25 @@ fn of_connection(connection: &Connection, below: Option<&str>) -> Yaml {
         None => connection.url.clone(),
     };
     map.insert("url", url);
-    let words = [
+    let texts = [
         ("view", &connection.view),
         ("profile", &connection.profile),
         ("endpoint_url", &connection.endpoint_url),
         ("access_token_variable", &connection.access_token_variable),
     ];
-    insert_words(&mut map, words);
+    insert_texts(&mut map, texts);
     if let Some(AccessPair { id, id_variable, secret_variable }) = &connection.access_pair {
         let mut pair = YamlMap::new();
-        insert_words(&mut pair, [("id", id), ("id_variable", id_variable)]);
+        insert_texts(&mut pair, [("id", id), ("id_variable", id_variable)]);
         pair.insert("secret_variable", secret_variable.as_str());
         map.insert("access_pair", pair);
     }
     map.into()
 }
 
-fn insert_words<const N: usize>(map: &mut YamlMap, words: [(&str, &Option<String>); N]) {
-    for (key, word) in words {
-        map.insert_some(key, word.as_deref());
+fn insert_texts<const N: usize>(map: &mut YamlMap, texts: [(&str, &Option<String>); N]) {
+    for (key, text) in texts {
+        map.insert_some(key, text.as_deref());
     }
 }
 

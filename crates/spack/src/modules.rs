@@ -17,10 +17,10 @@ pub(crate) fn files(recipe: &StackRecipe) -> Option<ModuleFiles> {
         Some(Yaml::Map(default)) => default.clone(),
         _ => YamlMap::new(),
     };
-    let words = modules.kinds.iter().map(|kind| kind.as_str());
-    let roots: YamlMap = words.clone().map(|kind| (kind, root.as_str().into())).collect();
+    let kinds = modules.kinds.iter().map(|kind| kind.as_str());
+    let roots: YamlMap = kinds.clone().map(|kind| (kind, root.as_str().into())).collect();
     default.insert("arch_folder", false);
-    default.insert("enable", Yaml::texts(words));
+    default.insert("enable", Yaml::texts(kinds));
     default.insert("roots", roots);
     all.insert("default", default);
     Some(ModuleFiles {

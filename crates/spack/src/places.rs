@@ -32,7 +32,7 @@ pub struct Places {
     /// The directories with the metadata of the bootstrap mirror, if the mirror
     /// of the system is a directory.
     pub bootstrap_metadata: Vec<PathBuf>,
-    /// Whether only the mirrors that are named are asked, not Spack's own.
+    /// Whether only the mirrors that are named are used, not Spack's own.
     pub only_named_mirrors: bool,
     /// The version of Spack, once its clone is known.
     pub version: Option<SpackVersion>,

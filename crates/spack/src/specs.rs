@@ -61,11 +61,11 @@ pub(crate) fn packages(environment: &StackEnvironment, compilers: Option<&Compil
 ///
 /// A compiler that is built has its version, to tell it from one of the system.
 fn preferred_compiler(name: CompilerName, compilers: Option<&Compilers>) -> String {
-    let word = name.in_specs();
+    let name_in_specs = name.in_specs();
     let request = compilers.and_then(|compilers| compilers.request(name));
     let compiler = match request {
-        Some(request) => format!("{word}@{}", request.version),
-        None => word.to_owned(),
+        Some(request) => format!("{name_in_specs}@{}", request.version),
+        None => name_in_specs.to_owned(),
     };
     let language = |language: &str| format!("%[when=%{language}] {language}={compiler}");
     ["c", "cxx", "fortran"].map(language).join(" ")

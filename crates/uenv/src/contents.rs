@@ -41,7 +41,7 @@ pub struct Contents {
 /// An image with at least one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UenvImage {
-    /// What its sha256 is said to be.
+    /// Its sha256 according to the database.
     pub digest: Digest,
     /// When it was made; when its file was written if the database does not say.
     pub date: Timestamp,

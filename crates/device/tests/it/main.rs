@@ -147,7 +147,7 @@ fn all_is_the_device_of_that_name_or_every_one() {
 }
 
 #[test]
-fn a_device_that_is_not_there_is_told_with_those_that_are() {
+fn a_device_that_is_not_there_is_reported_with_those_that_are() {
     let machine = Machine::new();
     assert_eq!(
         machine.give(&["a.example/x=1"]).unwrap_err(),
@@ -248,7 +248,7 @@ fn a_directory_of_libraries_is_looked_into() {
 }
 
 #[test]
-fn what_cannot_be_done_is_told_with_its_place() {
+fn what_cannot_be_done_is_reported_with_its_place() {
     let machine = Machine::new();
     machine.specified(
         "  additionalGids: [0, 4000000]

@@ -48,14 +48,14 @@ fn version_of(path: &Path, option: &str) -> Option<String> {
     version_in(&output.ok()??)
 }
 
-/// The first word that looks like a version.
+/// The first part that looks like a version.
 fn version_in(output: &str) -> Option<String> {
-    let word = output.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | ','));
-    let mut versions = word.filter(|word| {
-        word.starts_with(|c: char| c.is_ascii_digit())
-            && word.contains('.')
-            && word.len() < 30
-            && word.chars().all(|c| c.is_ascii_graphic())
+    let parts = output.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | ','));
+    let mut versions = parts.filter(|part| {
+        part.starts_with(|c: char| c.is_ascii_digit())
+            && part.contains('.')
+            && part.len() < 30
+            && part.chars().all(|c| c.is_ascii_graphic())
     });
     versions.next().map(str::to_owned)
 }

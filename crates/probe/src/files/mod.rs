@@ -10,8 +10,8 @@
 //! └── mpi.toml         the MPIs that can take the place of others, for the configuration of Cabane
 //! ```
 //!
-//! Every file begins with a sum of what follows, so that it can be told whether
-//! someone has changed it since.
+//! Every file begins with a sum of what follows, so that a later change by
+//! a person is detected.
 
 mod network;
 mod packages;

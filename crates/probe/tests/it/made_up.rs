@@ -58,7 +58,7 @@ impl MadeUp {
         self
     }
 
-    /// Adds a program that says the same whatever it is asked.
+    /// Adds a program that prints the same for all arguments.
     pub(crate) fn says(self, path: &str, text: &str) -> Self {
         self.program(path, &format!("cat <<'END'\n{text}\nEND"))
     }

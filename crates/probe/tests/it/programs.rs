@@ -110,7 +110,7 @@ fn an_mpi_whose_wrapper_belongs_to_another_is_left_out() {
 }
 
 #[test]
-fn a_target_that_is_asked_for_is_taken_with_a_note_if_this_machine_is_older() {
+fn a_requested_target_is_taken_with_a_note_if_this_machine_is_older() {
     let older = X86_V4.replace("avx512f", "");
     let machine = MadeUp::new().file("/proc/cpuinfo", &older);
     let target: TargetChoice = "x86_64_v4".parse().unwrap();

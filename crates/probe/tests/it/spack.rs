@@ -47,10 +47,10 @@ impl Spack {
         self.world.path().join(name)
     }
 
-    fn run(&self, words: &[&str]) -> Finished {
+    fn run(&self, arguments: &[&str]) -> Finished {
         let mut command = Command::new(&self.program);
         command
-            .args(words)
+            .args(arguments)
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
             .env("HOME", self.path("home"))
@@ -96,10 +96,10 @@ fn versions_and_variants_of_tools_are_those_that_spack_itself_finds() {
     let comparable = found.externals.iter().filter(is_comparable);
     let mut packages: Vec<&str> = comparable.map(|external| external.package).collect();
     packages.dedup();
-    // Alone, so that it does not find what we have told it.
+    // Alone, so that it does not find what we have written.
     fs::remove_file(spack.path("system/packages.yaml")).unwrap();
-    let words = [&["external", "find", "--not-buildable"], packages.as_slice()].concat();
-    let finished = spack.run(&words);
+    let arguments = [&["external", "find", "--not-buildable"], packages.as_slice()].concat();
+    let finished = spack.run(&arguments);
     let theirs = specs_in(&spack.path("user/packages.yaml"));
     let sorted = |mut specs: Vec<String>| {
         specs.sort();

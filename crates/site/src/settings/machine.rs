@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What is asked of this machine where no setting says it.
+//! What this machine has, where no setting says it.
 
 use std::ffi::OsStr;
 use std::fs;

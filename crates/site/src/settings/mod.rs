@@ -49,7 +49,7 @@ pub struct Effective {
     pub uarch: Value<Uarch>,
     /// How to mount.
     pub backend: Value<BackendChoice>,
-    /// The repositories, the one asked first in front.
+    /// The repositories, in the order of the search.
     pub repositories: Vec<RepositorySetting>,
     /// Where caches are; nowhere for who has no home and names no place.
     pub cache_directory: Value<Option<PathBuf>>,
@@ -60,7 +60,7 @@ pub struct Effective {
     /// The file system of built images.
     pub image_format: Value<FormatChoice>,
     /// How many processes a build runs at once; as many as there are processors if
-    /// nothing is said. Those are not counted at every start.
+    /// nothing is set. Those are not counted at every start.
     pub jobs: Value<Option<usize>>,
     /// The Python that has Spack's solver, if one is named.
     pub spack_python: Value<Option<PathBuf>>,

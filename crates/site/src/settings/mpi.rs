@@ -18,7 +18,7 @@ pub struct MpiSetting {
     pub prefix: PathBuf,
     /// Directories with libraries that it needs, such as those of the fabric.
     pub libraries: Vec<PathBuf>,
-    /// The words that start its ranks, if they are not those of its own launcher.
+    /// The command that starts its ranks, if it is not its own launcher.
     pub launcher: Vec<String>,
     /// Where this comes from.
     pub origin: Origin,

@@ -27,7 +27,7 @@ pub struct RegistrySetting {
     pub username: Value<Option<String>>,
     /// A file with a token.
     pub token: Value<Option<PathBuf>>,
-    /// Who is asked which images there are.
+    /// How the images are listed.
     pub listing: Value<Listing>,
     /// Through whom it is reached.
     pub proxy: ProxySettings,
@@ -103,8 +103,8 @@ pub fn bad_address(origin: &Origin, text: &str, error: &cabane_registry::Address
 }
 
 /// A file has been checked to name one of these.
-fn listing(word: &str) -> Listing {
-    match word {
+fn listing(text: &str) -> Listing {
+    match text {
         "catalog" => Listing::Catalog,
         "index" => Listing::Index,
         _ => Listing::Auto,
@@ -125,7 +125,7 @@ fn proxy(variables: &Variables<'_>) -> ProxySettings {
     }
 }
 
-/// Where Podman and Docker keep what their `login` was told.
+/// Where Podman and Docker keep the credentials of their `login`.
 fn login_files(variables: &Variables<'_>) -> Vec<PathBuf> {
     if let Some(named) = variables.directory(env_vars::REGISTRY_AUTH_FILE) {
         return vec![named];

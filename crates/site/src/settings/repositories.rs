@@ -20,7 +20,7 @@ pub struct RepositorySetting {
     pub name: String,
     /// Where it is.
     pub path: PathBuf,
-    /// Greater ones are asked first.
+    /// Those with a greater one are searched first.
     pub priority: i32,
     /// Whether it is the user's own, which is made when first written to.
     pub is_default: bool,

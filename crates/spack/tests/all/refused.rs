@@ -19,7 +19,7 @@ fn a_system_without_gcc_is_refused() {
 }
 
 #[test]
-fn an_mpi_that_the_system_lacks_is_told_with_those_that_it_has() {
+fn an_mpi_that_the_system_lacks_is_reported_with_those_that_it_has() {
     let files = Files::of(RECIPE);
     let mut system = files.system().unwrap();
     let recipe = files.recipe(None).unwrap();

@@ -60,8 +60,8 @@ fn with_nodes<'a>(config: &'a Yaml, uarch: &str) -> Option<&'a str> {
         .map(|(name, _)| name)
 }
 
-fn has(list: Option<&[Yaml]>, word: &str) -> bool {
-    list.unwrap_or_default().iter().any(|item| item.as_text() == Some(word))
+fn has(list: Option<&[Yaml]>, text: &str) -> bool {
+    list.unwrap_or_default().iter().any(|item| item.as_text() == Some(text))
 }
 
 fn entries(value: Option<&Yaml>) -> impl Iterator<Item = (&str, &Yaml)> {

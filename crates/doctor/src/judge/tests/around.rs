@@ -6,7 +6,7 @@
 use super::*;
 
 #[test]
-fn what_the_kernel_lacks_is_told_by_what_needs_it() {
+fn what_the_kernel_lacks_is_reported_with_what_needs_it() {
     let seen = [
         ("new mount calls", with_kernel(|kernel| kernel.new_mount_calls = Has::No)),
         ("openat2", with_kernel(|kernel| kernel.openat2 = Has::Unknown)),
@@ -132,7 +132,7 @@ fn a_mistake_in_the_configuration_is_a_problem_with_its_text() {
 }
 
 #[test]
-fn a_way_that_is_asked_for_is_judged_as_asked() {
+fn a_requested_way_is_judged_as_requested() {
     let mut facts = without_helper();
     facts.configuration.wanted = Some(("helper", "variable CABANE_BACKEND".to_owned()));
     let report = judge(&facts);

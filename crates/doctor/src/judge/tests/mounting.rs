@@ -18,7 +18,7 @@ fn a_right_machine_is_healthy_for_everybody() {
 }
 
 #[test]
-fn what_goes_through_the_helper_and_what_does_not_is_told() {
+fn what_goes_through_the_helper_and_what_does_not_is_reported() {
     let all = with_helper(|helper| {
         if let PolicyFacts::Good { owners, .. } = &mut helper.policy {
             *owners = None;
@@ -78,7 +78,7 @@ fn each_fault_of_the_helper_has_its_command() {
 }
 
 #[test]
-fn a_helper_of_another_version_is_told_so() {
+fn a_helper_of_another_version_is_recognized() {
     let message = "cabane-mount does not understand what it is asked";
     let facts = with_helper(|helper| helper.started = Some(Err(message.to_owned())));
     let report = judge(&facts);
@@ -89,7 +89,7 @@ fn a_helper_of_another_version_is_told_so() {
 }
 
 #[test]
-fn it_is_told_who_mounts_root_images() {
+fn the_report_shows_who_mounts_root_images() {
     let findings = |allowed: bool, absent: &[&str]| {
         let facts = with_helper(|helper| {
             if let PolicyFacts::Good { root_images, absent_binds, .. } = &mut helper.policy {
@@ -250,7 +250,7 @@ fn the_slower_squashfuse_and_a_missing_erofsfuse_break_nothing() {
 }
 
 #[test]
-fn root_that_cannot_mount_is_told_the_way_that_works() {
+fn root_that_cannot_mount_gets_the_way_that_works() {
     let tried = |step, errno| {
         let facts = Facts {
             as_root: Some(AsRoot {
