@@ -188,7 +188,7 @@ pub(crate) fn ucx(machine: &Machine) -> Vec<External> {
             values.any(|value| value.is_empty() || value.starts_with('=') && value != "=no")
         };
         let given = UCX_VARIANTS.into_iter().filter(is_given);
-        let variants = given.map(|variant| format!("+{variant}")).collect();
+        let variants = given.flat_map(|variant| ["+", variant]).collect();
         Some(External { variants, ..External::new(Section::Fabric, "ucx", version, ucx_info) })
     });
     found.collect()

@@ -70,7 +70,7 @@ pub(crate) fn amd(machine: &Machine) -> Option<Device> {
 
 /// Lists names in order, each once; `None` if there are none.
 fn each_once(names: impl Iterator<Item = String>) -> Option<String> {
-    let names = BTreeSet::from_iter(names);
+    let names: BTreeSet<String> = names.collect();
     (!names.is_empty()).then(|| Vec::from_iter(names).join(","))
 }
 

@@ -38,13 +38,11 @@ pub(crate) unsafe fn copy_process() -> io::Result<Option<Pid>> {
 /// As for [`copy_process`].
 pub(crate) unsafe fn run_in_copy(work: impl FnOnce()) -> io::Result<Pid> {
     // SAFETY: the caller keeps to it, and the copy ends here.
-    match unsafe { copy_process() }? {
-        Some(child) => Ok(child),
-        None => {
-            let _ = catch_unwind(AssertUnwindSafe(work));
-            exit(0)
-        }
+    if let Some(child) = unsafe { copy_process() }? {
+        return Ok(child);
     }
+    let _ = catch_unwind(AssertUnwindSafe(work));
+    exit(0)
 }
 
 /// Ends this process without running what belongs to the one that it is a copy of.
