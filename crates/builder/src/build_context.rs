@@ -228,7 +228,7 @@ pub(crate) trait Listener {
     fn line(&mut self, line: &str, progress: &mut dyn Progress) -> bool;
 
     /// The program failed: completes what is reported about it.
-    fn blame(&mut self, failure: &mut Failure);
+    fn blame(&mut self, _failure: &mut Failure) {}
 }
 
 fn open_log(path: &Path, invocation: &Invocation) -> io::Result<File> {

@@ -125,8 +125,7 @@ impl Copy<'_> {
     fn directory(&mut self, from: &Path, to: &Path, without: Option<&str>) -> Result<()> {
         let failed = || BuildError::file("copy", from);
         DirBuilder::new().mode(0o755).create(to).map_err(BuildError::file("make", to))?;
-        for entry in fs::read_dir(from).map_err(failed())? {
-            let entry = entry.map_err(failed())?;
+        for entry in disk::entries("copy", from)? {
             if self.interrupt.load(Ordering::Relaxed) {
                 return Err(BuildError::Interrupted);
             }

@@ -3,7 +3,7 @@
 
 //! Files and directories of the build itself: whole or not there.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, DirEntry, File, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -17,6 +17,35 @@ pub(crate) fn read_start(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     File::open(path)?.take(limit).read_to_end(&mut content)?;
     Ok(content)
+}
+
+/// Reads a whole file.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).map_err(BuildError::file("read", path))
+}
+
+/// Reads a whole file that is text.
+pub(crate) fn read_text(path: &Path) -> Result<String> {
+    fs::read_to_string(path).map_err(BuildError::file("read", path))
+}
+
+/// Lists a directory in order to do something; `what` is for the error.
+pub(crate) fn entries(what: &'static str, directory: &Path) -> Result<Vec<DirEntry>> {
+    let entries = fs::read_dir(directory).and_then(Iterator::collect);
+    entries.map_err(BuildError::file(what, directory))
+}
+
+/// Writes a file, and makes the directories above it unless they exist.
+pub(crate) fn put(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
+    make_directory(path.parent().unwrap_or(Path::new("/")))?;
+    fs::write(path, content).map_err(BuildError::file("write", path))
+}
+
+/// Writes a program.
+pub(crate) fn put_executable(path: &Path, content: &str) -> Result<()> {
+    put(path, content)?;
+    let executable = Permissions::from_mode(0o755);
+    fs::set_permissions(path, executable).map_err(BuildError::file("write", path))
 }
 
 /// Makes a directory and those above it, unless they exist.
@@ -52,8 +81,12 @@ pub(crate) fn rename(from: &Path, to: &Path) -> Result<()> {
     File::open(parent).and_then(|directory| directory.sync_all()).map_err(failed())
 }
 
-/// Removes a file or a whole directory, if it exists.
-pub(crate) fn remove(path: &Path) -> Result<()> {
+/// Removes a file or a whole directory, if it exists, also where it is write-protected.
+///
+/// # Errors
+///
+/// What could not be removed.
+pub fn remove(path: &Path) -> Result<()> {
     let Ok(found) = path.symlink_metadata() else {
         return Ok(());
     };

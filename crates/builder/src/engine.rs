@@ -53,8 +53,7 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
 
     /// The step that makes the image, where the engine does that itself: then there is no tree,
     /// and the metadata are made with the image.
-    fn draft_of_image(&self, request: &BuildRequest, tool: &Tool) -> Option<StepDraft> {
-        let _ = (request, tool);
+    fn draft_of_image(&self, _request: &BuildRequest, _tool: &Tool) -> Option<StepDraft> {
         None
     }
 
@@ -143,13 +142,13 @@ impl RecipeDir {
     /// Finds a file or directory that the recipe names relative to itself.
     pub(crate) fn find(&self, relative: &Path, want: Kind) -> Result<PathBuf> {
         let path = self.path.join(relative);
-        let there = match want {
-            Kind::File => path.is_file(),
-            Kind::Directory => path.is_dir(),
+        let (there, expected) = match want {
+            Kind::File => (path.is_file(), "a file"),
+            Kind::Directory => (path.is_dir(), "a directory"),
         };
         let real = path.canonicalize().ok().filter(|_| there);
         real.ok_or_else(|| {
-            let (path, expected) = (shown(&path), want.name());
+            let path = shown(&path);
             let message = format!("the recipe names {path}, which is not {expected}");
             BuildError::refused(message, None)
         })
@@ -174,13 +173,4 @@ impl RecipeDir {
 pub(crate) enum Kind {
     File,
     Directory,
-}
-
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::File => "a file",
-            Self::Directory => "a directory",
-        }
-    }
 }

@@ -20,20 +20,28 @@ pub(crate) type Inputs = BTreeMap<String, String>;
 /// Computes the fingerprint of a step from its own inputs and from the
 /// fingerprint of the step before it.
 pub(crate) fn of_step(name: &str, inputs: &Inputs, previous: Option<&Digest>) -> Digest {
+    let version = VERSION.to_string();
+    let previous = previous.map_or("", Digest::as_str);
+    let head = [&version, env!("CARGO_PKG_VERSION"), name, previous];
+    digest_of(head.into_iter().chain(texts_of(inputs)))
+}
+
+/// The names and values of inputs.
+pub(crate) fn texts_of(inputs: &Inputs) -> impl Iterator<Item = &str> {
+    inputs.iter().flat_map(|(name, value)| [name.as_str(), value])
+}
+
+/// Computes a digest over several texts.
+pub(crate) fn digest_of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Digest {
     let mut hash = Hash::new();
-    hash.text(&VERSION.to_string());
-    hash.text(env!("CARGO_PKG_VERSION"));
-    hash.text(name);
-    hash.text(previous.map_or("", Digest::as_str));
-    for (name, value) in inputs {
-        hash.text(name);
-        hash.text(value);
+    for text in texts {
+        hash.bytes(text.as_bytes());
     }
     hash.finish()
 }
 
 /// Computes the digest of some bytes.
-pub(crate) fn of_bytes(bytes: &[u8]) -> Digest {
+pub fn of_bytes(bytes: &[u8]) -> Digest {
     Digest::from_bytes(Sha256::digest(bytes).into())
 }
 

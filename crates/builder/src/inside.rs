@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use cabane_view::PackageRecord;
 
 /// A package in the tree, or one of the system that it uses.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Part {
     /// By which the others name it.
     pub(crate) key: String,
@@ -51,18 +51,4 @@ pub(crate) enum NeedKind {
     Build,
     /// To be tested.
     Test,
-}
-
-impl Part {
-    /// A part of which nothing else is known.
-    pub(crate) fn of(record: PackageRecord) -> Self {
-        Self {
-            key: record.name.clone(),
-            record,
-            here: None,
-            source: None,
-            licence: None,
-            needs: Vec::new(),
-        }
-    }
 }

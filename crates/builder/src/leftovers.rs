@@ -6,19 +6,12 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use cabane_label::Digest;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::layout::Layout;
-use crate::{Result, disk, fingerprint};
 
 /// The directories of a cache directory that hold what was downloaded.
 pub const CACHE_DIRECTORIES: &[&str] = &["uv"];
-
-/// Returns the digest of a text, for names of build directories.
-pub fn digest_of(text: &[u8]) -> Digest {
-    fingerprint::of_bytes(text)
-}
 
 /// Returns the build directories right below a directory, sorted.
 ///
@@ -61,13 +54,4 @@ pub fn size_of(directory: &Path) -> u64 {
         }
     }
     bytes
-}
-
-/// Removes a directory with everything below it, also where it is write-protected.
-///
-/// # Errors
-///
-/// What could not be removed.
-pub fn remove_tree(directory: &Path) -> Result<()> {
-    disk::remove(directory)
 }

@@ -43,11 +43,11 @@ mod turn;
 pub use cabane_mount::ImageFormat;
 pub use cabane_recipe::DEFAULT_EPOCH;
 pub use containers::{AddedImage, AddedImages, Containers, FoundContainer, UseContainer};
+pub use disk::remove as remove_tree;
 pub use error::{BuildError, Failure, Result};
 pub use execute::{Built, execute};
-pub use leftovers::{
-    CACHE_DIRECTORIES, build_directories, digest_of, is_under_way, remove_tree, size_of,
-};
+pub use fingerprint::of_bytes as digest_of;
+pub use leftovers::{CACHE_DIRECTORIES, build_directories, is_under_way, size_of};
 pub use place::left_in_memory;
 pub use plan::{Plan, plan, read_recipe};
 pub use progress::{Origin, PackageChange, PackageEvent, Progress};

@@ -82,16 +82,13 @@ fn available(text: &str) -> Option<u64> {
 /// use beyond what they use now; `None` if they limit nothing.
 fn left_in_control_groups(root: &Path) -> Option<u64> {
     let text = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let mut left: Option<u64> = None;
-    for (base, path) in text.lines().filter_map(|line| group(root, line)) {
+    let groups = text.lines().filter_map(|line| group(root, line));
+    let left = groups.filter_map(|(base, path)| {
         let own = base.join(path.trim_start_matches('/'));
-        for directory in own.ancestors().take_while(|one| one.starts_with(&base)) {
-            if let Some(found) = left_in(directory) {
-                left = Some(left.map_or(found, |left| left.min(found)));
-            }
-        }
-    }
-    left
+        let around = own.ancestors().take_while(|one| one.starts_with(&base));
+        around.filter_map(left_in).min()
+    });
+    left.min()
 }
 
 /// Splits a line of `/proc/self/cgroup` into where groups are seen, and which it is.

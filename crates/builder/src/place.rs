@@ -84,7 +84,7 @@ fn fits(
     if !memory::is_in_memory(parent) {
         return Err(format!("{} is not in memory", shown(parent)));
     }
-    let own = own_directory(requested);
+    let own = own_directory(parent);
     if own.symlink_metadata().is_ok() && !is_own(&own) {
         return Err(format!("{} belongs to another user", shown(&own)));
     }
@@ -118,9 +118,8 @@ fn gibibytes(bytes: u64) -> f64 {
 }
 
 /// The user's directory for builds in memory.
-fn own_directory(requested: &InMemory) -> PathBuf {
-    let name = format!("cabane-build-{}", geteuid().as_raw());
-    requested.directory.join(name)
+fn own_directory(parent: &Path) -> PathBuf {
+    parent.join(format!("cabane-build-{}", geteuid().as_raw()))
 }
 
 /// A directory that no one else could have made or can enter.
@@ -136,7 +135,7 @@ fn fresh(requested: &InMemory, layout: &Layout) -> PathBuf {
     let token = fingerprint::of_bytes(seed.as_bytes());
     let name = layout.root.file_name().unwrap_or_default();
     let name = name.to_string_lossy();
-    own_directory(requested).join(format!("{name}-{}", &token.as_str()[..8]))
+    own_directory(&requested.directory).join(format!("{name}-{}", &token.as_str()[..8]))
 }
 
 /// Returns where a build is in memory, as far as that is certain before it begins.
@@ -161,7 +160,7 @@ pub(crate) fn claim(request: &BuildRequest, layout: &Layout) -> Result<()> {
     let Some(path) = path else {
         return disk::remove(&layout.memory_record());
     };
-    make_closed(&own_directory(requested))?;
+    make_closed(&own_directory(&requested.directory))?;
     make_closed(path)?;
     let of = path.join(OF);
     fs::write(&of, layout.root.as_os_str().as_bytes()).map_err(BuildError::file("write", &of))?;
@@ -212,8 +211,7 @@ struct Part {
 
 /// Finds the parts of this user's builds.
 fn parts(parent: &Path) -> Vec<Part> {
-    let requested = InMemory { directory: parent.to_owned(), job_limit: None };
-    let own = own_directory(&requested);
+    let own = own_directory(parent);
     if !is_own(&own) {
         return Vec::new();
     }

@@ -57,45 +57,29 @@ pub enum Origin {
 /// Receives the progress of a build. Every method may be left out.
 pub trait Progress {
     /// A step begins; the first has index 0.
-    fn started(&mut self, step: &Step, index: usize, total: usize) {
-        let _ = (step, index, total);
-    }
+    fn started(&mut self, _step: &Step, _index: usize, _total: usize) {}
 
     /// The step wrote a line, safe to show. Lines may be left out when they come
     /// fast: the log has them all.
-    fn output(&mut self, step: &Step, line: &str) {
-        let _ = (step, line);
-    }
+    fn output(&mut self, _step: &Step, _line: &str) {}
 
     /// Something happened to a package of the step.
-    fn package(&mut self, event: &PackageEvent<'_>) {
-        let _ = event;
-    }
+    fn package(&mut self, _event: &PackageEvent<'_>) {}
 
     /// The step is done.
-    fn finished(&mut self, step: &Step, took: Duration) {
-        let _ = (step, took);
-    }
+    fn finished(&mut self, _step: &Step, _took: Duration) {}
 
     /// The step had been done before.
-    fn skipped(&mut self, step: &Step) {
-        let _ = step;
-    }
+    fn skipped(&mut self, _step: &Step) {}
 
     /// Another build works in the same directory; this one waits for its end.
-    fn waiting(&mut self, process: Option<u32>) {
-        let _ = process;
-    }
+    fn waiting(&mut self, _process: Option<u32>) {}
 
     /// Something that its user may want to know.
-    fn remark(&mut self, text: &str) {
-        let _ = text;
-    }
+    fn remark(&mut self, _text: &str) {}
 
     /// Something that does not stop the build but that its user should know.
-    fn warning(&mut self, text: &str) {
-        let _ = text;
-    }
+    fn warning(&mut self, _text: &str) {}
 }
 
 /// Reports nothing.

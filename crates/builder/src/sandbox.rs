@@ -104,23 +104,26 @@ impl Invocation {
         words.extend(self.arguments.iter().map(|word| quoted(word)));
         words.join(" ")
     }
-}
 
-impl Invocation {
-    /// Starts the program in the world as it is. It leads a process group of its own
-    /// and dies with this thread.
-    pub(crate) fn start_outside(&self, variables: &[(&str, &OsStr)], log: &File) -> Result<Child> {
-        let failed = || BuildError::file("start", &self.program);
+    /// Prepares the program, whose output goes into `log`, as the leader of a process group.
+    fn command(&self, log: &File) -> io::Result<Command> {
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
             .args(&self.speed)
-            .envs(variables.iter().copied())
-            .current_dir(&self.directory)
             .process_group(0)
             .stdin(Stdio::null())
-            .stdout(log.try_clone().map_err(failed())?)
-            .stderr(log.try_clone().map_err(failed())?);
+            .stdout(log.try_clone()?)
+            .stderr(log.try_clone()?);
+        Ok(command)
+    }
+
+    /// Starts the program in the world as it is. It leads a process group of its own
+    /// and dies with this thread.
+    pub(crate) fn start_outside(&self, variables: &[(&str, &OsStr)], log: &File) -> Result<Child> {
+        let failed = || BuildError::file("start", &self.program);
+        let mut command = self.command(log).map_err(failed())?;
+        command.envs(variables.iter().copied()).current_dir(&self.directory);
         prepare_child(&mut command, || Ok(set_parent_process_death_signal(Some(Signal::KILL))?))
             .spawn()
             .map_err(failed())
@@ -225,16 +228,8 @@ impl Sandbox {
     pub(crate) fn start(&self, invocation: &Invocation, log: &File) -> Result<Child> {
         self.make_targets_in_tmp()?;
         let no_log = |source| unmade("cannot share the log with the program", &source);
-        let mut command = Command::new(&invocation.program);
-        command
-            .args(&invocation.arguments)
-            .args(&invocation.speed)
-            .env_clear()
-            .envs(&self.variables)
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().map_err(no_log)?)
-            .stderr(log.try_clone().map_err(no_log)?);
+        let mut command = invocation.command(log).map_err(no_log)?;
+        command.env_clear().envs(&self.variables);
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)
             .map_err(|errno| unmade("cannot make a pipe", &errno.into()))?;
         let preparation = Preparation {

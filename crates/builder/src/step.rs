@@ -62,16 +62,7 @@ pub enum StepName {
 
 impl fmt::Display for StepName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Sources => "sources",
-            Self::Lock => "lock",
-            Self::Concretize => "concretize",
-            Self::Install => "install",
-            Self::Bytecode => "bytecode",
-            Self::Views => "views",
-            Self::Metadata => "metadata",
-            Self::Pack => "pack",
-        })
+        self.serialize(f)
     }
 }
 

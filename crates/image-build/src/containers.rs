@@ -31,14 +31,10 @@ const OWN: &str = "image:";
 /// Container images as this user gets them.
 #[derive(Debug)]
 pub(crate) struct OwnContainers {
-    context: Context,
+    pub(crate) context: Context,
 }
 
 impl OwnContainers {
-    pub(crate) fn new(context: &Context) -> Self {
-        Self { context: context.clone() }
-    }
-
     fn look_up(&self, reference: &Reference, platform: &Platform) -> Result<FoundContainer> {
         let chosen = match reference {
             Reference::Registry(name) => {
@@ -105,10 +101,7 @@ impl OwnContainers {
         found: &FoundContainer,
         use_it: &mut dyn FnMut(ContainerImage<'_>) -> Result<()>,
     ) -> Result<()> {
-        let now = self.look_up_own(label)?;
-        if now.digest != found.digest {
-            return Err(moved(found, &now));
-        }
+        check_unmoved(found, &self.look_up_own(label)?)?;
         let (environment, root) = self.own_root(label)?;
         let platform = platform_of(Some(&found.platform))?;
         let mut config = root.meta.container.as_ref().map(config_of).unwrap_or_default();
@@ -168,10 +161,7 @@ impl OwnContainers {
                 }))
             }
             other => {
-                let now = self.look_up(&other, &platform)?;
-                if now.digest != found.digest {
-                    return Err(moved(found, &now));
-                }
+                check_unmoved(found, &self.look_up(&other, &platform)?)?;
                 other
             }
         };
@@ -239,15 +229,19 @@ impl Containers for OwnContainers {
     }
 }
 
-fn moved(locked: &FoundContainer, now: &FoundContainer) -> Report {
+/// Fails if a name stands for another image now.
+fn check_unmoved(locked: &FoundContainer, now: &FoundContainer) -> Result<()> {
+    if now.digest == locked.digest {
+        return Ok(());
+    }
     let moved = format!(
         "`{reference}` is another image now: it should be {locked}, and is {found}",
         reference = locked.reference,
         locked = locked.digest,
         found = now.digest
     );
-    Report::new(Kind::Failure, moved)
-        .hinted("`cabane build --from lock` takes the new one".to_owned())
+    let hint = "`cabane build --from lock` takes the new one".to_owned();
+    Err(Report::new(Kind::Failure, moved).hinted(hint))
 }
 
 /// Fails if an image is for another platform than the recipe wants.

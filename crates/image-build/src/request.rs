@@ -137,7 +137,7 @@ fn request(
         epoch: context.epoch()?.0,
         jobs: options.jobs.or(settings.jobs.value).unwrap_or_else(processors).max(1),
         backend: context.backend,
-        containers: Some(Arc::new(OwnContainers::new(context))),
+        containers: Some(Arc::new(OwnContainers { context: context.clone() })),
         part: Part { from: options.from.clone(), until: options.until.clone() },
         keep: options.keep,
         memory: in_memory(context, options),

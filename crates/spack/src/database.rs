@@ -58,6 +58,9 @@ pub struct Spec {
 /// What a package was built for.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Arch {
+    /// The kind of system, such as `linux`.
+    #[serde(default)]
+    pub platform: Option<String>,
     /// The system, such as `sles15`.
     #[serde(default)]
     pub platform_os: Option<String>,
@@ -115,6 +118,11 @@ pub fn installs(database: &[u8]) -> Result<Installs, serde_json::Error> {
 }
 
 impl Spec {
+    /// Its name and version, as Spack calls it.
+    pub fn id(&self) -> String {
+        format!("{}@{}", self.name, self.version)
+    }
+
     /// The processors it was built for.
     pub fn target(&self) -> &str {
         match &self.arch.target {

@@ -22,10 +22,9 @@ mod recipe_files;
 mod views;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use cabane_view::{OutsideNeed, PackageList};
+use cabane_view::{InterpreterNeed, OutsideNeed, PackageList};
 use serde::Serialize;
 
 use crate::engine::{Facts, StepDraft};
@@ -53,14 +52,8 @@ struct Configure<'a> {
     engine: &'a str,
     mount: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    interpreter: Option<Interpreter<'a>>,
+    interpreter: Option<&'a InterpreterNeed>,
     versions: BTreeMap<&'a str, &'a str>,
-}
-
-#[derive(Serialize)]
-struct Interpreter<'a> {
-    path: String,
-    version: &'a str,
 }
 
 /// Describes the step that writes the metadata.
@@ -96,14 +89,11 @@ pub(crate) fn write(job: &Job) -> Result<()> {
         copy_all(existing, &meta)?;
     }
     let text = env_json::compose(job, &facts)?;
-    write_file(&meta.join(ENV_JSON), text.as_bytes())?;
-    complete(&meta.join(CONFIGURE_JSON), |path| {
-        write_file(path, configure_json(job, &facts).as_bytes())
-    })?;
+    disk::put(&meta.join(ENV_JSON), text.as_bytes())?;
+    complete(&meta.join(CONFIGURE_JSON), |path| disk::put(path, configure_json(job, &facts)))?;
     complete(&meta.join(RECIPE), |path| RecipeFiles::find(job)?.copy_to(path))?;
     for (name, source) in &facts.files {
-        let content = fs::read(source).map_err(BuildError::file("read", source))?;
-        write_file(&meta.join(name), &content)?;
+        disk::put(&meta.join(name), disk::read(source)?)?;
     }
     write_parts(job, facts.parts, &meta)
 }
@@ -142,8 +132,8 @@ fn write_parts(job: &Job, parts: Vec<Part>, meta: &Path) -> Result<()> {
     };
     let bill = bill::compose(&subject, &parts);
     let list = PackageList::new(parts.into_iter().map(|part| part.record).collect());
-    complete(&meta.join(PackageList::FILE), |path| write_file(path, list.to_json().as_bytes()))?;
-    complete(&meta.join(BILL), |path| write_file(path, bill.as_bytes()))
+    complete(&meta.join(PackageList::FILE), |path| disk::put(path, list.to_json().as_bytes()))?;
+    complete(&meta.join(BILL), |path| disk::put(path, bill.as_bytes()))
 }
 
 /// Adds what the tree does not bring itself.
@@ -154,28 +144,17 @@ fn complete(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     make(path)
 }
 
-fn write_file(path: &Path, content: &[u8]) -> Result<()> {
-    if let Some(parent) = path.parent() {
-        disk::make_directory(parent)?;
-    }
-    fs::write(path, content).map_err(BuildError::file("write", path))
-}
-
 fn configure_json(job: &Job, facts: &Facts) -> String {
     let mut versions = BTreeMap::from([("cabane", env!("CARGO_PKG_VERSION"))]);
     for (program, version) in &facts.versions {
         versions.insert(program, version);
     }
-    let interpreter = facts.needs.interpreter.as_ref().map(|need| Interpreter {
-        path: need.path.to_string_lossy().into_owned(),
-        version: &need.version,
-    });
     let document = Configure {
         version: 1,
         name: job.recipe.name.as_str(),
         engine: job.engine.name(),
         mount: job.recipe.store.as_str(),
-        interpreter,
+        interpreter: facts.needs.interpreter.as_ref(),
         versions,
     };
     // Only maps with keys that are not text, and values that refuse, can fail.

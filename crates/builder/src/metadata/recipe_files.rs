@@ -55,14 +55,12 @@ impl RecipeFiles {
         directory: &Path,
         wanted: &dyn Fn(&Path) -> bool,
     ) -> Result<()> {
-        let failed = || BuildError::file("list", directory);
-        for entry in fs::read_dir(directory).map_err(failed())? {
-            let entry = entry.map_err(failed())?;
+        for entry in disk::entries("list", directory)? {
             let path = entry.path();
             if is_left_out(&entry.file_name()) || !wanted(&path) {
                 continue;
             }
-            let kind = entry.file_type().map_err(failed())?;
+            let kind = entry.file_type().map_err(BuildError::file("list", directory))?;
             // A link counts as the file it leads to; one to a directory could
             // lead anywhere.
             if kind.is_dir() {
@@ -125,8 +123,7 @@ pub(crate) fn copy_all(source: &Path, target: &Path) -> Result<()> {
 fn copy_directory(source: &Path, target: &Path, space: &mut u64) -> Result<()> {
     disk::make_directory(target)?;
     let failed = || BuildError::file("copy", source);
-    for entry in fs::read_dir(source).map_err(failed())? {
-        let entry = entry.map_err(failed())?;
+    for entry in disk::entries("copy", source)? {
         let (path, target) = (entry.path(), target.join(entry.file_name()));
         let found = entry.metadata().map_err(failed())?;
         if found.is_dir() {

@@ -171,8 +171,8 @@ pub(crate) fn open_to_all(path: &Path) -> Result<()> {
         fs::set_permissions(path, Permissions::from_mode(wanted)).map_err(failed())?;
     }
     if found.is_dir() {
-        for entry in fs::read_dir(path).map_err(failed())? {
-            open_to_all(&entry.map_err(failed())?.path())?;
+        for entry in disk::entries("change the mode of", path)? {
+            open_to_all(&entry.path())?;
         }
     }
     Ok(())

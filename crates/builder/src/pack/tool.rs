@@ -36,27 +36,23 @@ pub(crate) struct Tool {
 impl Tool {
     /// Finds the program for the format that is requested.
     pub(crate) fn find(request: &BuildRequest) -> Result<Self> {
-        match request.format {
-            ImageFormat::Squashfs => {
-                let program = program::find("mksquashfs", request.programs.mksquashfs.as_deref())?;
-                let version = program::ask_version(&program, "-version")?;
-                if Version::parse(&version) < Version::parse(OLDEST_MKSQUASHFS) {
-                    let message = format!(
-                        "{} has version {version}, and at least {OLDEST_MKSQUASHFS} is needed",
-                        shown(&program)
-                    );
-                    return Err(Report::new(Kind::Build, message)
-                        .hinted(installation("mksquashfs"))
-                        .into());
-                }
-                Ok(Self { format: request.format, program, version })
-            }
-            ImageFormat::Erofs => {
-                let program = program::find("mkfs.erofs", request.programs.mkfs_erofs.as_deref())?;
-                let version = program::ask_version(&program, "--version")?;
-                Ok(Self { format: request.format, program, version })
-            }
+        let programs = &request.programs;
+        let (path, option) = match request.format {
+            ImageFormat::Squashfs => (&programs.mksquashfs, "-version"),
+            ImageFormat::Erofs => (&programs.mkfs_erofs, "--version"),
+        };
+        let program = program::find(program_name(request.format), path.as_deref())?;
+        let version = program::ask_version(&program, option)?;
+        let is_old = Version::parse(&version) < Version::parse(OLDEST_MKSQUASHFS);
+        if request.format == ImageFormat::Squashfs && is_old {
+            let message = format!(
+                "{} has version {version}, and at least {OLDEST_MKSQUASHFS} is needed",
+                shown(&program)
+            );
+            let hint = installation("mksquashfs");
+            return Err(Report::new(Kind::Build, message).hinted(hint).into());
         }
+        Ok(Self { format: request.format, program, version })
     }
 
     /// A program that is never started, where there will be no image.
@@ -66,14 +62,7 @@ impl Tool {
 
     /// Returns what decides about the bytes of an image, beside the tree.
     pub(crate) fn identity(&self) -> String {
-        format!("{} {}", self.program_name(), self.version)
-    }
-
-    fn program_name(&self) -> &'static str {
-        match self.format {
-            ImageFormat::Squashfs => "mksquashfs",
-            ImageFormat::Erofs => "mkfs.erofs",
-        }
+        format!("{} {}", program_name(self.format), self.version)
     }
 
     /// Whether files that only their owner may read become readable in the image.
@@ -132,12 +121,8 @@ impl Tool {
     }
 
     fn is_harmless(&self, line: &str) -> bool {
-        match self.format {
-            ImageFormat::Squashfs => false,
-            ImageFormat::Erofs => {
-                line.starts_with("mkfs.erofs ") || line.starts_with("<W> erofs: EXPERIMENTAL")
-            }
-        }
+        let harmless = ["mkfs.erofs ", "<W> erofs: EXPERIMENTAL"];
+        self.format == ImageFormat::Erofs && harmless.iter().any(|start| line.starts_with(start))
     }
 
     /// Fails if the image holds fewer files than were counted.
@@ -171,6 +156,13 @@ impl Tool {
                 is_erofs.then(|| read(&file, 1024 + 16))?.map(u64::from_le_bytes)
             }
         }
+    }
+}
+
+fn program_name(format: ImageFormat) -> &'static str {
+    match format {
+        ImageFormat::Squashfs => "mksquashfs",
+        ImageFormat::Erofs => "mkfs.erofs",
     }
 }
 

@@ -49,7 +49,8 @@ fn part(text: &str) -> Option<Part> {
         // What older packages write under `License` may be anything.
         licence: all("License-Expression").next(),
         needs: all("Requires-Dist").filter_map(|text| need(&text)).collect(),
-        ..Part::of(record)
+        record,
+        ..Part::default()
     })
 }
 

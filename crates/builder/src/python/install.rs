@@ -51,7 +51,7 @@ pub(super) fn execute(engine: &PythonEngine, bench: &mut BuildContext<'_>) -> Re
 }
 
 fn has_requirements(path: &Path) -> Result<bool> {
-    let text = fs::read_to_string(path).map_err(BuildError::file("read", path))?;
+    let text = disk::read_text(path)?;
     let is_empty = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
     Ok(!text.lines().all(is_empty))
 }
@@ -65,7 +65,7 @@ pub(super) fn compile(engine: &PythonEngine, bench: &mut BuildContext<'_>) -> Re
         }
     }
     let script = bench.layout.work().join(COMPILER);
-    fs::write(&script, COMPILE).map_err(BuildError::file("write", &script))?;
+    disk::put(&script, COMPILE)?;
     let (mut sandbox, _) = engine.sandbox(bench.request);
     sandbox.bind(&engine.store_here, &engine.store, false);
     bench.run(&sandbox, &compiler(engine))
@@ -110,10 +110,9 @@ fn directories_below(root: &Path) -> Result<Vec<PathBuf>> {
     let mut next = 0;
     while let Some(directory) = found.get(next).cloned() {
         next += 1;
-        let failed = || BuildError::file("list", &directory);
-        for entry in fs::read_dir(&directory).map_err(failed())? {
-            let entry = entry.map_err(failed())?;
-            if entry.file_type().map_err(failed())?.is_dir() {
+        for entry in disk::entries("list", &directory)? {
+            let kind = entry.file_type().map_err(BuildError::file("list", &directory))?;
+            if kind.is_dir() {
                 found.push(entry.path());
             }
         }

@@ -4,7 +4,6 @@
 //! The step `lock`: from what is requested to exact versions with hashes.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use cabane_recipe::{PythonConfig, PythonSource};
@@ -120,22 +119,20 @@ impl Source {
             How::Export(_) => {
                 // A lock file that no longer fits its project is an error.
                 let options = ["--locked", "--no-dev", "--no-emit-project", "--no-header"];
-                return Some(
-                    tools
-                        .uv(PROJECT)
-                        .with(["export", "--quiet", "--format", "requirements.txt"])
-                        .with(options)
-                        .with(["--python".as_ref(), tools.interpreter.as_os_str()])
-                        .with(["--output-file".as_ref(), output.as_os_str()]),
-                );
+                tools
+                    .uv(PROJECT)
+                    .with(["export", "--quiet", "--format", "requirements.txt"])
+                    .with(options)
             }
         };
-        if !self.wheels.is_empty() {
-            invocation = invocation.with([Inside::work(WHEELS)]);
+        if self.resolves_wheels() {
+            if !self.wheels.is_empty() {
+                invocation = invocation.with([Inside::work(WHEELS)]);
+            }
+            invocation = invocation.with(["--generate-hashes", "--no-header"]);
         }
         Some(
             invocation
-                .with(["--generate-hashes", "--no-header"])
                 .with(["--python".as_ref(), tools.interpreter.as_os_str()])
                 .with(["--output-file".as_ref(), output.as_os_str()]),
         )
@@ -182,8 +179,7 @@ pub(super) fn execute(engine: &PythonEngine, bench: &mut BuildContext<'_>) -> Re
     disk::make_empty(&work.join("lock"))?;
     let wheels: Vec<_> = source.wheels.keys().map(|path| in_recipe(path)).collect();
     let list = wheels.join("\n") + "\n";
-    let list_path = work.join(WHEELS);
-    fs::write(&list_path, list).map_err(BuildError::file("write", &list_path))?;
+    disk::put(&work.join(WHEELS), list)?;
 
     let (mut sandbox, tools) = engine.sandbox(bench.request);
     if let Some(project) = source.project() {
@@ -192,18 +188,14 @@ pub(super) fn execute(engine: &PythonEngine, bench: &mut BuildContext<'_>) -> Re
         sandbox.unset("UV_NO_CONFIG");
         sandbox.hide("/etc/uv");
     }
-    let mut text = match (&source.how, source.invocation(&tools)) {
-        (How::Copy(path), _) => {
-            let path = engine.recipe_dir.path.join(path);
-            fs::read_to_string(&path).map_err(BuildError::file("read", &path))?
-        }
-        (_, None) => String::new(),
-        (_, Some(invocation)) => {
-            bench.run(&sandbox, &invocation)?;
-            let path = work.join(NEW);
-            fs::read_to_string(&path).map_err(BuildError::file("read", &path))?
-        }
+    if let Some(invocation) = source.invocation(&tools) {
+        bench.run(&sandbox, &invocation)?;
+    }
+    let written = match &source.how {
+        How::Copy(path) => engine.recipe_dir.path.join(path),
+        _ => work.join(NEW),
     };
+    let mut text = disk::read_text(&written)?;
     if !source.resolves_wheels() {
         text = add_wheels(text, &source.wheels)?;
     }

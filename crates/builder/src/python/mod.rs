@@ -22,7 +22,7 @@ use cabane_view::{Change, InterpreterNeed, Needs};
 
 use crate::build_context::BuildContext;
 use crate::engine::{Engine, Facts, RecipeDir, StepDraft};
-use crate::fingerprint::{Hash, Inputs};
+use crate::fingerprint::{Inputs, digest_of, texts_of};
 use crate::layout::{Inside, Layout};
 use crate::metadata::directories_patch;
 use crate::pack::Tree;
@@ -114,16 +114,9 @@ impl PythonEngine {
 
     /// Where packages come from, as a digest: addresses may hold passwords.
     fn index_settings(&self) -> Option<String> {
-        let mut hash = Hash::new();
-        let mut any = false;
-        for (name, value) in &self.request.passed_variables {
-            if decides_about_packages(name) {
-                hash.text(name);
-                hash.text(value);
-                any = true;
-            }
-        }
-        any.then(|| hash.finish().to_string())
+        let mut settings = self.request.passed_variables.clone();
+        settings.retain(|name, _| decides_about_packages(name));
+        (!settings.is_empty()).then(|| digest_of(texts_of(&settings)).to_string())
     }
 
     /// Makes the sandbox in which `uv` works.
@@ -185,9 +178,7 @@ impl Engine for PythonEngine {
                 .from(bytecode),
         ];
         if self.bytecode {
-            let mut compiler = Hash::new();
-            compiler.text(install::COMPILE);
-            let compiler = compiler.finish().to_string();
+            let compiler = digest_of([install::COMPILE]).to_string();
             steps.push(
                 StepDraft::new(StepName::Bytecode, "compile the Python modules")
                     .running(&[install::compiler(self)])

@@ -7,11 +7,10 @@
 //! What the requirements mean is for the installer to say.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::engine::{Kind, RecipeDir};
-use crate::{BuildError, Result};
+use crate::{Result, disk};
 
 /// A requirements file and what it includes.
 #[derive(Clone, Debug)]
@@ -34,7 +33,7 @@ impl Requirements {
             if requirements.files.contains_key(&path) {
                 continue;
             }
-            let text = fs::read(&real).map_err(BuildError::file("read", &real))?;
+            let text = disk::read(&real)?;
             requirements.files.insert(path.clone(), real);
             let directory = path.parent().unwrap_or(Path::new(""));
             for line in logical_lines(&String::from_utf8_lossy(&text)) {

@@ -58,12 +58,12 @@ pub(super) fn installed(
         if !path.exists() {
             continue;
         }
-        for (package, relative) in lock::read(&path)?.built(compiler.package()) {
+        for (relative, package) in lock::built(&path, compiler.package())? {
             let here = engine.store_here.join(&relative);
             let prefix = engine.store.join(relative);
             let programs = look_below(&here, &prefix, compiler);
             if !programs.is_empty() {
-                let spec = package.spec();
+                let spec = lock::spec(&package);
                 return Ok(Some(InstalledCompiler { compiler, spec, prefix, programs }));
             }
         }

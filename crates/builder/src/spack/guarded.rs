@@ -9,7 +9,6 @@
 //! know that there are such mirrors.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 
 use cabane_recipe::{Connection, MirrorFlags, Mirrors, StackRecipe};
 use cabane_spack::{is_guarded, variables};
@@ -21,7 +20,7 @@ use super::watch::Watch;
 use super::{SpackEngine, inputs};
 use crate::build_context::{BuildContext, Listener};
 use crate::sandbox::{Invocation, Sandbox};
-use crate::{BuildError, Failure, Progress, Result};
+use crate::{Progress, Result, disk};
 
 /// What is written when a secret is wrong, or there is none.
 const REFUSALS: [&str; 11] = [
@@ -67,7 +66,8 @@ pub(super) struct Guarded {
     /// Those whose variables are set.
     mirrors: Mirrors,
     values: BTreeMap<String, String>,
-    python: Solver,
+    /// The Python for commands that get these mirrors.
+    pub(super) python: Solver,
     /// What its user should know.
     pub(super) warnings: Vec<String>,
 }
@@ -131,11 +131,6 @@ impl Guarded {
         }
     }
 
-    /// The Python for commands that get these mirrors.
-    pub(super) fn python(&self) -> &Solver {
-        &self.python
-    }
-
     /// Whether something comes from one of them: packages, or sources.
     fn has(&self, what: impl Fn(&MirrorFlags) -> bool) -> bool {
         let cache = self.mirrors.build_cache.iter().map(|one| (&one.flags, &one.fetch));
@@ -148,10 +143,10 @@ impl Guarded {
         for (variable, value) in &self.values {
             sandbox.set(variable, value);
         }
-        sandbox.set("SPACK_PYTHON", self.python.program());
+        sandbox.set("SPACK_PYTHON", &self.python.program);
         // What a machine in a cloud may do is not what its user may.
         sandbox.set("AWS_EC2_METADATA_DISABLED", "true");
-        self.python.show_in(sandbox);
+        sandbox.keep(&self.python.prefix);
     }
 
     /// Writes what describes them: those that can be used now.
@@ -163,7 +158,7 @@ impl Guarded {
         }
         let text = cabane_spack::guarded_file(recipe, &self.mirrors);
         let text = text.unwrap_or_else(|| "mirrors: {}\n".to_owned());
-        fs::write(&path, text).map_err(BuildError::file("write", &path))
+        disk::put(&path, text)
     }
 
     /// Says which secrets were refused, without telling any of them: of the mirror that
@@ -246,7 +241,8 @@ pub(super) fn invocations(engine: &SpackEngine, environment: &str) -> Vec<Invoca
 }
 
 fn take(engine: &SpackEngine, environment: &str) -> Invocation {
-    let mut take = session::guarded_in_environment(environment).with(["install", "--cache-only"]);
+    let mut take =
+        session::entering(session::guarded(), environment).with(["install", "--cache-only"]);
     if session::includes_build_dependencies(engine) {
         take = take.with(["--include-build-deps"]);
     }
@@ -255,7 +251,7 @@ fn take(engine: &SpackEngine, environment: &str) -> Invocation {
 }
 
 fn fetch(environment: &str) -> Invocation {
-    session::guarded_in_environment(environment).with(["fetch", "--missing"])
+    session::entering(session::guarded(), environment).with(["fetch", "--missing"])
 }
 
 /// Runs a command that puts something into a guarded mirror.
@@ -293,6 +289,4 @@ impl Listener for Ear<'_, '_> {
             _ => is_failure,
         }
     }
-
-    fn blame(&mut self, _: &mut Failure) {}
 }

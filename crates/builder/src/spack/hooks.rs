@@ -6,8 +6,6 @@
 //! A script may say `{{ env.mount }}`, `{{ env.config }}`, `{{ env.build }}` and
 //! `{{ env.spack }}`; nothing else is expanded.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use cabane_label::{escape, shown};
@@ -17,7 +15,7 @@ use super::{SpackEngine, inputs};
 use crate::build_context::BuildContext;
 use crate::layout::Inside;
 use crate::sandbox::Invocation;
-use crate::{BuildError, Result};
+use crate::{BuildError, Result, disk, fingerprint};
 
 /// The script that runs before anything is concretized.
 pub(super) const PRE_INSTALL: &str = "pre-install";
@@ -29,53 +27,39 @@ pub(super) fn exists(engine: &SpackEngine, name: &str) -> bool {
     engine.recipe_dir.path.join(name).is_file()
 }
 
+/// What depends on a script of the recipe, if there is one.
+pub(super) fn input(engine: &SpackEngine, name: &str) -> Option<(String, String)> {
+    let digest = fingerprint::of_file(&engine.recipe_dir.path.join(name)).ok()?;
+    Some((name.to_owned(), digest.to_string()))
+}
+
 /// Runs a script of the recipe in the sandbox, if there is one.
 pub(super) fn run(engine: &SpackEngine, name: &str, bench: &mut BuildContext<'_>) -> Result<()> {
     if !exists(engine, name) {
         return Ok(());
     }
     let source = engine.recipe_dir.path.join(name);
-    let script = fs::read_to_string(&source).map_err(BuildError::file("read", &source))?;
-    let places = Places {
-        mount: &engine.store,
-        build: &Inside::work(INPUTS),
-        spack: &Path::new(SOURCES).join("spack"),
-    };
-    let text = fill_in(&script, &source, &places)?;
+    let script = disk::read_text(&source)?;
+    let text = fill_in(&script, &source, &places(&engine.store))?;
     let path = inputs::directory(&engine.layout).join(name);
-    let executable = fs::Permissions::from_mode(0o755);
-    fs::write(&path, text)
-        .and_then(|()| fs::set_permissions(&path, executable))
-        .map_err(BuildError::file("write", &path))?;
+    disk::put_executable(&path, &text)?;
     let program = Inside::work(INPUTS).join(name);
     let invocation = Invocation::new(program, Inside::work(INPUTS));
     bench.run(&session::sandbox(engine), &invocation)
 }
 
-/// What a script may ask for.
-pub(super) struct Places<'a> {
-    /// Where the image will be mounted.
-    pub(super) mount: &'a Path,
-    /// The directory of the build.
-    pub(super) build: &'a Path,
-    /// Where Spack is.
-    pub(super) spack: &'a Path,
-}
-
-impl Places<'_> {
-    fn find(&self, name: &str) -> Option<PathBuf> {
-        Some(match name {
-            "env.mount" => self.mount.to_owned(),
-            "env.config" => self.mount.join("config"),
-            "env.build" => self.build.to_owned(),
-            "env.spack" => self.spack.to_owned(),
-            _ => return None,
-        })
-    }
+/// What a script may ask for: the places of a build whose image will be mounted at `mount`.
+fn places(mount: &Path) -> [(&'static str, PathBuf); 4] {
+    [
+        ("env.mount", mount.to_owned()),
+        ("env.config", mount.join("config")),
+        ("env.build", Inside::work(INPUTS)),
+        ("env.spack", Path::new(SOURCES).join("spack")),
+    ]
 }
 
 /// Fills a script in. `path` is where it comes from, for messages.
-pub(super) fn fill_in(script: &str, path: &Path, places: &Places<'_>) -> Result<String> {
+fn fill_in(script: &str, path: &Path, places: &[(&str, PathBuf)]) -> Result<String> {
     let mut text = String::new();
     let mut rest = script;
     while let Some((before, from)) = rest.split_once("{{") {
@@ -91,7 +75,8 @@ pub(super) fn fill_in(script: &str, path: &Path, places: &Places<'_>) -> Result<
         let Some((name, after)) = from.split_once("}}") else {
             return Err(unknown(from.lines().next().unwrap_or_default()));
         };
-        let place = places.find(name.trim()).ok_or_else(|| unknown(name.trim()))?;
+        let place = places.iter().find(|(known, _)| *known == name.trim());
+        let (_, place) = place.ok_or_else(|| unknown(name.trim()))?;
         text.push_str(&place.to_string_lossy());
         rest = after;
     }
@@ -107,11 +92,7 @@ mod tests {
     use super::*;
 
     fn filled(script: &str) -> Result<String, String> {
-        let places = Places {
-            mount: Path::new("/user-environment"),
-            build: Path::new("/cabane/work"),
-            spack: Path::new("/cabane/sources/spack"),
-        };
+        let places = places(Path::new("/user-environment"));
         fill_in(script, Path::new("post-install"), &places).map_err(|error| error.to_string())
     }
 

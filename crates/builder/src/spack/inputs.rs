@@ -15,7 +15,6 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use cabane_recipe::{GitSource, StackRecipe, SystemConfig};
@@ -159,8 +158,7 @@ pub(super) fn write(engine: &SpackEngine) -> Result<()> {
     }
     for (name, text) in files(engine) {
         let path = directory.join(name);
-        disk::make_directory(path.parent().unwrap_or(&directory))?;
-        fs::write(&path, text).map_err(BuildError::file("write", &path))?;
+        disk::put(&path, text)?;
     }
     disk::make_empty(&engine.store_here)?;
     for (namespace, sources) in &engine.packages {
@@ -168,8 +166,7 @@ pub(super) fn write(engine: &SpackEngine) -> Result<()> {
         let packages = repository.join("packages");
         disk::make_directory(&packages)?;
         let text = format!("repo:\n  namespace: {namespace}\n  api: v2.0\n");
-        let path = repository.join("repo.yaml");
-        fs::write(&path, text).map_err(BuildError::file("write", &path))?;
+        disk::put(&repository.join("repo.yaml"), text)?;
         for source in sources {
             copy_packages(source, &packages)?;
         }
@@ -179,7 +176,7 @@ pub(super) fn write(engine: &SpackEngine) -> Result<()> {
 
 /// Copies the package repositories that those on top of the image could not get.
 pub(super) fn copy_archived(engine: &SpackEngine) -> Result<()> {
-    let commits = engine.sources.commits(&engine.layout).unwrap_or_default();
+    let commits = engine.commits();
     for one in cabane_spack::package_repositories(&engine.recipe) {
         let Some(digest) = commits.get(&one.name).filter(|_| is_archive(&one.source.repo)) else {
             continue;
@@ -194,9 +191,7 @@ pub(super) fn copy_archived(engine: &SpackEngine) -> Result<()> {
 
 /// Copies package recipes; what is there already stays.
 fn copy_packages(source: &Path, target: &Path) -> Result<()> {
-    let failed = || BuildError::file("list", source);
-    for entry in fs::read_dir(source).map_err(failed())? {
-        let entry = entry.map_err(failed())?;
+    for entry in disk::entries("list", source)? {
         let target = target.join(entry.file_name());
         if entry.path().is_dir() && !target.exists() {
             crate::metadata::copy_all(&entry.path(), &target)?;

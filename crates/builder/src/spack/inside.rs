@@ -4,7 +4,6 @@
 //! What is inside of a stack, and which processor it was built for.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use cabane_spack::{DATABASE, Dependency, Install, Installs, Spec};
@@ -28,7 +27,7 @@ const MOST: u64 = 16 << 20;
 /// Reads what is in a store.
 pub(super) fn installs(store: &Path) -> Result<Installs> {
     let path = store.join(DATABASE);
-    let text = fs::read(&path).map_err(BuildError::file("read", &path))?;
+    let text = disk::read(&path)?;
     cabane_spack::installs(&text).map_err(BuildError::file("read", &path))
 }
 
@@ -37,8 +36,7 @@ pub(super) fn parts(engine: &SpackEngine, installs: &Installs) -> Vec<Part> {
     // What only builds need may be gone from the database.
     let mut names = names_in_locks(engine);
     for (hash, install) in installs {
-        let name = |spec: &Spec| format!("{}@{}", spec.name, spec.version);
-        names.extend(install.spec.as_ref().map(|spec| (hash.clone(), name(spec))));
+        names.extend(install.spec.as_ref().map(|spec| (hash.clone(), spec.id())));
     }
     let mut notes = Notes::default();
     let mut parts = Vec::with_capacity(installs.len());
@@ -53,7 +51,8 @@ pub(super) fn parts(engine: &SpackEngine, installs: &Installs) -> Vec<Part> {
             key: hash.clone(),
             here,
             needs: spec.dependencies.iter().map(need).collect(),
-            ..Part::of(record)
+            record,
+            ..Part::default()
         });
     }
     for part in &mut parts {
@@ -113,7 +112,7 @@ fn names_in_locks(engine: &SpackEngine) -> Names {
     for environment in &engine.stack.environments {
         let path = inputs::lock_file(&engine.layout, &environment.name);
         if let Ok(lock) = lock::read(&path) {
-            names.extend(lock.names());
+            names.extend(lock.into_iter().map(|(hash, one)| (hash, one.id())));
         }
     }
     names
@@ -158,7 +157,7 @@ struct KnownProcessor {
 }
 
 fn known_processors(engine: &SpackEngine) -> Result<BTreeMap<String, KnownProcessor>> {
-    let commits = engine.sources.commits(&engine.layout).unwrap_or_default();
+    let commits = engine.commits();
     let Some(commit) = commits.get("spack") else {
         return Ok(BTreeMap::new());
     };
@@ -188,10 +187,7 @@ pub(super) fn outside(installs: &Installs) -> Vec<OutsideNeed> {
         .filter_map(|one| {
             let spec = one.spec.as_ref().filter(|spec| spec.external.is_some())?;
             (spec.name != "glibc").then_some(())?;
-            Some(OutsideNeed {
-                path: one.path.as_ref()?.into(),
-                package: Some(format!("{}@{}", spec.name, spec.version)),
-            })
+            Some(OutsideNeed { path: one.path.as_ref()?.into(), package: Some(spec.id()) })
         })
         .collect();
     outside.sort_by(|one, other| one.package.cmp(&other.package));

@@ -8,7 +8,6 @@
 //! What was concretized is kept in the cache under everything that it depends on, so
 //! that the same recipe costs nothing in the next build directory.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use cabane_spack::{SpackEnvironment, compiler_externals};
@@ -18,7 +17,7 @@ use super::session;
 use super::watch::Watch;
 use super::{SpackEngine, compilers, guarded, hooks, inputs, normalize};
 use crate::build_context::BuildContext;
-use crate::fingerprint::{self, Hash, Inputs};
+use crate::fingerprint::{self, Inputs};
 use crate::sandbox::Invocation;
 use crate::{BuildError, Result, StepName, disk};
 
@@ -72,27 +71,23 @@ fn describe_compilers(engine: &SpackEngine, environment: &SpackEnvironment) -> R
     }
     let text = compiler_externals(&found);
     let path = inputs::environment(&engine.layout, &environment.name).join(COMPILERS);
-    fs::write(&path, &text).map_err(BuildError::file("write", &path))?;
+    disk::put(&path, &text)?;
     Ok(text)
 }
 
 /// Where a concretization is kept: its name changes with all that it depends on.
 fn kept(engine: &SpackEngine, environment: &SpackEnvironment, described: &str) -> PathBuf {
-    let mut hash = Hash::new();
+    let mut inputs = engine.handed_inputs();
     // Nothing that is there already is used again: mirrors decide nothing.
-    let inputs = engine.handed_inputs().into_iter();
-    for (name, value) in inputs.filter(|(name, _)| !name.ends_with("mirrors.yaml")) {
-        hash.text(&name);
-        hash.text(&value);
-    }
-    hash.text(&environment.name);
-    hash.text(described);
-    let name = format!("{}.lock", hash.finish());
+    inputs.retain(|name, _| !name.ends_with("mirrors.yaml"));
+    let own = [environment.name.as_str(), described];
+    let digest = fingerprint::digest_of(fingerprint::texts_of(&inputs).chain(own));
+    let name = format!("{digest}.lock");
     engine.request.cache_dir.join(CONCRETIZED).join(name)
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
-    let content = fs::read(from).map_err(BuildError::file("read", from))?;
+    let content = disk::read(from)?;
     disk::make_directory(to.parent().unwrap_or(to))?;
     disk::write(to, &content)
 }

@@ -7,9 +7,9 @@
 //! the user's own is never looked at. The key that signs is shown to the command that puts
 //! packages into the cache and to no other: packages are built by programs of strangers.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use cabane_label::{escape, shown};
@@ -135,10 +135,7 @@ impl Keys {
         }
         keys.cache = Some(signed);
         let script = inputs::directory(&engine.layout).join(SCRIPT_NAME);
-        let executable = fs::Permissions::from_mode(0o755);
-        fs::write(&script, SCRIPT)
-            .and_then(|()| fs::set_permissions(&script, executable))
-            .map_err(BuildError::file("write", &script))?;
+        disk::put_executable(&script, SCRIPT)?;
         Ok(keys)
     }
 
@@ -353,6 +350,8 @@ fn decoded(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn key(source: &str) -> Key {

@@ -42,12 +42,12 @@ use cabane_spack::{DATABASE, SpackEnvironment, SpackStack};
 use cabane_view::Needs;
 use guarded::Guarded;
 use inputs::OwnPackageDirectories;
-use solver::{Environment, Solver};
-use sources::{Source, Sources};
+use solver::{REQUIREMENTS, Solver};
+use sources::{Commits, Source, Sources};
 
 use crate::build_context::BuildContext;
 use crate::engine::{Engine, Facts, RecipeDir, StepDraft};
-use crate::fingerprint::{self, Hash, Inputs};
+use crate::fingerprint::{self, Inputs};
 use crate::layout::Layout;
 use crate::pack::Tree;
 use crate::python::find_interpreter;
@@ -94,12 +94,13 @@ impl SpackEngine {
         let packages = inputs::package_directories(&directory.path, &system_dir, &system)?;
         let git = program::find("git", request.programs.git.as_deref())?;
         let solver = match &request.programs.spack_python {
-            Some(path) => Solver::Named(path.clone()),
-            None => Solver::Made(Environment::new(
+            Some(path) => Solver::named(path),
+            None => Solver::made(
                 program::find("uv", request.programs.uv.as_deref())?,
-                &request.cache_dir,
+                request.cache_dir.clone(),
                 find_interpreter(request, &InterpreterRequest::Any)?,
-            )),
+                REQUIREMENTS,
+            ),
         };
         let sources = Sources {
             list: list_of_sources(&stack_recipe),
@@ -138,16 +139,20 @@ impl SpackEngine {
         })
     }
 
+    /// The commits of this build, as far as all are known.
+    fn commits(&self) -> Commits {
+        self.sources.commits(&self.layout).unwrap_or_default()
+    }
+
     /// Whether mirrors need a Python that builds do not have.
     fn has_other_python(&self) -> bool {
-        self.guarded.python().program() != self.solver.program()
+        self.guarded.python.program != self.solver.program
     }
 
     /// The configuration for those who build on top, with the commits that are known
     /// now.
     fn upstream(&self) -> BTreeMap<String, String> {
-        let commits = self.sources.commits(&self.layout).unwrap_or_default();
-        let stack = inputs::lower(&self.recipe, &self.system, &self.packages, &commits);
+        let stack = inputs::lower(&self.recipe, &self.system, &self.packages, &self.commits());
         stack.map_or_else(|_| self.stack.upstream.clone(), |stack| stack.upstream)
     }
 
@@ -155,20 +160,16 @@ impl SpackEngine {
     fn handed_inputs(&self) -> Inputs {
         let mut inputs = Inputs::from([
             ("host".to_owned(), self.host.clone()),
-            ("solver".to_owned(), self.solver.input()),
+            ("solver".to_owned(), self.solver.input.clone()),
             ("own packages".to_owned(), self.packages_digest.clone()),
         ]);
         for (name, text) in inputs::files(self) {
             inputs.insert(name, fingerprint::of_bytes(text.as_bytes()).to_string());
         }
-        let commits = self.sources.commits(&self.layout).unwrap_or_default();
-        for (name, commit) in commits {
+        for (name, commit) in self.commits() {
             inputs.insert(format!("commit of {name}"), commit);
         }
-        let hook = self.recipe_dir.path.join(hooks::PRE_INSTALL);
-        if let Ok(digest) = fingerprint::of_file(&hook) {
-            inputs.insert(hooks::PRE_INSTALL.to_owned(), digest.to_string());
-        }
+        inputs.extend(hooks::input(self, hooks::PRE_INSTALL));
         inputs
     }
 }
@@ -202,12 +203,12 @@ impl Engine for SpackEngine {
             environments.map(|one| command(&one.name)).collect()
         };
         let mut sources = self.sources.inputs();
-        sources.insert("solver".to_owned(), self.solver.input());
+        sources.insert("solver".to_owned(), self.solver.input.clone());
         let mut get = self.sources.invocations();
         get.extend(self.solver.invocations());
         if self.has_other_python() {
-            get.extend(self.guarded.python().invocations());
-            sources.insert("python for S3".to_owned(), self.guarded.python().input());
+            get.extend(self.guarded.python.invocations());
+            sources.insert("python for S3".to_owned(), self.guarded.python.input.clone());
         }
         Ok(vec![
             StepDraft::new(StepName::Sources, "get Spack, its packages and its solver")
@@ -230,7 +231,7 @@ impl Engine for SpackEngine {
             StepName::Sources => {
                 self.sources.execute(bench)?;
                 self.solver.execute(session::sandbox(self), bench)?;
-                self.guarded.python().execute(session::sandbox(self), bench)
+                self.guarded.python.execute(session::sandbox(self), bench)
             }
             StepName::Concretize => install::concretize(self, bench),
             StepName::Install => install::install(self, bench),
@@ -242,7 +243,7 @@ impl Engine for SpackEngine {
     fn has_result(&self, step: StepName) -> bool {
         match step {
             StepName::Sources => {
-                let pythons = [&self.solver, self.guarded.python()];
+                let pythons = [&self.solver, &self.guarded.python];
                 self.sources.commits(&self.layout).is_some()
                     && pythons.iter().all(|one| one.exists())
             }
@@ -260,9 +261,8 @@ impl Engine for SpackEngine {
     }
 
     fn facts(&self) -> Result<Facts> {
-        let mut versions = BTreeMap::from([("python".to_owned(), self.solver.input())]);
-        let commits = self.sources.commits(&self.layout).unwrap_or_default();
-        versions.extend(commits);
+        let mut versions = BTreeMap::from([("python".to_owned(), self.solver.input.clone())]);
+        versions.extend(self.commits());
         let environments = self.stack.environments.iter();
         let lock_of = |one: &SpackEnvironment| {
             let name = format!("lock/{}/spack.lock", one.name);
@@ -286,7 +286,7 @@ impl Engine for SpackEngine {
     }
 
     fn needs_visible(&self) -> Vec<PathBuf> {
-        vec![self.solver.program()]
+        vec![self.solver.program.clone()]
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -295,15 +295,6 @@ impl Engine for SpackEngine {
         warnings.extend(self.guarded.warnings.iter().cloned());
         warnings
     }
-}
-
-/// A digest over several texts.
-fn digest_of<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
-    let mut hash = Hash::new();
-    for text in texts {
-        hash.text(text);
-    }
-    hash.finish().to_string()
 }
 
 /// The path of something as Spack writes it.

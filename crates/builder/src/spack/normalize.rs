@@ -111,11 +111,11 @@ pub(super) fn modules(directory: &Path) -> Result<()> {
             modules(&path)?;
             continue;
         }
-        let text = fs::read(&path).map_err(BuildError::file("read", &path))?;
+        let text = disk::read(&path)?;
         let text = String::from_utf8_lossy(&text);
         let settled: String = text.split_inclusive('\n').map(without_time).collect();
         if settled != text {
-            fs::write(&path, settled).map_err(BuildError::file("write", &path))?;
+            disk::put(&path, settled)?;
         }
     }
     Ok(())
@@ -136,7 +136,7 @@ fn directories(path: &Path) -> Vec<PathBuf> {
 }
 
 fn rewrite(path: &Path, change: impl FnOnce(&mut Value)) -> Result<()> {
-    let text = fs::read(path).map_err(BuildError::file("read", path))?;
+    let text = disk::read(path)?;
     let mut document: Value =
         serde_json::from_slice(&text).map_err(BuildError::file("read", path))?;
     change(&mut document);

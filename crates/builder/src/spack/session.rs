@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use cabane_recipe::Cleanup;
 use cabane_spack::SpackStack;
 
-use super::{SpackEngine, digest_of, text_of, user};
+use super::{SpackEngine, text_of, user};
+use crate::fingerprint::digest_of;
 use crate::layout::Inside;
 use crate::sandbox::{Invocation, Sandbox};
 
@@ -21,7 +22,7 @@ pub(super) const INPUTS: &str = "spack";
 /// Makes the sandbox of a build. The tree is at the mount point.
 pub(super) fn sandbox(engine: &SpackEngine) -> Sandbox {
     let mut sandbox = Sandbox::new(&engine.request, &engine.layout);
-    engine.solver.show_in(&mut sandbox);
+    sandbox.keep(&engine.solver.prefix);
     sandbox.bind(&engine.recipe_dir.path, Inside::RECIPE, true);
     sandbox.bind(engine.layout.work(), Inside::WORK, false);
     sandbox.bind(&engine.request.cache_dir, Inside::CACHE, false);
@@ -32,7 +33,7 @@ pub(super) fn sandbox(engine: &SpackEngine) -> Sandbox {
     if engine.store_here.is_dir() {
         sandbox.bind(&engine.store_here, &engine.store, false);
     }
-    let commits = engine.sources.commits(&engine.layout).unwrap_or_default();
+    let commits = engine.commits();
     for (name, commit) in &commits {
         let place = Path::new(SOURCES).join(name);
         sandbox.bind(engine.sources.tree(commit), place, true);
@@ -58,7 +59,7 @@ fn variables(
     let packages = handed_id(engine, &commits);
     let cache = Path::new(Inside::CACHE).join("spack");
     [
-        ("SPACK_PYTHON", engine.solver.program()),
+        ("SPACK_PYTHON", engine.solver.program.clone()),
         ("SPACK_SYSTEM_CONFIG_PATH", inputs.join("config")),
         ("SPACK_USER_CONFIG_PATH", inputs.join("user")),
         ("SPACK_USER_CACHE_PATH", cache.join("index").join(packages)),
@@ -94,12 +95,7 @@ pub(super) fn entering(spack: Invocation, name: &str) -> Invocation {
     spack.with(["-e".into(), text_of(&environment(name))])
 }
 
-/// As [`in_environment`], with the mirrors that only commands get that build nothing.
-pub(super) fn guarded_in_environment(name: &str) -> Invocation {
-    entering(guarded(), name)
-}
-
-/// A command of Spack with those mirrors.
+/// A command of Spack with the mirrors that only commands get that build nothing.
 pub(super) fn guarded() -> Invocation {
     spack().with(["-C".into(), text_of(&guarded_scope())])
 }
@@ -166,7 +162,7 @@ fn local_mirrors(stack: &SpackStack) -> Vec<PathBuf> {
 fn handed_id(engine: &SpackEngine, commits: &[String]) -> String {
     let own = engine.packages_digest.as_str();
     let commits = commits.iter().map(String::as_str);
-    digest_of(commits.chain([own]))[..16].to_owned()
+    digest_of(commits.chain([own])).as_str()[..16].to_owned()
 }
 
 /// What the concretizer sees of this machine: another system or processor gives other
@@ -181,5 +177,5 @@ pub(super) fn host() -> String {
     let features =
         processor.lines().find(|line| line.starts_with("flags") || line.starts_with("Features"));
     let features = digest_of([features.unwrap_or_default()]);
-    format!("{} on {} {}", kind.join(" "), std::env::consts::ARCH, &features[..16])
+    format!("{} on {} {}", kind.join(" "), std::env::consts::ARCH, &features.as_str()[..16])
 }

@@ -6,19 +6,18 @@
 //! The one that the site names, or an environment in the cache: one per interpreter, for
 //! all builds, made in the sandbox, where it has the same path as later.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::build_context::BuildContext;
-use crate::fingerprint::{self, Hash};
+use crate::fingerprint::{self, digest_of};
 use crate::layout::Inside;
 use crate::python::Interpreter;
 use crate::sandbox::{Invocation, Sandbox};
 use crate::turn::Turn;
-use crate::{BuildError, Result, disk};
+use crate::{Result, disk};
 
 /// What is installed: exact versions with the hashes of their files.
-const REQUIREMENTS: &str = include_str!("requirements.txt");
+pub(super) const REQUIREMENTS: &str = include_str!("requirements.txt");
 
 /// The same, and what Spack needs for S3.
 const REQUIREMENTS_S3: &str = include_str!("requirements-s3.txt");
@@ -28,123 +27,90 @@ const DIRECTORY: &str = "spack/python";
 
 /// A Python that has the solver.
 #[derive(Clone, Debug)]
-pub(super) enum Solver {
-    /// The one that the site names.
-    Named(PathBuf),
-    /// One that is made.
-    Made(Environment),
-}
-
-impl Solver {
-    /// One that knows S3 as well. Its author sees to that.
-    pub(super) fn with_s3(&self) -> Self {
-        match self {
-            Self::Named(path) => Self::Named(path.clone()),
-            Self::Made(one) => Self::Made(one.holding(REQUIREMENTS_S3)),
-        }
-    }
-
+pub(super) struct Solver {
+    /// Where the interpreter is in the sandbox.
+    pub(super) program: PathBuf,
     /// What decides about it.
-    pub(super) fn input(&self) -> String {
-        match self {
-            Self::Named(path) => path.display().to_string(),
-            Self::Made(environment) => environment.input(),
-        }
-    }
-
-    /// Returns where the interpreter is in the sandbox.
-    pub(super) fn program(&self) -> PathBuf {
-        match self {
-            Self::Named(path) => path.clone(),
-            Self::Made(environment) => environment.program(),
-        }
-    }
-
-    /// Makes what it needs visible.
-    pub(super) fn show_in(&self, sandbox: &mut Sandbox) {
-        match self {
-            Self::Named(path) => {
-                // The directory of an environment, or of an installation.
-                let prefix = path.parent().and_then(Path::parent).unwrap_or(path);
-                sandbox.keep(prefix);
-            }
-            Self::Made(environment) => {
-                sandbox.keep(&environment.interpreter.prefix);
-            }
-        }
-    }
-
-    /// Whether it is there.
-    pub(super) fn exists(&self) -> bool {
-        match self {
-            Self::Named(path) => path.exists(),
-            Self::Made(environment) => environment.exists(),
-        }
-    }
-
-    /// Returns the commands that make it.
-    pub(super) fn invocations(&self) -> Vec<Invocation> {
-        match self {
-            Self::Named(_) => Vec::new(),
-            Self::Made(environment) => environment.invocations(&environment.uv).into(),
-        }
-    }
-
-    /// Makes it, unless it is there.
-    pub(super) fn execute(&self, sandbox: Sandbox, bench: &mut BuildContext<'_>) -> Result<()> {
-        match self {
-            Self::Named(_) => Ok(()),
-            Self::Made(environment) => environment.execute(sandbox, bench),
-        }
-    }
+    pub(super) input: String,
+    /// What must be visible for it.
+    pub(super) prefix: PathBuf,
+    /// How it is made, unless the site names it.
+    environment: Option<Environment>,
 }
 
 /// The environment of one interpreter.
 #[derive(Clone, Debug)]
-pub(super) struct Environment {
-    id: String,
+struct Environment {
+    /// Where it is below the cache.
+    place: PathBuf,
     uv: PathBuf,
     cache: PathBuf,
     interpreter: Interpreter,
     requirements: &'static str,
 }
 
-impl Environment {
-    pub(super) fn new(uv: PathBuf, cache: &Path, interpreter: Interpreter) -> Self {
-        let environment = Self {
-            id: String::new(),
-            uv,
-            cache: cache.to_owned(),
-            interpreter,
-            requirements: REQUIREMENTS,
-        };
-        environment.holding(REQUIREMENTS)
-    }
-
-    fn holding(&self, requirements: &'static str) -> Self {
-        let mut hash = Hash::new();
-        for text in [requirements, &self.interpreter.version] {
-            hash.text(text);
+impl Solver {
+    /// The one that the site names.
+    pub(super) fn named(path: &Path) -> Self {
+        Self {
+            program: path.to_owned(),
+            input: path.display().to_string(),
+            // The directory of an environment, or of an installation.
+            prefix: path.parent().and_then(Path::parent).unwrap_or(path).to_owned(),
+            environment: None,
         }
-        hash.text(&self.interpreter.path.to_string_lossy());
-        Self { id: hash.finish().id().to_string(), requirements, ..self.clone() }
     }
 
-    fn input(&self) -> String {
-        let digest = fingerprint::of_bytes(self.requirements.as_bytes());
-        format!("Python {} with {}", self.interpreter.version, digest.id())
+    /// One that is made.
+    pub(super) fn made(
+        uv: PathBuf,
+        cache: PathBuf,
+        interpreter: Interpreter,
+        requirements: &'static str,
+    ) -> Self {
+        let path = interpreter.path.to_string_lossy();
+        let id = digest_of([requirements, &interpreter.version, &path]);
+        let place = Path::new(DIRECTORY).join(id.id().to_string());
+        let digest = fingerprint::of_bytes(requirements.as_bytes());
+        Self {
+            program: Path::new(Inside::CACHE).join(&place).join("bin/python3"),
+            input: format!("Python {} with {}", interpreter.version, digest.id()),
+            prefix: interpreter.prefix.clone(),
+            environment: Some(Environment { place, uv, cache, interpreter, requirements }),
+        }
     }
 
-    fn program(&self) -> PathBuf {
-        self.inside().join("bin/python3")
+    /// One that knows S3 as well. Who names one sees to that.
+    pub(super) fn with_s3(&self) -> Self {
+        let Some(Environment { uv, cache, interpreter, .. }) = self.environment.clone() else {
+            return self.clone();
+        };
+        Self::made(uv, cache, interpreter, REQUIREMENTS_S3)
     }
 
-    fn inside(&self) -> PathBuf {
-        Path::new(Inside::CACHE).join(DIRECTORY).join(&self.id)
+    /// Whether it is there.
+    pub(super) fn exists(&self) -> bool {
+        match &self.environment {
+            None => self.program.exists(),
+            Some(environment) => environment.exists(),
+        }
     }
 
+    /// Returns the commands that make it.
+    pub(super) fn invocations(&self) -> Vec<Invocation> {
+        let environment = self.environment.iter();
+        environment.flat_map(|one| one.invocations(&one.uv)).collect()
+    }
+
+    /// Makes it, unless it is there.
+    pub(super) fn execute(&self, sandbox: Sandbox, bench: &mut BuildContext<'_>) -> Result<()> {
+        self.environment.as_ref().map_or(Ok(()), |one| one.execute(sandbox, bench))
+    }
+}
+
+impl Environment {
     fn here(&self) -> PathBuf {
-        self.cache.join(DIRECTORY).join(&self.id)
+        self.cache.join(&self.place)
     }
 
     fn exists(&self) -> bool {
@@ -152,8 +118,8 @@ impl Environment {
     }
 
     fn invocations(&self, uv: &Path) -> [Invocation; 2] {
-        let environment = self.inside();
-        let python = self.program();
+        let environment = Path::new(Inside::CACHE).join(&self.place);
+        let python = environment.join("bin/python3");
         [
             Invocation::new(uv, "/").with([
                 "venv".as_ref(),
@@ -188,8 +154,7 @@ impl Environment {
         let [make, install] = self.invocations(&uv);
         bench.run(&sandbox, &make)?;
         let requirements = here.join("requirements.txt");
-        fs::write(&requirements, self.requirements)
-            .map_err(BuildError::file("write", &requirements))?;
+        disk::put(&requirements, self.requirements)?;
         bench.run(&sandbox, &install)?;
         disk::write(&here.join("complete"), b"")
     }

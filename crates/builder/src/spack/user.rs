@@ -4,14 +4,13 @@
 //! Who the build runs as. Spack asks the user database for a name and stops where there
 //! is none, as in containers that are started with any user number.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::process::{getgid, getuid};
 
 use crate::layout::{Inside, Layout};
-use crate::{BuildError, Result, disk};
+use crate::{Result, disk};
 
 /// The database of users.
 pub(super) const DATABASE: &str = "/etc/passwd";
@@ -40,7 +39,7 @@ pub(super) fn write_database(layout: &Layout) -> Result<()> {
         return Ok(());
     }
     let system = Path::new(DATABASE);
-    let mut text = fs::read_to_string(system).map_err(BuildError::file("read", system))?;
+    let mut text = disk::read_text(system)?;
     if !text.ends_with('\n') {
         text.push('\n');
     }

@@ -18,7 +18,7 @@ use crate::fingerprint::{self, Hash, Inputs};
 use crate::layout::Inside;
 use crate::metadata::Words;
 use crate::sandbox::Invocation;
-use crate::{BuildError, Result, disk};
+use crate::{Result, disk};
 
 /// What views depend on beside the packages.
 pub(super) fn inputs(engine: &SpackEngine) -> Inputs {
@@ -36,10 +36,7 @@ pub(super) fn inputs(engine: &SpackEngine) -> Inputs {
         let digest = fingerprint::of_bytes(text.as_bytes());
         inputs.insert(format!("upstream {name}"), digest.to_string());
     }
-    let hook = engine.recipe_dir.path.join(hooks::POST_INSTALL);
-    if let Ok(digest) = fingerprint::of_file(&hook) {
-        inputs.insert(hooks::POST_INSTALL.to_owned(), digest.to_string());
-    }
+    inputs.extend(hooks::input(engine, hooks::POST_INSTALL));
     inputs
 }
 
@@ -94,10 +91,8 @@ pub(super) fn execute(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Res
             let wanted = wanted.filter_map(|name| Some((*name, found.get(name)?)));
             compilers::link(&root, wanted)?;
         }
-        let path = root.join("activate.sh");
         let (_, view) = view_of(engine, view)?;
-        let text = shell_script::of(&view.patch);
-        fs::write(&path, text).map_err(BuildError::file("write", &path))?;
+        disk::put(&root.join("activate.sh"), shell_script::of(&view.patch))?;
         normalize::view(&root)?;
     }
     normalize::modules(&engine.store_here.join("modules"))?;
@@ -124,8 +119,7 @@ fn write_upstream(engine: &SpackEngine) -> Result<()> {
     let directory = engine.store_here.join("config");
     disk::make_empty(&directory)?;
     for (name, text) in &engine.upstream() {
-        let path = directory.join(name);
-        fs::write(&path, text).map_err(BuildError::file("write", &path))?;
+        disk::put(&directory.join(name), text)?;
     }
     Ok(())
 }
@@ -141,8 +135,7 @@ fn write_modules(engine: &SpackEngine) -> Result<()> {
     files.remove("repos.yaml");
     files.insert("modules.yaml".to_owned(), modules.modules_yaml.clone());
     for (name, text) in files {
-        let path = directory.join(name);
-        fs::write(&path, text).map_err(BuildError::file("write", &path))?;
+        disk::put(&directory.join(name), text)?;
     }
     Ok(())
 }
@@ -176,7 +169,7 @@ pub(super) fn metadata(engine: &SpackEngine) -> Result<BTreeMap<ViewName, View>>
 fn view_of(engine: &SpackEngine, view: &StackView) -> Result<(ViewName, View)> {
     let mount = text_of(&engine.store);
     let script = script_of(engine, &view.name);
-    let text = fs::read_to_string(&script).map_err(BuildError::file("read", &script))?;
+    let text = disk::read_text(&script)?;
     let root = format!("{mount}/env/{}", view.name);
     let mut patch = activation::read(&text, &mount);
     let here = view_here(engine, &view.name);
@@ -227,7 +220,7 @@ fn special(engine: &SpackEngine, mount: &str) -> Vec<(ViewName, View)> {
         patch.push("MODULEPATH", prepend(modules.kinds.iter().map(entry).collect()));
         add("modules", "module files of the packages", patch);
     }
-    let commits = engine.sources.commits(&engine.layout).unwrap_or_default();
+    let commits = engine.commits();
     let spack = &engine.stack.sources.spack;
     let mut patch = EnvPatch::new();
     let mut set = |variable: &str, value: String| patch.push(variable, Change::Set(value));

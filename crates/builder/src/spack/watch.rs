@@ -52,8 +52,6 @@ struct Running {
 
 #[derive(Debug)]
 struct Failed {
-    name: String,
-    version: String,
     hash: String,
     log: Option<PathBuf>,
 }
@@ -76,18 +74,19 @@ impl<'a> Watch<'a> {
 
     /// Adds the packages of a lock file.
     pub(super) fn expect(&mut self, lock: &Path) -> Result<()> {
-        for (hash, one) in lock::read(lock)?.all() {
+        let all = lock::read(lock)?.into_iter();
+        for (hash, one) in all.filter(|(_, one)| one.external.is_none()) {
             let mut package = Package {
-                name: one.name.clone(),
-                version: one.version.clone(),
-                needs: one.needs().map(str::to_owned).collect(),
+                name: one.name,
+                version: one.version,
+                needs: one.dependencies.into_iter().map(|need| need.hash).collect(),
                 expected: None,
             };
-            let is_cached = self.is_cached(&package, hash);
+            let is_cached = self.is_cached(&package, &hash);
             let origin = if is_cached { Origin::Cache } else { Origin::Built };
-            let known = self.durations.of(origin, &package.key(hash));
+            let known = self.durations.of(origin, &package.key(&hash));
             package.expected = known.or_else(|| is_cached.then_some(TAKEN));
-            self.packages.insert(hash.to_owned(), package);
+            self.packages.insert(hash, package);
         }
         let packages = &self.packages;
         self.done.retain(|hash| packages.contains_key(hash));
@@ -160,20 +159,15 @@ impl<'a> Watch<'a> {
     /// Only the first counts: others may have been stopped because of it.
     fn fail(&mut self, hash: &str, log: Option<&str>, progress: &mut dyn Progress) {
         self.running.remove(hash);
-        let Some(package) = self.packages.get(hash) else {
+        if !self.packages.contains_key(hash) {
             return;
-        };
+        }
         let log = log.map(PathBuf::from);
         match &mut self.failed {
             Some(failed) if failed.hash == hash => failed.log = failed.log.take().or(log),
             Some(_) => {}
             none => {
-                *none = Some(Failed {
-                    name: package.name.clone(),
-                    version: package.version.clone(),
-                    hash: hash.to_owned(),
-                    log,
-                });
+                *none = Some(Failed { hash: hash.to_owned(), log });
                 self.tell(hash, PackageChange::Failed, progress);
             }
         }
@@ -228,15 +222,18 @@ impl Listener for Watch<'_> {
     }
 
     fn blame(&mut self, failure: &mut Failure) {
-        let Some(failed) = self.failed.take() else {
+        let Some(Failed { hash, log }) = self.failed.take() else {
             return;
         };
-        failure.package = Some(format!("{}@{}", failed.name, failed.version));
-        let Some(log) = failed.log else {
+        let Some(Package { name, version, .. }) = self.packages.get(&hash) else {
             return;
         };
-        let short = failed.hash.get(..7).unwrap_or(&failed.hash);
-        let name = format!("{}-{}-{short}.log", failed.name, failed.version);
+        failure.package = Some(format!("{name}@{version}"));
+        let Some(log) = log else {
+            return;
+        };
+        let short = hash.get(..7).unwrap_or(&hash);
+        let name = format!("{name}-{version}-{short}.log");
         let kept = self.layout.logs().join(name);
         if package_log::keep(self.layout, &log, &kept).is_ok() {
             let tail = process::tail(&kept);
@@ -346,6 +343,6 @@ mod tests {
         for line in ["[x] bbbbbbb b@1 failed (1s)", "[x] ccccccc c@1 failed (1s)"] {
             watch.line(line, &mut ());
         }
-        assert_eq!(watch.failed.map(|one| one.name).as_deref(), Some("b"));
+        assert_eq!(watch.failed.map(|one| one.hash), Some("b".repeat(8)));
     }
 }
