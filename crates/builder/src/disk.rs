@@ -10,6 +10,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use crate::{BuildError, Result};
 
 /// Reads a file, but not more of it than `limit` bytes.
@@ -71,6 +74,17 @@ pub(crate) fn write(path: &Path, content: &[u8]) -> Result<()> {
     };
     write_new().map_err(failed())?;
     rename(&new, path)
+}
+
+/// Reads a document; what cannot be read, or is longer than `limit` bytes, is none.
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, limit: u64) -> Option<T> {
+    serde_json::from_slice(&read_start(path, limit).ok()?).ok()
+}
+
+/// Writes a document as [`write()`] does.
+pub(crate) fn write_json(path: &Path, document: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_vec_pretty(document).map_err(BuildError::file("write", path))?;
+    write(path, &text)
 }
 
 /// Gives a file its name for good.

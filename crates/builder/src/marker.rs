@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fingerprint::Inputs;
 use crate::layout::Layout;
-use crate::{BuildError, Result, StepName, disk};
+use crate::{Result, StepName, disk};
 
 const VERSION: u32 = 1;
 const MAX_SIZE: u64 = 16 << 20;
@@ -46,15 +46,12 @@ impl Marker {
 
     /// Reads the marker of a step. One that cannot be read is no marker.
     pub(crate) fn read(layout: &Layout, step: StepName) -> Option<Self> {
-        let content = disk::read_start(&path(layout, step), MAX_SIZE).ok()?;
-        let marker: Self = serde_json::from_slice(&content).ok()?;
+        let marker: Self = disk::read_json(&path(layout, step), MAX_SIZE)?;
         (marker.version == VERSION).then_some(marker)
     }
 
     pub(crate) fn write(&self, layout: &Layout, step: StepName) -> Result<()> {
-        let path = path(layout, step);
-        let content = serde_json::to_vec_pretty(self).map_err(BuildError::file("write", &path))?;
-        disk::write(&path, &content)
+        disk::write_json(&path(layout, step), self)
     }
 
     pub(crate) fn remove(layout: &Layout, step: StepName) -> Result<()> {

@@ -164,7 +164,8 @@ pub(crate) fn claim(request: &BuildRequest, layout: &Layout) -> Result<()> {
     make_closed(path)?;
     let of = path.join(OF);
     fs::write(&of, layout.root.as_os_str().as_bytes()).map_err(BuildError::file("write", &of))?;
-    Record { version: VERSION, path: path.to_owned(), kept: request.keep }.write(layout)
+    let record = Record { version: VERSION, path: path.to_owned(), kept: request.keep };
+    disk::write_json(&layout.memory_record(), &record)
 }
 
 /// Removes the part in memory of a build that is done, unless it is to be kept.
@@ -189,15 +190,8 @@ fn make_closed(path: &Path) -> Result<()> {
 
 impl Record {
     fn read(layout: &Layout) -> Option<Self> {
-        let text = disk::read_start(&layout.memory_record(), 1 << 16).ok()?;
-        let record: Self = serde_json::from_slice(&text).ok()?;
+        let record: Self = disk::read_json(&layout.memory_record(), 1 << 16)?;
         (record.version == VERSION).then_some(record)
-    }
-
-    fn write(&self, layout: &Layout) -> Result<()> {
-        let path = layout.memory_record();
-        let text = serde_json::to_vec_pretty(self).map_err(BuildError::file("write", &path))?;
-        disk::write(&path, &text)
     }
 }
 

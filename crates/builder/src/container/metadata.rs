@@ -34,9 +34,7 @@ pub(super) fn edit(
     report: &mut ImportRecord,
 ) {
     report.altered = alters(recipe, config);
-    if let Some(description) = &recipe.description {
-        meta.description = Some(description.clone());
-    }
+    meta.description = recipe.description.clone().or(meta.description.take());
     if let Some(added) = added {
         put_views(added, meta);
     }
@@ -53,9 +51,7 @@ pub(super) fn edit(
         };
         meta.views.insert(name.clone(), view);
     }
-    if let Some(view) = &recipe.default_view {
-        meta.default_view = Some(view.clone());
-    }
+    meta.default_view = recipe.default_view.clone().or(meta.default_view.take());
     let container = meta.container.get_or_insert_default();
     let config = config.clone();
     if let Some(words) = config.entrypoint {

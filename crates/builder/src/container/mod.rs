@@ -105,8 +105,7 @@ impl ContainerEngine {
     }
 
     fn locked(&self) -> Option<FoundContainer> {
-        let bytes = disk::read_start(&self.lock(), 1 << 20).ok()?;
-        serde_json::from_slice(&bytes).ok()
+        disk::read_json(&self.lock(), 1 << 20)
     }
 
     /// Finds out what the name stands for, and tells if that is another image than before.
@@ -132,8 +131,7 @@ impl ContainerEngine {
             disk::make_directory(parent)?;
         }
         // Text and names are always JSON.
-        let bytes = serde_json::to_vec_pretty(&found).unwrap_or_default();
-        disk::write(&self.lock(), &bytes)
+        disk::write_json(&self.lock(), &found)
     }
 }
 

@@ -23,19 +23,18 @@ pub(crate) fn directories_patch(tree: &Path, root: &str) -> EnvPatch {
     let mut patch = EnvPatch::new();
     let has = |directory: &str| tree.join(directory).is_dir();
     if has("bin") {
-        prepend(&mut patch, "PATH", format!("{root}/bin"));
+        patch.push("PATH", prepend(vec![format!("{root}/bin")]));
     }
     if has("share/man") {
-        prepend(&mut patch, "MANPATH", format!("{root}/share/man"));
+        patch.push("MANPATH", prepend(vec![format!("{root}/share/man")]));
         // An empty element stands for the pages of the system.
-        let system = Change::List { operation: ListOperation::Append, values: vec![String::new()] };
-        patch.push("MANPATH", system);
+        patch.push("MANPATH", append(vec![String::new()]));
     }
     if CMAKE.into_iter().any(has) {
-        prepend(&mut patch, "CMAKE_PREFIX_PATH", root.to_owned());
+        patch.push("CMAKE_PREFIX_PATH", prepend(vec![root.to_owned()]));
     }
     for directory in PKG_CONFIG.into_iter().rev().filter(|&directory| has(directory)) {
-        prepend(&mut patch, "PKG_CONFIG_PATH", format!("{root}/{directory}"));
+        patch.push("PKG_CONFIG_PATH", prepend(vec![format!("{root}/{directory}")]));
     }
     patch
 }
@@ -89,19 +88,20 @@ impl Words<'_> {
             patch.push(variable, change);
         }
         for (variable, value) in &variables.prepend_path {
-            prepend(patch, variable, self.replace(value));
+            patch.push(variable, prepend(vec![self.replace(value)]));
         }
         for (variable, value) in &variables.append_path {
-            let change = Change::List {
-                operation: ListOperation::Append,
-                values: vec![self.replace(value)],
-            };
-            patch.push(variable, change);
+            patch.push(variable, append(vec![self.replace(value)]));
         }
     }
 }
 
-fn prepend(patch: &mut EnvPatch, variable: &str, value: String) {
-    let change = Change::List { operation: ListOperation::Prepend, values: vec![value] };
-    patch.push(variable, change);
+/// Puts values before those of a list.
+pub(crate) fn prepend(values: Vec<String>) -> Change {
+    Change::List { operation: ListOperation::Prepend, values }
+}
+
+/// Puts values after those of a list.
+pub(crate) fn append(values: Vec<String>) -> Change {
+    Change::List { operation: ListOperation::Append, values }
 }

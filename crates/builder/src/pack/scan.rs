@@ -70,7 +70,11 @@ pub(crate) fn scan(root: &Path, without: Option<&str>) -> Result<Census> {
         special: Some10::default(),
         private: Some10::default(),
     };
-    scan.root(without.map(OsStr::new))?;
+    let mut pending = Vec::new();
+    scan.directory(root, without.map(OsStr::new), &mut pending)?;
+    while let Some(directory) = pending.pop() {
+        scan.directory(&directory, None, &mut pending)?;
+    }
     scan.finish()
 }
 
@@ -87,15 +91,6 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    fn root(&mut self, without: Option<&OsStr>) -> Result<()> {
-        let mut pending = Vec::new();
-        self.directory(self.root, without, &mut pending)?;
-        while let Some(directory) = pending.pop() {
-            self.directory(&directory, None, &mut pending)?;
-        }
-        Ok(())
-    }
-
     fn directory(
         &mut self,
         directory: &Path,
@@ -104,11 +99,7 @@ impl Scan<'_> {
     ) -> Result<()> {
         let mut entries = match entries(directory) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                self.unreadable.push(|| shown(directory));
-                return Ok(());
-            }
-            Err(error) => return Err(vanished(directory, error)),
+            Err(error) => return self.failed(directory, error),
         };
         entries.retain(|path| without.is_none() || path.file_name() != without);
         entries.sort_unstable();
@@ -121,11 +112,18 @@ impl Scan<'_> {
                     }
                 }
                 // Without the right to search, a directory lists names and no more.
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                    self.unreadable.push(|| shown(&path));
-                }
-                Err(error) => return Err(vanished(&path, error)),
+                Err(error) => self.failed(&path, error)?,
             }
+        }
+        Ok(())
+    }
+
+    /// What cannot be read is refused in the end, and what is gone at once.
+    fn failed(&mut self, path: &Path, error: io::Error) -> Result<()> {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => self.unreadable.push(|| shown(path)),
+            io::ErrorKind::NotFound => return Err(changed(path)),
+            _ => return Err(BuildError::file("look at", path)(error)),
         }
         Ok(())
     }
@@ -192,13 +190,6 @@ fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
 pub(super) fn changed(path: &Path) -> BuildError {
     let message = format!("{} changed while the tree was being packed", shown(path));
     BuildError::refused(message, CHANGING)
-}
-
-fn vanished(path: &Path, error: io::Error) -> BuildError {
-    if error.kind() == io::ErrorKind::NotFound {
-        return changed(path);
-    }
-    BuildError::file("look at", path)(error)
 }
 
 fn special(kind: FileType) -> Option<&'static str> {

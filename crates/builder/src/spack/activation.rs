@@ -8,7 +8,9 @@
 //! in front of other images it would hide theirs.
 
 use cabane_recipe::PATH_LISTS;
-use cabane_view::{Change, EnvPatch, ListOperation};
+use cabane_view::{Change, EnvPatch};
+
+use crate::metadata::{append, prepend};
 
 /// Reads the lines `export NAME=VALUE;` of a script for `sh`. Directories of lists are
 /// kept if they are below `mount_point`.
@@ -31,17 +33,13 @@ pub(super) fn read(script: &str, mount_point: &str) -> EnvPatch {
         if ours.is_empty() {
             continue;
         }
-        patch.push(name, list(ListOperation::Prepend, ours));
+        patch.push(name, prepend(ours));
         if name == "MANPATH" {
             // An empty element stands for the pages of the system.
-            patch.push(name, list(ListOperation::Append, vec![String::new()]));
+            patch.push(name, append(vec![String::new()]));
         }
     }
     patch
-}
-
-fn list(operation: ListOperation, values: Vec<String>) -> Change {
-    Change::List { operation, values }
 }
 
 /// Splits `export NAME=VALUE;` and takes the quotes off the value.
@@ -84,8 +82,7 @@ mod tests {
         let script = "export PATH=/user-environment/env/default/bin:/usr/bin:/bin;\n\
                       export ACLOCAL_PATH=/usr/share/aclocal;\n";
         let patch = read(script, "/user-environment");
-        let expected =
-            list(ListOperation::Prepend, vec!["/user-environment/env/default/bin".to_owned()]);
+        let expected = prepend(vec!["/user-environment/env/default/bin".to_owned()]);
         assert_eq!(patch.iter().collect::<Vec<_>>(), [("PATH", &[expected][..])]);
     }
 

@@ -35,15 +35,10 @@ pub(super) fn of_system(system: &SystemConfig) -> Found {
     let gcc = system.packages.get("gcc").and_then(|gcc| gcc.at(&["externals"]));
     let first = gcc.and_then(Yaml::as_list).and_then(<[Yaml]>::first);
     for (language, program) in programs(CompilerName::Gcc) {
-        let installer_output =
-            first.and_then(|one| one.at(&["extra_attributes", "compilers", language]));
-        if let Some(path) = installer_output.and_then(Yaml::as_text) {
-            found.insert(language.to_owned(), path.into());
-        } else if let Some(prefix) =
-            first.and_then(|one| one.at(&["prefix"])).and_then(Yaml::as_text)
-        {
-            found.insert(language.to_owned(), Path::new(prefix).join("bin").join(program));
-        }
+        let text = |place: &[&str]| first.and_then(|one| one.at(place)).and_then(Yaml::as_text);
+        let own = text(&["extra_attributes", "compilers", language]).map(PathBuf::from);
+        let by_prefix = || Some(Path::new(text(&["prefix"])?).join("bin").join(program));
+        found.extend(own.or_else(by_prefix).map(|path| (language.to_owned(), path)));
     }
     found
 }

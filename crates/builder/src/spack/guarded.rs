@@ -214,10 +214,11 @@ pub(super) fn pushes(engine: &SpackEngine) -> bool {
     engine.stack.push_to.is_some() && cache.is_some_and(|one| is_guarded(one.push.as_ref()))
 }
 
-/// Whether packages can be put where they are to go.
-pub(super) fn can_push(engine: &SpackEngine) -> bool {
+/// The mirror that packages go to, if they can be put there.
+pub(super) fn push_mirror(engine: &SpackEngine) -> Option<&str> {
     let usable = engine.guarded.mirrors.build_cache.as_ref();
-    !pushes(engine) || usable.is_some_and(|one| one.push.is_some())
+    let can_push = !pushes(engine) || usable.is_some_and(|one| one.push.is_some());
+    engine.stack.push_to.as_deref().filter(|_| can_push)
 }
 
 /// Whether packages come from the build cache with a secret, and not without.

@@ -136,9 +136,9 @@ pub(super) fn install(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Res
         let install = session::install(engine, &environment.name);
         let install = keys.trusting(engine, &mut sandbox, install);
         bench.run_heard(&sandbox, &install, &mut watch)?;
-        keys.push(engine, &environment.name, bench)?;
+        keys.run_to_cache(engine, keys::push(engine, &environment.name), bench)?;
     }
-    keys.publish(engine, bench)?;
+    keys.run_to_cache(engine, keys::publish(engine), bench)?;
     drop(keys);
     if let Some(clean_up) = session::clean_up(engine) {
         bench.run(&session::sandbox(engine), &clean_up)?;

@@ -188,31 +188,17 @@ impl Keys {
         with_ring(sandbox, &[signed.verify.as_deref()], from_cache, command)
     }
 
-    /// Puts the packages of an environment into the build cache, if they go there.
-    pub(super) fn push(
+    /// Runs a command that writes into the build cache, if there is one, with the key that
+    /// signs.
+    pub(super) fn run_to_cache(
         &self,
         engine: &SpackEngine,
-        environment: &str,
+        command: Option<Invocation>,
         bench: &mut BuildContext<'_>,
     ) -> Result<()> {
-        let push = push(engine, environment);
-        push.map_or(Ok(()), |push| self.run_to_cache(engine, push, bench))
-    }
-
-    /// Puts the keys into the build cache, for those who trust what it carries: that they
-    /// are there is not enough, they must be listed.
-    pub(super) fn publish(&self, engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Result<()> {
-        let publish = publish(engine);
-        publish.map_or(Ok(()), |publish| self.run_to_cache(engine, publish, bench))
-    }
-
-    /// Runs a command that writes into the build cache, with the key that signs.
-    fn run_to_cache(
-        &self,
-        engine: &SpackEngine,
-        mut command: Invocation,
-        bench: &mut BuildContext<'_>,
-    ) -> Result<()> {
+        let Some(mut command) = command else {
+            return Ok(());
+        };
         let mut sandbox = session::sandbox(engine);
         if let Some(directory) = push_directory(&engine.system.mirrors, &engine.store) {
             disk::make_directory(&directory)?;
@@ -289,17 +275,16 @@ fn with_ring(
 /// The command that puts the packages of an environment into the build cache, if they go
 /// there.
 pub(super) fn push(engine: &SpackEngine, environment: &str) -> Option<Invocation> {
-    let mirror = engine.stack.push_to.as_ref();
-    let mirror = mirror.filter(|_| guarded::can_push(engine))?;
+    let mirror = guarded::push_mirror(engine)?;
     let push = ["buildcache", "push", "--with-build-dependencies", mirror];
     let spack = guarded::spack_for_push(engine);
     Some(session::entering(spack, environment).with(push))
 }
 
-/// The command that lists the keys in the build cache, if there are any.
+/// The command that lists the keys in the build cache, if there are any, for those who
+/// trust what it carries: that they are there is not enough, they must be listed.
 pub(super) fn publish(engine: &SpackEngine) -> Option<Invocation> {
-    let mirror = engine.stack.push_to.as_ref();
-    let mirror = mirror.filter(|_| guarded::can_push(engine))?;
+    let mirror = guarded::push_mirror(engine)?;
     let cache = engine.system.mirrors.build_cache.as_ref()?;
     cache.private_key.as_ref()?;
     let publish = ["gpg", "publish", "--update-index", "--mirror-name", mirror];

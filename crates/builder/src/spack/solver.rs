@@ -121,25 +121,13 @@ impl Environment {
         let environment = Path::new(Inside::CACHE).join(&self.place);
         let python = environment.join("bin/python3");
         [
-            Invocation::new(uv, "/").with([
-                "venv".as_ref(),
-                "--quiet".as_ref(),
-                "--clear".as_ref(),
-                "--python".as_ref(),
-                self.interpreter.path.as_os_str(),
-                environment.as_os_str(),
-            ]),
-            Invocation::new(uv, "/").with([
-                "pip".as_ref(),
-                "install".as_ref(),
-                "--quiet".as_ref(),
-                "--only-binary=:all:".as_ref(),
-                "--require-hashes".as_ref(),
-                "--python".as_ref(),
-                python.as_os_str(),
-                "--requirements".as_ref(),
-                environment.join("requirements.txt").as_os_str(),
-            ]),
+            Invocation::new(uv, "/")
+                .with(["venv", "--quiet", "--clear", "--python"])
+                .with([&self.interpreter.path, &environment]),
+            Invocation::new(uv, "/")
+                .with(["pip", "install", "--quiet", "--only-binary=:all:", "--require-hashes"])
+                .with([Path::new("--python"), &python])
+                .with([Path::new("--requirements"), &environment.join("requirements.txt")]),
         ]
     }
 

@@ -15,7 +15,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use archives::ARCHIVES;
@@ -63,11 +62,11 @@ pub(super) struct Sources {
 impl Sources {
     /// What decides about the commits.
     pub(super) fn inputs(&self) -> Inputs {
-        let installer_output = |source: &Source| {
+        let input = |source: &Source| {
             let reference = source.reference.as_deref().unwrap_or("the default branch");
             (source.name.clone(), format!("{} {reference}", source.address))
         };
-        self.list.iter().map(installer_output).collect()
+        self.list.iter().map(input).collect()
     }
 
     /// Returns where the record of a build is.
@@ -77,8 +76,7 @@ impl Sources {
 
     /// Returns the commits of a build, if all of them are known and there.
     pub(super) fn commits(&self, layout: &Layout) -> Option<Commits> {
-        let text = fs::read(Self::record(layout)).ok()?;
-        let commits: Commits = serde_json::from_slice(&text).ok()?;
+        let commits: Commits = disk::read_json(&Self::record(layout), 1 << 20)?;
         let is_there = |source: &Source| {
             let commit = commits.get(&source.name)?;
             self.tree(commit).is_dir().then_some(())
@@ -112,8 +110,7 @@ impl Sources {
             let commit = self.get(source, bench)?;
             commits.insert(source.name.clone(), commit);
         }
-        let text = serde_json::to_string_pretty(&commits).unwrap_or_default();
-        disk::write(&Self::record(bench.layout), text.as_bytes())
+        disk::write_json(&Self::record(bench.layout), &commits)
     }
 
     fn clone_of(&self, address: &str) -> PathBuf {
@@ -174,9 +171,8 @@ impl Sources {
     fn make_clone(&self, clone: &Path, bench: &mut BuildContext<'_>) -> Result<()> {
         let new = clone.with_extension("new");
         disk::remove(&new)?;
-        let arguments: [&OsStr; 4] =
-            ["init".as_ref(), "--quiet".as_ref(), "--bare".as_ref(), new.as_ref()];
-        bench.run_outside(&self.git_in(Path::new("/")).with(arguments), &quiet())?;
+        let init = self.git_in(Path::new("/")).with(["init", "--quiet", "--bare"]).with([&new]);
+        bench.run_outside(&init, &quiet())?;
         disk::rename(&new, clone)
     }
 
@@ -224,8 +220,8 @@ impl Sources {
     fn commit_of(&self, clone: &Path, name: &str, source: &Source) -> Result<String> {
         let wanted = format!("{name}^{{commit}}");
         let question = ["rev-parse", "--verify", "--quiet", &wanted];
-        let installer_output = program::ask_line(&self.git, clone, &question).ok();
-        installer_output.filter(|commit| is_commit(commit)).ok_or_else(|| {
+        let commit = program::ask_line(&self.git, clone, &question).ok();
+        commit.filter(|commit| is_commit(commit)).ok_or_else(|| {
             let (address, name) = (escape(&source.address), escape(name));
             BuildError::refused(format!("{address} has no commit, tag or branch `{name}`"), None)
         })

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cabane_recipe::{CompilerName, ModuleKind, StackView};
-use cabane_view::{Change, EnvPatch, ListOperation, View, ViewName};
+use cabane_view::{Change, EnvPatch, View, ViewName};
 
 use super::compilers::{self, Found};
 use super::session::{self, INPUTS, environment, spack, spack_program};
@@ -16,7 +16,7 @@ use super::{SpackEngine, activation, hooks, inputs, normalize, shell_script, tex
 use crate::build_context::BuildContext;
 use crate::fingerprint::{self, Hash, Inputs};
 use crate::layout::Inside;
-use crate::metadata::Words;
+use crate::metadata::{Words, prepend};
 use crate::sandbox::Invocation;
 use crate::{Result, disk};
 
@@ -51,28 +51,17 @@ pub(super) fn invocations(engine: &SpackEngine) -> Vec<Invocation> {
 fn activate(view: &cabane_spack::StackView) -> Invocation {
     let script = "exec \"$0\" env activate -d \"$1\" --with-view \"$2\" --sh > \"$3\"";
     let output = Inside::work(INPUTS).join(format!("views/{}.sh", view.name));
-    Invocation::new("/bin/sh", Inside::work(INPUTS)).with([
-        "-c".to_owned(),
-        script.to_owned(),
-        text_of(&spack_program()),
-        text_of(&environment(&view.spack_environment)),
-        view.name.to_string(),
-        text_of(&output),
-    ])
+    Invocation::new("/bin/sh", Inside::work(INPUTS))
+        .with(["-c", script])
+        .with([spack_program(), environment(&view.spack_environment)])
+        .with([view.name.as_str()])
+        .with([output])
 }
 
 fn refresh_modules(kind: &str) -> Invocation {
     let scope = Inside::work(INPUTS).join("modules");
-    spack().with([
-        "-C".to_owned(),
-        text_of(&scope),
-        "module".to_owned(),
-        kind.to_owned(),
-        "refresh".to_owned(),
-        "--upstream-modules".to_owned(),
-        "--delete-tree".to_owned(),
-        "--yes-to-all".to_owned(),
-    ])
+    let options = ["--upstream-modules", "--delete-tree", "--yes-to-all"];
+    spack().with([Path::new("-C"), &scope]).with(["module", kind, "refresh"]).with(options)
 }
 
 /// Makes everything.
@@ -194,10 +183,6 @@ fn add_prefix_paths(view: &StackView, here: &Path, root: &str, patch: &mut EnvPa
             patch.push(variable, prepend(values));
         }
     }
-}
-
-fn prepend(values: Vec<String>) -> Change {
-    Change::List { operation: ListOperation::Prepend, values }
 }
 
 /// The views that do not show packages: `modules`, and `spack` for those who build on

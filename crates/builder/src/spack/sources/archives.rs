@@ -90,19 +90,15 @@ impl Sources {
     }
 
     fn download(&self, source: &Source, to: &Path) -> Invocation {
-        let words =
+        let options =
             ["--fail", "--location", "--silent", "--show-error", "--retry", "3", "--output"];
-        let words = words.map(PathBuf::from).into_iter();
-        let words = words.chain([to.to_owned(), PathBuf::from(&source.address)]);
-        Invocation::new(&self.curl, "/").with(words)
+        Invocation::new(&self.curl, "/").with(options).with([to]).with([&source.address])
     }
 
     fn unpack(&self, file: &Path, to: &Path) -> Invocation {
-        let words = ["--extract", "--no-same-owner", "--strip-components=1"];
-        let words = words.map(PathBuf::from).into_iter();
-        let places =
-            [PathBuf::from("--file"), file.to_owned(), PathBuf::from("--directory"), to.to_owned()];
-        Invocation::new(&self.tar, "/").with(words.chain(places))
+        let options = ["--extract", "--no-same-owner", "--strip-components=1"];
+        let places = [Path::new("--file"), file, Path::new("--directory"), to];
+        Invocation::new(&self.tar, "/").with(options).with(places)
     }
 }
 
