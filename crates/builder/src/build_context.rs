@@ -211,13 +211,13 @@ impl Drop for Running {
 }
 
 fn says_full(failure: &Failure) -> bool {
-    let is_full = |line: &String| FULL.iter().any(|words| line.contains(words));
+    let is_full = |line: &String| FULL.iter().any(|text| line.contains(text));
     failure.tail.iter().any(is_full)
 }
 
 /// Whether memory ran out, as far as is known: the kernel says it to no one else.
 fn says_killed(failure: &Failure) -> bool {
-    let is_killed = |line: &String| KILLED.iter().any(|words| line.contains(words));
+    let is_killed = |line: &String| KILLED.iter().any(|text| line.contains(text));
     let kill = Signal::KILL.as_raw();
     failure.status.signal() == Some(kill) || failure.tail.iter().any(is_killed)
 }

@@ -97,7 +97,7 @@ pub(crate) fn deliver(
     if tree.ours {
         pack::open_to_all(tree.path)?;
     }
-    // What cannot be read, or has no place in a tree, is told before anything is copied.
+    // What cannot be read, or has no place in a tree, is reported before anything is copied.
     pack::scan(tree.path, Some(META))?;
     target.check(layout)?;
     let partial = target.partial(layout);

@@ -139,7 +139,7 @@ fn fresh(requested: &InMemory, layout: &Layout) -> PathBuf {
 }
 
 /// Returns where a build is in memory, as far as that is certain before it begins.
-pub(crate) fn to_be_told(layout: &Layout) -> Option<PathBuf> {
+pub(crate) fn to_be_shown(layout: &Layout) -> Option<PathBuf> {
     let path = layout.memory.as_deref()?;
     let known = if path.exists() { Some(path) } else { path.parent() };
     known.map(Path::to_owned)

@@ -102,7 +102,7 @@ pub fn plan(request: &BuildRequest) -> Result<Plan> {
         build_dir: job.layout.root.clone(),
         image: job.layout.image(job.request.format),
         install: job.target.as_ref().map(|target| target.path.clone()),
-        memory: place::to_be_told(&job.layout),
+        memory: place::to_be_shown(&job.layout),
         place: job.place.clone(),
         steps,
         warnings,

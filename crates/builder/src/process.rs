@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_error_that_goes_on_and_on_its_beginning_is_told() {
+    fn of_an_error_that_goes_on_and_on_its_beginning_is_shown() {
         let mut log = vec!["==> Error: no version".to_owned()];
         log.extend((0..100).map(|number| format!("because of {number}")));
         let tail = telling(log);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_error_the_last_lines_are_told() {
+    fn without_an_error_the_last_lines_are_shown() {
         let tail = telling((0..100).map(|number| number.to_string()).collect());
         assert_eq!(tail.last().map(String::as_str), Some("99"));
         assert_eq!(tail.len(), TAIL_LINES);

@@ -53,7 +53,7 @@ pub(crate) fn ask_line(
     }
 }
 
-/// Whether a program that is asked something in a directory succeeds.
+/// Whether a program that is started in a directory succeeds.
 pub(crate) fn succeeds(program: &Path, directory: &Path, arguments: &[&str]) -> bool {
     ask(program, directory, arguments).is_ok_and(|output| output.status.success())
 }
@@ -65,9 +65,9 @@ fn ask(program: &Path, directory: &Path, arguments: &[&str]) -> io::Result<Outpu
 }
 
 fn version_in(line: &str) -> Option<String> {
-    let is_version = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
-    let word = line.split(|c: char| c.is_whitespace() || c == '(').find(is_version)?;
-    word.contains('.').then(|| word.to_owned())
+    let is_version = |part: &&str| part.starts_with(|c: char| c.is_ascii_digit());
+    let part = line.split(|c: char| c.is_whitespace() || c == '(').find(is_version)?;
+    part.contains('.').then(|| part.to_owned())
 }
 
 /// A version, as far as it can be compared.

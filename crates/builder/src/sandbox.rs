@@ -96,13 +96,13 @@ impl Invocation {
 
     /// Writes the command as it could be typed.
     pub(crate) fn shown(&self) -> String {
-        let mut words = vec![
+        let mut parts = vec![
             self.program
                 .file_name()
                 .map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
         ];
-        words.extend(self.arguments.iter().map(|word| quoted(word)));
-        words.join(" ")
+        parts.extend(self.arguments.iter().map(|argument| quoted(argument)));
+        parts.join(" ")
     }
 
     /// Prepares the program, whose output goes into `log`, as the leader of a process group.
@@ -130,13 +130,13 @@ impl Invocation {
     }
 }
 
-fn quoted(word: &OsStr) -> String {
-    let word = word.to_string_lossy();
+fn quoted(argument: &OsStr) -> String {
+    let argument = argument.to_string_lossy();
     let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.into_owned();
+    if !argument.is_empty() && argument.chars().all(is_plain) {
+        return argument.into_owned();
     }
-    format!("'{}'", cabane_label::escape(&word).replace('\'', r"'\''"))
+    format!("'{}'", cabane_label::escape(&argument).replace('\'', r"'\''"))
 }
 
 impl Sandbox {

@@ -15,7 +15,7 @@ use crate::fingerprint::Inputs;
 pub struct Step {
     /// Its name.
     pub name: StepName,
-    /// What it does, in a few words.
+    /// What it does, in short.
     pub what: String,
     /// The commands it runs, as they could be typed in the sandbox.
     pub commands: Vec<String>,

@@ -47,7 +47,7 @@ impl Turn {
                 Ok(()) => break,
                 Err(Errno::WOULDBLOCK) => {
                     if !waited {
-                        progress.waiting(holder(path));
+                        progress.waiting(process_with_lock(path));
                     }
                     waited = true;
                 }
@@ -76,7 +76,7 @@ impl Turn {
 }
 
 /// Reads the number of the process that has its turn.
-fn holder(path: &Path) -> Option<u32> {
+fn process_with_lock(path: &Path) -> Option<u32> {
     let mut text = String::new();
     fs::File::open(path).and_then(|file| file.take(16).read_to_string(&mut text)).ok()?;
     text.trim().parse().ok()

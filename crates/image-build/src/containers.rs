@@ -94,7 +94,7 @@ impl OwnContainers {
     }
 
     /// Opens a root image of ours: its tree is one layer, and what it says about itself is what
-    /// the container image said from which it was made.
+    /// the container image declared from which it was made.
     fn use_own(
         &self,
         label: &str,

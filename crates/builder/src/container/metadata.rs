@@ -10,7 +10,7 @@ use cabane_recipe::{ContainerConfig, Recipe};
 use cabane_view::{Meta, View};
 
 use crate::containers::AddedImages;
-use crate::metadata::Words;
+use crate::metadata::Placeholders;
 use crate::{BuildError, Result};
 
 /// Whether the image is another one than an import makes.
@@ -42,8 +42,8 @@ pub(super) fn edit(
     let of_image = of_image.cloned().unwrap_or_default();
     for (name, view_recipe) in &recipe.views {
         let mut patch = of_image.patch.clone();
-        let words = Words { mount: "", view_path: "", view_name: name.as_str() };
-        words.apply(&view_recipe.env_vars, &mut patch);
+        let placeholders = Placeholders { mount: "", view_path: "", view_name: name.as_str() };
+        placeholders.apply(&view_recipe.env_vars, &mut patch);
         let view = View {
             description: view_recipe.description.clone().or(of_image.description.clone()),
             patch,
@@ -54,13 +54,13 @@ pub(super) fn edit(
     meta.default_view = recipe.default_view.clone().or(meta.default_view.take());
     let container = meta.container.get_or_insert_default();
     let config = config.clone();
-    if let Some(words) = config.entrypoint {
+    if let Some(arguments) = config.entrypoint {
         // Its arguments were meant for what the container image starts.
         container.command.clear();
-        container.entrypoint = words;
+        container.entrypoint = arguments;
     }
-    if let Some(words) = config.command {
-        container.command = words;
+    if let Some(arguments) = config.command {
+        container.command = arguments;
     }
     if let Some(directory) = config.working_directory {
         container.working_directory = Some(directory);

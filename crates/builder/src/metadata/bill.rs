@@ -284,14 +284,14 @@ fn is_sha256(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Whether a text has the form of a licence expression: names with words between them.
+/// Whether a text has the form of a licence expression: names with operators between them.
 fn is_expression(text: &str) -> bool {
     let apart = text.replace('(', " ( ").replace(')', " ) ");
     let mut depth = 0_i32;
     let mut wants_name = true;
-    for word in apart.split_whitespace() {
-        let is_name = word.chars().all(|c| c.is_ascii_alphanumeric() || "-.+".contains(c));
-        match word {
+    for term in apart.split_whitespace() {
+        let is_name = term.chars().all(|c| c.is_ascii_alphanumeric() || "-.+".contains(c));
+        match term {
             "(" if wants_name => depth += 1,
             ")" if !wants_name => depth -= 1,
             "AND" | "OR" | "WITH" if !wants_name => wants_name = true,

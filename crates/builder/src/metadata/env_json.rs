@@ -57,7 +57,7 @@ fn meta(job: &Job, facts: &Facts, existing: &Meta) -> Meta {
         name: recipe.name.to_string(),
         description: recipe.description.clone(),
         mount: Some(recipe.store.clone()),
-        // Who enters an image without a word about views expects to find its programs.
+        // Who enters an image without naming a view expects to find its programs.
         default_view: recipe
             .default_view
             .clone()

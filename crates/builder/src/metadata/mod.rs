@@ -34,7 +34,7 @@ use crate::job::Job;
 use crate::{BuildError, Result, StepName, contents, disk};
 
 pub(crate) use recipe_files::{RecipeFiles, copy_all};
-pub(crate) use views::{Words, append, directories_patch, prepend};
+pub(crate) use views::{Placeholders, append, directories_patch, prepend};
 
 /// The file that starts an image.
 pub(crate) const ENV_JSON: &str = "env.json";

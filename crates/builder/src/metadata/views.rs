@@ -47,12 +47,12 @@ pub(super) fn view(
     view_recipe: &ViewRecipe,
 ) -> View {
     let mut patch = facts.patch.clone();
-    let words = Words {
+    let placeholders = Placeholders {
         mount: recipe.store.as_str(),
         view_path: &facts.view_root,
         view_name: name.as_str(),
     };
-    words.apply(&view_recipe.env_vars, &mut patch);
+    placeholders.apply(&view_recipe.env_vars, &mut patch);
     View {
         description: view_recipe.description.clone(),
         root: Some(facts.view_root.clone()),
@@ -61,8 +61,8 @@ pub(super) fn view(
     }
 }
 
-/// What the words `$@…@` of a recipe stand for.
-pub(crate) struct Words<'a> {
+/// What the placeholders `$@…@` of a recipe stand for.
+pub(crate) struct Placeholders<'a> {
     /// The mount point.
     pub(crate) mount: &'a str,
     /// The directory of the view.
@@ -71,7 +71,7 @@ pub(crate) struct Words<'a> {
     pub(crate) view_name: &'a str,
 }
 
-impl Words<'_> {
+impl Placeholders<'_> {
     fn replace(&self, text: &str) -> String {
         text.replace("$@mount@", self.mount)
             .replace("$@view_path@", self.view_path)

@@ -155,9 +155,9 @@ impl PythonEngine {
 
 /// Whether a variable decides which packages are found.
 fn decides_about_packages(variable: &str) -> bool {
-    const WORDS: [&str; 6] =
+    const PARTS: [&str; 6] =
         ["INDEX", "FIND_LINKS", "PRERELEASE", "RESOLUTION", "EXCLUDE_NEWER", "CONSTRAINT"];
-    WORDS.iter().any(|word| variable.contains(word))
+    PARTS.iter().any(|part| variable.contains(part))
 }
 
 impl Engine for PythonEngine {

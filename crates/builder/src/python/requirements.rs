@@ -50,10 +50,10 @@ impl Requirements {
 
     /// Remembers a wheel or an archive that a requirement names by its path.
     fn add_local(&mut self, recipe: &RecipeDir, line: &str) {
-        let words = line.split([' ', '@', ';']).map(str::trim);
-        for word in words.filter(|word| word.contains('.') && !word.starts_with('-')) {
-            if let Ok(real) = recipe.find_inside(Path::new(word), Kind::File) {
-                self.files.insert(PathBuf::from(word), real);
+        let parts = line.split([' ', '@', ';']).map(str::trim);
+        for part in parts.filter(|part| part.contains('.') && !part.starts_with('-')) {
+            if let Ok(real) = recipe.find_inside(Path::new(part), Kind::File) {
+                self.files.insert(PathBuf::from(part), real);
             }
         }
     }
@@ -128,10 +128,10 @@ mod tests {
     proptest! {
         #[test]
         fn however_a_requirement_is_broken_into_lines_it_is_one(
-            words in prop::collection::vec("[a-z=@/.:-]{1,8}", 1..6)
+            parts in prop::collection::vec("[a-z=@/.:-]{1,8}", 1..6)
         ) {
-            let lines = logical_lines(&words.join(" \\\n   "));
-            prop_assert_eq!(lines, [words.join("  ")]);
+            let lines = logical_lines(&parts.join(" \\\n   "));
+            prop_assert_eq!(lines, [parts.join("  ")]);
         }
 
         #[test]

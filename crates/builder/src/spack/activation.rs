@@ -51,7 +51,7 @@ fn export(line: &str) -> Option<(&str, String)> {
     is_name.then(|| (name, unquoted(value)))
 }
 
-/// Reads a word as `sh` does, up to the `;` that ends it. Nothing is expanded.
+/// Reads a value as `sh` does, up to the `;` that ends it. Nothing is expanded.
 fn unquoted(text: &str) -> String {
     let mut value = String::new();
     let mut characters = text.chars();

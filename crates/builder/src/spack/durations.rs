@@ -59,14 +59,14 @@ impl Durations {
     /// Returns how long a package took last time: this one, or one of its version. `package`
     /// is its name, its version and its hash, with a space between them.
     pub(super) fn of(&self, origin: Origin, package: &str) -> Option<Duration> {
-        let exact = format!("{} {package}", word(origin));
+        let exact = format!("{} {package}", name_of(origin));
         let version = || self.known.get(exact.rsplit_once(' ')?.0);
         self.known.get(&exact).or_else(version).copied()
     }
 
     /// Remembers how long a package took.
     pub(super) fn remember(&self, origin: Origin, package: &str, took: Duration) {
-        let line = format!("{} {package} {:.1}\n", word(origin), took.as_secs_f64());
+        let line = format!("{} {package} {:.1}\n", name_of(origin), took.as_secs_f64());
         // Whatever prevents it prevents nothing else.
         let file = OpenOptions::new().append(true).create(true).open(&self.path);
         let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
@@ -90,7 +90,7 @@ impl Durations {
     }
 }
 
-fn word(origin: Origin) -> &'static str {
+fn name_of(origin: Origin) -> &'static str {
     match origin {
         Origin::Built => "built",
         Origin::Cache => "taken",
@@ -100,7 +100,7 @@ fn word(origin: Origin) -> &'static str {
 /// Splits a line into what it is about and how long that took.
 fn parse(line: &str) -> Option<(&str, Duration)> {
     let (key, seconds) = line.rsplit_once(' ')?;
-    let is_complete = key.split(' ').filter(|word| !word.is_empty()).count() == 4;
+    let is_complete = key.split(' ').filter(|part| !part.is_empty()).count() == 4;
     let seconds: f64 = seconds.parse().ok()?;
     let is_possible = is_complete && (0.0..LONGEST).contains(&seconds);
     is_possible.then(|| (key, Duration::from_secs_f64(seconds)))

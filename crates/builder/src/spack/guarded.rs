@@ -282,7 +282,7 @@ impl Listener for Ear<'_, '_> {
         let installer_output = installer_output::parse(line);
         let is_failure =
             matches!(installer_output, Some(InstallerLine { what: What::Failed { .. }, .. }));
-        if installer_output.is_none() && REFUSALS.iter().any(|word| line.contains(word)) {
+        if installer_output.is_none() && REFUSALS.iter().any(|text| line.contains(text)) {
             self.refusals.push(line.to_owned());
         }
         match &mut self.watch {

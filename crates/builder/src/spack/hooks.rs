@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_told_with_its_line() {
+    fn what_is_unknown_is_reported_with_its_line() {
         assert_eq!(
             filled("#!/bin/sh\n\necho {{ env.store }}\n"),
             Err("post-install:3: there is no `env.store` to be filled in".to_owned()),

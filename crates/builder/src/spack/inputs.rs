@@ -82,7 +82,7 @@ pub(super) fn lower(
 }
 
 /// The package recipes of the recipe and of the system: what they are called in Spack,
-/// and where they are, the first that has a package before the others. Theirs are asked
+/// and where they are, the first that has a package before the others. Theirs are searched
 /// in the order of the names.
 pub(super) type OwnPackageDirectories = BTreeMap<String, Vec<PathBuf>>;
 

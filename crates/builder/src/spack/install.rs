@@ -49,9 +49,9 @@ fn concretize_one(
     let is_kept = !hooks::exists(engine, hooks::PRE_INSTALL);
     let kept = kept(engine, environment, &described);
     // Who asks for it wants to see it decided, not to have it looked up.
-    let is_asked_for =
+    let is_requested =
         matches!(engine.request.part.from.as_deref(), Some("sources" | "concretize"));
-    if is_kept && kept.exists() && !is_asked_for {
+    if is_kept && kept.exists() && !is_requested {
         return copy(&kept, &lock);
     }
     let sandbox = session::sandbox(engine);

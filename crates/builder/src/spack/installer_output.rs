@@ -41,7 +41,7 @@ pub(super) const STAGING: &str = "staging";
 const HASH: usize = 32;
 /// The shortest beginning of one that Spack shows.
 const SHORT: usize = 7;
-/// Words before this many are the name of a phase; more are prose.
+/// The longest name of a phase; what is longer is prose.
 const LONGEST_PHASE: usize = 40;
 
 /// Reads one line.
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_of_several_words_and_one_without_a_time_are_read() {
+    fn a_phase_with_spaces_and_one_without_a_time_are_read() {
         assert_eq!(
             what("[ ] ern2rvi compiler-wrapper@1.1.0 fetching from build cache (1h02m)"),
             Some(What::Phase(FETCHING))
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_that_are_there_are_told_from_those_of_the_system() {
+    fn packages_that_are_there_are_distinguished_from_those_of_the_system() {
         assert_eq!(what("[+] rowvn6w lz4@1.10.0 /user-environment/x (0s)"), Some(What::Installed));
         assert_eq!(what("[e] zirfsst glibc@2.36 /usr (0s)"), Some(What::External));
     }

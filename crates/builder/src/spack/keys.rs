@@ -29,21 +29,21 @@ const SHOWN: &str = "/cabane/keys";
 const RING: &str = "/cabane/ring";
 /// Where a sandbox has programs.
 const PROGRAMS: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
-/// Takes keys into the ring, trusts them, and does what it is told.
+/// Takes keys into the ring, trusts them, and runs a command.
 const SCRIPT: &str = "\
 #!/bin/sh
 # $1: a mirror whose own keys are trusted, if it is not empty; $2: Spack; then a command.
 set -e
 export GNUPGHOME=\"$SPACK_GNUPGHOME\"
 chmod 700 \"$GNUPGHOME\"
-# Before anything is started: Spack makes it later, and then nobody finds what runs already.
+# Before anything is started: Spack makes it later, and then no one finds what runs already.
 mkdir -p -m 700 \"/run/user/$(id -u)\"
 trap 'gpgconf --kill all' EXIT
 for key in /cabane/keys/*; do
     if [ -e \"$key\" ]; then gpg --batch --quiet --import \"$key\"; fi
 done
 if [ -n \"$1\" ]; then
-    # Before Spack 1.2 it asks nothing, and knows neither of the words.
+    # Before Spack 1.2 it asks nothing, and knows neither of the arguments.
     \"$2\" ${FURTHER_SCOPE:+-C \"$FURTHER_SCOPE\"} buildcache keys --install --trust --yes-to-all \"$1\" 2>/dev/null ||
         \"$2\" ${FURTHER_SCOPE:+-C \"$FURTHER_SCOPE\"} buildcache keys --install --trust
 fi
@@ -99,7 +99,7 @@ fn find(key: &Key, directory: &Path) -> Result<Source> {
         let real = path.canonicalize();
         return real.map(Source::File).map_err(BuildError::file("find", &path));
     }
-    // As long as a key is no name of a file, and is not told to anyone.
+    // As long as a key is no name of a file, and is not shown to anyone.
     let is_name = key.source.len() < 256;
     if let Some(bytes) = decoded(&key.source).filter(|bytes| is_key(bytes)) {
         return Ok(Source::Bytes(bytes));
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_a_secret_is_not_told() {
+    fn what_may_be_a_secret_is_not_shown() {
         let secret = "c2VjcmV0".repeat(40);
         let error = find(&key(&secret), Path::new("/nowhere")).unwrap_err();
         assert_eq!(error.to_string(), "the `private_key` of the mirror `site` is no key");

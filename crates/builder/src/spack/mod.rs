@@ -174,7 +174,7 @@ impl SpackEngine {
     }
 }
 
-/// A program that few recipes need: that it is missing is told when it is started.
+/// A program that few recipes need: that it is missing is reported when it is started.
 fn tool(name: &str, found: Option<&PathBuf>) -> PathBuf {
     found.map_or_else(|| name.into(), Clone::clone)
 }

@@ -25,9 +25,9 @@ pub(super) fn of(patch: &EnvPatch) -> String {
 
 fn line(variable: &str, change: &Change) -> String {
     let (operation, values) = match change {
-        Change::Set(value) => return format!("export {variable}={}", word(value)),
+        Change::Set(value) => return format!("export {variable}={}", argument(value)),
         Change::Unset => return format!("unset {variable}"),
-        Change::List { operation, values } => (operation, word(&values.join(":"))),
+        Change::List { operation, values } => (operation, argument(&values.join(":"))),
     };
     match operation {
         ListOperation::Set => format!("export {variable}={values}"),
@@ -41,20 +41,20 @@ fn line(variable: &str, change: &Change) -> String {
     }
 }
 
-/// A value as one word of a shell; `${@VAR@}` in it is the variable of that name.
-fn word(value: &str) -> String {
-    let mut word = String::new();
+/// A value as one argument of a shell; `${@VAR@}` in it is the variable of that name.
+fn argument(value: &str) -> String {
+    let mut argument = String::new();
     let mut rest = value;
     while let Some((before, after)) = rest.split_once("${@") {
         let variable = after.split_once("@}").filter(|(name, _)| is_name(name));
         let Some((name, after)) = variable else {
             break;
         };
-        word.push_str(&quoted(before));
-        word.push_str(&format!("\"${{{name}-}}\""));
+        argument.push_str(&quoted(before));
+        argument.push_str(&format!("\"${{{name}-}}\""));
         rest = after;
     }
-    word + &quoted(rest)
+    argument + &quoted(rest)
 }
 
 fn is_name(text: &str) -> bool {

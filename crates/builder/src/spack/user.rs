@@ -24,7 +24,7 @@ pub(super) fn database(layout: &Layout) -> PathBuf {
 }
 
 /// Writes a database in which the user has a name, where the system's does not tell.
-/// Directories of users are asked as well, hence through `getent`.
+/// Directories of users are searched as well, hence through `getent`.
 pub(super) fn write_database(layout: &Layout) -> Result<()> {
     let path = database(layout);
     disk::remove(&path)?;

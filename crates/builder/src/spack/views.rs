@@ -16,7 +16,7 @@ use super::{SpackEngine, activation, hooks, inputs, normalize, shell_script, tex
 use crate::build_context::BuildContext;
 use crate::fingerprint::{self, Hash, Inputs};
 use crate::layout::Inside;
-use crate::metadata::{Words, prepend};
+use crate::metadata::{Placeholders, prepend};
 use crate::sandbox::Invocation;
 use crate::{Result, disk};
 
@@ -163,8 +163,9 @@ fn view_of(engine: &SpackEngine, view: &StackView) -> Result<(ViewName, View)> {
     let mut patch = activation::read(&text, &mount);
     let here = view_here(engine, &view.name);
     add_prefix_paths(view, &here, &root, &mut patch);
-    let words = Words { mount: &mount, view_path: &root, view_name: view.name.as_str() };
-    words.apply(&view.env_vars, &mut patch);
+    let placeholders =
+        Placeholders { mount: &mount, view_path: &root, view_name: view.name.as_str() };
+    placeholders.apply(&view.env_vars, &mut patch);
     let made = View {
         description: None,
         activate: Some(format!("{root}/activate.sh")),

@@ -279,7 +279,7 @@ mod tests {
         }
     }
 
-    /// Notes what it is told.
+    /// Notes what is reported.
     #[derive(Default)]
     struct Notes(Vec<String>);
 

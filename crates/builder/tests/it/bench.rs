@@ -74,7 +74,7 @@ impl Outcome {
     }
 }
 
-/// Remembers what a build told.
+/// Remembers what a build reported.
 #[derive(Default)]
 pub(crate) struct Recorder(pub(crate) Vec<String>);
 

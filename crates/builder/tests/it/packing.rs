@@ -87,7 +87,7 @@ fn the_same_tree_gives_the_same_erofs_whoever_packs_it() {
 }
 
 #[test]
-fn everybody_may_read_what_was_private_and_nobody_becomes_root() {
+fn everybody_may_read_what_was_private_and_no_one_becomes_root() {
     let world = world();
     let tree =
         Tree::new(world.path("tree")).file("private", "").file("setuid", "").file("shared", "");

@@ -253,7 +253,7 @@ fn a_lock_file_that_does_not_fit_its_project_is_refused() {
 }
 
 #[test]
-fn a_python_that_nobody_has_is_reported_with_those_that_were_found() {
+fn a_python_that_no_one_has_is_reported_with_those_that_were_found() {
     if !has_uv() {
         not_run!("needs uv");
     }

@@ -118,7 +118,7 @@ fn those_whose_parents_are_gone_are_waited_for() {
 }
 
 #[test]
-fn how_a_program_ended_is_told_exactly() {
+fn how_a_program_ended_is_reported_exactly() {
     for who in everybody() {
         for (script, expected) in [
             ("exit 77", "exit status: 77"),

@@ -8,7 +8,7 @@
 //! that: it may tell the version of Spack.
 //!
 //! ```text
-//! <cache>/archives/<id>          what an address gave, when it was first asked
+//! <cache>/archives/<id>          what an address gave, when it was first used
 //! <cache>/trees/<sha256>/        what is in it, as for commits
 //! ```
 
