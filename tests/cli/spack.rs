@@ -311,7 +311,7 @@ fn a_plan_says_which_steps_are_done_because_they_are_asked_for() {
         .filter_map(|line| line.rsplit_once('(').filter(|_| !line.starts_with("recipe")))
         .map(|(_, state)| state)
         .collect();
-    let requested = "to do: it is asked for)";
+    let requested = "to do: it is requested)";
     assert_eq!(states, ["done)", "done)", "done)", requested, requested], "{plan:?}");
 }
 

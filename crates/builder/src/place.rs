@@ -89,7 +89,7 @@ fn fits(
         return Err(format!("{} belongs to another user", shown(&own)));
     }
     let Some(mut free) = Free::ask(parent, requested.job_limit) else {
-        return Err("how much memory there is cannot be told".to_owned());
+        return Err("the amount of free memory is unknown".to_owned());
     };
     let known = memory::need(&request.cache_dir, name);
     let need = known.unwrap_or(memory::UNKNOWN);

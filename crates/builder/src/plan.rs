@@ -82,7 +82,7 @@ pub fn plan(request: &BuildRequest) -> Result<Plan> {
     let again = job.index_of_from(&steps)?;
     for step in steps.iter_mut().skip(again) {
         if step.state == State::Done {
-            step.state = State::ToDo("it is asked for".to_owned());
+            step.state = State::ToDo("it is requested".to_owned());
         }
     }
     let is_open = |step: &Step| step.name == StepName::Pack && step.state != State::Done;
