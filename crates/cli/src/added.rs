@@ -14,24 +14,24 @@ pub(crate) fn tell_added(setup: &Setup, added: &Added) {
     let record = &added.record;
     let (label, id) = (&record.label, record.digest.id());
     if added.unchanged {
-        setup.printer.note(format_args!("{label} is the image {id} already"));
+        setup.note(format_args!("{label} is the image {id} already"));
         return;
     }
-    setup.printer.note(format_args!("added {label} ({id}, {})", size(record.size)));
+    setup.note(format_args!("added {label} ({id}, {})", size(record.size)));
     if let Some(replaced) = &added.replaced {
-        setup.printer.note(format_args!("the label was taken from the image {}", replaced.id()));
+        setup.note(format_args!("the label was taken from the image {}", replaced.id()));
     }
     if let Some(digest) = &added.kept {
         let kept = format_args!(
             "it has no label any more and stays for {GRACE_DAYS} days, for jobs that wait: `cabane \
              image rm {digest}` removes it now"
         );
-        setup.printer.note(kept);
+        setup.note(kept);
     }
     for digest in &added.removed {
-        setup.printer.note(format_args!("removed the image {}, which has no label", digest.id()));
+        setup.note(format_args!("removed the image {}, which has no label", digest.id()));
     }
     if added.source_remains {
-        setup.printer.warning("the file could not be removed from where it was");
+        setup.warning("the file could not be removed from where it was");
     }
 }

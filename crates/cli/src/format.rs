@@ -3,10 +3,9 @@
 
 //! Output for programs: JSON, and templates such as `{name}/{version}`.
 
+use cabane_report::{Kind, Report, Result};
 use serde::Serialize;
 use serde_json::{Map, Value};
-
-use crate::report::{CommandResult, Kind, Report};
 
 /// Returns a value as JSON, with a newline at the end.
 pub(crate) fn json(value: &impl Serialize) -> String {
@@ -56,7 +55,7 @@ const ESCAPES: [(&str, char); 4] = [("{{", '{'), ("}}", '}'), ("\\n", '\n'), ("\
 /// # Errors
 ///
 /// An unknown key, with all known ones as a hint; a brace that is not closed; no brace at all.
-pub(crate) fn fill(template: &str, keys: &str, fields: &Fields) -> CommandResult<String> {
+pub(crate) fn fill(template: &str, keys: &str, fields: &Fields) -> Result<String> {
     // Other programs have `--format json`; here that would be a text.
     if !template.contains('{') {
         let error = format!("the format `{template}` names nothing that could be filled in");
@@ -101,7 +100,7 @@ pub(crate) fn fill_lines(
     template: &str,
     keys: &str,
     all: impl Iterator<Item = Fields>,
-) -> CommandResult<String> {
+) -> Result<String> {
     all.map(|fields| fill(template, keys, &fields).map(|line| line + "\n")).collect()
 }
 

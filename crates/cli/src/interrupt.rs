@@ -7,10 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use cabane_report::{IoContext, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
-
-use crate::report::{CommandResult, IoContext};
 
 /// How long a build may take to end its programs before a second signal ends it. Some
 /// senders, `timeout` among them, send theirs twice at once.
@@ -18,7 +17,7 @@ const TO_CLEAN_UP: Duration = Duration::from_secs(2);
 
 /// A build that is interrupted ends its programs before it ends itself. A signal that
 /// comes later than that does what it always does.
-pub(crate) fn stop_when_interrupted() -> CommandResult<Arc<AtomicBool>> {
+pub(crate) fn stop_when_interrupted() -> Result<Arc<AtomicBool>> {
     let interrupt = Arc::new(AtomicBool::new(false));
     let is_late = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {

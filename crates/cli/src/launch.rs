@@ -4,10 +4,10 @@
 //! From options to a launch, and its `--dry-run` output.
 
 use cabane_launch::{Launch, LaunchPlan};
+use cabane_report::Result;
 use cabane_run::Prepared;
 
 use crate::image_args::{ImageArgs, JoinArgs};
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 /// Returns the plan for what was typed.
@@ -25,7 +25,7 @@ pub(crate) fn launch_plan(args: &ImageArgs, join: &JoinArgs) -> LaunchPlan {
 }
 
 /// Replaces this process with the command, or shows what would be done.
-pub(crate) fn finish(setup: &Setup, launch: Launch) -> CommandResult {
+pub(crate) fn finish(setup: &Setup, launch: Launch) -> Result<()> {
     if launch.is_dry_run {
         setup.printer.data(describe(setup, &launch.prepared));
         return Ok(());

@@ -21,7 +21,6 @@ mod printer;
 mod progress;
 pub mod reference;
 mod registry;
-mod report;
 mod setup;
 mod shell;
 mod shown_image;
@@ -55,7 +54,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let printer = args.global.printer();
     let result = commands::run_command(&args.global, printer, args.command);
     let code = result.unwrap_or_else(|error| {
-        report::print(&error, printer);
+        printer.failure(&error);
         error.kind().into()
     });
     ExitCode::from(code.code)

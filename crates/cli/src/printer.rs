@@ -8,7 +8,8 @@ use std::io::{self, IsTerminal, Write};
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
-use cabane_report::{Notices, Transfer};
+use cabane_label::escape;
+use cabane_report::{Notices, Report, Transfer};
 use serde::Serialize;
 use transfer::Watched;
 
@@ -66,41 +67,21 @@ impl Printer {
             .and_then(|()| io::stdout().flush());
     }
 
-    /// Prints an error.
-    pub(crate) fn error(self, text: &str) {
-        self.labelled(style::ERROR, "error", text);
-    }
-
-    /// Prints what was behind an error.
-    pub(crate) fn cause(self, text: &str) {
-        self.labelled(style::ACCENT, "cause", text);
-    }
-
-    /// Prints what the user can do.
-    pub(crate) fn hint(self, text: &str) {
-        self.labelled(style::ACCENT, "hint", text);
-    }
-
-    /// Prints a warning.
-    pub(crate) fn warning(self, text: &str) {
-        self.labelled(style::WARNING, "warning", text);
-    }
-
-    /// Prints what has been done, for people.
-    pub(crate) fn note(self, text: impl Display) {
-        self.to_stderr(format_args!("{text}\n"));
-    }
-
-    /// Prints what only `--verbose` shows.
-    pub(crate) fn detail(self, text: impl Display) {
-        if self.verbosity > 0 {
-            self.to_stderr(format_args!("{}{text}{:#}\n", style::FAINT, style::FAINT));
+    /// Prints a failure with its details, causes and hints.
+    pub(crate) fn failure(self, report: &Report) {
+        self.labelled(style::ERROR, "error", &report.to_string());
+        if let Some(detail) = report.detail() {
+            self.to_stderr(format_args!("{}\n", detail.trim_end_matches('\n')));
         }
-    }
-
-    /// Prints lines as they are.
-    pub(crate) fn lines(self, text: &str) {
-        self.to_stderr(format_args!("{}\n", text.trim_end_matches('\n')));
+        for cause in report.causes() {
+            // Its text may come from outside.
+            let text = cause.to_string();
+            let lines: Vec<_> = text.lines().map(escape).collect();
+            self.labelled(style::ACCENT, "cause", &lines.join("\n"));
+        }
+        for hint in report.hints() {
+            self.hint(hint);
+        }
     }
 
     /// Whether a person watches standard error.
@@ -121,19 +102,21 @@ impl Printer {
 
 impl Notices for Printer {
     fn warning(&self, text: &str) {
-        (*self).warning(text);
+        self.labelled(style::WARNING, "warning", text);
     }
 
     fn hint(&self, text: &str) {
-        (*self).hint(text);
+        self.labelled(style::ACCENT, "hint", text);
     }
 
     fn note(&self, text: &str) {
-        (*self).note(text);
+        self.to_stderr(format_args!("{text}\n"));
     }
 
     fn detail(&self, text: &str) {
-        (*self).detail(text);
+        if self.verbosity > 0 {
+            self.to_stderr(format_args!("{}{text}{:#}\n", style::FAINT, style::FAINT));
+        }
     }
 
     fn is_verbose(&self) -> bool {

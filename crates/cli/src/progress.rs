@@ -12,6 +12,7 @@ use cabane_label::escape;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::printer::{Printer, style};
+use crate::setup::Setup;
 
 /// How often moving lines move.
 const TICK: Duration = Duration::from_millis(120);
@@ -20,17 +21,17 @@ const MOST_LINES: usize = 12;
 
 /// Shows a build to a person.
 #[derive(Debug)]
-pub(crate) struct Shown {
-    printer: Printer,
+pub(crate) struct Shown<'a> {
+    setup: &'a Setup,
     lines: Option<Lines>,
     /// How many steps had been done before.
     pub(crate) done_before: usize,
 }
 
-impl Shown {
+impl<'a> Shown<'a> {
     /// Shows on standard error.
-    pub(crate) fn new(printer: Printer) -> Self {
-        Self { printer, lines: None, done_before: 0 }
+    pub(crate) fn new(setup: &'a Setup) -> Self {
+        Self { setup, lines: None, done_before: 0 }
     }
 
     fn clear(&mut self) {
@@ -40,21 +41,21 @@ impl Shown {
     }
 }
 
-impl Progress for Shown {
+impl Progress for Shown<'_> {
     fn started(&mut self, step: &Step, index: usize, total: usize) {
         self.clear();
         if Printer::is_watched() {
             let prefix = format!("{}/{total} {}", index + 1, step.name);
             self.lines = Some(Lines::new(prefix));
         } else {
-            self.printer.note(format_args!("[{}/{total}] {}…", index + 1, step.name));
+            self.setup.note(format_args!("[{}/{total}] {}…", index + 1, step.name));
         }
     }
 
     fn output(&mut self, _step: &Step, line: &str) {
         match &self.lines {
             Some(lines) => lines.first.set_message(line.to_owned()),
-            None => self.printer.detail(line),
+            None => self.setup.detail(line),
         }
     }
 
@@ -66,7 +67,7 @@ impl Progress for Shown {
         let package = spec(event);
         match event.change {
             PackageChange::Phase(phase) => {
-                self.printer.detail(format_args!("  {package} {}", escape(phase)));
+                self.setup.detail(format_args!("  {package} {}", escape(phase)));
             }
             PackageChange::Done { origin, took } => {
                 let how = match origin {
@@ -78,11 +79,11 @@ impl Progress for Shown {
                 let left =
                     left.map_or(String::new(), |left| format!(", about {} left", seconds(left)));
                 let (done, total) = (event.done, event.total);
-                self.printer.note(format_args!(
+                self.setup.note(format_args!(
                     "{mark}✓{end:#} {package}  {how} ({done} of {total}{left})"
                 ));
             }
-            PackageChange::Failed => self.printer.note(format_args!("✗ {package}")),
+            PackageChange::Failed => self.setup.note(format_args!("✗ {package}")),
         }
     }
 
@@ -90,27 +91,27 @@ impl Progress for Shown {
         self.clear();
         let (mark, end) = (style::GOOD, style::GOOD);
         let seconds = took.as_secs_f64();
-        self.printer.note(format_args!("{mark}✓{end:#} {:<10} {seconds:>6.1} s", step.name));
+        self.setup.note(format_args!("{mark}✓{end:#} {:<10} {seconds:>6.1} s", step.name));
     }
 
     fn skipped(&mut self, step: &Step) {
         self.done_before += 1;
-        self.printer.detail(format_args!("✓ {:<10} done before", step.name));
+        self.setup.detail(format_args!("✓ {:<10} done before", step.name));
     }
 
     fn waiting(&mut self, process: Option<u32>) {
         let who = process.map_or(String::new(), |process| format!(" (process {process})"));
-        self.printer.note(format_args!("waiting for another build of this recipe{who}"));
+        self.setup.note(format_args!("waiting for another build of this recipe{who}"));
     }
 
     fn remark(&mut self, text: &str) {
         self.clear();
-        self.printer.note(text);
+        self.setup.note(text);
     }
 
     fn warning(&mut self, text: &str) {
         self.clear();
-        self.printer.warning(text);
+        self.setup.warning(text);
     }
 }
 

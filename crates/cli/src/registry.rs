@@ -5,10 +5,10 @@
 
 use std::path::PathBuf;
 
+use cabane_report::Result;
 use cabane_transfer::{Connection, RegistryRequest};
 use clap::Args;
 
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 /// Which registry is meant, and who asks.
@@ -36,7 +36,7 @@ impl RegistryArgs {
     }
 
     /// As [`RegistryRequest::connect`].
-    pub(crate) fn connect(&self, setup: &Setup) -> CommandResult<Connection> {
+    pub(crate) fn connect(&self, setup: &Setup) -> Result<Connection> {
         self.request().connect(setup)
     }
 }

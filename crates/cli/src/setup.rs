@@ -6,11 +6,11 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use cabane_report::Result;
 use cabane_site::{Context, Site};
 
 use crate::args::GlobalArgs;
 use crate::printer::Printer;
-use crate::report::CommandResult;
 
 /// What every command works with.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ impl Setup {
     /// # Errors
     ///
     /// As [`Site::new`].
-    pub(crate) fn new(args: &GlobalArgs, printer: Printer) -> CommandResult<Self> {
+    pub(crate) fn new(args: &GlobalArgs, printer: Printer) -> Result<Self> {
         let program = std::env::current_exe().ok();
         let site = Site::new(&args.overrides(), std::env::vars_os().collect(), program)?;
         let printer = args.configured(printer, site.settings.color.value);

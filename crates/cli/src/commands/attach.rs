@@ -6,10 +6,10 @@
 use std::ffi::OsString;
 
 use cabane_environment::{ImageRequest, find_environment};
+use cabane_report::{Kind, Report, Result};
 use cabane_run::{Attachment, JobDescription, JobError, Target};
 use clap::Args;
 
-use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 use crate::shell::shell;
 
@@ -47,7 +47,7 @@ pub(crate) struct AttachArgs {
     command: Vec<OsString>,
 }
 
-pub(crate) fn attach(setup: &Setup, args: &AttachArgs) -> CommandResult {
+pub(crate) fn attach(setup: &Setup, args: &AttachArgs) -> Result<()> {
     let target = find(args)?;
     let request = |images: &String| ImageRequest::new(images, args.view.as_deref(), false);
     let with = args.with.as_ref().map(|images| find_environment(setup, &request(images)));
@@ -70,7 +70,7 @@ pub(crate) fn attach(setup: &Setup, args: &AttachArgs) -> CommandResult {
 }
 
 /// A number alone may be that of a process or of a job; both are asked, unless the option says which.
-fn find(args: &AttachArgs) -> CommandResult<Target> {
+fn find(args: &AttachArgs) -> Result<Target> {
     let Some(number) = args.target.number().filter(|_| !args.job) else {
         return Target::open(args.target.find()?);
     };

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use cabane_builder::{ImageFormat, execute};
 use cabane_image_build::{BuildOptions, add_built, plan_build, write_built};
-use cabane_report::size;
+use cabane_report::{Result, size};
 use clap::Args;
 
 use crate::added::tell_added;
@@ -16,7 +16,6 @@ use crate::choice::{Choice, one_of};
 use crate::format::json;
 use crate::interrupt::stop_when_interrupted;
 use crate::progress::Shown;
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 /// Build an image from a recipe and add it to the repository
@@ -107,12 +106,11 @@ impl BuildArgs {
     }
 }
 
-pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult {
-    let printer = setup.printer;
+pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
     let planned = plan_build(setup, &args.options())?;
     let plan = &planned.plan;
     if args.dry_run {
-        printer.data(if args.json {
+        setup.printer.data(if args.json {
             json(plan)
         } else {
             format!("{}\n", plan.to_string().trim_end())
@@ -120,13 +118,13 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult {
         return Ok(());
     }
     let started = Instant::now();
-    let mut progress = Shown::new(printer);
+    let mut progress = Shown::new(setup);
     let interrupt = stop_when_interrupted()?;
     let built = execute(plan, &mut progress, &interrupt)?;
     if let Some(step) = &args.until {
         let place = plan.build_dir.display();
-        printer.note(format_args!("stopped after `{step}`; the build is in {place}"));
-        printer.hint("the same command without `--until` goes on");
+        setup.note(format_args!("stopped after `{step}`; the build is in {place}"));
+        setup.hint("the same command without `--until` goes on");
         return Ok(());
     }
     match (built, &planned.label, &args.output) {
@@ -135,27 +133,27 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult {
                 tell_added(setup, &added);
             } else {
                 let id = built.digest.id();
-                printer.note(format_args!("{label} is the image {id} already"));
+                setup.note(format_args!("{label} is the image {id} already"));
             }
         }
         (Some(built), None, Some(output)) => {
             write_built(&built, output)?;
             let (path, size) = (output.display(), size(built.size));
-            printer.note(format_args!("wrote {path} ({size})"));
+            setup.note(format_args!("wrote {path} ({size})"));
         }
         _ => {}
     }
     let seconds = started.elapsed().as_secs_f64();
     if progress.done_before == plan.steps.len() {
-        printer.note("nothing has changed: it was built already");
+        setup.note("nothing has changed: it was built already");
     } else {
-        printer.note(format_args!("built in {seconds:.1} s"));
+        setup.note(format_args!("built in {seconds:.1} s"));
     }
     if let Some(directory) = &plan.install {
-        printer.note(format_args!("installed in {}", directory.display()));
+        setup.note(format_args!("installed in {}", directory.display()));
     }
     if let Some(label) = &planned.label {
-        printer.hint(&format!("`cabane start {}/{}:{}`", label.name, label.version, label.tag));
+        setup.hint(format_args!("`cabane start {}/{}:{}`", label.name, label.version, label.tag));
     }
     Ok(())
 }

@@ -7,11 +7,10 @@ use std::path::Path;
 
 use cabane_environment::directories;
 use cabane_mount::{Backend, Scope};
-use cabane_report::size;
+use cabane_report::{Result, size};
 use cabane_run::not_mounted;
 use clap::Args;
 
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 /// Remove the leftovers of builds
@@ -32,7 +31,7 @@ pub(crate) struct CleanArgs {
     dry_run: bool,
 }
 
-pub(crate) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult {
+pub(crate) fn clean(setup: &Setup, args: &CleanArgs) -> Result<()> {
     if args.mounts {
         return clean_mounts(setup);
     }
@@ -40,7 +39,7 @@ pub(crate) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult {
     let builds = setup.settings.build_directory.value.as_deref();
     for build in builds.map_or_else(Vec::new, cabane_builder::build_directories) {
         if cabane_builder::is_under_way(&build) {
-            setup.printer.note(format_args!("kept {}: a build is under way", build.display()));
+            setup.note(format_args!("kept {}: a build is under way", build.display()));
         } else {
             remove(setup, args, &build)?;
         }
@@ -59,36 +58,36 @@ pub(crate) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult {
     }
     for file in cabane_run::sweep(&directories(&setup.calling), args.dry_run) {
         let what = if args.dry_run { "would remove" } else { "removed" };
-        setup.printer.note(format_args!("{what} {}", file.display()));
+        setup.note(format_args!("{what} {}", file.display()));
     }
     Ok(())
 }
 
-fn clean_mounts(setup: &Setup) -> CommandResult {
+fn clean_mounts(setup: &Setup) -> Result<()> {
     if setup.backend == Backend::Root {
         let count =
             cabane_mount::release(Scope::Unused, 0).map_err(|error| not_mounted(error.into()))?;
-        setup.printer.note(format_args!("gave up {count} images"));
+        setup.note(format_args!("gave up {count} images"));
         return Ok(());
     }
     match setup.helper() {
         Ok(helper) => {
             cabane_run::clean_through(&helper.path)?;
-            setup.printer.note("unmounted your unused images");
+            setup.note("unmounted your unused images");
         }
         // Without the helper nothing is ever held.
-        Err(reason) => setup.printer.note(format_args!("no images are held: {reason}")),
+        Err(reason) => setup.note(format_args!("no images are held: {reason}")),
     }
     Ok(())
 }
 
-fn remove(setup: &Setup, args: &CleanArgs, directory: &Path) -> CommandResult<()> {
+fn remove(setup: &Setup, args: &CleanArgs, directory: &Path) -> Result<()> {
     let bytes = size(cabane_builder::size_of(directory));
     if args.dry_run {
-        setup.printer.note(format_args!("would remove {} ({bytes})", directory.display()));
+        setup.note(format_args!("would remove {} ({bytes})", directory.display()));
         return Ok(());
     }
     cabane_builder::remove_tree(directory)?;
-    setup.printer.note(format_args!("removed {} ({bytes})", directory.display()));
+    setup.note(format_args!("removed {} ({bytes})", directory.display()));
     Ok(())
 }

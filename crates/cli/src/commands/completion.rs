@@ -3,9 +3,9 @@
 
 //! `cabane completion`: the completion script of a shell.
 
+use cabane_report::Result;
 use clap::{Args, CommandFactory};
 
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 /// Print a shell completion script
@@ -17,7 +17,7 @@ pub(crate) struct CompletionArgs {
     shell: clap_complete::Shell,
 }
 
-pub(crate) fn completion(setup: &Setup, args: &CompletionArgs) -> CommandResult {
+pub(crate) fn completion(setup: &Setup, args: &CompletionArgs) -> Result<()> {
     let mut script = Vec::new();
     let mut command = super::Args::command();
     clap_complete::generate(args.shell, &mut command, "cabane", &mut script);

@@ -11,11 +11,11 @@ use cabane_label::System;
 use cabane_recipe::settings::table::{self, Setting};
 use cabane_recipe::{AtStart, PathTemplate, Requirement, RetentionSettings};
 use cabane_registry::Address;
+use cabane_report::Result;
 use cabane_site::settings::{Effective, Origin, Value, processors};
 use clap::Args;
 use serde::Serialize;
 
-use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::table::Table;
 
@@ -34,7 +34,7 @@ struct Row {
     origin: String,
 }
 
-pub(crate) fn config(setup: &Setup, args: &ConfigArgs) -> CommandResult {
+pub(crate) fn config(setup: &Setup, args: &ConfigArgs) -> Result<()> {
     let rows = rows(&setup.settings);
     if args.json {
         setup.printer.json(&rows);

@@ -9,12 +9,12 @@ use std::fmt::Write as _;
 
 use cabane_doctor::{Diagnosis, Finding, Group, State, diagnose};
 use cabane_label::escape;
+use cabane_report::Result;
 use clap::Args;
 
 use crate::args::GlobalArgs;
 use crate::exit_codes::{self, ExitCode};
 use crate::printer::{Printer, style};
-use crate::report::CommandResult;
 
 /// Diagnose mounting problems and suggest fixes
 #[derive(Debug, Args)]
@@ -32,11 +32,7 @@ pub(crate) struct DoctorArgs {
     json: bool,
 }
 
-pub(crate) fn doctor(
-    global: &GlobalArgs,
-    printer: Printer,
-    args: &DoctorArgs,
-) -> CommandResult<ExitCode> {
+pub(crate) fn doctor(global: &GlobalArgs, printer: Printer, args: &DoctorArgs) -> Result<ExitCode> {
     let calling: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     let program = std::env::current_exe().ok();
     let (report, color) = diagnose(&global.overrides(), &calling, program.as_deref());

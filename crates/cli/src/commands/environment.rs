@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use cabane_environment::{self as files, with_finder};
 use cabane_label::escape;
 use cabane_recipe::EnvironmentReference;
+use cabane_report::Result;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use crate::exit_codes::{self, ExitCode};
-use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::table::Table;
 
@@ -60,13 +60,13 @@ struct Row {
     description: Option<String>,
 }
 
-pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> CommandResult<ExitCode> {
+pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
     let mut code = exit_codes::SUCCESS;
     for file in &args.files {
         match files::load(setup, file) {
-            Ok(_) => setup.printer.note(format_args!("{file}: no mistake")),
+            Ok(_) => setup.note(format_args!("{file}: no mistake")),
             Err(error) => {
-                crate::report::print(&error, setup.printer);
+                setup.printer.failure(&error);
                 code = error.kind().into();
             }
         }
@@ -74,13 +74,13 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> CommandResult<ExitCode> 
     Ok(code)
 }
 
-pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> CommandResult<ExitCode> {
+pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> Result<ExitCode> {
     let file = files::load(setup, &args.file)?;
     setup.printer.data(file.to_toml(&[]));
     Ok(exit_codes::SUCCESS)
 }
 
-pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
+pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<ExitCode> {
     let rows = with_finder(setup, |finder| {
         let row = |found: cabane_resolve::FoundEnvironment| {
             // One with mistakes is listed, too; `check` tells them.
@@ -100,7 +100,7 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
     if rows.is_empty() {
         let directories = &setup.settings.environment_directories.value;
         let list: Vec<String> = directories.iter().map(|one| one.display().to_string()).collect();
-        setup.printer.note(format_args!("there is no environment file in {}", list.join(", ")));
+        setup.note(format_args!("there is no environment file in {}", list.join(", ")));
         return Ok(exit_codes::SUCCESS);
     }
     let mut table = Table::new(&["name", "file", "description"]);
@@ -118,7 +118,7 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
 /// # Errors
 ///
 /// Those of the command.
-pub(crate) fn environment(setup: &Setup, command: &EnvironmentCommand) -> CommandResult<ExitCode> {
+pub(crate) fn environment(setup: &Setup, command: &EnvironmentCommand) -> Result<ExitCode> {
     match command {
         EnvironmentCommand::Check(args) => check(setup, args),
         EnvironmentCommand::Show(args) => show(setup, args),

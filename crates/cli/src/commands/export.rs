@@ -8,13 +8,12 @@ use std::path::PathBuf;
 use cabane_container::export::{Compression, Walked};
 use cabane_container::{Platform, digest};
 use cabane_label::escape;
-use cabane_report::size;
+use cabane_report::{Result, size};
 use cabane_transfer::{ExportRequest, Exported, MadeImage, export as export_images};
 use clap::Args;
 use serde::Serialize;
 
 use crate::interrupt::stop_when_interrupted;
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 /// Export images as a container image
@@ -68,7 +67,7 @@ pub(crate) struct ExportArgs {
     json: bool,
 }
 
-pub(crate) fn export(setup: &Setup, args: &ExportArgs) -> CommandResult {
+pub(crate) fn export(setup: &Setup, args: &ExportArgs) -> Result<()> {
     let request = ExportRequest {
         images: args.images.clone(),
         destination: args.destination.clone(),
@@ -127,12 +126,11 @@ struct DoneLayer {
 
 fn print(setup: &Setup, done: &Exported, as_json: bool) {
     let made = &done.made;
-    let printer = setup.printer;
     let exported = &made.exported;
     let written = digest::written(&exported.blob.digest);
     let bytes = exported.layers.iter().map(|layer| layer.size).sum();
     let what = if done.unchanged { "is this image already" } else { "is written" };
-    printer.note(format_args!(
+    setup.note(format_args!(
         "{} {what} ({}, {}, {})",
         done.destination,
         exported.blob.digest.id(),
@@ -140,16 +138,16 @@ fn print(setup: &Setup, done: &Exported, as_json: bool) {
         size(bytes)
     ));
     for line in lines(made) {
-        printer.note(format_args!("  {line}"));
+        setup.note(format_args!("  {line}"));
     }
     if done.needs_base {
-        printer.note(
+        setup.note(
             "  it has no root file system: programs in it need the libraries of what it is put \
              on (`--base`)",
         );
     }
     for need in &done.interpreters {
-        printer.warning(&format!(
+        setup.warning(format_args!(
             "`{}` needs Python {} at {} of what it is put on",
             escape(&need.image),
             escape(&need.version),
@@ -161,7 +159,7 @@ fn print(setup: &Setup, done: &Exported, as_json: bool) {
             .layers
             .iter()
             .map(|layer| DoneLayer { digest: digest::written(&layer.digest), size: layer.size });
-        printer.json(&Done {
+        setup.printer.json(&Done {
             image: done.destination.clone(),
             digest: written,
             config: digest::written(&exported.config.digest),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use cabane_container::{ImportRecord, Platform};
 use cabane_label::{Digest, escape};
 use cabane_recipe::parse_size;
-use cabane_report::size;
+use cabane_report::{Result, size};
 use cabane_repository::Added;
 use cabane_transfer::{
     CheckedSource, ImportRequest, Imported, PlannedImport, check_source, import as import_image,
@@ -19,7 +19,6 @@ use serde::Serialize;
 use crate::added::tell_added;
 use crate::exit_codes::{self, ExitCode};
 use crate::interrupt::stop_when_interrupted;
-use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::table::Table;
 
@@ -80,7 +79,7 @@ pub(crate) struct ImportArgs {
     json: bool,
 }
 
-pub(crate) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode> {
+pub(crate) fn import(setup: &Setup, args: &ImportArgs) -> Result<ExitCode> {
     let label = match &args.label {
         Some(label) if !args.check => label,
         label => {
@@ -122,7 +121,7 @@ struct Done<'a> {
 }
 
 fn print_plan(setup: &Setup, plan: &PlannedImport, as_json: bool) {
-    setup.printer.note(format_args!(
+    setup.note(format_args!(
         "would import {} for {} as {}: {} layers, {}",
         escape(&plan.reference),
         plan.platform,
@@ -139,7 +138,7 @@ fn print_added(setup: &Setup, added: &Added, record: Option<&ImportRecord>, as_j
     tell_added(setup, added);
     if let Some(record) = record {
         for line in record.changed.lines() {
-            setup.printer.note(format_args!("  {}", escape(&line)));
+            setup.note(format_args!("  {}", escape(&line)));
         }
     }
     if as_json {
@@ -154,9 +153,9 @@ fn print_added(setup: &Setup, added: &Added, record: Option<&ImportRecord>, as_j
 }
 
 /// Asks for each label whether its reference still leads to the same.
-fn check(setup: &Setup, labels: &[&str], as_json: bool) -> CommandResult<ExitCode> {
+fn check(setup: &Setup, labels: &[&str], as_json: bool) -> Result<ExitCode> {
     let checked = labels.iter().map(|label| check_source(setup, label));
-    let checked: Vec<CheckedSource> = checked.collect::<CommandResult<_>>()?;
+    let checked: Vec<CheckedSource> = checked.collect::<Result<_>>()?;
     if as_json {
         setup.printer.json(&checked);
     } else {

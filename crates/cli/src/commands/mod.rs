@@ -3,12 +3,12 @@
 
 //! The commands: a file each, and a folder for each noun.
 
+use cabane_report::Result;
 use clap::{Parser, Subcommand};
 
 use crate::args::GlobalArgs;
 use crate::exit_codes::{self, ExitCode};
 use crate::printer::Printer;
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 mod attach;
@@ -124,7 +124,7 @@ pub(crate) fn run_command(
     global: &GlobalArgs,
     printer: Printer,
     command: Command,
-) -> CommandResult<ExitCode> {
+) -> Result<ExitCode> {
     // It is asked just where something is wrong, be it with the settings.
     if let Command::Doctor(args) = &command {
         return doctor::doctor(global, printer, args);

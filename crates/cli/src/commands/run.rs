@@ -6,11 +6,11 @@
 use std::ffi::OsString;
 
 use cabane_launch::LaunchPlan;
+use cabane_report::{Kind, Report, Result};
 use clap::Args;
 
 use crate::image_args::{ImageArgs, JoinArgs};
 use crate::launch::{finish, launch_plan};
-use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 /// Run a command in images
@@ -36,7 +36,7 @@ pub(crate) struct RunArgs {
     command: Vec<OsString>,
 }
 
-pub(crate) fn run(setup: &Setup, args: &RunArgs) -> CommandResult {
+pub(crate) fn run(setup: &Setup, args: &RunArgs) -> Result<()> {
     let plan = launch_plan(&args.images, &args.join);
     finish(setup, plan.launch(setup, args.command.clone())?)
 }
@@ -51,7 +51,7 @@ pub(crate) struct RunPlanArgs {
     command: Vec<OsString>,
 }
 
-pub(crate) fn run_plan(setup: &Setup, args: &RunPlanArgs) -> CommandResult {
+pub(crate) fn run_plan(setup: &Setup, args: &RunPlanArgs) -> Result<()> {
     let plan: LaunchPlan =
         serde_json::from_str(&args.plan).map_err(|error| Report::new(Kind::NotStarted, error))?;
     finish(setup, plan.launch(setup, args.command.clone())?)

@@ -6,12 +6,12 @@
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
 
+use cabane_report::{Kind, Report, Result};
 use cabane_site::env_vars;
 use clap::Args;
 
 use crate::image_args::{ImageArgs, JoinArgs};
 use crate::launch::{finish, launch_plan};
-use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 use crate::shell::shell;
 
@@ -35,7 +35,7 @@ pub(crate) struct StartArgs {
     ignore_tty: bool,
 }
 
-pub(crate) fn start(setup: &Setup, args: &StartArgs) -> CommandResult {
+pub(crate) fn start(setup: &Setup, args: &StartArgs) -> Result<()> {
     if let Some(reason) = nobody_types(setup).filter(|_| !args.ignore_tty) {
         let error = Report::new(
             Kind::NotStarted,
@@ -47,7 +47,7 @@ pub(crate) fn start(setup: &Setup, args: &StartArgs) -> CommandResult {
         ));
     }
     let shell = shell(setup);
-    setup.printer.detail(format_args!("the shell is {}", shell.display()));
+    setup.detail(format_args!("the shell is {}", shell.display()));
     let plan = launch_plan(&args.images, &args.join);
     finish(setup, plan.launch_shell(setup, shell.into_os_string())?)
 }

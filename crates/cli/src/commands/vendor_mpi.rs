@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::escape;
 use cabane_recipe::{FileText, MAX_FILE_SIZE, VendorManifest, malformed, parse_vendor_manifest};
+use cabane_report::{IoContext, Result};
 use cabane_vendor_mpi::{Packed, Request, Tarball};
 use clap::Args;
 use serde::Serialize;
 
-use crate::report::{CommandResult, IoContext};
 use crate::setup::Setup;
 
 /// Turn a vendor's MPI packages into a package for Spack
@@ -57,7 +57,7 @@ struct Outcome<'a> {
     tarballs: &'a [Tarball],
 }
 
-pub(crate) fn vendor_mpi(setup: &Setup, args: &VendorMpiArgs) -> CommandResult {
+pub(crate) fn vendor_mpi(setup: &Setup, args: &VendorMpiArgs) -> Result<()> {
     let manifest = read(&args.manifest)?;
     let beside = args.manifest.parent().filter(|path| !path.as_os_str().is_empty());
     let beside = beside.unwrap_or(Path::new("."));
@@ -72,7 +72,7 @@ pub(crate) fn vendor_mpi(setup: &Setup, args: &VendorMpiArgs) -> CommandResult {
     Ok(())
 }
 
-fn read(path: &Path) -> CommandResult<VendorManifest> {
+fn read(path: &Path) -> Result<VendorManifest> {
     let failed = || format!("read the manifest `{}`", path.display());
     let mut text = Vec::new();
     // One byte beyond tells that it is too large.
@@ -99,7 +99,7 @@ fn tell(setup: &Setup, args: &VendorMpiArgs, manifest: &VendorManifest, packed: 
         setup.printer.data(format!("{}  {}\n", tarball.sha256, tarball.file));
     }
     let package = packed.package.display().to_string();
-    setup.printer.note(format_args!("wrote {}", escape(&package)));
+    setup.note(format_args!("wrote {}", escape(&package)));
     let mirror = args.mirror.display().to_string();
-    setup.printer.note(format_args!("the tarballs are in the source mirror {}", escape(&mirror)));
+    setup.note(format_args!("the tarballs are in the source mirror {}", escape(&mirror)));
 }

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use cabane_report::{Transfer, size};
+use cabane_report::{Notices as _, Transfer, size};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::printer::Printer;
@@ -50,7 +50,7 @@ impl Transfer for Watched {
         } else if self.shown_at.get().elapsed() >= LOG_PAUSE {
             self.shown_at.set(Instant::now());
             let (done, total) = (size(done), size(total));
-            self.printer.note(format_args!("{}: {done} of {total}", self.what));
+            self.printer.note(&format!("{}: {done} of {total}", self.what));
         }
     }
 

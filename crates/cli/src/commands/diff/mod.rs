@@ -9,6 +9,7 @@ use std::path::Path;
 
 use cabane_environment::{ImageRequest, fill_in_metadata, find_environment, find_image};
 use cabane_label::{Digest, ImageDescription};
+use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_resolve::LocatedImage;
 use cabane_run::difference::{
     EnvironmentSide, Field, FileDifference, ImageSide, PackageDifference, ViewDifference,
@@ -21,7 +22,6 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::exit_codes::{self, ExitCode};
-use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 
 pub(crate) mod text;
@@ -71,14 +71,14 @@ pub(crate) struct Difference {
     files: Option<Vec<FileDifference>>,
 }
 
-pub(crate) fn diff(setup: &Setup, args: &DiffArgs) -> CommandResult<ExitCode> {
+pub(crate) fn diff(setup: &Setup, args: &DiffArgs) -> Result<ExitCode> {
     let differs = if is_environment(&args.from) || is_environment(&args.to) {
         diff_environments(setup, args)?
     } else {
         diff_images(setup, args)?
     };
     if !differs && !args.json {
-        setup.printer.note("no difference");
+        setup.note("no difference");
     }
     Ok(if differs && args.exit_code { exit_codes::DIFFERENT } else { exit_codes::SUCCESS })
 }
@@ -88,7 +88,7 @@ fn is_environment(text: &str) -> bool {
     text.contains(',') || Path::new(text).extension().is_some_and(|end| end == "toml")
 }
 
-fn diff_environments(setup: &Setup, args: &DiffArgs) -> CommandResult<bool> {
+fn diff_environments(setup: &Setup, args: &DiffArgs) -> Result<bool> {
     if args.files {
         let error =
             Report::new(Kind::Usage, "files are compared of two images, and not of environments");
@@ -111,7 +111,7 @@ fn diff_environments(setup: &Setup, args: &DiffArgs) -> CommandResult<bool> {
     Ok(!text.is_empty())
 }
 
-fn diff_images(setup: &Setup, args: &DiffArgs) -> CommandResult<bool> {
+fn diff_images(setup: &Setup, args: &DiffArgs) -> Result<bool> {
     let (from, to) = (find(setup, &args.from)?, find(setup, &args.to)?);
     let views = views(args)?;
     let mut difference = Difference {
@@ -152,7 +152,7 @@ fn diff_images(setup: &Setup, args: &DiffArgs) -> CommandResult<bool> {
     Ok(differs)
 }
 
-fn find(setup: &Setup, text: &str) -> CommandResult<LocatedImage> {
+fn find(setup: &Setup, text: &str) -> Result<LocatedImage> {
     let image: ImageDescription = text.parse()?;
     let mut located = find_image(setup, &image)?;
     fill_in_metadata(setup, &mut located)?;
@@ -164,7 +164,7 @@ fn title(image: &LocatedImage) -> String {
     image.label.as_ref().map_or_else(path, ToString::to_string)
 }
 
-fn views(args: &DiffArgs) -> CommandResult<Vec<ViewName>> {
+fn views(args: &DiffArgs) -> Result<Vec<ViewName>> {
     let texts = args.view.iter().flat_map(|text| text.split(','));
     let views = texts.map(str::parse).collect::<Result<Vec<ViewName>, _>>()?;
     if views.len() > 2 {
@@ -178,7 +178,7 @@ fn compare_named_views(
     from: &LocatedImage,
     to: &LocatedImage,
     named: &[ViewName],
-) -> CommandResult<Vec<ViewDifference>> {
+) -> Result<Vec<ViewDifference>> {
     let none = Meta::default();
     let (one, other) = (from.meta.as_ref().unwrap_or(&none), to.meta.as_ref().unwrap_or(&none));
     for view in named {
@@ -200,7 +200,7 @@ fn compare_whole(
     difference: &mut Difference,
     from: &LocatedImage,
     to: &LocatedImage,
-) -> CommandResult<()> {
+) -> Result<()> {
     let none = Meta::default();
     let digests = [from, to].map(|image| image.digest.as_ref().map(Digest::to_string));
     let [one, other] = [(from, &digests[0]), (to, &digests[1])].map(|(image, digest)| ImageSide {
@@ -221,7 +221,7 @@ fn compare_whole(
 }
 
 /// Compares the files; the list goes through a file, so that its length does not matter.
-fn list_files(setup: &Setup, from: &LocatedImage, to: &LocatedImage) -> CommandResult<File> {
+fn list_files(setup: &Setup, from: &LocatedImage, to: &LocatedImage) -> Result<File> {
     let open = |image: &LocatedImage| open_image(&image.path, image.format);
     let failed = || "make a temporary file".to_owned();
     let mut list = tempfile::tempfile().or_failed(failed)?;

@@ -7,13 +7,13 @@ use std::ffi::OsString;
 
 use cabane_environment::ImageRequest;
 use cabane_launch::LaunchPlan;
+use cabane_report::{Kind, Report, Result};
 use cabane_run::inside::{ExplainError, Explanation, LibrariesError, ProcessEnvironment};
 use clap::Args;
 use serde_json::{Value, json as value};
 
 use crate::image_args::InsideArgs;
 use crate::launch::finish;
-use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 pub(crate) mod start;
@@ -45,7 +45,7 @@ pub(crate) struct ExplainArgs {
     json: bool,
 }
 
-pub(crate) fn explain(setup: &Setup, args: &ExplainArgs) -> CommandResult {
+pub(crate) fn explain(setup: &Setup, args: &ExplainArgs) -> Result<()> {
     if let Some(images) = &args.inside.request() {
         return explain_inside(setup, args, images);
     }
@@ -77,7 +77,7 @@ pub(crate) fn explain(setup: &Setup, args: &ExplainArgs) -> CommandResult {
 
 /// Starts itself in the environment, so that there is one way to look: at files that
 /// are really mounted.
-fn explain_inside(setup: &Setup, args: &ExplainArgs, images: &ImageRequest) -> CommandResult {
+fn explain_inside(setup: &Setup, args: &ExplainArgs, images: &ImageRequest) -> Result<()> {
     let mut command = setup.own_program()?;
     command.push("explain".into());
     if args.json {
@@ -95,7 +95,7 @@ fn overview(
     setup: &Setup,
     args: &ExplainArgs,
     process_environment: &ProcessEnvironment,
-) -> CommandResult {
+) -> Result<()> {
     if process_environment.images.is_empty() {
         let error = Report::new(Kind::NotLoaded, "no image is loaded");
         return Err(error.hinted(

@@ -10,11 +10,11 @@
 use std::ffi::OsString;
 
 use cabane_launch::become_other;
+use cabane_report::Result;
 use cabane_run::inside::ProcessEnvironment;
 use clap::Args;
 
 use crate::commands::explain::text::short_conflicts;
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 /// The lines that are printed before a command starts.
@@ -28,10 +28,10 @@ pub(crate) struct ExplainStartArgs {
     command: Vec<OsString>,
 }
 
-pub(crate) fn explain_start(setup: &Setup, args: &ExplainStartArgs) -> CommandResult {
+pub(crate) fn explain_start(setup: &Setup, args: &ExplainStartArgs) -> Result<()> {
     let conflicts = ProcessEnvironment::look(setup.calling.clone()).conflicts();
     for line in short_conflicts(&conflicts, MOST_LINES) {
-        setup.printer.note(line);
+        setup.note(line);
     }
     Err(become_other(args.command.clone()))
 }

@@ -8,12 +8,12 @@ use std::path::Path;
 use cabane_environment::{complete_label, find_image};
 use cabane_label::{ImageDescription, Label, LabelPattern};
 use cabane_process::Scratch;
+use cabane_report::{IoContext as _, Kind, Report, Result};
 use cabane_repository::{AddRequest, Added, ImageFormat, Transfer};
 use cabane_run::{metadata, open_image};
 use clap::Args;
 
 use crate::added::tell_added;
-use crate::report::{CommandResult, IoContext as _, Kind, Report};
 use crate::setup::Setup;
 
 /// Add an image file under a label, or give an image another label
@@ -38,7 +38,7 @@ pub(crate) struct AddArgs {
     force: bool,
 }
 
-pub(crate) fn add(setup: &Setup, args: &AddArgs) -> CommandResult {
+pub(crate) fn add(setup: &Setup, args: &AddArgs) -> Result<()> {
     let pattern: LabelPattern = args.label.parse()?;
     let label = complete_label(setup, &pattern)?;
     let description: ImageDescription = args.image.parse()?;
@@ -50,7 +50,7 @@ pub(crate) fn add(setup: &Setup, args: &AddArgs) -> CommandResult {
     Ok(())
 }
 
-fn add_file(setup: &Setup, args: &AddArgs, label: Label, path: &Path) -> CommandResult<Added> {
+fn add_file(setup: &Setup, args: &AddArgs, label: Label, path: &Path) -> Result<Added> {
     let located = find_image(setup, &ImageDescription::Path(path.to_owned()))?;
     let directory = Scratch::new().or_failed(|| "make a temporary directory".to_owned())?;
     copy_metadata(setup, &located.path, located.format, directory.path())?;
@@ -65,12 +65,7 @@ fn add_file(setup: &Setup, args: &AddArgs, label: Label, path: &Path) -> Command
     repository.repository.add(&request).map_err(Report::from)
 }
 
-fn copy_metadata(
-    setup: &Setup,
-    image: &Path,
-    format: ImageFormat,
-    directory: &Path,
-) -> CommandResult<()> {
+fn copy_metadata(setup: &Setup, image: &Path, format: ImageFormat, directory: &Path) -> Result<()> {
     let file = open_image(image, format)?;
     metadata::copy(&file, &setup.mount_methods(), directory)
         .map_err(|error| error.with_kind(Kind::Failure))
@@ -81,7 +76,7 @@ fn tag(
     args: &AddArgs,
     label: Label,
     description: &ImageDescription,
-) -> CommandResult<Added> {
+) -> Result<Added> {
     let located = find_image(setup, description)?;
     let written = setup.repository_to_write()?;
     match &located.digest {

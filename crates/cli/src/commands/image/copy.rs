@@ -4,11 +4,11 @@
 //! `cabane image copy` and `cabane image delete`: labels of a registry.
 
 use cabane_label::{ImageDescription, LabelPattern};
+use cabane_report::{Kind, Report, Result};
 use cabane_transfer::find_remote;
 use clap::Args;
 
 use crate::registry::RegistryArgs;
-use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 /// Give an image in a registry another label
@@ -40,7 +40,7 @@ pub(crate) struct DeleteArgs {
     registry: RegistryArgs,
 }
 
-pub(crate) fn copy(setup: &Setup, args: &CopyArgs) -> CommandResult {
+pub(crate) fn copy(setup: &Setup, args: &CopyArgs) -> Result<()> {
     let connection = args.registry.connect(setup)?;
     let from: ImageDescription = args.from.parse()?;
     let to: LabelPattern = args.to.parse()?;
@@ -62,18 +62,18 @@ pub(crate) fn copy(setup: &Setup, args: &CopyArgs) -> CommandResult {
     let copied = connection.registry.copy(&source.place, &place, args.force)?;
     let id = copied.image.digest.id();
     if copied.unchanged {
-        setup.printer.note(format_args!("{place} is the image {id} already"));
+        setup.note(format_args!("{place} is the image {id} already"));
         return Ok(());
     }
-    setup.printer.note(format_args!("copied {} to {place} ({id})", source.place));
+    setup.note(format_args!("copied {} to {place} ({id})", source.place));
     if let Some(replaced) = &copied.replaced {
         let replaced = replaced.id();
-        setup.printer.note(format_args!("the label was taken from the image {replaced}"));
+        setup.note(format_args!("the label was taken from the image {replaced}"));
     }
     Ok(())
 }
 
-pub(crate) fn delete(setup: &Setup, args: &DeleteArgs) -> CommandResult {
+pub(crate) fn delete(setup: &Setup, args: &DeleteArgs) -> Result<()> {
     let connection = args.registry.connect(setup)?;
     let description: ImageDescription = args.image.parse()?;
     let found = find_remote(setup, &connection, &args.image, &description)?;
@@ -94,6 +94,6 @@ pub(crate) fn delete(setup: &Setup, args: &DeleteArgs) -> CommandResult {
     } else {
         ", and the image with it"
     };
-    setup.printer.note(format_args!("deleted {} ({id}){rest}", deleted.image.place));
+    setup.note(format_args!("deleted {} ({id}){rest}", deleted.image.place));
     Ok(())
 }

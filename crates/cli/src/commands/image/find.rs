@@ -4,13 +4,13 @@
 //! `cabane image find`: the images of a registry.
 
 use cabane_image_search::SearchRequest;
+use cabane_report::Result;
 use clap::Args;
 
 use crate::commands::image::find_shown::{KEYS, Shown, table};
 use crate::commands::image::search::SearchArgs;
 use crate::format::fill_lines;
 use crate::registry::RegistryArgs;
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 /// List the images in a registry
@@ -50,7 +50,7 @@ pub(crate) struct FindArgs {
     registry: RegistryArgs,
 }
 
-pub(crate) fn find(setup: &Setup, args: &FindArgs) -> CommandResult {
+pub(crate) fn find(setup: &Setup, args: &FindArgs) -> Result<()> {
     let request = SearchRequest {
         refresh: args.refresh,
         signatures: args.signatures,
@@ -65,7 +65,7 @@ pub(crate) fn find(setup: &Setup, args: &FindArgs) -> CommandResult {
         setup.printer.data(fill_lines(template, KEYS, fields)?);
     } else {
         if found.is_empty() {
-            setup.printer.note("no image matches");
+            setup.note("no image matches");
         }
         setup.printer.data(table(&found, !args.no_header));
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 use cabane_environment::{fill_in_metadata, find_image};
 use cabane_label::{ImageDescription, escape};
 use cabane_process::Scratch;
-use cabane_report::size;
+use cabane_report::{IoContext, Kind, Report, Result, size};
 use cabane_resolve::{LocatedImage, NamedRepository};
 use cabane_run::difference::{list_packages, read_package_list};
 use cabane_run::open_image;
@@ -23,7 +23,6 @@ use crate::commands::image::packages;
 use crate::format::{fill, json};
 use crate::printer::style;
 use crate::registry::RegistryArgs;
-use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 use crate::shown_image::{KEYS, ShownImage};
 
@@ -51,7 +50,7 @@ pub(crate) struct InspectArgs {
     registry: RegistryArgs,
 }
 
-pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult {
+pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> Result<()> {
     let image: ImageDescription = args.image.parse()?;
     if args.remote {
         return inspect_remote(setup, args, &image);
@@ -90,11 +89,7 @@ pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult {
 }
 
 /// Tells what the registry and the metadata there say.
-fn inspect_remote(
-    setup: &Setup,
-    args: &InspectArgs,
-    description: &ImageDescription,
-) -> CommandResult {
+fn inspect_remote(setup: &Setup, args: &InspectArgs, description: &ImageDescription) -> Result<()> {
     let connection = args.registry.connect(setup)?;
     let images = find_remote(setup, &connection, &args.image, description)?;
     for image in &images {
@@ -128,7 +123,7 @@ fn inspect_remote(
     Ok(())
 }
 
-fn read_env_json(directory: &Path) -> CommandResult<Option<Meta>> {
+fn read_env_json(directory: &Path) -> Result<Option<Meta>> {
     let path = directory.join("env.json");
     let bytes = match std::fs::read(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -142,7 +137,7 @@ fn read_env_json(directory: &Path) -> CommandResult<Option<Meta>> {
 fn show(
     repositories: &[NamedRepository],
     located: &LocatedImage,
-) -> CommandResult<(ShownImage, Vec<String>)> {
+) -> Result<(ShownImage, Vec<String>)> {
     let holder = repositories.iter().find(|one| Some(&one.name) == located.repository.as_ref());
     let (Some(holder), Some(digest)) = (holder, &located.digest) else {
         return Ok((ShownImage::of_file(located), Vec::new()));

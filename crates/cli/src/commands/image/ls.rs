@@ -6,13 +6,12 @@
 use std::fmt::Display;
 
 use cabane_image_search::{Images, list};
-use cabane_report::size;
+use cabane_report::{Result, size};
 use cabane_repository::Record;
 use clap::Args;
 
 use crate::commands::image::search::SearchArgs;
 use crate::format::fill_lines;
-use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::shown_image::{KEYS, ShownImage};
 use crate::table::Table;
@@ -39,7 +38,7 @@ pub(crate) struct LsArgs {
     format: Option<String>,
 }
 
-pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult {
+pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<()> {
     let images = list(setup, &args.search.request())?;
     if args.json {
         setup.printer.json(&shown(&images).collect::<Vec<_>>());
@@ -68,7 +67,7 @@ fn print_tables(setup: &Setup, images: &Images, has_head: bool) {
     let repositories = images.repositories.iter();
     let found: Vec<_> = repositories.filter(|(_, records)| !records.is_empty()).collect();
     if found.is_empty() {
-        setup.printer.note("no image matches");
+        setup.note("no image matches");
     }
     let mut text = String::new();
     for (repository, records) in &found {

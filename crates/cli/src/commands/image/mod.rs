@@ -3,9 +3,9 @@
 
 //! `cabane image`: images in repositories and registries.
 
+use cabane_report::Result;
 use clap::Subcommand;
 
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 pub(crate) mod add;
@@ -59,7 +59,7 @@ pub(crate) enum ImageCommand {
 /// # Errors
 ///
 /// Those of the command.
-pub(crate) fn image(setup: &Setup, command: &ImageCommand) -> CommandResult {
+pub(crate) fn image(setup: &Setup, command: &ImageCommand) -> Result<()> {
     match command {
         ImageCommand::Ls(args) => ls::ls(setup, args),
         ImageCommand::Inspect(args) => inspect::inspect(setup, args),

@@ -5,12 +5,12 @@
 
 use std::path::PathBuf;
 
+use cabane_report::Result;
 use cabane_transfer::{PullRequest, pull as pull_image, pull_metadata};
 use clap::Args;
 
 use crate::added::tell_added;
 use crate::registry::RegistryArgs;
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 /// Download an image from a registry into the repository
@@ -40,11 +40,11 @@ pub(crate) struct PullArgs {
     registry: RegistryArgs,
 }
 
-pub(crate) fn pull(setup: &Setup, args: &PullArgs) -> CommandResult {
+pub(crate) fn pull(setup: &Setup, args: &PullArgs) -> Result<()> {
     let connection = args.registry.connect(setup)?;
     if let Some(directory) = &args.meta {
         let label = pull_metadata(setup, &connection, &args.image, directory)?;
-        setup.printer.note(format_args!("the metadata of {label} are in {}", directory.display()));
+        setup.note(format_args!("the metadata of {label} are in {}", directory.display()));
         return Ok(());
     }
     let request =

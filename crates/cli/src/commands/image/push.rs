@@ -6,12 +6,11 @@
 use std::path::PathBuf;
 
 use cabane_registry::Pushed;
-use cabane_report::size;
+use cabane_report::{Result, size};
 use cabane_transfer::{Upload, push as push_image};
 use clap::Args;
 
 use crate::registry::RegistryArgs;
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 /// Upload an image to a registry
@@ -38,7 +37,7 @@ pub(crate) struct PushArgs {
     registry: RegistryArgs,
 }
 
-pub(crate) fn push(setup: &Setup, args: &PushArgs) -> CommandResult {
+pub(crate) fn push(setup: &Setup, args: &PushArgs) -> Result<()> {
     let connection = args.registry.connect(setup)?;
     let upload = Upload {
         image: args.image.clone(),
@@ -50,7 +49,7 @@ pub(crate) fn push(setup: &Setup, args: &PushArgs) -> CommandResult {
     tell(setup, &pushed);
     if let Some(key) = key {
         let id = key.public().fingerprint();
-        setup.printer.note(format_args!("signed with the key {}", id.id()));
+        setup.note(format_args!("signed with the key {}", id.id()));
     }
     Ok(())
 }
@@ -58,14 +57,13 @@ pub(crate) fn push(setup: &Setup, args: &PushArgs) -> CommandResult {
 fn tell(setup: &Setup, pushed: &Pushed) {
     let image = &pushed.image;
     let (place, id) = (&image.place, image.digest.id());
-    let printer = setup.printer;
     if pushed.unchanged {
-        printer.note(format_args!("{place} is the image {id} already"));
+        setup.note(format_args!("{place} is the image {id} already"));
         return;
     }
     let sent = if pushed.sent { "" } else { ", which the registry had already" };
-    printer.note(format_args!("pushed {place} ({id}, {}{sent})", size(image.size)));
+    setup.note(format_args!("pushed {place} ({id}, {}{sent})", size(image.size)));
     if let Some(replaced) = &pushed.replaced {
-        printer.note(format_args!("the label was taken from the image {}", replaced.id()));
+        setup.note(format_args!("the label was taken from the image {}", replaced.id()));
     }
 }

@@ -7,11 +7,11 @@ use std::path::Path;
 
 use cabane_environment::find_image;
 use cabane_label::{Digest, ImageDescription, LabelPattern, NameMatch};
+use cabane_report::{Kind, Report, Result};
 use cabane_repository::Removed;
 use cabane_resolve::NamedRepository;
 use clap::Args;
 
-use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 /// Remove labels, and images without labels
@@ -25,7 +25,7 @@ pub(crate) struct RmArgs {
     images: Vec<String>,
 }
 
-pub(crate) fn rm(setup: &Setup, args: &RmArgs) -> CommandResult {
+pub(crate) fn rm(setup: &Setup, args: &RmArgs) -> Result<()> {
     for text in &args.images {
         let description: ImageDescription = text.parse()?;
         let removed = match &description {
@@ -42,7 +42,7 @@ pub(crate) fn rm(setup: &Setup, args: &RmArgs) -> CommandResult {
     Ok(())
 }
 
-fn remove_image(setup: &Setup, digest: &Digest) -> CommandResult<Removed> {
+fn remove_image(setup: &Setup, digest: &Digest) -> Result<Removed> {
     let repositories = setup.repositories()?;
     // Its file may be missing, which is why it is to go.
     let is_there = |one: &&NamedRepository| {
@@ -56,7 +56,7 @@ fn remove_image(setup: &Setup, digest: &Digest) -> CommandResult<Removed> {
     holder.repository.remove_image(digest).map_err(Report::from)
 }
 
-fn remove_found(setup: &Setup, description: &ImageDescription) -> CommandResult<Removed> {
+fn remove_found(setup: &Setup, description: &ImageDescription) -> Result<Removed> {
     let located = find_image(setup, description)?;
     let repositories = setup.repositories()?;
     let holder = repositories.iter().find(|one| Some(&one.name) == located.repository.as_ref());
@@ -82,7 +82,7 @@ fn refuse_several(
     holder: &NamedRepository,
     digest: &Digest,
     pattern: &LabelPattern,
-) -> CommandResult<()> {
+) -> Result<()> {
     let system = setup.system().filter(|_| pattern.system.is_none());
     let records = holder.repository.by_digest(digest)?;
     let labels: Vec<String> = records
@@ -104,9 +104,9 @@ fn refuse_several(
 
 fn tell(setup: &Setup, removed: &Removed) {
     for record in &removed.records {
-        setup.printer.note(format_args!("removed the label {}", record.label));
+        setup.note(format_args!("removed the label {}", record.label));
     }
     for image in &removed.images {
-        setup.printer.note(format_args!("removed the image {}", image.id()));
+        setup.note(format_args!("removed the image {}", image.id()));
     }
 }

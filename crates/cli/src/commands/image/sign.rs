@@ -7,12 +7,12 @@ use std::path::PathBuf;
 
 use cabane_label::ImageDescription;
 use cabane_registry::{RemoteImage, SigningKey};
+use cabane_report::Result;
 use cabane_signature_policy as signature_policy;
 use cabane_transfer::{Connection, find_remote};
 use clap::{Args, Subcommand};
 
 use crate::registry::RegistryArgs;
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 /// Sign an image in a registry
@@ -51,14 +51,14 @@ pub(crate) struct NewArgs {
     file: PathBuf,
 }
 
-pub(crate) fn sign(setup: &Setup, args: &SignArgs) -> CommandResult {
+pub(crate) fn sign(setup: &Setup, args: &SignArgs) -> Result<()> {
     let key = signature_policy::signing_key(setup, &args.key)?;
     let connection = args.registry.connect(setup)?;
     let description: ImageDescription = args.image.parse()?;
     for image in find_remote(setup, &connection, &args.image, &description)? {
         let is_new = connection.registry.sign(&image, &key)?;
         let already = if is_new { "" } else { " already" };
-        setup.printer.note(format_args!(
+        setup.note(format_args!(
             "{} ({}) is signed with the key {}{already}",
             image.place,
             image.digest.id(),
@@ -80,10 +80,10 @@ fn remember(setup: &Setup, connection: &Connection, image: &RemoteImage) {
     }
 }
 
-pub(crate) fn key(setup: &Setup, command: &KeyCommand) -> CommandResult {
+pub(crate) fn key(setup: &Setup, command: &KeyCommand) -> Result<()> {
     let KeyCommand::New(args) = command;
     let (key, public) = SigningKey::generate(&args.file)?;
-    setup.printer.note(format_args!(
+    setup.note(format_args!(
         "the private key is {}, the public one {} ({})",
         args.file.display(),
         public.display(),

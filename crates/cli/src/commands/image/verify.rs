@@ -9,13 +9,13 @@ use cabane_environment::find_image;
 use cabane_label::{Digest, ImageDescription};
 use cabane_recipe::Requirement;
 use cabane_registry::sum;
+use cabane_report::{Kind, Report, Result};
 use cabane_resolve::LocatedImage;
 use cabane_signature_policy::{self as signature_policy, Candidate, Wanted};
 use cabane_transfer::find_remote;
 use clap::Args;
 
 use crate::registry::RegistryArgs;
-use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 /// Verify the signature and the content of an image
@@ -41,7 +41,7 @@ pub(crate) struct VerifyArgs {
     registry: RegistryArgs,
 }
 
-pub(crate) fn verify(setup: &Setup, args: &VerifyArgs) -> CommandResult {
+pub(crate) fn verify(setup: &Setup, args: &VerifyArgs) -> Result<()> {
     let description: ImageDescription = args.image.parse()?;
     if args.remote {
         verify_remote(setup, args, &description)?;
@@ -56,7 +56,7 @@ fn nothing_wanted(what: &str) -> Report {
     Report::new(Kind::Usage, error).hinted("`--key FILE` names a public key".to_owned())
 }
 
-fn verify_here(setup: &Setup, args: &VerifyArgs, image: &LocatedImage) -> CommandResult<()> {
+fn verify_here(setup: &Setup, args: &VerifyArgs, image: &LocatedImage) -> Result<()> {
     let candidate = Candidate::new(setup, image)?;
     let mut wanted = Vec::new();
     if args.key.is_empty() {
@@ -75,21 +75,17 @@ fn verify_here(setup: &Setup, args: &VerifyArgs, image: &LocatedImage) -> Comman
         return Err(nothing_wanted(&name));
     }
     let signer = |one| candidate.signer(one).map_err(|doubt| candidate.refuse(one, doubt));
-    let signers: Vec<&Path> = wanted.iter().map(signer).collect::<CommandResult<_>>()?;
+    let signers: Vec<&Path> = wanted.iter().map(signer).collect::<Result<_>>()?;
     check_content(setup, &candidate, image)?;
     for signer in signers {
-        setup.printer.note(format_args!("{name} is what was signed with {}", signer.display()));
+        setup.note(format_args!("{name} is what was signed with {}", signer.display()));
     }
     Ok(())
 }
 
 /// Reads the whole image. If it is right, and only the time of its file is another one than
 /// was noted, that is noted now.
-fn check_content(
-    setup: &Setup,
-    candidate: &Candidate<'_>,
-    image: &LocatedImage,
-) -> CommandResult<()> {
+fn check_content(setup: &Setup, candidate: &Candidate<'_>, image: &LocatedImage) -> Result<()> {
     let watched = setup.transfer("summing");
     let found = sum::file(&image.path, &mut |done, total| watched.show(done, total));
     watched.end();
@@ -111,11 +107,7 @@ fn check_content(
     Ok(())
 }
 
-fn verify_remote(
-    setup: &Setup,
-    args: &VerifyArgs,
-    description: &ImageDescription,
-) -> CommandResult<()> {
+fn verify_remote(setup: &Setup, args: &VerifyArgs, description: &ImageDescription) -> Result<()> {
     let connection = args.registry.connect(setup)?;
     for image in find_remote(setup, &connection, &args.image, description)? {
         let wanted = if args.key.is_empty() {
@@ -130,7 +122,7 @@ fn verify_remote(
         for one in &wanted {
             let signer = one.signer_of_remote(&image, &signatures)?.display();
             let (place, id) = (&image.place, image.digest.id());
-            setup.printer.note(format_args!("{place} ({id}) is signed with {signer}"));
+            setup.note(format_args!("{place} ({id}) is signed with {signer}"));
         }
     }
     Ok(())

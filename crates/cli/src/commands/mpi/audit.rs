@@ -14,11 +14,11 @@ use cabane_mpi_audit::find::FindRequest;
 use cabane_mpi_audit::judge::{Class, LATENCIES, Reason, Way, short, way};
 use cabane_mpi_audit::run::{OtherBenchmark, Tried};
 use cabane_mpi_audit::{Origin, report};
+use cabane_report::{IoContext, Result};
 use clap::Args;
 use serde::Serialize;
 
 use crate::exit_codes::{self, ExitCode};
-use crate::report::{CommandResult, IoContext};
 use crate::setup::Setup;
 use crate::table::Table;
 
@@ -118,7 +118,7 @@ struct Row<'a> {
     others: &'a [OtherBenchmark],
 }
 
-pub(crate) fn audit(setup: &Setup, args: &AuditArgs) -> CommandResult<ExitCode> {
+pub(crate) fn audit(setup: &Setup, args: &AuditArgs) -> Result<ExitCode> {
     let audited = run(setup, &args.request())?;
     print(setup, args, &audited);
     write_files(setup, args, &audited)?;
@@ -166,7 +166,7 @@ fn print(setup: &Setup, args: &AuditArgs, audited: &Audited) {
             let at = |bytes| other.latencies.iter().find(|(size, _)| *size == bytes);
             let figures = LATENCIES.iter().filter_map(|bytes| Some(short(at(*bytes)?.1)));
             let figures: Vec<_> = figures.collect();
-            setup.printer.note(format_args!(
+            setup.note(format_args!(
                 "{}: {} says {} µs",
                 escape(name),
                 escape(&program),
@@ -229,7 +229,7 @@ fn why(one: &Tried) -> String {
     why
 }
 
-fn write_files(setup: &Setup, args: &AuditArgs, audited: &Audited) -> CommandResult<()> {
+fn write_files(setup: &Setup, args: &AuditArgs, audited: &Audited) -> Result<()> {
     let write = |path: &Path, text: String| {
         fs::write(path, text)
             .or_failed(|| format!("write `{}`", escape(&path.display().to_string())))

@@ -6,12 +6,12 @@
 use std::path::PathBuf;
 
 use cabane_mpi_swap::{inspect_in_images, inspect_paths};
+use cabane_report::Result;
 use clap::Args;
 
 use crate::commands::mpi::text;
 use crate::format::json;
 use crate::image_args::InsideArgs;
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 /// Show which MPI a program, library, or directory needs or provides
@@ -40,7 +40,7 @@ pub(crate) struct InspectArgs {
     json: bool,
 }
 
-pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult {
+pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> Result<()> {
     let all = match &args.inside.request() {
         Some(images) => inspect_in_images(setup, images, &args.paths)?,
         None => inspect_paths(setup, args.root.as_deref(), &args.paths)?,

@@ -3,10 +3,10 @@
 
 //! `cabane mpi`: the MPI of programs, machines and images.
 
+use cabane_report::Result;
 use clap::Subcommand;
 
 use crate::exit_codes::{self, ExitCode};
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 mod audit;
@@ -26,7 +26,7 @@ pub(crate) enum MpiCommand {
     Audit(audit::AuditArgs),
 }
 
-pub(crate) fn mpi(setup: &Setup, command: &MpiCommand) -> CommandResult<ExitCode> {
+pub(crate) fn mpi(setup: &Setup, command: &MpiCommand) -> Result<ExitCode> {
     match command {
         MpiCommand::Inspect(args) => inspect::inspect(setup, args)?,
         MpiCommand::Swap(args) => swap::swap(setup, args)?,

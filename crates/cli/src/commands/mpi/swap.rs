@@ -8,11 +8,11 @@ use std::path::PathBuf;
 
 use cabane_launch::{SwapRequest, Swapping};
 use cabane_mpi_swap::warn;
+use cabane_report::Result;
 use clap::Args;
 
 use crate::commands::mpi::text;
 use crate::launch::finish;
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 /// Run a command with a different MPI
@@ -78,7 +78,7 @@ impl SwapArgs {
     }
 }
 
-pub(crate) fn swap(setup: &Setup, args: &SwapArgs) -> CommandResult {
+pub(crate) fn swap(setup: &Setup, args: &SwapArgs) -> Result<()> {
     let swap = match Swapping::judge(setup, &args.request())? {
         Swapping::Inside(launch) => return finish(setup, *launch),
         Swapping::Ready(swap) => swap,
@@ -100,11 +100,10 @@ pub(crate) fn swap(setup: &Setup, args: &SwapArgs) -> CommandResult {
     if args.probe || args.measure {
         let result = swap.test(setup, plan, args.measure)?;
         if let (Some(to), Some(result)) = (&swap.verdict.to, result) {
-            let printer = setup.printer;
-            printer.note(text::proven(to, &result.after, swap.image()));
+            setup.note(text::proven(to, &result.after, swap.image()));
             if args.measure {
                 let figures = text::figures(result.before.as_ref(), &result.after);
-                printer.note(figures.trim_end());
+                setup.note(figures.trim_end());
             }
         }
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_builder::BuildError;
 use cabane_recipe::{Diagnostic, StackFile, StackOptions, SystemConfig};
+use cabane_report::{Report, Result};
 use cabane_site::find_system;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -14,7 +15,6 @@ use serde::Serialize;
 
 use crate::commands::recipe::files::{self, is_for_spack};
 use crate::exit_codes::{self, ExitCode};
-use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
 
 /// Check a recipe and report every mistake
@@ -75,7 +75,7 @@ impl From<&Diagnostic> for Mistake {
     }
 }
 
-pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> CommandResult<ExitCode> {
+pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
     let system = find_system(setup, args.system.as_deref())?
         .map(|found| files::system(&found.directory, None))
         .transpose()?;
@@ -110,9 +110,9 @@ fn check_one(
         }
         Ok(remarks) => {
             for remark in remarks {
-                setup.printer.warning(&remark.to_string());
+                setup.warning(remark);
             }
-            setup.printer.note(format_args!(
+            setup.note(format_args!(
                 "{}: {}, engine {}",
                 directory.display(),
                 finding.name.as_deref().unwrap_or_default(),
@@ -121,7 +121,7 @@ fn check_one(
             (finding, exit_codes::SUCCESS)
         }
         Err(error) => {
-            crate::report::print(&error, setup.printer);
+            setup.printer.failure(&error);
             (finding, error.kind().into())
         }
     }
@@ -131,7 +131,7 @@ fn look_at(
     finding: &mut Finding,
     directory: &Path,
     system: Option<&SystemConfig>,
-) -> CommandResult<Vec<Diagnostic>> {
+) -> Result<Vec<Diagnostic>> {
     let recipe = cabane_builder::read_recipe(directory);
     if let Ok(recipe) = &recipe {
         finding.name = Some(recipe.name.to_string());
@@ -161,7 +161,7 @@ fn look_at(
     Ok(stack.remarks)
 }
 
-pub(crate) fn schema(setup: &Setup, args: &SchemaArgs) -> CommandResult<ExitCode> {
+pub(crate) fn schema(setup: &Setup, args: &SchemaArgs) -> Result<ExitCode> {
     let file = StackFile::ALL.into_iter().find(|file| file.name() == args.file);
     if let Some(file) = file {
         let value: serde_json::Value =

@@ -8,12 +8,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cabane_recipe::{Conversion, convert_stack};
+use cabane_report::{IoContext as _, Kind, Report, Result};
 use clap::Args;
 use serde::Serialize;
 
 use crate::commands::recipe::files;
 use crate::exit_codes::{self, ExitCode};
-use crate::report::{CommandResult, IoContext as _, Kind, Report};
 use crate::setup::Setup;
 
 /// Convert a recipe from format 1 or 2 to format 3
@@ -41,7 +41,7 @@ struct Converted<'a> {
     notes: &'a [String],
 }
 
-pub(crate) fn convert(setup: &Setup, args: &ConvertArgs) -> CommandResult<ExitCode> {
+pub(crate) fn convert(setup: &Setup, args: &ConvertArgs) -> Result<ExitCode> {
     let texts = files::texts(&args.recipe)?;
     let conversion = convert_stack(&texts.files()).map_err(Report::from)?;
     let directory = match &args.output {
@@ -64,17 +64,17 @@ pub(crate) fn convert(setup: &Setup, args: &ConvertArgs) -> CommandResult<ExitCo
     }
     for (words, names) in [("written", &converted.written), ("removed", &conversion.removed)] {
         for name in names {
-            setup.printer.note(format_args!("{words}: {}", directory.join(name).display()));
+            setup.note(format_args!("{words}: {}", directory.join(name).display()));
         }
     }
     for note in &conversion.notes {
-        setup.printer.warning(&cabane_label::escape(note));
+        setup.warning(cabane_label::escape(note));
     }
     Ok(exit_codes::SUCCESS)
 }
 
 /// Writes what is different. Each file is there as a whole, old or new.
-fn write(directory: &Path, conversion: &Conversion) -> CommandResult<()> {
+fn write(directory: &Path, conversion: &Conversion) -> Result<()> {
     for (name, text) in &conversion.files {
         let path = directory.join(name);
         let written = tempfile::NamedTempFile::new_in(directory).and_then(|file| {
@@ -101,7 +101,7 @@ fn readable_by_all(path: &Path) -> io::Result<()> {
 }
 
 /// Copies a recipe to a directory that is not there, or empty.
-fn copy_to(recipe: &Path, output: &Path) -> CommandResult<()> {
+fn copy_to(recipe: &Path, output: &Path) -> Result<()> {
     let is_free = match fs::read_dir(output) {
         Ok(mut entries) => entries.next().is_none(),
         Err(error) => error.kind() == io::ErrorKind::NotFound,

@@ -8,13 +8,13 @@ use std::path::Path;
 
 use cabane_builder::{BuildError, StackTexts, read_system};
 use cabane_recipe::{EngineConfig, Mirrors, Recipe, StackRecipe, SystemConfig};
+use cabane_report::{Kind, Report, Result};
 use cabane_spack::{OwnPackages, Places, SpackStack, lower};
 
-use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 /// Reads the files of a recipe.
-pub(crate) fn texts(directory: &Path) -> CommandResult<StackTexts> {
+pub(crate) fn texts(directory: &Path) -> Result<StackTexts> {
     StackTexts::read(directory).map_err(bad_input)
 }
 
@@ -34,12 +34,12 @@ pub(crate) fn is_for_spack(directory: &Path, recipe: Option<&Recipe>) -> bool {
 }
 
 /// Reads the configuration of a system, and another `mirrors.yaml` if one is named.
-pub(crate) fn system(directory: &Path, mirrors: Option<&Path>) -> CommandResult<SystemConfig> {
+pub(crate) fn system(directory: &Path, mirrors: Option<&Path>) -> Result<SystemConfig> {
     read_system(directory, mirrors).map_err(bad_input)
 }
 
 /// Replaces the variables in the paths of mirrors.
-pub(crate) fn expand(setup: &Setup, mirrors: Mirrors) -> CommandResult<Mirrors> {
+pub(crate) fn expand(setup: &Setup, mirrors: Mirrors) -> Result<Mirrors> {
     let value = |name: &str| {
         let value = setup.calling.get(OsStr::new(name))?;
         value.to_str().map(str::to_owned)
@@ -52,7 +52,7 @@ pub(crate) fn plan(
     directory: &Path,
     recipe: &StackRecipe,
     system: &SystemConfig,
-) -> CommandResult<SpackStack> {
+) -> Result<SpackStack> {
     let own = OwnPackages {
         recipe: directory.join("repo/packages").is_dir(),
         system: !system.package_repositories.is_empty(),

@@ -3,10 +3,10 @@
 
 //! `cabane recipe`: recipes.
 
+use cabane_report::Result;
 use clap::Subcommand;
 
 use crate::exit_codes::ExitCode;
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 pub(crate) mod check;
@@ -33,7 +33,7 @@ pub(crate) enum RecipeCommand {
 /// # Errors
 ///
 /// Those of the command.
-pub(crate) fn recipe(setup: &Setup, command: &RecipeCommand) -> CommandResult<ExitCode> {
+pub(crate) fn recipe(setup: &Setup, command: &RecipeCommand) -> Result<ExitCode> {
     match command {
         RecipeCommand::Check(args) => check::check(setup, args),
         RecipeCommand::Show(args) => show::show(setup, args),

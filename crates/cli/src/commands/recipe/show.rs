@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use cabane_builder::BuildError;
 use cabane_recipe::{GitSource, StackOptions};
+use cabane_report::{Kind, Report, Result};
 use cabane_site::find_system;
 use cabane_spack::SpackStack;
 use clap::Args;
@@ -15,7 +16,6 @@ use serde::Serialize;
 
 use crate::commands::recipe::files;
 use crate::exit_codes::{self, ExitCode};
-use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 /// Show what Spack gets for a recipe
@@ -41,7 +41,7 @@ pub(crate) struct ShowArgs {
     json: bool,
 }
 
-pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> CommandResult<ExitCode> {
+pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> Result<ExitCode> {
     let found = find_system(setup, args.system.as_deref())?;
     let found = found.ok_or_else(|| Report::from(BuildError::no_system()))?;
     let mut system = files::system(&found.directory, args.mirrors.as_deref())?;
@@ -49,7 +49,7 @@ pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> CommandResult<ExitCode> {
     let options = StackOptions { system: Some(&system), accept_old_spack: false };
     let recipe = files::texts(&args.recipe)?.parse(&options).map_err(Report::from)?;
     for remark in &recipe.remarks {
-        setup.printer.warning(&remark.to_string());
+        setup.warning(remark);
     }
     let stack = files::plan(&args.recipe, &recipe, &system)?;
     let files = files(&stack);

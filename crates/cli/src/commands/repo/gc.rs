@@ -10,14 +10,13 @@ use std::time::Duration;
 
 use cabane_label::Label;
 use cabane_recipe::{RetentionSettings, parse_size, parse_time};
-use cabane_report::size;
+use cabane_report::{Kind, Report, Result, size};
 use cabane_repository::{Cleared, Fate, Kept, Limits, Reason, Repository, Retention, Verdict};
 use clap::Args;
 use serde::Serialize;
 
 use crate::commands::repo::maintain::repository_at;
 use crate::exit_codes::{self, ExitCode};
-use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 use crate::table::Table;
 
@@ -57,12 +56,12 @@ pub(crate) struct GcArgs {
 /// Someone may use an image on a host of which nothing is known here.
 const SPARE: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 
-pub(crate) fn gc(setup: &Setup, args: &GcArgs) -> CommandResult<ExitCode> {
+pub(crate) fn gc(setup: &Setup, args: &GcArgs) -> Result<ExitCode> {
     let repository = repository_at(setup, args.path.as_deref())?;
     let limits = limits(args, &configured(setup, &repository))?;
     let retention = repository.retention(&limits)?;
     if !retention.notes_use {
-        setup.printer.warning(
+        setup.warning(
             "the file system does not note when an image is read: what counts is when it was added",
         );
     }
@@ -78,18 +77,18 @@ pub(crate) fn gc(setup: &Setup, args: &GcArgs) -> CommandResult<ExitCode> {
     let mut tell = |verdict: &Verdict| {
         if let Fate::Removed(reason) = verdict.fate {
             let (label, why) = (&verdict.label, reason_text(reason, verdict));
-            setup.printer.note(format_args!("removed {label}: {why}"));
+            setup.note(format_args!("removed {label}: {why}"));
         }
     };
     let cleared = repository.remove_excess(&retention, &mut tell)?;
     for (label, kept) in &cleared.spared {
-        setup.printer.note(format_args!("kept {label}: {}", kept_text(*kept)));
+        setup.note(format_args!("kept {label}: {}", kept_text(*kept)));
     }
     if args.json {
         setup.printer.json(&Answer::new(&retention, Some(&cleared)));
     }
     let (count, bytes) = (cleared.removed.images.len(), size(cleared.bytes));
-    setup.printer.note(format_args!("images removed: {count} ({bytes})"));
+    setup.note(format_args!("images removed: {count} ({bytes})"));
     if limits
         .max_size
         .is_some_and(|max_size| retention.bytes_before.saturating_sub(cleared.bytes) > max_size)
@@ -110,7 +109,7 @@ fn configured(setup: &Setup, repository: &Repository) -> RetentionSettings {
         .unwrap_or_default()
 }
 
-fn limits(args: &GcArgs, configured: &RetentionSettings) -> CommandResult<Limits> {
+fn limits(args: &GcArgs, configured: &RetentionSettings) -> Result<Limits> {
     let limits = Limits {
         older_than: args.older_than.or(configured.older_than),
         keep_last: args.keep_last.or(configured.keep_last),
@@ -175,7 +174,7 @@ fn table(retention: &Retention) -> Table {
 
 fn summary(setup: &Setup, retention: &Retention, limits: &Limits) {
     let (before, after) = (retention.bytes_before, retention.bytes_after);
-    setup.printer.note(format_args!(
+    setup.note(format_args!(
         "{} of {} would be freed",
         size(before.saturating_sub(after)),
         size(before)
@@ -186,7 +185,7 @@ fn summary(setup: &Setup, retention: &Retention, limits: &Limits) {
 }
 
 fn tell_that_it_is_too_large(setup: &Setup) {
-    setup.printer.warning("the images are still larger than that: the others may not be removed");
+    setup.warning("the images are still larger than that: the others may not be removed");
 }
 
 fn kept_text(kept: Kept) -> &'static str {

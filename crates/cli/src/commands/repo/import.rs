@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use cabane_label::{Label, LabelPattern};
-use cabane_report::size;
+use cabane_report::{Report, Result, size};
 use cabane_repository::{ImageFormat, Repository};
 use cabane_run::{metadata, open_image};
 use cabane_uenv::{Contents, Fate, Import, Imported, Plan, UenvRepository};
@@ -17,7 +17,6 @@ use serde::Serialize;
 use crate::commands::repo::progress::Shown;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::table::Table;
 
@@ -53,7 +52,7 @@ pub(crate) struct ImportArgs {
     json: bool,
 }
 
-pub(crate) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode> {
+pub(crate) fn import(setup: &Setup, args: &ImportArgs) -> Result<ExitCode> {
     let pattern = args.pattern.as_deref().map(str::parse::<LabelPattern>);
     let pattern = pattern.transpose()?;
     let source = UenvRepository::open(&args.path)?;
@@ -72,13 +71,13 @@ pub(crate) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode
         }
     };
     for corruption in &damaged {
-        setup.printer.warning(&corruption.to_string());
+        setup.warning(corruption);
     }
     Ok(code(damaged.is_empty()))
 }
 
 /// Returns the repository into which images are brought. One that is only looked at is not made.
-fn target(setup: &Setup, args: &ImportArgs) -> CommandResult<Option<Repository>> {
+fn target(setup: &Setup, args: &ImportArgs) -> Result<Option<Repository>> {
     if args.dry_run && !setup.default_repository_path()?.exists() {
         return Ok(None);
     }
@@ -95,13 +94,13 @@ fn execute(
     target: &Repository,
     plan: &Plan,
     how: Import<'_>,
-) -> CommandResult<Imported> {
+) -> Result<Imported> {
     let inner = |image: &Path, directory: &Path| inner_metadata(setup, image, directory);
     let size_of = |label: &Label| {
         let planned = plan.labels.iter().find(|one| one.label == *label);
         planned.map_or(0, |one| one.size)
     };
-    let mut shown = Shown::new(setup.printer);
+    let mut shown = Shown::new(setup);
     let imported =
         cabane_uenv::import(source, target, plan, how, &inner, &mut |label, done, all| {
             shown.tell(label, size_of(label), done, all);
@@ -127,7 +126,7 @@ fn tell_plan(setup: &Setup, args: &ImportArgs, plan: &Plan) {
     }
     let copied = plan.labels.iter().filter(|one| one.fate == Fate::Copied);
     let (count, bytes) = (copied.count(), size(plan.bytes));
-    setup.printer.note(format_args!("images that would be copied: {count} ({bytes})"));
+    setup.note(format_args!("images that would be copied: {count} ({bytes})"));
 }
 
 fn table(plan: &Plan) -> Table {
@@ -156,11 +155,11 @@ fn tell(setup: &Setup, args: &ImportArgs, imported: &Imported) {
         return;
     }
     for label in &imported.differing {
-        setup.printer.warning(&format!(
+        setup.warning(format_args!(
             "kept the label {label}, which belongs to another image here; `--force` takes it"
         ));
     }
-    setup.printer.note(format_args!(
+    setup.note(format_args!(
         "images copied: {} ({}), labels given: {}, labels that were there: {}",
         imported.images.len(),
         size(imported.bytes),
@@ -182,7 +181,7 @@ struct UenvStatus<'a> {
 }
 
 /// Tells what is in a repository of uenv, and how it comes into ours.
-pub(crate) fn status(setup: &Setup, path: &Path, as_json: bool) -> CommandResult<ExitCode> {
+pub(crate) fn status(setup: &Setup, path: &Path, as_json: bool) -> Result<ExitCode> {
     let repository = UenvRepository::open(path)?;
     let contents = repository.contents()?;
     let Contents { images, damaged, .. } = &contents;

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use cabane_report::size;
+use cabane_report::{Report, Result, size};
 use cabane_repository::{Error, Repository, Status};
 use cabane_site::open_repository;
 use clap::Args;
@@ -14,7 +14,6 @@ use serde_json::Value;
 
 use crate::commands::repo::import;
 use crate::exit_codes::{self, ExitCode};
-use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
 
 /// Create a repository
@@ -47,17 +46,17 @@ pub(crate) struct UpdateArgs {
     path: Option<PathBuf>,
 }
 
-pub(crate) fn create(setup: &Setup, args: &CreateArgs) -> CommandResult<ExitCode> {
+pub(crate) fn create(setup: &Setup, args: &CreateArgs) -> Result<ExitCode> {
     let path = match &args.path {
         Some(path) => path.clone(),
         None => setup.default_repository_path()?,
     };
     let repository = Repository::create(&path)?;
-    setup.printer.note(format_args!("made the repository {}", repository.path().display()));
+    setup.note(format_args!("made the repository {}", repository.path().display()));
     Ok(exit_codes::SUCCESS)
 }
 
-pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode> {
+pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> Result<ExitCode> {
     let repositories = match &args.path {
         Some(path) => match open_repository(path) {
             Err(Error::UenvRepository { path }) => {
@@ -75,7 +74,7 @@ pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode
         let all: Vec<Value> = all.iter().map(with_remedies).collect();
         setup.printer.json(&all);
     } else if all.is_empty() {
-        setup.printer.note("there is no repository yet; `cabane repo create` makes one");
+        setup.note("there is no repository yet; `cabane repo create` makes one");
     } else {
         let texts: Vec<String> = all.iter().map(describe).collect();
         setup.printer.data(texts.join("\n"));
@@ -129,17 +128,17 @@ fn with_remedies(status: &Status) -> Value {
 }
 
 /// Opens the repository at a path, or the one that is written to.
-pub(crate) fn repository_at(setup: &Setup, path: Option<&Path>) -> CommandResult<Repository> {
+pub(crate) fn repository_at(setup: &Setup, path: Option<&Path>) -> Result<Repository> {
     match path {
         Some(path) => open_repository(path).map_err(Report::from),
         None => Ok(setup.repository_to_write()?.repository),
     }
 }
 
-pub(crate) fn update(setup: &Setup, args: &UpdateArgs) -> CommandResult<ExitCode> {
+pub(crate) fn update(setup: &Setup, args: &UpdateArgs) -> Result<ExitCode> {
     let repository = repository_at(setup, args.path.as_deref())?;
     let repaired = repository.update()?;
-    let note = |text: String| setup.printer.note(text);
+    let note = |text: String| setup.note(text);
     if repaired.leftovers > 0 {
         note(format!("removed {} temporary files", repaired.leftovers));
     }

@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use cabane_report::Result;
 use cabane_repository::{Error, Migrated, Migration, Repository};
 use cabane_site::open_repository;
 use clap::Args;
@@ -12,7 +13,6 @@ use clap::Args;
 use crate::commands::repo::maintain::repository_at;
 use crate::commands::repo::progress::Shown;
 use crate::exit_codes::{self, ExitCode};
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 /// Copy all images of a repository to another one
@@ -37,7 +37,7 @@ pub(crate) struct MigrateArgs {
     force: bool,
 }
 
-pub(crate) fn migrate(setup: &Setup, args: &MigrateArgs) -> CommandResult<ExitCode> {
+pub(crate) fn migrate(setup: &Setup, args: &MigrateArgs) -> Result<ExitCode> {
     let (source, target) = match args.paths.as_slice() {
         [source, target] => (Some(source.as_path()), target),
         [target, ..] => (None, target),
@@ -47,12 +47,12 @@ pub(crate) fn migrate(setup: &Setup, args: &MigrateArgs) -> CommandResult<ExitCo
     let target = match open_repository(target) {
         Err(Error::NotARepository { .. }) => {
             let made = Repository::create(target)?;
-            setup.printer.note(format_args!("made the repository {}", made.path().display()));
+            setup.note(format_args!("made the repository {}", made.path().display()));
             made
         }
         opened => opened?,
     };
-    let mut shown = Shown::new(setup.printer);
+    let mut shown = Shown::new(setup);
     let how = Migration { sync: args.sync, replace: args.force };
     let migrated = source.migrate_to(&target, how, &mut |record, done, total| {
         shown.tell(&record.label, record.size, done, total);
@@ -61,16 +61,16 @@ pub(crate) fn migrate(setup: &Setup, args: &MigrateArgs) -> CommandResult<ExitCo
     tell(setup, &migrated?)
 }
 
-fn tell(setup: &Setup, migrated: &Migrated) -> CommandResult<ExitCode> {
+fn tell(setup: &Setup, migrated: &Migrated) -> Result<ExitCode> {
     for label in &migrated.differing {
-        setup.printer.warning(&format!(
+        setup.warning(format_args!(
             "kept the label {label}, which belongs to another image there; `--force` takes it"
         ));
     }
     for (label, reason) in &migrated.failed {
-        setup.printer.warning(&format!("left out {label}: {reason}"));
+        setup.warning(format_args!("left out {label}: {reason}"));
     }
-    setup.printer.note(format_args!(
+    setup.note(format_args!(
         "images copied: {}, labels given: {}, labels that were there: {}",
         migrated.images.len(),
         migrated.labels.len(),

@@ -3,10 +3,10 @@
 
 //! `cabane repo`: repositories.
 
+use cabane_report::Result;
 use clap::Subcommand;
 
 use crate::exit_codes::ExitCode;
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 pub(crate) mod gc;
@@ -43,7 +43,7 @@ pub(crate) enum RepoCommand {
 /// # Errors
 ///
 /// Those of the command.
-pub(crate) fn repo(setup: &Setup, command: &RepoCommand) -> CommandResult<ExitCode> {
+pub(crate) fn repo(setup: &Setup, command: &RepoCommand) -> Result<ExitCode> {
     match command {
         RepoCommand::Create(args) => maintain::create(setup, args),
         RepoCommand::Status(args) => maintain::status(setup, args),

@@ -4,11 +4,11 @@
 //! `cabane repo pin` and `unpin`: labels that `gc` leaves alone.
 
 use cabane_label::{Label, LabelPattern, NameMatch};
+use cabane_report::{Kind, Report, Result};
 use clap::Args;
 
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 /// Protect labels from `gc`, or list the protected ones
@@ -33,7 +33,7 @@ pub(crate) struct UnpinArgs {
     labels: Vec<String>,
 }
 
-pub(crate) fn pin(setup: &Setup, args: &PinArgs) -> CommandResult<ExitCode> {
+pub(crate) fn pin(setup: &Setup, args: &PinArgs) -> Result<ExitCode> {
     let repository = setup.repository_to_write()?.repository;
     if args.labels.is_empty() {
         let pins = repository.pins()?;
@@ -57,13 +57,13 @@ pub(crate) fn pin(setup: &Setup, args: &PinArgs) -> CommandResult<ExitCode> {
         for label in labels {
             let is_new = repository.pin(&label)?;
             let what = if is_new { "pinned" } else { "was pinned:" };
-            setup.printer.note(format_args!("{what} {label}"));
+            setup.note(format_args!("{what} {label}"));
         }
     }
     Ok(exit_codes::SUCCESS)
 }
 
-pub(crate) fn unpin(setup: &Setup, args: &UnpinArgs) -> CommandResult<ExitCode> {
+pub(crate) fn unpin(setup: &Setup, args: &UnpinArgs) -> Result<ExitCode> {
     let repository = setup.repository_to_write()?.repository;
     for text in &args.labels {
         let pattern: LabelPattern = text.parse()?;
@@ -78,7 +78,7 @@ pub(crate) fn unpin(setup: &Setup, args: &UnpinArgs) -> CommandResult<ExitCode> 
         }
         for label in labels {
             repository.unpin(&label)?;
-            setup.printer.note(format_args!("{label} is not pinned any more"));
+            setup.note(format_args!("{label} is not pinned any more"));
         }
     }
     Ok(exit_codes::SUCCESS)

@@ -8,17 +8,18 @@ use cabane_report::size;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::printer::Printer;
+use crate::setup::Setup;
 
 /// Shows how far it is: a line that moves on terminals, one for each image elsewhere.
-pub(crate) struct Shown {
-    printer: Printer,
+pub(crate) struct Shown<'a> {
+    setup: &'a Setup,
     bar: Option<ProgressBar>,
     last: Option<String>,
 }
 
-impl Shown {
-    pub(crate) fn new(printer: Printer) -> Self {
-        Self { printer, bar: None, last: None }
+impl<'a> Shown<'a> {
+    pub(crate) fn new(setup: &'a Setup) -> Self {
+        Self { setup, bar: None, last: None }
     }
 
     pub(crate) fn tell(&mut self, label: &Label, bytes: u64, done: u64, total: u64) {
@@ -29,7 +30,7 @@ impl Shown {
                 self.bar = Some(bar(&label, total));
             } else {
                 let size = size(bytes);
-                self.printer.note(format_args!("copying {label} ({size})"));
+                self.setup.note(format_args!("copying {label} ({size})"));
             }
             self.last = Some(label);
         }

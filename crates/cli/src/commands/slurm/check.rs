@@ -6,10 +6,10 @@
 use std::path::PathBuf;
 
 use cabane_job::find_faults;
+use cabane_report::Result;
 use clap::Args;
 
 use crate::exit_codes::{self, ExitCode};
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 /// Check whether jobs on this machine would get their images
@@ -23,13 +23,13 @@ pub(crate) struct CheckArgs {
     plugstack: Option<PathBuf>,
 }
 
-pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> CommandResult<ExitCode> {
+pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
     let faults = find_faults(args.plugstack.as_deref());
     for fault in &faults {
-        setup.printer.warning(fault);
+        setup.warning(fault);
     }
     if faults.is_empty() {
-        setup.printer.note("jobs get their images here");
+        setup.note("jobs get their images here");
         return Ok(exit_codes::SUCCESS);
     }
     Ok(exit_codes::UNHEALTHY)

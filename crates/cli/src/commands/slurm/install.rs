@@ -6,9 +6,9 @@
 use std::path::PathBuf;
 
 use cabane_job::{Destination, InstallRequest, Installed, install as add_or_remove};
+use cabane_report::Result;
 use clap::Args;
 
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 /// Add the plugin to Slurm, or remove it
@@ -41,7 +41,7 @@ pub(crate) struct InstallArgs {
     remove: bool,
 }
 
-pub(crate) fn install(setup: &Setup, args: &InstallArgs) -> CommandResult {
+pub(crate) fn install(setup: &Setup, args: &InstallArgs) -> Result<()> {
     let request = InstallRequest {
         plugin: args.plugin.clone(),
         plugstack: args.plugstack.clone(),
@@ -52,9 +52,9 @@ pub(crate) fn install(setup: &Setup, args: &InstallArgs) -> CommandResult {
     let (plugstack, installed) = add_or_remove(&request)?;
     let shown = plugstack.display();
     match installed {
-        Installed::Unchanged => setup.printer.note(format_args!("{shown} is as it should be")),
-        Installed::Added(line) => setup.printer.note(format_args!("wrote into {shown}: {line}")),
-        Installed::Removed => setup.printer.note(format_args!("took the plugin out of {shown}")),
+        Installed::Unchanged => setup.note(format_args!("{shown} is as it should be")),
+        Installed::Added(line) => setup.note(format_args!("wrote into {shown}: {line}")),
+        Installed::Removed => setup.note(format_args!("took the plugin out of {shown}")),
     }
     Ok(())
 }

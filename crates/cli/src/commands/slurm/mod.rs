@@ -3,10 +3,10 @@
 
 //! `cabane slurm`: images of Slurm jobs.
 
+use cabane_report::Result;
 use clap::Subcommand;
 
 use crate::exit_codes::{self, ExitCode};
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 mod check;
@@ -39,7 +39,7 @@ pub(crate) enum SlurmCommand {
 /// # Errors
 ///
 /// Those of the command.
-pub(crate) fn slurm(setup: &Setup, command: &SlurmCommand) -> CommandResult<ExitCode> {
+pub(crate) fn slurm(setup: &Setup, command: &SlurmCommand) -> Result<ExitCode> {
     match command {
         SlurmCommand::Install(args) => install::install(setup, args)?,
         SlurmCommand::Check(args) => return check::check(setup, args),

@@ -23,11 +23,11 @@ use cabane_environment::{give, newer_in_image};
 use cabane_mount::JobBind;
 use cabane_mpi_swap::{StepRequest, SubstituteRequest, step_mpi};
 use cabane_recipe::DeviceRequest;
+use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_repository::ImageFormat;
 use cabane_run::open_image;
 use clap::Args;
 
-use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 
 /// Resolve devices or the MPI of a step on its node, for the Slurm plugin
@@ -104,7 +104,7 @@ impl NodeMpiArgs {
     }
 }
 
-pub(crate) fn node(setup: &Setup, args: &NodeArgs) -> CommandResult {
+pub(crate) fn node(setup: &Setup, args: &NodeArgs) -> Result<()> {
     if let Some(with) = &args.mpi.with {
         return answer(&step_mpi(setup, &args.mpi.request(with))?);
     }
@@ -127,7 +127,7 @@ pub(crate) fn node(setup: &Setup, args: &NodeArgs) -> CommandResult {
     if let (Some(compatibility), Some(image)) = (&given.compatibility, &args.image) {
         let directory = look(setup, compatibility, image).unwrap_or_else(|error| {
             // What the driver has is a good choice, too.
-            setup.printer.warning(&error.texts().0);
+            setup.warning(error.texts().0);
             None
         });
         directories.splice(0..0, directory);
@@ -140,18 +140,14 @@ pub(crate) fn node(setup: &Setup, args: &NodeArgs) -> CommandResult {
     answer(&texts)
 }
 
-fn answer(texts: &[String]) -> CommandResult {
+fn answer(texts: &[String]) -> Result<()> {
     let mut answer = texts.join("\0");
     answer += if texts.is_empty() { "\0" } else { "\0\0" };
     std::io::stdout().write_all(answer.as_bytes()).or_failed(|| "answer".to_owned())
 }
 
 /// Looks whether the image has libraries for a newer driver.
-fn look(
-    setup: &Setup,
-    compatibility: &Compatibility,
-    image: &Path,
-) -> CommandResult<Option<PathBuf>> {
+fn look(setup: &Setup, compatibility: &Compatibility, image: &Path) -> Result<Option<PathBuf>> {
     let file = File::open(image).or_failed(|| format!("open {}", image.display()))?;
     let format = ImageFormat::of_file(&file).map_err(|error| Report::new(Kind::BadInput, error))?;
     let file = open_image(image, format)?;

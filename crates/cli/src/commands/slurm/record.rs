@@ -5,9 +5,8 @@
 //! records.
 
 use cabane_job::{Destination, record as record_step};
+use cabane_report::Result;
 use clap::Args;
-
-use crate::report::CommandResult;
 
 /// Record the images of a job step
 #[derive(Debug, Args)]
@@ -20,6 +19,6 @@ pub(crate) struct RecordArgs {
     to: Destination,
 }
 
-pub(crate) fn record(args: &RecordArgs) -> CommandResult {
+pub(crate) fn record(args: &RecordArgs) -> Result<()> {
     record_step(args.from, args.to.clone())
 }

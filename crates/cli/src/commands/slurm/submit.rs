@@ -17,10 +17,10 @@ use cabane_environment::ImageRequest;
 use cabane_job::{Passthrough, Submission, submit as resolve};
 use cabane_mount::{Stage, Unfit};
 use cabane_recipe::DeviceRequest;
+use cabane_report::{IoContext, Result};
 use clap::Args;
 
 use crate::choice::{Choice, one_of};
-use crate::report::{CommandResult, IoContext};
 use crate::setup::Setup;
 
 /// Resolve the images and variables of a job, for the Slurm plugin
@@ -109,14 +109,14 @@ impl SubmitArgs {
     }
 }
 
-pub(crate) fn submit(setup: &Setup, args: &SubmitArgs) -> CommandResult {
+pub(crate) fn submit(setup: &Setup, args: &SubmitArgs) -> Result<()> {
     answer(&setup.calling, &resolve(setup, &args.request())?)
 }
 
 fn answer(
     before: &BTreeMap<OsString, OsString>,
     after: &BTreeMap<OsString, OsString>,
-) -> CommandResult {
+) -> Result<()> {
     let mut bytes = Vec::new();
     for (name, value) in after.iter().filter(|(name, value)| before.get(*name) != Some(*value)) {
         bytes.extend([name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat());

@@ -9,11 +9,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use cabane_label::escape;
+use cabane_report::{Kind, Report, Result};
 use cabane_run::loaded::{Bind, CABANE_LOADED, Loaded, LoadedImage, file_system_at};
 use clap::{Args, ValueEnum};
 
 use crate::printer::style;
-use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 pub(crate) mod save;
@@ -49,7 +49,7 @@ enum Format {
     Views,
 }
 
-pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult {
+pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> Result<()> {
     let loaded = setup.calling.get(OsStr::new(CABANE_LOADED)).and_then(|value| value.to_str());
     let loaded = loaded.and_then(Loaded::from_variable).unwrap_or_default();
     if loaded.is_empty() && (args.error_if_unset || args.save.is_some()) {
@@ -63,7 +63,7 @@ pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult {
         return Ok(());
     }
     if loaded.is_empty() {
-        setup.printer.note("no image is loaded");
+        setup.note("no image is loaded");
         return Ok(());
     }
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();

@@ -13,16 +13,16 @@ use std::path::Path;
 
 use cabane_label::{ImageDescription, ParseError, UenvDescription};
 use cabane_recipe::{DeviceRequest, EnvironmentFile, MountEntry};
+use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_run::loaded::{Loaded, LoadedImage};
 use cabane_view::ViewDescription;
 
-use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 
 const HEAD: &str = "# Written by `cabane status --save`. `cabane start -e FILE` enters it again.\n";
 
 /// Writes the file, or prints it where the path is `-`.
-pub(crate) fn save(setup: &Setup, loaded: &Loaded, path: &Path, force: bool) -> CommandResult {
+pub(crate) fn save(setup: &Setup, loaded: &Loaded, path: &Path, force: bool) -> Result<()> {
     let file = as_file(loaded)?;
     let notes: Vec<String> = loaded.images.iter().map(note).collect();
     let text = format!("{HEAD}{}", file.to_toml(&notes));
@@ -31,7 +31,7 @@ pub(crate) fn save(setup: &Setup, loaded: &Loaded, path: &Path, force: bool) -> 
         return Ok(());
     }
     write(path, &text, force)?;
-    setup.printer.note(format_args!("saved in {}", path.display()));
+    setup.note(format_args!("saved in {}", path.display()));
     Ok(())
 }
 
@@ -81,7 +81,7 @@ fn as_description(image: &LoadedImage) -> Result<UenvDescription, ParseError> {
 }
 
 /// Writes the whole file or nothing.
-fn write(path: &Path, text: &str, force: bool) -> CommandResult<()> {
+fn write(path: &Path, text: &str, force: bool) -> Result<()> {
     let failed = || format!("write {}", path.display());
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

@@ -5,10 +5,10 @@
 
 use cabane_device::{DIRECTORIES, Device, Devices};
 use cabane_label::escape;
+use cabane_report::Result;
 use clap::Args;
 use serde::Serialize;
 
-use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::table::Table;
 
@@ -55,7 +55,7 @@ impl Row {
     }
 }
 
-pub(crate) fn devices(setup: &Setup, args: &DevicesArgs) -> CommandResult {
+pub(crate) fn devices(setup: &Setup, args: &DevicesArgs) -> Result<()> {
     let devices = Devices::look(&DIRECTORIES.map(AsRef::as_ref));
     let outcome = Outcome {
         devices: devices.all().map(|device| Row::of(&device)).collect(),
@@ -77,12 +77,12 @@ pub(crate) fn devices(setup: &Setup, args: &DevicesArgs) -> CommandResult {
     }
     if outcome.devices.is_empty() {
         let [first, second] = DIRECTORIES;
-        setup.printer.note(format_args!("no file in {first} or {second} describes a device"));
+        setup.note(format_args!("no file in {first} or {second} describes a device"));
     } else {
         setup.printer.data(table);
     }
     for problem in &outcome.problems {
-        setup.printer.warning(problem);
+        setup.warning(problem);
     }
     Ok(())
 }

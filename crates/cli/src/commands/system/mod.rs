@@ -3,9 +3,9 @@
 
 //! `cabane system`: systems, for building.
 
+use cabane_report::Result;
 use clap::Subcommand;
 
-use crate::report::CommandResult;
 use crate::setup::Setup;
 
 pub(crate) mod devices;
@@ -27,7 +27,7 @@ pub(crate) enum SystemCommand {
 /// # Errors
 ///
 /// Those of the command.
-pub(crate) fn system(setup: &Setup, command: &SystemCommand) -> CommandResult {
+pub(crate) fn system(setup: &Setup, command: &SystemCommand) -> Result<()> {
     match command {
         SystemCommand::Probe(args) => probe::probe(setup, args),
         SystemCommand::Devices(args) => devices::devices(setup, args),

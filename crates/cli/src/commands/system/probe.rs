@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use cabane_label::escape;
 use cabane_mpi_swap::{HostMpi, configuration, find_installed};
 use cabane_probe::{Found, Limits, Request, SaveError, SystemText, TargetChoice};
+use cabane_report::{Kind, Report, Result};
 use cabane_site::env_vars;
 use clap::Args;
 use serde::Serialize;
 
 use crate::commands::system::text::text;
-use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 /// Detect the hardware and software of this machine, for building
@@ -51,7 +51,7 @@ struct Outcome<'a> {
     written: Vec<String>,
 }
 
-pub(crate) fn probe(setup: &Setup, args: &ProbeArgs) -> CommandResult {
+pub(crate) fn probe(setup: &Setup, args: &ProbeArgs) -> Result<()> {
     let target = args.target.as_deref().map(str::parse::<TargetChoice>);
     let target = target.transpose().map_err(|error| {
         let hint = error.hint();
@@ -82,12 +82,12 @@ pub(crate) fn probe(setup: &Setup, args: &ProbeArgs) -> CommandResult {
         setup.printer.data(text(&found, &host_mpi));
     }
     for path in &written {
-        setup.printer.note(format_args!("wrote {}", escape(&path.display().to_string())));
+        setup.note(format_args!("wrote {}", escape(&path.display().to_string())));
     }
     if !args.json || args.output.is_some() {
         for note in &found.notes {
             let (subject, text) = (escape(&note.subject), escape(&note.text));
-            setup.printer.note(format_args!("{subject}: {text}"));
+            setup.note(format_args!("{subject}: {text}"));
         }
     }
     Ok(())
