@@ -16,8 +16,9 @@ pub(crate) struct ExitCode {
     pub(crate) meaning: &'static str,
 }
 
+/// Defines a constant for each code, and which kinds of failures have it.
 macro_rules! exit_codes {
-    ($($(#[doc = $meaning:literal])+ $name:ident = $code:literal;)+) => {
+    ($($(#[doc = $meaning:literal])+ $name:ident = $code:literal $(, $kind:ident)?;)+) => {
         $(
             $(#[doc = $meaning])+
             pub(crate) const $name: ExitCode = ExitCode {
@@ -28,6 +29,14 @@ macro_rules! exit_codes {
         )+
         /// All exit codes, in ascending order.
         pub(crate) const ALL: &[ExitCode] = &[$($name),+];
+
+        impl From<Kind> for ExitCode {
+            fn from(kind: Kind) -> Self {
+                match kind {
+                    $($(Kind::$kind => $name,)?)+
+                }
+            }
+        }
     };
 }
 
@@ -35,61 +44,39 @@ exit_codes! {
     /// The command did what it was asked to do.
     SUCCESS = 0;
     /// Something failed that has no code of its own: a file could not be read or written, a disk is full.
-    FAILURE = 1;
+    FAILURE = 1, Failure;
     /// The command line could not be understood.
-    USAGE = 2;
+    USAGE = 2, Usage;
     /// A label, view, recipe, configuration file or image is malformed.
-    BAD_INPUT = 3;
+    BAD_INPUT = 3, BadInput;
     /// No image, view or repository matches.
-    NOT_FOUND = 4;
+    NOT_FOUND = 4, NotFound;
     /// Several images match, and only one may.
-    AMBIGUOUS = 5;
+    AMBIGUOUS = 5, Ambiguous;
     /// A repository is missing, damaged or closed to the user.
-    REPOSITORY = 6;
+    REPOSITORY = 6, Repository;
     /// A build failed or was interrupted.
-    BUILD = 7;
+    BUILD = 7, Build;
     /// `cabane status`, with `--error-if-unset` or `--save`, found no environment.
-    NOT_LOADED = 8;
+    NOT_LOADED = 8, NotLoaded;
     /// `cabane diff --exit-code` found a difference, or `cabane import --check` a tag that was moved.
     DIFFERENT = 9;
     /// `cabane doctor` found that nothing can be mounted, or that something is broken.
     UNHEALTHY = 10;
     /// A registry was not reached, did not let the user do this, or sent something wrong.
-    REGISTRY = 11;
+    REGISTRY = 11, Registry;
     /// An image does not have the signature that is wanted, or is not what was signed.
-    UNTRUSTED = 12;
+    UNTRUSTED = 12, Untrusted;
     /// Another MPI was refused, since it cannot work for this program: by `cabane mpi swap`, `cabane run --mpi`, or in a step of a job with `--uenv-mpi`.
-    NOT_SWAPPED = 14;
+    NOT_SWAPPED = 14, NotSwapped;
     /// `cabane mpi swap --probe` could not prove the substitution, or each rank of a step with `--uenv-mpi` would be alone; the command was not run.
-    NOT_PROVEN = 15;
+    NOT_PROVEN = 15, NotProven;
     /// `cabane run` or `cabane start` could not start the command. Codes of the command itself are passed through.
-    NOT_STARTED = 125;
+    NOT_STARTED = 125, NotStarted;
     /// The command exists but cannot be started.
-    NOT_EXECUTABLE = 126;
+    NOT_EXECUTABLE = 126, NotExecutable;
     /// The command does not exist.
-    COMMAND_NOT_FOUND = 127;
-}
-
-impl From<Kind> for ExitCode {
-    fn from(kind: Kind) -> Self {
-        match kind {
-            Kind::Failure => FAILURE,
-            Kind::Usage => USAGE,
-            Kind::BadInput => BAD_INPUT,
-            Kind::NotFound => NOT_FOUND,
-            Kind::Ambiguous => AMBIGUOUS,
-            Kind::Repository => REPOSITORY,
-            Kind::Build => BUILD,
-            Kind::Registry => REGISTRY,
-            Kind::Untrusted => UNTRUSTED,
-            Kind::NotSwapped => NOT_SWAPPED,
-            Kind::NotProven => NOT_PROVEN,
-            Kind::NotLoaded => NOT_LOADED,
-            Kind::NotStarted => NOT_STARTED,
-            Kind::NotExecutable => NOT_EXECUTABLE,
-            Kind::CommandNotFound => COMMAND_NOT_FOUND,
-        }
-    }
+    COMMAND_NOT_FOUND = 127, CommandNotFound;
 }
 
 #[cfg(test)]
