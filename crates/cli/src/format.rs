@@ -99,9 +99,9 @@ pub(crate) fn fill(template: &str, keys: &str, fields: &Fields) -> Result<String
 pub(crate) fn fill_lines(
     template: &str,
     keys: &str,
-    all: impl Iterator<Item = Fields>,
+    all: impl IntoIterator<Item = Fields>,
 ) -> Result<String> {
-    all.map(|fields| fill(template, keys, &fields).map(|line| line + "\n")).collect()
+    all.into_iter().map(|fields| fill(template, keys, &fields).map(|line| line + "\n")).collect()
 }
 
 fn unknown(template: &str, key: &str, keys: &str) -> Report {

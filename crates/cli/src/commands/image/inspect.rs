@@ -4,12 +4,10 @@
 //! `cabane image inspect`: everything about one image.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use cabane_environment::{fill_in_metadata, find_image};
 use cabane_label::{ImageDescription, escape};
-use cabane_process::Scratch;
-use cabane_report::{IoContext, Kind, Report, Result, size};
+use cabane_report::{Kind, Report, Result, size};
 use cabane_resolve::{LocatedImage, NamedRepository};
 use cabane_run::difference::{list_packages, read_package_list};
 use cabane_run::open_image;
@@ -20,7 +18,7 @@ use clap::Args;
 use serde_json::{Value, json as value};
 
 use crate::commands::image::packages;
-use crate::format::{fill, json};
+use crate::format::{fill_lines, json};
 use crate::printer::style;
 use crate::registry::RegistryArgs;
 use crate::setup::Setup;
@@ -68,8 +66,7 @@ pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> Result<()> {
     fill_in_metadata(setup, &mut located)?;
     let (shown, labels) = show(&repositories, &located)?;
     if let Some(template) = &args.format {
-        let line = fill(template, KEYS, &shown.fields())?;
-        setup.printer.data(format_args!("{line}\n"));
+        setup.printer.data(fill_lines(template, KEYS, [shown.fields()])?);
     } else {
         let file = open_image(&located.path, located.format)?;
         let packages = read_package_list(
@@ -88,27 +85,29 @@ pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> Result<()> {
     Ok(())
 }
 
-/// Tells what the registry and the metadata there say.
+const ENV_JSON: &str = "env.json";
+
+/// Shows an image of the registry, with its metadata there.
 fn inspect_remote(setup: &Setup, args: &InspectArgs, description: &ImageDescription) -> Result<()> {
     let connection = args.registry.connect(setup)?;
     let images = find_remote(setup, &connection, &args.image, description)?;
     for image in &images {
-        let directory = Scratch::new().or_failed(|| "make a temporary directory".to_owned())?;
-        let has_meta = connection.registry.fetch_meta(image, directory.path())?;
+        let files = connection.registry.fetch_meta_files(image, &[ENV_JSON, PackageList::FILE])?;
+        let files = files.unwrap_or_default();
         if args.packages {
-            let text = std::fs::read(directory.path().join(PackageList::FILE)).ok();
-            let list = text.and_then(|text| PackageList::from_json(&text).ok());
+            let text = files.get(PackageList::FILE);
+            let list = text.and_then(|text| PackageList::from_json(text).ok());
             let list = list.unwrap_or_else(|| PackageList::new(Vec::new()));
             setup.printer.data(if args.json { json(&list) } else { packages::table(&list) });
             continue;
         }
-        let meta = if has_meta { read_env_json(directory.path())? } else { None };
+        let meta = files.get(ENV_JSON).map(|bytes| Meta::from_json(bytes)).transpose();
+        let meta = meta.map_err(|error| Report::new(Kind::BadInput, error))?;
         let shown = ShownImage::of_remote(image, meta.as_ref());
         let signatures = connection.registry.signatures(image)?;
         let signature = KnownKeys::of(setup, &image.place).judge(&signatures);
         if let Some(template) = &args.format {
-            let line = fill(template, KEYS, &shown.fields())?;
-            setup.printer.data(format_args!("{line}\n"));
+            setup.printer.data(fill_lines(template, KEYS, [shown.fields()])?);
         } else if args.json {
             let labels = [image.place.label.to_string()];
             let mut all = everything(&shown, &labels, meta.as_ref(), None);
@@ -121,16 +120,6 @@ fn inspect_remote(setup: &Setup, args: &InspectArgs, description: &ImageDescript
         }
     }
     Ok(())
-}
-
-fn read_env_json(directory: &Path) -> Result<Option<Meta>> {
-    let path = directory.join("env.json");
-    let bytes = match std::fs::read(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        outcome => outcome.or_failed(|| format!("read {}", path.display()))?,
-    };
-    let meta = Meta::from_json(&bytes);
-    meta.map(Some).map_err(|error| Report::new(Kind::BadInput, error))
 }
 
 /// What the repository says about the image, and all its labels there.
