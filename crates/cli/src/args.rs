@@ -6,9 +6,9 @@
 use anstream::ColorChoice;
 use cabane_site::env_vars;
 use cabane_site::settings::{BackendChoice, ColorChoice as Setting, Overrides};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
 
-use crate::choice::{Choice, one_of};
 use crate::printer::Printer;
 
 /// Options that every command has; they precede the command.
@@ -72,4 +72,18 @@ impl GlobalArgs {
             Setting::Never => Printer { color: ColorChoice::Never, ..printer },
         }
     }
+}
+
+/// A value as it is typed, its help, and its meaning.
+pub(crate) type Choice<T> = (&'static str, &'static str, T);
+
+/// Returns the parser of an option whose value is one of these.
+pub(crate) fn one_of<T: Copy + Send + Sync>(
+    choices: &'static [Choice<T>],
+) -> impl TypedValueParser<Value = T> {
+    let values = choices.iter().map(|(typed, help, _)| PossibleValue::new(typed).help(help));
+    PossibleValuesParser::new(values).try_map(|value| {
+        let found = choices.iter().find(|(typed, ..)| *typed == value);
+        found.map(|(.., meaning)| *meaning).ok_or("unknown")
+    })
 }

@@ -10,7 +10,6 @@
 
 mod added;
 mod args;
-mod choice;
 mod commands;
 mod exit_codes;
 mod format;
@@ -22,7 +21,6 @@ mod progress;
 pub mod reference;
 mod registry;
 mod setup;
-mod shell;
 mod shown_image;
 mod table;
 

@@ -3,11 +3,15 @@
 
 //! What every command works with: the configuration and the printer.
 
+use std::ffi::OsStr;
+use std::fs;
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use cabane_report::Result;
-use cabane_site::{Context, Site};
+use cabane_run::login_shell;
+use cabane_site::{Context, Site, env_vars};
 
 use crate::args::GlobalArgs;
 use crate::printer::Printer;
@@ -40,5 +44,12 @@ impl Setup {
         let printer = args.configured(printer, site.settings.color.value);
         let context = Context::new(site, Arc::new(printer));
         Ok(Self { printer, context })
+    }
+
+    /// Returns the login shell of the user.
+    pub(crate) fn shell(&self) -> PathBuf {
+        let variable = self.calling.get(OsStr::new(env_vars::SHELL)).map(AsRef::as_ref);
+        let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+        login_shell(variable, rustix::process::getuid().as_raw(), &passwd)
     }
 }

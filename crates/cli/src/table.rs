@@ -18,6 +18,7 @@ pub(crate) struct Table {
     text: String,
     /// Where each cell ends in the text.
     ends: Vec<usize>,
+    /// The width of the widest cell of each column.
     widths: Vec<usize>,
     has_head: bool,
 }
@@ -26,33 +27,23 @@ impl Table {
     /// Starts a table with these columns. `>` before a name aligns a column to the right, for numbers.
     /// Where no column has a name, there is no head.
     pub(crate) fn new(columns: &[&'static str]) -> Self {
-        let mut table = Self {
-            columns: Vec::new(),
+        Self {
+            columns: columns.to_vec(),
             text: String::new(),
             ends: Vec::new(),
-            widths: Vec::new(),
+            widths: vec![0; columns.len()],
             has_head: columns.iter().any(|column| !name_of(column).is_empty()),
-        };
-        for column in columns {
-            table.add_column(column);
         }
-        table
     }
 
-    /// Prints rows only; before the first row.
+    /// Prints rows only.
     pub(crate) fn without_head(mut self) -> Self {
         self.has_head = false;
-        self.widths.fill(0);
         self
     }
 
     /// Adds a row with a cell for every column.
-    pub(crate) fn push<const N: usize>(&mut self, row: [&dyn fmt::Display; N]) {
-        self.push_cells(&row);
-    }
-
-    /// Adds a row with a cell for every column, where their number is not known before.
-    pub(crate) fn push_cells(&mut self, row: &[&dyn fmt::Display]) {
+    pub(crate) fn push(&mut self, row: &[&dyn fmt::Display]) {
         for (cell, width) in row.iter().zip(&mut self.widths) {
             let start = self.text.len();
             // Writing to a string does not fail.
@@ -66,7 +57,7 @@ impl Table {
     /// Adds a column; before the first row.
     pub(crate) fn add_column(&mut self, column: &'static str) {
         self.columns.push(column);
-        self.widths.push(if self.has_head { name_of(column).len() } else { 0 });
+        self.widths.push(0);
     }
 
     /// Returns the table below a head, as part of a longer text.
@@ -79,7 +70,8 @@ impl Table {
             if !line.is_empty() && !line.ends_with('\n') {
                 line.push_str("  ");
             }
-            let blanks = width - width_of(cell).min(*width);
+            let head = if self.has_head { name_of(column).len() } else { 0 };
+            let blanks = head.max(*width).saturating_sub(width_of(cell));
             let before = if column.starts_with('>') { blanks } else { 0 };
             line.extend(std::iter::repeat_n(' ', before));
             line.push_str(cell);
@@ -126,8 +118,8 @@ mod tests {
     #[test]
     fn columns_line_up_and_lines_have_no_trailing_blanks() {
         let mut table = Table::new(&["name", ">size"]).without_head();
-        table.push([&"a", &10]);
-        table.push([&"long", &7]);
+        table.push(&[&"a", &10]);
+        table.push(&[&"long", &7]);
         assert_eq!(table.to_string(), "a     10\nlong   7\n");
     }
 }

@@ -11,7 +11,6 @@ use cabane_run::{Attachment, JobDescription, JobError, Target};
 use clap::Args;
 
 use crate::setup::Setup;
-use crate::shell::shell;
 
 /// Run a shell or a command in the environment of a running process or job
 #[derive(Debug, Args)]
@@ -53,7 +52,7 @@ pub(crate) fn attach(setup: &Setup, args: &AttachArgs) -> Result<()> {
     let with = args.with.as_ref().map(|images| find_environment(setup, &request(images)));
     let with = with.transpose().map_err(|error| error.with_kind(Kind::NotStarted))?;
     let command = if args.command.is_empty() {
-        vec![shell(setup).into_os_string()]
+        vec![setup.shell().into_os_string()]
     } else {
         args.command.clone()
     };

@@ -12,7 +12,7 @@ use cabane_report::{Result, size};
 use clap::Args;
 
 use crate::added::tell_added;
-use crate::choice::{Choice, one_of};
+use crate::args::{Choice, one_of};
 use crate::format::json;
 use crate::interrupt::stop_when_interrupted;
 use crate::progress::Shown;

@@ -42,7 +42,7 @@ pub(crate) fn config(setup: &Setup, args: &ConfigArgs) -> Result<()> {
     }
     let mut table = Table::new(&["key", "value", "from"]);
     for row in rows {
-        table.push([&row.key, &row.value, &row.origin]);
+        table.push(&[&row.key, &row.value, &row.origin]);
     }
     setup.printer.data(table);
     Ok(())

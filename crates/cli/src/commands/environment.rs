@@ -107,7 +107,7 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<ExitCode> {
     for row in &rows {
         let path = row.path.to_string_lossy();
         let description = row.description.as_deref().unwrap_or_default();
-        table.push([&escape(&row.name), &escape(&path), &escape(description)]);
+        table.push(&[&escape(&row.name), &escape(&path), &escape(description)]);
     }
     setup.printer.data(table);
     Ok(exit_codes::SUCCESS)

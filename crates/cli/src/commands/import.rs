@@ -162,7 +162,7 @@ fn check(setup: &Setup, labels: &[&str], as_json: bool) -> Result<ExitCode> {
         let mut table = Table::new(&["label", "state", "was", "is"]);
         for one in &checked {
             let state = if one.moved { "moved" } else { "current" };
-            table.push([&one.label, &state, &short(&one.before), &short(&one.now)]);
+            table.push(&[&one.label, &state, &short(&one.before), &short(&one.now)]);
         }
         setup.printer.data(table.to_string());
     }

@@ -72,7 +72,7 @@ pub(crate) enum Command {
     Diff(diff::DiffArgs),
     /// Show conflicts between views, then run a command
     #[command(hide = true)]
-    ExplainStart(explain::start::ExplainStartArgs),
+    ExplainStart(explain::ExplainStartArgs),
     /// Start a command as another process has planned it
     #[command(hide = true)]
     RunPlan(run::RunPlanArgs),
@@ -131,7 +131,7 @@ pub(crate) fn run_command(
     }
     // Where a node has a mistake in its settings, steps are recorded all the same.
     if let Command::Slurm(slurm::SlurmCommand::Record(args)) = &command {
-        slurm::record::record(args)?;
+        slurm::record(args)?;
         return Ok(exit_codes::SUCCESS);
     }
     let setup = &Setup::new(global, printer)?;
@@ -141,7 +141,7 @@ pub(crate) fn run_command(
         Command::Explain(args) => explain::explain(setup, &args)?,
         Command::Diff(args) => return diff::diff(setup, &args),
         Command::RunPlan(args) => run::run_plan(setup, &args)?,
-        Command::ExplainStart(args) => explain::start::explain_start(setup, &args)?,
+        Command::ExplainStart(args) => explain::explain_start(setup, &args)?,
         Command::Attach(args) => attach::attach(setup, &args)?,
         Command::Status(args) => status::status(setup, &args)?,
         Command::Import(args) => return import::import(setup, &args),

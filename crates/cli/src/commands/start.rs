@@ -13,7 +13,6 @@ use clap::Args;
 use crate::image_args::{ImageArgs, JoinArgs};
 use crate::launch::{finish, launch_plan};
 use crate::setup::Setup;
-use crate::shell::shell;
 
 /// Start a shell in images
 #[derive(Debug, Args)]
@@ -46,7 +45,7 @@ pub(crate) fn start(setup: &Setup, args: &StartArgs) -> Result<()> {
                 .to_owned(),
         ));
     }
-    let shell = shell(setup);
+    let shell = setup.shell();
     setup.detail(format_args!("the shell is {}", shell.display()));
     let plan = launch_plan(&args.images, &args.join);
     finish(setup, plan.launch_shell(setup, shell.into_os_string())?)

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 
 use cabane_environment::ImageRequest;
-use cabane_launch::LaunchPlan;
+use cabane_launch::{LaunchPlan, become_other};
 use cabane_report::{Kind, Report, Result};
 use cabane_run::inside::{ExplainError, Explanation, LibrariesError, ProcessEnvironment};
 use clap::Args;
@@ -16,8 +16,7 @@ use crate::image_args::InsideArgs;
 use crate::launch::finish;
 use crate::setup::Setup;
 
-pub(crate) mod start;
-pub(crate) mod text;
+mod text;
 
 /// Show where a command, library, variable, or file comes from
 #[derive(Debug, Args)]
@@ -147,4 +146,28 @@ fn not_found(error: ExplainError, is_outside: bool) -> Report {
     let outside = "no image is loaded here; to look into one, write `cabane explain --in IMAGES …`";
     let hint = error.hint();
     Report::new(Kind::NotFound, error).hinted(hint).hinted(is_outside.then(|| outside.to_owned()))
+}
+
+/// The lines that are printed before a command starts.
+const MOST_LINES: usize = 10;
+
+/// Show conflicts, then run a command
+#[derive(Debug, Args)]
+pub(crate) struct ExplainStartArgs {
+    /// The command and its arguments, after `--`
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Prints what `-v` shows before a command starts: the conflicts of views.
+///
+/// Which files there are is only visible once the images are mounted, and the process that
+/// mounts them becomes the command at once. So the command is this program, which looks, prints,
+/// and becomes the command that was typed.
+pub(crate) fn explain_start(setup: &Setup, args: &ExplainStartArgs) -> Result<()> {
+    let conflicts = ProcessEnvironment::look(setup.calling.clone()).conflicts();
+    for line in text::short_conflicts(&conflicts, MOST_LINES) {
+        setup.note(line);
+    }
+    Err(become_other(args.command.clone()))
 }

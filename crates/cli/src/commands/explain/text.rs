@@ -120,8 +120,8 @@ fn libraries_text(program: &str, found: &Found, libraries: &[NeededLibrary]) -> 
     for library in libraries {
         let name = escape(&library.name);
         match &library.found {
-            Some(file) => table.push([&name, &escape(&file.path), &escape(&owner(file))]),
-            None => table.push([&name, &"not found", &""]),
+            Some(file) => table.push(&[&name, &escape(&file.path), &escape(&owner(file))]),
+            None => table.push(&[&name, &"not found", &""]),
         }
     }
     text + &table.indented()
@@ -197,7 +197,7 @@ fn elements(elements: &[Element]) -> String {
             "" => "(empty)",
             text => text,
         };
-        table.push([&(position + 1), &escape(shown), &escape(&by(&element.origin))]);
+        table.push(&[&(position + 1), &escape(shown), &escape(&by(&element.origin))]);
     }
     table.indented()
 }

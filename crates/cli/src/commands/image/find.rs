@@ -3,15 +3,19 @@
 
 //! `cabane image find`: the images of a registry.
 
-use cabane_image_search::SearchRequest;
-use cabane_report::Result;
-use clap::Args;
+use std::fmt::Display;
 
-use crate::commands::image::find_shown::{KEYS, Shown, table};
-use crate::commands::image::search::SearchArgs;
-use crate::format::fill_lines;
+use cabane_image_search::{FoundImage, Packages, SearchRequest};
+use cabane_report::{Result, size};
+use cabane_signature_policy::SignatureVerdict;
+use clap::Args;
+use serde::Serialize;
+
+use crate::commands::image::ls::{SearchArgs, image_table};
+use crate::format::{Fields, fill_lines};
 use crate::registry::RegistryArgs;
 use crate::setup::Setup;
+use crate::table::Table;
 
 /// List the images in a registry
 #[derive(Debug, Args)]
@@ -72,4 +76,84 @@ pub(crate) fn find(setup: &Setup, args: &FindArgs) -> Result<()> {
     // The process ends here, and its memory with it.
     std::mem::forget(found);
     Ok(())
+}
+
+/// The keys of a template.
+const KEYS: &str = "\
+    namespace, name, version, tag, system, uarch, label, id, digest, sha256, size, date, \
+    packages, signed";
+
+fn table(found: &[FoundImage], has_head: bool) -> Table {
+    let mut table = image_table(has_head);
+    let first = found.first();
+    if first.is_some_and(|one| one.packages.is_some()) {
+        table.add_column("packages");
+    }
+    if first.is_some_and(|one| one.signature.is_some()) {
+        table.add_column("signed");
+    }
+    for one in found {
+        let (image, label) = (&one.image, &one.image.label);
+        let date = image.date.map(|date| date.strftime("%F"));
+        let date = date.as_ref().map_or(&"" as &dyn Display, |date| date);
+        let title = format_args!("{}/{}:{}", label.name, label.version, label.tag);
+        let (id, size) = (image.digest.id(), size(image.size));
+        let mut cells: Vec<&dyn Display> =
+            vec![&title, &label.system, &label.uarch, &id, &size, date];
+        cells.extend(one.packages.as_ref().map(|found| found as &dyn Display));
+        cells.extend(one.signature.as_ref().map(|verdict| verdict as &dyn Display));
+        table.push(&cells);
+    }
+    table
+}
+
+/// An image of a registry as programs see it; the names are those of `image ls`.
+#[derive(Serialize)]
+struct Shown<'a> {
+    namespace: &'a str,
+    label: String,
+    name: &'a str,
+    version: &'a str,
+    tag: &'a str,
+    system: &'a str,
+    uarch: &'a str,
+    id: String,
+    digest: &'a str,
+    size: u64,
+    date: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    packages: Option<&'a Packages>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signature: Option<&'a SignatureVerdict>,
+}
+
+impl<'a> Shown<'a> {
+    fn of(found: &'a FoundImage) -> Self {
+        let image = &found.image;
+        let label = &image.label;
+        Self {
+            namespace: image.namespace.as_str(),
+            label: label.to_string(),
+            name: label.name.as_str(),
+            version: label.version.as_str(),
+            tag: label.tag.as_str(),
+            system: label.system.as_str(),
+            uarch: label.uarch.as_str(),
+            id: image.digest.id().to_string(),
+            digest: image.digest.as_str(),
+            size: image.size,
+            date: image.date.map(|date| format!("{date:.0}")),
+            packages: found.packages.as_ref(),
+            signature: found.signature.as_ref(),
+        }
+    }
+
+    /// Returns the values of the keys of a template.
+    fn fields(&self) -> Fields {
+        let mut fields = Fields::of(self);
+        fields.copy("digest", "sha256");
+        fields.set("packages", self.packages.map(ToString::to_string));
+        fields.set("signed", self.signature.map(ToString::to_string));
+        fields
+    }
 }

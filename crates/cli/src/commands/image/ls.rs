@@ -5,12 +5,11 @@
 
 use std::fmt::Display;
 
-use cabane_image_search::{Images, list};
+use cabane_image_search::{Images, SearchRequest, list};
 use cabane_report::{Result, size};
 use cabane_repository::Record;
 use clap::Args;
 
-use crate::commands::image::search::SearchArgs;
 use crate::format::fill_lines;
 use crate::setup::Setup;
 use crate::shown_image::{KEYS, ShownImage};
@@ -36,6 +35,31 @@ pub(crate) struct LsArgs {
     /// Print one line for each image from a template such as `{name}/{version} {digest}`
     #[arg(long, value_name = "TEMPLATE")]
     format: Option<String>,
+}
+
+/// What is searched for.
+#[derive(Debug, Args)]
+pub(crate) struct SearchArgs {
+    /// A label with parts left out, an ID, or a digest
+    pattern: Option<String>,
+    /// Match only the exact name, not longer names that begin with it
+    #[arg(long)]
+    no_partials: bool,
+    /// List only images with this package: `hdf5@1.14: +mpi`; repeatable
+    #[arg(long = "package", value_name = "SPEC")]
+    packages: Vec<String>,
+}
+
+impl SearchArgs {
+    /// Returns what was typed.
+    pub(crate) fn request(&self) -> SearchRequest {
+        SearchRequest {
+            pattern: self.pattern.clone(),
+            exact: self.no_partials,
+            packages: self.packages.clone(),
+            ..SearchRequest::default()
+        }
+    }
 }
 
 pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<()> {
@@ -99,7 +123,7 @@ fn table(images: &Images, records: &[Record], has_head: bool) -> Table {
         let packages = images.packages(&record.digest);
         let packages = packages.map_or(&"" as &dyn Display, |found| found);
         // The last cell is left out where there is no column for it.
-        table.push_cells(&[&title, &label.system, &label.uarch, &id, &size, &date, packages]);
+        table.push(&[&title, &label.system, &label.uarch, &id, &size, &date, packages]);
     }
     table
 }

@@ -11,14 +11,12 @@ use crate::setup::Setup;
 pub(crate) mod add;
 pub(crate) mod copy;
 pub(crate) mod find;
-pub(crate) mod find_shown;
 pub(crate) mod inspect;
 pub(crate) mod ls;
 pub(crate) mod packages;
 pub(crate) mod pull;
 pub(crate) mod push;
 pub(crate) mod rm;
-mod search;
 pub(crate) mod sign;
 pub(crate) mod verify;
 

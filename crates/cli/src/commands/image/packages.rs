@@ -21,7 +21,7 @@ pub(crate) fn table(list: &PackageList) -> String {
     for package in inside.into_iter().chain(outside) {
         let hash = package.hash.as_deref().unwrap_or_default();
         let hash: String = hash.chars().take(SHORT).collect();
-        table.push([
+        table.push(&[
             &if package.explicit { "*" } else { "" },
             &escape(&package.name),
             &escape(&package.version),

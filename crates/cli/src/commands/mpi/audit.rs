@@ -210,7 +210,7 @@ fn table(tried: &[Tried]) -> Table {
         });
         let (name, why) = (&one.installation.name, why(one));
         let [a, b, c, d] = &best;
-        table.push([&escape(name), &one.verdict.class, a, b, c, d, &escape(&why)]);
+        table.push(&[&escape(name), &one.verdict.class, a, b, c, d, &escape(&why)]);
     }
     table
 }

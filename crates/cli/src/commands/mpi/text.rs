@@ -210,7 +210,7 @@ pub(crate) fn figures(before: Option<&ProbeSeen>, after: &ProbeSeen) -> String {
         let shown = |value: f64| format!("{value:.digits$}");
         let old = old.map_or_else(|| "-".to_owned(), |old| shown(old.value));
         let bytes = figure.bytes.to_string();
-        table.push([&kind, &bytes, &old, &shown(figure.value)]);
+        table.push(&[&kind, &bytes, &old, &shown(figure.value)]);
     }
     table.to_string()
 }

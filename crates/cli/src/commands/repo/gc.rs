@@ -160,7 +160,7 @@ fn table(retention: &Retention) -> Table {
             Fate::Kept(kept) => ("stays", kept_text(kept).to_owned()),
             Fate::Removed(reason) => ("goes", reason_text(reason, one)),
         };
-        table.push([
+        table.push(&[
             &one.label,
             &one.digest.id(),
             &size(one.size),

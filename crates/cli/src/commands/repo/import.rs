@@ -138,7 +138,7 @@ fn table(plan: &Plan) -> Table {
             Fate::Taken => "stays with another image; `--force` takes it",
             Fate::There => "is here",
         };
-        table.push([
+        table.push(&[
             &one.label,
             &one.digest.id(),
             &size(one.size),

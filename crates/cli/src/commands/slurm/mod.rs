@@ -3,16 +3,19 @@
 
 //! `cabane slurm`: images of Slurm jobs.
 
+use std::path::PathBuf;
+
+use cabane_job::{
+    Destination, InstallRequest, Installed, find_faults, install as add_or_remove,
+    record as record_step,
+};
 use cabane_report::Result;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
 use crate::exit_codes::{self, ExitCode};
 use crate::setup::Setup;
 
-mod check;
-mod install;
 mod node;
-pub(crate) mod record;
 mod submit;
 
 /// What can be done with Slurm.
@@ -20,9 +23,9 @@ mod submit;
 #[command(defer = true)]
 pub(crate) enum SlurmCommand {
     /// Add the plugin to Slurm, or remove it
-    Install(install::InstallArgs),
+    Install(InstallArgs),
     /// Check whether jobs on this machine would get their images
-    Check(check::CheckArgs),
+    Check(CheckArgs),
     /// Resolve the images and variables of a job, for the Slurm plugin
     #[command(hide = true)]
     Submit(submit::SubmitArgs),
@@ -31,7 +34,7 @@ pub(crate) enum SlurmCommand {
     Node(node::NodeArgs),
     /// Record the images of a job step
     #[command(hide = true)]
-    Record(record::RecordArgs),
+    Record(RecordArgs),
 }
 
 /// Runs one of them.
@@ -41,11 +44,97 @@ pub(crate) enum SlurmCommand {
 /// Those of the command.
 pub(crate) fn slurm(setup: &Setup, command: &SlurmCommand) -> Result<ExitCode> {
     match command {
-        SlurmCommand::Install(args) => install::install(setup, args)?,
-        SlurmCommand::Check(args) => return check::check(setup, args),
+        SlurmCommand::Install(args) => install(setup, args)?,
+        SlurmCommand::Check(args) => return check(setup, args),
         SlurmCommand::Submit(args) => submit::submit(setup, args)?,
         SlurmCommand::Node(args) => node::node(setup, args)?,
-        SlurmCommand::Record(args) => record::record(args)?,
+        SlurmCommand::Record(args) => record(args)?,
     }
     Ok(exit_codes::SUCCESS)
+}
+
+/// Add the plugin to Slurm, or remove it
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The command writes one line of plugstack.conf and keeps the others. It refuses a plugin for
+another Slurm release, because Slurm could not start jobs with it. Running steps are not
+affected. Run it on each node, and on the hosts where jobs are submitted.
+
+Examples:
+  cabane slurm install
+  cabane slurm install --plugin /opt/cabane/lib/cabane-slurm.so
+  cabane slurm install --record file:/var/log/cabane/steps.jsonl
+  cabane slurm install --remove")]
+pub(crate) struct InstallArgs {
+    /// The plugin; default: lib/cabane/slurm/RELEASE/cabane-slurm.so below the prefix of this command, for the Slurm release of this machine, such as 23.11
+    #[arg(long, value_name = "PATH")]
+    plugin: Option<PathBuf>,
+    /// The plugin configuration of Slurm; default: the file that `scontrol show config` names, or /etc/slurm/plugstack.conf
+    #[arg(long, value_name = "PATH")]
+    plugstack: Option<PathBuf>,
+    /// Record each step with images: `file:PATH`, `syslog`, or the address of a collector, `http://…` or `https://…`
+    #[arg(long, value_name = "DESTINATION")]
+    record: Option<Destination>,
+    /// Stop recording steps
+    #[arg(long, conflicts_with = "record")]
+    no_record: bool,
+    /// Remove the plugin from the file
+    #[arg(long, conflicts_with_all = ["plugin", "record"])]
+    remove: bool,
+}
+
+fn install(setup: &Setup, args: &InstallArgs) -> Result<()> {
+    let request = InstallRequest {
+        plugin: args.plugin.clone(),
+        plugstack: args.plugstack.clone(),
+        record: args.record.clone(),
+        no_record: args.no_record,
+        remove: args.remove,
+    };
+    let (plugstack, installed) = add_or_remove(&request)?;
+    let shown = plugstack.display();
+    match installed {
+        Installed::Unchanged => setup.note(format_args!("{shown} is as it should be")),
+        Installed::Added(line) => setup.note(format_args!("wrote into {shown}: {line}")),
+        Installed::Removed => setup.note(format_args!("took the plugin out of {shown}")),
+    }
+    Ok(())
+}
+
+/// Check whether jobs on this machine would get their images
+#[derive(Debug, Args)]
+#[command(after_help = "\
+It changes nothing and starts no job, so you can use it as the health check of a node. The
+exit code is 10 if it finds a problem.")]
+pub(crate) struct CheckArgs {
+    /// The plugin configuration of Slurm; default: the file that `scontrol show config` names, or /etc/slurm/plugstack.conf
+    #[arg(long, value_name = "PATH")]
+    plugstack: Option<PathBuf>,
+}
+
+fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
+    let faults = find_faults(args.plugstack.as_deref());
+    for fault in &faults {
+        setup.warning(fault);
+    }
+    if faults.is_empty() {
+        setup.note("jobs get their images here");
+        return Ok(exit_codes::SUCCESS);
+    }
+    Ok(exit_codes::UNHEALTHY)
+}
+
+/// Record the images of a job step
+#[derive(Debug, Args)]
+pub(crate) struct RecordArgs {
+    /// The descriptor from which it is read what there is to record
+    #[arg(long, value_name = "NUMBER")]
+    from: i32,
+    /// Where the record goes
+    #[arg(long, value_name = "DESTINATION")]
+    to: Destination,
+}
+
+pub(crate) fn record(args: &RecordArgs) -> Result<()> {
+    record_step(args.from, args.to.clone())
 }

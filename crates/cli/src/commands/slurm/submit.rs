@@ -20,7 +20,7 @@ use cabane_recipe::DeviceRequest;
 use cabane_report::{IoContext, Result};
 use clap::Args;
 
-use crate::choice::{Choice, one_of};
+use crate::args::{Choice, one_of};
 use crate::setup::Setup;
 
 /// Resolve the images and variables of a job, for the Slurm plugin

@@ -73,7 +73,7 @@ pub(crate) fn devices(setup: &Setup, args: &DevicesArgs) -> Result<()> {
             None => format!("{}:{}", row.file, row.line),
         };
         let (nodes, place) = (escape(&nodes), escape(&place));
-        table.push([&row.name, &nodes, &row.mounts, &place]);
+        table.push(&[&row.name, &nodes, &row.mounts, &place]);
     }
     if outcome.devices.is_empty() {
         let [first, second] = DIRECTORIES;

@@ -40,7 +40,7 @@ fn host_mpi_table(all: &[HostMpi]) -> Table {
     for one in all {
         let prefix = one.prefix.to_string_lossy();
         let launcher = one.launcher.as_deref().unwrap_or("no launcher");
-        table.push([&one.name, &escape(&one.title), &escape(&prefix), &escape(launcher)]);
+        table.push(&[&one.name, &escape(&one.title), &escape(&prefix), &escape(launcher)]);
     }
     table
 }
@@ -53,13 +53,13 @@ fn head(text: &mut String, title: &str) {
 fn machine(text: &mut String, found: &Found) {
     let mut table = Table::new(&["", ""]);
     if let Some(name) = &found.operating_system {
-        table.push([&"operating system", &escape(name)]);
+        table.push(&[&"operating system", &escape(name)]);
     }
     let processor = &found.processor;
-    table.push([&"processor", &processor.has.unwrap_or("unknown")]);
-    table.push([&"build for", &processor.target.as_deref().unwrap_or("unknown")]);
+    table.push(&[&"processor", &processor.has.unwrap_or("unknown")]);
+    table.push(&[&"build for", &processor.target.as_deref().unwrap_or("unknown")]);
     for device in &found.devices {
-        table.push([&device.kind.title(), &device_text(device)]);
+        table.push(&[&device.kind.title(), &device_text(device)]);
     }
     *text += &table.indented();
 }
@@ -83,7 +83,7 @@ fn table(externals: &[External]) -> Table {
             ([], false) => "never built".to_owned(),
             (languages, _) => languages.join(" ").replace("cxx", "c++"),
         };
-        table.push([&name, &escape(&external.origin), &remark]);
+        table.push(&[&name, &escape(&external.origin), &remark]);
     }
     table
 }
