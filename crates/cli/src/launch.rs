@@ -5,7 +5,7 @@
 
 use cabane_launch::{Launch, LaunchPlan};
 use cabane_report::Result;
-use cabane_run::Prepared;
+use cabane_run::{Prepared, RunWarning};
 
 use crate::image_args::{ImageArgs, JoinArgs};
 use crate::setup::Setup;
@@ -30,7 +30,7 @@ pub(crate) fn finish(setup: &Setup, launch: Launch) -> Result<()> {
         setup.printer.data(describe(setup, &launch.prepared));
         return Ok(());
     }
-    Err(launch.exec(setup))
+    Err(launch.prepared.exec(|warning: &RunWarning| setup.warning(warning)))
 }
 
 /// The mount plan, then every variable that changes.

@@ -14,7 +14,7 @@ use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 use cabane_site::Context;
 
 /// The command of this program that shows conflicts, then becomes another command.
-pub const CONFLICTS_COMMAND: &str = "explain-start";
+const CONFLICTS_COMMAND: &str = "explain-start";
 
 /// Puts this program before a command if details are shown and the environment does not hide it.
 pub(crate) fn with_conflicts(

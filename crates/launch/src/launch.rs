@@ -3,11 +3,9 @@
 
 //! The last step: this process becomes the command.
 
-use std::ffi::OsString;
-
 use cabane_mount::Backend;
 use cabane_report::{Kind, Report, Result};
-use cabane_run::{Prepared, RunRequest, RunWarning, become_command, prepare};
+use cabane_run::{Prepared, RunRequest, prepare};
 use cabane_site::Context;
 use cabane_site::settings::BackendChoice;
 
@@ -39,19 +37,6 @@ impl Launch {
         }
         Ok(Self { prepared, is_dry_run })
     }
-
-    /// Replaces this process with the command. Returns only if that fails.
-    #[must_use]
-    pub fn exec(self, context: &Context) -> Report {
-        let warn = |warning: &RunWarning| context.warning(warning);
-        self.prepared.exec(warn)
-    }
-}
-
-/// Replaces this process with a command of this environment. Returns only if that fails.
-#[must_use]
-pub fn become_other(command: Vec<OsString>) -> Report {
-    become_command(command)
 }
 
 /// Mounts through the helper if the user wants that, or if it is better and possible.

@@ -13,7 +13,6 @@ mod launch;
 mod plan;
 mod swap;
 
-pub use conflicts::CONFLICTS_COMMAND;
-pub use launch::{Launch, become_other};
-pub use plan::{LaunchPlan, PLAN_COMMAND};
+pub use launch::Launch;
+pub use plan::LaunchPlan;
 pub use swap::{Swap, SwapRequest, Swapping};

@@ -20,9 +20,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::conflicts::{covering, with_conflicts};
 use crate::launch::Launch;
+use crate::swap::swap_arguments;
 
 /// The command of this program that carries out a plan in JSON.
-pub const PLAN_COMMAND: &str = "run-plan";
+const PLAN_COMMAND: &str = "run-plan";
 
 /// An environment, and how it is entered. A process of this program that is already in another
 /// environment gets it as JSON.
@@ -213,12 +214,8 @@ fn swapped(
     environment: &ConcreteEnvironment,
     command: Vec<OsString>,
 ) -> Result<Vec<OsString>> {
-    let mut arguments = context.own_program()?;
+    let mut arguments = swap_arguments(context, request.with.as_ref(), request.program)?;
     check_is_visible(environment, Path::new(&arguments[0]))?;
-    arguments.extend(["mpi", "swap", "--with", request.with].map(OsString::from));
-    if let Some(program) = request.program {
-        arguments.extend(["--mpi-program".into(), program.into()]);
-    }
     arguments.push("--".into());
     arguments.extend(command);
     Ok(arguments)

@@ -7,7 +7,7 @@
 //! for each rank, which does the work on its node. The judgment here is the first of two, so that
 //! nothing starts that cannot work, and the test program is bound into the container.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use cabane_environment::ImageRequest;
@@ -19,9 +19,10 @@ use cabane_mpi_swap::{
     own_launcher, path_in_container, search, substitute_image, variable,
 };
 use cabane_report::{Kind, Report, Result};
+use cabane_run::become_command;
 use cabane_site::Context;
 
-use crate::launch::{Launch, become_other};
+use crate::launch::Launch;
 use crate::plan::LaunchPlan;
 
 /// The directory of the test program in a container.
@@ -113,16 +114,27 @@ impl Swapping {
 
 /// Starts this program where the image of the substitute is mounted, for all that the command starts.
 fn inside(context: &Context, request: &SwapRequest, image: &SubstituteImage) -> Result<Launch> {
-    let mut command = context.own_program()?;
-    command.extend(["mpi", "swap", "--with"].map(OsString::from));
-    command.push(image.prefix.clone().into_os_string());
-    if let Some(program) = &request.program {
-        command.extend(["--mpi-program".into(), program.into()]);
-    }
+    let mut command =
+        swap_arguments(context, image.prefix.as_os_str(), request.program.as_deref())?;
     command.extend(request.options.iter().cloned());
     command.push("--".into());
     command.extend(request.command.iter().cloned());
     LaunchPlan::launch_own(context, &image.images, command)
+}
+
+/// Returns the command line of this program that starts a command with another MPI, without its
+/// options and the command.
+pub(crate) fn swap_arguments(
+    context: &Context,
+    with: &OsStr,
+    program: Option<&Path>,
+) -> Result<Vec<OsString>> {
+    let mut arguments = context.own_program()?;
+    arguments.extend(["mpi".into(), "swap".into(), "--with".into(), with.to_owned()]);
+    if let Some(program) = program {
+        arguments.extend(["--mpi-program".into(), program.into()]);
+    }
+    Ok(arguments)
 }
 
 impl Swap {
@@ -302,7 +314,7 @@ impl Swap {
                 container.line(&self.launcher_here, With::Substitute, None, &command)
             }
         };
-        become_other(line)
+        become_command(line)
     }
 }
 

@@ -6,8 +6,9 @@
 use std::ffi::OsString;
 
 use cabane_environment::ImageRequest;
-use cabane_launch::{LaunchPlan, become_other};
+use cabane_launch::LaunchPlan;
 use cabane_report::{Kind, Report, Result};
+use cabane_run::become_command;
 use cabane_run::inside::{ExplainError, Explanation, LibrariesError, ProcessEnvironment};
 use clap::Args;
 use serde_json::{Value, json as value};
@@ -169,5 +170,5 @@ pub(crate) fn explain_start(setup: &Setup, args: &ExplainStartArgs) -> Result<()
     for line in text::short_conflicts(&conflicts, MOST_LINES) {
         setup.note(line);
     }
-    Err(become_other(args.command.clone()))
+    Err(become_command(args.command.clone()))
 }
