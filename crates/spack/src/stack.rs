@@ -9,6 +9,7 @@ use cabane_recipe::{
     Cleanup, CompilerName, EnvVars, GitSource, Link, ModuleKind, PackageRepository, SpackVersion,
 };
 use cabane_view::ViewName;
+use serde::Serialize;
 
 /// What Spack gets to build a recipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,13 +50,14 @@ pub struct Sources {
 }
 
 /// An environment of Spack.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SpackEnvironment {
     /// Its name.
     pub name: String,
     /// The environments that are installed before.
     pub needs: Vec<String>,
     /// Its `spack.yaml`.
+    #[serde(skip)]
     pub spack_yaml: String,
     /// Whether a person requested it, and not a compiler.
     pub is_explicit: bool,
@@ -64,6 +66,7 @@ pub struct SpackEnvironment {
     /// [`compiler_externals`](crate::compiler_externals) writes it. If there are
     /// none, and nothing is looked for, the file need only be there:
     /// `packages: {}`.
+    #[serde(skip)]
     pub compilers: Vec<CompilerNeed>,
     /// Packages to look for on the system with `spack external find
     /// --not-buildable`, before it is concretized. What is not found is built.

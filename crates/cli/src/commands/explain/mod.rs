@@ -57,19 +57,18 @@ pub(crate) fn explain(setup: &Setup, args: &ExplainArgs) -> Result<()> {
     let mut problem = None;
     if let Some(program) = &args.libraries_of {
         let libraries = process_environment.libraries_of(program).map_err(no_libraries)?;
-        all.push((program, vec![libraries]));
+        all.push((program, libraries));
     }
     for what in &args.what {
         match process_environment.explain(what) {
-            Ok(found) => all.push((what, found)),
+            Ok(found) => all.extend(found.into_iter().map(|one| (what, one))),
             Err(error) => problem = problem.or(Some(error)),
         }
     }
     if args.json {
         setup.printer.json(&as_json(&all));
     } else {
-        let explanations = all.iter().flat_map(|(_, found)| found);
-        let texts: Vec<String> = explanations.map(text::explanation).collect();
+        let texts: Vec<String> = all.iter().map(|(_, one)| text::explanation(one)).collect();
         setup.printer.data(texts.join("\n"));
     }
     problem.map_or(Ok(()), |error| Err(not_found(error, process_environment.images.is_empty())))
@@ -80,12 +79,8 @@ pub(crate) fn explain(setup: &Setup, args: &ExplainArgs) -> Result<()> {
 fn explain_inside(setup: &Setup, args: &ExplainArgs, images: &ImageRequest) -> Result<()> {
     let mut command = setup.own_program()?;
     command.push("explain".into());
-    if args.json {
-        command.push("--json".into());
-    }
-    if let Some(program) = &args.libraries_of {
-        command.push(format!("--libraries-of={program}").into());
-    }
+    command.extend(args.json.then(|| OsString::from("--json")));
+    command.extend(args.libraries_of.iter().map(|of| format!("--libraries-of={of}").into()));
     command.push("--".into());
     command.extend(args.what.iter().map(OsString::from));
     finish(setup, LaunchPlan::launch_own(setup, images, command)?)
@@ -123,16 +118,13 @@ fn overview(
 }
 
 /// A flat list, in which each explanation says what was requested.
-fn as_json(all: &[(&String, Vec<Explanation>)]) -> Value {
-    let one = |what: &String, explanation: &Explanation| {
+fn as_json(all: &[(&String, Explanation)]) -> Value {
+    let one = |(what, explanation): &(&String, Explanation)| {
         let mut object = value!(explanation);
         object["what"] = value!(what);
         object
     };
-    let all = all
-        .iter()
-        .flat_map(|(what, found)| found.iter().map(move |explanation| one(what, explanation)));
-    all.collect()
+    all.iter().map(one).collect()
 }
 
 fn no_libraries(error: LibrariesError) -> Report {

@@ -32,14 +32,8 @@ pub(crate) fn explanation(explanation: &Explanation) -> String {
 }
 
 fn title(name: &str, kind: &str) -> String {
-    let name = escape(name);
-    format!(
-        "{}{name}{:#} {}({kind}){:#}\n",
-        style::ACCENT,
-        style::ACCENT,
-        style::FAINT,
-        style::FAINT
-    )
+    let (name, accent, faint) = (escape(name), style::ACCENT, style::FAINT);
+    format!("{accent}{name}{accent:#} {faint}({kind}){faint:#}\n")
 }
 
 fn line(text: &mut String, name: &str, value: &str) {

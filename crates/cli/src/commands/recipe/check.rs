@@ -102,11 +102,11 @@ fn check_one(
     is_quiet: bool,
 ) -> (Finding, ExitCode) {
     let mut finding = Finding { recipe: directory.to_owned(), ..Finding::default() };
-    match look_at(&mut finding, directory, system) {
-        Ok(_) if is_quiet => (finding, exit_codes::SUCCESS),
+    let remarks = look_at(&mut finding, directory, system);
+    match &remarks {
+        Ok(_) if is_quiet => {}
         Err(error) if is_quiet => {
             finding.error = Some(error.texts().0).filter(|_| finding.mistakes.is_empty());
-            (finding, error.kind().into())
         }
         Ok(remarks) => {
             for remark in remarks {
@@ -118,13 +118,11 @@ fn check_one(
                 finding.name.as_deref().unwrap_or_default(),
                 finding.engine.unwrap_or_default()
             ));
-            (finding, exit_codes::SUCCESS)
         }
-        Err(error) => {
-            setup.printer.failure(&error);
-            (finding, error.kind().into())
-        }
+        Err(error) => setup.printer.failure(error),
     }
+    let code = remarks.map_or_else(|error| error.kind().into(), |_| exit_codes::SUCCESS);
+    (finding, code)
 }
 
 fn look_at(

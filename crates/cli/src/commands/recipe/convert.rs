@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use cabane_recipe::{Conversion, convert_stack};
@@ -62,9 +63,9 @@ pub(crate) fn convert(setup: &Setup, args: &ConvertArgs) -> Result<ExitCode> {
         setup.printer.json(&converted);
         return Ok(exit_codes::SUCCESS);
     }
-    for (words, names) in [("written", &converted.written), ("removed", &conversion.removed)] {
+    for (verb, names) in [("written", &converted.written), ("removed", &conversion.removed)] {
         for name in names {
-            setup.note(format_args!("{words}: {}", directory.join(name).display()));
+            setup.note(format_args!("{verb}: {}", directory.join(name).display()));
         }
     }
     for note in &conversion.notes {
@@ -79,11 +80,9 @@ fn write(directory: &Path, conversion: &Conversion) -> Result<()> {
         let path = directory.join(name);
         let written = tempfile::NamedTempFile::new_in(directory).and_then(|file| {
             fs::write(file.path(), text)?;
-            if let Ok(before) = fs::metadata(&path) {
-                fs::set_permissions(file.path(), before.permissions())?;
-            } else {
-                readable_by_all(file.path())?;
-            }
+            let before = fs::metadata(&path).map(|before| before.permissions());
+            let permissions = before.unwrap_or(fs::Permissions::from_mode(0o644));
+            fs::set_permissions(file.path(), permissions)?;
             file.persist(&path).map_err(|error| error.error)
         });
         written.or_failed(|| format!("write {}", path.display()))?;
@@ -93,11 +92,6 @@ fn write(directory: &Path, conversion: &Conversion) -> Result<()> {
         fs::remove_file(&path).or_failed(|| format!("remove {}", path.display()))?;
     }
     Ok(())
-}
-
-fn readable_by_all(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o644))
 }
 
 /// Copies a recipe to a directory that is not there, or empty.
@@ -115,9 +109,9 @@ fn copy_to(recipe: &Path, output: &Path) -> Result<()> {
     fs::canonicalize(recipe)
         .and_then(|root| list(&root, Path::new(""), DEEPEST, &mut files))
         .or_failed(|| format!("list {}", recipe.display()))?;
-    for (relative, kind) in files {
+    for (relative, is_link) in files {
         let (from, to) = (recipe.join(&relative), output.join(&relative));
-        copy(&from, &to, kind)
+        copy(&from, &to, is_link)
             .or_failed(|| format!("copy {} to {}", from.display(), to.display()))?;
     }
     Ok(())
@@ -126,37 +120,26 @@ fn copy_to(recipe: &Path, output: &Path) -> Result<()> {
 /// How deep the directories of a recipe may be in each other.
 const DEEPEST: usize = 32;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Entry {
-    Directory,
-    File,
-    /// A link to something in the recipe, which stays one.
-    Link,
-}
-
-/// Lists directories before what is in them. What belongs to Git is left out, and
-/// instead of a link that leads out of the recipe comes what it leads to.
+/// Lists directories before what is in them, and whether each is a link to something in the
+/// recipe, which stays one. What belongs to Git is left out, and instead of a link that leads out
+/// of the recipe comes what it leads to.
 fn list(
     root: &Path,
     below: &Path,
     depth: usize,
-    files: &mut Vec<(PathBuf, Entry)>,
+    files: &mut Vec<(PathBuf, bool)>,
 ) -> io::Result<()> {
-    files.push((below.to_owned(), Entry::Directory));
+    files.push((below.to_owned(), false));
     for entry in fs::read_dir(root.join(below))? {
         let entry = entry?;
         let path = below.join(entry.file_name());
-        let leads_inside = || {
-            let target = fs::canonicalize(entry.path());
-            target.is_ok_and(|target| target.starts_with(root))
-        };
         if entry.file_name() == ".git" {
             continue;
         }
-        if entry.file_type()?.is_symlink() && leads_inside() {
-            files.push((path, Entry::Link));
-        } else if !entry.path().is_dir() {
-            files.push((path, Entry::File));
+        let is_link = entry.file_type()?.is_symlink()
+            && fs::canonicalize(entry.path()).is_ok_and(|target| target.starts_with(root));
+        if is_link || !entry.path().is_dir() {
+            files.push((path, is_link));
         } else if depth > 0 {
             list(root, &path, depth - 1, files)?;
         } else {
@@ -166,10 +149,12 @@ fn list(
     Ok(())
 }
 
-fn copy(from: &Path, to: &Path, kind: Entry) -> io::Result<()> {
-    match kind {
-        Entry::Directory => fs::create_dir_all(to),
-        Entry::Link => std::os::unix::fs::symlink(fs::read_link(from)?, to),
-        Entry::File => fs::copy(from, to).map(drop),
+fn copy(from: &Path, to: &Path, is_link: bool) -> io::Result<()> {
+    if is_link {
+        std::os::unix::fs::symlink(fs::read_link(from)?, to)
+    } else if from.is_dir() {
+        fs::create_dir_all(to)
+    } else {
+        fs::copy(from, to).map(drop)
     }
 }

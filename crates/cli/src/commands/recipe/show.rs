@@ -10,7 +10,7 @@ use cabane_builder::BuildError;
 use cabane_recipe::{GitSource, StackOptions};
 use cabane_report::{Kind, Report, Result};
 use cabane_site::find_system;
-use cabane_spack::SpackStack;
+use cabane_spack::{SpackEnvironment, SpackStack};
 use clap::Args;
 use serde::Serialize;
 
@@ -130,7 +130,7 @@ struct Shown<'a> {
     spack: Source<'a>,
     version: String,
     package_repositories: Vec<Named<'a>>,
-    environments: Vec<Environment<'a>>,
+    environments: &'a [SpackEnvironment],
     views: Vec<View<'a>>,
     modules: Vec<&'static str>,
     cleanup: &'static str,
@@ -149,14 +149,6 @@ struct Named<'a> {
     #[serde(flatten)]
     source: Source<'a>,
     path: &'a str,
-}
-
-#[derive(Serialize)]
-struct Environment<'a> {
-    name: &'a str,
-    needs: &'a [String],
-    is_explicit: bool,
-    external_find: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -180,12 +172,6 @@ impl<'a> Shown<'a> {
             source: Source::from(&one.source),
             path: &one.path,
         });
-        let environments = stack.environments.iter().map(|one| Environment {
-            name: &one.name,
-            needs: &one.needs,
-            is_explicit: one.is_explicit,
-            external_find: &one.external_find,
-        });
         let views = stack.views.iter().map(|view| View {
             name: view.name.as_str(),
             environment: &view.environment,
@@ -197,7 +183,7 @@ impl<'a> Shown<'a> {
             spack: Source::from(&stack.sources.spack),
             version: stack.version.to_string(),
             package_repositories: named.collect(),
-            environments: environments.collect(),
+            environments: &stack.environments,
             views: views.collect(),
             modules: kinds.map(|kind| kind.as_str()).collect(),
             cleanup: stack.cleanup.as_str(),

@@ -89,12 +89,7 @@ pub(crate) fn gc(setup: &Setup, args: &GcArgs) -> Result<ExitCode> {
     }
     let (count, bytes) = (cleared.removed.images.len(), size(cleared.bytes));
     setup.note(format_args!("images removed: {count} ({bytes})"));
-    if limits
-        .max_size
-        .is_some_and(|max_size| retention.bytes_before.saturating_sub(cleared.bytes) > max_size)
-    {
-        tell_that_it_is_too_large(setup);
-    }
+    warn_if_too_large(setup, retention.bytes_before.saturating_sub(cleared.bytes), &limits);
     Ok(exit_codes::SUCCESS)
 }
 
@@ -179,13 +174,13 @@ fn summary(setup: &Setup, retention: &Retention, limits: &Limits) {
         size(before.saturating_sub(after)),
         size(before)
     ));
-    if limits.max_size.is_some_and(|max_size| after > max_size) {
-        tell_that_it_is_too_large(setup);
-    }
+    warn_if_too_large(setup, after, limits);
 }
 
-fn tell_that_it_is_too_large(setup: &Setup) {
-    setup.warning("the images are still larger than that: the others may not be removed");
+fn warn_if_too_large(setup: &Setup, bytes: u64, limits: &Limits) {
+    if limits.max_size.is_some_and(|max_size| bytes > max_size) {
+        setup.warning("the images are still larger than that: the others may not be removed");
+    }
 }
 
 fn kept_text(kept: Kept) -> &'static str {
