@@ -21,6 +21,19 @@ pub enum ListOperation {
     Unset,
 }
 
+impl ListOperation {
+    /// Returns its name, as in the metadata.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Set => "set",
+            Self::Prepend => "prepend",
+            Self::Append => "append",
+            Self::Unset => "unset",
+        }
+    }
+}
+
 /// One change to one variable.
 ///
 /// In every value, `${@VAR@}` stands for what the variable `VAR` was before any

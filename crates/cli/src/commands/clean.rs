@@ -83,11 +83,12 @@ fn clean_mounts(setup: &Setup) -> Result<()> {
 
 fn remove(setup: &Setup, args: &CleanArgs, directory: &Path) -> Result<()> {
     let bytes = size(cabane_builder::size_of(directory));
-    if args.dry_run {
-        setup.note(format_args!("would remove {} ({bytes})", directory.display()));
-        return Ok(());
-    }
-    cabane_builder::remove_tree(directory)?;
-    setup.note(format_args!("removed {} ({bytes})", directory.display()));
+    let what = if args.dry_run {
+        "would remove"
+    } else {
+        cabane_builder::remove_tree(directory)?;
+        "removed"
+    };
+    setup.note(format_args!("{what} {} ({bytes})", directory.display()));
     Ok(())
 }

@@ -35,7 +35,7 @@ pub(crate) struct StartArgs {
 }
 
 pub(crate) fn start(setup: &Setup, args: &StartArgs) -> Result<()> {
-    if let Some(reason) = nobody_types(setup).filter(|_| !args.ignore_tty) {
+    if let Some(reason) = not_interactive(setup).filter(|_| !args.ignore_tty) {
         let error = Report::new(
             Kind::NotStarted,
             format!("`cabane start` starts a shell for a person, but {reason}"),
@@ -51,14 +51,13 @@ pub(crate) fn start(setup: &Setup, args: &StartArgs) -> Result<()> {
     finish(setup, plan.launch_shell(setup, shell.into_os_string())?)
 }
 
-fn nobody_types(setup: &Setup) -> Option<&'static str> {
-    if setup.calling.contains_key(OsStr::new(env_vars::BASH_EXECUTION_STRING)) {
-        Some("it was called by `bash -c`")
-    } else if !io::stdin().is_terminal() {
-        Some("standard input is not a terminal")
-    } else if !io::stdout().is_terminal() {
-        Some("standard output is not a terminal")
-    } else {
-        None
-    }
+/// Returns why no person uses the shell, if that is so.
+fn not_interactive(setup: &Setup) -> Option<&'static str> {
+    let is_script = setup.calling.contains_key(OsStr::new(env_vars::BASH_EXECUTION_STRING));
+    let reasons = [
+        (is_script, "it was called by `bash -c`"),
+        (!io::stdin().is_terminal(), "standard input is not a terminal"),
+        (!io::stdout().is_terminal(), "standard output is not a terminal"),
+    ];
+    reasons.into_iter().find_map(|(applies, reason)| applies.then_some(reason))
 }

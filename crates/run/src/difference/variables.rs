@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use cabane_view::{Change, EnvPatch, ListOperation};
+use cabane_view::{Change, EnvPatch};
 use serde::Serialize;
 
 /// A variable that two patches change differently.
@@ -54,12 +54,7 @@ fn describe(changes: &[Change]) -> Vec<String> {
             Change::Set(value) => texts.push(format!("set {value}")),
             Change::Unset => texts.push("unset".to_owned()),
             Change::List { operation, values } => {
-                let verb = match operation {
-                    ListOperation::Set => "set",
-                    ListOperation::Prepend => "prepend",
-                    ListOperation::Append => "append",
-                    ListOperation::Unset => "unset",
-                };
+                let verb = operation.as_str();
                 if values.is_empty() {
                     texts.push(verb.to_owned());
                 }
@@ -75,6 +70,8 @@ fn describe(changes: &[Change]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use cabane_view::ListOperation;
+
     use super::*;
 
     fn prepending(elements: &[&str]) -> EnvPatch {

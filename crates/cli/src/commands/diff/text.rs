@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use cabane_label::{Digest, escape};
 use cabane_report::size;
 use cabane_run::difference::{
-    EnvironmentDifference, Field, FileDifference, FileState, PackageDifference, VariableDifference,
-    ViewDifference,
+    EnvironmentDifference, Field, FileDifference, FileState, MountDifference, PackageDifference,
+    VariableDifference, ViewDifference,
 };
 
 use crate::commands::diff::Difference;
@@ -20,8 +20,8 @@ pub(crate) const FILES: &str = "files\n";
 
 /// Names both sides.
 pub(crate) fn head(from: &str, to: &str) -> String {
-    let (bold, end) = (style::HEAD, format!("{:#}", style::HEAD));
-    format!("{bold}--- {}\n+++ {}{end}\n", escape(from), escape(to))
+    let bold = style::HEAD;
+    format!("{bold}--- {}\n+++ {}{bold:#}\n", escape(from), escape(to))
 }
 
 /// Returns a heading and the lines of what differs; nothing where nothing does.
@@ -41,12 +41,10 @@ pub(crate) fn images(difference: &Difference) -> String {
 
 /// Tells what differs between two environments; nothing if they are the same.
 pub(crate) fn environments(difference: &EnvironmentDifference) -> String {
-    let mut text = section("images", &difference.images, |one| {
-        change("  ", &one.name, one.from.as_deref(), one.to.as_deref())
-    });
-    text += &section("mounts", &difference.mounts, |one| {
-        change("  ", &one.name, one.from.as_deref(), one.to.as_deref())
-    });
+    let line =
+        |one: &MountDifference| change("  ", &one.name, one.from.as_deref(), one.to.as_deref());
+    let mut text = section("images", &difference.images, line);
+    text += &section("mounts", &difference.mounts, line);
     for field in &difference.settings {
         text += &field_line("", field);
     }

@@ -13,16 +13,16 @@ use cabane_run::difference::{list_packages, read_package_list};
 use cabane_run::open_image;
 use cabane_signature_policy::KnownKeys;
 use cabane_transfer::find_remote;
-use cabane_view::{Change, ListOperation, Meta, OutsideNeed, PackageList, View};
+use cabane_view::{Change, Meta, OutsideNeed, PackageList, PackageRecord, View};
 use clap::Args;
 use serde_json::{Value, json as value};
 
-use crate::commands::image::packages;
 use crate::format::{fill_lines, json};
 use crate::printer::style;
 use crate::registry::RegistryArgs;
 use crate::setup::Setup;
 use crate::shown_image::{KEYS, ShownImage};
+use crate::table::Table;
 
 /// Show the details of one image
 #[derive(Debug, Args)]
@@ -60,7 +60,7 @@ pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> Result<()> {
         let file = open_image(&located.path, located.format)?;
         let list =
             list_packages(&file, located.metadata_directory().as_deref(), &setup.mount_methods())?;
-        setup.printer.data(if args.json { json(&list) } else { packages::table(&list) });
+        setup.printer.data(if args.json { json(&list) } else { package_table(&list) });
         return Ok(());
     }
     fill_in_metadata(setup, &mut located)?;
@@ -98,7 +98,7 @@ fn inspect_remote(setup: &Setup, args: &InspectArgs, description: &ImageDescript
             let text = files.get(PackageList::FILE);
             let list = text.and_then(|text| PackageList::from_json(text).ok());
             let list = list.unwrap_or_else(|| PackageList::new(Vec::new()));
-            setup.printer.data(if args.json { json(&list) } else { packages::table(&list) });
+            setup.printer.data(if args.json { json(&list) } else { package_table(&list) });
             continue;
         }
         let meta = files.get(ENV_JSON).map(|bytes| Meta::from_json(bytes)).transpose();
@@ -170,7 +170,7 @@ fn text(
     let fields = shown.fields();
     let of = |key: &str| escape(&fields.text(key).unwrap_or_default()).into_owned();
     let title = if of("label").is_empty() { of("sqfs") } else { of("label") };
-    let mut text = format!("{}{title}{:#}\n", style::ACCENT, style::ACCENT);
+    let mut text = format!("{accent}{title}{accent:#}\n", accent = style::ACCENT);
     let mut line = |name: &str, value: &str| {
         if !value.is_empty() {
             let _ = writeln!(text, "  {name:<12} {value}");
@@ -234,12 +234,7 @@ fn changes(view: &View) -> String {
                 Change::Set(value) => format!("set {variable}={value}"),
                 Change::Unset => format!("unset {variable}"),
                 Change::List { operation, values } => {
-                    let verb = match operation {
-                        ListOperation::Set => "set",
-                        ListOperation::Prepend => "prepend",
-                        ListOperation::Append => "append",
-                        ListOperation::Unset => "unset",
-                    };
+                    let verb = operation.as_str();
                     format!("{verb} {variable}={}", values.join(":"))
                 }
             };
@@ -247,4 +242,39 @@ fn changes(view: &View) -> String {
         }
     }
     text
+}
+
+/// How much of a hash is shown, as in Spack's own lists.
+const SHORT: usize = 7;
+
+/// Shows the packages, those that the recipe asks for with a star; what belongs to the
+/// system stands at the end.
+fn package_table(list: &PackageList) -> String {
+    let mut table =
+        Table::new(&["", "package", "version", ">size", "hash", "compiler", "target", "variants"]);
+    let (outside, inside): (Vec<_>, Vec<_>) = list.packages.iter().partition(|one| one.external);
+    for package in inside.into_iter().chain(outside) {
+        let hash = package.hash.as_deref().unwrap_or_default();
+        let hash: String = hash.chars().take(SHORT).collect();
+        table.push(&[
+            &if package.explicit { "*" } else { "" },
+            &escape(&package.name),
+            &escape(&package.version),
+            &place_or_size(package),
+            &escape(&hash),
+            &escape(&package.compilers.join(",")),
+            &escape(package.target.as_deref().unwrap_or_default()),
+            &escape(&package.variants),
+        ]);
+    }
+    table.to_string()
+}
+
+/// What is not in the image has a place and no size.
+fn place_or_size(package: &PackageRecord) -> String {
+    match (&package.prefix, package.size) {
+        (Some(prefix), None) if package.external => escape(prefix).into_owned(),
+        (_, Some(bytes)) => size(bytes),
+        _ => String::new(),
+    }
 }

@@ -13,7 +13,6 @@ pub(crate) mod copy;
 pub(crate) mod find;
 pub(crate) mod inspect;
 pub(crate) mod ls;
-pub(crate) mod packages;
 pub(crate) mod pull;
 pub(crate) mod push;
 pub(crate) mod rm;

@@ -108,10 +108,7 @@ pub(crate) fn node(setup: &Setup, args: &NodeArgs) -> Result<()> {
     if let Some(with) = &args.mpi.with {
         return answer(&step_mpi(setup, &args.mpi.request(with))?);
     }
-    let wanted = match &args.image {
-        Some(_) => Wanted::Everything,
-        None => Wanted::Variables,
-    };
+    let wanted = if args.image.is_some() { Wanted::Everything } else { Wanted::Variables };
     let given = give(setup, &args.usual, &args.devices, wanted)?;
     let mut texts: Vec<String> = Vec::new();
     let places = given.places.into_iter().map(|place| JobBind {
