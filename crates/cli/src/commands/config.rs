@@ -3,14 +3,13 @@
 
 //! `cabane config`: the settings in effect.
 
-use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cabane_label::System;
-use cabane_recipe::settings::table::{self, Setting};
+use cabane_recipe::settings::table;
 use cabane_recipe::{AtStart, PathTemplate, Requirement, RetentionSettings};
-use cabane_registry::Address;
+use cabane_registry::{Address, Listing};
 use cabane_report::Result;
 use cabane_site::settings::{Effective, Origin, Value, processors};
 use clap::Args;
@@ -56,21 +55,14 @@ impl Rows {
         self.0.push(Row { key: key.to_owned(), value, origin: origin.to_string() });
     }
 
-    fn value(&mut self, key: &str, value: &Value<impl Display>) {
-        self.push(key, value.value.to_string(), &value.origin);
+    fn value<T>(&mut self, key: &str, value: &Value<T>, show: impl FnOnce(&T) -> String) {
+        self.push(key, show(&value.value), &value.origin);
     }
+}
 
-    /// Adds a setting, with what holds where it has no value.
-    fn optional<T>(
-        &mut self,
-        setting: &Setting,
-        value: &Value<Option<T>>,
-        none: &str,
-        show: impl Fn(&T) -> String,
-    ) {
-        let shown = value.value.as_ref().map_or_else(|| none.to_owned(), show);
-        self.push(setting.key, shown, &value.origin);
-    }
+/// Shows a value, or what holds where there is none.
+fn or<T>(none: &'static str, show: impl Fn(&T) -> String) -> impl Fn(&Option<T>) -> String {
+    move |value| value.as_ref().map_or_else(|| none.to_owned(), &show)
 }
 
 fn path(path: &impl AsRef<Path>) -> String {
@@ -80,22 +72,21 @@ fn path(path: &impl AsRef<Path>) -> String {
 fn rows(settings: &Effective) -> Vec<Row> {
     const NO_HOME: &str = "none: HOME is not set";
     let mut rows = Rows(Vec::new());
-    rows.value(table::COLOR.key, &settings.color);
-    rows.optional(&table::SYSTEM, &settings.system, "*", System::to_string);
-    rows.value(table::UARCH.key, &settings.uarch);
-    rows.value("backend", &settings.backend);
-    rows.optional(&table::CACHE_DIRECTORY, &settings.cache_directory, NO_HOME, path);
-    rows.optional(&table::BUILD_DIRECTORY, &settings.build_directory, NO_HOME, path);
-    let memory = &settings.memory_directory;
-    rows.push(table::MEMORY_DIRECTORY.key, path(&memory.value), &memory.origin);
-    rows.value(table::FORMAT.key, &settings.image_format);
-    let jobs = settings.jobs.value.unwrap_or_else(processors);
-    rows.push(table::JOBS.key, jobs.to_string(), &settings.jobs.origin);
-    rows.optional(&table::SPACK_PYTHON, &settings.spack_python, "made when it is needed", path);
-    rows.optional(&table::UV, &settings.uv, "the first in PATH", path);
+    rows.value(table::COLOR.key, &settings.color, ToString::to_string);
+    rows.value(table::SYSTEM.key, &settings.system, or("*", System::to_string));
+    rows.value(table::UARCH.key, &settings.uarch, ToString::to_string);
+    rows.value("backend", &settings.backend, ToString::to_string);
+    rows.value(table::CACHE_DIRECTORY.key, &settings.cache_directory, or(NO_HOME, path));
+    rows.value(table::BUILD_DIRECTORY.key, &settings.build_directory, or(NO_HOME, path));
+    rows.value(table::MEMORY_DIRECTORY.key, &settings.memory_directory, path);
+    rows.value(table::FORMAT.key, &settings.image_format, ToString::to_string);
+    let jobs = |jobs: &Option<usize>| jobs.unwrap_or_else(processors).to_string();
+    rows.value(table::JOBS.key, &settings.jobs, jobs);
+    let python = or("made when it is needed", path);
+    rows.value(table::SPACK_PYTHON.key, &settings.spack_python, python);
+    rows.value(table::UV.key, &settings.uv, or("the first in PATH", path));
     if !settings.index_urls.value.is_empty() {
-        let urls = settings.index_urls.value.join(" ");
-        rows.push(table::INDEX_URLS.key, urls, &settings.index_urls.origin);
+        rows.value(table::INDEX_URLS.key, &settings.index_urls, |urls| urls.join(" "));
     }
     registry_rows(settings, &mut rows);
     trust_rows(settings, &mut rows);
@@ -105,13 +96,9 @@ fn rows(settings: &Effective) -> Vec<Row> {
         rows.push(&key, value, &Origin::File(setting.file.clone()));
     }
     machine_rows(settings, &mut rows);
-    for (key, directories) in [
-        ("environments", &settings.environment_directories),
-        ("systems", &settings.system_directories),
-    ] {
-        let list: Vec<String> = directories.value.iter().map(path).collect();
-        rows.push(key, list.join(":"), &directories.origin);
-    }
+    let list = |all: &Vec<PathBuf>| all.iter().map(path).collect::<Vec<_>>().join(":");
+    rows.value("environments", &settings.environment_directories, list);
+    rows.value("systems", &settings.system_directories, list);
     for file in &settings.files {
         rows.push("file", path(file), &Origin::File(file.clone()));
     }
@@ -151,14 +138,13 @@ fn repository_rows(settings: &Effective, rows: &mut Rows) {
 
 fn registry_rows(settings: &Effective, rows: &mut Rows) {
     let registry = &settings.registry;
-    rows.optional(&table::REGISTRY_URL, &registry.address, "none", Address::to_string);
+    rows.value(table::REGISTRY_URL.key, &registry.address, or("none", Address::to_string));
     if registry.address.value.is_none() {
         return;
     }
-    let (namespace, listing) = (&registry.namespace, &registry.listing);
-    rows.value(table::NAMESPACE.key, namespace);
-    let word = format!("{:?}", listing.value).to_lowercase();
-    rows.push(table::LISTING.key, word, &listing.origin);
+    rows.value(table::NAMESPACE.key, &registry.namespace, ToString::to_string);
+    let listing = |listing: &Listing| format!("{listing:?}").to_lowercase();
+    rows.value(table::LISTING.key, &registry.listing, listing);
     for (setting, value) in
         [(&table::REGISTRY_CA, &registry.authorities), (&table::REGISTRY_TOKEN, &registry.token)]
     {
