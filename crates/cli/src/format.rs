@@ -31,12 +31,6 @@ impl Fields {
         self.0.insert(key.to_owned(), text.into());
     }
 
-    /// Gives the value of a key another name, too.
-    pub(crate) fn copy(&mut self, key: &str, other: &str) {
-        let value = self.0.get(key).cloned().unwrap_or_default();
-        self.0.insert(other.to_owned(), value);
-    }
-
     /// Returns the value of a key as text, empty if it is not known; `None` for an unknown key.
     pub(crate) fn text(&self, key: &str) -> Option<String> {
         Some(match self.0.get(key)? {
@@ -79,7 +73,11 @@ pub(crate) fn fill(template: &str, keys: &str, fields: &Fields) -> Result<String
                 let error = format!("the format `{template}` has a `{{` without its `}}`");
                 Report::new(Kind::Usage, error)
             })?;
-            text.push_str(&fields.text(key).ok_or_else(|| unknown(template, key, keys))?);
+            text += &fields.text(key).ok_or_else(|| {
+                let error =
+                    format!("the format `{template}` names `{{{key}}}`, which does not exist");
+                Report::new(Kind::Usage, error).hinted(format!("the keys are {keys}"))
+            })?;
             after
         } else {
             let mut characters = found.chars();
@@ -102,11 +100,6 @@ pub(crate) fn fill_lines(
     all: impl IntoIterator<Item = Fields>,
 ) -> Result<String> {
     all.into_iter().map(|fields| fill(template, keys, &fields).map(|line| line + "\n")).collect()
-}
-
-fn unknown(template: &str, key: &str, keys: &str) -> Report {
-    let error = format!("the format `{template}` names `{{{key}}}`, which does not exist");
-    Report::new(Kind::Usage, error).hinted(format!("the keys are {keys}"))
 }
 
 #[cfg(test)]

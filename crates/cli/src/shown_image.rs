@@ -133,7 +133,7 @@ impl ShownImage {
     /// Returns the values of the keys of a template; what is not known is empty.
     pub(crate) fn fields(&self) -> Fields {
         let mut fields = Fields::of(self);
-        fields.copy("digest", "sha256");
+        fields.set("sha256", self.digest.clone());
         fields.set("views", Some(self.views.join(",")));
         // Text of others: a terminal must not take it for a command.
         let description = self.description.as_deref().map(escape);

@@ -64,19 +64,13 @@ fn text(report: &Diagnosis, explain: bool) -> String {
     let count = findings.iter().filter(|finding| finding.state == State::Problem).count();
     let verdict = match (report.choice.works, count) {
         (true, 0) => "environments can be started here".to_owned(),
-        (true, count) => format!("environments can be started here; {}", problems(count)),
+        (true, 1) => "environments can be started here; one thing is broken".to_owned(),
+        (true, count) => format!("environments can be started here; {count} things are broken"),
         (false, _) => "environments cannot be started here as things are".to_owned(),
     };
     let color = if report.healthy { style::GOOD } else { style::ERROR };
     let _ = writeln!(text, "\n{color}{verdict}{color:#}");
     text
-}
-
-fn problems(count: usize) -> String {
-    match count {
-        1 => "one thing is broken".to_owned(),
-        count => format!("{count} things are broken"),
-    }
 }
 
 fn line(text: &mut String, finding: &Finding, explain: bool) {

@@ -95,21 +95,19 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<ExitCode> {
     });
     if args.json {
         setup.printer.json(&rows);
-        return Ok(exit_codes::SUCCESS);
-    }
-    if rows.is_empty() {
+    } else if rows.is_empty() {
         let directories = &setup.settings.environment_directories.value;
         let list: Vec<String> = directories.iter().map(|one| one.display().to_string()).collect();
         setup.note(format_args!("there is no environment file in {}", list.join(", ")));
-        return Ok(exit_codes::SUCCESS);
+    } else {
+        let mut table = Table::new(&["name", "file", "description"]);
+        for row in &rows {
+            let path = row.path.to_string_lossy();
+            let description = row.description.as_deref().unwrap_or_default();
+            table.push(&[&escape(&row.name), &escape(&path), &escape(description)]);
+        }
+        setup.printer.data(table);
     }
-    let mut table = Table::new(&["name", "file", "description"]);
-    for row in &rows {
-        let path = row.path.to_string_lossy();
-        let description = row.description.as_deref().unwrap_or_default();
-        table.push(&[&escape(&row.name), &escape(&path), &escape(description)]);
-    }
-    setup.printer.data(table);
     Ok(exit_codes::SUCCESS)
 }
 

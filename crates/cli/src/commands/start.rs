@@ -36,14 +36,9 @@ pub(crate) struct StartArgs {
 
 pub(crate) fn start(setup: &Setup, args: &StartArgs) -> Result<()> {
     if let Some(reason) = not_interactive(setup).filter(|_| !args.ignore_tty) {
-        let error = Report::new(
-            Kind::NotStarted,
-            format!("`cabane start` starts a shell for a person, but {reason}"),
-        );
-        return Err(error.hinted(
-            "in a script, use `cabane run IMAGE -- COMMAND`; `--ignore-tty` starts the shell anyway"
-                .to_owned(),
-        ));
+        let error = format!("`cabane start` starts a shell for a person, but {reason}");
+        let hint = "in a script, use `cabane run IMAGE -- COMMAND`; `--ignore-tty` starts the shell anyway";
+        return Err(Report::new(Kind::NotStarted, error).hinted(hint.to_owned()));
     }
     let shell = setup.shell();
     setup.detail(format_args!("the shell is {}", shell.display()));

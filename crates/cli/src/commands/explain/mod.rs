@@ -93,9 +93,8 @@ fn overview(
 ) -> Result<()> {
     if process_environment.images.is_empty() {
         let error = Report::new(Kind::NotLoaded, "no image is loaded");
-        return Err(error.hinted(
-            "name what you want to know about, or an environment with `--in IMAGES`".to_owned(),
-        ));
+        let hint = "name what you want to know about, or an environment with `--in IMAGES`";
+        return Err(error.hinted(hint.to_owned()));
     }
     let conflicts = process_environment.conflicts();
     if args.json {

@@ -9,7 +9,7 @@ use cabane_environment::{complete_label, find_image};
 use cabane_label::{ImageDescription, Label, LabelPattern};
 use cabane_process::Scratch;
 use cabane_report::{IoContext as _, Kind, Report, Result};
-use cabane_repository::{AddRequest, Added, ImageFormat, Transfer};
+use cabane_repository::{AddRequest, Added, Transfer};
 use cabane_run::{metadata, open_image};
 use clap::Args;
 
@@ -53,7 +53,9 @@ pub(crate) fn add(setup: &Setup, args: &AddArgs) -> Result<()> {
 fn add_file(setup: &Setup, args: &AddArgs, label: Label, path: &Path) -> Result<Added> {
     let located = find_image(setup, &ImageDescription::Path(path.to_owned()))?;
     let directory = Scratch::new().or_failed(|| "make a temporary directory".to_owned())?;
-    copy_metadata(setup, &located.path, located.format, directory.path())?;
+    let file = open_image(&located.path, located.format)?;
+    metadata::copy(&file, &setup.mount_methods(), directory.path())
+        .map_err(|error| error.with_kind(Kind::Failure))?;
     let repository = setup.repository_to_write()?;
     let request = AddRequest {
         label,
@@ -63,12 +65,6 @@ fn add_file(setup: &Setup, args: &AddArgs, label: Label, path: &Path) -> Result<
         replace: args.force,
     };
     repository.repository.add(&request).map_err(Report::from)
-}
-
-fn copy_metadata(setup: &Setup, image: &Path, format: ImageFormat, directory: &Path) -> Result<()> {
-    let file = open_image(image, format)?;
-    metadata::copy(&file, &setup.mount_methods(), directory)
-        .map_err(|error| error.with_kind(Kind::Failure))
 }
 
 fn tag(

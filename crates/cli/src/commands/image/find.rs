@@ -94,12 +94,11 @@ fn table(found: &[FoundImage], has_head: bool) -> Table {
     }
     for one in found {
         let (image, label) = (&one.image, &one.image.label);
-        let date = image.date.map(|date| date.strftime("%F"));
-        let date = date.as_ref().map_or(&"" as &dyn Display, |date| date);
+        let date = image.date.map(|date| date.strftime("%F").to_string()).unwrap_or_default();
         let title = format_args!("{}/{}:{}", label.name, label.version, label.tag);
         let (id, size) = (image.digest.id(), size(image.size));
         let mut cells: Vec<&dyn Display> =
-            vec![&title, &label.system, &label.uarch, &id, &size, date];
+            vec![&title, &label.system, &label.uarch, &id, &size, &date];
         cells.extend(one.packages.as_ref().map(|found| found as &dyn Display));
         cells.extend(one.signature.as_ref().map(|verdict| verdict as &dyn Display));
         table.push(&cells);
@@ -151,7 +150,7 @@ impl<'a> Shown<'a> {
     /// Returns the values of the keys of a template.
     fn fields(&self) -> Fields {
         let mut fields = Fields::of(self);
-        fields.copy("digest", "sha256");
+        fields.set("sha256", Some(self.digest.to_owned()));
         fields.set("packages", self.packages.map(ToString::to_string));
         fields.set("signed", self.signature.map(ToString::to_string));
         fields

@@ -61,10 +61,8 @@ fn remove_found(setup: &Setup, description: &ImageDescription) -> Result<Removed
     let repositories = setup.repositories()?;
     let holder = repositories.iter().find(|one| Some(&one.name) == located.repository.as_ref());
     let (Some(holder), Some(digest)) = (holder, &located.digest) else {
-        return Err(Report::new(
-            Kind::NotFound,
-            "the image was removed by another process at the same time",
-        ));
+        let error = "the image was removed by another process at the same time";
+        return Err(Report::new(Kind::NotFound, error));
     };
     match (description, &located.label) {
         (ImageDescription::Pattern(pattern), Some(label)) => {

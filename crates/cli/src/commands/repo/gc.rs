@@ -112,14 +112,10 @@ fn limits(args: &GcArgs, configured: &RetentionSettings) -> Result<Limits> {
         spare: args.spare.or(configured.spare).unwrap_or(SPARE),
     };
     if limits.older_than.is_none() && limits.keep_last.is_none() && limits.max_size.is_none() {
-        return Err(Report::new(
-            Kind::Usage,
-            "no limit is given, neither here nor in the configuration of the repository",
-        )
-        .hinted(
-            "`cabane repo gc --older-than 90d --dry-run` shows what was not used for 90 days"
-                .to_owned(),
-        ));
+        let error = "no limit is given, neither here nor in the configuration of the repository";
+        let hint =
+            "`cabane repo gc --older-than 90d --dry-run` shows what was not used for 90 days";
+        return Err(Report::new(Kind::Usage, error).hinted(hint.to_owned()));
     }
     Ok(limits)
 }
