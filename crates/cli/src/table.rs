@@ -81,6 +81,12 @@ impl Table {
     }
 }
 
+/// Adds a heading, with an empty line before all but the first.
+pub(crate) fn heading(text: &mut String, title: &str) {
+    let (space, head) = (if text.is_empty() { "" } else { "\n" }, style::HEAD);
+    let _ = writeln!(text, "{space}{head}{title}{head:#}");
+}
+
 fn name_of(column: &'static str) -> &'static str {
     column.trim_start_matches('>')
 }

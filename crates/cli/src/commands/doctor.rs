@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
-use cabane_doctor::{Diagnosis, Finding, Group, State, diagnose};
+use cabane_doctor::{Diagnosis, Finding, State, diagnose};
 use cabane_label::escape;
 use cabane_report::Result;
 use clap::Args;
@@ -15,6 +15,7 @@ use clap::Args;
 use crate::args::GlobalArgs;
 use crate::exit_codes::{self, ExitCode};
 use crate::printer::{Printer, style};
+use crate::table::heading;
 
 /// Diagnose mounting problems and suggest fixes
 #[derive(Debug, Args)]
@@ -50,16 +51,13 @@ pub(crate) fn doctor(global: &GlobalArgs, printer: Printer, args: &DoctorArgs) -
 
 fn text(report: &Diagnosis, explain: bool) -> String {
     let mut text = String::new();
-    let mut group: Option<Group> = None;
     let mut findings: Vec<&Finding> = report.findings.iter().collect();
     findings.sort_by_key(|finding| finding.group);
-    for &finding in &findings {
-        if group != Some(finding.group) {
-            let (head, space) = (style::HEAD, if group.is_some() { "\n" } else { "" });
-            let _ = writeln!(text, "{space}{head}{}{head:#}", finding.group.title());
-            group = Some(finding.group);
+    for group in findings.chunk_by(|one, other| one.group == other.group) {
+        heading(&mut text, group[0].group.title());
+        for finding in group {
+            line(&mut text, finding, explain);
         }
-        line(&mut text, finding, explain);
     }
     let count = findings.iter().filter(|finding| finding.state == State::Problem).count();
     let verdict = match (report.choice.works, count) {
@@ -80,10 +78,10 @@ fn line(text: &mut String, finding: &Finding, explain: bool) {
         State::Note => style::WARNING,
         State::Problem => style::ERROR,
     };
-    let word = finding.state.word();
+    let state = finding.state.word();
     let name = escape(&finding.name);
     let found = escape(&finding.found);
-    let _ = writeln!(text, "  {color}{word:<8}{color:#} {name}: {found}");
+    let _ = writeln!(text, "  {color}{state:<8}{color:#} {name}: {found}");
     if !explain && finding.state < State::Note {
         return;
     }

@@ -49,9 +49,8 @@ pub(crate) fn environments(difference: &EnvironmentDifference) -> String {
         text += &field_line("", field);
     }
     if !difference.views_from.is_empty() || !difference.views_to.is_empty() {
-        let describe = |views: &[String]| match views {
-            [] => "none".to_owned(),
-            views => views.join(", "),
+        let describe = |views: &[String]| {
+            if views.is_empty() { "none".to_owned() } else { views.join(", ") }
         };
         let (from, to) = (describe(&difference.views_from), describe(&difference.views_to));
         text += &change("", "views", Some(&from), Some(&to));

@@ -163,10 +163,7 @@ fn variable_text(variable: &VariableOrigin) -> String {
         return title(&variable.name, &kind) + &elements(&variable.elements);
     }
     let mut text = title(&variable.name, "variable");
-    match &variable.value {
-        Some(value) => line(&mut text, "value", value),
-        None => line(&mut text, "value", "not set"),
-    }
+    line(&mut text, "value", variable.value.as_deref().unwrap_or("not set"));
     if let Some(origin) = &variable.set_by {
         let verb = match (&variable.value, variable.changed_since) {
             (_, true) => "first set",
@@ -187,10 +184,7 @@ fn variable_text(variable: &VariableOrigin) -> String {
 fn elements(elements: &[Element]) -> String {
     let mut table = Table::new(&[">", "", ""]);
     for (position, element) in elements.iter().enumerate() {
-        let shown = match element.text.as_str() {
-            "" => "(empty)",
-            text => text,
-        };
+        let shown = if element.text.is_empty() { "(empty)" } else { &element.text };
         table.push(&[&(position + 1), &escape(shown), &escape(&by(&element.origin))]);
     }
     table.indented()

@@ -186,10 +186,7 @@ pub(crate) fn proven(library: &Library, seen: &ProbeSeen, image: Option<&str>) -
     let version = seen.ranks.first().map(|one| one.version.as_str()).unwrap_or_default();
     let version = version.split(',').next().unwrap_or_default();
     let count = seen.ranks.len();
-    let ranks = match count {
-        1 => "one rank".to_owned(),
-        _ => format!("{count} ranks"),
-    };
+    let ranks = if count == 1 { "one rank".to_owned() } else { format!("{count} ranks") };
     let place = image.map(|image| format!(" in {image}")).unwrap_or_default();
     let path = shown(&library.file);
     let text =

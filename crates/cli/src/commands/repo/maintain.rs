@@ -66,10 +66,8 @@ pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> Result<ExitCode> {
         },
         None => setup.repositories()?.into_iter().map(|named| named.repository).collect(),
     };
-    let mut all = Vec::new();
-    for repository in &repositories {
-        all.push(repository.status(args.verify)?);
-    }
+    let all = repositories.iter().map(|repository| repository.status(args.verify));
+    let all: Vec<Status> = all.collect::<Result<_, _>>()?;
     if args.json {
         let all: Vec<Value> = all.iter().map(with_remedies).collect();
         setup.printer.json(&all);

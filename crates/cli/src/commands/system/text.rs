@@ -9,27 +9,22 @@ use cabane_label::escape;
 use cabane_mpi_swap::HostMpi;
 use cabane_probe::{CompilerPaths, Device, External, Found, PackageRules};
 
-use crate::printer::style;
-use crate::table::Table;
+use crate::table::{Table, heading};
 
 pub(crate) fn text(found: &Found, host_mpi: &[HostMpi]) -> String {
     let mut text = String::new();
-    head(&mut text, "machine");
+    heading(&mut text, "machine");
     machine(&mut text, found);
-    let mut externals = found.externals.as_slice();
-    while let Some(first) = externals.first() {
-        let count = externals.iter().take_while(|one| one.section == first.section).count();
-        let (here, rest) = externals.split_at(count);
-        head(&mut text, first.section.title());
-        text += &table(here).indented();
-        externals = rest;
+    for section in found.externals.chunk_by(|one, other| one.section == other.section) {
+        heading(&mut text, section[0].section.title());
+        text += &table(section).indented();
     }
-    head(&mut text, "MPIs that recipes can name");
+    heading(&mut text, "MPIs that recipes can name");
     for rules in &found.mpi {
         mpi(&mut text, found, rules);
     }
     if !host_mpi.is_empty() {
-        head(&mut text, "MPIs that can take the place of others");
+        heading(&mut text, "MPIs that can take the place of others");
         text += &host_mpi_table(host_mpi).indented();
     }
     text
@@ -43,11 +38,6 @@ fn host_mpi_table(all: &[HostMpi]) -> Table {
         table.push(&[&one.name, &escape(&one.title), &escape(&prefix), &escape(launcher)]);
     }
     table
-}
-
-fn head(text: &mut String, title: &str) {
-    let (space, head) = (if text.is_empty() { "" } else { "\n" }, style::HEAD);
-    let _ = writeln!(text, "{space}{head}{title}{head:#}");
 }
 
 fn machine(text: &mut String, found: &Found) {
