@@ -9,8 +9,8 @@ use cabane_site::GRACE_DAYS;
 
 use crate::setup::Setup;
 
-/// Says what has changed in the repository.
-pub(crate) fn tell_added(setup: &Setup, added: &Added) {
+/// Prints the changes to the repository.
+pub(crate) fn print_changes(setup: &Setup, added: &Added) {
     let record = &added.record;
     let (label, id) = (&record.label, record.digest.id());
     if added.unchanged {

@@ -63,7 +63,7 @@ impl GlobalArgs {
     }
 
     /// Returns the printer that the configuration asks for, where neither an option nor a variable
-    /// says anything about colour.
+    /// sets the color.
     pub(crate) fn configured(&self, printer: Printer, setting: Setting) -> Printer {
         match setting {
             _ if self.color.is_some() || printer.color != ColorChoice::Auto => printer,

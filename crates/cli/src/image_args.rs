@@ -95,7 +95,7 @@ pub(crate) struct RootArgs {
 }
 
 impl RootArgs {
-    /// Returns what was typed, without what it says about MPI.
+    /// Returns these options, without those about MPI.
     pub(crate) fn options(&self) -> RootOptions {
         RootOptions {
             binds: self.binds.clone(),

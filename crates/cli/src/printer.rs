@@ -21,11 +21,11 @@ mod transfer;
 pub(crate) mod style {
     use super::{AnsiColor, Style};
 
-    /// The word `error`.
+    /// The label `error`.
     pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
-    /// The words `warning`.
+    /// The label `warning`.
     pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
-    /// The words `cause` and `hint`, names of images.
+    /// The labels `cause` and `hint`, names of images.
     pub(crate) const ACCENT: Style = AnsiColor::Cyan.on_default();
     /// What went well.
     pub(crate) const GOOD: Style = AnsiColor::Green.on_default();

@@ -11,7 +11,7 @@ use clap::Args;
 
 use crate::setup::Setup;
 
-/// Which registry is meant, and who asks.
+/// A registry, and the user who logs in.
 #[derive(Debug, Args)]
 pub(crate) struct RegistryArgs {
     /// The address of the registry: host and prefix, with http:// if it is not encrypted

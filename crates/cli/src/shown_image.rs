@@ -104,7 +104,7 @@ impl ShownImage {
         shown
     }
 
-    /// Adds what the record of an image that is for a few does not say.
+    /// Adds the metadata that the record of a restricted image lacks.
     pub(crate) fn complete(&mut self, meta: &Meta) {
         if self.mount.is_none() && self.description.is_none() && self.views.is_empty() {
             let name = self.name.clone();

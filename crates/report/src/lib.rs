@@ -89,7 +89,7 @@ impl Report {
         self
     }
 
-    /// Changes words in the hints, where options have other names.
+    /// Replaces text in the hints, where options have other names.
     #[must_use]
     pub fn with_hints_about(mut self, from: &str, to: &str) -> Self {
         for hint in &mut self.hints {

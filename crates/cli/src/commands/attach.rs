@@ -68,7 +68,7 @@ pub(crate) fn attach(setup: &Setup, args: &AttachArgs) -> Result<()> {
     Err(attachment.exec())
 }
 
-/// A number alone may be that of a process or of a job; both are asked, unless the option says which.
+/// A number alone may be that of a process or of a job; both are tried, unless an option decides.
 fn find(args: &AttachArgs) -> Result<Target> {
     let Some(number) = args.target.number().filter(|_| !args.job) else {
         return Target::open(args.target.find()?);

@@ -11,7 +11,7 @@ use cabane_image_build::{BuildOptions, add_built, plan_build, write_built};
 use cabane_report::{Result, size};
 use clap::Args;
 
-use crate::added::tell_added;
+use crate::added::print_changes;
 use crate::args::{Choice, one_of};
 use crate::format::json;
 use crate::interrupt::stop_when_interrupted;
@@ -33,7 +33,7 @@ Examples:
 An interrupted build resumes, and unchanged steps are not repeated. Defaults for
 missing parts of the label: the tag v1; the system from --system, this system, or
 `local`; the micro-architecture of this processor family.")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a word of its own on the command line")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct BuildArgs {
     /// The directory of the recipe
     recipe: PathBuf,
@@ -130,7 +130,7 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
     match (built, &planned.label, &args.output) {
         (Some(built), Some(label), _) => {
             if let Some(added) = add_built(setup, label, &built)? {
-                tell_added(setup, &added);
+                print_changes(setup, &added);
             } else {
                 let id = built.digest.id();
                 setup.note(format_args!("{label} is the image {id} already"));

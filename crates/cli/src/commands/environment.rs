@@ -83,7 +83,7 @@ pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> Result<ExitCode> {
 pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<ExitCode> {
     let rows = with_finder(setup, |finder| {
         let row = |found: cabane_resolve::FoundEnvironment| {
-            // One with mistakes is listed, too; `check` tells them.
+            // One with mistakes is listed, too; `check` shows them.
             let file = finder.load(&EnvironmentReference::Path(found.path.clone()));
             Row {
                 name: found.name,

@@ -87,7 +87,7 @@ pub(crate) fn export(setup: &Setup, args: &ExportArgs) -> Result<()> {
     Ok(())
 }
 
-/// Says what was left out, a line each.
+/// Returns what was left out, a line each.
 fn lines(made: &MadeImage) -> Vec<String> {
     let sum = |of: fn(&Walked) -> u64| made.walked.iter().map(of).sum::<u64>();
     let counted = [

@@ -16,7 +16,7 @@ use cabane_transfer::{
 use clap::Args;
 use serde::Serialize;
 
-use crate::added::tell_added;
+use crate::added::print_changes;
 use crate::exit_codes::{self, ExitCode};
 use crate::interrupt::stop_when_interrupted;
 use crate::setup::Setup;
@@ -135,7 +135,7 @@ fn print_plan(setup: &Setup, plan: &PlannedImport, as_json: bool) {
 }
 
 fn print_added(setup: &Setup, added: &Added, record: Option<&ImportRecord>, as_json: bool) {
-    tell_added(setup, added);
+    print_changes(setup, added);
     if let Some(record) = record {
         for line in record.changed.lines() {
             setup.note(format_args!("  {}", escape(&line)));
@@ -152,7 +152,7 @@ fn print_added(setup: &Setup, added: &Added, record: Option<&ImportRecord>, as_j
     }
 }
 
-/// Asks for each label whether its reference still leads to the same.
+/// Checks for each label whether its reference still leads to the same image.
 fn check(setup: &Setup, labels: &[&str], as_json: bool) -> Result<ExitCode> {
     let checked = labels.iter().map(|label| check_source(setup, label));
     let checked: Vec<CheckedSource> = checked.collect::<Result<_>>()?;

@@ -125,7 +125,7 @@ pub(crate) fn run_command(
     printer: Printer,
     command: Command,
 ) -> Result<ExitCode> {
-    // It is asked just where something is wrong, be it with the settings.
+    // It is needed just where something is wrong, such as the settings.
     if let Command::Doctor(args) = &command {
         return doctor::doctor(global, printer, args);
     }

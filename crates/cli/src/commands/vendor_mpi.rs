@@ -68,14 +68,14 @@ pub(crate) fn vendor_mpi(setup: &Setup, args: &VendorMpiArgs) -> Result<()> {
         mirror: &args.mirror,
     };
     let packed = cabane_vendor_mpi::pack(&request)?;
-    tell(setup, args, &manifest, &packed);
+    print(setup, args, &manifest, &packed);
     Ok(())
 }
 
 fn read(path: &Path) -> Result<VendorManifest> {
     let failed = || format!("read the manifest `{}`", path.display());
     let mut text = Vec::new();
-    // One byte beyond tells that it is too large.
+    // One byte more shows that it is too large.
     File::open(path)
         .and_then(|file| file.take(MAX_FILE_SIZE + 1).read_to_end(&mut text))
         .or_failed(failed)?;
@@ -83,7 +83,7 @@ fn read(path: &Path) -> Result<VendorManifest> {
     parse_vendor_manifest(&file).map_err(|error| malformed("the manifest", error.diagnostics()))
 }
 
-fn tell(setup: &Setup, args: &VendorMpiArgs, manifest: &VendorManifest, packed: &Packed) {
+fn print(setup: &Setup, args: &VendorMpiArgs, manifest: &VendorManifest, packed: &Packed) {
     if args.json {
         setup.printer.json(&Outcome {
             name: &manifest.name,

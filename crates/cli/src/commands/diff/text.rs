@@ -30,7 +30,7 @@ fn section<T>(heading: &str, differences: &[T], lines: impl Fn(&T) -> String) ->
     heading + &differences.iter().map(lines).collect::<String>()
 }
 
-/// Tells what differs between two images; nothing if they are the same.
+/// Shows what differs between two images; nothing if they are the same.
 pub(crate) fn images(difference: &Difference) -> String {
     let mut text =
         section("image", &difference.metadata, |field| field_line("  ", &with_short_values(field)));
@@ -39,7 +39,7 @@ pub(crate) fn images(difference: &Difference) -> String {
     text
 }
 
-/// Tells what differs between two environments; nothing if they are the same.
+/// Shows what differs between two environments; nothing if they are the same.
 pub(crate) fn environments(difference: &EnvironmentDifference) -> String {
     let line =
         |one: &MountDifference| change("  ", &one.name, one.from.as_deref(), one.to.as_deref());
@@ -59,7 +59,7 @@ pub(crate) fn environments(difference: &EnvironmentDifference) -> String {
     text
 }
 
-/// Tells about one file.
+/// Shows how one file differs.
 pub(crate) fn file(difference: &FileDifference) -> String {
     let describe = |state: &FileState| match state.kind.as_str() {
         "directory" => format!("{}, {}", files(state.files), size(state.size)),

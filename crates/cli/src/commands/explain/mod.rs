@@ -116,7 +116,7 @@ fn overview(
     Ok(())
 }
 
-/// A flat list, in which each explanation says what was requested.
+/// A flat list, in which each explanation names what was requested.
 fn as_json(all: &[(&String, Explanation)]) -> Value {
     let one = |(what, explanation): &(&String, Explanation)| {
         let mut object = value!(explanation);

@@ -14,7 +14,7 @@ use cabane_run::inside::{
 use crate::printer::style;
 use crate::table::Table;
 
-/// Tells about one thing.
+/// Shows where one thing comes from.
 pub(crate) fn explanation(explanation: &Explanation) -> String {
     match explanation {
         Explanation::Command { name, found, hides } => {
@@ -85,14 +85,14 @@ fn file(found: &Found) -> String {
         }
         None => line(&mut text, "host", &file_system(place)),
     }
-    tell_package(&mut text, place);
+    package_line(&mut text, place);
     if let Some(real) = found.real.as_ref().filter(|real| *real != place) {
         let value = match &real.image {
             Some(image) => format!("image {image} at {}", real.mount_point),
             None => format!("the host, {}", file_system(real)),
         };
         line(&mut text, "leads to", &value);
-        tell_package(&mut text, real);
+        package_line(&mut text, real);
     }
     text
 }
@@ -101,7 +101,7 @@ fn file_system(place: &Place) -> String {
     format!("{} at {}", place.file_system, place.mount_point)
 }
 
-fn tell_package(text: &mut String, place: &Place) {
+fn package_line(text: &mut String, place: &Place) {
     if let Some(package) = &place.package {
         line(text, "package", &package_text(package));
     }
@@ -190,7 +190,7 @@ fn elements(elements: &[Element]) -> String {
     table.indented()
 }
 
-/// Tells what is loaded.
+/// Shows what is loaded.
 pub(crate) fn overview(process_environment: &ProcessEnvironment) -> String {
     let mut text = String::from("Images\n");
     for image in &process_environment.images {
@@ -210,7 +210,7 @@ pub(crate) fn overview(process_environment: &ProcessEnvironment) -> String {
     text
 }
 
-/// Tells every conflict in full.
+/// Shows every conflict in full.
 pub(crate) fn conflicts(conflicts: &Conflicts) -> String {
     if conflicts.is_empty() {
         return "Conflicts\n  none\n".to_owned();
@@ -235,7 +235,7 @@ pub(crate) fn conflicts(conflicts: &Conflicts) -> String {
     text
 }
 
-/// Tells the conflicts in at most this many lines.
+/// Shows the conflicts in at most this many lines.
 pub(crate) fn short_conflicts(conflicts: &Conflicts, most: usize) -> Vec<String> {
     let variables = conflicts.variables.iter().map(variable_conflict);
     let files = conflicts.files.iter().map(file_conflict);

@@ -13,7 +13,7 @@ use cabane_repository::{AddRequest, Added, Transfer};
 use cabane_run::{metadata, open_image};
 use clap::Args;
 
-use crate::added::tell_added;
+use crate::added::print_changes;
 use crate::setup::Setup;
 
 /// Add an image file under a label, or give an image another label
@@ -46,7 +46,7 @@ pub(crate) fn add(setup: &Setup, args: &AddArgs) -> Result<()> {
         ImageDescription::Path(path) => add_file(setup, args, label, path)?,
         _ => tag(setup, args, label, &description)?,
     };
-    tell_added(setup, &added);
+    print_changes(setup, &added);
     Ok(())
 }
 

@@ -122,20 +122,20 @@ fn inspect_remote(setup: &Setup, args: &InspectArgs, description: &ImageDescript
     Ok(())
 }
 
-/// What the repository says about the image, and all its labels there.
+/// Returns the image as its repository describes it, and all its labels there.
 fn show(
     repositories: &[NamedRepository],
     located: &LocatedImage,
 ) -> Result<(ShownImage, Vec<String>)> {
-    let holder = repositories.iter().find(|one| Some(&one.name) == located.repository.as_ref());
-    let (Some(holder), Some(digest)) = (holder, &located.digest) else {
+    let repository = repositories.iter().find(|one| Some(&one.name) == located.repository.as_ref());
+    let (Some(repository), Some(digest)) = (repository, &located.digest) else {
         return Ok((ShownImage::of_file(located), Vec::new()));
     };
-    let records = holder.repository.by_digest(digest)?;
+    let records = repository.repository.by_digest(digest)?;
     let labels = records.iter().map(|record| record.label.to_string()).collect();
     let named = records.iter().find(|record| Some(&record.label) == located.label.as_ref());
     let mut shown = match named.or(records.first()) {
-        Some(record) => ShownImage::of_record(holder, record),
+        Some(record) => ShownImage::of_record(repository, record),
         None => ShownImage::of_file(located),
     };
     if let Some(meta) = &located.meta {
@@ -192,7 +192,7 @@ fn text(
         return text;
     };
     line("engine", meta.engine.as_deref().unwrap_or_default());
-    line("packages", &packages.map(in_words).unwrap_or_default());
+    line("packages", &packages.map(package_counts).unwrap_or_default());
     for need in meta.needs.in_words() {
         line("needs", &escape(&need));
     }
@@ -207,7 +207,7 @@ fn text(
     text
 }
 
-fn in_words((inside, of_system): (usize, usize)) -> String {
+fn package_counts((inside, of_system): (usize, usize)) -> String {
     match of_system {
         0 => inside.to_string(),
         _ => format!("{inside}, and {of_system} of the system"),
@@ -247,7 +247,7 @@ fn changes(view: &View) -> String {
 /// How much of a hash is shown, as in Spack's own lists.
 const SHORT: usize = 7;
 
-/// Shows the packages, those that the recipe asks for with a star; what belongs to the
+/// Shows the packages, those that the recipe requests with a star; what belongs to the
 /// system stands at the end.
 fn package_table(list: &PackageList) -> String {
     let mut table =

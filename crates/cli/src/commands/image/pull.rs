@@ -9,7 +9,7 @@ use cabane_report::Result;
 use cabane_transfer::{PullRequest, pull as pull_image, pull_metadata};
 use clap::Args;
 
-use crate::added::tell_added;
+use crate::added::print_changes;
 use crate::registry::RegistryArgs;
 use crate::setup::Setup;
 
@@ -49,5 +49,5 @@ pub(crate) fn pull(setup: &Setup, args: &PullArgs) -> Result<()> {
     }
     let request =
         PullRequest { image: args.image.clone(), force: args.force, group: args.group.clone() };
-    pull_image(setup, &connection, &request, &mut |added| tell_added(setup, added))
+    pull_image(setup, &connection, &request, &mut |added| print_changes(setup, added))
 }

@@ -46,7 +46,7 @@ pub(crate) fn push(setup: &Setup, args: &PushArgs) -> Result<()> {
         sign: args.sign.clone(),
     };
     let (pushed, key) = push_image(setup, &connection, &upload)?;
-    tell(setup, &pushed);
+    print(setup, &pushed);
     if let Some(key) = key {
         let id = key.public().fingerprint();
         setup.note(format_args!("signed with the key {}", id.id()));
@@ -54,7 +54,7 @@ pub(crate) fn push(setup: &Setup, args: &PushArgs) -> Result<()> {
     Ok(())
 }
 
-fn tell(setup: &Setup, pushed: &Pushed) {
+fn print(setup: &Setup, pushed: &Pushed) {
     let image = &pushed.image;
     let (place, id) = (&image.place, image.digest.id());
     if pushed.unchanged {

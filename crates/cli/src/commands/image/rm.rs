@@ -37,7 +37,7 @@ pub(crate) fn rm(setup: &Setup, args: &RmArgs) -> Result<()> {
             ImageDescription::Digest(digest) => remove_image(setup, digest)?,
             _ => remove_found(setup, &description)?,
         };
-        tell(setup, &removed);
+        print(setup, &removed);
     }
     Ok(())
 }
@@ -49,27 +49,27 @@ fn remove_image(setup: &Setup, digest: &Digest) -> Result<Removed> {
         let image = one.repository.image_path(digest);
         image.parent().is_some_and(Path::exists)
     };
-    let Some(holder) = repositories.iter().find(is_there) else {
-        // Finds it nowhere either, and tells where it was looked for.
+    let Some(named) = repositories.iter().find(is_there) else {
+        // Finds it nowhere either, and reports where it searched.
         return remove_found(setup, &ImageDescription::Digest(digest.clone()));
     };
-    holder.repository.remove_image(digest).map_err(Report::from)
+    named.repository.remove_image(digest).map_err(Report::from)
 }
 
 fn remove_found(setup: &Setup, description: &ImageDescription) -> Result<Removed> {
     let located = find_image(setup, description)?;
     let repositories = setup.repositories()?;
-    let holder = repositories.iter().find(|one| Some(&one.name) == located.repository.as_ref());
-    let (Some(holder), Some(digest)) = (holder, &located.digest) else {
+    let named = repositories.iter().find(|one| Some(&one.name) == located.repository.as_ref());
+    let (Some(named), Some(digest)) = (named, &located.digest) else {
         let error = "the image was removed by another process at the same time";
         return Err(Report::new(Kind::NotFound, error));
     };
     match (description, &located.label) {
         (ImageDescription::Pattern(pattern), Some(label)) => {
-            refuse_several(setup, holder, digest, pattern)?;
-            holder.repository.remove(label)
+            refuse_several(setup, named, digest, pattern)?;
+            named.repository.remove(label)
         }
-        _ => holder.repository.remove_image(digest),
+        _ => named.repository.remove_image(digest),
     }
     .map_err(Report::from)
 }
@@ -77,12 +77,12 @@ fn remove_found(setup: &Setup, description: &ImageDescription) -> Result<Removed
 /// For running, several labels of one image mean the same; for removing they do not.
 fn refuse_several(
     setup: &Setup,
-    holder: &NamedRepository,
+    named: &NamedRepository,
     digest: &Digest,
     pattern: &LabelPattern,
 ) -> Result<()> {
     let system = setup.system().filter(|_| pattern.system.is_none());
-    let records = holder.repository.by_digest(digest)?;
+    let records = named.repository.by_digest(digest)?;
     let labels: Vec<String> = records
         .into_iter()
         .map(|record| record.label)
@@ -100,7 +100,7 @@ fn refuse_several(
     Err(error.detailed(format!("  {}", labels.join("\n  "))).hinted(hint))
 }
 
-fn tell(setup: &Setup, removed: &Removed) {
+fn print(setup: &Setup, removed: &Removed) {
     for record in &removed.records {
         setup.note(format_args!("removed the label {}", record.label));
     }

@@ -98,10 +98,10 @@ fn check_content(setup: &Setup, candidate: &Candidate<'_>, image: &LocatedImage)
     }
     if !candidate.is_as_it_was() {
         let repositories = setup.repositories().unwrap_or_default();
-        let mut holders = repositories.iter();
-        let holder = holders.find(|one| Some(&one.name) == image.repository.as_ref());
-        if let (Some(holder), Some(record)) = (holder, &candidate.record) {
-            signature_policy::remember(setup, &holder.repository, &found, record.clone());
+        let mut all = repositories.iter();
+        let named = all.find(|one| Some(&one.name) == image.repository.as_ref());
+        if let (Some(named), Some(record)) = (named, &candidate.record) {
+            signature_policy::remember(setup, &named.repository, &found, record.clone());
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What `cabane mpi` tells people.
+//! The output of `cabane mpi` for people.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -15,12 +15,12 @@ use cabane_mpi::{
 use crate::printer::style;
 use crate::table::Table;
 
-/// How wide the words in front of a line are.
+/// The width of the names in front of values.
 const WIDTH: usize = 12;
 /// The functions that are named; of most programs these are all.
 const MOST_NAMES: usize = 6;
 
-/// Tells about a file or directory.
+/// Shows the MPI of a file or directory.
 pub(crate) fn inspected(inspected: &Inspected) -> String {
     match inspected {
         Inspected::File(file) => inspection(file),
@@ -33,8 +33,8 @@ fn head(text: &mut String, path: &Path) {
     let _ = writeln!(text, "{}{}{:#}", style::HEAD, escape(&path), style::HEAD);
 }
 
-fn line(text: &mut String, word: &str, value: &str) {
-    let _ = writeln!(text, "  {word:<WIDTH$} {}", escape(value));
+fn line(text: &mut String, name: &str, value: &str) {
+    let _ = writeln!(text, "  {name:<WIDTH$} {}", escape(value));
 }
 
 fn shown(path: &Path) -> String {
@@ -67,9 +67,9 @@ fn inspection(file: &Inspection) -> String {
     for user in &file.users {
         line(&mut text, "also used by", &shown(user));
     }
-    for (word, value) in [("rpath", &file.rpath), ("runpath", &file.runpath)] {
+    for (name, value) in [("rpath", &file.rpath), ("runpath", &file.runpath)] {
         if let Some(value) = value {
-            line(&mut text, word, value);
+            line(&mut text, name, value);
         }
     }
     let launchers = file.launchers();
@@ -143,15 +143,15 @@ fn library(library: &Library) -> String {
     format!("{}{}, of {family}, {path}", library.title(), language(library, " for "))
 }
 
-/// Names the language after these words, unless it is the usual one.
-fn language(library: &Library, words: &str) -> String {
+/// Names the language after this text, unless it is the usual one.
+fn language(library: &Library, before: &str) -> String {
     match library.language {
         Language::C => String::new(),
-        other => format!("{words}{other}"),
+        other => format!("{before}{other}"),
     }
 }
 
-/// Tells what would be done.
+/// Shows what would be done.
 pub(crate) fn plan(
     verdict: &Verdict,
     plan: &Plan,
@@ -181,7 +181,7 @@ pub(crate) fn plan(
     text
 }
 
-/// Tells that ranks have shown what was promised.
+/// Shows what the ranks of the test program have proven.
 pub(crate) fn proven(library: &Library, seen: &ProbeSeen, image: Option<&str>) -> String {
     let version = seen.ranks.first().map(|one| one.version.as_str()).unwrap_or_default();
     let version = version.split(',').next().unwrap_or_default();
@@ -194,7 +194,7 @@ pub(crate) fn proven(library: &Library, seen: &ProbeSeen, image: Option<&str>) -
     escape(&text).into_owned()
 }
 
-/// Tells what was measured.
+/// Shows what was measured.
 pub(crate) fn figures(before: Option<&ProbeSeen>, after: &ProbeSeen) -> String {
     let mut table = Table::new(&["", ">bytes", ">before", ">after"]);
     for figure in &after.figures {

@@ -22,7 +22,7 @@ fn bad_input(error: BuildError) -> Report {
     Report::from(error).with_kind(Kind::BadInput)
 }
 
-/// Tells whether a recipe is for Spack: it says so, or it is malformed and has
+/// Returns whether a recipe is for Spack: its engine is Spack, or it is malformed and has
 /// files that only such recipes have.
 pub(crate) fn is_for_spack(directory: &Path, recipe: Option<&Recipe>) -> bool {
     match recipe {
@@ -47,7 +47,7 @@ pub(crate) fn expand(setup: &Setup, mirrors: Mirrors) -> Result<Mirrors> {
     mirrors.expanded(&value).map_err(|error| Report::new(Kind::BadInput, error))
 }
 
-/// Says what Spack would get, with everything where it is in the image.
+/// Returns what Spack would get, with everything where it is in the image.
 pub(crate) fn plan(
     directory: &Path,
     recipe: &StackRecipe,

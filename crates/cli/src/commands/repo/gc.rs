@@ -74,13 +74,13 @@ pub(crate) fn gc(setup: &Setup, args: &GcArgs) -> Result<ExitCode> {
         }
         return Ok(exit_codes::SUCCESS);
     }
-    let mut tell = |verdict: &Verdict| {
+    let mut note_removed = |verdict: &Verdict| {
         if let Fate::Removed(reason) = verdict.fate {
             let (label, why) = (&verdict.label, reason_text(reason, verdict));
             setup.note(format_args!("removed {label}: {why}"));
         }
     };
-    let cleared = repository.remove_excess(&retention, &mut tell)?;
+    let cleared = repository.remove_excess(&retention, &mut note_removed)?;
     for (label, kept) in &cleared.spared {
         setup.note(format_args!("kept {label}: {}", kept_text(*kept)));
     }
@@ -93,7 +93,7 @@ pub(crate) fn gc(setup: &Setup, args: &GcArgs) -> Result<ExitCode> {
     Ok(exit_codes::SUCCESS)
 }
 
-/// Returns what the configuration says of a repository.
+/// Returns the limits of a repository in the configuration.
 fn configured(setup: &Setup, repository: &Repository) -> RetentionSettings {
     let real = |path: &std::path::Path| fs::canonicalize(path).ok();
     let here = real(repository.path());

@@ -61,12 +61,12 @@ pub(crate) fn import(setup: &Setup, args: &ImportArgs) -> Result<ExitCode> {
     let plan = cabane_uenv::plan(&source, target.as_ref(), how)?;
     let damaged = match target.filter(|_| !args.dry_run) {
         None => {
-            tell_plan(setup, args, &plan);
+            print_plan(setup, args, &plan);
             plan.damaged
         }
         Some(target) => {
             let imported = execute(setup, &source, &target, &plan, how)?;
-            tell(setup, args, &imported);
+            print_imported(setup, args, &imported);
             imported.damaged
         }
     };
@@ -103,7 +103,7 @@ fn execute(
     let mut shown = Shown::new(setup);
     let imported =
         cabane_uenv::import(source, target, plan, how, &inner, &mut |label, done, all| {
-            shown.tell(label, size_of(label), done, all);
+            shown.show(label, size_of(label), done, all);
         });
     shown.clear();
     imported
@@ -116,7 +116,7 @@ fn inner_metadata(setup: &Setup, image: &Path, directory: &Path) -> Result<(), S
     metadata::copy(&file, &setup.mount_methods(), directory).map_err(|error| error.to_string())
 }
 
-fn tell_plan(setup: &Setup, args: &ImportArgs, plan: &Plan) {
+fn print_plan(setup: &Setup, args: &ImportArgs, plan: &Plan) {
     if args.json {
         setup.printer.json(plan);
         return;
@@ -149,7 +149,7 @@ fn table(plan: &Plan) -> Table {
     table
 }
 
-fn tell(setup: &Setup, args: &ImportArgs, imported: &Imported) {
+fn print_imported(setup: &Setup, args: &ImportArgs, imported: &Imported) {
     if args.json {
         setup.printer.json(imported);
         return;
@@ -168,11 +168,11 @@ fn tell(setup: &Setup, args: &ImportArgs, imported: &Imported) {
     ));
 }
 
-/// What `cabane repo status` says of a repository of uenv.
+/// A repository of uenv, as `cabane repo status` shows it.
 #[derive(Serialize)]
 struct UenvStatus<'a> {
     path: &'a Path,
-    /// Tells it from our own, which have none.
+    /// Distinguishes it from repositories of Cabane, which have none.
     kind: &'static str,
     labels: usize,
     images: usize,
@@ -180,7 +180,7 @@ struct UenvStatus<'a> {
     damaged: &'a [cabane_uenv::Corruption],
 }
 
-/// Tells what is in a repository of uenv, and how it comes into ours.
+/// Shows what is in a repository of uenv, and how to import it.
 pub(crate) fn status(setup: &Setup, path: &Path, as_json: bool) -> Result<ExitCode> {
     let repository = UenvRepository::open(path)?;
     let contents = repository.contents()?;

@@ -55,13 +55,13 @@ pub(crate) fn migrate(setup: &Setup, args: &MigrateArgs) -> Result<ExitCode> {
     let mut shown = Shown::new(setup);
     let how = Migration { sync: args.sync, replace: args.force };
     let migrated = source.migrate_to(&target, how, &mut |record, done, total| {
-        shown.tell(&record.label, record.size, done, total);
+        shown.show(&record.label, record.size, done, total);
     });
     shown.clear();
-    tell(setup, &migrated?)
+    print(setup, &migrated?)
 }
 
-fn tell(setup: &Setup, migrated: &Migrated) -> Result<ExitCode> {
+fn print(setup: &Setup, migrated: &Migrated) -> Result<ExitCode> {
     for label in &migrated.differing {
         setup.warning(format_args!(
             "kept the label {label}, which belongs to another image there; `--force` takes it"

@@ -22,7 +22,7 @@ impl<'a> Shown<'a> {
         Self { setup, bar: None, last: None }
     }
 
-    pub(crate) fn tell(&mut self, label: &Label, bytes: u64, done: u64, total: u64) {
+    pub(crate) fn show(&mut self, label: &Label, bytes: u64, done: u64, total: u64) {
         let label = label.to_string();
         if self.last.as_ref() != Some(&label) {
             self.clear();

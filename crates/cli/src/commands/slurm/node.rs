@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What the plugin of Slurm asks on a node, as the owner of a job: what the node's devices
+//! What the plugin of Slurm requests on a node, as the owner of a job: what the node's devices
 //! bring, or how a step gets another MPI.
 //!
 //! The answer on standard output is for the plugin: texts, each ended by a zero byte, of which

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What the plugin of Slurm asks where a job is submitted: images and variables.
+//! What the plugin of Slurm requests where a job is submitted: images and variables.
 //!
 //! The answer on standard output is for the plugin: texts, each ended by a zero byte,
 //! `NAME=VALUE` for a variable to be set and `NAME` for one to be removed; an empty text is

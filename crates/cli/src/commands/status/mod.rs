@@ -117,7 +117,7 @@ fn full(image: &LoadedImage, mounts: &str) -> String {
     text
 }
 
-/// Says who serves an image, by the type of the file system at its mount point. A root image may
+/// Returns what serves an image, by the type of the file system at its mount point. A root image may
 /// are below what was put over it; in a user namespace the kernel serves none.
 fn way(kind: Option<&str>, is_in_user_namespace: bool, is_through_helper: bool) -> &'static str {
     match kind {
