@@ -8,7 +8,6 @@
 
 #![forbid(unsafe_code)]
 
-mod conflicts;
 mod launch;
 mod plan;
 mod swap;

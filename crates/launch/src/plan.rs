@@ -12,18 +12,20 @@ use cabane_mpi_swap::{
     substitute_in_container,
 };
 use cabane_report::{Kind, Report, Result};
-use cabane_resolve::ConcreteEnvironment;
+use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 use cabane_run::loaded::Additions;
 use cabane_run::{RootRequest, RunRequest, whole_command};
 use cabane_site::Context;
 use serde::{Deserialize, Serialize};
 
-use crate::conflicts::{covering, with_conflicts};
 use crate::launch::Launch;
 use crate::swap::swap_arguments;
 
 /// The command of this program that carries out a plan in JSON.
 const PLAN_COMMAND: &str = "run-plan";
+
+/// The command of this program that shows conflicts, then becomes another command.
+const CONFLICTS_COMMAND: &str = "explain-start";
 
 /// An environment, and how it is entered. A process of this program that is already in another
 /// environment gets it as JSON.
@@ -74,13 +76,11 @@ impl LaunchPlan {
     /// # Errors
     ///
     /// The environment cannot be resolved, the command gets no other MPI, or it is missing.
-    pub fn launch(&self, context: &Context, command: Vec<OsString>) -> Result<Launch> {
+    pub fn launch(&self, context: &Context, mut command: Vec<OsString>) -> Result<Launch> {
         let found = self.resolve(context)?;
-        let command = if self.shows_conflicts {
-            with_conflicts(context, &found.0, command)?
-        } else {
-            command
-        };
+        if self.shows_conflicts {
+            command = with_conflicts(context, &found.0, command)?;
+        }
         self.enter(context, found, command)
     }
 
@@ -99,11 +99,7 @@ impl LaunchPlan {
         let found = self.resolve(context)?;
         let command = match found.0.root() {
             None => with_conflicts(context, &found.0, vec![shell])?,
-            Some(_) => ["/bin/sh", "-c", FIRST_SHELL]
-                .map(OsString::from)
-                .into_iter()
-                .chain([shell])
-                .collect(),
+            Some(_) => vec!["/bin/sh".into(), "-c".into(), FIRST_SHELL.into(), shell],
         };
         self.enter(context, found, command)
     }
@@ -178,6 +174,33 @@ impl LaunchPlan {
         arguments.extend(command);
         outer.enter(context, found, arguments)
     }
+}
+
+/// Puts this program before a command if details are shown and the environment does not hide it.
+///
+/// Conflicts are visible only once the images are mounted, and the process that mounts them becomes
+/// the command. So it becomes this program first, which shows them and becomes the command.
+fn with_conflicts(
+    context: &Context,
+    environment: &ConcreteEnvironment,
+    command: Vec<OsString>,
+) -> Result<Vec<OsString>> {
+    if !context.is_verbose() || environment.views.is_empty() {
+        return Ok(command);
+    }
+    let mut arguments = context.own_program()?;
+    if covering(environment, Path::new(&arguments[0])).is_some() {
+        return Ok(command);
+    }
+    arguments.extend([CONFLICTS_COMMAND.into(), "--".into()]);
+    arguments.extend(command);
+    Ok(arguments)
+}
+
+/// Returns the image that is mounted over a file of the host, if there is one.
+fn covering<'a>(environment: &'a ConcreteEnvironment, file: &Path) -> Option<&'a ConcreteImage> {
+    let mut images = environment.images.iter();
+    images.find(|image| file.starts_with(image.mount_point.as_path()))
 }
 
 /// Refuses an image that is mounted over this program, which is needed there.

@@ -110,11 +110,8 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
     let planned = plan_build(setup, &args.options())?;
     let plan = &planned.plan;
     if args.dry_run {
-        setup.printer.data(if args.json {
-            json(plan)
-        } else {
-            format!("{}\n", plan.to_string().trim_end())
-        });
+        let text = || format!("{}\n", plan.to_string().trim_end());
+        setup.printer.data(if args.json { json(plan) } else { text() });
         return Ok(());
     }
     let started = Instant::now();

@@ -69,12 +69,9 @@ pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> Result<()> {
         setup.printer.data(fill_lines(template, KEYS, [shown.fields()])?);
     } else {
         let file = open_image(&located.path, located.format)?;
-        let packages = read_package_list(
-            &file,
-            located.metadata_directory().as_deref(),
-            &setup.mount_methods(),
-        )?
-        .map(|list| list.count());
+        let directory = located.metadata_directory();
+        let packages = read_package_list(&file, directory.as_deref(), &setup.mount_methods())?;
+        let packages = packages.map(|list| list.count());
         let meta = located.meta.as_ref();
         setup.printer.data(if args.json {
             json(&everything(&shown, &labels, meta, packages))

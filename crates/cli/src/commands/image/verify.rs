@@ -44,11 +44,10 @@ pub(crate) struct VerifyArgs {
 pub(crate) fn verify(setup: &Setup, args: &VerifyArgs) -> Result<()> {
     let description: ImageDescription = args.image.parse()?;
     if args.remote {
-        verify_remote(setup, args, &description)?;
+        verify_remote(setup, args, &description)
     } else {
-        verify_here(setup, args, &find_image(setup, &description)?)?;
+        verify_here(setup, args, &find_image(setup, &description)?)
     }
-    Ok(())
 }
 
 fn nothing_wanted(what: &str) -> Report {
