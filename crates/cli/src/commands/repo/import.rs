@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use cabane_label::{Label, LabelPattern};
-use cabane_report::{Report, Result, size};
+use cabane_report::{Result, size};
 use cabane_repository::{ImageFormat, Repository};
 use cabane_run::{metadata, open_image};
 use cabane_uenv::{Contents, Fate, Import, Imported, Plan, UenvRepository};
