@@ -16,15 +16,15 @@ pub(crate) fn read<T>(
     path: &Path,
     bytes: &[u8],
     language: Language,
-    read: impl FnOnce(&mut Report<'_>, &Node) -> Option<T>,
+    read: impl FnOnce(&Report<'_>, &Node) -> Option<T>,
 ) -> Result<T, Vec<Diagnostic>> {
     let text = text::check(path, bytes).map_err(|problem| vec![problem])?;
     let source = Source::new(path, text);
-    let mut report = Report::new(&source, language);
+    let report = Report::new(&source, language);
     let root = match language {
-        Language::Yaml => yaml::parse(&mut report),
-        Language::Toml => toml_tree::parse(&mut report),
+        Language::Yaml => yaml::parse(&report),
+        Language::Toml => toml_tree::parse(&report),
     };
-    let value = root.and_then(|root| read(&mut report, &root));
+    let value = root.and_then(|root| read(&report, &root));
     report.finish(value)
 }

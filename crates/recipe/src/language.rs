@@ -9,13 +9,3 @@ pub(crate) enum Language {
     Yaml,
     Toml,
 }
-
-impl Language {
-    /// Returns `key: value` as it is written in the language.
-    pub(crate) fn assignment(self, key: &str, value: &str) -> String {
-        match self {
-            Self::Yaml => format!("{key}: {value}"),
-            Self::Toml => format!("{key} = {value}"),
-        }
-    }
-}

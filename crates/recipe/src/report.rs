@@ -6,6 +6,8 @@
 //! Reading goes on after a problem wherever the rest can still be understood,
 //! so that the author of a file gets all problems at once.
 
+use std::cell::RefCell;
+
 use crate::diagnostic::{Diagnostic, Source};
 use crate::language::Language;
 use crate::node::Place;
@@ -18,28 +20,28 @@ const MAX_PROBLEMS: usize = 40;
 pub(crate) struct Report<'a> {
     pub(crate) source: &'a Source<'a>,
     pub(crate) language: Language,
-    problems: Vec<Diagnostic>,
-    remarks: Vec<Diagnostic>,
+    problems: RefCell<Vec<Diagnostic>>,
+    remarks: RefCell<Vec<Diagnostic>>,
 }
 
 impl<'a> Report<'a> {
     pub(crate) fn new(source: &'a Source<'a>, language: Language) -> Self {
-        Self { source, language, problems: Vec::new(), remarks: Vec::new() }
+        Self { source, language, problems: RefCell::default(), remarks: RefCell::default() }
     }
 
     /// Notes a problem without further details.
-    pub(crate) fn problem(&mut self, place: Place, message: &str) {
+    pub(crate) fn problem(&self, place: Place, message: &str) {
         self.note(Some(place), message, None);
     }
 
     /// Notes a problem, and what to type instead.
-    pub(crate) fn problem_with_hint(&mut self, place: Place, message: &str, hint: &str) {
+    pub(crate) fn problem_with_hint(&self, place: Place, message: &str, hint: &str) {
         self.note(Some(place), message, Some(hint));
     }
 
     /// Notes a problem, and what to type instead where that is known, in the place of a value.
     pub(crate) fn refuse<'h, T>(
-        &mut self,
+        &self,
         place: impl Into<Option<Place>>,
         message: &str,
         hint: impl Into<Option<&'h str>>,
@@ -51,13 +53,14 @@ impl<'a> Report<'a> {
     /// Notes a problem, and what to type instead where that is known.
     ///
     /// Without a place it is one of the whole file.
-    pub(crate) fn note(&mut self, place: Option<Place>, message: &str, hint: Option<&str>) {
+    pub(crate) fn note(&self, place: Option<Place>, message: &str, hint: Option<&str>) {
         // What is not kept is not made either: in a hostile file every one of
         // them would cost the length of a line.
-        if self.problems.len() > MAX_PROBLEMS {
+        let mut problems = self.problems.borrow_mut();
+        if problems.len() > MAX_PROBLEMS {
             return;
         }
-        let message = match self.problems.len() {
+        let message = match problems.len() {
             MAX_PROBLEMS => "there are more problems; fix those above first",
             _ => message,
         };
@@ -65,35 +68,38 @@ impl<'a> Report<'a> {
             Some(place) => self.source.diagnostic(place.into(), message),
             None => Diagnostic::about_file(self.source.file, message),
         };
-        self.problems.push(match hint {
-            Some(hint) if self.problems.len() < MAX_PROBLEMS => diagnostic.with_hint(hint),
-            _ => diagnostic,
+        let hint = hint.filter(|_| problems.len() < MAX_PROBLEMS);
+        problems.push(match hint {
+            Some(hint) => diagnostic.with_hint(hint),
+            None => diagnostic,
         });
     }
 
     /// Notes what the author should know, though nothing is wrong.
-    pub(crate) fn remark(&mut self, place: Place, message: &str, hint: &str) {
-        if self.remarks.len() < MAX_PROBLEMS {
+    pub(crate) fn remark(&self, place: Place, message: &str, hint: &str) {
+        let mut remarks = self.remarks.borrow_mut();
+        if remarks.len() < MAX_PROBLEMS {
             let diagnostic = self.source.diagnostic(place.into(), message);
-            self.remarks.push(diagnostic.with_hint(hint));
+            remarks.push(diagnostic.with_hint(hint));
         }
     }
 
     /// Returns what the author should know.
-    pub(crate) fn take_remarks(&mut self) -> Vec<Diagnostic> {
-        std::mem::take(&mut self.remarks)
+    pub(crate) fn take_remarks(&self) -> Vec<Diagnostic> {
+        self.remarks.take()
     }
 
     /// Returns what was read if nothing is wrong, and else the problems in the
     /// order of the file.
-    pub(crate) fn finish<T>(mut self, value: Option<T>) -> Result<T, Vec<Diagnostic>> {
+    pub(crate) fn finish<T>(self, value: Option<T>) -> Result<T, Vec<Diagnostic>> {
+        let mut problems = self.problems.into_inner();
         match value {
-            Some(value) if self.problems.is_empty() => Ok(value),
+            Some(value) if problems.is_empty() => Ok(value),
             _ => {
-                debug_assert!(!self.problems.is_empty(), "a refusal without a reason");
-                let shown = self.problems.len().min(MAX_PROBLEMS);
-                self.problems[..shown].sort_by_key(|problem| (problem.line, problem.column));
-                Err(self.problems)
+                debug_assert!(!problems.is_empty(), "a refusal without a reason");
+                let shown = problems.len().min(MAX_PROBLEMS);
+                problems[..shown].sort_by_key(|problem| (problem.line, problem.column));
+                Err(problems)
             }
         }
     }
@@ -107,7 +113,7 @@ mod tests {
 
     fn problems(count: usize) -> Vec<String> {
         let source = Source::new(Path::new("f"), "a\nb\n");
-        let mut report = Report::new(&source, Language::Yaml);
+        let report = Report::new(&source, Language::Yaml);
         for number in 0..count {
             let place = Place { start: 2 * (1 - number % 2), end: 2 };
             report.problem_with_hint(place, &format!("problem {number}"), "hint");

@@ -18,7 +18,7 @@ use crate::node::{Entry, Kind, Node, Place, Scalar, Value};
 use crate::report::Report;
 
 /// Reads a whole file; `None` if it is not TOML.
-pub(crate) fn parse(report: &mut Report<'_>) -> Option<Rc<Node>> {
+pub(crate) fn parse(report: &Report<'_>) -> Option<Rc<Node>> {
     match DeTable::parse(report.source.text) {
         Ok(table) => {
             let place = place(table.span());

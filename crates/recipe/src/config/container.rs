@@ -20,10 +20,10 @@ const ADD_SECTION: &str =
 /// How places are named that are directories or files.
 const LOCAL: &[&str] = &["oci:", "oci-archive:", "docker-archive:", "sif:", "dir:", "image:"];
 
-pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Option<ContainerConfig> {
-    let field = file.require(report, "container", ADD_SECTION)?;
-    let section = report.section(&field)?;
-    section.refuse_unknown(report, KEYS, |key| match key {
+pub(super) fn read(file: &Section<'_>) -> Option<ContainerConfig> {
+    let field = file.require("container", ADD_SECTION)?;
+    let section = field.section()?;
+    section.refuse_unknown(KEYS, |key| match key {
         "image" => instead("write `from:`"),
         "env" => instead("variables belong into `views:`, as for other engines"),
         "run" | "post" => {
@@ -32,17 +32,15 @@ pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Option<Contai
         _ => None,
     });
     let hint = "add where it is: `from: registry.example.org/tool:1.0`";
-    let from = section.needed(report, "from", hint, reference);
-    let platform =
-        section.given("platform").map_or(Some(None), |field| report.string(&field).map(Some));
-    let images = section
-        .get_or(report, "images", Vec::new(), |report, field| texts(report, field, "an image"));
-    let files = section.get_or(report, "files", Vec::new(), files);
-    let entrypoint = words(report, &section, "entrypoint");
-    let command = words(report, &section, "command");
-    let working_directory = section.given_or(report, "working-directory", None, |report, field| {
-        let text = report.text(field)?;
-        place(report, field.place(), text).map(Some)
+    let from = section.needed("from", hint, reference);
+    let platform = section.given("platform").map_or(Some(None), |field| field.string().map(Some));
+    let images = section.given_or("images", Vec::new(), |field| texts(field, "an image"));
+    let files = section.given_or("files", Vec::new(), files);
+    let entrypoint = words(&section, "entrypoint");
+    let command = words(&section, "command");
+    let working_directory = section.given_or("working-directory", None, |field| {
+        let text = field.text()?;
+        place(field.report, field.place(), text).map(Some)
     });
     Some(ContainerConfig {
         from: from?,
@@ -55,8 +53,8 @@ pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Option<Contai
     })
 }
 
-fn reference(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    let text = report.text(field)?;
+fn reference(field: &Field<'_>) -> Option<String> {
+    let text = field.text()?;
     let is_local = LOCAL.iter().any(|scheme| text.starts_with(scheme));
     let problem = if text.is_empty() || text.contains(char::is_control) {
         "it is no name of a container image"
@@ -70,22 +68,22 @@ fn reference(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
     let message = format!("{} cannot be {}: {problem}", field.name, quote(text));
     let hint = "write `registry.example.org/tool:1.0`, `oci:DIR:NAME`, `oci-archive:FILE`, \
                 `docker-archive:FILE`, `sif:FILE`, `dir:DIR` or `image:LABEL`";
-    report.refuse(field.place(), &message, hint)
+    field.refuse(&message, hint)
 }
 
 /// Reads what is put where: a place in the image, and what it is in the recipe.
-fn files(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(String, PathBuf)>> {
-    let section = report.section(field)?;
+fn files(field: &Field<'_>) -> Option<Vec<(String, PathBuf)>> {
+    let section = field.section()?;
     each(section.entries, |entry| {
-        let field = Field::of(entry);
-        let place = place(report, entry.key_place, &entry.key);
-        let source = path(report, &field, Reach::Recipe);
+        let field = Field::of(field.report, entry);
+        let place = place(field.report, entry.key_place, &entry.key);
+        let source = path(&field, Reach::Recipe);
         Some((place?, source?))
     })
 }
 
 /// Checks a place in the image: an absolute path in its shortest form.
-fn place(report: &mut Report<'_>, at: Place, text: &str) -> Option<String> {
+fn place(report: &Report<'_>, at: Place, text: &str) -> Option<String> {
     let components = Path::new(text).components();
     let parts: Vec<String> = components
         .clone()
@@ -105,10 +103,10 @@ fn place(report: &mut Report<'_>, at: Place, text: &str) -> Option<String> {
 
 /// Reads a command line as a list; an empty one takes away what the container image has.
 #[expect(clippy::option_option, reason = "wrong, not given, given as a list of words")]
-fn words(report: &mut Report<'_>, section: &Section<'_>, key: &str) -> Option<Option<Vec<String>>> {
-    section.get_or(report, key, None, |report, field| texts(report, field, "a word").map(Some))
+fn words(section: &Section<'_>, key: &str) -> Option<Option<Vec<String>>> {
+    section.get(key).map_or(Some(None), |field| texts(&field, "a word").map(Some))
 }
 
-fn texts(report: &mut Report<'_>, field: &Field<'_>, what: &str) -> Option<Vec<String>> {
-    each(report.list(field)?, |item| report.string(&Field::item(what, item)))
+fn texts(field: &Field<'_>, what: &str) -> Option<Vec<String>> {
+    each(field.list()?, |item| Field::item(field.report, what, item).string())
 }

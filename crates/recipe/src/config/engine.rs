@@ -7,7 +7,6 @@ use super::{container, python, spack, tree};
 use crate::ask::{Elsewhere, Section};
 use crate::diagnostic::quote;
 use crate::recipe::{EngineConfig, FormatVersion};
-use crate::report::Report;
 use crate::suggest::{enumerate, nearest};
 
 /// The engines that a recipe can name.
@@ -64,7 +63,7 @@ impl Engine {
     ///
     /// A recipe that names none is one for Spack, as all were before there was
     /// a choice, unless it has the section of another engine.
-    pub(super) fn choose(report: &mut Report<'_>, file: &Section<'_>) -> Option<Self> {
+    pub(super) fn choose(file: &Section<'_>) -> Option<Self> {
         let Some(field) = file.get("engine") else {
             let other = Self::NAMED.into_iter().find_map(|engine| {
                 file.entries.iter().find(|entry| entry.key == engine.name()).map(|e| (engine, e))
@@ -75,10 +74,10 @@ impl Engine {
             let name = engine.name();
             let message = format!("the section `{name}` is there, but not the engine");
             let hint = format!("add a line `engine: {name}`");
-            report.problem_with_hint(entry.key_place, &message, &hint);
+            file.report.problem_with_hint(entry.key_place, &message, &hint);
             return Some(engine);
         };
-        let text = report.text(&field)?;
+        let text = field.text()?;
         if let Some(engine) = Self::of(text) {
             return Some(engine);
         }
@@ -88,21 +87,20 @@ impl Engine {
             None => format!("the engines are {}", enumerate(&engines, "and")),
         };
         let message = format!("there is no engine {}", quote(text));
-        report.refuse(field.place(), &message, hint.as_str())
+        field.refuse(&message, hint.as_str())
     }
 
     /// Reads what the engine wants to know.
     pub(super) fn read(
         self,
-        report: &mut Report<'_>,
         file: &Section<'_>,
         format: Option<FormatVersion>,
     ) -> Option<EngineConfig> {
         match self {
-            Self::Spack => spack::read(report, file, format).map(EngineConfig::Spack),
-            Self::Python => python::read(report, file).map(EngineConfig::Python),
-            Self::Tree => tree::read(report, file).map(EngineConfig::Tree),
-            Self::Container => container::read(report, file).map(EngineConfig::Container),
+            Self::Spack => spack::read(file, format).map(EngineConfig::Spack),
+            Self::Python => python::read(file).map(EngineConfig::Python),
+            Self::Tree => tree::read(file).map(EngineConfig::Tree),
+            Self::Container => container::read(file).map(EngineConfig::Container),
         }
     }
 }
@@ -115,11 +113,7 @@ pub(crate) fn spack_keys() -> Vec<&'static str> {
 }
 
 /// Notes every key that the recipe should not have.
-pub(super) fn refuse_unknown_keys(
-    report: &mut Report<'_>,
-    file: &Section<'_>,
-    engine: Option<Engine>,
-) {
+pub(super) fn refuse_unknown_keys(file: &Section<'_>, engine: Option<Engine>) {
     let mut known = COMMON.to_vec();
     match engine {
         Some(engine) => known.extend(engine.keys()),
@@ -127,7 +121,7 @@ pub(super) fn refuse_unknown_keys(
         None => known.extend(Engine::ALL.into_iter().flat_map(Engine::keys)),
     }
     known.dedup();
-    file.refuse_unknown(report, &known, |key| engine.and_then(|engine| elsewhere(key, engine)));
+    file.refuse_unknown(&known, |key| engine.and_then(|engine| elsewhere(key, engine)));
 }
 
 /// Says what is known about a key that recipes for this engine do not have,

@@ -33,9 +33,9 @@ const SUBSTITUTIONS: &[&str] = &["mount", "view_path", "view_name"];
 
 /// Reads the variables of a view of Spack: only those are changed as lists that
 /// every tool knows as such.
-pub(crate) fn read_for_lists(report: &mut Report<'_>, field: &Field<'_>) -> Option<EnvVars> {
-    let env_vars = read(report, field);
-    let section = report.section(field)?;
+pub(crate) fn read_for_lists(field: &Field<'_>) -> Option<EnvVars> {
+    let env_vars = read(field);
+    let section = field.section()?;
     let mut is_right = true;
     for key in ["prepend_path", "append_path"] {
         let items = section.get(key).and_then(|field| match &field.node.value {
@@ -49,51 +49,51 @@ pub(crate) fn read_for_lists(report: &mut Report<'_>, field: &Field<'_>) -> Opti
                 && !PATH_LISTS.contains(&entry.key.as_str())
             {
                 is_right = false;
-                refuse_list(report, entry);
+                refuse_list(field.report, entry);
             }
         }
     }
     env_vars.filter(|_| is_right)
 }
 
-fn refuse_list(report: &mut Report<'_>, entry: &Entry) {
+fn refuse_list(report: &Report<'_>, entry: &Entry) {
     let message = format!("`{}` is not known as a list of paths", entry.key);
     let all = format!("set the whole of it: `set: [{{{}: …}}]`; lists are", entry.key);
     let hint = suggestion(&entry.key, PATH_LISTS, &all);
     report.problem_with_hint(entry.key_place, &message, &hint);
 }
 
-pub(crate) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Option<EnvVars> {
-    let section = report.section(field)?;
-    section.refuse_unknown(report, KEYS, |key| match key {
+pub(crate) fn read(field: &Field<'_>) -> Option<EnvVars> {
+    let section = field.section()?;
+    section.refuse_unknown(KEYS, |key| match key {
         "unset" => instead("to unset a variable, write `set: [{NAME: null}]`"),
         _ => None,
     });
-    let set = section.get_or(report, "set", Vec::new(), set);
-    let prepend = section.get_or(report, "prepend_path", Vec::new(), paths);
-    let append = section.get_or(report, "append_path", Vec::new(), paths);
+    let set = section.given_or("set", Vec::new(), set);
+    let prepend = section.given_or("prepend_path", Vec::new(), paths);
+    let append = section.given_or("append_path", Vec::new(), paths);
     Some(EnvVars { set: set?, prepend_path: prepend?, append_path: append? })
 }
 
-fn set(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(String, Option<String>)>> {
-    each(report.list(field)?, |item| {
-        let entry = pair(report, item)?;
-        let value = Field::of(entry);
-        let name = variable(report, entry);
+fn set(field: &Field<'_>) -> Option<Vec<(String, Option<String>)>> {
+    each(field.list()?, |item| {
+        let entry = pair(field.report, item)?;
+        let value = Field::of(field.report, entry);
+        let name = variable(field.report, entry);
         if value.is_null() {
             return Some((name?, None));
         }
-        let text = value_of(report, &value)?;
+        let text = value_of(&value)?;
         let name = name?;
         if PATH_LISTS.contains(&name.as_str()) {
-            refuse_set(report, entry, &text);
+            refuse_set(field.report, entry, &text);
             return None;
         }
         Some((name, Some(text)))
     })
 }
 
-fn refuse_set(report: &mut Report<'_>, entry: &Entry, text: &str) {
+fn refuse_set(report: &Report<'_>, entry: &Entry, text: &str) {
     let name = &entry.key;
     let message = format!("`{name}` is a list of paths, and a view cannot replace all of it");
     let reference = [format!("${name}"), format!("${{{name}}}"), format!("${{@{name}@}}")];
@@ -102,29 +102,29 @@ fn refuse_set(report: &mut Report<'_>, entry: &Entry, text: &str) {
     report.problem_with_hint(entry.key_place, &message, &hint);
 }
 
-fn paths(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(String, String)>> {
-    each(report.list(field)?, |item| {
-        let entry = pair(report, item)?;
-        let name = variable(report, entry);
-        let value = Field::of(entry);
-        let text = value_of(report, &value)?;
+fn paths(field: &Field<'_>) -> Option<Vec<(String, String)>> {
+    each(field.list()?, |item| {
+        let entry = pair(field.report, item)?;
+        let name = variable(field.report, entry);
+        let value = Field::of(field.report, entry);
+        let text = value_of(&value)?;
         if text.is_empty() {
             let message = "an empty path would mean the current directory";
-            return report.refuse(value.place(), message, "write a path, or remove the item");
+            return value.refuse(message, "write a path, or remove the item");
         }
         if let Some(colon) = text.find(':') {
             let message = "an item is one path, but this has several";
             let hint =
                 format!("write an item for each, such as `- {}: {}`", entry.key, &text[..colon]);
-            let place = report.place_within(&value, colon);
-            return report.refuse(place, message, hint.as_str());
+            let place = value.place_within(colon);
+            return field.report.refuse(place, message, hint.as_str());
         }
         Some((name?, text))
     })
 }
 
 /// Returns the one key of an item, `NAME: value`.
-fn pair<'n>(report: &mut Report<'_>, item: &'n Node) -> Option<&'n Entry> {
+fn pair<'n>(report: &Report<'_>, item: &'n Node) -> Option<&'n Entry> {
     let (message, hint) = match &item.value {
         Value::Section(entries) => match entries.as_slice() {
             [entry] => return Some(entry),
@@ -161,7 +161,7 @@ fn is_identifier(name: &str) -> bool {
 }
 
 /// Returns the name of the variable that an item changes.
-fn variable(report: &mut Report<'_>, entry: &Entry) -> Option<String> {
+fn variable(report: &Report<'_>, entry: &Entry) -> Option<String> {
     if is_identifier(&entry.key) {
         return Some(entry.key.clone());
     }
@@ -171,8 +171,8 @@ fn variable(report: &mut Report<'_>, entry: &Entry) -> Option<String> {
 }
 
 /// Returns the value of a variable, with everything in it that will be replaced.
-fn value_of(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    let text = report.text(field)?;
+fn value_of(field: &Field<'_>) -> Option<String> {
+    let text = field.text()?;
     let mut is_right = true;
     for (offset, _) in text.match_indices("$@") {
         let rest = &text[offset + 2..];
@@ -192,8 +192,8 @@ fn value_of(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
             Some(meant) => format!("did you mean `$@{meant}@`?"),
             None => "what is replaced is `$@mount@`, `$@view_path@` and `$@view_name@`".to_owned(),
         };
-        let place = stretch(report.place_within(field, offset), field, written.len());
-        report.problem_with_hint(place, &message, &hint);
+        let place = stretch(field.place_within(offset), field, written.len());
+        field.report.problem_with_hint(place, &message, &hint);
     }
     for (offset, _) in text.match_indices("${@") {
         let rest = &text[offset + 3..];
@@ -202,9 +202,9 @@ fn value_of(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
             continue;
         }
         is_right = false;
-        let place = stretch(report.place_within(field, offset), field, 3);
+        let place = stretch(field.place_within(offset), field, 3);
         let message = "the name of a variable and `@}` are expected after `${@`";
-        report.problem_with_hint(place, message, "write it as `${@HOME@}`");
+        field.report.problem_with_hint(place, message, "write it as `${@HOME@}`");
     }
     is_right.then(|| text.to_owned())
 }

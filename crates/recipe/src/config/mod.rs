@@ -23,7 +23,7 @@ use cabane_label::{MountPoint, ParseError};
 use cabane_view::ViewName;
 use engine::Engine;
 
-use crate::ask::Section;
+use crate::ask::{Field, Section};
 use crate::diagnostic::{Mistakes, quote};
 use crate::file;
 use crate::language::Language;
@@ -57,23 +57,23 @@ pub fn parse_config(text: &ConfigText<'_>) -> Result<Recipe, Mistakes> {
 const EXAMPLE: &str = "begin with the name of the image: `name: my-tools`";
 
 /// Reads what can be read; what is missing or wrong has been noted.
-pub(crate) fn read(report: &mut Report<'_>, root: &Node) -> Option<Recipe> {
+pub(crate) fn read(report: &Report<'_>, root: &Node) -> Option<Recipe> {
     let file = report.file(root, EXAMPLE)?;
-    let engine = Engine::choose(report, &file);
-    engine::refuse_unknown_keys(report, &file, engine);
+    let engine = Engine::choose(&file);
+    engine::refuse_unknown_keys(&file, engine);
 
-    let name = file.needed(report, "name", "add a line such as `name: my-tools`", Report::word);
-    let format = format_version(report, &file, engine);
-    let store = store(report, &file, engine);
-    let description = description(report, &file);
-    let default_view = file.given("default-view").and_then(|field| report.word(&field));
+    let name = file.needed("name", "add a line such as `name: my-tools`", Field::word);
+    let format = format_version(&file, engine);
+    let store = store(&file, engine);
+    let description = description(&file);
+    let default_view = file.given("default-view").and_then(|field| field.word());
     let has_views = engine.is_some_and(|engine| engine != Engine::Spack);
-    let views = if has_views { views::read(report, &file) } else { Some(BTreeMap::new()) };
+    let views = if has_views { views::read(&file) } else { Some(BTreeMap::new()) };
     if let (true, Some(views), Some(view)) = (has_views, &views, &default_view) {
         let names: Vec<&str> = views.keys().map(ViewName::as_str).collect();
-        check_default_view(report, &file, view, &names);
+        check_default_view(&file, view, &names);
     }
-    let engine = engine.and_then(|engine| engine.read(report, &file, format));
+    let engine = engine.and_then(|engine| engine.read(&file, format));
 
     Some(Recipe {
         name: name?,
@@ -86,11 +86,7 @@ pub(crate) fn read(report: &mut Report<'_>, root: &Node) -> Option<Recipe> {
     })
 }
 
-fn format_version(
-    report: &mut Report<'_>,
-    file: &Section<'_>,
-    engine: Option<Engine>,
-) -> Option<FormatVersion> {
+fn format_version(file: &Section<'_>, engine: Option<Engine>) -> Option<FormatVersion> {
     let Some(field) = file.get("version") else {
         // Recipes of Stackinator without a version are of the first; the other
         // engines came with the third.
@@ -120,19 +116,15 @@ fn format_version(
                  write `version: 3`"
             .to_owned(),
     };
-    report.wrong_type(&field, "1, 2 or 3", Some(&hint))
+    field.wrong_type("1, 2 or 3", Some(&hint))
 }
 
-fn store(
-    report: &mut Report<'_>,
-    file: &Section<'_>,
-    engine: Option<Engine>,
-) -> Option<MountPoint> {
+fn store(file: &Section<'_>, engine: Option<Engine>) -> Option<MountPoint> {
     const DEFAULT: &str = "/user-environment";
     if engine == Some(Engine::Container) {
         if let Some(field) = file.get("store") {
             let message = "an image of the engine `container` is mounted at `/`";
-            report.problem_with_hint(field.key_place, message, "remove `store`");
+            file.report.problem_with_hint(field.key_place, message, "remove `store`");
         }
         return Some(MountPoint::root());
     }
@@ -140,28 +132,23 @@ fn store(
         // The default is a mount point; if it were not, this would be reported.
         return DEFAULT.parse().ok();
     };
-    let text = report.text(&field)?;
+    let text = field.text()?;
     let noted = |mut error: ParseError| {
         if error.hint().is_none() {
             error = error.with_hint(Some(format!("write a path such as `store: {DEFAULT}`")));
         }
-        report.parse_error(&field, text, &error);
+        field.parse_error(text, &error);
     };
     MountPoint::below_root(text).map_err(noted).ok()
 }
 
 /// Returns a description; one that is no text has been noted.
-fn description(report: &mut Report<'_>, section: &Section<'_>) -> Option<String> {
+fn description(section: &Section<'_>) -> Option<String> {
     let field = section.given("description")?;
-    report.text(&field).map(|text| text.trim_end().to_owned())
+    field.text().map(|text| text.trim_end().to_owned())
 }
 
-fn check_default_view(
-    report: &mut Report<'_>,
-    file: &Section<'_>,
-    view: &ViewName,
-    views: &[&str],
-) {
+fn check_default_view(file: &Section<'_>, view: &ViewName, views: &[&str]) {
     let mut known = views.to_vec();
     if !known.contains(&"default") {
         known.insert(0, "default");
@@ -177,5 +164,5 @@ fn check_default_view(
         _ => suggestion(view.as_str(), &known, "its views are"),
     };
     let place = file.get("default-view").map(|field| field.place());
-    report.note(place, &message, Some(&hint));
+    file.report.note(place, &message, Some(&hint));
 }

@@ -6,7 +6,6 @@
 use std::path::{Component, Path, PathBuf};
 
 use crate::ask::Field;
-use crate::report::Report;
 
 /// Where a path of a recipe may lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +18,8 @@ pub(super) enum Reach {
 
 /// Returns a path that is relative to the recipe, or absolute where that is
 /// allowed.
-pub(super) fn path(report: &mut Report<'_>, field: &Field<'_>, reach: Reach) -> Option<PathBuf> {
-    let text = report.text(field)?;
+pub(super) fn path(field: &Field<'_>, reach: Reach) -> Option<PathBuf> {
+    let text = field.text()?;
     let name = &field.name;
     let (message, hint) = if text.is_empty() {
         (format!("{name} is an empty path"), "write the path of a file in the recipe")
@@ -45,7 +44,7 @@ pub(super) fn path(report: &mut Report<'_>, field: &Field<'_>, reach: Reach) -> 
     } else {
         return Some(PathBuf::from(text));
     };
-    report.refuse(field.place(), &message, hint)
+    field.refuse(&message, hint)
 }
 
 /// Tells whether a relative path leads out of where it begins, as far as its

@@ -16,14 +16,14 @@ pub(super) const KEYS: &[&str] = &["interpreter", "requirements", "project", "wh
 
 const ADD_SECTION: &str = "add what is to be installed:\npython:\n  requirements: requirements.txt";
 
-pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Option<PythonConfig> {
-    let field = file.require(report, "python", ADD_SECTION)?;
-    let section = report.section_with(&field, KEYS)?;
+pub(super) fn read(file: &Section<'_>) -> Option<PythonConfig> {
+    let field = file.require("python", ADD_SECTION)?;
+    let section = field.section_with(KEYS)?;
 
-    let interpreter = section.given_or(report, "interpreter", InterpreterRequest::Any, interpreter);
-    let source = source(report, &section);
-    let wheels = section.get_or(report, "wheels", Vec::new(), wheels);
-    let bytecode = section.get_or(report, "bytecode", true, Report::truth);
+    let interpreter = section.given_or("interpreter", InterpreterRequest::Any, interpreter);
+    let source = source(&section);
+    let wheels = section.given_or("wheels", Vec::new(), wheels);
+    let bytecode = section.get("bytecode").map_or(Some(true), |field| field.truth());
     Some(PythonConfig {
         interpreter: interpreter?,
         source: source?,
@@ -32,10 +32,10 @@ pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Option<Python
     })
 }
 
-fn interpreter(report: &mut Report<'_>, field: &Field<'_>) -> Option<InterpreterRequest> {
-    let text = report.text(field)?;
+fn interpreter(field: &Field<'_>) -> Option<InterpreterRequest> {
+    let text = field.text()?;
     if text.starts_with('/') {
-        return path(report, field, Reach::Anywhere).map(InterpreterRequest::Path);
+        return path(field, Reach::Anywhere).map(InterpreterRequest::Path);
     }
     if is_version(text) {
         return Some(InterpreterRequest::Version(text.to_owned()));
@@ -52,7 +52,7 @@ fn interpreter(report: &mut Report<'_>, field: &Field<'_>) -> Option<Interpreter
     } else {
         format!("write `interpreter: \"{meant}\"`")
     };
-    report.refuse(field.place(), &message, hint.as_str())
+    field.refuse(&message, hint.as_str())
 }
 
 /// Tells whether a text is `3`, `3.11` or `3.11.2`.
@@ -65,45 +65,45 @@ fn is_version(text: &str) -> bool {
 }
 
 /// Returns what is installed: exactly one of two keys must say it.
-fn source(report: &mut Report<'_>, section: &Section<'_>) -> Option<PythonSource> {
+fn source(section: &Section<'_>) -> Option<PythonSource> {
     match (section.get("requirements"), section.get("project")) {
-        (Some(field), None) => requirements(report, &field),
-        (None, Some(field)) => path(report, &field, Reach::Anywhere).map(PythonSource::Project),
+        (Some(field), None) => requirements(&field),
+        (None, Some(field)) => path(&field, Reach::Anywhere).map(PythonSource::Project),
         (Some(_), Some(project)) => {
             let message = "`requirements` and `project` cannot both be given";
             let hint = "remove one of them; a project lists its requirements itself";
-            report.refuse(project.key_place, message, hint)
+            section.report.refuse(project.key_place, message, hint)
         }
         (None, None) => {
             let message = "`python` does not say what to install";
             let hint = "add `requirements: requirements.txt` or `project: .` to the section";
-            report.refuse(section.place, message, hint)
+            section.report.refuse(section.place, message, hint)
         }
     }
 }
 
-fn requirements(report: &mut Report<'_>, field: &Field<'_>) -> Option<PythonSource> {
+fn requirements(field: &Field<'_>) -> Option<PythonSource> {
     if matches!(field.node.value, Value::List(_)) {
         let hint = "write the packages into a file, one a line, \
                     and here `requirements: requirements.txt`";
-        return report.wrong_type(field, "the path of a file", Some(hint));
+        return field.wrong_type("the path of a file", Some(hint));
     }
-    path(report, field, Reach::Recipe).map(PythonSource::Requirements)
+    path(field, Reach::Recipe).map(PythonSource::Requirements)
 }
 
-fn wheels(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<PathBuf>> {
-    each(report.list(field)?, |item| wheel(report, item))
+fn wheels(field: &Field<'_>) -> Option<Vec<PathBuf>> {
+    each(field.list()?, |item| wheel(field.report, item))
 }
 
-fn wheel(report: &mut Report<'_>, item: &Node) -> Option<PathBuf> {
-    let field = Field::item("a wheel", item);
-    let path = path(report, &field, Reach::Recipe)?;
+fn wheel(report: &Report<'_>, item: &Node) -> Option<PathBuf> {
+    let field = Field::item(report, "a wheel", item);
+    let path = path(&field, Reach::Recipe)?;
     if path.extension().is_some_and(|extension| extension == "whl") {
         return Some(path);
     }
     let message = "the name of a wheel ends with `.whl`";
     let hint = "packages with other names belong in the requirements";
-    report.refuse(field.place(), message, hint)
+    field.refuse(message, hint)
 }
 
 #[cfg(test)]

@@ -21,29 +21,24 @@ const ADD_PACKAGES: &str = "add where the packages of Spack come from:\n  packag
     repo: https://github.com/spack/spack-packages.git\n    commit: develop";
 
 /// Reads everything that only recipes for Spack have.
-pub(super) fn read(
-    report: &mut Report<'_>,
-    file: &Section<'_>,
-    format: Option<FormatVersion>,
-) -> Option<SpackConfig> {
-    let modules = file.get("modules").map(|field| report.truth(&field));
-    let cleanup = file.get_or(report, "cleanup", Cleanup::default(), |report, field| {
-        report.choice(field, CLEANUPS)
-    });
+pub(super) fn read(file: &Section<'_>, format: Option<FormatVersion>) -> Option<SpackConfig> {
+    let modules = file.get("modules").map(|field| field.truth());
+    let cleanup = file.get("cleanup");
+    let cleanup = cleanup.map_or(Some(Cleanup::None), |field| field.choice(CLEANUPS));
     if let Some(field) = file.get("mirror") {
-        check_mirror(report, &field, format);
+        check_mirror(&field, format);
     }
-    let field = file.require(report, "spack", ADD_SECTION)?;
-    let section = report.section(&field)?;
-    section.refuse_unknown(report, KEYS, |key| {
+    let field = file.require("spack", ADD_SECTION)?;
+    let section = field.section()?;
+    section.refuse_unknown(KEYS, |key| {
         (key == "path").then(|| (None, "only package repositories have it: remove it".to_owned()))
     });
-    let source = git_source(report, &section);
+    let source = git_source(&section);
     let package_repositories = match section.get("packages") {
-        Some(field) => packages(report, &field),
+        Some(field) => packages(&field),
         // Recipes of the second version exist that rely on Spack's default.
         None if format == Some(FormatVersion::V3) => {
-            section.require(report, "packages", ADD_PACKAGES).map(|_| Vec::new())
+            section.require("packages", ADD_PACKAGES).map(|_| Vec::new())
         }
         None => Some(Vec::new()),
     };
@@ -59,17 +54,16 @@ const CLEANUPS: &[(&str, Cleanup)] =
     &[("none", Cleanup::None), ("runtime", Cleanup::Runtime), ("build", Cleanup::Build)];
 
 /// Reads where something comes from: `repo` and `commit`.
-fn git_source(report: &mut Report<'_>, section: &Section<'_>) -> Option<GitSource> {
+fn git_source(section: &Section<'_>) -> Option<GitSource> {
     let hint = "add the address of a Git repository: `repo: https://…`";
-    let repo = section.needed(report, "repo", hint, git_word);
-    let word = |report: &mut _, field: &_| git_word(report, field).map(Some);
-    let commit = section.given_or(report, "commit", None, word);
+    let repo = section.needed("repo", hint, git_word);
+    let commit = section.optional("commit", git_word);
     Some(GitSource { repo: repo?, commit: commit? })
 }
 
 /// Reads an address or a commit, which is given to Git as it is.
-fn git_word(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    let text = report.text(field)?;
+fn git_word(field: &Field<'_>) -> Option<String> {
+    let text = field.text()?;
     let message = if text.is_empty() {
         format!("{} is empty", field.name)
     } else if text.starts_with('-') {
@@ -79,27 +73,27 @@ fn git_word(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
     } else {
         return Some(text.to_owned());
     };
-    report.refuse(field.place(), &message, None)
+    field.refuse(&message, None)
 }
 
 /// Reads `packages`, which is one package repository, or several with names.
-fn packages(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<PackageRepository>> {
-    let section = report.section(field)?;
+fn packages(field: &Field<'_>) -> Option<Vec<PackageRepository>> {
+    let section = field.section()?;
     let is_single = section.entries.iter().any(|entry| {
         PACKAGE_REPO_KEYS.contains(&entry.key.as_str())
             && !matches!(entry.value.value, Value::Section(_))
     });
     if is_single || section.entries.is_empty() {
-        return package_repository(report, &section, "builtin").map(|one| vec![one]);
+        return package_repository(&section, "builtin").map(|one| vec![one]);
     }
     each(section.entries, |entry| {
-        check_repository_name(report, entry);
-        let section = report.section(&Field::of(entry))?;
-        package_repository(report, &section, &entry.key)
+        check_repository_name(field.report, entry);
+        let section = Field::of(field.report, entry).section()?;
+        package_repository(&section, &entry.key)
     })
 }
 
-fn check_repository_name(report: &mut Report<'_>, entry: &Entry) {
+fn check_repository_name(report: &Report<'_>, entry: &Entry) {
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     if !entry.key.chars().all(is_word) || entry.key.starts_with('-') {
         let message = format!("{} is not the name of a package repository", quote(&entry.key));
@@ -114,43 +108,42 @@ fn check_repository_name(report: &mut Report<'_>, entry: &Entry) {
     }
 }
 
-fn package_repository(
-    report: &mut Report<'_>,
-    section: &Section<'_>,
-    name: &str,
-) -> Option<PackageRepository> {
-    section.refuse_unknown(report, PACKAGE_REPO_KEYS, |_| None);
-    let source = git_source(report, section);
-    let path = section.get_or(report, "path", format!("repos/spack_repo/{name}"), path_inside);
+fn package_repository(section: &Section<'_>, name: &str) -> Option<PackageRepository> {
+    section.refuse_unknown(PACKAGE_REPO_KEYS, |_| None);
+    let source = git_source(section);
+    let path = match section.get("path") {
+        Some(field) => path_inside(&field),
+        None => Some(format!("repos/spack_repo/{name}")),
+    };
     Some(PackageRepository { name: name.to_owned(), source: source?, path: path? })
 }
 
 /// Reads where in its Git repository a package repository lies.
-fn path_inside(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    let text = report.text(field)?;
+fn path_inside(field: &Field<'_>) -> Option<String> {
+    let text = field.text()?;
     if text.is_empty() || text.starts_with('/') || text.split('/').any(|part| part == "..") {
         let message = "`path` must lead to a directory of the Git repository";
         let hint = "write it without `/` at the beginning: `path: repos/spack_repo/builtin`";
-        return report.refuse(field.place(), message, hint);
+        return field.refuse(message, hint);
     }
     Some(text.to_owned())
 }
 
 /// Checks `mirror`, which only recipes of the first version have.
-fn check_mirror(report: &mut Report<'_>, field: &Field<'_>, format: Option<FormatVersion>) {
+fn check_mirror(field: &Field<'_>, format: Option<FormatVersion>) {
     if format.is_some_and(|format| format > FormatVersion::V1) {
         let message = "only recipes of version 1 have the key `mirror`";
         let hint = "remove it; mirrors are described in mirrors.yaml of the system configuration";
-        return report.problem_with_hint(field.key_place, message, hint);
+        return field.report.problem_with_hint(field.key_place, message, hint);
     }
-    let Some(section) = report.section(field) else {
+    let Some(section) = field.section() else {
         return;
     };
-    section.refuse_unknown(report, &["enable", "key"], |_| None);
+    section.refuse_unknown(&["enable", "key"], |_| None);
     if let Some(field) = section.get("enable") {
-        report.truth(&field);
+        field.truth();
     }
     if let Some(field) = section.given("key") {
-        report.text(&field);
+        field.text();
     }
 }

@@ -12,7 +12,6 @@ use super::{EnvironmentFile, MountEntry, template};
 use crate::ask::Field;
 use crate::diagnostic::quote;
 use crate::node::Value;
-use crate::report::Report;
 
 const MOUNT_KEYS: &[&str] = &["source", "target", "read-only"];
 
@@ -20,25 +19,25 @@ const MOUNT_KEYS: &[&str] = &["source", "target", "read-only"];
 const IMAGE_ENDINGS: [&str; 4] = ["squashfs", "sqsh", "sqfs", "erofs"];
 
 impl Reader<'_, '_> {
-    pub(super) fn mount(&mut self, field: &Field<'_>, file: &mut EnvironmentFile) {
+    pub(super) fn mount(&self, field: &Field<'_>, file: &mut EnvironmentFile) {
         if matches!(field.node.value, Value::Section(_)) {
             file.mounts.extend(self.mount_table(field));
-        } else if let Some(text) = self.report.text(field) {
+        } else if let Some(text) = field.text() {
             self.mount_text(field, text, file);
         }
     }
 
-    fn mount_table(&mut self, field: &Field<'_>) -> Option<MountEntry> {
-        let section = self.report.section(field)?;
-        section.refuse_unknown(self.report, MOUNT_KEYS, |key| {
+    fn mount_table(&self, field: &Field<'_>) -> Option<MountEntry> {
+        let section = field.section()?;
+        section.refuse_unknown(MOUNT_KEYS, |key| {
             matches!(key, "ro" | "readonly").then(|| (None, "write `read-only = true`".to_owned()))
         });
-        let source = section.require(self.report, "source", "add what is mounted");
-        let target = section.require(self.report, "target", "add where it is mounted");
-        let read_only = section.get_or(self.report, "read-only", false, Report::truth);
+        let source = section.require("source", "add what is mounted");
+        let target = section.require("target", "add where it is mounted");
+        let read_only = section.given_or("read-only", false, Field::truth);
         let source = source.and_then(|field| self.path(&field));
         let target = target.and_then(|field| {
-            let written = self.report.text(&field)?;
+            let written = field.text()?;
             let text = self.filled(&field)?;
             self.word_by(&field, written, &text, MountPoint::below_root)
         });
@@ -46,7 +45,7 @@ impl Reader<'_, '_> {
     }
 
     /// Reads `SOURCE:TARGET` or `SOURCE:TARGET:FLAGS`.
-    fn mount_text(&mut self, field: &Field<'_>, text: &str, file: &mut EnvironmentFile) {
+    fn mount_text(&self, field: &Field<'_>, text: &str, file: &mut EnvironmentFile) {
         let parts = template::parts(text);
         let ((_, source), target, flags) = match parts.as_slice() {
             [source, target] => (*source, *target, ""),
@@ -79,7 +78,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn flags(&mut self, field: &Field<'_>, text: &str) -> Option<Flags> {
+    fn flags(&self, field: &Field<'_>, text: &str) -> Option<Flags> {
         let mut flags = Flags::default();
         for flag in text.split(['+', ',']).filter(|flag| !flag.is_empty()) {
             match flag {
@@ -89,7 +88,7 @@ impl Reader<'_, '_> {
                 _ => {
                     let message = format!("there is no flag {} of a mount", quote(flag));
                     let hint = "the flags are `ro` and `rw`";
-                    return self.report.refuse(field.place(), &message, hint);
+                    return field.refuse(&message, hint);
                 }
             }
         }

@@ -58,105 +58,105 @@ fn known_elsewhere(key: &str) -> Option<Elsewhere> {
 }
 
 pub(super) struct Reader<'r, 'a> {
-    pub(super) report: &'r mut Report<'a>,
+    pub(super) report: &'r Report<'a>,
     file_context: &'r FileContext<'r>,
 }
 
 impl Reader<'_, '_> {
     /// Reads what can be read; what is missing in the result has been noted.
-    fn file(&mut self, root: &Node) -> Option<EnvironmentFile> {
+    fn file(&self, root: &Node) -> Option<EnvironmentFile> {
         let file = self.report.file(root, "")?;
-        file.refuse_unknown(self.report, KEYS, known_elsewhere);
+        file.refuse_unknown(KEYS, known_elsewhere);
         let mut read = EnvironmentFile {
             description: self.text(&file, "description"),
             bases: self.bases(&file),
-            default_views: file.get("default-views").and_then(|field| self.report.truth(&field)),
+            default_views: file.get("default-views").and_then(|field| field.truth()),
             ..EnvironmentFile::default()
         };
-        for item in file.items(self.report, "images", "an image") {
+        for item in file.items("images", "an image") {
             read.images.extend(self.image(&item));
         }
-        for item in file.items(self.report, "views", "a view") {
-            let text = self.report.text(&item).map(str::to_owned);
+        for item in file.items("views", "a view") {
+            let text = item.text().map(str::to_owned);
             read.views.extend(text.and_then(|text| self.word(&item, &text, &text)));
         }
-        for item in file.items(self.report, "mounts", "a mount") {
+        for item in file.items("mounts", "a mount") {
             self.mount(&item, &mut read);
         }
-        for item in file.items(self.report, "devices", "a device") {
-            read.devices.extend(self.report.device(&item));
+        for item in file.items("devices", "a device") {
+            read.devices.extend(item.device());
         }
         read.workdir = file.get("workdir").and_then(|field| self.path(&field));
-        if let Some(section) = file.get("env").and_then(|field| self.report.section(&field)) {
+        if let Some(section) = file.get("env").and_then(|field| field.section()) {
             read.env = self.variables(&section);
         }
         Some(read)
     }
 
-    fn text(&mut self, section: &Section<'_>, key: &str) -> Option<String> {
-        self.report.string(&section.get(key)?)
+    fn text(&self, section: &Section<'_>, key: &str) -> Option<String> {
+        section.get(key)?.string()
     }
 
     /// Returns the items of a list; a text is a list of one.
-    fn one_or_more<'n>(&mut self, section: &Section<'n>, key: &str, name: &str) -> Vec<Field<'n>> {
+    fn one_or_more<'n>(&self, section: &Section<'n>, key: &str, name: &str) -> Vec<Field<'n>> {
         match section.get(key) {
             Some(field) if matches!(field.node.value, Value::Scalar(_)) => vec![field],
-            _ => section.items(self.report, key, name),
+            _ => section.items(key, name),
         }
     }
 
     /// Returns a text with its variables replaced.
-    pub(super) fn filled(&mut self, field: &Field<'_>) -> Option<String> {
-        let text = self.report.text(field)?;
+    pub(super) fn filled(&self, field: &Field<'_>) -> Option<String> {
+        let text = field.text()?;
         self.filled_part(field, 0, text)
     }
 
     /// Replaces the variables in a part of a text that begins at a byte of it.
     pub(super) fn filled_part(
-        &mut self,
+        &self,
         field: &Field<'_>,
         start: usize,
         text: &str,
     ) -> Option<String> {
         match template::expand(text, self.file_context.variable) {
             Ok(text) if text.contains('\0') => {
-                self.report.refuse(field.place(), "a variable brings a NUL character", None)
+                field.refuse("a variable brings a NUL character", None)
             }
             Ok(text) => Some(text),
             Err(problem) => {
-                let place = self.report.place_within(field, start + problem.offset);
+                let place = field.place_within(start + problem.offset);
                 self.report.refuse(place, &problem.message, problem.hint.as_deref())
             }
         }
     }
 
     /// Replaces a `~` at the beginning of a path.
-    fn at_home(&mut self, field: &Field<'_>, text: String) -> Option<String> {
+    fn at_home(&self, field: &Field<'_>, text: String) -> Option<String> {
         let Some(rest) = text.strip_prefix('~') else {
             return Some(text);
         };
         if !rest.is_empty() && !rest.starts_with('/') {
             let message =
                 format!("{} begins with the home directory of another user", quote(&text));
-            return self.report.refuse(field.place(), &message, "write the whole path");
+            return field.refuse(&message, "write the whole path");
         }
         let home = (self.file_context.variable)("HOME").and_then(|home| home.into_string().ok());
         let Some(home) = home.filter(|home| home.starts_with('/')) else {
             let message = "`~` means nothing: the variable `HOME` is not set";
-            return self.report.refuse(field.place(), message, None);
+            return field.refuse(message, None);
         };
         Some(home + rest)
     }
 
     /// Returns a path, seen from the directory of the file.
-    pub(super) fn path(&mut self, field: &Field<'_>) -> Option<PathBuf> {
+    pub(super) fn path(&self, field: &Field<'_>) -> Option<PathBuf> {
         let text = self.filled(field)?;
         self.finished_path(field, text)
     }
 
-    pub(super) fn finished_path(&mut self, field: &Field<'_>, text: String) -> Option<PathBuf> {
+    pub(super) fn finished_path(&self, field: &Field<'_>, text: String) -> Option<PathBuf> {
         if text.is_empty() {
-            return self.report.refuse(field.place(), "a path is missing here", None);
+            return field.refuse("a path is missing here", None);
         }
         let text = self.at_home(field, text)?;
         Some(below(self.file_context.directory, Path::new(&text)))
@@ -165,7 +165,7 @@ impl Reader<'_, '_> {
     /// Reads a word of another grammar. If variables were replaced in it, the place of
     /// a mistake in what was written is not known.
     pub(super) fn word<T: FromStr<Err = ParseError>>(
-        &mut self,
+        &self,
         field: &Field<'_>,
         written: &str,
         text: &str,
@@ -175,7 +175,7 @@ impl Reader<'_, '_> {
 
     /// As [`Self::word`], for words that are not read in the usual way.
     pub(super) fn word_by<T>(
-        &mut self,
+        &self,
         field: &Field<'_>,
         written: &str,
         text: &str,
@@ -184,26 +184,26 @@ impl Reader<'_, '_> {
         match parse(text) {
             Ok(word) => Some(word),
             Err(error) if written == text => {
-                self.report.parse_error(field, text, &error);
+                field.parse_error(text, &error);
                 None
             }
             Err(error) => {
                 let hint = error.hint();
-                self.report.refuse(field.place(), &error.to_string(), hint.as_deref())
+                field.refuse(&error.to_string(), hint.as_deref())
             }
         }
     }
 
-    fn bases(&mut self, file: &Section<'_>) -> Vec<BaseReference> {
+    fn bases(&self, file: &Section<'_>) -> Vec<BaseReference> {
         let fields = self.one_or_more(file, "base", "a base");
         fields.iter().filter_map(|field| self.base(field)).collect()
     }
 
-    fn base(&mut self, field: &Field<'_>) -> Option<BaseReference> {
+    fn base(&self, field: &Field<'_>) -> Option<BaseReference> {
         let text = self.filled(field)?;
         if text.is_empty() {
             let hint = "write the name or the path of an environment file";
-            return self.report.refuse(field.place(), "a base is missing here", hint);
+            return field.refuse("a base is missing here", hint);
         }
         let text = self.at_home(field, text)?;
         let (line, column) = self.report.source.position(field.place().start);
@@ -214,14 +214,14 @@ impl Reader<'_, '_> {
         })
     }
 
-    fn image(&mut self, field: &Field<'_>) -> Option<UenvDescription> {
-        let written = self.report.text(field)?;
+    fn image(&self, field: &Field<'_>) -> Option<UenvDescription> {
+        let written = field.text()?;
         let text = self.filled(field)?;
         let text = self.at_home(field, text)?;
         if text.contains(',') {
             let message = format!("{} cannot be one image", quote(&text));
             let hint = "write each image in a text of its own: `[\"app\", \"tools\"]`";
-            return self.report.refuse(field.place(), &message, hint);
+            return field.refuse(&message, hint);
         }
         let image: UenvDescription = self.word(field, written, &text)?;
         Some(self.anchored(image))
@@ -235,10 +235,10 @@ impl Reader<'_, '_> {
         image
     }
 
-    fn variables(&mut self, section: &Section<'_>) -> VariableSettings {
+    fn variables(&self, section: &Section<'_>) -> VariableSettings {
         let mut settings = VariableSettings::default();
         for entry in section.entries {
-            let field = Field::of(entry);
+            let field = Field::of(self.report, entry);
             if !is_variable_name(&entry.key) {
                 let message = format!("{} cannot be the name of a variable", quote(&entry.key));
                 self.report.problem(entry.key_place, &message);
@@ -249,16 +249,16 @@ impl Reader<'_, '_> {
         settings
     }
 
-    fn variable(&mut self, field: &Field<'_>) -> Option<VariableSetting> {
+    fn variable(&self, field: &Field<'_>) -> Option<VariableSetting> {
         match field.node.value {
             Value::Section(_) => {}
             Value::List(_) => {
                 let hint = "write `{ prepend = [\"…\"] }` to put it before what is there";
-                return self.report.wrong_type(field, "text", Some(hint));
+                return field.wrong_type("text", Some(hint));
             }
             _ => return Some(VariableSetting::to(&self.filled(field)?)),
         }
-        let section = self.report.section_with(field, VARIABLE_KEYS)?;
+        let section = field.section_with(VARIABLE_KEYS)?;
         let set = section.get("set");
         Some(VariableSetting {
             set: set.map_or(Some(None), |field| self.filled(&field).map(Some))?,
@@ -268,13 +268,13 @@ impl Reader<'_, '_> {
     }
 
     /// Reads what is added to a list: one text or several.
-    fn elements(&mut self, section: &Section<'_>, key: &str) -> Option<Vec<String>> {
+    fn elements(&self, section: &Section<'_>, key: &str) -> Option<Vec<String>> {
         let fields = self.one_or_more(section, key, "an element");
         fields.iter().map(|field| self.element(field)).collect()
     }
 
     /// The elements of lists are paths, mostly.
-    fn element(&mut self, field: &Field<'_>) -> Option<String> {
+    fn element(&self, field: &Field<'_>) -> Option<String> {
         let text = self.filled(field)?;
         if text == "~" || text.starts_with("~/") {
             return self.at_home(field, text);

@@ -9,7 +9,6 @@ use super::PathTemplate;
 use crate::DeviceRequest;
 use crate::ask::{Field, Section};
 use crate::diagnostic::quote;
-use crate::report::Report;
 
 /// How images with a root file system of their own are entered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,20 +31,20 @@ pub struct BindSetting {
 }
 
 /// Reads the section; what has a mistake has been noted and is left out.
-pub(super) fn read(report: &mut Report<'_>, section: &Section<'_>) -> ContainerSettings {
+pub(super) fn read(section: &Section<'_>) -> ContainerSettings {
     let mut binds = Vec::new();
-    for item in section.items(report, "binds", "a word of `binds`") {
-        binds.extend(bind(report, &item));
+    for item in section.items("binds", "a word of `binds`") {
+        binds.extend(bind(&item));
     }
     let mut devices = Vec::new();
-    for item in section.items(report, "devices", "a device") {
-        devices.extend(report.device(&item));
+    for item in section.items("devices", "a device") {
+        devices.extend(item.device());
     }
     ContainerSettings { binds, devices }
 }
 
-fn bind(report: &mut Report<'_>, field: &Field<'_>) -> Option<BindSetting> {
-    let text = report.text(field)?;
+fn bind(field: &Field<'_>) -> Option<BindSetting> {
+    let text = field.text()?;
     let parts: Vec<&str> = text.split(':').collect();
     let (source, target, read_only) = match parts.as_slice() {
         [source] => (source, None, false),
@@ -55,16 +54,16 @@ fn bind(report: &mut Report<'_>, field: &Field<'_>) -> Option<BindSetting> {
         _ => {
             let message = format!("{} does not say what is shown where", quote(text));
             let hint = "write `SOURCE`, `SOURCE:TARGET` or `SOURCE:TARGET:ro`";
-            return report.refuse(field.place(), &message, hint);
+            return field.refuse(&message, hint);
         }
     };
     let source = source.parse().map_err(|error: super::PathTemplateError| {
-        report.note(Some(field.place()), &error.to_string(), error.hint().as_deref());
+        field.report.note(Some(field.place()), &error.to_string(), error.hint().as_deref());
     });
     let target = target.map(MountPoint::below_root).transpose();
     let target = target.map_err(|error| {
         let hint = error.hint();
-        report.note(Some(field.place()), &error.to_string(), hint.as_deref());
+        field.report.note(Some(field.place()), &error.to_string(), hint.as_deref());
     });
     Some(BindSetting { source: source.ok()?, target: target.ok()?, read_only })
 }

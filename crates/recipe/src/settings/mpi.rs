@@ -10,7 +10,6 @@ use super::sections::sections;
 use super::values::path_template;
 use crate::ask::{Field, Section};
 use crate::diagnostic::quote;
-use crate::report::Report;
 
 /// An MPI that may take the place of others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,26 +26,26 @@ pub struct MpiRule {
 }
 
 /// Reads those of a file; one with a mistake has been noted.
-pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Vec<MpiRule> {
+pub(super) fn read(file: &Section<'_>) -> Vec<MpiRule> {
     let mut all: Vec<MpiRule> = Vec::new();
-    for section in sections(report, file, "mpi", "an MPI") {
-        let name = section.require(report, "name", "add a line such as `name = \"fabric\"`");
+    for section in sections(file, "mpi", "an MPI") {
+        let name = section.require("name", "add a line such as `name = \"fabric\"`");
         let hint = "add a line such as `prefix = \"/opt/mpich\"`";
-        let prefix = section.needed(report, "prefix", hint, path_template);
+        let prefix = section.needed("prefix", hint, path_template);
         let mut libraries = Vec::new();
-        for item in section.items(report, "libraries", "a directory of `libraries`") {
-            libraries.extend(path_template(report, &item));
+        for item in section.items("libraries", "a directory of `libraries`") {
+            libraries.extend(path_template(&item));
         }
         let launcher = section.get("launcher");
-        let launcher = launcher.and_then(|field| launcher_words(report, &field));
-        let word = name.as_ref().and_then(|field| report.word::<Name>(field));
+        let launcher = launcher.and_then(|field| launcher_words(&field));
+        let word = name.as_ref().and_then(|field| field.word::<Name>());
         let (Some(field), Some(word), Some(prefix)) = (name, word, prefix) else {
             continue;
         };
         let name = word.to_string();
         if all.iter().any(|known| known.name == name) {
             let message = format!("there are two MPIs {}", quote(&name));
-            report.problem_with_hint(field.place(), &message, "give one of them another name");
+            file.report.problem_with_hint(field.place(), &message, "give one of them another name");
         } else {
             all.push(MpiRule { name, prefix, libraries, launcher: launcher.unwrap_or_default() });
         }
@@ -55,14 +54,14 @@ pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Vec<MpiRule> 
 }
 
 /// Reads a program and its options: `srun --mpi=pmi2`.
-fn launcher_words(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<String>> {
-    let text = report.text(field)?;
+fn launcher_words(field: &Field<'_>) -> Option<Vec<String>> {
+    let text = field.text()?;
     let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
     let program = words.first().map_or("", String::as_str);
     if program.is_empty() || program.starts_with('-') || program.contains('=') {
         let message = format!("{} does not begin with a program", quote(text));
         let hint = "write what starts ranks, such as `launcher = \"srun --mpi=pmi2\"`";
-        return report.refuse(field.place(), &message, hint);
+        return field.refuse(&message, hint);
     }
     Some(words)
 }

@@ -26,69 +26,63 @@ pub fn parse_settings(path: &Path, text: &[u8]) -> Result<Settings, Mistakes> {
 }
 
 /// Reads what can be read; what is missing in the result has been noted.
-fn read(report: &mut Report<'_>, root: &Node) -> Option<Settings> {
+fn read(report: &Report<'_>, root: &Node) -> Option<Settings> {
     let file = report.file(root, "")?;
-    refuse_unknown(report, &file, "");
+    refuse_unknown(&file, "");
     let mut settings = Settings::default();
-    read_values(report, &file, "", &mut settings);
-    settings.repositories = repositories(report, &file);
-    if let Some(section) = section(report, &file, "build") {
-        read_values(report, &section, "build", &mut settings);
-        settings.index_urls = index_urls(report, &section);
+    read_values(&file, "", &mut settings);
+    settings.repositories = repositories(&file);
+    if let Some(section) = section(&file, "build") {
+        read_values(&section, "build", &mut settings);
+        settings.index_urls = index_urls(&section);
     }
-    if let Some(section) = section(report, &file, "registry") {
-        read_values(report, &section, "registry", &mut settings);
+    if let Some(section) = section(&file, "registry") {
+        read_values(&section, "registry", &mut settings);
     }
-    settings.trust = trust::read(report, &file);
-    settings.restricted = restricted::read(report, &file);
-    if let Some(section) = section(report, &file, "container") {
-        settings.container = container::read(report, &section);
+    settings.trust = trust::read(&file);
+    settings.restricted = restricted::read(&file);
+    if let Some(section) = section(&file, "container") {
+        settings.container = container::read(&section);
     }
-    settings.mpi = mpi::read(report, &file);
+    settings.mpi = mpi::read(&file);
     Some(settings)
 }
 
 /// Returns the table of a name, in which unknown keys have been noted.
-fn section<'n>(report: &mut Report<'_>, file: &Section<'n>, name: &str) -> Option<Section<'n>> {
-    let section = report.section(&file.get(name)?)?;
-    refuse_unknown(report, &section, name);
+fn section<'n>(file: &Section<'n>, name: &str) -> Option<Section<'n>> {
+    let section = file.get(name)?.section()?;
+    refuse_unknown(&section, name);
     Some(section)
 }
 
 /// Reads the settings of a table that have one value.
-fn read_values(
-    report: &mut Report<'_>,
-    section: &Section<'_>,
-    table: &str,
-    settings: &mut Settings,
-) {
+fn read_values(section: &Section<'_>, table: &str, settings: &mut Settings) {
     for setting in table::settings_in(table) {
         let (Some(read), Some(field)) = (setting.reader, section.get(setting.name())) else {
             continue;
         };
-        if let Some(value) = read(report, &field) {
+        if let Some(value) = read(&field) {
             settings.values.push((setting.key, value));
         }
     }
 }
 
-fn repositories(report: &mut Report<'_>, file: &Section<'_>) -> Vec<RepositorySettings> {
+fn repositories(file: &Section<'_>) -> Vec<RepositorySettings> {
     let mut repositories: Vec<RepositorySettings> = Vec::new();
-    for section in sections(report, file, "repositories", "a repository") {
-        let name = section.require(report, "name", "add a line such as `name = \"team\"`");
-        let path = section.require(report, "path", "add a line such as `path = \"~/images\"`");
-        let read_name = name.as_ref().and_then(|field| report.word::<Name>(field));
-        let path = path.and_then(|field| path_template(report, &field));
-        let priority =
-            section.get_or(report, "priority", RepositorySettings::DEFAULT_PRIORITY, priority);
-        let retention = section.get("retention").and_then(|field| report.section(&field));
-        let retention = retention.map(|section| retention_of(report, &section));
+    for section in sections(file, "repositories", "a repository") {
+        let name = section.require("name", "add a line such as `name = \"team\"`");
+        let path = section.require("path", "add a line such as `path = \"~/images\"`");
+        let read_name = name.as_ref().and_then(|field| field.word::<Name>());
+        let path = path.and_then(|field| path_template(&field));
+        let priority = section.given_or("priority", RepositorySettings::DEFAULT_PRIORITY, priority);
+        let retention = section.get("retention").and_then(|field| field.section());
+        let retention = retention.map(|section| retention_of(&section));
         let (Some(name), Some(field)) = (read_name, name) else {
             continue;
         };
         if repositories.iter().any(|known| known.name == name.as_str()) {
             let message = format!("there are two repositories {}", quote(name.as_str()));
-            report.problem_with_hint(field.place(), &message, "give one of them another name");
+            file.report.problem_with_hint(field.place(), &message, "give one of them another name");
         } else if let (Some(path), Some(priority)) = (path, priority) {
             repositories.push(RepositorySettings {
                 name: name.to_string(),
@@ -101,56 +95,52 @@ fn repositories(report: &mut Report<'_>, file: &Section<'_>) -> Vec<RepositorySe
     repositories
 }
 
-fn retention_of(report: &mut Report<'_>, section: &Section<'_>) -> RetentionSettings {
-    refuse_unknown(report, section, "repositories.retention");
-    let mut time = |key| {
+fn retention_of(section: &Section<'_>) -> RetentionSettings {
+    refuse_unknown(section, "repositories.retention");
+    let time = |key| {
         let field = section.get(key)?;
-        amount(report, &field, parse_time)
+        amount(&field, parse_time)
     };
     let (older_than, spare) = (time("older_than"), time("spare"));
     RetentionSettings {
         older_than,
         keep_last: section.get("keep_last").and_then(|field| {
             let hint = "leave it out to keep none for being among the newest";
-            number_from_one(report, &field, hint)
+            number_from_one(&field, hint)
         }),
-        max_size: section.get("max_size").and_then(|field| amount(report, &field, parse_size)),
+        max_size: section.get("max_size").and_then(|field| amount(&field, parse_size)),
         spare,
     }
 }
 
-fn amount<T>(
-    report: &mut Report<'_>,
-    field: &Field<'_>,
-    parse: impl Fn(&str) -> Result<T, AmountError>,
-) -> Option<T> {
-    let parsed = parse(report.text(field)?);
-    parsed.map_err(|error| report.note(Some(field.place()), &error.to_string(), None)).ok()
+fn amount<T>(field: &Field<'_>, parse: impl Fn(&str) -> Result<T, AmountError>) -> Option<T> {
+    let parsed = parse(field.text()?);
+    parsed.map_err(|error| field.report.note(Some(field.place()), &error.to_string(), None)).ok()
 }
 
-fn priority(report: &mut Report<'_>, field: &Field<'_>) -> Option<i32> {
-    whole_number(field).and_then(|number| i32::try_from(number).ok()).or_else(|| {
-        report.wrong_type(field, "a whole number", Some("write one such as `priority = 10`"))
-    })
+fn priority(field: &Field<'_>) -> Option<i32> {
+    whole_number(field)
+        .and_then(|number| i32::try_from(number).ok())
+        .or_else(|| field.wrong_type("a whole number", Some("write one such as `priority = 10`")))
 }
 
-fn index_urls(report: &mut Report<'_>, section: &Section<'_>) -> Option<Vec<String>> {
+fn index_urls(section: &Section<'_>) -> Option<Vec<String>> {
     let one = section.get("index_url");
     let several = section.get("index_urls");
     match (one, several) {
         (Some(one), Some(_)) => {
             let message = "`index_url` and `index_urls` cannot both be given";
-            report.refuse(one.key_place, message, "add it to the list of the other")
+            section.report.refuse(one.key_place, message, "add it to the list of the other")
         }
-        (Some(one), None) => url(report, &one).map(|url| vec![url]),
+        (Some(one), None) => url(&one).map(|url| vec![url]),
         (None, Some(several)) => {
-            each(report.list(&several)?, |item| url(report, &Field::item("an address", item)))
+            each(several.list()?, |item| url(&Field::item(section.report, "an address", item)))
         }
         (None, None) => None,
     }
 }
 
-fn url(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+fn url(field: &Field<'_>) -> Option<String> {
     let is_odd = |c: char| c.is_whitespace() || c.is_control();
     let is_address = |text: &str| {
         let mut starts = ["https://", "http://", "file:///"].iter();
@@ -158,5 +148,5 @@ fn url(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
         host.is_some_and(|host| !host.is_empty() && !host.contains(is_odd))
     };
     let hint = "an address begins with `https://`, `http://` or `file:///`";
-    report.text_if(field, is_address, "is not the address of a package index", hint)
+    field.text_if(is_address, "is not the address of a package index", hint)
 }

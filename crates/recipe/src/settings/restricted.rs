@@ -7,7 +7,6 @@ use cabane_label::{Label, LabelPattern, NameMatch, Namespace};
 
 use super::sections::sections;
 use crate::ask::{Field, Section};
-use crate::report::Report;
 
 /// Which images are for which group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,13 +27,13 @@ impl RestrictedRule {
 }
 
 /// Reads the rules of a file; one with a mistake has been noted.
-pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Vec<RestrictedRule> {
+pub(super) fn read(file: &Section<'_>) -> Vec<RestrictedRule> {
     let mut rules: Vec<RestrictedRule> = Vec::new();
-    for section in sections(report, file, "restricted", "a rule of `restricted`") {
+    for section in sections(file, "restricted", "a rule of `restricted`") {
         let hint = "add a line such as `images = \"licensed::\"` or `images = \"vasp\"`";
-        let images = section.needed(report, "images", hint, Report::word);
+        let images = section.needed("images", hint, Field::word);
         let hint = "add a line such as `group = \"vaspusers\"`";
-        let group = section.needed(report, "group", hint, group_name);
+        let group = section.needed("group", hint, group_name);
         if let (Some(images), Some(group)) = (images, group) {
             rules.push(RestrictedRule { images, group });
         }
@@ -42,8 +41,8 @@ pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Vec<Restricte
     rules
 }
 
-fn group_name(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+fn group_name(field: &Field<'_>) -> Option<String> {
     let is_odd = |one: char| one.is_whitespace() || one.is_control() || one == ':';
     let is_name = |text: &str| !text.is_empty() && !text.starts_with('-') && !text.contains(is_odd);
-    report.text_if(field, is_name, "is not the name of a group", "`id` lists your groups")
+    field.text_if(is_name, "is not the name of a group", "`id` lists your groups")
 }

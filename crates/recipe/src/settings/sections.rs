@@ -5,19 +5,13 @@
 
 use super::table;
 use crate::ask::Section;
-use crate::report::Report;
 
 /// Returns the tables of a list of a file, in which unknown keys have been noted.
-pub(super) fn sections<'n>(
-    report: &mut Report<'_>,
-    file: &Section<'n>,
-    table: &str,
-    item: &str,
-) -> Vec<Section<'n>> {
+pub(super) fn sections<'n>(file: &Section<'n>, table: &str, item: &str) -> Vec<Section<'n>> {
     let mut sections = Vec::new();
-    for field in file.items(report, table, item) {
-        if let Some(section) = report.section(&field) {
-            refuse_unknown(report, &section, table);
+    for field in file.items(table, item) {
+        if let Some(section) = field.section() {
+            refuse_unknown(&section, table);
             sections.push(section);
         }
     }
@@ -25,10 +19,10 @@ pub(super) fn sections<'n>(
 }
 
 /// Notes every key that a table does not have, and the table that has it.
-pub(super) fn refuse_unknown(report: &mut Report<'_>, section: &Section<'_>, table: &str) {
+pub(super) fn refuse_unknown(section: &Section<'_>, table: &str) {
     // `index_url` is an abbreviation, which no one has to know.
     let known: Vec<&str> = table::settings_in(table).map(table::Setting::name).collect();
-    section.refuse_unknown(report, &known, |key| {
+    section.refuse_unknown(&known, |key| {
         let is_meant = |one: &&table::Setting| one.name() == key;
         let hint = if table.is_empty() {
             let meant = table::ALL.iter().find(is_meant)?;

@@ -13,7 +13,6 @@ use super::sections::sections;
 use super::values::path_template;
 use crate::ask::{Field, Section, each};
 use crate::diagnostic::quote;
-use crate::report::Report;
 
 /// Stands for all parts of a registry that have no rule of their own.
 const ALL: &str = "*";
@@ -110,21 +109,21 @@ impl TrustPolicy {
 }
 
 /// Reads the rules of a file; one with a mistake has been noted.
-pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Vec<TrustPolicy> {
+pub(super) fn read(file: &Section<'_>) -> Vec<TrustPolicy> {
     let mut rules: Vec<TrustRule> = Vec::new();
-    for section in sections(report, file, "trust", "a rule of `trust`") {
+    for section in sections(file, "trust", "a rule of `trust`") {
         let hint = "add a line such as `namespace = \"deploy\"`, or `namespace = \"*\"` for all";
-        let place = section.require(report, "namespace", hint);
-        let namespaces = place.as_ref().and_then(|field| namespaces(report, field));
-        let requirement = requirement(report, &section);
-        let at_start = at_start(report, &section);
+        let place = section.require("namespace", hint);
+        let namespaces = place.as_ref().and_then(|field| namespaces(field));
+        let requirement = requirement(&section);
+        let at_start = at_start(&section);
         let (Some(place), Some(namespaces)) = (place, namespaces) else {
             continue;
         };
         if rules.iter().any(|known| known.namespaces == namespaces) {
             let message = format!("there are two rules for {}", quote(namespaces.as_str()));
             let hint = "several keys for one namespace stand in the list `keys`";
-            report.problem_with_hint(place.place(), &message, hint);
+            file.report.problem_with_hint(place.place(), &message, hint);
         } else if let (Some(requirement), Some(at_start)) = (requirement, at_start) {
             rules.push(TrustRule { namespaces, requirement, at_start });
         }
@@ -132,25 +131,25 @@ pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Vec<TrustPoli
     if rules.is_empty() { Vec::new() } else { vec![TrustPolicy { rules }] }
 }
 
-fn namespaces(report: &mut Report<'_>, field: &Field<'_>) -> Option<Namespaces> {
-    if report.text(field)? == ALL {
+fn namespaces(field: &Field<'_>) -> Option<Namespaces> {
+    if field.text()? == ALL {
         return Some(Namespaces::All);
     }
-    report.word(field).map(Namespaces::One)
+    field.word().map(Namespaces::One)
 }
 
 /// Returns nothing for a mistake.
-fn at_start(report: &mut Report<'_>, section: &Section<'_>) -> Option<AtStart> {
+fn at_start(section: &Section<'_>) -> Option<AtStart> {
     let Some(field) = section.get("at_start") else {
         return Some(AtStart::Never);
     };
-    report.choice(&field, AtStart::WORDS)
+    field.choice(AtStart::WORDS)
 }
 
-fn requirement(report: &mut Report<'_>, section: &Section<'_>) -> Option<Requirement> {
+fn requirement(section: &Section<'_>) -> Option<Requirement> {
     let hint = "add a line `require = \"signature\"` or `require = \"nothing\"`";
-    let field = section.require(report, "require", hint)?;
-    let wants_signature = report.choice(&field, &[("signature", true), ("nothing", false)])?;
+    let field = section.require("require", hint)?;
+    let wants_signature = field.choice(&[("signature", true), ("nothing", false)])?;
     if !wants_signature {
         let refused = [
             ("keys", "keys say nothing where nothing is required"),
@@ -159,17 +158,17 @@ fn requirement(report: &mut Report<'_>, section: &Section<'_>) -> Option<Require
         for (key, message) in refused {
             if let Some(field) = section.get(key) {
                 let hint = "write `require = \"signature\"` if a signature is wanted";
-                return report.refuse(field.key_place, message, hint);
+                return section.report.refuse(field.key_place, message, hint);
             }
         }
         return Some(Requirement::Nothing);
     }
     let example = "add a line such as `keys = [\"/etc/cabane/keys/site.pub\"]`";
-    let keys = section.require(report, "keys", example)?;
-    let items = report.list(&keys)?;
+    let keys = section.require("keys", example)?;
+    let items = keys.list()?;
     if items.is_empty() {
-        return report.refuse(keys.place(), "a signature by no key is none", example);
+        return keys.refuse("a signature by no key is none", example);
     }
-    let keys = each(items, |item| path_template(report, &Field::item("a key", item)))?;
+    let keys = each(items, |item| path_template(&Field::item(section.report, "a key", item)))?;
     Some(Requirement::Signature { keys })
 }

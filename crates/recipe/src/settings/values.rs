@@ -11,81 +11,73 @@ use cabane_label::{Namespace, ParseError, System, Uarch};
 use super::PathTemplate;
 use crate::ask::Field;
 use crate::node::{Kind, Scalar, Value};
-use crate::report::Report;
 
 /// Reads a value; returns it as text, or notes why it is none.
-pub(super) type Reader = fn(&mut Report<'_>, &Field<'_>) -> Option<String>;
+pub(super) type Reader = fn(&Field<'_>) -> Option<String>;
 
-pub(super) fn color(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+pub(super) fn color(field: &Field<'_>) -> Option<String> {
     if let Value::Scalar(Scalar { kind: Kind::Boolean, .. }) = field.node.value {
-        let word = if report.truth(field)? { "always" } else { "never" };
+        let word = if field.truth()? { "always" } else { "never" };
         return Some(word.to_owned());
     }
-    choice(report, field, &["auto", "always", "never"])
+    choice(field, &["auto", "always", "never"])
 }
 
-pub(super) fn image_format(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    choice(report, field, &["squashfs", "erofs"])
+pub(super) fn image_format(field: &Field<'_>) -> Option<String> {
+    choice(field, &["squashfs", "erofs"])
 }
 
-pub(super) fn listing(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    choice(report, field, &["auto", "catalog", "index"])
+pub(super) fn listing(field: &Field<'_>) -> Option<String> {
+    choice(field, &["auto", "catalog", "index"])
 }
 
-fn choice(report: &mut Report<'_>, field: &Field<'_>, words: &[&str]) -> Option<String> {
+fn choice(field: &Field<'_>, words: &[&str]) -> Option<String> {
     let words: Vec<_> = words.iter().map(|word| (*word, *word)).collect();
-    report.choice(field, &words).map(str::to_owned)
+    field.choice(&words).map(str::to_owned)
 }
 
-fn word<T: FromStr<Err = ParseError>>(
-    report: &mut Report<'_>,
-    field: &Field<'_>,
-) -> Option<String> {
-    report.word::<T>(field)?;
-    text(report, field)
+fn word<T: FromStr<Err = ParseError>>(field: &Field<'_>) -> Option<String> {
+    field.word::<T>()?;
+    text(field)
 }
 
-pub(super) fn system(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    word::<System>(report, field)
+pub(super) fn system(field: &Field<'_>) -> Option<String> {
+    word::<System>(field)
 }
 
-pub(super) fn uarch(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    word::<Uarch>(report, field)
+pub(super) fn uarch(field: &Field<'_>) -> Option<String> {
+    word::<Uarch>(field)
 }
 
-pub(super) fn namespace(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    word::<Namespace>(report, field)
+pub(super) fn namespace(field: &Field<'_>) -> Option<String> {
+    word::<Namespace>(field)
 }
 
-pub(super) fn text(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    report.string(field)
+pub(super) fn text(field: &Field<'_>) -> Option<String> {
+    field.string()
 }
 
-pub(super) fn path(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    path_template(report, field).map(|path| path.as_str().to_owned())
+pub(super) fn path(field: &Field<'_>) -> Option<String> {
+    path_template(field).map(|path| path.as_str().to_owned())
 }
 
-pub(super) fn jobs(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+pub(super) fn jobs(field: &Field<'_>) -> Option<String> {
     let hint = "leave it out to use every core there is";
-    number_from_one(report, field, hint).map(|jobs| jobs.to_string())
+    number_from_one(field, hint).map(|jobs| jobs.to_string())
 }
 
-pub(super) fn registry_url(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+pub(super) fn registry_url(field: &Field<'_>) -> Option<String> {
     let is_odd = |c: char| c.is_whitespace() || c.is_control();
     let is_address = |text: &str| !text.is_empty() && !text.contains(is_odd);
     let hint = "write one such as `url = \"https://registry.example.org/uenv\"`";
-    report.text_if(field, is_address, "is not the address of a registry", hint)
+    field.text_if(is_address, "is not the address of a registry", hint)
 }
 
-pub(super) fn number_from_one(
-    report: &mut Report<'_>,
-    field: &Field<'_>,
-    hint: &str,
-) -> Option<NonZeroU32> {
+pub(super) fn number_from_one(field: &Field<'_>, hint: &str) -> Option<NonZeroU32> {
     let number = whole_number(field).and_then(|number| u32::try_from(number).ok());
     number
         .and_then(NonZeroU32::new)
-        .or_else(|| report.wrong_type(field, "a number of at least 1", Some(hint)))
+        .or_else(|| field.wrong_type("a number of at least 1", Some(hint)))
 }
 
 pub(super) fn whole_number(field: &Field<'_>) -> Option<i64> {
@@ -95,10 +87,10 @@ pub(super) fn whole_number(field: &Field<'_>) -> Option<i64> {
     }
 }
 
-pub(super) fn path_template(report: &mut Report<'_>, field: &Field<'_>) -> Option<PathTemplate> {
-    let text = report.text(field)?;
+pub(super) fn path_template(field: &Field<'_>) -> Option<PathTemplate> {
+    let text = field.text()?;
     let noted = |error: super::PathTemplateError| {
-        report.note(Some(field.place()), &error.to_string(), error.hint().as_deref());
+        field.report.note(Some(field.place()), &error.to_string(), error.hint().as_deref());
     };
     text.parse().map_err(noted).ok()
 }

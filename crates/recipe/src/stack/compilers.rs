@@ -16,17 +16,13 @@ use crate::report::Report;
 
 const EXAMPLE: &str = "begin with the version of gcc:\ngcc:\n  version: \"14\"";
 
-pub(super) fn read(
-    report: &mut Report<'_>,
-    root: &Node,
-    format: FormatVersion,
-) -> Option<Compilers> {
+pub(super) fn read(report: &Report<'_>, root: &Node, format: FormatVersion) -> Option<Compilers> {
     let file = report.file(root, EXAMPLE)?;
     if format == FormatVersion::V1 {
-        return format_one::compilers(report, &file);
+        return format_one::compilers(&file);
     }
     let has_bootstrap = file.get("bootstrap").is_some();
-    file.refuse_unknown(report, &keys::names(keys::COMPILERS), |key| match key {
+    file.refuse_unknown(&keys::names(keys::COMPILERS), |key| match key {
         "bootstrap" => Some((
             Some("`bootstrap` is of format 1, but this recipe is of a later one".to_owned()),
             "remove it: gcc is built by the compiler of the system".to_owned(),
@@ -34,19 +30,18 @@ pub(super) fn read(
         "intel" | "oneapi" | "intel-oneapi" => instead("did you mean `intel-oneapi-compilers`?"),
         _ => None,
     });
-    let gcc = file
-        .needed(report, "gcc", EXAMPLE, |report, field| gcc_request(report, field, has_bootstrap));
+    let gcc = file.needed("gcc", EXAMPLE, |field| gcc_request(field, has_bootstrap));
     let others = CompilerName::ALL.into_iter().skip(1);
     let others: Vec<_> =
         others.filter_map(|name| Some((name, file.given(name.package())?))).collect();
-    let others = each(&others, |(name, field)| Some((*name, request(report, field, *name)?)));
+    let others = each(&others, |(name, field)| Some((*name, request(field, *name)?)));
     Some(Compilers { gcc: gcc?, others: others? })
 }
 
 /// Complains about a compiler that is to be built where the system forbids that: Spack
 /// says so as well, in many lines, and after a minute.
 pub(super) fn refuse_unbuildable(
-    report: &mut Report<'_>,
+    report: &Report<'_>,
     root: &Node,
     compilers: &Compilers,
     system: &SystemConfig,
@@ -82,53 +77,44 @@ pub(super) fn refuse_unbuildable(
     }
 }
 
-fn gcc_request(
-    report: &mut Report<'_>,
-    field: &Field<'_>,
-    has_bootstrap: bool,
-) -> Option<GccRequest> {
-    if has_bootstrap && report.section(field)?.get("specs").is_some() {
+fn gcc_request(field: &Field<'_>, has_bootstrap: bool) -> Option<GccRequest> {
+    if has_bootstrap && field.section()?.get("specs").is_some() {
         let hint =
             "write `version: 1` into config.yaml, or here `version:` with the version of gcc";
         let message = "`specs` is of format 1, but this recipe is of a later one";
-        return report.refuse(field.key_place, message, hint);
+        return field.report.refuse(field.key_place, message, hint);
     }
-    let request = request(report, field, CompilerName::Gcc)?;
+    let request = request(field, CompilerName::Gcc)?;
     if request.version != "system" {
         return Some(GccRequest::Built(request));
     }
     if request.spec.is_some()
-        && let Some(spec) = report.section(field)?.get("spec")
+        && let Some(spec) = field.section()?.get("spec")
     {
-        report.remark(spec.key_place, "`spec` means nothing with `version: system`", "remove it");
+        field.report.remark(
+            spec.key_place,
+            "`spec` means nothing with `version: system`",
+            "remove it",
+        );
     }
     Some(GccRequest::System)
 }
 
-fn request(
-    report: &mut Report<'_>,
-    field: &Field<'_>,
-    name: CompilerName,
-) -> Option<CompilerRequest> {
-    let section = report.section(field)?;
-    section.refuse_unknown(report, &["version", "spec"], |key| {
+fn request(field: &Field<'_>, name: CompilerName) -> Option<CompilerRequest> {
+    let section = field.section()?;
+    section.refuse_unknown(&["version", "spec"], |key| {
         (key == "variants").then(|| (None, "write variants behind `spec:`".to_owned()))
     });
     let package = name.package();
     let hint = format!("add the version of {package}: `version: \"14\"`");
-    let version =
-        section.needed(report, "version", &hint, |report, field| version(report, field, name));
-    let spec = spec_of(report, &section);
+    let version = section.needed("version", &hint, |field| version(field, name));
+    let spec = spec_of(&section);
     Some(CompilerRequest { version: version?, spec: spec? })
 }
 
 /// Reads a version, which is put behind `@` as it is.
-pub(super) fn version(
-    report: &mut Report<'_>,
-    field: &Field<'_>,
-    name: CompilerName,
-) -> Option<String> {
-    let text = report.text(field)?;
+pub(super) fn version(field: &Field<'_>, name: CompilerName) -> Option<String> {
+    let text = field.text()?;
     let is_version = |c: char| c.is_ascii_alphanumeric() || "._-:=,".contains(c);
     if text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '=')
         && text.chars().all(is_version)
@@ -147,18 +133,18 @@ pub(super) fn version(
     } else {
         "write one such as `version: \"14.2\"`".to_owned()
     };
-    report.refuse(field.place(), &message, hint.as_str())
+    field.refuse(&message, hint.as_str())
 }
 
 /// Reads the variants of a compiler; `None` if they are wrong.
 #[expect(clippy::option_option, reason = "missing is right, wrong is not")]
-fn spec_of(report: &mut Report<'_>, section: &Section<'_>) -> Option<Option<String>> {
+fn spec_of(section: &Section<'_>) -> Option<Option<String>> {
     let Some(field) = section.given("spec") else { return Some(None) };
-    let item = spec(report, field, Wanted::Anything)?;
+    let item = spec(field, Wanted::Anything)?;
     if let Some(package) = &item.words.package {
         let message = format!("`spec` has variants, but {} is a package", quote(package));
         let hint = "the name and the version of the compiler are put before it";
-        return report.refuse(item.field.place(), &message, hint);
+        return item.field.refuse(&message, hint);
     }
     Some(Some(item.text.to_owned()))
 }

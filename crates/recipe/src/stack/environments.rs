@@ -21,7 +21,7 @@ const EXAMPLE: &str = "begin with an environment:\ntools:\n  compiler: [gcc]\n  
                        specs: [cmake]\n  views:\n    default:";
 
 pub(super) fn read(
-    report: &mut Report<'_>,
+    report: &Report<'_>,
     root: &Node,
     context: &Context<'_>,
 ) -> Option<Vec<StackEnvironment>> {
@@ -34,36 +34,33 @@ pub(super) fn read(
 }
 
 fn environment(
-    report: &mut Report<'_>,
+    report: &Report<'_>,
     entry: &Entry,
     context: &Context<'_>,
     view_places: &mut HashMap<String, Place>,
 ) -> Option<StackEnvironment> {
     check_name(report, entry, context);
-    let section = report.section(&Field::named("the environment", entry))?;
-    refuse_unknown(report, &section, context.format);
+    let section = Field::named(report, "the environment", entry).section()?;
+    refuse_unknown(&section, context.format);
 
-    let compilers = compilers(report, &section, context);
-    let network = network::read(report, &section, context);
-    let specs = section.needed(
-        report,
-        "specs",
-        "add what is installed: `specs: [cmake]`",
-        |report, field| specs(report, field, Wanted::Package),
-    );
+    let compilers = compilers(&section, context);
+    let network = network::read(&section, context);
+    let specs = section.needed("specs", "add what is installed: `specs: [cmake]`", |field| {
+        specs(field, Wanted::Package)
+    });
     if let (Some(specs), Some(compilers)) = (&specs, &compilers) {
         check_compilers_of_specs(report, specs, compilers, context);
     }
-    let variants = texts_of(report, &section, "variants", Wanted::Anything);
+    let variants = texts_of(&section, "variants", Wanted::Anything);
     let prefer = section
         .given("prefer")
-        .map_or(Some(None), |field| texts(report, &field, Wanted::Anything).map(Some));
-    let packages = texts_of(report, &section, "packages", Wanted::Package);
-    remark_packages(report, &section, context.format);
-    let deprecated = section.get_or(report, "deprecated", false, Report::truth);
-    let unify = section.get_or(report, "unify", Unify::Yes, unify);
-    let duplicates = duplicates(report, &section);
-    let views = views::read(report, &section, view_places);
+        .map_or(Some(None), |field| texts(&field, Wanted::Anything).map(Some));
+    let packages = texts_of(&section, "packages", Wanted::Package);
+    remark_packages(&section, context.format);
+    let deprecated = section.get("deprecated").map_or(Some(false), |field| field.truth());
+    let unify = section.get("unify").map_or(Some(Unify::Yes), |field| unify(&field));
+    let duplicates = duplicates(&section);
+    let views = views::read(&section, view_places);
 
     let network = network?;
     Some(StackEnvironment {
@@ -82,12 +79,12 @@ fn environment(
     })
 }
 
-fn refuse_unknown(report: &mut Report<'_>, section: &Section<'_>, format: FormatVersion) {
+fn refuse_unknown(section: &Section<'_>, format: FormatVersion) {
     let known = match format {
         FormatVersion::V1 => keys::ENVIRONMENT_ONE.to_vec(),
         FormatVersion::V2 | FormatVersion::V3 => keys::names(keys::ENVIRONMENT),
     };
-    section.refuse_unknown(report, &known, |key| {
+    section.refuse_unknown(&known, |key| {
         network::elsewhere(key, format).or_else(|| match key {
             "view" => instead("did you mean `views`?"),
             "strategy" => instead("write `duplicates: {strategy: …}`"),
@@ -100,7 +97,7 @@ fn refuse_unknown(report: &mut Report<'_>, section: &Section<'_>, format: Format
 }
 
 /// Checks the name of an environment, which becomes that of a group of specs.
-fn check_name(report: &mut Report<'_>, entry: &Entry, context: &Context<'_>) {
+fn check_name(report: &Report<'_>, entry: &Entry, context: &Context<'_>) {
     let name = entry.key.as_str();
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if !name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
@@ -122,21 +119,17 @@ fn check_name(report: &mut Report<'_>, entry: &Entry, context: &Context<'_>) {
 }
 
 /// Reads the compilers of an environment: at least one, each in compilers.yaml.
-fn compilers(
-    report: &mut Report<'_>,
-    section: &Section<'_>,
-    context: &Context<'_>,
-) -> Option<Vec<CompilerName>> {
-    let field = section.require(report, "compiler", "add its compilers: `compiler: [gcc]`")?;
-    let items = report.list(&field)?;
+fn compilers(section: &Section<'_>, context: &Context<'_>) -> Option<Vec<CompilerName>> {
+    let field = section.require("compiler", "add its compilers: `compiler: [gcc]`")?;
+    let items = field.list()?;
     if items.is_empty() {
         let message = "an environment needs a compiler";
-        return report.refuse(field.place(), message, "write `compiler: [gcc]`");
+        return field.refuse(message, "write `compiler: [gcc]`");
     }
     let mut compilers: Vec<CompilerName> = Vec::new();
     let mut is_right = true;
     for item in items {
-        match compiler(report, item, context) {
+        match compiler(section.report, item, context) {
             Some(name) if !compilers.contains(&name) => compilers.push(name),
             Some(_) => {}
             None => is_right = false,
@@ -145,7 +138,7 @@ fn compilers(
     is_right.then_some(compilers)
 }
 
-fn compiler(report: &mut Report<'_>, item: &Node, context: &Context<'_>) -> Option<CompilerName> {
+fn compiler(report: &Report<'_>, item: &Node, context: &Context<'_>) -> Option<CompilerName> {
     let name = match context.format {
         FormatVersion::V1 => format_one::compiler(report, item)?,
         FormatVersion::V2 | FormatVersion::V3 => named_compiler(report, item)?,
@@ -167,15 +160,15 @@ fn compiler(report: &mut Report<'_>, item: &Node, context: &Context<'_>) -> Opti
     report.refuse(item.place, &message, hint.as_str())
 }
 
-fn named_compiler(report: &mut Report<'_>, item: &Node) -> Option<CompilerName> {
-    let field = Field::item("a compiler", item);
+fn named_compiler(report: &Report<'_>, item: &Node) -> Option<CompilerName> {
+    let field = Field::item(report, "a compiler", item);
     if let Value::Section(entries) = &item.value
         && entries.iter().any(|entry| entry.key == "toolchain")
     {
         let hint = "write their names: `compiler: [gcc]`";
-        return report.wrong_type(&field, "a name", Some(hint));
+        return field.wrong_type("a name", Some(hint));
     }
-    let text = report.text(&field)?;
+    let text = field.text()?;
     if let Some(name) = CompilerName::of(text) {
         return Some(name);
     }
@@ -195,12 +188,12 @@ fn named_compiler(report: &mut Report<'_>, item: &Node) -> Option<CompilerName> 
             format!("the compilers are {}", enumerate(&known, "and")),
         ),
     };
-    report.refuse(field.place(), &message, hint.as_str())
+    field.refuse(&message, hint.as_str())
 }
 
 /// Checks that specs ask for no compiler that the environment does not have.
 fn check_compilers_of_specs(
-    report: &mut Report<'_>,
+    report: &Report<'_>,
     specs: &[SpecItem<'_>],
     compilers: &[CompilerName],
     context: &Context<'_>,
@@ -213,7 +206,7 @@ fn check_compilers_of_specs(
             if compilers.contains(&compiler) {
                 continue;
             }
-            let place = place_of(report, &spec.field, found.place.clone());
+            let place = place_of(&spec.field, found.place.clone());
             let package = compiler.package();
             let has = context.compilers.is_none_or(|file| file.has(compiler));
             let message = format!("the environment does not have the compiler `{}`", found.name);
@@ -235,11 +228,11 @@ fn check_compilers_of_specs(
     }
 }
 
-fn remark_packages(report: &mut Report<'_>, section: &Section<'_>, format: FormatVersion) {
+fn remark_packages(section: &Section<'_>, format: FormatVersion) {
     if format == FormatVersion::V3
         && let Some(field) = section.given("packages")
     {
-        report.remark(
+        section.report.remark(
             field.key_place,
             "`packages` means nothing in format 3",
             "describe packages of the system in packages.yaml, of the recipe or of the system",
@@ -247,24 +240,26 @@ fn remark_packages(report: &mut Report<'_>, section: &Section<'_>, format: Forma
     }
 }
 
-fn unify(report: &mut Report<'_>, field: &Field<'_>) -> Option<Unify> {
+fn unify(field: &Field<'_>) -> Option<Unify> {
     if let Value::Scalar(Scalar { text, kind: Kind::Boolean }) = &field.node.value {
         return Some(if text.eq_ignore_ascii_case("true") { Unify::Yes } else { Unify::No });
     }
-    report.choice(
-        field,
-        &[("true", Unify::Yes), ("false", Unify::No), ("when_possible", Unify::WhenPossible)],
-    )
+    field.choice(&[
+        ("true", Unify::Yes),
+        ("false", Unify::No),
+        ("when_possible", Unify::WhenPossible),
+    ])
 }
 
-fn duplicates(report: &mut Report<'_>, section: &Section<'_>) -> Option<Duplicates> {
+fn duplicates(section: &Section<'_>) -> Option<Duplicates> {
     let Some(field) = section.given("duplicates") else {
         return Some(Duplicates::default());
     };
-    let section = report.section_with(&field, &["strategy"])?;
-    let field = section.require(report, "strategy", "write `strategy: full`")?;
-    report.choice(
-        &field,
-        &[("minimal", Duplicates::Minimal), ("full", Duplicates::Full), ("none", Duplicates::None)],
-    )
+    let section = field.section_with(&["strategy"])?;
+    let field = section.require("strategy", "write `strategy: full`")?;
+    field.choice(&[
+        ("minimal", Duplicates::Minimal),
+        ("full", Duplicates::Full),
+        ("none", Duplicates::None),
+    ])
 }

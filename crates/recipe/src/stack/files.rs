@@ -183,11 +183,11 @@ impl Findings {
     fn read<T>(
         &mut self,
         file: &FileText<'_>,
-        read: impl FnOnce(&mut Report<'_>, &Node) -> Option<T>,
+        read: impl FnOnce(&Report<'_>, &Node) -> Option<T>,
     ) -> Option<T> {
         let value = file::read(file.path, file.text, Language::Yaml, |report, root| {
             let value = read(report, root);
-            self.remarks.append(&mut report.take_remarks());
+            self.remarks.extend(report.take_remarks());
             value
         });
         value.map_err(|mut problems| self.problems.append(&mut problems)).ok()
@@ -197,7 +197,7 @@ impl Findings {
     fn read_if<T: Default>(
         &mut self,
         file: Option<FileText<'_>>,
-        read: impl FnOnce(&mut Report<'_>, &Node) -> Option<T>,
+        read: impl FnOnce(&Report<'_>, &Node) -> Option<T>,
     ) -> Option<T> {
         match file {
             None => Some(T::default()),
@@ -211,7 +211,7 @@ impl Findings {
         files: &StackFiles<'_>,
         name: &str,
         file: Option<FileText<'_>>,
-        read: impl FnOnce(&mut Report<'_>, &Node) -> Option<T>,
+        read: impl FnOnce(&Report<'_>, &Node) -> Option<T>,
     ) -> Option<T> {
         let Some(file) = file else {
             let message = format!("a recipe for Spack needs the file {name}");
@@ -224,7 +224,7 @@ impl Findings {
     }
 
     /// Looks at a file once more in which nothing was wrong.
-    fn check_again(&mut self, file: &FileText<'_>, check: impl FnOnce(&mut Report<'_>, &Node)) {
+    fn check_again(&mut self, file: &FileText<'_>, check: impl FnOnce(&Report<'_>, &Node)) {
         let _ = self.read(file, |report, root| {
             check(report, root);
             Some(())
@@ -248,7 +248,7 @@ fn written_format(root: &Node) -> Option<FormatVersion> {
 
 /// Checks that the recipe is for Spack, and for a version that can build it.
 fn check_spack(
-    report: &mut Report<'_>,
+    report: &Report<'_>,
     root: &Node,
     recipe: &Recipe,
     options: &StackOptions<'_>,
@@ -271,7 +271,7 @@ fn check_spack(
     }
     let file = report.file(root, "")?;
     let spack = file.get("spack")?;
-    let section = report.section(&spack)?;
+    let section = spack.section()?;
     let commit = section.get("commit").unwrap_or(spack);
     let is_named = source.commit.as_deref().and_then(SpackVersion::in_name).is_some();
     let message = if is_named {
@@ -306,7 +306,7 @@ fn wanted_modules(
     }
 }
 
-fn check_modules(report: &mut Report<'_>, root: &Node, recipe: &Recipe, has_file: bool) {
+fn check_modules(report: &Report<'_>, root: &Node, recipe: &Recipe, has_file: bool) {
     let EngineConfig::Spack(SpackConfig { modules: Some(configured), .. }) = recipe.engine else {
         return;
     };
@@ -336,12 +336,12 @@ fn check_modules(report: &mut Report<'_>, root: &Node, recipe: &Recipe, has_file
     }
 }
 
-fn field_of<'n>(report: &mut Report<'_>, root: &'n Node, key: &str) -> Option<Field<'n>> {
+fn field_of<'n>(report: &'n Report<'_>, root: &'n Node, key: &str) -> Option<Field<'n>> {
     report.file(root, "")?.get(key)
 }
 
 fn check_default_view(
-    report: &mut Report<'_>,
+    report: &Report<'_>,
     root: &Node,
     recipe: &Recipe,
     environments: &[StackEnvironment],

@@ -26,20 +26,18 @@ pub(super) fn of_later_format(key: &str) -> Elsewhere {
 
 /// Reads `compilers.yaml` of format 1: lists of compilers, of which later
 /// formats have one of a kind.
-pub(super) fn compilers(report: &mut Report<'_>, file: &Section<'_>) -> Option<Compilers> {
-    file.refuse_unknown(report, KEYS, |key| CompilerName::of(key).map(|_| of_later_format(key)));
+pub(super) fn compilers(file: &Section<'_>) -> Option<Compilers> {
+    file.refuse_unknown(KEYS, |key| CompilerName::of(key).map(|_| of_later_format(key)));
     // What builds gcc is the compiler of the system by now.
     if let Some(field) = file.get("bootstrap")
-        && let Some(section) = report.section(&field)
+        && let Some(section) = field.section()
     {
-        section.refuse_unknown(report, &["spec"], |_| None);
+        section.refuse_unknown(&["spec"], |_| None);
     }
-    let gcc = file.needed(report, "gcc", EXAMPLE, |report, field| {
-        versions(report, field, &[CompilerName::Gcc])
-    });
+    let gcc = file.needed("gcc", EXAMPLE, |field| versions(field, &[CompilerName::Gcc]));
     let others = match file.given("llvm") {
         None => Some(BTreeMap::new()),
-        Some(field) => versions(report, &field, &[CompilerName::Llvm, CompilerName::Nvhpc]),
+        Some(field) => versions(&field, &[CompilerName::Llvm, CompilerName::Nvhpc]),
     };
     let gcc = gcc?.remove(&CompilerName::Gcc)?;
     Some(Compilers { gcc: GccRequest::Built(gcc), others: others? })
@@ -48,43 +46,38 @@ pub(super) fn compilers(report: &mut Report<'_>, file: &Section<'_>) -> Option<C
 /// Reads the section of a toolchain: `specs`, of which the first of each
 /// compiler is taken.
 fn versions(
-    report: &mut Report<'_>,
     field: &Field<'_>,
     known: &[CompilerName],
 ) -> Option<BTreeMap<CompilerName, CompilerRequest>> {
-    let section = report.section(field)?;
-    section.refuse_unknown(report, &["specs", "requires"], |key| {
+    let section = field.section()?;
+    section.refuse_unknown(&["specs", "requires"], |key| {
         (key == "version").then(|| of_later_format(key))
     });
     let hint = format!("add the compilers: `specs: [{}@…]`", known[0].package());
-    let specs = section.require(report, "specs", &hint)?;
+    let specs = section.require("specs", &hint)?;
     let mut found = BTreeMap::new();
     let mut is_right = true;
-    for item in report.list(&specs)? {
-        let field = Field::item("a compiler", item);
-        match version(report, &field, known) {
+    for item in specs.list()? {
+        let field = Field::item(field.report, "a compiler", item);
+        match version(&field, known) {
             None => is_right = false,
             Some((name, _)) if found.contains_key(&name) => {
                 let message = format!("only the first {} of this list is built", name.package());
                 let hint = "later formats have one version of each compiler; remove the others";
-                report.remark(field.place(), &message, hint);
+                field.report.remark(field.place(), &message, hint);
             }
             Some((name, request)) => drop(found.insert(name, request)),
         }
     }
     if is_right && found.is_empty() {
-        report.problem_with_hint(specs.place(), "this list of compilers is empty", &hint);
+        field.report.problem_with_hint(specs.place(), "this list of compilers is empty", &hint);
     }
     (is_right && !found.is_empty()).then_some(found)
 }
 
 /// Reads `gcc@12.3`.
-fn version(
-    report: &mut Report<'_>,
-    field: &Field<'_>,
-    known: &[CompilerName],
-) -> Option<(CompilerName, CompilerRequest)> {
-    let text = report.text(field)?;
+fn version(field: &Field<'_>, known: &[CompilerName]) -> Option<(CompilerName, CompilerRequest)> {
+    let text = field.text()?;
     let (package, version) = text.split_once('@').unwrap_or((text, ""));
     let name = known.iter().find(|name| name.package() == package);
     let is_version = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
@@ -101,23 +94,23 @@ fn version(
                 names[0],
                 enumerate(&names, "and")
             );
-            report.refuse(field.place(), &message, hint.as_str())
+            field.refuse(&message, hint.as_str())
         }
     }
 }
 
 /// Reads one compiler of an environment: `{toolchain: gcc, spec: gcc@12}`.
-pub(super) fn compiler(report: &mut Report<'_>, item: &Node) -> Option<CompilerName> {
-    let field = Field::item("a compiler", item);
+pub(super) fn compiler(report: &Report<'_>, item: &Node) -> Option<CompilerName> {
+    let field = Field::item(report, "a compiler", item);
     if let Value::Scalar(_) = item.value {
         let hint = "write `- toolchain: gcc` and below it `spec: gcc@12`; \
                     or `version: 3` into config.yaml, if the recipe is for Spack 1.0 or later";
-        return report.wrong_type(&field, "a section with `toolchain` and `spec`", Some(hint));
+        return field.wrong_type("a section with `toolchain` and `spec`", Some(hint));
     }
-    let section = report.section_with(&field, &["toolchain", "spec"])?;
+    let section = field.section_with(&["toolchain", "spec"])?;
     let hint = "add the compiler: `spec: gcc`";
-    let field = section.require(report, "spec", hint)?;
-    let text = report.text(&field)?;
+    let field = section.require("spec", hint)?;
+    let text = field.text()?;
     let package = super::spec::package_name(text);
     let name = CompilerName::of(package);
     if name.is_none() {
@@ -132,10 +125,7 @@ pub(super) fn compiler(report: &mut Report<'_>, item: &Node) -> Option<CompilerN
 ///
 /// The outer `None` says that something is wrong.
 #[expect(clippy::option_option, reason = "missing is right, wrong is not")]
-pub(super) fn mpi(
-    report: &mut Report<'_>,
-    environment: &Section<'_>,
-) -> Option<Option<MpiRequest>> {
+pub(super) fn mpi(environment: &Section<'_>) -> Option<Option<MpiRequest>> {
     let Some(field) = environment.given("mpi") else {
         return Some(None);
     };
@@ -144,16 +134,17 @@ pub(super) fn mpi(
     {
         return Some(None);
     }
-    let section = report.section_with(&field, &["spec", "gpu"])?;
+    let section = field.section_with(&["spec", "gpu"])?;
     let gpu = match section.given("gpu") {
         None => None,
-        Some(field) => report
-            .choice(&field, &[("cuda", Some("cuda")), ("rocm", Some("rocm")), ("false", None)])?,
+        Some(field) => {
+            field.choice(&[("cuda", Some("cuda")), ("rocm", Some("rocm")), ("false", None)])?
+        }
     };
     let Some(field) = section.given("spec") else {
         return Some(None);
     };
-    let item = spec(report, field, Wanted::Package)?;
+    let item = spec(field, Wanted::Package)?;
     let package = item.words.package.clone().unwrap_or_default();
     // The compiler of an MPI conflicts with what later versions of Spack take
     // `%` for.
@@ -162,7 +153,7 @@ pub(super) fn mpi(
         let message = "the compiler of the MPI is left out, as later formats do not name it";
         let hint =
             "ask a package that uses it for the compiler, such as `hdf5 +mpi %fortran=nvhpc`";
-        report.remark(item.field.place(), message, hint);
+        environment.report.remark(item.field.place(), message, hint);
     }
     let spec = match gpu {
         Some(gpu) => format!("{text} +{gpu}"),
@@ -181,9 +172,9 @@ mod tests {
 
     fn read(text: &str) -> Result<Compilers, Vec<crate::Diagnostic>> {
         let source = Source::new(Path::new("compilers.yaml"), text);
-        let mut report = Report::new(&source, Language::Yaml);
-        let root = crate::yaml::parse(&mut report).unwrap();
-        let read = compilers::read(&mut report, &root, crate::FormatVersion::V1);
+        let report = Report::new(&source, Language::Yaml);
+        let root = crate::yaml::parse(&report).unwrap();
+        let read = compilers::read(&report, &root, crate::FormatVersion::V1);
         report.finish(read)
     }
 

@@ -102,20 +102,20 @@ pub struct AccessPair {
 
 const EXAMPLE: &str = "begin with a mirror:\nsourcemirror:\n  local:\n    url: file:///opt/sources";
 
-pub(super) fn read(report: &mut Report<'_>, root: &Node) -> Option<Mirrors> {
+pub(super) fn read(report: &Report<'_>, root: &Node) -> Option<Mirrors> {
     // A file without mirrors is what someone leaves who removes the last one.
     if matches!(root.value, Value::Null) {
         return Some(Mirrors::default());
     }
     let file = report.file_with(root, EXAMPLE, &keys::names(keys::MIRRORS))?;
-    let bootstrap = part(&file, "bootstrap", |field| {
-        let section = report.section_with(field, &["description", "url"])?;
-        section.needed(report, "url", "add its address: `url: https://…`", Report::string)
+    let bootstrap = file.optional("bootstrap", |field| {
+        let section = field.section_with(&["description", "url"])?;
+        section.needed("url", "add its address: `url: https://…`", Field::string)
     });
-    let build_cache = part(&file, "buildcache", |field| build_cache(report, field));
-    let source_mirrors = file.chosen(report, "sourcemirror", source_mirror);
-    let source_cache = part(&file, "sourcecache", |field| cache(report, field));
-    let concretizer_cache = part(&file, "concretizer", |field| cache(report, field));
+    let build_cache = file.optional("buildcache", build_cache);
+    let source_mirrors = file.chosen("sourcemirror", source_mirror);
+    let source_cache = file.optional("sourcecache", cache);
+    let concretizer_cache = file.optional("concretizer", cache);
     Some(Mirrors {
         bootstrap: bootstrap?,
         build_cache: build_cache?,
@@ -125,32 +125,19 @@ pub(super) fn read(report: &mut Report<'_>, root: &Node) -> Option<Mirrors> {
     })
 }
 
-/// Reads a value if it is given; the outer `None` says that it is wrong.
-#[expect(clippy::option_option, reason = "missing is right, wrong is not")]
-pub(super) fn part<'n, T>(
-    section: &Section<'n>,
-    key: &str,
-    read: impl FnOnce(&Field<'n>) -> Option<T>,
-) -> Option<Option<T>> {
-    match section.given(key) {
-        None => Some(None),
-        Some(field) => read(&field).map(Some),
-    }
-}
-
-fn build_cache(report: &mut Report<'_>, field: &Field<'_>) -> Option<BuildCache> {
-    let section = report.section(field)?;
-    section.refuse_unknown(report, &keys::names(keys::BUILD_CACHE), |key| match key {
+fn build_cache(field: &Field<'_>) -> Option<BuildCache> {
+    let section = field.section()?;
+    section.refuse_unknown(&keys::names(keys::BUILD_CACHE), |key| match key {
         "key" => instead("did you mean `private_key`?"),
         "root" => instead("did you mean `url`?"),
         _ => None,
     });
-    let name = part(&section, "name", |field| mirror_name(report, field));
-    let mount_specific = part(&section, "mount_specific", |field| report.truth(field));
-    let private_key = text(report, &section, "private_key");
-    let public_key = text(report, &section, "public_key");
-    let flags = flags(report, &section, false);
-    let connections = connections(report, &section);
+    let name = section.optional("name", mirror_name);
+    let mount_specific = section.optional("mount_specific", Field::truth);
+    let private_key = section.optional("private_key", Field::string);
+    let public_key = section.optional("public_key", Field::string);
+    let flags = flags(&section, false);
+    let connections = connections(&section);
     let (fetch, push) = connections?;
     Some(BuildCache {
         name: name?.unwrap_or_else(|| "buildcache".to_owned()),
@@ -163,29 +150,29 @@ fn build_cache(report: &mut Report<'_>, field: &Field<'_>) -> Option<BuildCache>
     })
 }
 
-fn mirror_name(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+fn mirror_name(field: &Field<'_>) -> Option<String> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let is_name =
         |text: &str| !text.is_empty() && !text.starts_with(['-', '.']) && text.chars().all(is_word);
     let hint = "such a name has letters, digits, `_`, `-` and `.`";
-    report.text_if(field, is_name, "is not the name of a mirror", hint)
+    field.text_if(is_name, "is not the name of a mirror", hint)
 }
 
-fn source_mirror(report: &mut Report<'_>, entry: &Entry) -> Option<SourceMirror> {
-    let section = report.section(&Field::named("the mirror", entry))?;
-    section.refuse_unknown(report, &keys::names(keys::SOURCE_MIRROR), |key| match key {
+fn source_mirror(report: &Report<'_>, entry: &Entry) -> Option<SourceMirror> {
+    let section = Field::named(report, "the mirror", entry).section()?;
+    section.refuse_unknown(&keys::names(keys::SOURCE_MIRROR), |key| match key {
         "private_key" | "public_key" | "mount_specific" => {
             instead("only a build cache has it: remove it")
         }
         _ => None,
     });
-    let flags = flags(report, &section, true);
-    let (fetch, push) = connections(report, &section)?;
+    let flags = flags(&section, true);
+    let (fetch, push) = connections(&section)?;
     Some(SourceMirror { name: entry.key.clone(), flags: flags?, fetch, push })
 }
 
-fn flags(report: &mut Report<'_>, section: &Section<'_>, source: bool) -> Option<MirrorFlags> {
-    let mut flag = |key| part(section, key, |field| report.truth(field));
+fn flags(section: &Section<'_>, source: bool) -> Option<MirrorFlags> {
+    let flag = |key| section.optional(key, Field::truth);
     let (sources, binary) = (flag("source"), flag("binary"));
     let (signed, autopush) = (flag("signed"), flag("autopush"));
     Some(MirrorFlags {
@@ -198,39 +185,36 @@ fn flags(report: &mut Report<'_>, section: &Section<'_>, source: bool) -> Option
 
 /// Reads how a mirror is read and written: both as the mirror itself says, where
 /// neither is given.
-fn connections(
-    report: &mut Report<'_>,
-    section: &Section<'_>,
-) -> Option<(Option<Connection>, Option<Connection>)> {
+fn connections(section: &Section<'_>) -> Option<(Option<Connection>, Option<Connection>)> {
     let own = match section.given("url") {
         None => Some(None),
-        Some(_) => connection(report, section).map(Some),
+        Some(_) => connection(section).map(Some),
     };
-    let mut one = |key| part(section, key, |field| fetch_or_push(report, field));
+    let one = |key| section.optional(key, fetch_or_push);
     let (fetch, push) = (one("fetch"), one("push"));
     let (own, fetch, push) = (own?, fetch?, push?);
     if own.is_none() && fetch.is_none() && push.is_none() {
         let message = "this mirror has no address";
-        return report.refuse(section.place, message, "add it: `url: file:///opt/mirror`");
+        return section.report.refuse(section.place, message, "add it: `url: file:///opt/mirror`");
     }
     Some((fetch.or_else(|| own.clone()), push.or(own)))
 }
 
-fn fetch_or_push(report: &mut Report<'_>, field: &Field<'_>) -> Option<Connection> {
+fn fetch_or_push(field: &Field<'_>) -> Option<Connection> {
     if let Value::Scalar(_) = field.node.value {
-        return url(report, field).map(|url| Connection { url, ..Connection::default() });
+        return url(field).map(|url| Connection { url, ..Connection::default() });
     }
-    let section = report.section_with(field, &keys::names(keys::CONNECTION))?;
-    connection(report, &section)
+    let section = field.section_with(&keys::names(keys::CONNECTION))?;
+    connection(&section)
 }
 
-fn connection(report: &mut Report<'_>, section: &Section<'_>) -> Option<Connection> {
-    let url = section.needed(report, "url", "add its address: `url: https://…`", url);
-    let mut word = |key| text(report, section, key);
+fn connection(section: &Section<'_>) -> Option<Connection> {
+    let url = section.needed("url", "add its address: `url: https://…`", url);
+    let word = |key| section.optional(key, Field::string);
     let (view, profile) = (word("view"), word("profile"));
     let endpoint_url = word("endpoint_url");
     let access_token_variable = word("access_token_variable");
-    let access_pair = part(section, "access_pair", |field| access_pair(report, field));
+    let access_pair = section.optional("access_pair", access_pair);
     Some(Connection {
         url: url?,
         view: view?,
@@ -241,9 +225,9 @@ fn connection(report: &mut Report<'_>, section: &Section<'_>) -> Option<Connecti
     })
 }
 
-fn url(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+fn url(field: &Field<'_>) -> Option<String> {
     const SCHEMES: &[&str] = &["file", "http", "https", "s3", "gs", "oci", "oci+http", "ssh"];
-    let text = report.text(field)?;
+    let text = field.text()?;
     let (scheme, path) = match text.split_once("://") {
         Some((scheme, path)) => (scheme, path),
         None => ("file", text),
@@ -257,12 +241,12 @@ fn url(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
         _ => format!("addresses begin with {}", SCHEMES.join("://, ") + "://"),
     };
     let message = format!("{} is not the address of a mirror", quote(text));
-    report.refuse(field.place(), &message, hint.as_str())
+    field.refuse(&message, hint.as_str())
 }
 
-fn access_pair(report: &mut Report<'_>, field: &Field<'_>) -> Option<AccessPair> {
-    let section = report.section(field)?;
-    section.refuse_unknown(report, &["id", "id_variable", "secret_variable"], |key| {
+fn access_pair(field: &Field<'_>) -> Option<AccessPair> {
+    let section = field.section()?;
+    section.refuse_unknown(&["id", "id_variable", "secret_variable"], |key| {
         (key == "secret").then(|| {
             (
                 Some("a secret does not belong into a file".to_owned()),
@@ -270,38 +254,28 @@ fn access_pair(report: &mut Report<'_>, field: &Field<'_>) -> Option<AccessPair>
             )
         })
     });
-    let id = text(report, &section, "id");
-    let id_variable = text(report, &section, "id_variable");
+    let id = section.optional("id", Field::string);
+    let id_variable = section.optional("id_variable", Field::string);
     let hint = "name the variable that holds it: `secret_variable: MIRROR_SECRET`";
-    let secret = section.needed(report, "secret_variable", hint, Report::string);
+    let secret = section.needed("secret_variable", hint, Field::string);
     let (id, id_variable) = (id?, id_variable?);
     if id.is_some() == id_variable.is_some() {
         let message = "the account is named either by `id` or by `id_variable`";
-        return report.refuse(section.place, message, "keep one of the two");
+        return field.report.refuse(section.place, message, "keep one of the two");
     }
     Some(AccessPair { id, id_variable, secret_variable: secret? })
 }
 
-fn cache(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    let section = report.section(field)?;
-    section.refuse_unknown(report, &["description", "path"], |key| {
+fn cache(field: &Field<'_>) -> Option<String> {
+    let section = field.section()?;
+    section.refuse_unknown(&["description", "path"], |key| {
         (key == "url").then(|| (None, "it is a directory: write `path: /opt/cache`".to_owned()))
     });
-    let field = section.require(report, "path", "add its directory: `path: /opt/cache`")?;
-    let path = report.text(&field)?;
+    let field = section.require("path", "add its directory: `path: /opt/cache`")?;
+    let path = field.text()?;
     if path.starts_with(['/', '$']) {
         return Some(path.to_owned());
     }
     let message = "the directory of a cache must be absolute";
-    report.refuse(field.place(), message, "write one such as `path: /opt/cache`")
-}
-
-/// Reads a text if it is given; the outer `None` says that it is wrong.
-#[expect(clippy::option_option, reason = "missing is right, wrong is not")]
-pub(super) fn text(
-    report: &mut Report<'_>,
-    section: &Section<'_>,
-    key: &str,
-) -> Option<Option<String>> {
-    part(section, key, |field| report.string(field))
+    field.refuse(message, "write one such as `path: /opt/cache`")
 }

@@ -14,15 +14,15 @@ const EXAMPLE: &str =
     "begin with the kind of module files:\nmodules:\n  default:\n    enable: [tcl]";
 const KINDS: &[(&str, ModuleKind)] = &[("tcl", ModuleKind::Tcl), ("lmod", ModuleKind::Lmod)];
 
-pub(super) fn read(report: &mut Report<'_>, root: &Node) -> Option<StackModules> {
+pub(super) fn read(report: &Report<'_>, root: &Node) -> Option<StackModules> {
     let file = report.file(root, EXAMPLE)?;
-    file.refuse_unknown(report, &keys::names(keys::MODULES), |key| {
+    file.refuse_unknown(&keys::names(keys::MODULES), |key| {
         matches!(key, "default" | "prefix_inspections" | "tcl" | "lmod")
             .then(|| (None, "it belongs below `modules:`, indented by two spaces".to_owned()))
     });
-    let field = file.require(report, "modules", EXAMPLE)?;
-    let section = report.section(&field)?;
-    let kinds = section.given_or(report, "default", Vec::new(), kinds);
+    let field = file.require("modules", EXAMPLE)?;
+    let section = field.section()?;
+    let kinds = section.given_or("default", Vec::new(), kinds);
     let mut kinds = kinds?;
     if kinds.is_empty() {
         kinds.push(ModuleKind::Tcl);
@@ -31,23 +31,23 @@ pub(super) fn read(report: &mut Report<'_>, root: &Node) -> Option<StackModules>
 }
 
 /// Finds the kinds: those that have a root, else those that are enabled.
-fn kinds(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<ModuleKind>> {
-    let section = report.section(field)?;
-    check_arch_folder(report, &section);
+fn kinds(field: &Field<'_>) -> Option<Vec<ModuleKind>> {
+    let section = field.section()?;
+    check_arch_folder(&section);
     let roots = match section.given("roots") {
         None => Vec::new(),
         Some(field) => {
-            let section = report.section(&field)?;
+            let section = field.section()?;
             let names: Vec<&str> = KINDS.iter().map(|(name, _)| *name).collect();
-            section.refuse_unknown(report, &names, |_| None);
+            section.refuse_unknown(&names, |_| None);
             let has = |name: &str| section.get(name).is_some();
             KINDS.iter().filter(|(name, _)| has(name)).map(|(_, kind)| *kind).collect()
         }
     };
     let enabled = match section.given("enable") {
         None => Some(Vec::new()),
-        Some(field) => each(report.list(&field)?, |item| {
-            report.choice(&Field::item("a kind of module files", item), KINDS)
+        Some(field) => each(field.list()?, |item| {
+            Field::item(field.report, "a kind of module files", item).choice(KINDS)
         }),
     };
     let enabled = enabled?;
@@ -55,7 +55,7 @@ fn kinds(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<ModuleKind>> 
 }
 
 /// Module files are in one directory, which the view `modules` names.
-fn check_arch_folder(report: &mut Report<'_>, section: &Section<'_>) {
+fn check_arch_folder(section: &Section<'_>) {
     let Some(field) = section.given("arch_folder") else {
         return;
     };
@@ -63,8 +63,8 @@ fn check_arch_folder(report: &mut Report<'_>, section: &Section<'_>) {
         && text.eq_ignore_ascii_case("true")
     {
         let message = "`arch_folder` must be `false`: the view `modules` would not find the files";
-        report.problem_with_hint(field.place(), message, "write `arch_folder: false`");
+        section.report.problem_with_hint(field.place(), message, "write `arch_folder: false`");
     } else {
-        report.truth(&field);
+        field.truth();
     }
 }

@@ -21,59 +21,54 @@ pub(super) struct Network {
 }
 
 /// Reads `network:`, or `mpi:` of format 1.
-pub(super) fn read(
-    report: &mut Report<'_>,
-    environment: &Section<'_>,
-    context: &Context<'_>,
-) -> Option<Network> {
+pub(super) fn read(environment: &Section<'_>, context: &Context<'_>) -> Option<Network> {
     if context.format == FormatVersion::V1 {
-        let mpi = format_one::mpi(report, environment)?;
+        let mpi = format_one::mpi(environment)?;
         if let (Some(mpi), Some(field)) = (&mpi, environment.get("mpi")) {
-            let place = spec_place(report, &field);
-            check_mpi(report, &mpi.package, place, context);
+            let place = spec_place(&field);
+            check_mpi(environment.report, &mpi.package, place, context);
         }
         return Some(Network { mpi, specs: None });
     }
-    let section = environment.given_or(report, "network", Section::default(), Report::section)?;
-    section.refuse_unknown(report, &["mpi", "specs"], |key| match key {
+    let section = environment.inner("network")?;
+    section.refuse_unknown(&["mpi", "specs"], |key| match key {
         "spec" => instead("write the spec of the MPI behind `mpi:`"),
         "gpu" => instead("write the GPU as a variant: `mpi: cray-mpich +cuda`"),
         _ => None,
     });
-    let mpi =
-        section.given("mpi").map_or(Some(None), |field| mpi(report, field, context).map(Some));
+    let mpi = section.given("mpi").map_or(Some(None), |field| mpi(field, context).map(Some));
     let specs = match section.given("specs") {
         None => Some(None),
         Some(field) => {
             if section.given("mpi").is_none() {
                 let message = "`specs` of the network mean nothing without `mpi`";
                 let hint = "add the MPI, or move them to `specs` of the environment";
-                report.remark(field.key_place, message, hint);
+                environment.report.remark(field.key_place, message, hint);
             }
-            texts(report, &field, Wanted::Package).map(Some)
+            texts(&field, Wanted::Package).map(Some)
         }
     };
     Some(Network { mpi: mpi?, specs: specs?.filter(|specs| !specs.is_empty()) })
 }
 
-fn mpi(report: &mut Report<'_>, field: Field<'_>, context: &Context<'_>) -> Option<MpiRequest> {
-    let item = spec(report, field, Wanted::Package)?;
+fn mpi(field: Field<'_>, context: &Context<'_>) -> Option<MpiRequest> {
+    let item = spec(field, Wanted::Package)?;
     let package = item.words.package.clone()?;
     let start = item.text.len() - item.text.trim_start().len();
-    let place = place_of(report, &item.field, start..start + package.len());
-    check_mpi(report, &package, place, context);
+    let place = place_of(&item.field, start..start + package.len());
+    check_mpi(item.field.report, &package, place, context);
     Some(MpiRequest { package, spec: item.text.trim().to_owned() })
 }
 
 /// Returns where the spec of a section stands.
-fn spec_place(report: &mut Report<'_>, field: &Field<'_>) -> Place {
-    report
-        .section(field)
+fn spec_place(field: &Field<'_>) -> Place {
+    field
+        .section()
         .and_then(|section| section.get("spec"))
         .map_or(field.place(), |spec| spec.place())
 }
 
-fn check_mpi(report: &mut Report<'_>, package: &str, place: Place, context: &Context<'_>) {
+fn check_mpi(report: &Report<'_>, package: &str, place: Place, context: &Context<'_>) {
     let Some(system) = context.system else { return };
     let known: Vec<&str> = system.mpis.iter().map(|mpi| mpi.package.as_str()).collect();
     if known.contains(&package) {

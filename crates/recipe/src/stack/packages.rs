@@ -33,27 +33,27 @@ const PACKAGE_KEYS: &[&str] = &[
 ];
 
 /// Reads a whole file.
-pub(super) fn read(report: &mut Report<'_>, root: &Node) -> Option<YamlMap> {
+pub(super) fn read(report: &Report<'_>, root: &Node) -> Option<YamlMap> {
     let file = report.file(root, EXAMPLE)?;
-    file.refuse_unknown(report, &keys::names(keys::PACKAGES), |_| {
+    file.refuse_unknown(&keys::names(keys::PACKAGES), |_| {
         instead("packages belong below `packages:`, indented by two spaces")
     });
-    let field = file.require(report, "packages", EXAMPLE)?;
-    section(report, &field)
+    let field = file.require("packages", EXAMPLE)?;
+    section(&field)
 }
 
 /// Reads packages with what holds for them.
-pub(super) fn section(report: &mut Report<'_>, field: &Field<'_>) -> Option<YamlMap> {
-    let section = report.section(field)?;
+pub(super) fn section(field: &Field<'_>) -> Option<YamlMap> {
+    let section = field.section()?;
     for entry in section.entries {
-        package(report, entry);
+        package(field.report, entry);
     }
     Some(YamlMap::of(section.entries))
 }
 
-fn package(report: &mut Report<'_>, entry: &Entry) -> Option<()> {
-    let field = Field::named("the package", entry);
-    let section = report.section(&field)?;
+fn package(report: &Report<'_>, entry: &Entry) -> Option<()> {
+    let field = Field::named(report, "the package", entry);
+    let section = field.section()?;
     for entry in section.entries {
         // With a colon at its end, a key replaces what others say.
         let key = entry.key.trim_end_matches(':');
@@ -65,46 +65,40 @@ fn package(report: &mut Report<'_>, entry: &Entry) -> Option<()> {
     }
     if let Some(buildable) = section.given("buildable") {
         // YAML 1.1 has other words for it, which recipes use.
-        let is_word = Field::of(section.entries.iter().find(|e| e.key == "buildable")?);
+        let is_word = Field::of(report, section.entries.iter().find(|e| e.key == "buildable")?);
         let text = matches!(&is_word.node.value, crate::node::Value::Scalar(s)
             if matches!(s.text.to_ascii_lowercase().as_str(), "yes" | "no" | "on" | "off"));
         if !text {
-            report.truth(&buildable);
+            buildable.truth();
         }
     }
     let externals = section.given("externals")?;
-    for item in report.list(&externals)? {
+    for item in externals.list()? {
         external(report, item);
     }
     Some(())
 }
 
-fn external(report: &mut Report<'_>, item: &Node) -> Option<()> {
-    let field = Field::item("an external package", item);
-    let section = report.section(&field)?;
+fn external(report: &Report<'_>, item: &Node) -> Option<()> {
+    let field = Field::item(report, "an external package", item);
+    let section = field.section()?;
     let hint = "add what it is: `spec: hdf5@1.14`";
-    let field = require(report, &section, item, "spec", hint)?;
-    spec(report, field, Wanted::Package)?;
+    let field = require(&section, item, "spec", hint)?;
+    spec(field, Wanted::Package)?;
     if section.get("modules").is_none() {
         let hint = "add where it lies: `prefix: /usr`";
-        let prefix = require(report, &section, item, "prefix", hint)?;
-        report.text(&prefix)?;
+        let prefix = require(&section, item, "prefix", hint)?;
+        prefix.text()?;
     }
     Some(())
 }
 
 /// Returns a value of an item that must be there.
-fn require<'n>(
-    report: &mut Report<'_>,
-    section: &Section<'n>,
-    item: &Node,
-    key: &str,
-    hint: &str,
-) -> Option<Field<'n>> {
+fn require<'n>(section: &Section<'n>, item: &Node, key: &str, hint: &str) -> Option<Field<'n>> {
     let found = section.given(key);
     if found.is_none() {
         let message = format!("this external package has no `{key}`");
-        report.problem_with_hint(item.place, &message, hint);
+        section.report.problem_with_hint(item.place, &message, hint);
     }
     found
 }

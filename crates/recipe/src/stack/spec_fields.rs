@@ -6,7 +6,6 @@
 use super::spec::{self, SpecWords};
 use crate::ask::{Field, Section, each};
 use crate::node::{Place, Value};
-use crate::report::Report;
 
 /// A spec of a list, where it is, and what was found in it.
 #[derive(Debug)]
@@ -24,31 +23,23 @@ pub(super) enum Wanted {
 }
 
 /// Reads a list of specs; those that are wrong have been noted.
-pub(super) fn specs<'n>(
-    report: &mut Report<'_>,
-    field: &Field<'n>,
-    wanted: Wanted,
-) -> Option<Vec<SpecItem<'n>>> {
-    each(report.list(field)?, |item| {
-        let field = Field::item("a spec", item);
+pub(super) fn specs<'n>(field: &Field<'n>, wanted: Wanted) -> Option<Vec<SpecItem<'n>>> {
+    each(field.list()?, |item| {
+        let field = Field::item(field.report, "a spec", item);
         if let Value::Section(entries) = &item.value {
             let hint = match entries.first() {
                 Some(entry) if entry.key == "matrix" => "write out the specs that are meant",
                 _ => "put a spec that contains `: ` in quotes",
             };
-            return report.wrong_type(&field, "text", Some(hint));
+            return field.wrong_type("text", Some(hint));
         }
-        spec(report, field, wanted)
+        spec(field, wanted)
     })
 }
 
 /// Reads one spec.
-pub(super) fn spec<'n>(
-    report: &mut Report<'_>,
-    field: Field<'n>,
-    wanted: Wanted,
-) -> Option<SpecItem<'n>> {
-    let text = report.text(&field)?;
+pub(super) fn spec<'n>(field: Field<'n>, wanted: Wanted) -> Option<SpecItem<'n>> {
+    let text = field.text()?;
     match spec::read(text) {
         Ok(words) if words.package.is_none() && wanted == Wanted::Package => {
             let message = "this spec does not begin with the name of a package";
@@ -57,23 +48,19 @@ pub(super) fn spec<'n>(
             } else {
                 None
             };
-            report.refuse(field.place(), message, hint)
+            field.refuse(message, hint)
         }
         Ok(words) => Some(SpecItem { field, text, words }),
         Err(problem) => {
-            let place = place_of(report, &field, problem.place);
-            report.refuse(place, &problem.message, problem.hint.as_deref())
+            let place = place_of(&field, problem.place);
+            field.report.refuse(place, &problem.message, problem.hint.as_deref())
         }
     }
 }
 
 /// Returns the place of some bytes of a text, as well as is known.
-pub(super) fn place_of(
-    report: &Report<'_>,
-    field: &Field<'_>,
-    bytes: std::ops::Range<usize>,
-) -> Place {
-    let start = report.place_within(field, bytes.start);
+pub(super) fn place_of(field: &Field<'_>, bytes: std::ops::Range<usize>) -> Place {
+    let start = field.place_within(bytes.start);
     if start == field.place() || bytes.is_empty() {
         return start;
     }
@@ -81,24 +68,15 @@ pub(super) fn place_of(
 }
 
 /// Returns the texts of a list that need not be there.
-pub(super) fn texts_of(
-    report: &mut Report<'_>,
-    section: &Section<'_>,
-    key: &str,
-    wanted: Wanted,
-) -> Option<Vec<String>> {
+pub(super) fn texts_of(section: &Section<'_>, key: &str, wanted: Wanted) -> Option<Vec<String>> {
     match section.given(key) {
         None => Some(Vec::new()),
-        Some(field) => texts(report, &field, wanted),
+        Some(field) => texts(&field, wanted),
     }
 }
 
 /// Returns the texts of a list of specs.
-pub(super) fn texts(
-    report: &mut Report<'_>,
-    field: &Field<'_>,
-    wanted: Wanted,
-) -> Option<Vec<String>> {
-    let specs = specs(report, field, wanted)?;
+pub(super) fn texts(field: &Field<'_>, wanted: Wanted) -> Option<Vec<String>> {
+    let specs = specs(field, wanted)?;
     Some(specs.iter().map(|spec| spec.text.to_owned()).collect())
 }

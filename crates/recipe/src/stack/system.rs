@@ -48,7 +48,7 @@ pub struct MpiDefaults {
 }
 
 /// Reads `packages.yaml` of a system, in which gcc must be described.
-pub(super) fn system_packages(report: &mut Report<'_>, root: &Node) -> Option<YamlMap> {
+pub(super) fn system_packages(report: &Report<'_>, root: &Node) -> Option<YamlMap> {
     let packages = packages::read(report, root)?;
     let externals =
         packages.get("gcc").and_then(|gcc| gcc.at(&["externals"])).and_then(Yaml::as_list);
@@ -77,32 +77,32 @@ pub(super) struct NetworkFile {
 
 const NETWORK_EXAMPLE: &str = "begin with the MPIs of the system:\nmpi:\n  mpich:\n    specs: []";
 
-pub(super) fn network(report: &mut Report<'_>, root: &Node) -> Option<NetworkFile> {
+pub(super) fn network(report: &Report<'_>, root: &Node) -> Option<NetworkFile> {
     let file = report.file_with(root, NETWORK_EXAMPLE, &keys::names(keys::SYSTEM_NETWORK))?;
-    let packages = file.given_or(report, "packages", YamlMap::new(), packages::section);
-    let mpis = file.chosen(report, "mpi", mpi);
+    let packages = file.given_or("packages", YamlMap::new(), packages::section);
+    let mpis = file.chosen("mpi", mpi);
     Some(NetworkFile { packages: packages?, mpis: mpis? })
 }
 
-fn mpi(report: &mut Report<'_>, entry: &Entry) -> Option<MpiDefaults> {
-    let section = report.section_with(&Field::named("the MPI", entry), &["specs"])?;
+fn mpi(report: &Report<'_>, entry: &Entry) -> Option<MpiDefaults> {
+    let section = Field::named(report, "the MPI", entry).section_with(&["specs"])?;
     Some(MpiDefaults {
         package: entry.key.clone(),
-        specs: texts_of(report, &section, "specs", Wanted::Package)?,
+        specs: texts_of(&section, "specs", Wanted::Package)?,
     })
 }
 
 const REPOS_EXAMPLE: &str = "list the package repositories of the system: `repos: [packages]`";
 
-pub(super) fn repos(report: &mut Report<'_>, root: &Node) -> Option<Vec<PathBuf>> {
+pub(super) fn repos(report: &Report<'_>, root: &Node) -> Option<Vec<PathBuf>> {
     let file = report.file_with(root, REPOS_EXAMPLE, &keys::names(keys::SYSTEM_REPOS))?;
-    let field = file.require(report, "repos", REPOS_EXAMPLE)?;
-    each(report.list(&field)?, |item| {
-        let field = Field::item("a package repository", item);
+    let field = file.require("repos", REPOS_EXAMPLE)?;
+    each(field.list()?, |item| {
+        let field = Field::item(report, "a package repository", item);
         let is_path =
             |text: &str| !text.is_empty() && !text.contains("://") && !text.starts_with(['~', '$']);
         let hint = "write a path, relative to the directory of this file or absolute";
         let problem = "is not the path of a package repository";
-        report.text_if(&field, is_path, problem, hint).map(PathBuf::from)
+        field.text_if(is_path, problem, hint).map(PathBuf::from)
     })
 }

@@ -21,22 +21,21 @@ use crate::suggest::suggestion;
 
 /// Reads the views of an environment; `None` if any of them is wrong.
 pub(super) fn read(
-    report: &mut Report<'_>,
     environment: &Section<'_>,
     places: &mut HashMap<String, Place>,
 ) -> Option<Vec<StackView>> {
-    environment.chosen(report, "views", |report, entry| view(report, entry, places))
+    environment.chosen("views", |report, entry| view(report, entry, places))
 }
 
 fn view(
-    report: &mut Report<'_>,
+    report: &Report<'_>,
     entry: &Entry,
     places: &mut HashMap<String, Place>,
 ) -> Option<StackView> {
     let name = name(report, entry, places);
-    let section = report.section(&Field::named("the view", entry))?;
+    let section = Field::named(report, "the view", entry).section()?;
     let in_uenv = keys::names(keys::VIEW_UENV);
-    section.refuse_unknown(report, &keys::names(keys::VIEW), |key| match key {
+    section.refuse_unknown(&keys::names(keys::VIEW), |key| match key {
         "root" | "group" => instead("remove it: the view has its place already"),
         "set" | "prepend_path" | "append_path" => {
             instead("it belongs in `uenv:` and there in `env_vars:`")
@@ -44,12 +43,11 @@ fn view(
         key if in_uenv.contains(&key) => instead("it belongs in `uenv:`, indented by two spaces"),
         _ => None,
     });
-    let link = section
-        .given_or(report, "link", Link::default(), |report, field| report.choice(field, LINKS));
-    let select = texts_of(report, &section, "select", Wanted::Anything);
-    let exclude = texts_of(report, &section, "exclude", Wanted::Anything);
-    let projections = projections(report, &section);
-    let uenv = uenv(report, &section);
+    let link = section.given_or("link", Link::default(), |field| field.choice(LINKS));
+    let select = texts_of(&section, "select", Wanted::Anything);
+    let exclude = texts_of(&section, "exclude", Wanted::Anything);
+    let projections = projections(&section);
+    let uenv = uenv(&section);
     let uenv = uenv?;
     Some(StackView {
         name: name?,
@@ -67,7 +65,7 @@ const LINKS: &[(&str, Link)] = &[("roots", Link::Roots), ("all", Link::All), ("r
 
 /// Reads the name of a view, which no other view of the recipe has.
 fn name(
-    report: &mut Report<'_>,
+    report: &Report<'_>,
     entry: &Entry,
     places: &mut HashMap<String, Place>,
 ) -> Option<ViewName> {
@@ -86,9 +84,9 @@ fn name(
     Some(name)
 }
 
-fn projections(report: &mut Report<'_>, section: &Section<'_>) -> Option<YamlMap> {
-    section.chosen(report, "projections", |report, entry| {
-        Some((entry.key.as_str(), report.text(&Field::of(entry))?.into()))
+fn projections(section: &Section<'_>) -> Option<YamlMap> {
+    section.chosen("projections", |_, entry| {
+        Some((entry.key.as_str(), Field::of(section.report, entry).text()?.into()))
     })
 }
 
@@ -98,9 +96,9 @@ struct Uenv {
     env_vars: EnvVars,
 }
 
-fn uenv(report: &mut Report<'_>, view: &Section<'_>) -> Option<Uenv> {
-    let section = view.given_or(report, "uenv", Section::default(), Report::section)?;
-    section.refuse_unknown(report, &keys::names(keys::VIEW_UENV), |key| match key {
+fn uenv(view: &Section<'_>) -> Option<Uenv> {
+    let section = view.inner("uenv")?;
+    section.refuse_unknown(&keys::names(keys::VIEW_UENV), |key| match key {
         "set" | "prepend_path" | "append_path" => {
             instead("it belongs in `env_vars:`, indented by two spaces")
         }
@@ -109,32 +107,32 @@ fn uenv(report: &mut Report<'_>, view: &Section<'_>) -> Option<Uenv> {
         }
         _ => None,
     });
-    let add_compilers = section.get_or(report, "add_compilers", true, Report::truth);
-    let prefix_paths = section.given_or(report, "prefix_paths", Vec::new(), prefix_paths);
-    let env_vars =
-        section.given_or(report, "env_vars", EnvVars::default(), env_vars::read_for_lists);
+    let add_compilers = section.get("add_compilers").map_or(Some(true), |field| field.truth());
+    let prefix_paths = section.given_or("prefix_paths", Vec::new(), prefix_paths);
+    let env_vars = section.given_or("env_vars", EnvVars::default(), env_vars::read_for_lists);
     Some(Uenv { add_compilers: add_compilers?, prefix_paths: prefix_paths?, env_vars: env_vars? })
 }
 
 /// Reads which directories of the view are put into which variables.
-fn prefix_paths(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(String, Vec<String>)>> {
-    let section = report.section(field)?;
+fn prefix_paths(field: &Field<'_>) -> Option<Vec<(String, Vec<String>)>> {
+    let section = field.section()?;
     each(section.entries, |entry| {
-        let is_known = check_list_variable(report, entry);
-        let paths = each(report.list(&Field::of(entry))?, |item| prefix_path(report, item))?;
+        let is_known = check_list_variable(field.report, entry);
+        let paths =
+            each(Field::of(field.report, entry).list()?, |item| prefix_path(field.report, item))?;
         is_known.then(|| (entry.key.clone(), paths))
     })
 }
 
-fn prefix_path(report: &mut Report<'_>, item: &crate::node::Node) -> Option<String> {
-    let field = Field::item("a directory of the view", item);
-    let text = report.text(&field)?;
+fn prefix_path(report: &Report<'_>, item: &crate::node::Node) -> Option<String> {
+    let field = Field::item(report, "a directory of the view", item);
+    let text = field.text()?;
     if text.is_empty() || text.starts_with('/') || text.split('/').any(|part| part == "..") {
         let message = "a directory of the view is written without `/` at the beginning";
-        return report.refuse(field.place(), message, "write one such as `lib64`");
+        return field.refuse(message, "write one such as `lib64`");
     }
     if let Some(at) = text.find([':', ',', '=']) {
-        let place = report.place_within(&field, at);
+        let place = field.place_within(at);
         let message = "a directory of the view cannot contain `:`, `,` or `=`";
         return report.refuse(place, message, "write an item for each directory");
     }
@@ -142,7 +140,7 @@ fn prefix_path(report: &mut Report<'_>, item: &crate::node::Node) -> Option<Stri
 }
 
 /// Checks that a variable is one that holds a list of paths.
-fn check_list_variable(report: &mut Report<'_>, entry: &Entry) -> bool {
+fn check_list_variable(report: &Report<'_>, entry: &Entry) -> bool {
     if PATH_LISTS.contains(&entry.key.as_str()) {
         return true;
     }

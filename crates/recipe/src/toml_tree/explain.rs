@@ -15,7 +15,7 @@ use crate::report::Report;
 const LONGEST_HINT: usize = 100;
 
 /// Notes what the parser said about a place.
-pub(super) fn explain(report: &mut Report<'_>, reason: &str, place: Place) {
+pub(super) fn explain(report: &Report<'_>, reason: &str, place: Place) {
     let source = report.source;
     let (start, line) = source.line_at(place.start.min(source.text.len()));
     let column = place.start.saturating_sub(start).min(line.len());
@@ -99,7 +99,7 @@ fn closed(line: &str) -> Option<String> {
 }
 
 /// Notes that a key is given twice, with the line of the other if it is found.
-fn twice(report: &mut Report<'_>, place: Place, line: &str) {
+fn twice(report: &Report<'_>, place: Place, line: &str) {
     let text = report.source.text;
     let key = text.get(place.start..place.end).unwrap_or_default();
     let message = format!("the key {} is given twice", quote(key));

@@ -35,7 +35,7 @@ struct Key {
 
 impl Key {
     /// Returns a node as a key, unless it is a list or a section.
-    fn of(report: &mut Report<'_>, node: &Node, place: Place) -> Result<Self, Stop> {
+    fn of(report: &Report<'_>, node: &Node, place: Place) -> Result<Self, Stop> {
         let (text, is_merge) = match &node.value {
             Value::Scalar(Scalar { text, kind }) => {
                 (Some(text.clone()), text == "<<" && *kind == Kind::Bare)
@@ -66,7 +66,7 @@ impl SectionBuilder {
     /// node stands.
     pub(super) fn take(
         &mut self,
-        report: &mut Report<'_>,
+        report: &Report<'_>,
         node: Rc<Node>,
         place: Place,
     ) -> Result<(), Stop> {
@@ -77,7 +77,7 @@ impl SectionBuilder {
         Ok(())
     }
 
-    fn take_value(&mut self, report: &mut Report<'_>, key: Key, node: Rc<Node>) {
+    fn take_value(&mut self, report: &Report<'_>, key: Key, node: Rc<Node>) {
         // The missing key has been reported.
         let Some(text) = key.text else { return };
         if let Some(first) = self.places.get(&text) {
@@ -102,7 +102,7 @@ impl SectionBuilder {
     ///
     /// A key of the section itself precedes a merged one, and what is
     /// merged first before what is merged later.
-    pub(super) fn finish(mut self, report: &mut Report<'_>) -> Vec<Entry> {
+    pub(super) fn finish(mut self, report: &Report<'_>) -> Vec<Entry> {
         for (place, node) in std::mem::take(&mut self.merged) {
             let sections: Vec<&Rc<Node>> = match &node.value {
                 Value::List(items) => items.iter().collect(),

@@ -23,19 +23,19 @@ pub(super) const TOO_LARGE: &str = "no recipe needs so much; is this the right f
 pub(super) struct Stop;
 
 /// Says why reading ends.
-pub(super) fn stop(report: &mut Report<'_>, place: Place, message: &str, hint: &str) -> Stop {
+pub(super) fn stop(report: &Report<'_>, place: Place, message: &str, hint: &str) -> Stop {
     report.problem_with_hint(place, message, hint);
     Stop
 }
 
 /// Says that lists and sections are nested too deep.
-pub(super) fn too_deep(report: &mut Report<'_>, place: Place) -> Stop {
+pub(super) fn too_deep(report: &Report<'_>, place: Place) -> Stop {
     let message = format!("lists and sections are nested more than {MAX_DEPTH} deep");
     stop(report, place, &message, TOO_LARGE)
 }
 
 /// Says that a list or a section is where a key is expected.
-pub(super) fn no_word_as_key(report: &mut Report<'_>, place: Place) -> Stop {
+pub(super) fn no_word_as_key(report: &Report<'_>, place: Place) -> Stop {
     let before = place.start.saturating_sub(1);
     let around = report.source.text.get(before..).unwrap_or_default();
     if around.starts_with("{{") {
@@ -47,7 +47,7 @@ pub(super) fn no_word_as_key(report: &mut Report<'_>, place: Place) -> Stop {
 }
 
 /// Notes why the parser gave up.
-pub(super) fn explain(report: &mut Report<'_>, kind: &ErrorKind, scene: Scene) {
+pub(super) fn explain(report: &Report<'_>, kind: &ErrorKind, scene: Scene) {
     let explained = Explanation::of(kind, Text { text: report.source.text, scene });
     report.note(Some(explained.place), &explained.message, explained.hint.as_deref());
 }

@@ -40,6 +40,6 @@ pub(crate) const MAX_TEXT: usize = 4 * 1024 * 1024;
 ///
 /// Returns `None` after a problem behind which nothing can be understood. A
 /// key that is given twice is a problem too, but reading goes on.
-pub(crate) fn parse(report: &mut Report<'_>) -> Option<Rc<Node>> {
+pub(crate) fn parse(report: &Report<'_>) -> Option<Rc<Node>> {
     tree::build(report)
 }

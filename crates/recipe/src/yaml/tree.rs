@@ -20,7 +20,7 @@ use super::{MAX_ANCHORS, MAX_DEPTH, MAX_NODES, MAX_SCALAR, MAX_TEXT};
 use crate::node::{Node, Place, Value};
 use crate::report::Report;
 
-pub(super) fn build(report: &mut Report<'_>) -> Option<Rc<Node>> {
+pub(super) fn build(report: &Report<'_>) -> Option<Rc<Node>> {
     let text = report.source.text;
     let mut options = Options::default();
     options.set_emit_comments(false);
@@ -109,7 +109,7 @@ impl Builder {
 
     fn take(
         &mut self,
-        report: &mut Report<'_>,
+        report: &Report<'_>,
         event: Event<'_>,
         place: Place,
         span: &Span,
@@ -143,7 +143,7 @@ impl Builder {
 
     fn scalar(
         &mut self,
-        report: &mut Report<'_>,
+        report: &Report<'_>,
         text: &str,
         quoted: bool,
         anchor: usize,
@@ -161,7 +161,7 @@ impl Builder {
 
     fn begin(
         &mut self,
-        report: &mut Report<'_>,
+        report: &Report<'_>,
         content: Content,
         style: StructureStyle,
         anchor: usize,
@@ -181,7 +181,7 @@ impl Builder {
         Ok(())
     }
 
-    fn end(&mut self, report: &mut Report<'_>, place: Place) -> Result<(), Stop> {
+    fn end(&mut self, report: &Report<'_>, place: Place) -> Result<(), Stop> {
         // The parser ends what it began; an end of nothing would be its mistake.
         let Some(Open { start, anchor, cost, content, .. }) = self.open.pop() else {
             return Ok(());
@@ -194,7 +194,7 @@ impl Builder {
         self.complete(report, Rc::new(Node { place, value }), cost, anchor, place)
     }
 
-    fn alias(&mut self, report: &mut Report<'_>, anchor: usize, place: Place) -> Result<(), Stop> {
+    fn alias(&mut self, report: &Report<'_>, anchor: usize, place: Place) -> Result<(), Stop> {
         let Some(Some((node, cost))) = self.anchors.get(&anchor) else {
             let message = "this alias stands inside the value that it stands for";
             return Err(stop(report, place, message, "write the value out instead"));
@@ -208,7 +208,7 @@ impl Builder {
     /// Hands a finished node to what it belongs to.
     fn complete(
         &mut self,
-        report: &mut Report<'_>,
+        report: &Report<'_>,
         node: Rc<Node>,
         cost: Cost,
         anchor: usize,
@@ -231,7 +231,7 @@ impl Builder {
 
     fn reserve_anchor(
         &mut self,
-        report: &mut Report<'_>,
+        report: &Report<'_>,
         anchor: usize,
         place: Place,
     ) -> Result<(), Stop> {
@@ -245,19 +245,14 @@ impl Builder {
         Ok(())
     }
 
-    fn check_depth(
-        &self,
-        report: &mut Report<'_>,
-        height: usize,
-        place: Place,
-    ) -> Result<(), Stop> {
+    fn check_depth(&self, report: &Report<'_>, height: usize, place: Place) -> Result<(), Stop> {
         if self.open.len() + height > MAX_DEPTH {
             return Err(explain::too_deep(report, place));
         }
         Ok(())
     }
 
-    fn charge(&mut self, report: &mut Report<'_>, cost: Cost, place: Place) -> Result<(), Stop> {
+    fn charge(&mut self, report: &Report<'_>, cost: Cost, place: Place) -> Result<(), Stop> {
         self.total.nodes += cost.nodes;
         self.total.text += cost.text;
         let message = if self.total.nodes > MAX_NODES {
@@ -275,7 +270,7 @@ const SECOND_DOCUMENT: &str = "a file holds one document: remove the line `---`"
 
 /// Refuses every tag but `!!str`, which says what quotes say.
 fn is_str_tag(
-    report: &mut Report<'_>,
+    report: &Report<'_>,
     tag: Option<&Tag>,
     place: Place,
     span: &Span,
@@ -287,7 +282,7 @@ fn is_str_tag(
 }
 
 fn refuse_tag(
-    report: &mut Report<'_>,
+    report: &Report<'_>,
     tag: Option<&Tag>,
     place: Place,
     span: &Span,

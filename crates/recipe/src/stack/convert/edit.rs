@@ -49,8 +49,8 @@ impl Changes {
 /// Reads a file that has been read before.
 fn with_entries<T>(text: &str, use_entries: impl FnOnce(&[Entry]) -> Option<T>) -> Option<T> {
     let source = Source::new(Path::new("file"), text);
-    let mut report = Report::new(&source, Language::Yaml);
-    let root = crate::yaml::parse(&mut report)?;
+    let report = Report::new(&source, Language::Yaml);
+    let root = crate::yaml::parse(&report)?;
     use_entries(entries_of(&root)?)
 }
 

@@ -6,54 +6,53 @@
 use super::Placed;
 use crate::ask::Field;
 use crate::diagnostic::quote;
-use crate::report::Report;
 
 /// Returns a path in the packages, with wildcards or without. A leading `/` does not
 /// matter: it is the root of the packages.
-pub(super) fn source(report: &mut Report<'_>, field: &Field<'_>) -> Option<Placed<String>> {
-    let text = report.text(field)?;
+pub(super) fn source(field: &Field<'_>) -> Option<Placed<String>> {
+    let text = field.text()?;
     let path = text.trim_start_matches("./").trim_start_matches('/');
     if path.ends_with('/') {
         let hint = format!("write {} for everything in it", quote(&format!("{path}**")));
         let message = format!("{} is a directory, and files are taken", quote(text));
-        return report.refuse(field.place(), &message, hint.as_str());
+        return field.refuse(&message, hint.as_str());
     }
-    check(report, field, text, path)?;
+    check(field, text, path)?;
     Some(placed(field, path))
 }
 
 /// Returns a path in the tarball; a directory ends with `/`, and nothing or `.` is the
 /// tarball itself.
-pub(super) fn target(report: &mut Report<'_>, field: &Field<'_>) -> Option<Placed<String>> {
-    let text = report.text(field)?;
+pub(super) fn target(field: &Field<'_>) -> Option<Placed<String>> {
+    let text = field.text()?;
     if matches!(text, "" | "." | "./") {
         return Some(placed(field, ""));
     }
     if text.starts_with('/') {
         let message = format!("{} is absolute, and the tarball can lie anywhere", quote(text));
         let hint = "write where in the tarball it goes, such as `lib/`";
-        return report.refuse(field.place(), &message, hint);
+        return field.refuse(&message, hint);
     }
     let path = text.trim_start_matches("./");
-    check(report, field, text, path.strip_suffix('/').unwrap_or(path))?;
+    check(field, text, path.strip_suffix('/').unwrap_or(path))?;
     Some(placed(field, path))
 }
 
 /// Returns the path of one file in the tarball.
-pub(super) fn target_file(report: &mut Report<'_>, field: &Field<'_>) -> Option<Placed<String>> {
-    let path = target(report, field)?;
+pub(super) fn target_file(field: &Field<'_>) -> Option<Placed<String>> {
+    let path = target(field)?;
     if !path.value.is_empty() && !path.value.ends_with('/') {
         return Some(path);
     }
     let message = format!("{} is not the path of a file in the tarball", quote(&path.value));
-    report.refuse(field.place(), &message, "write one such as `lib/pkgconfig/mpich.pc`")
+    field.refuse(&message, "write one such as `lib/pkgconfig/mpich.pc`")
 }
 
 pub(super) fn placed(field: &Field<'_>, text: &str) -> Placed<String> {
     Placed { value: text.to_owned(), place: field.place().into() }
 }
 
-fn check(report: &mut Report<'_>, field: &Field<'_>, text: &str, path: &str) -> Option<()> {
+fn check(field: &Field<'_>, text: &str, path: &str) -> Option<()> {
     let has = |what: &str| path.split('/').any(|part| part == what);
     let message = if path.is_empty() {
         "an empty path names nothing".to_owned()
@@ -64,5 +63,5 @@ fn check(report: &mut Report<'_>, field: &Field<'_>, text: &str, path: &str) -> 
     } else {
         return Some(());
     };
-    report.refuse(field.place(), &message, "write it without `.`, `..` and `//`")
+    field.refuse(&message, "write it without `.`, `..` and `//`")
 }
