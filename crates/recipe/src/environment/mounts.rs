@@ -39,7 +39,7 @@ impl Reader<'_, '_> {
         let target = target.and_then(|field| {
             let written = field.text()?;
             let text = self.filled(&field)?;
-            self.word_by(&field, written, &text, MountPoint::below_root)
+            Self::word_by(&field, written, &text, MountPoint::below_root)
         });
         Some(MountEntry { source: source?, target: target?, read_only: read_only? })
     }
@@ -57,20 +57,20 @@ impl Reader<'_, '_> {
                 return;
             }
         };
-        let flags = self.flags(field, flags);
+        let flags = Self::flags(field, flags);
         let source = self.filled_part(field, 0, source);
         let source = source.and_then(|source| self.finished_path(field, source));
         let (offset, target) = target;
         let target_text = self.filled_part(field, offset, target);
-        let target =
-            target_text.and_then(|target| self.word_by(field, "", &target, MountPoint::below_root));
+        let target = target_text
+            .and_then(|target| Self::word_by(field, "", &target, MountPoint::below_root));
         let (Some(source), Some(target), Some(flags)) = (source, target, flags) else {
             return;
         };
         if flags.is_image || is_image(&source) {
             // The same words as under `images`, so the same is refused.
             let image = source.to_string_lossy().into_owned();
-            if let Some(image) = self.word::<ImageDescription>(field, "", &image) {
+            if let Some(image) = Self::word::<ImageDescription>(field, "", &image) {
                 file.images.push(UenvDescription { image, mount_point: Some(target) });
             }
         } else {
@@ -78,7 +78,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn flags(&self, field: &Field<'_>, text: &str) -> Option<Flags> {
+    fn flags(field: &Field<'_>, text: &str) -> Option<Flags> {
         let mut flags = Flags::default();
         for flag in text.split(['+', ',']).filter(|flag| !flag.is_empty()) {
             match flag {

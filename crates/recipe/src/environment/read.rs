@@ -68,7 +68,7 @@ impl Reader<'_, '_> {
         let file = self.report.file(root, "")?;
         file.refuse_unknown(KEYS, known_elsewhere);
         let mut read = EnvironmentFile {
-            description: self.text(&file, "description"),
+            description: Self::text(&file, "description"),
             bases: self.bases(&file),
             default_views: file.get("default-views").and_then(|field| field.truth()),
             ..EnvironmentFile::default()
@@ -78,7 +78,7 @@ impl Reader<'_, '_> {
         }
         for item in file.items("views", "a view") {
             let text = item.text().map(str::to_owned);
-            read.views.extend(text.and_then(|text| self.word(&item, &text, &text)));
+            read.views.extend(text.and_then(|text| Self::word(&item, &text, &text)));
         }
         for item in file.items("mounts", "a mount") {
             self.mount(&item, &mut read);
@@ -93,12 +93,12 @@ impl Reader<'_, '_> {
         Some(read)
     }
 
-    fn text(&self, section: &Section<'_>, key: &str) -> Option<String> {
+    fn text(section: &Section<'_>, key: &str) -> Option<String> {
         section.get(key)?.string()
     }
 
     /// Returns the items of a list; a text is a list of one.
-    fn one_or_more<'n>(&self, section: &Section<'n>, key: &str, name: &str) -> Vec<Field<'n>> {
+    fn one_or_more<'n>(section: &Section<'n>, key: &str, name: &str) -> Vec<Field<'n>> {
         match section.get(key) {
             Some(field) if matches!(field.node.value, Value::Scalar(_)) => vec![field],
             _ => section.items(key, name),
@@ -165,17 +165,15 @@ impl Reader<'_, '_> {
     /// Reads a word of another grammar. If variables were replaced in it, the place of
     /// a mistake in what was written is not known.
     pub(super) fn word<T: FromStr<Err = ParseError>>(
-        &self,
         field: &Field<'_>,
         written: &str,
         text: &str,
     ) -> Option<T> {
-        self.word_by(field, written, text, str::parse)
+        Self::word_by(field, written, text, str::parse)
     }
 
     /// As [`Self::word`], for words that are not read in the usual way.
     pub(super) fn word_by<T>(
-        &self,
         field: &Field<'_>,
         written: &str,
         text: &str,
@@ -195,7 +193,7 @@ impl Reader<'_, '_> {
     }
 
     fn bases(&self, file: &Section<'_>) -> Vec<BaseReference> {
-        let fields = self.one_or_more(file, "base", "a base");
+        let fields = Self::one_or_more(file, "base", "a base");
         fields.iter().filter_map(|field| self.base(field)).collect()
     }
 
@@ -223,7 +221,7 @@ impl Reader<'_, '_> {
             let hint = "write each image in a text of its own: `[\"app\", \"tools\"]`";
             return field.refuse(&message, hint);
         }
-        let image: UenvDescription = self.word(field, written, &text)?;
+        let image: UenvDescription = Self::word(field, written, &text)?;
         Some(self.anchored(image))
     }
 
@@ -269,7 +267,7 @@ impl Reader<'_, '_> {
 
     /// Reads what is added to a list: one text or several.
     fn elements(&self, section: &Section<'_>, key: &str) -> Option<Vec<String>> {
-        let fields = self.one_or_more(section, key, "an element");
+        let fields = Self::one_or_more(section, key, "an element");
         fields.iter().map(|field| self.element(field)).collect()
     }
 

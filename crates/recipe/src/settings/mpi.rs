@@ -38,7 +38,7 @@ pub(super) fn read(file: &Section<'_>) -> Vec<MpiRule> {
         }
         let launcher = section.get("launcher");
         let launcher = launcher.and_then(|field| launcher_words(&field));
-        let word = name.as_ref().and_then(|field| field.word::<Name>());
+        let word = name.as_ref().and_then(Field::word::<Name>);
         let (Some(field), Some(word), Some(prefix)) = (name, word, prefix) else {
             continue;
         };

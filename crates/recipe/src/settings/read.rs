@@ -72,7 +72,7 @@ fn repositories(file: &Section<'_>) -> Vec<RepositorySettings> {
     for section in sections(file, "repositories", "a repository") {
         let name = section.require("name", "add a line such as `name = \"team\"`");
         let path = section.require("path", "add a line such as `path = \"~/images\"`");
-        let read_name = name.as_ref().and_then(|field| field.word::<Name>());
+        let read_name = name.as_ref().and_then(Field::word::<Name>);
         let path = path.and_then(|field| path_template(&field));
         let priority = section.given_or("priority", RepositorySettings::DEFAULT_PRIORITY, priority);
         let retention = section.get("retention").and_then(|field| field.section());

@@ -38,7 +38,7 @@ pub(super) fn specs<'n>(field: &Field<'n>, wanted: Wanted) -> Option<Vec<SpecIte
 }
 
 /// Reads one spec.
-pub(super) fn spec<'n>(field: Field<'n>, wanted: Wanted) -> Option<SpecItem<'n>> {
+pub(super) fn spec(field: Field<'_>, wanted: Wanted) -> Option<SpecItem<'_>> {
     let text = field.text()?;
     match spec::read(text) {
         Ok(words) if words.package.is_none() && wanted == Wanted::Package => {
