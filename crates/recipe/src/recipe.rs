@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use cabane_label::{MountPoint, Name};
 use cabane_view::ViewName;
+use serde::Serialize;
 
 /// What `config.yaml` says: what is built, by which engine, and its views.
 ///
@@ -95,7 +96,7 @@ pub struct SpackConfig {
 }
 
 /// A Git repository, at a commit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GitSource {
     /// Its address, or the path of a clone.
     pub repo: String,
@@ -104,11 +105,12 @@ pub struct GitSource {
 }
 
 /// A package repository of Spack.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PackageRepository {
     /// Its name.
     pub name: String,
     /// Where it comes from.
+    #[serde(flatten)]
     pub source: GitSource,
     /// Where in there it lies.
     pub path: String,

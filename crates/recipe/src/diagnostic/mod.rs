@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::escape;
 use cabane_report::{Kind, Report};
+use serde::Serialize;
 pub(crate) use quote::quote;
 pub(crate) use source::Source;
 use source::floor;
@@ -40,24 +41,27 @@ const LONGEST_HINT: usize = 1_000;
 ///   | ^^^^^^^^^^
 ///   hint: did you mean `description`?
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
-    /// What is wrong: a lower-case fragment without a full stop.
-    pub message: String,
     /// The file as the caller named it.
     pub file: PathBuf,
     /// The line, counted from 1.
     pub line: u32,
     /// The column in characters, counted from 1.
     pub column: u32,
+    /// What is wrong: a lower-case fragment without a full stop.
+    pub message: String,
     /// The line as it is shown: escaped, and cut to about 120 columns around
     /// the place if it is longer. `None` where no line can be shown.
+    #[serde(skip)]
     pub source_line: Option<String>,
     /// What to type instead, or where to look.
     pub hint: Option<String>,
     /// Columns between the start of `source_line` and the underlined place.
+    #[serde(skip)]
     indent: usize,
     /// Columns that are underlined, at least one.
+    #[serde(skip)]
     width: usize,
 }
 

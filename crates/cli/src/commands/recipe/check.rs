@@ -47,32 +47,11 @@ struct Finding {
     recipe: PathBuf,
     name: Option<String>,
     engine: Option<&'static str>,
-    mistakes: Vec<Mistake>,
-    remarks: Vec<Mistake>,
+    mistakes: Vec<Diagnostic>,
+    remarks: Vec<Diagnostic>,
     /// What is wrong besides: a file that is missing, a system that does not fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Mistake {
-    file: PathBuf,
-    line: u32,
-    column: u32,
-    message: String,
-    hint: Option<String>,
-}
-
-impl From<&Diagnostic> for Mistake {
-    fn from(diagnostic: &Diagnostic) -> Self {
-        Self {
-            file: diagnostic.file.clone(),
-            line: diagnostic.line,
-            column: diagnostic.column,
-            message: diagnostic.message.clone(),
-            hint: diagnostic.hint.clone(),
-        }
-    }
 }
 
 pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
@@ -141,7 +120,7 @@ fn look_at(
             Ok(_) => Ok(Vec::new()),
             Err(error) => {
                 if let BuildError::Recipe(error) = &error {
-                    finding.mistakes = error.diagnostics().iter().map(Mistake::from).collect();
+                    finding.mistakes = error.diagnostics().to_vec();
                 }
                 Err(Report::from(error))
             }
@@ -149,13 +128,13 @@ fn look_at(
     }
     let options = StackOptions { system, accept_old_spack: false };
     let stack = files::texts(directory)?.parse(&options).map_err(|error| {
-        finding.mistakes = error.diagnostics().iter().map(Mistake::from).collect();
+        finding.mistakes = error.diagnostics().to_vec();
         Report::from(error)
     })?;
     if let Some(system) = system {
         files::plan(directory, &stack, system)?;
     }
-    finding.remarks = stack.remarks.iter().map(Mistake::from).collect();
+    finding.remarks = stack.remarks.clone();
     Ok(stack.remarks)
 }
 

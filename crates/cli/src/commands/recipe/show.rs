@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cabane_builder::BuildError;
-use cabane_recipe::{GitSource, StackOptions};
+use cabane_recipe::{GitSource, PackageRepository, StackOptions};
 use cabane_report::{Kind, Report, Result};
 use cabane_site::find_system;
 use cabane_spack::{SpackEnvironment, SpackStack};
@@ -127,28 +127,14 @@ fn shown(file: &str) -> String {
 
 #[derive(Serialize)]
 struct Shown<'a> {
-    spack: Source<'a>,
+    spack: &'a GitSource,
     version: String,
-    package_repositories: Vec<Named<'a>>,
+    package_repositories: &'a [PackageRepository],
     environments: &'a [SpackEnvironment],
     views: Vec<View<'a>>,
     modules: Vec<&'static str>,
     cleanup: &'static str,
     files: &'a BTreeMap<String, &'a str>,
-}
-
-#[derive(Serialize)]
-struct Source<'a> {
-    repo: &'a str,
-    commit: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct Named<'a> {
-    name: &'a str,
-    #[serde(flatten)]
-    source: Source<'a>,
-    path: &'a str,
 }
 
 #[derive(Serialize)]
@@ -159,19 +145,8 @@ struct View<'a> {
     compilers: Vec<&'static str>,
 }
 
-impl<'a> From<&'a GitSource> for Source<'a> {
-    fn from(source: &'a GitSource) -> Self {
-        Self { repo: &source.repo, commit: source.commit.as_deref() }
-    }
-}
-
 impl<'a> Shown<'a> {
     fn of(stack: &'a SpackStack, files: &'a BTreeMap<String, &'a str>) -> Self {
-        let named = stack.sources.repositories.iter().map(|one| Named {
-            name: &one.name,
-            source: Source::from(&one.source),
-            path: &one.path,
-        });
         let views = stack.views.iter().map(|view| View {
             name: view.name.as_str(),
             environment: &view.environment,
@@ -180,9 +155,9 @@ impl<'a> Shown<'a> {
         });
         let kinds = stack.modules.iter().flat_map(|modules| &modules.kinds);
         Self {
-            spack: Source::from(&stack.sources.spack),
+            spack: &stack.sources.spack,
             version: stack.version.to_string(),
-            package_repositories: named.collect(),
+            package_repositories: &stack.sources.repositories,
             environments: &stack.environments,
             views: views.collect(),
             modules: kinds.map(|kind| kind.as_str()).collect(),
