@@ -19,6 +19,12 @@ pub(crate) struct Place {
     pub(crate) end: usize,
 }
 
+impl From<Range<usize>> for Place {
+    fn from(bytes: Range<usize>) -> Self {
+        Self { start: bytes.start, end: bytes.end }
+    }
+}
+
 impl From<Place> for Range<usize> {
     fn from(place: Place) -> Self {
         place.start..place.end

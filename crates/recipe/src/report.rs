@@ -15,6 +15,26 @@ use crate::node::Place;
 /// How many problems of one file are reported. Who has more has something else.
 const MAX_PROBLEMS: usize = 40;
 
+/// What is wrong with some bytes of a text, before it is noted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) place: Place,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl Problem {
+    pub(crate) fn new(place: impl Into<Place>, message: impl Into<String>) -> Self {
+        Self { place: place.into(), message: message.into(), hint: None }
+    }
+
+    /// Adds what to type instead.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
 /// A file that is being read, and what is wrong with it.
 #[derive(Debug)]
 pub(crate) struct Report<'a> {

@@ -23,8 +23,8 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::escape;
 use cabane_report::{Kind, Report};
-use serde::Serialize;
 pub(crate) use quote::quote;
+use serde::Serialize;
 pub(crate) use source::Source;
 use source::floor;
 

@@ -124,7 +124,7 @@ impl Reader<'_, '_> {
             }
             Ok(text) => Some(text),
             Err(problem) => {
-                let place = field.place_within(start + problem.offset);
+                let place = field.place_within(start + problem.place.start);
                 self.report.refuse(place, &problem.message, problem.hint.as_deref())
             }
         }

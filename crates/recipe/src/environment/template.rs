@@ -8,18 +8,12 @@
 
 use std::ffi::OsString;
 
+use crate::report::Problem;
+
 /// How deep defaults may be in defaults.
 const MAX_DEPTH: usize = 8;
 
 const UNCLOSED: &str = "this `${` has no `}`";
-
-/// Why a text cannot be filled in, and at which byte.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Problem {
-    pub(super) offset: usize,
-    pub(super) message: String,
-    pub(super) hint: Option<String>,
-}
 
 /// Replaces every variable of a text.
 pub(super) fn expand(
@@ -56,13 +50,6 @@ pub(super) fn parts(text: &str) -> Vec<(usize, &str)> {
     }
     parts.push((start, &text[start..]));
     parts
-}
-
-impl Problem {
-    /// A problem without further details.
-    fn at(offset: usize, message: impl Into<String>) -> Self {
-        Self { offset, message: message.into(), hint: None }
-    }
 }
 
 struct Reader<'a> {
@@ -120,35 +107,33 @@ impl Reader<'_> {
             return Err(malformed(start, !is_name, &after));
         }
         self.position += 2 + length;
-        let value =
-            match (self.variable)(&name) {
-                None => None,
-                Some(value) => Some(value.into_string().map_err(|_| {
-                    Problem::at(start, format!("the variable `{name}` is not UTF-8"))
-                })?),
-            };
+        let value = match (self.variable)(&name) {
+            None => None,
+            Some(value) => Some(value.into_string().map_err(|_| {
+                Problem::new(start..start, format!("the variable `{name}` is not UTF-8"))
+            })?),
+        };
         if after.starts_with('}') {
             self.position += 1;
             return match value {
                 Some(value) => Ok(value),
                 None if !is_used => Ok(String::new()),
-                None => Err(Problem {
-                    offset: start,
-                    message: format!("the variable `{name}` is not set"),
-                    hint: Some(format!(
-                        "set it, or write what stands for it then: `${{{name}:-…}}`"
-                    )),
-                }),
+                None => {
+                    Err(Problem::new(start..start, format!("the variable `{name}` is not set"))
+                        .hint(format!(
+                            "set it, or write what stands for it then: `${{{name}:-…}}`"
+                        )))
+                }
             };
         }
         self.position += 2;
         if depth == MAX_DEPTH {
-            return Err(Problem::at(start, "defaults stand too deep in defaults"));
+            return Err(Problem::new(start..start, "defaults stand too deep in defaults"));
         }
         let value = value.filter(|value| !value.is_empty());
         let default = self.read(depth + 1, is_used && value.is_none())?;
         if self.rest().is_empty() {
-            return Err(Problem::at(start, UNCLOSED));
+            return Err(Problem::new(start..start, UNCLOSED));
         }
         self.position += 1;
         Ok(value.unwrap_or(default))
@@ -171,24 +156,21 @@ impl Reader<'_> {
                 format!("write `${{{name}}}`, or `$${name}` if these characters are meant"),
             )
         };
-        Problem { offset: self.position, message, hint: Some(hint) }
+        Problem::new(self.position..self.position, message).hint(hint)
     }
 }
 
 fn malformed(offset: usize, is_nameless: bool, after: &str) -> Problem {
     if !is_nameless && after.is_empty() {
-        return Problem::at(offset, UNCLOSED);
+        return Problem::new(offset..offset, UNCLOSED);
     }
     let message = if is_nameless {
         "the name of a variable is expected between `${` and `}`"
     } else {
         "only `:-` and a default may stand behind the name of a variable"
     };
-    Problem {
-        offset,
-        message: message.to_owned(),
-        hint: Some("the forms are `${HOME}` and `${SCRATCH:-/tmp}`; `$$` is a `$`".to_owned()),
-    }
+    Problem::new(offset..offset, message)
+        .hint("the forms are `${HOME}` and `${SCRATCH:-/tmp}`; `$$` is a `$`")
 }
 
 #[cfg(test)]
@@ -204,7 +186,7 @@ mod tests {
             _ => None,
         };
         expand(text, &variable)
-            .map_err(|problem| format!("{}: {}", problem.offset, problem.message))
+            .map_err(|problem| format!("{}: {}", problem.place.start, problem.message))
     }
 
     #[test]
@@ -268,7 +250,7 @@ mod tests {
         fn any_text_is_filled_in_or_refused_at_a_place_of_it(text in "[${}A:é()\\-]{0,30}") {
             let variable = |_: &str| Some("v".into());
             if let Err(problem) = expand(&text, &variable) {
-                prop_assert!(text.is_char_boundary(problem.offset));
+                prop_assert!(text.is_char_boundary(problem.place.start));
             }
         }
     }

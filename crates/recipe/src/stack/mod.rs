@@ -44,7 +44,7 @@ pub use recipe::{
     StackEnvironment, StackModules, StackRecipe, StackView, Unify,
 };
 pub use schema::StackFile;
-pub use spec::{SpecProblem, package_name};
+pub use spec::package_name;
 pub use system::{MpiDefaults, SystemConfig};
 pub use value::{Yaml, YamlMap};
 pub use vendor::{

@@ -10,17 +10,7 @@
 use std::ops::Range;
 
 use crate::diagnostic::quote;
-
-/// Why a text is not a spec.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SpecProblem {
-    /// The bytes that are wrong.
-    pub place: Range<usize>,
-    /// What is wrong with them.
-    pub message: String,
-    /// What to type instead.
-    pub hint: Option<String>,
-}
+use crate::report::Problem;
 
 /// What was found in a spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,7 +39,7 @@ pub fn package_name(spec: &str) -> &str {
 }
 
 /// Reads a spec.
-pub(crate) fn read(text: &str) -> Result<SpecWords, SpecProblem> {
+pub(crate) fn read(text: &str) -> Result<SpecWords, Problem> {
     let mut reader = Reader { text, at: 0 };
     let mut words = SpecWords::default();
     let mut has_something = false;
@@ -70,7 +60,7 @@ pub(crate) fn read(text: &str) -> Result<SpecWords, SpecProblem> {
                 }
             }
             '/' => reader.hash()?,
-            '[' => return Err(reader.problem(start..start + 1, "`[` belongs behind `^` or `%`")),
+            '[' => return Err(Problem::new(start..start + 1, "`[` belongs behind `^` or `%`")),
             c if is_name_start(c) => match reader.word() {
                 Word::KeyAndValue => reader.value()?,
                 Word::Name(name) if !has_something => {
@@ -79,14 +69,14 @@ pub(crate) fn read(text: &str) -> Result<SpecWords, SpecProblem> {
                 Word::Name(name) => {
                     let message =
                         format!("a spec names one package, but {} is another", quote(name));
-                    return Err(reader.problem(start..reader.at, &message).hinted(
+                    return Err(Problem::new(start..reader.at, message).hint(
                         "write each package into a line of its own, and what it needs behind `^`",
                     ));
                 }
             },
             c => {
                 let message = format!("{} means nothing in a spec", quote(&c.to_string()));
-                return Err(reader.problem(start..start + c.len_utf8(), &message));
+                return Err(Problem::new(start..start + c.len_utf8(), message));
             }
         }
         has_something = true;
@@ -94,14 +84,7 @@ pub(crate) fn read(text: &str) -> Result<SpecWords, SpecProblem> {
     if has_something {
         return Ok(words);
     }
-    Err(reader.problem(0..text.len(), "this spec is empty"))
-}
-
-impl SpecProblem {
-    fn hinted(mut self, hint: &str) -> Self {
-        self.hint = Some(hint.to_owned());
-        self
-    }
+    Err(Problem::new(0..text.len(), "this spec is empty"))
 }
 
 enum Word<'t> {
@@ -138,13 +121,8 @@ impl<'t> Reader<'t> {
         &rest[..length]
     }
 
-    #[expect(clippy::unused_self, reason = "it reads better with the reader")]
-    fn problem(&self, place: Range<usize>, message: &str) -> SpecProblem {
-        SpecProblem { place, message: message.to_owned(), hint: None }
-    }
-
     /// `@1.2:1.4,2`, `@=1.2`, `@git.main=1.2`.
-    fn version(&mut self) -> Result<(), SpecProblem> {
+    fn version(&mut self) -> Result<(), Problem> {
         let start = self.at;
         self.skip(1);
         let is_version = |c: char| c.is_ascii_alphanumeric() || "._-:,=/+".contains(c);
@@ -153,7 +131,7 @@ impl<'t> Reader<'t> {
         let version = self.take_while(|c| is_version(c) && (c != '+' || is_git));
         if version.is_empty() {
             let message = "a version is expected after `@`";
-            return Err(self.problem(start..start + 1, message));
+            return Err(Problem::new(start..start + 1, message));
         }
         Ok(())
     }
@@ -164,7 +142,7 @@ impl<'t> Reader<'t> {
     }
 
     /// `+mpi`, `~mpi`, `++mpi`, `~~mpi`.
-    fn variant(&mut self) -> Result<(), SpecProblem> {
+    fn variant(&mut self) -> Result<(), Problem> {
         let (start, sign) = (self.at, self.peek());
         self.skip(1);
         if self.peek() == sign {
@@ -175,7 +153,7 @@ impl<'t> Reader<'t> {
         if self.take_while(is_name_character).is_empty() {
             let sign = &self.text[start..=start];
             let message = format!("the name of a variant is expected after `{sign}`");
-            return Err(self.problem(start..start + 1, &message));
+            return Err(Problem::new(start..start + 1, message));
         }
         Ok(())
     }
@@ -184,7 +162,7 @@ impl<'t> Reader<'t> {
     ///
     /// What is requested as something else than a compiler, `%libllvm=llvm`, is
     /// not returned.
-    fn dependency(&mut self) -> Result<Option<BuiltWith>, SpecProblem> {
+    fn dependency(&mut self) -> Result<Option<BuiltWith>, Problem> {
         let start = self.at;
         let sign = self.peek().unwrap_or('%');
         self.skip(1);
@@ -208,7 +186,7 @@ impl<'t> Reader<'t> {
             self.hash()?;
         } else if self.take_while(is_name_character).is_empty() {
             let message = format!("the name of a package is expected after `{sign}`");
-            return Err(self.problem(start..start + 1, &message));
+            return Err(Problem::new(start..start + 1, message));
         }
         let is_language = |word: &str| matches!(word, "c" | "cxx" | "fortran");
         let is_compiler = has_virtuals && virtuals.split(',').any(is_language);
@@ -220,7 +198,7 @@ impl<'t> Reader<'t> {
         }))
     }
 
-    fn brackets(&mut self) -> Result<(), SpecProblem> {
+    fn brackets(&mut self) -> Result<(), Problem> {
         let start = self.at;
         let mut quoted = None;
         while let Some(character) = self.peek() {
@@ -232,14 +210,14 @@ impl<'t> Reader<'t> {
                 _ => {}
             }
         }
-        Err(self.problem(start..start + 1, "this `[` is never closed"))
+        Err(Problem::new(start..start + 1, "this `[` is never closed"))
     }
 
-    fn hash(&mut self) -> Result<(), SpecProblem> {
+    fn hash(&mut self) -> Result<(), Problem> {
         let start = self.at;
         self.skip(1);
         if self.take_while(|c| c.is_ascii_alphanumeric()).is_empty() {
-            return Err(self.problem(start..start + 1, "a hash is expected after `/`"));
+            return Err(Problem::new(start..start + 1, "a hash is expected after `/`"));
         }
         Ok(())
     }
@@ -257,13 +235,13 @@ impl<'t> Reader<'t> {
     }
 
     /// What follows `=`.
-    fn value(&mut self) -> Result<(), SpecProblem> {
+    fn value(&mut self) -> Result<(), Problem> {
         let start = self.at;
         if let Some(mark @ ('"' | '\'')) = self.peek() {
             self.skip(1);
             self.take_while(|c| c != mark);
             if self.peek() != Some(mark) {
-                return Err(self.problem(start..start + 1, "this quote is never closed"));
+                return Err(Problem::new(start..start + 1, "this quote is never closed"));
             }
             self.skip(1);
             return Ok(());
@@ -271,7 +249,7 @@ impl<'t> Reader<'t> {
         let value = self.take_while(|c| !c.is_whitespace() && !matches!(c, '"' | '\''));
         if value.is_empty() {
             let sign = start.saturating_sub(1)..start;
-            return Err(self.problem(sign, "a value is expected after `=`"));
+            return Err(Problem::new(sign, "a value is expected after `=`"));
         }
         Ok(())
     }
@@ -369,14 +347,14 @@ mod tests {
         #[test]
         fn any_text_is_a_spec_or_has_a_place_that_is_wrong(text in "[\\PC]{0,30}") {
             if let Err(problem) = read(&text) {
-                prop_assert!(text.get(problem.place).is_some());
+                prop_assert!(text.get(Range::from(problem.place)).is_some());
             }
         }
 
         #[test]
         fn any_text_of_signs_is_a_spec_or_has_a_place_that_is_wrong(text in "[a-c@+~%^=,/\\[\\]'\" :-]{0,20}") {
             if let Err(problem) = read(&text) {
-                prop_assert!(text.get(problem.place).is_some());
+                prop_assert!(text.get(Range::from(problem.place)).is_some());
             }
         }
     }

@@ -52,7 +52,7 @@ pub(super) fn spec(field: Field<'_>, wanted: Wanted) -> Option<SpecItem<'_>> {
         }
         Ok(words) => Some(SpecItem { field, text, words }),
         Err(problem) => {
-            let place = place_of(&field, problem.place);
+            let place = place_of(&field, problem.place.into());
             field.report.refuse(place, &problem.message, problem.hint.as_deref())
         }
     }

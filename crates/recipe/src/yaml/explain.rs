@@ -12,9 +12,9 @@
 use granit_parser::ErrorKind;
 
 use super::MAX_DEPTH;
-use super::mistakes::{Explanation, Scene, TEMPLATE, Text};
+use super::mistakes::{Scene, TEMPLATE, Text};
 use crate::node::Place;
-use crate::report::Report;
+use crate::report::{Problem, Report};
 
 pub(super) const TOO_LARGE: &str = "no recipe needs so much; is this the right file?";
 
@@ -48,85 +48,83 @@ pub(super) fn no_word_as_key(report: &Report<'_>, place: Place) -> Stop {
 
 /// Notes why the parser gave up.
 pub(super) fn explain(report: &Report<'_>, kind: &ErrorKind, scene: Scene) {
-    let explained = Explanation::of(kind, Text { text: report.source.text, scene });
-    report.note(Some(explained.place), &explained.message, explained.hint.as_deref());
+    let problem = explained(kind, Text { text: report.source.text, scene });
+    report.note(Some(problem.place), &problem.message, problem.hint.as_deref());
 }
 
-impl Explanation {
-    fn of(kind: &ErrorKind, text: Text<'_>) -> Self {
-        use ErrorKind as K;
-        match kind {
-            K::TabNotAllowed
-            | K::TabInBlockIndentation
-            | K::TabInIndentation
-            | K::TabInPlainScalar
-            | K::TabAtBlockScalarStart
-            | K::InvalidBlockEntryWhitespace => text.tab(),
-            K::UnclosedQuotedScalar
-            | K::InvalidQuotedScalarIndent
-            | K::DocumentIndicatorInQuotedScalar => text.open_quote(),
-            K::InvalidTrailingSingleQuotedScalar | K::InvalidTrailingDoubleQuotedScalar => {
-                Self::new(text.here(), "the text ended with the quote before this")
-                    .hint(text.quoting_hint("put the whole text in quotes"))
-            }
-            K::UnknownQuotedScalarEscape
-            | K::InvalidQuotedScalarHexEscape
-            | K::InvalidUnicodeEscape
-            | K::InvalidLowSurrogateHexEscape
-            | K::InvalidLowSurrogate
-            | K::MissingLowSurrogate
-            | K::UnpairedLowSurrogate => text.escape(),
-            K::UnclosedFlowCollection { .. }
-            | K::UnexpectedEofFlowSequence
-            | K::UnexpectedEofFlowMapping
-            | K::UnexpectedEofImplicitFlowMapping
-            | K::ExpectedFlowMappingSeparator
-            | K::ExpectedFlowSequenceSeparator
-            | K::InvalidColonPlacement
-            | K::InvalidFlowScalarIndent => text.open_bracket(),
-            K::BlockEntryInFlowCollection => {
-                Self::new(text.here(), "a list of lines with `- ` cannot stand between brackets")
-                    .hint("write it between brackets as well: `[one, other]`")
-            }
-            K::MismatchedFlowCollectionEnd { open, close } => {
-                Self::new(text.here(), format!("`{close}` cannot close `{open}`"))
-                    .hint(format!("write `{}`", if *open == '[' { ']' } else { '}' }))
-            }
-
-            K::MisplacedFlowCollectionEnd => text.closing_bracket(),
-            K::MappingValueNotAllowed | K::MappingKeyNotAllowed => text.colon(),
-            K::SimpleKeyExpected | K::InvalidSimpleKey => text.no_key(),
-            K::ExpectedBlockMappingKey | K::ExpectedDocumentStart | K::InvalidIndentation => {
-                text.column()
-            }
-            K::ExpectedBlockSequenceEntry => Self::new(
-                text.whole_line(text.scene.offset),
-                "the lines above are a list, but this is no item",
-            )
-            .hint("begin it with `- `, or in another column if it belongs to a section"),
-            K::BlockSequenceEntryNotAllowed => text.list_behind_key(),
-            K::UnknownAnchor => text.alias(),
-            K::UnexpectedCharacter { .. }
-            | K::UnexpectedEofBlockMapping
-            | K::UnexpectedEofBlockSequence
-            | K::ExpectedNodeContent
-            | K::InvalidBlockScalarHeader
-            | K::MissingAnchorOrAliasName
-            | K::PlainScalarStartsWithDashFlowIndicator => text.first_character(),
-            K::CommentNotSeparated | K::CommentInterceptedScalar => {
-                Self::new(text.here(), "a comment begins with a space before its `#`")
-                    .hint(text.quoting_hint("add the space, or put the text in quotes"))
-            }
-            K::FlowMappingValueAdjacentCollection | K::InvalidMappingValueWhitespace => {
-                Self::new(text.here(), "a space is missing after the `:`")
-            }
-            K::RecursionLimitExceeded => Self::new(
-                text.here(),
-                format!("lists and sections are nested more than {MAX_DEPTH} deep"),
-            )
-            .hint("no recipe needs so much; is this the right file?"),
-            _ => Self::new(text.here(), "this is not valid YAML")
-                .hint("text with other characters than letters and digits may need quotes"),
+fn explained(kind: &ErrorKind, text: Text<'_>) -> Problem {
+    use ErrorKind as K;
+    match kind {
+        K::TabNotAllowed
+        | K::TabInBlockIndentation
+        | K::TabInIndentation
+        | K::TabInPlainScalar
+        | K::TabAtBlockScalarStart
+        | K::InvalidBlockEntryWhitespace => text.tab(),
+        K::UnclosedQuotedScalar
+        | K::InvalidQuotedScalarIndent
+        | K::DocumentIndicatorInQuotedScalar => text.open_quote(),
+        K::InvalidTrailingSingleQuotedScalar | K::InvalidTrailingDoubleQuotedScalar => {
+            Problem::new(text.here(), "the text ended with the quote before this")
+                .hint(text.quoting_hint("put the whole text in quotes"))
         }
+        K::UnknownQuotedScalarEscape
+        | K::InvalidQuotedScalarHexEscape
+        | K::InvalidUnicodeEscape
+        | K::InvalidLowSurrogateHexEscape
+        | K::InvalidLowSurrogate
+        | K::MissingLowSurrogate
+        | K::UnpairedLowSurrogate => text.escape(),
+        K::UnclosedFlowCollection { .. }
+        | K::UnexpectedEofFlowSequence
+        | K::UnexpectedEofFlowMapping
+        | K::UnexpectedEofImplicitFlowMapping
+        | K::ExpectedFlowMappingSeparator
+        | K::ExpectedFlowSequenceSeparator
+        | K::InvalidColonPlacement
+        | K::InvalidFlowScalarIndent => text.open_bracket(),
+        K::BlockEntryInFlowCollection => {
+            Problem::new(text.here(), "a list of lines with `- ` cannot stand between brackets")
+                .hint("write it between brackets as well: `[one, other]`")
+        }
+        K::MismatchedFlowCollectionEnd { open, close } => {
+            Problem::new(text.here(), format!("`{close}` cannot close `{open}`"))
+                .hint(format!("write `{}`", if *open == '[' { ']' } else { '}' }))
+        }
+
+        K::MisplacedFlowCollectionEnd => text.closing_bracket(),
+        K::MappingValueNotAllowed | K::MappingKeyNotAllowed => text.colon(),
+        K::SimpleKeyExpected | K::InvalidSimpleKey => text.no_key(),
+        K::ExpectedBlockMappingKey | K::ExpectedDocumentStart | K::InvalidIndentation => {
+            text.column()
+        }
+        K::ExpectedBlockSequenceEntry => Problem::new(
+            text.whole_line(text.scene.offset),
+            "the lines above are a list, but this is no item",
+        )
+        .hint("begin it with `- `, or in another column if it belongs to a section"),
+        K::BlockSequenceEntryNotAllowed => text.list_behind_key(),
+        K::UnknownAnchor => text.alias(),
+        K::UnexpectedCharacter { .. }
+        | K::UnexpectedEofBlockMapping
+        | K::UnexpectedEofBlockSequence
+        | K::ExpectedNodeContent
+        | K::InvalidBlockScalarHeader
+        | K::MissingAnchorOrAliasName
+        | K::PlainScalarStartsWithDashFlowIndicator => text.first_character(),
+        K::CommentNotSeparated | K::CommentInterceptedScalar => {
+            Problem::new(text.here(), "a comment begins with a space before its `#`")
+                .hint(text.quoting_hint("add the space, or put the text in quotes"))
+        }
+        K::FlowMappingValueAdjacentCollection | K::InvalidMappingValueWhitespace => {
+            Problem::new(text.here(), "a space is missing after the `:`")
+        }
+        K::RecursionLimitExceeded => Problem::new(
+            text.here(),
+            format!("lists and sections are nested more than {MAX_DEPTH} deep"),
+        )
+        .hint("no recipe needs so much; is this the right file?"),
+        _ => Problem::new(text.here(), "this is not valid YAML")
+            .hint("text with other characters than letters and digits may need quotes"),
     }
 }

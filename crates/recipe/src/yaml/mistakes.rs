@@ -7,6 +7,7 @@
 use super::lines::{KeyAndValue, in_quotes, indentation};
 use crate::diagnostic::quote;
 use crate::node::Place;
+use crate::report::Problem;
 
 /// The longest line that a hint repeats, in bytes.
 const LONGEST_HINT: usize = 80;
@@ -23,25 +24,6 @@ pub(super) struct Scene {
     pub(super) understood: usize,
     /// The byte of the innermost `[` or `{` that is open.
     pub(super) bracket: Option<usize>,
-}
-
-/// What is wrong, and what to type instead.
-#[derive(Debug)]
-pub(super) struct Explanation {
-    pub(super) place: Place,
-    pub(super) message: String,
-    pub(super) hint: Option<String>,
-}
-
-impl Explanation {
-    pub(super) fn new(place: Place, message: impl Into<String>) -> Self {
-        Self { place, message: message.into(), hint: None }
-    }
-
-    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
 }
 
 /// A text and where in it the parser gave up.
@@ -101,22 +83,22 @@ impl<'a> Text<'a> {
         }
     }
 
-    pub(super) fn tab(self) -> Explanation {
+    pub(super) fn tab(self) -> Problem {
         // The parser may point at the beginning of the text before the tab.
         let tab = self.text[self.scene.offset..].find('\t').unwrap_or(0);
-        Explanation::new(self.one(self.scene.offset + tab), "a tab cannot stand here")
+        Problem::new(self.one(self.scene.offset + tab), "a tab cannot stand here")
             .hint("indent with spaces, two for each step")
     }
 
-    pub(super) fn open_quote(self) -> Explanation {
+    pub(super) fn open_quote(self) -> Problem {
         let from = self.scene.understood.min(self.scene.offset);
         let Some(found) = self.text[from..].find(['"', '\'']) else {
-            return Explanation::new(self.here(), "a quote is never closed");
+            return Problem::new(self.here(), "a quote is never closed");
         };
         let start = from + found;
         let mark = &self.text[start..=start];
         let line = self.line(start).trim();
-        let explanation = Explanation::new(self.one(start), "this quote is never closed");
+        let explanation = Problem::new(self.one(start), "this quote is never closed");
         if line.matches(mark).count() == 1 && line.len() < LONGEST_HINT {
             explanation.hint(format!("write `{line}{mark}`"))
         } else {
@@ -124,7 +106,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    pub(super) fn escape(self) -> Explanation {
+    pub(super) fn escape(self) -> Problem {
         let rest = &self.text[self.scene.offset..];
         let mut characters = rest.char_indices();
         while let Some((found, character)) = characters.next() {
@@ -139,15 +121,15 @@ impl<'a> Text<'a> {
                 let place = Place { start, end: start + 1 + escaped.len_utf8() };
                 let written = quote(&self.text[place.start..place.end]);
                 let message = format!("between double quotes {written} means nothing");
-                return Explanation::new(place, message)
+                return Problem::new(place, message)
                     .hint(self.quoting_hint("use single quotes, in which `\\` is a letter"));
             }
         }
-        Explanation::new(self.here(), "this text has an invalid `\\`")
+        Problem::new(self.here(), "this text has an invalid `\\`")
             .hint("use single quotes, in which `\\` is a letter")
     }
 
-    pub(super) fn open_bracket(self) -> Explanation {
+    pub(super) fn open_bracket(self) -> Problem {
         let (offset, bytes) = (self.scene.offset, self.text.as_bytes());
         // Where the parser points at a bracket that is never closed, it has not
         // yet told that the bracket was opened.
@@ -156,7 +138,7 @@ impl<'a> Text<'a> {
             _ => self.scene.bracket,
         };
         let Some(open) = open else {
-            return Explanation::new(self.here(), "this cannot stand between brackets")
+            return Problem::new(self.here(), "this cannot stand between brackets")
                 .hint("text with brackets, commas or colons needs quotes here");
         };
         let (bracket, close) = match bytes.get(open) {
@@ -164,18 +146,18 @@ impl<'a> Text<'a> {
             _ => ("`[`", "`]`"),
         };
         if self.text[open..offset].contains('\n') || open == offset {
-            return Explanation::new(self.one(open), format!("this {bracket} is never closed"))
+            return Problem::new(self.one(open), format!("this {bracket} is never closed"))
                 .hint(format!("write {close} behind the last value"));
         }
-        Explanation::new(self.here(), format!("a `,` or {close} is expected before this"))
+        Problem::new(self.here(), format!("a `,` or {close} is expected before this"))
             .hint("text with brackets, commas or colons needs quotes here")
     }
 
-    pub(super) fn closing_bracket(self) -> Explanation {
+    pub(super) fn closing_bracket(self) -> Problem {
         let message = format!("this {} closes nothing", self.character());
         let line = self.line(self.scene.offset);
         let is_list = KeyAndValue::of(line).is_some_and(|kv| kv.value.starts_with(['[', '{']));
-        let explanation = Explanation::new(self.here(), message);
+        let explanation = Problem::new(self.here(), message);
         if is_list {
             explanation.hint("remove it")
         } else {
@@ -184,13 +166,13 @@ impl<'a> Text<'a> {
     }
 
     /// A colon that makes a key of what cannot be one.
-    pub(super) fn colon(self) -> Explanation {
+    pub(super) fn colon(self) -> Problem {
         let offset = self.scene.offset;
         let (start, line) = (self.line_start(offset), self.line(offset));
         if let Some(found) = KeyAndValue::of(line)
             && start + found.value_start <= offset
         {
-            return Explanation::new(
+            return Problem::new(
                 self.here(),
                 "a text without quotes cannot contain a colon and a space",
             )
@@ -200,25 +182,25 @@ impl<'a> Text<'a> {
             Some((_, above))
                 if indentation(line) > indentation(above) && KeyAndValue::of(above).is_some() =>
             {
-                Explanation::new(
+                Problem::new(
                     self.whole_line(offset),
                     "this line is indented further, but the line above already has a value",
                 )
                 .hint("begin both lines in the same column")
             }
             Some((above, _)) => self.not_a_pair(above),
-            None => Explanation::new(self.here(), "a key is not possible here"),
+            None => Problem::new(self.here(), "a key is not possible here"),
         }
     }
 
-    pub(super) fn no_key(self) -> Explanation {
+    pub(super) fn no_key(self) -> Problem {
         self.not_a_pair(self.scene.offset)
     }
 
     /// A line that should be `key: value`.
-    fn not_a_pair(self, offset: usize) -> Explanation {
+    fn not_a_pair(self, offset: usize) -> Problem {
         let line = self.line(offset).trim();
-        let explanation = Explanation::new(
+        let explanation = Problem::new(
             self.whole_line(offset),
             "a key, a colon, a space and a value are expected in this line",
         );
@@ -233,38 +215,37 @@ impl<'a> Text<'a> {
     }
 
     /// A line that begins in a column where nothing is open.
-    pub(super) fn column(self) -> Explanation {
+    pub(super) fn column(self) -> Problem {
         let offset = self.scene.offset;
         let (start, line) = (self.line_start(offset), self.line(offset));
         let before = &self.text[start..offset];
         if let Some(percent) = self.text.find('%')
             && self.line(percent).starts_with('%')
         {
-            return Explanation::new(self.one(percent), "a line cannot begin with `%`")
+            return Problem::new(self.one(percent), "a line cannot begin with `%`")
                 .hint("put the word in quotes");
         }
         if line.trim_start().starts_with("- ") {
-            return Explanation::new(
+            return Problem::new(
                 self.whole_line(offset),
                 "this item belongs to no list: it begins in another column than those above",
             )
             .hint("begin all items of a list in the same column, below their key");
         }
         if before.trim().is_empty() {
-            return Explanation::new(
+            return Problem::new(
                 self.whole_line(offset),
                 "this line begins in a column in which no line above begins",
             )
             .hint("begin all keys of a section in the same column");
         }
-        Explanation::new(self.here(), "this does not belong behind the value")
+        Problem::new(self.here(), "this does not belong behind the value")
             .hint(self.quoting_hint("put the text in quotes"))
     }
 
-    pub(super) fn list_behind_key(self) -> Explanation {
+    pub(super) fn list_behind_key(self) -> Problem {
         let line = self.line(self.scene.offset);
-        let explanation =
-            Explanation::new(self.here(), "a list cannot begin in the line of its key");
+        let explanation = Problem::new(self.here(), "a list cannot begin in the line of its key");
         match KeyAndValue::of(line) {
             Some(KeyAndValue { key, value, .. }) if line.len() < LONGEST_HINT => {
                 let item = value.trim_start_matches("- ");
@@ -274,7 +255,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    pub(super) fn alias(self) -> Explanation {
+    pub(super) fn alias(self) -> Problem {
         let start = self.scene.offset;
         let rest = &self.text[start..];
         let is_end = |c: char| c.is_whitespace() || matches!(c, ',' | ']' | '}');
@@ -286,7 +267,7 @@ impl<'a> Text<'a> {
             quote(word),
             quote(&format!("&{name}"))
         );
-        let explanation = Explanation::new(Place { start, end }, message);
+        let explanation = Problem::new(Place { start, end }, message);
         match KeyAndValue::of(self.line(start)) {
             Some(KeyAndValue { key: "<<", .. }) => {
                 explanation.hint(format!("write `&{name}` before the section that is to be merged"))
@@ -295,11 +276,11 @@ impl<'a> Text<'a> {
         }
     }
 
-    pub(super) fn first_character(self) -> Explanation {
+    pub(super) fn first_character(self) -> Problem {
         let here = self.here();
         let before = here.start.saturating_sub(1);
         if self.text.get(before..).is_some_and(|rest| rest.starts_with("{%")) {
-            return Explanation::new(Place { start: before, end: here.end }, TEMPLATE.0)
+            return Problem::new(Place { start: before, end: here.end }, TEMPLATE.0)
                 .hint(TEMPLATE.1);
         }
         let character = match self.character().as_str() {
@@ -308,7 +289,7 @@ impl<'a> Text<'a> {
             other => other.to_owned(),
         };
         let message = format!("a text without quotes cannot begin with {character}");
-        Explanation::new(here, message).hint(self.quoting_hint("put the text in quotes"))
+        Problem::new(here, message).hint(self.quoting_hint("put the text in quotes"))
     }
 }
 
