@@ -33,7 +33,7 @@ pub(super) fn read(file: &Section<'_>) -> Option<ContainerConfig> {
     });
     let hint = "add where it is: `from: registry.example.org/tool:1.0`";
     let from = section.needed("from", hint, reference);
-    let platform = section.given("platform").map_or(Some(None), |field| field.string().map(Some));
+    let platform = section.optional("platform", Field::string);
     let images = section.given_or("images", Vec::new(), |field| texts(field, "an image"));
     let files = section.given_or("files", Vec::new(), files);
     let entrypoint = words(&section, "entrypoint");
@@ -108,5 +108,5 @@ fn words(section: &Section<'_>, key: &str) -> Option<Option<Vec<String>>> {
 }
 
 fn texts(field: &Field<'_>, what: &str) -> Option<Vec<String>> {
-    each(field.list()?, |item| Field::item(field.report, what, item).string())
+    each(field.items(what)?, |item| item.string())
 }

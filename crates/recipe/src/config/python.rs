@@ -8,9 +8,8 @@ use std::path::PathBuf;
 use super::path::{Reach, path};
 use crate::ask::{Field, Section, each};
 use crate::diagnostic::quote;
-use crate::node::{Node, Value};
+use crate::node::Value;
 use crate::recipe::{InterpreterRequest, PythonConfig, PythonSource};
-use crate::report::Report;
 
 pub(super) const KEYS: &[&str] = &["interpreter", "requirements", "project", "wheels", "bytecode"];
 
@@ -92,12 +91,11 @@ fn requirements(field: &Field<'_>) -> Option<PythonSource> {
 }
 
 fn wheels(field: &Field<'_>) -> Option<Vec<PathBuf>> {
-    each(field.list()?, |item| wheel(field.report, item))
+    each(field.items("a wheel")?, |item| wheel(&item))
 }
 
-fn wheel(report: &Report<'_>, item: &Node) -> Option<PathBuf> {
-    let field = Field::item(report, "a wheel", item);
-    let path = path(&field, Reach::Recipe)?;
+fn wheel(field: &Field<'_>) -> Option<PathBuf> {
+    let path = path(field, Reach::Recipe)?;
     if path.extension().is_some_and(|extension| extension == "whl") {
         return Some(path);
     }

@@ -88,15 +88,14 @@ fn line(field: &Field<'_>) -> u32 {
 }
 
 fn devices(field: &Field<'_>) -> Option<Vec<SpecifiedDevice>> {
-    let items = field.list()?;
+    let items = field.items("a device")?;
     if items.is_empty() {
         let hint = "a file is there for at least one";
         field.report.problem_with_hint(field.place(), "there is no device", hint);
     }
     let mut devices: Vec<SpecifiedDevice> = Vec::with_capacity(items.len());
     for item in items {
-        let field = Field::item(field.report, "a device", item);
-        let Some(section) = field.section_with(DEVICE) else {
+        let Some(section) = item.section_with(DEVICE) else {
             continue;
         };
         let edits = edits_of(&section);

@@ -133,9 +133,7 @@ fn index_urls(section: &Section<'_>) -> Option<Vec<String>> {
             section.report.refuse(one.key_place, message, "add it to the list of the other")
         }
         (Some(one), None) => url(&one).map(|url| vec![url]),
-        (None, Some(several)) => {
-            each(several.list()?, |item| url(&Field::item(section.report, "an address", item)))
-        }
+        (None, Some(several)) => each(several.items("an address")?, |item| url(&item)),
         (None, None) => None,
     }
 }

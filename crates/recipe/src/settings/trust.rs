@@ -165,10 +165,9 @@ fn requirement(section: &Section<'_>) -> Option<Requirement> {
     }
     let example = "add a line such as `keys = [\"/etc/cabane/keys/site.pub\"]`";
     let keys = section.require("keys", example)?;
-    let items = keys.list()?;
+    let items = keys.items("a key")?;
     if items.is_empty() {
         return keys.refuse("a signature by no key is none", example);
     }
-    let keys = each(items, |item| path_template(&Field::item(section.report, "a key", item)))?;
-    Some(Requirement::Signature { keys })
+    Some(Requirement::Signature { keys: each(items, |item| path_template(&item))? })
 }

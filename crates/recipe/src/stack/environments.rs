@@ -52,9 +52,7 @@ fn environment(
         check_compilers_of_specs(report, specs, compilers, context);
     }
     let variants = texts_of(&section, "variants", Wanted::Anything);
-    let prefer = section
-        .given("prefer")
-        .map_or(Some(None), |field| texts(&field, Wanted::Anything).map(Some));
+    let prefer = section.optional("prefer", |field| texts(field, Wanted::Anything));
     let packages = texts_of(&section, "packages", Wanted::Package);
     remark_packages(&section, context.format);
     let deprecated = section.get("deprecated").map_or(Some(false), |field| field.truth());

@@ -57,8 +57,7 @@ fn versions(
     let specs = section.require("specs", &hint)?;
     let mut found = BTreeMap::new();
     let mut is_right = true;
-    for item in specs.list()? {
-        let field = Field::item(field.report, "a compiler", item);
+    for field in specs.items("a compiler")? {
         match version(&field, known) {
             None => is_right = false,
             Some((name, _)) if found.contains_key(&name) => {

@@ -46,9 +46,7 @@ fn kinds(field: &Field<'_>) -> Option<Vec<ModuleKind>> {
     };
     let enabled = match section.given("enable") {
         None => Some(Vec::new()),
-        Some(field) => each(field.list()?, |item| {
-            Field::item(field.report, "a kind of module files", item).choice(KINDS)
-        }),
+        Some(field) => each(field.items("a kind of module files")?, |item| item.choice(KINDS)),
     };
     let enabled = enabled?;
     Some(if roots.is_empty() { enabled } else { roots })

@@ -36,7 +36,7 @@ pub(super) fn read(environment: &Section<'_>, context: &Context<'_>) -> Option<N
         "gpu" => instead("write the GPU as a variant: `mpi: cray-mpich +cuda`"),
         _ => None,
     });
-    let mpi = section.given("mpi").map_or(Some(None), |field| mpi(field, context).map(Some));
+    let mpi = section.optional("mpi", |field| mpi(field.clone(), context));
     let specs = match section.given("specs") {
         None => Some(None),
         Some(field) => {

@@ -24,9 +24,8 @@ pub(super) enum Wanted {
 
 /// Reads a list of specs; those that are wrong have been noted.
 pub(super) fn specs<'n>(field: &Field<'n>, wanted: Wanted) -> Option<Vec<SpecItem<'n>>> {
-    each(field.list()?, |item| {
-        let field = Field::item(field.report, "a spec", item);
-        if let Value::Section(entries) = &item.value {
+    each(field.items("a spec")?, |field| {
+        if let Value::Section(entries) = &field.node.value {
             let hint = match entries.first() {
                 Some(entry) if entry.key == "matrix" => "write out the specs that are meant",
                 _ => "put a spec that contains `: ` in quotes",

@@ -97,8 +97,7 @@ const REPOS_EXAMPLE: &str = "list the package repositories of the system: `repos
 pub(super) fn repos(report: &Report<'_>, root: &Node) -> Option<Vec<PathBuf>> {
     let file = report.file_with(root, REPOS_EXAMPLE, &keys::names(keys::SYSTEM_REPOS))?;
     let field = file.require("repos", REPOS_EXAMPLE)?;
-    each(field.list()?, |item| {
-        let field = Field::item(report, "a package repository", item);
+    each(field.items("a package repository")?, |field| {
         let is_path =
             |text: &str| !text.is_empty() && !text.contains("://") && !text.starts_with(['~', '$']);
         let hint = "write a path, relative to the directory of this file or absolute";

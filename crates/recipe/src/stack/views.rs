@@ -118,14 +118,13 @@ fn prefix_paths(field: &Field<'_>) -> Option<Vec<(String, Vec<String>)>> {
     let section = field.section()?;
     each(section.entries, |entry| {
         let is_known = check_list_variable(field.report, entry);
-        let paths =
-            each(Field::of(field.report, entry).list()?, |item| prefix_path(field.report, item))?;
+        let paths = Field::of(field.report, entry).items("a directory of the view")?;
+        let paths = each(paths, |item| prefix_path(&item))?;
         is_known.then(|| (entry.key.clone(), paths))
     })
 }
 
-fn prefix_path(report: &Report<'_>, item: &crate::node::Node) -> Option<String> {
-    let field = Field::item(report, "a directory of the view", item);
+fn prefix_path(field: &Field<'_>) -> Option<String> {
     let text = field.text()?;
     if text.is_empty() || text.starts_with('/') || text.split('/').any(|part| part == "..") {
         let message = "a directory of the view is written without `/` at the beginning";
@@ -134,7 +133,7 @@ fn prefix_path(report: &Report<'_>, item: &crate::node::Node) -> Option<String> 
     if let Some(at) = text.find([':', ',', '=']) {
         let place = field.place_within(at);
         let message = "a directory of the view cannot contain `:`, `,` or `=`";
-        return report.refuse(place, message, "write an item for each directory");
+        return field.report.refuse(place, message, "write an item for each directory");
     }
     Some(text.to_owned())
 }

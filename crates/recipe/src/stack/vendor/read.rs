@@ -178,7 +178,7 @@ fn files_of(section: &Section<'_>) -> Option<VendorFiles> {
 }
 
 fn sources(field: &Field<'_>) -> Option<Vec<Placed<String>>> {
-    each(field.list()?, |item| source(&Field::item(field.report, "a path", item)))
+    each(field.items("a path")?, |item| source(&item))
 }
 
 fn edits(section: &Section<'_>) -> Option<Vec<VendorEdit>> {
@@ -364,8 +364,7 @@ fn gpu(report: &Report<'_>, entry: &Entry) -> Option<VendorGpu> {
 }
 
 fn libraries(field: &Field<'_>) -> Option<Vec<String>> {
-    each(field.list()?, |item| {
-        let field = Field::item(field.report, "a library", item);
+    each(field.items("a library")?, |field| {
         let text = field.text()?;
         let meant = text.strip_prefix("-l").or_else(|| text.strip_prefix("lib"));
         let meant = meant.map(|name| name.split(".so").next().unwrap_or(name));
@@ -387,15 +386,10 @@ fn items<T>(
     name: &str,
     read: impl Fn(&Section<'_>) -> Option<T>,
 ) -> Option<Vec<T>> {
-    each(field.list()?, |item| {
-        let section = Field::item(field.report, name, item).section()?;
-        read(&section)
-    })
+    each(field.items(name)?, |item| read(&item.section()?))
 }
 
 /// Reads a section with names that the author chose.
 fn named<T>(field: &Field<'_>, read: impl Fn(&Report<'_>, &Entry) -> Option<T>) -> Option<Vec<T>> {
-    let section = field.section()?;
-    let entries = section.entries;
-    each(entries, |entry| read(field.report, entry))
+    each(field.section()?.entries, |entry| read(field.report, entry))
 }
