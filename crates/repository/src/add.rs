@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cabane_label::{Digest, Label};
+use cabane_label::{Digest, Label, shown};
 use cabane_view::Meta;
 use jiff::{Timestamp, ToSpan};
 
@@ -88,7 +88,15 @@ impl Repository {
     ) -> Result<Added, Error> {
         let source = Source::open(request.image)?;
         if request.how == Transfer::Move && source.is_inside(self.layout()) {
-            return Err(Error::InsideRepository { path: request.image.to_owned() });
+            return Err(Error::Refused {
+                message: format!(
+                    "{} is in the repository already and cannot be moved there",
+                    shown(request.image)
+                ),
+                hint: Some(
+                    "`cabane image add LABEL IMAGE` gives an image a second label".to_owned(),
+                ),
+            });
         }
         let meta = read_meta_directory(request.meta)?;
         let mut writer = Writer::open(self.layout())?;

@@ -133,7 +133,7 @@ fn look_at(path: &Path, digest: &Digest) -> Result<KnownImage, Error> {
     if found.is_symlink() {
         return Err(Error::Image {
             path: path.to_owned(),
-            source: ImageError::NotAFile { kind: "a symbolic link" },
+            source: ImageError::Unusable("it is a symbolic link and not a file".to_owned()),
         });
     }
     let file = disk::open(path).map_err(Error::io("read", path))?;

@@ -9,7 +9,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cabane_label::{Digest, Label, escape, shown};
+use cabane_label::{Digest, Label, shown};
 use cabane_report::{Kind, Report};
 use cabane_view::MetaError;
 
@@ -28,38 +28,13 @@ pub enum Error {
         /// The directory that holds an `index.db`.
         path: PathBuf,
     },
-    /// The repository was written by a later version of this program.
-    #[error(
-        "the repository {} has format {found}, and this program knows formats up to {known}",
-        shown(.path)
-    )]
-    NewerFormat {
-        /// The repository.
-        path: PathBuf,
-        /// The format it has.
-        found: u32,
-        /// The last format this program knows.
-        known: u32,
-    },
-    /// The file that marks a repository does not say what it must.
-    #[error("{} does not say which format the repository has", shown(.path))]
-    BadMarker {
-        /// The marking file.
-        path: PathBuf,
-    },
-    /// A repository was to be created where there is one.
-    #[error("there is a repository at {} already", shown(.path))]
-    Exists {
-        /// The repository.
-        path: PathBuf,
-    },
-    /// A repository was to be created in a directory that holds other things.
-    #[error("the directory {} is not empty: it holds `{}`", shown(.path), escape(.entry))]
-    NotEmpty {
-        /// The directory.
-        path: PathBuf,
-        /// Something in it.
-        entry: String,
+    /// The repository cannot be used, or what was requested does not fit it.
+    #[error("{message}")]
+    Refused {
+        /// What was refused, and why.
+        message: String,
+        /// What the user can type.
+        hint: Option<String>,
     },
     /// The file is not an image that can be kept.
     #[error("{} is not a usable image", shown(.path))]
@@ -68,12 +43,6 @@ pub enum Error {
         path: PathBuf,
         /// What is wrong with it.
         source: ImageError,
-    },
-    /// An image of the repository itself was to be moved into the repository.
-    #[error("{} is in the repository already and cannot be moved there", shown(.path))]
-    InsideRepository {
-        /// The image.
-        path: PathBuf,
     },
     /// The label is taken by another image.
     #[error("the label `{label}` belongs to the image {}", .digest.id())]
@@ -123,20 +92,6 @@ pub enum Error {
         /// The answer of the file system.
         source: io::Error,
     },
-    /// A repository was to be copied into itself.
-    #[error("{} cannot be copied into itself", shown(.path))]
-    SameRepository {
-        /// The repository.
-        path: PathBuf,
-    },
-    /// The repository into which another one is copied has labels of its own.
-    #[error("the repository {} has labels of its own, such as `{label}`", shown(.path))]
-    OtherLabels {
-        /// The repository.
-        path: PathBuf,
-        /// One of the labels.
-        label: Box<Label>,
-    },
     /// A pin does not say which label it is for.
     #[error("the pin {} does not name its label", shown(.path))]
     Pin {
@@ -167,7 +122,7 @@ pub enum Error {
         /// The file, link or directory in question.
         path: PathBuf,
         /// Why not.
-        source: EntryProblem,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The file system refused something.
     #[error("cannot {action} {}", shown(.path))]
@@ -184,67 +139,12 @@ pub enum Error {
 /// Why a file is not a usable image.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    /// It is a directory or a device.
-    #[error("it is {kind} and not a file")]
-    NotAFile {
-        /// What it is.
-        kind: &'static str,
-    },
-    /// It is neither squashfs nor EROFS.
-    #[error("it is {found}, and neither squashfs nor EROFS")]
-    NotAnImage {
-        /// What it looks like.
-        found: &'static str,
-    },
-    /// It is squashfs, but of a version that no supported kernel mounts.
-    #[error("it is squashfs of version {major}, and only version 4 can be mounted")]
-    OldSquashfs {
-        /// The version in the file.
-        major: u16,
-    },
-    /// Its end is missing.
-    #[error("it is cut off: it should have at least {need} bytes and has {have}")]
-    Truncated {
-        /// The size of the file.
-        have: u64,
-        /// The size that its first bytes announce.
-        need: u64,
-    },
+    /// It is no file, no image, or an image that cannot be mounted.
+    #[error("{0}")]
+    Unusable(String),
     /// It cannot be read.
     #[error("it cannot be read")]
     Io(#[from] io::Error),
-}
-
-/// Why a part of a metadata directory is not kept.
-#[derive(Debug, thiserror::Error)]
-pub enum EntryProblem {
-    /// A symbolic link that is absolute or leads out of the directory.
-    #[error("it is a symbolic link that leads out of the metadata directory, to `{}`", escape(.target))]
-    LinkOutside {
-        /// Where it leads.
-        target: String,
-    },
-    /// A device, socket or named pipe.
-    #[error("it is neither a file nor a directory nor a symbolic link")]
-    Special,
-    /// Directories in directories without end.
-    #[error("its directories are nested more than {limit} deep")]
-    TooDeep {
-        /// How deep they may be.
-        limit: usize,
-    },
-    /// Too many files.
-    #[error("it has more than {limit} entries")]
-    TooMany {
-        /// How many are allowed.
-        limit: u64,
-    },
-    /// Too many bytes.
-    #[error("it has more than {limit} bytes")]
-    TooLarge {
-        /// How many are allowed.
-        limit: u64,
-    },
 }
 
 /// What is there of a path: who may do something with it decides about the rest.
@@ -263,24 +163,11 @@ impl Error {
             Self::NotARepository { path } => {
                 Some(format!("`cabane repo create {}` makes one", shown(path)))
             }
-            Self::NotEmpty { path, .. } => {
-                let inside = shown(&path.join("repository"));
-                Some(format!("`cabane repo create {inside}` makes one inside that directory"))
-            }
             Self::LabelTaken { .. } => {
                 Some("`--force` gives the label to the new image".to_owned())
             }
-            Self::InsideRepository { .. } => {
-                Some("`cabane image add LABEL IMAGE` gives an image a second label".to_owned())
-            }
-            Self::NewerFormat { .. } => Some("install a later version of cabane".to_owned()),
+            Self::Refused { hint, .. } => hint.clone(),
             Self::RemovedMeanwhile { .. } => Some("try the same command again".to_owned()),
-            Self::Exists { path } => {
-                Some(format!("`cabane repo status {}` shows what is in it", shown(path)))
-            }
-            Self::OtherLabels { .. } => {
-                Some("`--sync` adds to it what it does not have".to_owned())
-            }
             Self::Pin { path } => Some(format!("`rm {}` removes it", shown(path))),
             Self::Access { group: Some(group), .. } => Some(format!(
                 "`getent group {group}` shows who may: only its members give files to it"

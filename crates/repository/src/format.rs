@@ -39,13 +39,16 @@ impl ImageFormat {
     pub fn of_file(file: &File) -> Result<Self, ImageError> {
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Err(ImageError::NotAFile { kind: kind_of(metadata.file_type()) });
+            let kind = kind_of(metadata.file_type());
+            return Err(ImageError::Unusable(format!("it is {kind} and not a file")));
         }
         let head = read_head(file)?;
         let (format, need) = announced(&head)?;
         let have = metadata.len();
         if have < need {
-            return Err(ImageError::Truncated { have, need });
+            return Err(ImageError::Unusable(format!(
+                "it is cut off: it should have at least {need} bytes and has {have}"
+            )));
         }
         Ok(format)
     }
@@ -111,7 +114,8 @@ fn announced(head: &[u8]) -> Result<(ImageFormat, u64), ImageError> {
     if head.get(EROFS_OFFSET..).is_some_and(|superblock| superblock.starts_with(&EROFS_MAGIC)) {
         return Ok((ImageFormat::Erofs, erofs_size(&head[EROFS_OFFSET..])));
     }
-    Err(ImageError::NotAnImage { found: what_it_looks_like(head) })
+    let found = what_it_looks_like(head);
+    Err(ImageError::Unusable(format!("it is {found}, and neither squashfs nor EROFS")))
 }
 
 fn squashfs_size(superblock: &[u8]) -> Result<u64, ImageError> {
@@ -120,7 +124,9 @@ fn squashfs_size(superblock: &[u8]) -> Result<u64, ImageError> {
     };
     let major = u16::from_le_bytes(major);
     if major != 4 {
-        return Err(ImageError::OldSquashfs { major });
+        return Err(ImageError::Unusable(format!(
+            "it is squashfs of version {major}, and only version 4 can be mounted"
+        )));
     }
     Ok(u64::from_le_bytes(used).max(SQUASHFS_HEADER))
 }

@@ -51,7 +51,7 @@ pub use access::Access;
 pub use add::{AddRequest, Added};
 pub use add_verified::VerifiedRequest;
 pub use corruption::Corruption;
-pub use error::{EntryProblem, Error, ImageError};
+pub use error::{Error, ImageError};
 pub use format::ImageFormat;
 pub use heartbeat::KeepAlive;
 pub use import::ImportRequest;

@@ -11,13 +11,15 @@ use std::io::{self, Read};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Component, Path};
 
+use cabane_label::escape;
 use rustix::fs::OFlags;
 
-use crate::{EntryProblem, Error, disk};
+use crate::{Error, disk};
 
 const MAX_BYTES: u64 = 256 * 1024 * 1024;
 const MAX_ENTRIES: u64 = 50_000;
 const MAX_DEPTH: usize = 64;
+const SPECIAL: &str = "it is neither a file nor a directory nor a symbolic link";
 
 /// Up to this number of entries each is synchronised by itself; above, the file system is.
 const FEW: u64 = 64;
@@ -37,7 +39,10 @@ struct Copy {
 impl Copy {
     fn directory(&mut self, source: &Path, target: &Path, depth: usize) -> Result<(), Error> {
         if depth > MAX_DEPTH {
-            return Err(refused(source, EntryProblem::TooDeep { limit: MAX_DEPTH }));
+            return Err(refused(
+                source,
+                format!("its directories are nested more than {MAX_DEPTH} deep"),
+            ));
         }
         DirBuilder::new().create(target).map_err(Error::io("create", target))?;
         for entry in fs::read_dir(source).map_err(Error::io("read", source))? {
@@ -45,7 +50,7 @@ impl Copy {
             let (from, to) = (entry.path(), target.join(entry.file_name()));
             self.entries += 1;
             if self.entries > MAX_ENTRIES {
-                return Err(refused(&from, EntryProblem::TooMany { limit: MAX_ENTRIES }));
+                return Err(refused(&from, format!("it has more than {MAX_ENTRIES} entries")));
             }
             let kind = entry.file_type().map_err(Error::io("read", &from))?;
             if kind.is_dir() {
@@ -55,7 +60,7 @@ impl Copy {
             } else if kind.is_symlink() {
                 link(&from, &to, depth)?;
             } else {
-                return Err(refused(&from, EntryProblem::Special));
+                return Err(refused(&from, SPECIAL));
             }
         }
         Ok(())
@@ -68,7 +73,7 @@ impl Copy {
         let source = source.map_err(Error::io("read", from))?;
         let metadata = source.metadata().map_err(Error::io("read", from))?;
         if !metadata.is_file() {
-            return Err(refused(from, EntryProblem::Special));
+            return Err(refused(from, SPECIAL));
         }
         let mode = if metadata.permissions().mode() & 0o111 == 0 { 0o666 } else { 0o777 };
         let target = OpenOptions::new().write(true).create_new(true).mode(mode).open(to);
@@ -77,7 +82,7 @@ impl Copy {
         let copied = io::copy(&mut (&source).take(left + 1), &mut target);
         let copied = copied.map_err(Error::io("write", to))?;
         if copied > left {
-            return Err(refused(from, EntryProblem::TooLarge { limit: MAX_BYTES }));
+            return Err(refused(from, format!("it has more than {MAX_BYTES} bytes")));
         }
         self.bytes += copied;
         Ok(())
@@ -94,8 +99,13 @@ impl Copy {
 fn link(from: &Path, to: &Path, depth: usize) -> Result<(), Error> {
     let target = fs::read_link(from).map_err(Error::io("read", from))?;
     if !stays_inside(&target, depth) {
-        let target = target.to_string_lossy().into_owned();
-        return Err(refused(from, EntryProblem::LinkOutside { target }));
+        return Err(refused(
+            from,
+            format!(
+                "it is a symbolic link that leads out of the metadata directory, to `{}`",
+                escape(&target.to_string_lossy())
+            ),
+        ));
     }
     symlink(&target, to).map_err(Error::io("create", to))
 }
@@ -124,8 +134,8 @@ fn sync_tree(directory: &Path) -> io::Result<()> {
     disk::sync_directory(directory)
 }
 
-fn refused(path: &Path, source: EntryProblem) -> Error {
-    Error::MetaEntry { path: path.to_owned(), source }
+fn refused(path: &Path, problem: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::MetaEntry { path: path.to_owned(), source: problem.into() }
 }
 
 #[cfg(test)]

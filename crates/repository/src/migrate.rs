@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 
-use cabane_label::{Digest, Label};
+use cabane_label::{Digest, Label, shown};
 
 use crate::{Error, ImportRequest, Record, Repository, Transfer};
 
@@ -53,7 +53,8 @@ impl Repository {
         progress: &mut MigrationProgress<'_>,
     ) -> Result<Migrated, Error> {
         if is_same(self, target) {
-            return Err(Error::SameRepository { path: self.path().to_owned() });
+            let message = format!("{} cannot be copied into itself", shown(self.path()));
+            return Err(Error::Refused { message, hint: None });
         }
         let (records, there) = (self.records()?, target.records()?);
         let there: BTreeMap<Label, Digest> =
@@ -164,9 +165,12 @@ fn refuse_others(
     let labels: BTreeSet<&Label> = records.iter().map(|one| &one.label).collect();
     match there.keys().find(|label| !labels.contains(label)) {
         None => Ok(()),
-        Some(label) => Err(Error::OtherLabels {
-            path: target.path().to_owned(),
-            label: Box::new(label.clone()),
+        Some(label) => Err(Error::Refused {
+            message: format!(
+                "the repository {} has labels of its own, such as `{label}`",
+                shown(target.path())
+            ),
+            hint: Some("`--sync` adds to it what it does not have".to_owned()),
         }),
     }
 }

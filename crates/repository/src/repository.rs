@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cabane_label::{Digest, ImageId, Label, LabelPattern, NameMatch};
+use cabane_label::{Digest, ImageId, Label, LabelPattern, NameMatch, escape, shown};
 use cabane_view::Meta;
 
 use crate::layout::{FORMAT, Layout};
@@ -67,7 +67,11 @@ impl Repository {
     pub fn create(path: &Path) -> Result<Self, Error> {
         match Self::open(path) {
             Ok(repository) => {
-                return Err(Error::Exists { path: repository.path().to_owned() });
+                let path = shown(repository.path());
+                return Err(Error::Refused {
+                    message: format!("there is a repository at {path} already"),
+                    hint: Some(format!("`cabane repo status {path}` shows what is in it")),
+                });
             }
             Err(Error::NotARepository { .. }) => {}
             Err(error) => return Err(error),
@@ -208,7 +212,12 @@ fn is_absence(error: &io::Error) -> bool {
 }
 
 fn check_format(layout: &Layout, marker: &[u8]) -> Result<(), Error> {
-    let bad = || Error::BadMarker { path: layout.marker() };
+    let bad = || {
+        let marker = layout.marker();
+        let marker = shown(&marker);
+        let message = format!("{marker} does not say which format the repository has");
+        Error::Refused { message, hint: None }
+    };
     let text = std::str::from_utf8(marker).map_err(|_| bad())?;
     let line = text.lines().next().ok_or_else(bad)?;
     let number = line.strip_prefix(MARK).and_then(|rest| rest.strip_prefix(' '));
@@ -216,7 +225,13 @@ fn check_format(layout: &Layout, marker: &[u8]) -> Result<(), Error> {
     match found {
         FORMAT => Ok(()),
         0 => Err(bad()),
-        _ => Err(Error::NewerFormat { path: layout.root().to_owned(), found, known: FORMAT }),
+        _ => Err(Error::Refused {
+            message: format!(
+                "the repository {} has format {found}, and this program knows formats up to {FORMAT}",
+                shown(layout.root())
+            ),
+            hint: Some("install a later version of cabane".to_owned()),
+        }),
     }
 }
 
@@ -236,7 +251,17 @@ fn refuse_full_directory(layout: &Layout) -> Result<(), Error> {
         (layout.refs(), &[]),
     ] {
         if let Some(entry) = foreign(&directory, ours)? {
-            return Err(Error::NotEmpty { path: directory, entry });
+            let (inside, entry) = (directory.join("repository"), escape(&entry));
+            return Err(Error::Refused {
+                message: format!(
+                    "the directory {} is not empty: it holds `{entry}`",
+                    shown(&directory)
+                ),
+                hint: Some(format!(
+                    "`cabane repo create {}` makes one inside that directory",
+                    shown(&inside)
+                )),
+            });
         }
     }
     Ok(())

@@ -145,7 +145,10 @@ fn an_image_of_the_repository_cannot_be_moved_into_it() {
     let mut request = request("b", &image, &meta);
     request.how = Transfer::Move;
     let error = world.repository.add(&request).unwrap_err();
-    assert!(matches!(error, Error::InsideRepository { .. }), "{error}");
+    let message = "is in the repository already and cannot be moved there";
+    assert_eq!(error.to_string(), format!("{} {message}", image.display()));
+    let hint = "`cabane image add LABEL IMAGE` gives an image a second label";
+    assert_eq!(error.hint().as_deref(), Some(hint));
 }
 
 #[test]
