@@ -16,22 +16,13 @@ use crate::{Bytes, Layer, streamed};
 #[must_use]
 pub fn added<'a>(source: &Path, place: &str, settled: u32) -> Layer<'a> {
     let (source, place) = (source.to_owned(), place.to_owned());
-    Layer {
-        name: cabane_label::shown(&source),
-        size: None,
-        digest: None,
-        diff_id: None,
-        // Names that would hide others are errors.
-        has_whiteouts: false,
-        may_replace: false,
-        open: Box::new(move || {
-            let root = File::open(&source)?;
-            let place = place.clone();
-            let bytes: Bytes<'a> = streamed(move |into| {
-                let walking = Walking { place: &place, without: &[], settled: Some(settled) };
-                write_tree(root.as_fd(), &walking, into).map(drop)
-            })?;
-            Ok(bytes)
-        }),
-    }
+    Layer::of_files(cabane_label::shown(&source), move || {
+        let root = File::open(&source)?;
+        let place = place.clone();
+        let bytes: Bytes<'a> = streamed(move |into| {
+            let walking = Walking { place: &place, without: &[], settled: Some(settled) };
+            write_tree(root.as_fd(), &walking, into).map(drop)
+        })?;
+        Ok(bytes)
+    })
 }

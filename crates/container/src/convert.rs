@@ -122,7 +122,7 @@ fn flatten<'a>(
 ) -> Result<(Plan<'a>, ImportRecord), Error> {
     let mut tree = Tree::new();
     for (index, (layer, listing)) in image.layers.iter().zip(listings).enumerate() {
-        let fits = if layer.may_replace { Ok(()) } else { tree.fits(&listing.found) };
+        let fits = if layer.is_of_container { Ok(()) } else { tree.fits(&listing.found) };
         let put = fits.and_then(|()| tree.put(index, &listing.found));
         put.map_err(|problem| layer.failed(problem))?;
     }

@@ -119,8 +119,7 @@ impl<'a> ContainerImage<'a> {
                 size: Some(descriptor.size),
                 digest: Some(digest.clone()),
                 diff_id: Some(diff_id),
-                has_whiteouts: true,
-                may_replace: true,
+                is_of_container: true,
                 open: Box::new(move || blobs.open(&digest)),
             }
         };

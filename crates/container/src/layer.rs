@@ -36,11 +36,9 @@ pub struct Layer<'a> {
     pub digest: Option<Digest>,
     /// The digest of what comes out of them.
     pub diff_id: Option<Digest>,
-    /// Whether names that begin with `.wh.` hide what is in layers below.
-    pub has_whiteouts: bool,
-    /// Whether a file of it may take the place of a directory, and the other way round, as
-    /// those of container images do.
-    pub may_replace: bool,
+    /// Whether it is one of a container image: names that begin with `.wh.` hide what is in
+    /// layers below, and a file may take the place of a directory, and the other way round.
+    pub is_of_container: bool,
     /// Opens it.
     pub open: Open<'a>,
 }
@@ -62,6 +60,15 @@ pub(crate) struct Sums {
 }
 
 impl<'a> Layer<'a> {
+    /// Returns files as a layer, of which nothing is known before it is read.
+    pub fn of_files(
+        name: String,
+        open: impl Fn() -> io::Result<Bytes<'a>> + Send + Sync + 'a,
+    ) -> Self {
+        let open = Box::new(open);
+        Self { name, size: None, digest: None, diff_id: None, is_of_container: false, open }
+    }
+
     /// Opens it to be summed.
     pub(crate) fn read<'p>(&self, budget: &'p Budget<'p>) -> Result<Opened<'a, 'p>, Error> {
         let decompressed = self.decompressed()?;
@@ -253,7 +260,7 @@ fn list_once<'a, 'p>(
     let failed = |problem| layer.failed(problem);
     while let Some(entry) = opened.next_entry().map_err(failed)? {
         budget.entry(entry.size).map_err(failed)?;
-        if let Some(one) = look_at(&entry, number, layer.has_whiteouts).map_err(failed)? {
+        if let Some(one) = look_at(&entry, number, layer.is_of_container).map_err(failed)? {
             each(&mut opened, &entry, &one)?;
             found.push(one);
         }

@@ -144,8 +144,7 @@ fn taken<'a>(layer: &mut Layer<'static>) -> Layer<'a> {
         size: layer.size,
         digest: layer.digest.clone(),
         diff_id: layer.diff_id.clone(),
-        has_whiteouts: layer.has_whiteouts,
-        may_replace: layer.may_replace,
+        is_of_container: layer.is_of_container,
         open: Box::new(move || {
             let bytes: Bytes<'a> = open()?;
             Ok(bytes)

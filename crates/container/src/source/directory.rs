@@ -23,18 +23,10 @@ use crate::{ContainerImage, Platform};
 #[must_use]
 pub fn directory(root: &Path, platform: &Platform, repairs: bool) -> ContainerImage<'static> {
     let root = root.to_owned();
-    let layer = Layer {
-        name: cabane_label::shown(&root),
-        size: None,
-        digest: None,
-        diff_id: None,
-        has_whiteouts: false,
-        may_replace: false,
-        open: Box::new(move || {
-            let root = root.clone();
-            streamed(move |into| archive(&root, repairs, into))
-        }),
-    };
+    let layer = Layer::of_files(cabane_label::shown(&root), move || {
+        let root = root.clone();
+        streamed(move |into| archive(&root, repairs, into))
+    });
     ContainerImage {
         config: Config::default(),
         layers: vec![layer],

@@ -105,8 +105,7 @@ impl DockerArchive {
             size: None,
             digest: None,
             diff_id,
-            has_whiteouts: true,
-            may_replace: true,
+            is_of_container: true,
             open: Box::new(move || self.archive.member(member.as_bytes())),
         }
     }

@@ -40,18 +40,10 @@ pub fn layer_of(context: &Context, image: &ConcreteImage) -> (Layer<'static>, Fo
     };
     let label = image.label.as_ref().map(ToString::to_string);
     let name = label.unwrap_or_else(|| image.path.to_string_lossy().into_owned());
-    let layer = Layer {
-        name: escape(&name).to_string(),
-        size: None,
-        digest: None,
-        diff_id: None,
-        has_whiteouts: false,
-        may_replace: false,
-        open: Box::new(move || {
-            let tree = tree.clone();
-            streamed(move |into| tree.write(into))
-        }),
-    };
+    let layer = Layer::of_files(escape(&name).to_string(), move || {
+        let tree = tree.clone();
+        streamed(move |into| tree.write(into))
+    });
     (layer, found)
 }
 
