@@ -86,21 +86,13 @@ impl<'p> Budget<'p> {
 
 /// Reads what was decompressed, within the limits.
 pub(crate) struct Limited<'p, R> {
-    inner: R,
+    pub(crate) inner: R,
     budget: &'p Budget<'p>,
 }
 
 impl<'p, R> Limited<'p, R> {
     pub(crate) fn new(inner: R, budget: &'p Budget<'p>) -> Self {
         Self { inner, budget }
-    }
-
-    pub(crate) fn inner(&self) -> &R {
-        &self.inner
-    }
-
-    pub(crate) fn into_inner(self) -> R {
-        self.inner
     }
 }
 

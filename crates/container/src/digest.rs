@@ -38,9 +38,10 @@ pub fn of_stream(stream: impl Read) -> io::Result<Digest> {
 
 /// Sums what is read through it, or only counts it.
 pub(crate) struct Summed<R> {
-    inner: R,
+    pub(crate) inner: R,
     sum: Option<Sha256>,
-    count: u64,
+    /// How much was read.
+    pub(crate) count: u64,
 }
 
 impl<R: Read> Summed<R> {
@@ -51,21 +52,6 @@ impl<R: Read> Summed<R> {
     /// What is read is summed elsewhere.
     pub(crate) fn counted(inner: R) -> Self {
         Self { inner, sum: None, count: 0 }
-    }
-
-    /// Returns how much was read.
-    pub(crate) fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// Gives access to the source.
-    pub(crate) fn inner(&self) -> &R {
-        &self.inner
-    }
-
-    /// Gives the source back.
-    pub(crate) fn into_inner(self) -> R {
-        self.inner
     }
 
     /// Reads to the end, and returns the digest of everything if it was summed, how much it was,

@@ -102,8 +102,7 @@ impl<'a> Layer<'a> {
         let failed = |error: io::Error| self.failed(error.into());
         let summed = opened.reader.into_inner();
         let (diff_id, _, limited) = summed.finish().map_err(failed)?;
-        let decompressed = limited.into_inner();
-        let (digest, size, _) = decompressed.into_inner().finish().map_err(failed)?;
+        let (digest, size, _) = limited.inner.into_inner().finish().map_err(failed)?;
         // The bytes are always summed.
         let digest = digest.unwrap_or_else(|| digest::of(b""));
         self.compare_size(size)?;
@@ -116,7 +115,7 @@ impl<'a> Layer<'a> {
     /// Reads what is left, and fails if it is not what it was the first time.
     pub(crate) fn verify_again(&self, opened: Opened<'a, '_>, before: &Sums) -> Result<(), Error> {
         let failed = |error: io::Error| self.failed(error.into());
-        let decompressed = opened.reader.into_inner().into_inner().into_inner();
+        let decompressed = opened.reader.into_inner().inner.inner;
         let (digest, ..) = decompressed.into_inner().finish().map_err(failed)?;
         let digest = digest.unwrap_or_else(|| digest::of(b""));
         self.compare("content", Some(&before.digest), &digest)
@@ -183,7 +182,7 @@ impl Opened<'_, '_> {
 
     /// How many bytes of the layer were read, as they come.
     pub(crate) fn bytes_read(&self) -> u64 {
-        self.reader.inner().inner().inner().inner().count()
+        self.reader.inner().inner.inner.inner().count
     }
 }
 
