@@ -5,11 +5,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::Read;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::thread::{self, JoinHandle};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use cabane_label::escape;
@@ -18,16 +15,17 @@ use cabane_mpi::{
     Tree, c_library, family_option, inspect, stub,
 };
 use cabane_process::Scratch;
+use cabane_process::output::{Limits, OutputError, output_within};
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::Context;
-use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 
 use crate::Launchers;
 
 /// Ranks without output for so long wait for each other.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
-const PAUSE: Duration = Duration::from_millis(20);
+/// More than any ranks print.
+const MOST_BYTES: usize = 16 << 20;
 /// How many lines of the output of a failed probe are shown.
 const MOST_LINES: usize = 16;
 
@@ -237,50 +235,29 @@ fn compiled(compiler: &mut Command) -> Result<()> {
     Err(failed(escape(line).into_owned()))
 }
 
-/// Reads what is written, in a thread of its own.
-fn read(stream: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = stream.map(|mut stream| stream.read_to_end(&mut bytes));
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
-}
-
 /// Runs a command to its end, with everything that it started, and returns what it printed.
 fn finish(line: &[OsString]) -> Result<(String, String)> {
     let program = line.first().cloned().unwrap_or_default();
-    let failed = || format!("start {}", Path::new(&program).display());
-    let mut child = Command::new(&program)
-        .args(line.get(1..).unwrap_or_default())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .or_failed(failed)?;
-    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let out = read(child.stdout.take());
-    let errors = read(child.stderr.take());
-    let start = Instant::now();
-    let is_done = loop {
-        match child.try_wait().or_failed(failed)? {
-            Some(_) => break true,
-            None if start.elapsed() > TIME_LIMIT => break false,
-            None => thread::sleep(PAUSE),
+    let mut command = Command::new(&program);
+    command.args(line.get(1..).unwrap_or_default());
+    // Ranks may outlive their launcher.
+    let limits = Limits { end: Instant::now() + TIME_LIMIT, bytes: MOST_BYTES, has_group: true };
+    let output = output_within(&mut command, b"", limits).map_err(|error| match error {
+        OutputError::Late => {
+            not_proven(format!("has not ended after {} seconds", TIME_LIMIT.as_secs()))
         }
-    };
-    // Ranks may outlive their launcher, and hold what they write to open.
-    if let Some(group) = group {
-        let _ = kill_process_group(group, Signal::KILL);
-    }
-    if !is_done {
-        let _ = child.wait();
-        return Err(Report::new(
-            Kind::NotProven,
-            format!("the probe has not ended after {} seconds", TIME_LIMIT.as_secs()),
-        ));
-    }
-    Ok((out.join().unwrap_or_default(), errors.join().unwrap_or_default()))
+        OutputError::TooMuch => not_proven(format!("prints more than {MOST_BYTES} bytes")),
+        OutputError::Start(error) | OutputError::Read(error) => {
+            let message = format!("cannot start {}", Path::new(&program).display());
+            Report::caused(Kind::Failure, message, error)
+        }
+    })?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Ok((text(output.stdout), text(output.stderr)))
+}
+
+fn not_proven(problem: String) -> Report {
+    Report::new(Kind::NotProven, format!("the probe {problem}"))
 }
 
 #[cfg(test)]

@@ -4,14 +4,12 @@
 //! Asking programs: in an empty environment, for a limited time, with a limit on what
 //! is read. A program that does not keep to it is ended with everything it started.
 
-use std::io::{self, PipeReader, Read};
-use std::os::unix::process::CommandExt;
+use std::io;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Instant;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, kill_process_group};
+use cabane_process::output::{Limits, OutputError, output_within};
 
 /// The output of a program.
 #[derive(Debug)]
@@ -27,7 +25,7 @@ pub(crate) struct Answer {
 pub(crate) enum AskError {
     #[error("it did not answer in time")]
     Late,
-    #[error("it said too much")]
+    #[error("its answer is too long")]
     Endless,
     #[error("it cannot be started: {0}")]
     Start(io::Error),
@@ -42,99 +40,35 @@ pub(crate) fn ask(
     end: Instant,
     most: usize,
 ) -> Result<Answer, AskError> {
-    if Instant::now() >= end {
-        return Err(AskError::Late);
-    }
-    let (mut reader, mut child) = start(program, arguments)?;
-    let heard = listen(&mut reader, end, most).and_then(|text| {
-        let is_success = wait(&mut child, end)?;
-        Ok(Answer { text, is_success })
-    });
-    // Also after a good answer: what was left behind in the background ends as well.
-    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        let _ = kill_process_group(group, Signal::KILL);
-    }
-    if heard.is_err() {
-        // Not waited for at length: the kernel may not be able to end it.
-        let _ = wait(&mut child, Instant::now() + Duration::from_millis(100));
-    }
-    heard
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
+        .env("LC_ALL", "C")
+        .env("HOME", "/nonexistent")
+        .current_dir("/");
+    let output = output_within(&mut command, b"", Limits { end, bytes: most, has_group: true })?;
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    Ok(Answer { text, is_success: output.status.success() })
 }
 
-fn start(program: &Path, arguments: &[&str]) -> Result<(PipeReader, Child), AskError> {
-    let mut tries = 0;
-    loop {
-        let (reader, writer) = io::pipe().map_err(AskError::Start)?;
-        let messages = writer.try_clone().map_err(AskError::Start)?;
-        let started = Command::new(program)
-            .args(arguments)
-            .env_clear()
-            .env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
-            .env("LC_ALL", "C")
-            .env("HOME", "/nonexistent")
-            .current_dir("/")
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(writer)
-            .stderr(messages)
-            .spawn();
-        match started {
-            Ok(child) => return Ok((reader, child)),
-            // Being written at this moment, by an update.
-            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && tries < 20 => {
-                tries += 1;
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            Err(error) => return Err(AskError::Start(error)),
-        }
-    }
-}
-
-fn listen(reader: &mut PipeReader, end: Instant, most: usize) -> Result<String, AskError> {
-    let mut bytes = Vec::new();
-    let mut buffer = [0; 8192];
-    loop {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(AskError::Late);
-        }
-        let time = Timespec::try_from(left).ok();
-        match poll(&mut [PollFd::new(reader, PollFlags::IN)], time.as_ref()) {
-            Ok(0) => return Err(AskError::Late),
-            Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(errno) => return Err(AskError::Read(errno.into())),
-        }
-        match reader.read(&mut buffer) {
-            Ok(0) => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            Ok(length) => bytes.extend(buffer.iter().take(length)),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(AskError::Read(error)),
-        }
-        if bytes.len() > most {
-            return Err(AskError::Endless);
-        }
-    }
-}
-
-/// Waits for the end of a program that has closed its output.
-fn wait(child: &mut Child, end: Instant) -> Result<bool, AskError> {
-    let mut pause = Duration::from_micros(100);
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Ok(status.success()),
-            Ok(None) if Instant::now() >= end => return Err(AskError::Late),
-            Ok(None) => {
-                std::thread::sleep(pause);
-                pause = (pause * 2).min(Duration::from_millis(10));
-            }
-            Err(error) => return Err(AskError::Read(error)),
+impl From<OutputError> for AskError {
+    fn from(error: OutputError) -> Self {
+        match error {
+            OutputError::Late => Self::Late,
+            OutputError::TooMuch => Self::Endless,
+            OutputError::Start(error) => Self::Start(error),
+            OutputError::Read(error) => Self::Read(error),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn shell(script: &str, limit: Duration) -> Result<Answer, AskError> {

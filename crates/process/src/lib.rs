@@ -4,7 +4,8 @@
 //! Child processes, and what the kernel tells about processes.
 //!
 //! [`child`] prepares a process before it starts a program, [`as_user`] runs a program as
-//! another user, [`open_as`] opens files as another user, [`alone`] starts one that nothing of this process reaches,
+//! another user, [`output`] runs one within limits, [`open_as`] opens files as another user, [`alone`] starts one that
+//! nothing of this process reaches,
 //! [`process_namespace`] makes sure that none outlives the program, [`Scratch`] is a directory that
 //! does not either, and [`lease`] tells whether a file is open on this host. The crate holds no policy.
 //!
@@ -16,6 +17,7 @@ pub mod child;
 mod copy;
 pub mod lease;
 pub mod open_as;
+pub mod output;
 pub mod process_namespace;
 mod scratch;
 

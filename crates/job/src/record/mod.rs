@@ -8,10 +8,11 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use cabane_process::output::{Limits, output_within};
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_sys::descriptor::inherited;
 use deliver::{deliver, take_slot};
@@ -75,23 +76,10 @@ fn write_down(report: &[u8], destination: &Destination) -> io::Result<()> {
 
 /// Asks for the name of a user: a program that is linked statically does not know all.
 fn name_of(user: u32) -> Option<String> {
-    let mut process = Command::new("getent")
-        .args(["passwd", &user.to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
-    let end = Instant::now() + TIME_LIMIT;
-    while process.try_wait().ok()?.is_none() {
-        if Instant::now() > end {
-            let _ = process.kill();
-            return None;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    let mut line = String::new();
-    process.stdout?.take(1024).read_to_string(&mut line).ok()?;
+    let limits = Limits { end: Instant::now() + TIME_LIMIT, bytes: 1024, has_group: false };
+    let mut getent = Command::new("getent");
+    let output = output_within(getent.args(["passwd", &user.to_string()]), b"", limits).ok()?;
+    let line = String::from_utf8(output.stdout).ok()?;
     let name = line.split(':').next().filter(|name| !name.is_empty())?;
     Some(name.to_owned())
 }

@@ -8,16 +8,13 @@
 //! caller and stays in its foreground: it may have to ask the user for a password of its own.
 //! It is given half a minute and little space.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use cabane_label::{escape, shown};
+use cabane_process::output::{Limits, OutputError, output_within};
 use cabane_report::{Kind, Report, Result};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Access, access};
 use serde::Deserialize;
 
@@ -28,9 +25,6 @@ pub(super) const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// What a helper may say; tokens of clouds have a few thousand letters.
 const MOST_BYTES: usize = 64 << 10;
-
-/// How often it is looked whether a helper has ended that left its output to others.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// How helpers say that they have no password for a registry.
 const NOTHING_THERE: &str = "credentials not found in native keychain";
@@ -65,14 +59,17 @@ pub(super) fn ask(program: &Path, server: &str, limit: Duration) -> Result<Optio
         ))
     };
     let strange = || failed("answered something that is not a name and a password".to_owned());
-    let finished = match run(program, server, limit) {
+    // In the foreground: it may have to read from the terminal.
+    let limits = Limits { end: Instant::now() + limit, bytes: MOST_BYTES, has_group: false };
+    let finished = match output_within(Command::new(program).arg("get"), server.as_bytes(), limits)
+    {
         Ok(finished) => finished,
-        Err(Failure::Late) => {
+        Err(OutputError::Late) => {
             let seconds = TIME_LIMIT.as_secs();
             return Err(failed(format!("did not answer within {seconds} seconds")));
         }
-        Err(Failure::Endless) => return Err(strange()),
-        Err(Failure::Io(source)) => {
+        Err(OutputError::TooMuch) => return Err(strange()),
+        Err(OutputError::Start(source) | OutputError::Read(source)) => {
             let message = format!("cannot run {shown_program}");
             return Err(Report::caused(Kind::Failure, message, source));
         }
@@ -120,131 +117,6 @@ fn beginning(messages: &[u8]) -> String {
     let text = String::from_utf8_lossy(messages);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     line.unwrap_or_default().chars().take(MOST_SHOWN).collect()
-}
-
-/// Why a program was not listened to.
-enum Failure {
-    Late,
-    Endless,
-    Io(io::Error),
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-fn run(program: &Path, server: &str, limit: Duration) -> Result<Output, Failure> {
-    let end = Instant::now() + limit;
-    let mut child = start(program)?;
-    let heard = give(&mut child, server).and_then(|()| listen(&mut child, end));
-    if heard.is_err() {
-        let _ = child.kill();
-        let _ = child.wait();
-    }
-    heard
-}
-
-/// An address is less than a pipe holds. Who does not read it may know the answer.
-fn give(child: &mut Child, server: &str) -> Result<(), Failure> {
-    match child.stdin.take().map(|mut input| input.write_all(server.as_bytes())) {
-        Some(Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
-}
-
-fn start(program: &Path) -> io::Result<Child> {
-    let mut tries = 0;
-    loop {
-        let mut command = Command::new(program);
-        command.arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        match command.spawn() {
-            // Being written at this moment, by an update.
-            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && tries < 20 => {
-                tries += 1;
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            outcome => return outcome,
-        }
-    }
-}
-
-/// Reads both pipes until the program has ended and nothing is left in them. What it left
-/// behind may keep them open, and is not waited for.
-fn listen(child: &mut Child, end: Instant) -> Result<Output, Failure> {
-    let output = child.stdout.take().map(OwnedFd::from);
-    let pipes = [output, child.stderr.take().map(OwnedFd::from)];
-    let mut ears = pipes.map(|pipe| Ear { pipe: pipe.map(File::from), heard: Vec::new() });
-    loop {
-        // Asked before the pipes: whatever it wrote is in them by then.
-        let status = child.try_wait()?;
-        let left = end.saturating_duration_since(Instant::now());
-        let time_limit = match status {
-            Some(_) => Duration::ZERO,
-            None => left.min(LOOK_AGAIN),
-        };
-        let was_any_ready = hear(&mut ears, time_limit)?;
-        if let Some(status) = status
-            && !was_any_ready
-        {
-            let [stdout, stderr] = ears.map(|ear| ear.heard);
-            return Ok(Output { status, stdout, stderr });
-        }
-        if left.is_zero() {
-            return Err(Failure::Late);
-        }
-    }
-}
-
-/// One end of a pipe, and what came out of it.
-struct Ear {
-    /// Nothing when the other end is closed.
-    pipe: Option<File>,
-    heard: Vec<u8>,
-}
-
-impl Ear {
-    /// Reads once from a pipe that has something, or its end.
-    fn read(&mut self) -> Result<(), Failure> {
-        let Some(pipe) = &mut self.pipe else {
-            return Ok(());
-        };
-        let mut buffer = [0; 4096];
-        match pipe.read(&mut buffer) {
-            Ok(0) => self.pipe = None,
-            Ok(length) => self.heard.extend(buffer.iter().take(length)),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error.into()),
-        }
-        if self.heard.len() > MOST_BYTES {
-            return Err(Failure::Endless);
-        }
-        Ok(())
-    }
-}
-
-/// Waits until something can be read, and reads it; says whether there may be more.
-fn hear(ears: &mut [Ear; 2], time_limit: Duration) -> Result<bool, Failure> {
-    let mut open: Vec<&mut Ear> = ears.iter_mut().filter(|ear| ear.pipe.is_some()).collect();
-    if open.is_empty() {
-        // It closed everything and is about to end.
-        std::thread::sleep(time_limit.min(Duration::from_millis(1)));
-        return Ok(false);
-    }
-    let pipes = open.iter().filter_map(|ear| ear.pipe.as_ref());
-    let mut watched: Vec<_> = pipes.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
-    match poll(&mut watched, Timespec::try_from(time_limit).ok().as_ref()) {
-        Ok(_) => {}
-        // To be looked at again.
-        Err(rustix::io::Errno::INTR) => return Ok(true),
-        Err(errno) => return Err(io::Error::from(errno).into()),
-    }
-    let is_ready: Vec<bool> = watched.iter().map(|fd| !fd.revents().is_empty()).collect();
-    for (ear, _) in open.iter_mut().zip(&is_ready).filter(|(_, ready)| **ready) {
-        ear.read()?;
-    }
-    Ok(is_ready.contains(&true))
 }
 
 #[cfg(test)]
