@@ -155,8 +155,7 @@ fn of_layers(bytes: &[u8]) -> ContainerImage<'static> {
             size: None,
             digest: None,
             diff_id: None,
-            has_whiteouts: !has(b'w'),
-            may_replace: !has(b'r'),
+            is_of_container: !has(b'w'),
             open: Box::new(move || Ok(Box::new(Cursor::new(content.clone())))),
         }
     };
