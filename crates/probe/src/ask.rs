@@ -4,7 +4,6 @@
 //! Asking programs: in an empty environment, for a limited time, with a limit on what
 //! is read. A program that does not keep to it is ended with everything it started.
 
-use std::io;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -20,26 +19,13 @@ pub(crate) struct Answer {
     pub(crate) is_success: bool,
 }
 
-/// Why a program was not listened to.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum AskError {
-    #[error("it did not answer in time")]
-    Late,
-    #[error("its answer is too long")]
-    Endless,
-    #[error("it cannot be started: {0}")]
-    Start(io::Error),
-    #[error("its answer cannot be read: {0}")]
-    Read(io::Error),
-}
-
 /// Asks a program.
 pub(crate) fn ask(
     program: &Path,
     arguments: &[&str],
     end: Instant,
     most: usize,
-) -> Result<Answer, AskError> {
+) -> Result<Answer, OutputError> {
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -54,24 +40,13 @@ pub(crate) fn ask(
     Ok(Answer { text, is_success: output.status.success() })
 }
 
-impl From<OutputError> for AskError {
-    fn from(error: OutputError) -> Self {
-        match error {
-            OutputError::Late => Self::Late,
-            OutputError::TooMuch => Self::Endless,
-            OutputError::Start(error) => Self::Start(error),
-            OutputError::Read(error) => Self::Read(error),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
 
-    fn shell(script: &str, limit: Duration) -> Result<Answer, AskError> {
+    fn shell(script: &str, limit: Duration) -> Result<Answer, OutputError> {
         let end = Instant::now() + limit;
         ask(Path::new("/bin/sh"), &["-c", script], end, 10_000)
     }
@@ -88,20 +63,20 @@ mod tests {
     fn who_says_nothing_is_not_waited_for() {
         let begin = Instant::now();
         let error = shell("sleep 60 & wait", Duration::from_millis(100)).unwrap_err();
-        assert!(matches!(error, AskError::Late) && begin.elapsed() < LONG / 2);
+        assert!(matches!(error, OutputError::Late) && begin.elapsed() < LONG / 2);
     }
 
     #[test]
     fn who_closes_the_output_and_stays_is_not_waited_for() {
         let begin = Instant::now();
         let error = shell("exec >&- 2>&-; sleep 60", Duration::from_millis(100)).unwrap_err();
-        assert!(matches!(error, AskError::Late) && begin.elapsed() < LONG / 2);
+        assert!(matches!(error, OutputError::Late) && begin.elapsed() < LONG / 2);
     }
 
     #[test]
     fn who_does_not_stop_is_interrupted() {
         let error = shell("while :; do echo more and more; done", LONG).unwrap_err();
-        assert!(matches!(error, AskError::Endless));
+        assert!(matches!(error, OutputError::TooMuch));
     }
 
     #[test]

@@ -31,15 +31,19 @@ pub struct Limits {
 }
 
 /// Why there is no output.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     /// It had not ended in time.
+    #[error("it did not answer in time")]
     Late,
     /// It printed more than it may.
+    #[error("its answer is too long")]
     TooMuch,
     /// It cannot be started.
+    #[error("it cannot be started: {0}")]
     Start(io::Error),
     /// Its output cannot be read.
+    #[error("its answer cannot be read: {0}")]
     Read(io::Error),
 }
 
