@@ -3,7 +3,6 @@
 
 //! Environment files, as commands name them.
 
-use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use cabane_label::{ImageDescription, UenvDescription};
@@ -13,14 +12,12 @@ use cabane_resolve::EnvironmentFinder;
 use cabane_run::loaded::{Additions, Bind};
 use cabane_site::Context;
 
-/// Does something with what finds environment files.
-pub fn with_finder<T>(context: &Context, act: impl FnOnce(&EnvironmentFinder<'_>) -> T) -> T {
-    let variable =
-        |name: &str| -> Option<OsString> { context.calling.get(OsStr::new(name)).cloned() };
-    act(&EnvironmentFinder {
+/// Returns what finds environment files.
+pub fn finder(context: &Context) -> EnvironmentFinder<'_> {
+    EnvironmentFinder {
         directories: &context.settings.environment_directories.value,
-        variable: &variable,
-    })
+        variables: &context.calling,
+    }
 }
 
 /// Tells which file a name or path on the command line means.
@@ -40,8 +37,7 @@ pub fn reference(text: &str) -> Result<EnvironmentReference> {
 ///
 /// Everything that is wrong with it.
 pub fn load(context: &Context, text: &str) -> Result<EnvironmentFile> {
-    let reference = reference(text)?;
-    with_finder(context, |finder| finder.load(&reference))
+    finder(context).load(&reference(text)?)
 }
 
 /// Returns the path of an environment file that was typed where images are.

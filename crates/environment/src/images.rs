@@ -10,7 +10,7 @@ use cabane_mount::ImageFile;
 use cabane_recipe::EnvironmentFile;
 use cabane_report::{Kind, Report, Result};
 use cabane_resolve::{
-    ConcreteEnvironment, DefaultView, LocatedImage, RequestedImage, Resolver, assemble_requested,
+    ConcreteEnvironment, DefaultView, LocatedImage, RequestedImage, Resolver, assemble,
 };
 use cabane_run::loaded::Additions;
 use cabane_run::{metadata, open_image};
@@ -189,7 +189,7 @@ impl FoundImages {
                 default_view: image.default_view,
             })
         });
-        assemble_requested(requested.collect(), self.with_views, &self.views)
+        assemble(requested.collect(), self.with_views, &self.views)
     }
 }
 

@@ -10,7 +10,7 @@ use cabane_report::{Kind, Report, Result};
 use cabane_view::{EnvPatch, Meta, Needs, ViewDescription};
 
 use crate::views::{choose_views, is_same};
-use crate::{ConcreteEnvironment, ConcreteImage, ConcreteView, LocatedImage, Warning};
+use crate::{ConcreteEnvironment, ConcreteImage, ConcreteView, LocatedImage};
 
 /// An image that was found, and what was reported about it.
 #[derive(Clone, Debug)]
@@ -36,34 +36,11 @@ pub enum DefaultView {
 
 /// Says where each image is mounted, which views are used, and which variables change.
 ///
-/// An image is mounted where its description says, or else where its metadata say. If any view
-/// is named, only the named views are used, in their order; if none is, and `use_default_view`,
-/// the default view of each image is used, in the order of the images. That of a root image is
-/// used also where views of others are named, and comes first.
+/// An image is mounted where its description says, or else where its metadata say. The named
+/// views are those of the `first` images alone. They come first, in their order; then the default
+/// views that are used without being named, in the order of the images. Those of a root image come
+/// before all others.
 pub fn assemble(
-    located: Vec<(LocatedImage, UenvDescription)>,
-    views: &[ViewDescription],
-    use_default_view: bool,
-) -> Result<ConcreteEnvironment> {
-    let requested = located.into_iter().map(|(located, description)| RequestedImage {
-        located,
-        description,
-        default_view: match use_default_view {
-            true if views.is_empty() => DefaultView::Used,
-            true => DefaultView::UsedOfRoot,
-            false => DefaultView::Left,
-        },
-    });
-    let requested: Vec<RequestedImage> = requested.collect();
-    let all = requested.len();
-    assemble_requested(requested, all, views)
-}
-
-/// As [`assemble()`], for images of which some bring their default view and some do not. The
-/// named views are those of the `first` images alone.
-///
-/// The named views come first, in their order; then the default views in the order of the images.
-pub fn assemble_requested(
     requested: Vec<RequestedImage>,
     first: usize,
     views: &[ViewDescription],
@@ -168,13 +145,15 @@ fn merged(images: &[ConcreteImage], views: &[ConcreteView]) -> EnvPatch {
     patch
 }
 
-fn warning(image: &ConcreteImage) -> Option<Warning> {
-    let built_for = image
-        .meta
-        .mount
-        .clone()
-        // Who mounts a root image elsewhere wants to look into it.
-        .filter(|wanted| *wanted != image.mount_point && !wanted.is_root())?;
-    let (image, mounted_at) = (image.name().to_owned(), image.mount_point.clone());
-    Some(Warning::MountPointDiffers { image, built_for, mounted_at })
+/// Returns what may surprise in how an image is mounted, though it is allowed.
+fn warning(image: &ConcreteImage) -> Option<String> {
+    let (built_for, mounted_at) = (image.meta.mount.as_ref()?, &image.mount_point);
+    // Who mounts a root image elsewhere wants to look into it.
+    (built_for != mounted_at && !built_for.is_root()).then(|| {
+        format!(
+            "`{}` was built for {built_for} and is mounted at {mounted_at}: \
+             paths inside may not work",
+            escape(image.name())
+        )
+    })
 }

@@ -3,10 +3,9 @@
 
 //! What is certain once everything is resolved.
 
-use std::fmt;
 use std::path::PathBuf;
 
-use cabane_label::{Digest, Label, MountPoint, escape};
+use cabane_label::{Digest, Label, MountPoint};
 use cabane_repository::ImageFormat;
 use cabane_view::{EnvPatch, Meta, ViewName};
 
@@ -20,7 +19,7 @@ pub struct ConcreteEnvironment {
     /// The changes that the views make, one after the other.
     pub patch: EnvPatch,
     /// What the user should know although it is allowed.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<String>,
 }
 
 /// An image and the place where it is mounted.
@@ -66,31 +65,4 @@ pub struct ConcreteView {
     pub image: usize,
     /// The name of the view.
     pub name: ViewName,
-}
-
-/// Something that is allowed and may surprise.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Warning {
-    /// An image is mounted elsewhere than it was built for.
-    MountPointDiffers {
-        /// The name of the image.
-        image: String,
-        /// Where it was built for.
-        built_for: MountPoint,
-        /// Where it is mounted.
-        mounted_at: MountPoint,
-    },
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::MountPointDiffers { image, built_for, mounted_at } => write!(
-                f,
-                "`{}` was built for {built_for} and is mounted at {mounted_at}: \
-                 paths inside may not work",
-                escape(image)
-            ),
-        }
-    }
 }

@@ -4,8 +4,7 @@
 //! Finding environment files, and laying them over their bases.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::fmt;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
@@ -26,29 +25,12 @@ const MAX_LEVELS: usize = 10;
 const ENDING: &str = "toml";
 
 /// Where environment files are looked for, and what is put in for variables.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct EnvironmentFinder<'a> {
     /// The directories in which names are looked for, the first one first.
     pub directories: &'a [PathBuf],
     /// The variables of the caller.
-    pub variable: &'a dyn Fn(&str) -> Option<OsString>,
-}
-
-impl fmt::Debug for EnvironmentFinder<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EnvironmentFinder")
-            .field("directories", &self.directories)
-            .finish_non_exhaustive()
-    }
-}
-
-/// An environment file that can be called by a name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FoundEnvironment {
-    /// The name.
-    pub name: String,
-    /// The file.
-    pub path: PathBuf,
+    pub variables: &'a BTreeMap<OsString, OsString>,
 }
 
 /// A place in a file where another one is named as its base.
@@ -69,14 +51,9 @@ impl EnvironmentFinder<'_> {
         Ok(file)
     }
 
-    /// Returns the file that is meant.
-    pub fn path_of(&self, reference: &EnvironmentReference) -> Result<PathBuf> {
-        self.find(reference, None)
-    }
-
-    /// Returns everything that can be called by a name, by name.
-    pub fn all(&self) -> Vec<FoundEnvironment> {
-        let mut found: BTreeMap<String, PathBuf> = BTreeMap::new();
+    /// Returns the file of everything that can be called by a name.
+    pub fn all(&self) -> BTreeMap<String, PathBuf> {
+        let mut found = BTreeMap::new();
         for directory in self.directories {
             // A directory that is not there, or closed, has nothing for this user.
             let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -90,8 +67,7 @@ impl EnvironmentFinder<'_> {
                 }
             }
         }
-        let found = found.into_iter();
-        found.map(|(name, path)| FoundEnvironment { name, path }).collect()
+        found
     }
 
     fn find(
@@ -108,8 +84,7 @@ impl EnvironmentFinder<'_> {
             return Ok(path);
         }
         let all = self.all();
-        let names = all.iter().map(|found| found.name.as_str());
-        let hint = if let Some(similar) = similar(name, names) {
+        let hint = if let Some(similar) = similar(name, all.keys().map(String::as_str)) {
             format!("did you mean {}?", any_of(&[similar.to_owned()]))
         } else {
             let searched: Vec<String> = self.directories.iter().map(|one| shown(one)).collect();
@@ -155,7 +130,8 @@ impl EnvironmentFinder<'_> {
         }
         if !known.contains_key(&real) {
             let (text, directory) = read(path).map_err(unreadable)?;
-            let context = FileContext { directory: &directory, variable: self.variable };
+            let variable = |name: &str| self.variables.get(OsStr::new(name)).cloned();
+            let context = FileContext { directory: &directory, variable: &variable };
             let file = parse_environment_file(path, &text, &context)
                 .map_err(|error| malformed("the environment file", error.diagnostics()))?;
             let loaded = self.on_bases(path, file, chain, known)?;

@@ -23,9 +23,9 @@ mod near;
 mod scalars;
 mod views;
 
-pub use assemble::{DefaultView, RequestedImage, assemble, assemble_requested};
-pub use concrete::{ConcreteEnvironment, ConcreteImage, ConcreteView, Warning};
-pub use environment::{EnvironmentFinder, FoundEnvironment};
+pub use assemble::{DefaultView, RequestedImage, assemble};
+pub use concrete::{ConcreteEnvironment, ConcreteImage, ConcreteView};
+pub use environment::EnvironmentFinder;
 pub use locate::{LocatedImage, NamedRepository, Resolver};
 pub use near::similar;
 pub use scalars::{Effect, ScalarConflict, effect, scalar_conflicts};

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use cabane_label::{Label, LabelPattern, NameMatch, System, SystemPattern};
+use strsim::osa_distance;
 
 use crate::names::{any_of, some_of};
 
@@ -77,28 +78,8 @@ fn similar_names<'a>(
 #[must_use]
 pub fn similar<'a>(typed: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (typed.chars().count() / 3).clamp(1, 3);
-    let distances = words.map(|word| (distance(typed, word), word));
+    let distances = words.map(|word| (osa_distance(typed, word), word));
     distances.filter(|(distance, _)| *distance <= allowed).min().map(|(_, word)| word)
-}
-
-/// Counts the letters to insert, delete, replace or swap with their neighbour.
-fn distance(one: &str, other: &str) -> usize {
-    let one: Vec<char> = one.chars().collect();
-    let other: Vec<char> = other.chars().collect();
-    let mut rows: Vec<Vec<usize>> = vec![(0..=other.len()).collect()];
-    for (i, a) in one.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, b) in other.iter().enumerate() {
-            let replaced = rows[i][j] + usize::from(a != b);
-            let mut best = replaced.min(rows[i][j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && *a == other[j - 1] && one[i - 1] == *b {
-                best = best.min(rows[i - 1][j - 1] + 1);
-            }
-            row.push(best);
-        }
-        rows.push(row);
-    }
-    rows[one.len()][other.len()]
 }
 
 #[cfg(test)]
@@ -158,6 +139,6 @@ mod tests {
     #[test]
     fn the_distance_counts_single_mistakes() {
         let words = ["gromacs", "gromac", "gromacss", "gromaxs", "groamcs", "cp2k"];
-        assert_eq!(words.map(|word| distance("gromacs", word)), [0, 1, 1, 1, 1, 7]);
+        assert_eq!(words.map(|word| osa_distance("gromacs", word)), [0, 1, 1, 1, 1, 7]);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use cabane_environment::{self as files, with_finder};
+use cabane_environment::{self as files, finder};
 use cabane_label::escape;
 use cabane_recipe::EnvironmentReference;
 use cabane_report::Result;
@@ -81,18 +81,13 @@ pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> Result<ExitCode> {
 }
 
 pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<ExitCode> {
-    let rows = with_finder(setup, |finder| {
-        let row = |found: cabane_resolve::FoundEnvironment| {
-            // One with mistakes is listed, too; `check` shows them.
-            let file = finder.load(&EnvironmentReference::Path(found.path.clone()));
-            Row {
-                name: found.name,
-                path: found.path,
-                description: file.ok().and_then(|file| file.description),
-            }
-        };
-        finder.all().into_iter().map(row).collect::<Vec<_>>()
-    });
+    let finder = finder(setup);
+    let row = |(name, path): (String, PathBuf)| {
+        // One with mistakes is listed, too; `check` shows them.
+        let file = finder.load(&EnvironmentReference::Path(path.clone()));
+        Row { name, path, description: file.ok().and_then(|file| file.description) }
+    };
+    let rows: Vec<Row> = finder.all().into_iter().map(row).collect();
     if args.json {
         setup.printer.json(&rows);
     } else if rows.is_empty() {

@@ -3,7 +3,7 @@
 
 //! Which environment file a name means, and what it stands on.
 
-use std::ffi::OsString;
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -25,9 +25,8 @@ fn files(files: &[(&str, &str)]) -> TempDir {
 }
 
 fn load(place: &Path, text: &str) -> Result<EnvironmentFile> {
-    let variable = |_: &str| -> Option<OsString> { None };
     let directories: Vec<PathBuf> = ["own", "site"].map(|name| place.join(name)).into();
-    let finder = EnvironmentFinder { directories: &directories, variable: &variable };
+    let finder = EnvironmentFinder { directories: &directories, variables: &BTreeMap::new() };
     finder.load(&EnvironmentReference::new(text, place))
 }
 

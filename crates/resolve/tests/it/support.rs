@@ -9,7 +9,10 @@ use std::path::{Path, PathBuf};
 use cabane_label::parse_uenv_list;
 use cabane_report::Result;
 use cabane_repository::{AddRequest, Repository, Transfer};
-use cabane_resolve::{ConcreteEnvironment, LocatedImage, NamedRepository, Resolver, assemble};
+use cabane_resolve::{
+    ConcreteEnvironment, DefaultView, LocatedImage, NamedRepository, RequestedImage, Resolver,
+    assemble,
+};
 use cabane_view::parse_view_list;
 use tempfile::TempDir;
 
@@ -103,10 +106,29 @@ impl World {
 
     /// Resolves images and views; without views the default views are used.
     pub(crate) fn assemble(&self, uenvs: &str, views: &str) -> Result<ConcreteEnvironment> {
+        let default_view = match views {
+            "" => DefaultView::Used,
+            _ => DefaultView::UsedOfRoot,
+        };
+        self.assemble_with(uenvs, views, default_view)
+    }
+
+    /// Resolves images and views.
+    pub(crate) fn assemble_with(
+        &self,
+        uenvs: &str,
+        views: &str,
+        default_view: DefaultView,
+    ) -> Result<ConcreteEnvironment> {
         let views = if views.is_empty() { Vec::new() } else { parse_view_list(views).unwrap() };
-        let (resolver, described) = (self.resolver(), parse_uenv_list(uenvs).unwrap());
-        let located = described.into_iter().map(|one| (resolver.locate(&one).unwrap(), one));
-        assemble(located.collect(), &views, true)
+        let resolver = self.resolver();
+        let requested = parse_uenv_list(uenvs).unwrap().into_iter().map(|description| {
+            let located = resolver.locate(&description).unwrap();
+            RequestedImage { located, description, default_view }
+        });
+        let requested: Vec<_> = requested.collect();
+        let all = requested.len();
+        assemble(requested, all, &views)
     }
 }
 

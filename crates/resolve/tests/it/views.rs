@@ -5,8 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use cabane_label::parse_uenv_list;
-use cabane_resolve::assemble;
+use cabane_resolve::DefaultView;
 
 use crate::support::{World, complaint_of, views_of};
 
@@ -29,10 +28,7 @@ fn without_a_view_the_default_of_each_image_is_used() {
 
 #[test]
 fn without_default_views_none_is_used() {
-    let world = world();
-    let description = parse_uenv_list("a").unwrap().remove(0);
-    let located = world.locate("a").unwrap();
-    assert_eq!(assemble(vec![(located, description)], &[], false).unwrap().views, []);
+    assert_eq!(world().assemble_with("a", "", DefaultView::Left).unwrap().views, []);
 }
 
 #[test]
