@@ -15,10 +15,10 @@ use jiff::{Timestamp, ToSpan};
 use crate::access::make_readable;
 use crate::meta_copy::copy_meta;
 use crate::record::{KnownImage, overtaken};
-use crate::repository::{read_meta, read_meta_directory};
-use crate::transfer::{Progress, Source, Transfer};
+use crate::repository::read_meta_directory;
+use crate::transfer::{Progress, Source, Transfer, format_of};
 use crate::writer::{Published, Writer};
-use crate::{Access, Error, ImageFormat, Record, Repository, disk};
+use crate::{Access, Error, Record, Repository, disk};
 
 /// What is to be added under which label.
 #[derive(Clone, Debug)]
@@ -99,9 +99,7 @@ impl Repository {
             });
         }
         let meta = read_meta_directory(request.meta)?;
-        let mut writer = Writer::open(self.layout())?;
-        writer.lock();
-        writer.sweep()?;
+        let mut writer = Writer::begin(self.layout())?;
         if !request.replace {
             refuse_early(&writer, request, &source)?;
         }
@@ -110,7 +108,7 @@ impl Repository {
         let parcel = Parcel::pack(&writer, &source, request, progress)?;
         writer.lock();
         let (label, replace) = (request.label.clone(), request.replace);
-        let mut added = parcel.publish(&writer, label, replace, meta.as_ref())?;
+        let mut added = parcel.publish(&writer, label, None, replace, meta.as_ref())?;
         if request.how == Transfer::Move {
             added.source_remains = fs::remove_file(request.image).is_err();
         }
@@ -147,11 +145,10 @@ impl Repository {
             }
             _ => Error::io("read", &path)(error),
         })?;
-        let format = ImageFormat::of_file(&file);
-        let format = format.map_err(|source| Error::Image { path: path.clone(), source })?;
+        let format = format_of(&file, &path)?;
         let size = file.metadata().map_err(Error::io("inspect", &path))?.len();
         let image = KnownImage { digest: digest.clone(), size, format };
-        let meta = read_meta(self.layout(), digest)?;
+        let meta = read_meta_directory(&self.layout().meta(digest))?;
         let naming = Naming { label, date, image, meta: meta.as_ref(), replace, spare: None };
         let added = naming.execute(&writer)?;
         // Only now: a killed writer may have left this very image without a label.
@@ -216,18 +213,9 @@ impl Parcel {
         Ok(Self { directory, image })
     }
 
+    /// Brings the image to its place and gives it a label, which it may have had elsewhere since a
+    /// date.
     pub(crate) fn publish(
-        self,
-        writer: &Writer<'_>,
-        label: Label,
-        replace: bool,
-        meta: Option<&Meta>,
-    ) -> Result<Added, Error> {
-        self.publish_since(writer, label, None, replace, meta)
-    }
-
-    /// Does the same for a label that the image has had elsewhere since a date.
-    pub(crate) fn publish_since(
         self,
         writer: &Writer<'_>,
         label: Label,
@@ -239,7 +227,7 @@ impl Parcel {
         let there = match writer.publish(&self.directory, digest, *size)? {
             Published::Installed => None,
             // The record describes what is in the repository, which is not what was brought.
-            Published::WasThere => read_meta(writer.layout, digest).ok().flatten(),
+            Published::WasThere => read_meta_directory(&writer.layout.meta(digest)).ok().flatten(),
         };
         let naming = Naming {
             label,
@@ -311,7 +299,7 @@ impl Naming<'_> {
         let beaten = beaten.filter(|_| !self.replace);
         let grace = match beaten {
             Some(_) => Duration::ZERO,
-            None => writer.layout.grace(),
+            None => writer.layout.grace,
         };
         let overtaken: Vec<_> = overtaken(&refs, grace).cloned().collect();
         let removed = writer.retire(&overtaken)?;

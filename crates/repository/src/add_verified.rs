@@ -52,9 +52,7 @@ impl Repository {
         }
         let (known, image) = (read_meta_directory(meta)?, incoming.image());
         let known_image = look_at(&image, digest)?;
-        let mut writer = Writer::open(self.layout())?;
-        writer.lock();
-        writer.sweep()?;
+        let mut writer = Writer::begin(self.layout())?;
         match writer.refs_of(&label)?.pop() {
             Some(record) if !replace && record.digest != *digest => {
                 return Err(taken(&label, record.digest));
@@ -82,7 +80,7 @@ impl Repository {
         let parcel = Parcel { directory: directory.clone(), image: known_image };
         let added = disk::sync_directory(&directory)
             .map_err(Error::io("write", &directory))
-            .and_then(|()| parcel.publish(&writer, label, replace, known.as_ref()));
+            .and_then(|()| parcel.publish(&writer, label, None, replace, known.as_ref()));
         if added.is_err() {
             let _ = fs::rename(&place, &image);
         } else {

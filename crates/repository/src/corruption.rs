@@ -227,10 +227,8 @@ impl Corruption {
 
     /// Returns what `cabane repo update` does about it, if that loses something.
     pub fn loss(&self) -> Option<&'static str> {
-        match self {
-            Self::MissingImage { .. } => Some("`cabane repo update` forgets the label instead"),
-            _ => None,
-        }
+        matches!(self, Self::MissingImage { .. })
+            .then_some("`cabane repo update` forgets the label instead")
     }
 }
 

@@ -76,6 +76,22 @@ pub(crate) fn names(directory: &Path) -> io::Result<Names> {
     })
 }
 
+/// Returns `None` for what is not there.
+pub(crate) fn if_there<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}
+
+/// Creates a directory unless it is there.
+pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        outcome => outcome,
+    }
+}
+
 /// Opens a file for reading. A named pipe is not waited for, as it would be otherwise.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
@@ -164,10 +180,7 @@ pub(crate) fn remove_all(path: &Path) -> io::Result<()> {
         Ok(_) => fs::remove_file(path),
         Err(error) => Err(error),
     };
-    match removed {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        outcome => outcome,
-    }
+    if_there(removed).map(drop)
 }
 
 fn remove_tree(directory: &Path) -> io::Result<()> {

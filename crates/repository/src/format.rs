@@ -10,7 +10,6 @@ use std::fmt;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +57,11 @@ impl ImageFormat {
         Self::of_file(&disk::open(path)?)
     }
 
+    /// Returns the format with a name; `None` when there is none.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        [Self::Squashfs, Self::Erofs].into_iter().find(|format| format.as_str() == name)
+    }
+
     /// Returns the name of the format, which is also the kernel's name for the file system.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -70,23 +74,6 @@ impl ImageFormat {
 impl fmt::Display for ImageFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
-    }
-}
-
-/// A text that names no format of images.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an image is `squashfs` or `erofs`")]
-pub struct UnknownFormat;
-
-impl FromStr for ImageFormat {
-    type Err = UnknownFormat;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "squashfs" => Ok(Self::Squashfs),
-            "erofs" => Ok(Self::Erofs),
-            _ => Err(UnknownFormat),
-        }
     }
 }
 

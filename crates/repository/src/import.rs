@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use cabane_label::{Digest, Label};
+use cabane_label::Digest;
 use jiff::Timestamp;
 
 use crate::add::Parcel;
@@ -17,29 +17,11 @@ use crate::repository::read_meta_directory;
 use crate::signatures::{SIGNATURES, signatures_file};
 use crate::transfer::{Progress, Source};
 use crate::writer::Writer;
-use crate::{AddRequest, Added, Error, Repository, Transfer, disk};
-
-/// What is to be brought, and what is reported about it.
-#[derive(Clone, Debug)]
-pub struct ImportRequest<'a> {
-    /// The label that it has, and gets.
-    pub label: Label,
-    /// The digest that it must turn out to have.
-    pub digest: &'a Digest,
-    /// Since when it has had the label.
-    pub date: Timestamp,
-    /// The image.
-    pub image: &'a Path,
-    /// The metadata directory of the image, as for [`crate::AddRequest`].
-    pub meta: &'a Path,
-    /// What happens to the image where it is now: it stays there.
-    pub how: Transfer,
-    /// Whether a label that another image has is taken from it.
-    pub replace: bool,
-}
+use crate::{AddRequest, Added, Error, Repository, disk};
 
 impl Repository {
-    /// Brings an image whose digest is known, and compares it before anyone sees the image.
+    /// Brings an image whose digest is known, and compares it before anyone sees the image. It is
+    /// not moved, and has had its label since a date.
     ///
     /// # Errors
     ///
@@ -47,33 +29,23 @@ impl Repository {
     /// others can still be brought.
     pub fn import(
         &self,
-        request: &ImportRequest<'_>,
+        request: &AddRequest<'_>,
+        digest: &Digest,
+        date: Timestamp,
         progress: &mut Progress<'_>,
     ) -> Result<Added, Error> {
         let source = Source::open(request.image)?;
         let meta = read_meta_directory(request.meta)?;
-        let add = AddRequest {
-            label: request.label.clone(),
-            image: request.image,
-            meta: request.meta,
-            how: request.how,
-            replace: request.replace,
-        };
-        let mut writer = Writer::open(self.layout())?;
-        writer.lock();
-        writer.sweep()?;
+        let mut writer = Writer::begin(self.layout())?;
         writer.unlock();
-        let parcel = Parcel::pack(&writer, &source, &add, progress)?;
-        if parcel.image.digest != *request.digest {
-            return Err(Error::OtherImage {
-                expected: request.digest.clone(),
-                found: parcel.image.digest.clone(),
-            });
+        let parcel = Parcel::pack(&writer, &source, request, progress)?;
+        if parcel.image.digest != *digest {
+            let (expected, found) = (digest.clone(), parcel.image.digest);
+            return Err(Error::OtherImage { expected, found });
         }
         bring_signatures(request.image, &parcel.directory);
         writer.lock();
-        let (label, date) = (request.label.clone(), Some(request.date));
-        parcel.publish_since(&writer, label, date, request.replace, meta.as_ref())
+        parcel.publish(&writer, request.label.clone(), Some(date), request.replace, meta.as_ref())
     }
 
     /// Finds out before a long copy that there is no space for these images, as far as they are

@@ -33,7 +33,7 @@ pub(crate) struct Observer<'a> {
 
 impl<'a> Observer<'a> {
     pub(crate) fn new(layout: &'a Layout) -> Self {
-        let kind = disk::file_system(layout.root());
+        let kind = disk::file_system(&layout.root);
         Self {
             layout,
             has_leases: kind.is_ok_and(|kind| is_local(&kind)),

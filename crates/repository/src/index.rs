@@ -26,9 +26,9 @@ use std::str::Lines;
 
 use cabane_label::Label;
 
-use crate::Record;
 use crate::layout::NameParts;
 use crate::sum::{Tally, sum};
+use crate::{ImageFormat, Record};
 
 const MAGIC: &str = "cabane-index 1";
 const FIELDS: usize = 9;
@@ -133,7 +133,7 @@ impl Fields<'_> {
             digest: self.digest.parse().ok()?,
             size: size.parse().ok()?,
             date: self.name.date()?,
-            format: format.parse().ok()?,
+            format: ImageFormat::from_name(format)?,
             mount: optional(mount)?,
             default_view: optional(default_view)?,
             views: views.collect::<Result<_, _>>().ok()?,

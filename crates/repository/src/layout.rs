@@ -4,7 +4,7 @@
 //! Where everything is in a repository, and what the files of the refs are called.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use cabane_label::{Digest, Label};
@@ -19,27 +19,14 @@ pub(crate) const FORMAT: u32 = 1;
 /// The paths of a repository; the tree is drawn at [`crate::Repository`].
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
-    root: PathBuf,
+    pub(crate) root: PathBuf,
     /// How long an image stays from which a label was taken for another one.
-    grace: Duration,
+    pub(crate) grace: Duration,
 }
 
 impl Layout {
     pub(crate) fn new(root: PathBuf) -> Self {
-        let grace = Duration::ZERO;
-        Self { root, grace }
-    }
-
-    pub(crate) fn set_grace(&mut self, grace: Duration) {
-        self.grace = grace;
-    }
-
-    pub(crate) fn grace(&self) -> Duration {
-        self.grace
-    }
-
-    pub(crate) fn root(&self) -> &Path {
-        &self.root
+        Self { root, grace: Duration::ZERO }
     }
 
     pub(crate) fn marker(&self) -> PathBuf {

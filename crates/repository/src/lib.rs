@@ -54,7 +54,6 @@ pub use corruption::Corruption;
 pub use error::{Error, ImageError};
 pub use format::ImageFormat;
 pub use heartbeat::KeepAlive;
-pub use import::ImportRequest;
 pub use incoming::Incoming;
 pub use migrate::{Migrated, Migration, MigrationProgress};
 pub use queue::{Claim, Queue};

@@ -12,7 +12,7 @@ use std::io;
 
 use cabane_label::{Digest, Label, shown};
 
-use crate::{Error, ImportRequest, Record, Repository, Transfer};
+use crate::{AddRequest, Error, Record, Repository, Transfer};
 
 /// How a repository is copied.
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,17 +92,15 @@ impl Repository {
     ) -> Result<(), Error> {
         let is_new = !target.has_image(&record.digest);
         let outcome = if is_new {
-            let request = ImportRequest {
+            let request = AddRequest {
                 label: record.label.clone(),
-                digest: &record.digest,
-                date: record.date,
                 image: &self.image_path(&record.digest),
                 meta: &self.meta_path(&record.digest),
                 how: Transfer::Share,
                 replace: how.replace,
             };
             let mut report = |done, total| progress(record, done, total);
-            let brought = target.import(&request, &mut report);
+            let brought = target.import(&request, &record.digest, record.date, &mut report);
             brought.map_err(|error| Failure::of(error, self))
         } else {
             let (label, date) = (record.label.clone(), Some(record.date));

@@ -8,7 +8,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
 
 use cabane_label::Label;
 
@@ -28,12 +27,7 @@ impl Repository {
             });
         }
         let (pins, pin) = (self.layout().pins(), self.layout().pin(label));
-        match fs::create_dir(&pins) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(Error::io("create", &pins)(error));
-            }
-            _ => {}
-        }
+        disk::create_directory(&pins).map_err(Error::io("create", &pins))?;
         if pin.exists() {
             return Ok(false);
         }
@@ -50,11 +44,8 @@ impl Repository {
     /// Takes the pin of a label away; returns whether there was one.
     pub fn unpin(&self, label: &Label) -> Result<bool, Error> {
         let pin = self.layout().pin(label);
-        match fs::remove_file(&pin) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(Error::io("remove", &pin)(error)),
-        }
+        let removed = disk::if_there(fs::remove_file(&pin)).map_err(Error::io("remove", &pin))?;
+        Ok(removed.is_some())
     }
 
     /// Returns the labels that are pinned.
@@ -63,18 +54,14 @@ impl Repository {
     pub fn pins(&self) -> Result<BTreeSet<Label>, Error> {
         let directory = self.layout().pins();
         disk::freshen(&directory);
-        let names = match disk::names(&directory) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
-            outcome => outcome.map_err(Error::io("read", &directory))?,
-        };
+        let names = disk::if_there(disk::names(&directory));
+        let names = names.map_err(Error::io("read", &directory))?.unwrap_or_default();
         let mut labels = BTreeSet::new();
         for name in names.iter() {
             let path = directory.join(name);
-            let text = match disk::read(&path, MAX_PIN_SIZE) {
-                // Taken away just now.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                outcome => outcome.map_err(Error::io("read", &path))?,
-            };
+            let text = disk::if_there(disk::read(&path, MAX_PIN_SIZE));
+            // Otherwise it was taken away just now.
+            let Some(text) = text.map_err(Error::io("read", &path))? else { continue };
             let label = std::str::from_utf8(&text).ok();
             let label = label.and_then(|text| text.trim_end().parse::<Label>().ok());
             match label {

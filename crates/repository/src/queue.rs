@@ -14,7 +14,6 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -36,8 +35,6 @@ const SETTLE: Duration = Duration::from_secs(1);
 
 /// How often a place is made anew that another process has removed.
 const ATTEMPTS: u32 = 50;
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// What became of the wish to download an image.
 #[derive(Debug)]
@@ -76,26 +73,6 @@ impl Repository {
             settle: SETTLE,
             seen: HashMap::new(),
         }
-    }
-
-    /// Takes the place for downloading an image, and waits for as long as another process
-    /// downloads it.
-    ///
-    /// Who has waited looks first whether [`Repository::has_image`] is true by now.
-    pub fn incoming(&self, digest: &Digest) -> Result<Incoming, Error> {
-        let (mut queue, mut pause) = (self.queue(digest), FIRST_PAUSE);
-        loop {
-            match queue.try_take()? {
-                Claim::Taken(incoming) => return Ok(incoming),
-                Claim::Busy => sleep(pause),
-            }
-            pause = LONGEST_PAUSE.min(pause * 2);
-        }
-    }
-
-    /// Takes the place for downloading an image, unless another process has it.
-    pub fn try_incoming(&self, digest: &Digest) -> Result<Claim, Error> {
-        self.queue(digest).try_take()
     }
 }
 
@@ -180,12 +157,7 @@ impl Queue {
     fn shared(&mut self, name: &str) -> Result<Option<Incoming>, Error> {
         let path = self.path(name);
         for _ in 0..ATTEMPTS {
-            match fs::create_dir(&path) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(Error::io("create", &path)(error));
-                }
-                _ => {}
-            }
+            disk::create_directory(&path).map_err(Error::io("create", &path))?;
             let line = Line::of(&path);
             match try_lock(&path, true) {
                 Lock::Gone => {}

@@ -94,24 +94,12 @@ impl Record {
 
     /// Returns a newer record of the same that says nothing about what is in the image.
     pub(crate) fn without_content(&self) -> Self {
-        let is_bare = self.mount.is_none()
-            && self.description.is_none()
-            && self.views.is_empty()
-            && self.default_view.is_none();
-        if is_bare {
-            return self.clone();
+        let (views, same) = (Vec::new(), self.clone());
+        let bare = Self { mount: None, description: None, views, default_view: None, ..same };
+        if bare == *self {
+            return bare;
         }
-        Self {
-            label: self.label.clone(),
-            digest: self.digest.clone(),
-            size: self.size,
-            date: self.date.checked_add(1.nanosecond()).unwrap_or(self.date),
-            format: self.format,
-            mount: None,
-            description: None,
-            views: Vec::new(),
-            default_view: None,
-        }
+        Self { date: self.date.checked_add(1.nanosecond()).unwrap_or(self.date), ..bare }
     }
 
     /// Compares by label; of one label the newest comes last, which is the valid one.

@@ -36,10 +36,8 @@ impl Repository {
         let mut cleared = Cleared::default();
         // Who clears up wants the space of images, too, that have lost their label.
         let mut layout = self.layout().clone();
-        layout.set_grace(layout.grace().min(retention.spare));
-        let mut writer = Writer::open(&layout)?;
-        writer.lock();
-        writer.sweep()?;
+        layout.grace = layout.grace.min(retention.spare);
+        let mut writer = Writer::begin(&layout)?;
         let observer = Observer::new(self.layout());
         let goes = |one: &&Verdict| matches!(one.fate, Fate::Removed(_));
         for verdict in retention.labels.iter().filter(goes) {

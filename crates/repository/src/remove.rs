@@ -23,7 +23,7 @@ impl Repository {
     ///
     /// Who has the image mounted keeps it, as far as the file system keeps open files.
     pub fn remove(&self, label: &Label) -> Result<Removed, Error> {
-        let writer = self.begin()?;
+        let writer = Writer::begin(self.layout())?;
         let refs = writer.refs_of(label)?;
         if refs.is_empty() {
             let repository = self.path().to_owned();
@@ -35,7 +35,7 @@ impl Repository {
     /// Removes an image with all its labels. The image need not have any. None of the labels
     /// goes back to an image that it had before.
     pub fn remove_image(&self, digest: &Digest) -> Result<Removed, Error> {
-        let writer = self.begin()?;
+        let writer = Writer::begin(self.layout())?;
         let refs = Listing::read_files(self.layout())?.refs;
         let labels = refs.chunk_by(|one, next| one.label == next.label);
         let refs = labels.flat_map(|refs| {
@@ -52,13 +52,6 @@ impl Repository {
             removed.images.push(digest.clone());
         }
         Ok(removed)
-    }
-
-    fn begin(&self) -> Result<Writer<'_>, Error> {
-        let mut writer = Writer::open(self.layout())?;
-        writer.lock();
-        writer.sweep()?;
-        Ok(writer)
     }
 }
 

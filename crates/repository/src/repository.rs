@@ -85,7 +85,7 @@ impl Repository {
         }
         drop(WriterLock::acquire(&layout.lock()));
         write_marker(&layout)?;
-        disk::sync_directory(layout.root()).map_err(Error::io("write", layout.root()))?;
+        disk::sync_directory(&layout.root).map_err(Error::io("write", &layout.root))?;
         Ok(Self { layout })
     }
 
@@ -94,13 +94,13 @@ impl Repository {
     /// Without this call it goes at once.
     #[must_use]
     pub fn with_grace(mut self, grace: Duration) -> Self {
-        self.layout.set_grace(grace);
+        self.layout.grace = grace;
         self
     }
 
     /// Returns the directory of the repository, as an absolute path.
     pub fn path(&self) -> &Path {
-        self.layout.root()
+        &self.layout.root
     }
 
     /// Returns the records of all images that are there, sorted by label.
@@ -164,12 +164,12 @@ impl Repository {
             let path = self.meta_path(digest).join(ENV_JSON);
             Error::io("read", &path)(io::ErrorKind::NotFound.into())
         };
-        read_meta(&self.layout, digest)?.ok_or_else(missing)
+        self.meta_if_present(digest)?.ok_or_else(missing)
     }
 
     /// Reads the metadata of an image; `None` when there are none beside it.
     pub fn meta_if_present(&self, digest: &Digest) -> Result<Option<Meta>, Error> {
-        read_meta(&self.layout, digest)
+        read_meta_directory(&self.layout.meta(digest))
     }
 
     pub(crate) fn layout(&self) -> &Layout {
@@ -179,22 +179,12 @@ impl Repository {
 
 const ENV_JSON: &str = "env.json";
 
-/// Reads the metadata of an image in the repository; `None` when it has none.
-pub(crate) fn read_meta(layout: &Layout, digest: &Digest) -> Result<Option<Meta>, Error> {
-    read_meta_directory(&layout.meta(digest))
-}
-
 /// Reads the `env.json` of a metadata directory; `None` when there is none.
 pub(crate) fn read_meta_directory(directory: &Path) -> Result<Option<Meta>, Error> {
     let path = directory.join(ENV_JSON);
-    match disk::read(&path, Meta::MAX_SIZE) {
-        Ok(text) => {
-            let meta = Meta::from_json(&text);
-            meta.map(Some).map_err(|source| Error::Meta { path, source })
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io("read", &path)(error)),
-    }
+    let text = disk::if_there(disk::read(&path, Meta::MAX_SIZE));
+    let meta = text.map_err(Error::io("read", &path))?.map(|text| Meta::from_json(&text));
+    meta.transpose().map_err(|source| Error::Meta { path, source })
 }
 
 /// Marks the directory as a repository; this is the last step of creating one.
@@ -228,7 +218,7 @@ fn check_format(layout: &Layout, marker: &[u8]) -> Result<(), Error> {
         _ => Err(Error::Refused {
             message: format!(
                 "the repository {} has format {found}, and this program knows formats up to {FORMAT}",
-                shown(layout.root())
+                shown(&layout.root)
             ),
             hint: Some("install a later version of cabane".to_owned()),
         }),
@@ -237,16 +227,13 @@ fn check_format(layout: &Layout, marker: &[u8]) -> Result<(), Error> {
 
 /// Refuses a directory that holds anything but what a killed creation leaves behind.
 fn refuse_full_directory(layout: &Layout) -> Result<(), Error> {
-    let root = layout.root();
     let foreign = |directory: &Path, ours: &[&str]| -> Result<Option<String>, Error> {
-        match disk::names(directory) {
-            Ok(names) => Ok(names.iter().find(|name| !ours.contains(name)).map(str::to_owned)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::io("read", directory)(error)),
-        }
+        let names = disk::if_there(disk::names(directory));
+        let names = names.map_err(Error::io("read", directory))?.unwrap_or_default();
+        Ok(names.iter().find(|name| !ours.contains(name)).map(str::to_owned))
     };
     for (directory, ours) in [
-        (root.to_owned(), ["images", "refs", "tmp"].as_slice()),
+        (layout.root.clone(), ["images", "refs", "tmp"].as_slice()),
         (layout.images(), &[]),
         (layout.refs(), &[]),
     ] {

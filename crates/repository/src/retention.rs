@@ -132,7 +132,7 @@ impl Repository {
             bytes_before,
             bytes_after: bytes(&labels, stays) + unnamed,
             labels,
-            notes_use: notes_use(self),
+            notes_use: disk::notes_access(&self.layout().images()),
             spare: limits.spare,
             now: facts.now,
         })
@@ -265,10 +265,6 @@ fn bytes(labels: &[Verdict], wanted: impl Fn(&Verdict) -> bool) -> u64 {
     let images: BTreeMap<&Digest, u64> =
         labels.iter().filter(|one| wanted(one)).map(|one| (&one.digest, one.size)).collect();
     images.values().sum()
-}
-
-fn notes_use(repository: &Repository) -> bool {
-    disk::notes_access(&repository.layout().images())
 }
 
 fn seconds_between(from: Timestamp, to: Timestamp) -> u64 {

@@ -27,11 +27,7 @@ pub(crate) fn signatures_file(image: &Path) -> PathBuf {
 /// A file that cannot be read, or that is larger than `limit`.
 pub fn signatures_beside(image: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
     let path = signatures_file(image);
-    match disk::read(&path, limit) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io("read", &path)(error)),
-    }
+    disk::if_there(disk::read(&path, limit)).map_err(Error::io("read", &path))
 }
 
 impl Repository {
@@ -56,7 +52,7 @@ pub(crate) fn keep(writer: &Writer<'_>, digest: &Digest, bytes: &[u8]) -> Result
         Ok(()) => disk::sync_directory(&directory).map_err(Error::io("write", &directory)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::NoSuchImage {
             digest: digest.clone(),
-            repository: writer.layout.root().to_owned(),
+            repository: writer.layout.root.clone(),
         }),
         Err(error) => Err(Error::io("write", &place)(error)),
     }

@@ -15,13 +15,13 @@ use serde::Serialize;
 use crate::index::Index;
 use crate::layout::RefName;
 use crate::listing::{Listing, read_index};
-use crate::repository::read_meta;
+use crate::repository::read_meta_directory;
 use crate::staging::Temporary;
 use crate::transfer::digest_of;
 use crate::{Corruption, Error, Record, Repository, disk};
 
 /// The state of a repository.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Status {
     /// Where it is.
     pub path: PathBuf,
@@ -54,57 +54,43 @@ impl Repository {
     /// Sizes are compared; with `verify` all images are read and their digests compared too.
     pub fn status(&self, verify: bool) -> Result<Status, Error> {
         let layout = self.layout();
-        let root = layout.root();
-        let records = self.records()?;
-        let mut survey = Survey {
-            repository: self,
-            verify,
-            bytes: 0,
-            restricted: 0,
-            downloads: 0,
-            download_bytes: 0,
-            damaged: Vec::new(),
-        };
-        let images = survey.survey()?;
-        survey.damaged.sort();
+        let root = &layout.root;
         let inspect = || Error::io("inspect", root);
+        let labels = self.records()?.len();
+        let mut survey = Survey { repository: self, verify, status: Status::default() };
+        survey.survey()?;
+        survey.status.damaged.sort();
         Ok(Status {
-            path: root.to_owned(),
+            path: root.clone(),
             file_system: disk::file_system(root).map_err(inspect())?,
             writable: [layout.images(), layout.refs(), layout.tmp()]
                 .iter()
                 .all(|directory| disk::is_writable(directory)),
-            labels: records.len(),
-            images,
-            bytes: survey.bytes,
-            restricted: survey.restricted,
-            downloads: survey.downloads,
-            download_bytes: survey.download_bytes,
+            labels,
             free: disk::free_space(root).map_err(inspect())?,
-            damaged: survey.damaged,
+            ..survey.status
         })
     }
 }
 
+/// What has been found so far.
 struct Survey<'a> {
     repository: &'a Repository,
     verify: bool,
-    bytes: u64,
-    restricted: usize,
-    downloads: usize,
-    download_bytes: u64,
-    damaged: Vec<Corruption>,
+    status: Status,
 }
 
 impl Survey<'_> {
-    fn survey(&mut self) -> Result<usize, Error> {
+    fn survey(&mut self) -> Result<(), Error> {
         let layout = self.repository.layout();
         // Not from the index: it is the files that may be damaged.
         let listing = Listing::read_files(layout)?;
         let images = listing.images();
         self.refs(&listing);
         let unnamed = listing.images_without_ref();
-        self.damaged.extend(unnamed.into_iter().map(|digest| Corruption::NoLabel { digest }));
+        self.status
+            .damaged
+            .extend(unnamed.into_iter().map(|digest| Corruption::NoLabel { digest }));
         let mut refs: BTreeMap<&Digest, Vec<&Record>> = BTreeMap::new();
         for one in &listing.refs {
             refs.entry(&one.digest).or_default().push(one);
@@ -116,14 +102,14 @@ impl Survey<'_> {
         self.index();
         self.pins();
         self.places();
-        self.leftovers()?;
-        Ok(images.len())
+        self.status.images = images.len();
+        self.leftovers()
     }
 
     fn index(&mut self) {
         let bytes = read_index(self.repository.layout());
         if !bytes.is_empty() && Index::open(&bytes).is_none() {
-            self.damaged.push(Corruption::BadIndex);
+            self.status.damaged.push(Corruption::BadIndex);
         }
     }
 
@@ -131,7 +117,7 @@ impl Survey<'_> {
         match self.repository.pins() {
             Err(Error::Pin { path }) => {
                 let path = self.inside(&path);
-                self.damaged.push(Corruption::UnreadablePin { path });
+                self.status.damaged.push(Corruption::UnreadablePin { path });
             }
             Err(Error::Io { path, source, .. }) => self.unreadable(&path, &source),
             _ => {}
@@ -141,7 +127,7 @@ impl Survey<'_> {
     /// Looks who may change the directories.
     fn places(&mut self) {
         let layout = self.repository.layout();
-        for place in [layout.root().to_owned(), layout.images(), layout.refs()] {
+        for place in [layout.root.clone(), layout.images(), layout.refs()] {
             if let Ok(found) = fs::metadata(&place) {
                 self.open_to_all(&place, &found);
             }
@@ -155,13 +141,13 @@ impl Survey<'_> {
         let is_sticky = found.is_dir() && found.mode() & STICKY != 0;
         if found.mode() & WRITE_OTHERS != 0 && !is_sticky {
             let path = self.inside(path);
-            self.damaged.push(Corruption::OpenToAll { path });
+            self.status.damaged.push(Corruption::OpenToAll { path });
         }
     }
 
     fn unreadable(&mut self, path: &Path, error: &io::Error) {
         let (path, reason) = (self.inside(path), error.to_string());
-        self.damaged.push(Corruption::UnreadableDirectory { path, reason });
+        self.status.damaged.push(Corruption::UnreadableDirectory { path, reason });
     }
 
     /// Returns a path as it is in the repository.
@@ -173,19 +159,19 @@ impl Survey<'_> {
     fn refs(&mut self, listing: &Listing) {
         for one in listing.without_image() {
             let (label, digest) = (one.label.clone(), one.digest.clone());
-            self.damaged.push(Corruption::MissingImage { label, digest });
+            self.status.damaged.push(Corruption::MissingImage { label, digest });
         }
-        for one in listing.overtaken(self.repository.layout().grace()) {
+        for one in listing.overtaken(self.repository.layout().grace) {
             let (label, digest) = (one.label.clone(), one.digest.clone());
-            self.damaged.push(Corruption::Overtaken { label, digest });
+            self.status.damaged.push(Corruption::Overtaken { label, digest });
         }
         for (name, error) in &listing.unreadable {
             let (file, reason) = (RefName::as_str(name).to_owned(), error.to_string());
-            self.damaged.push(Corruption::UnreadableRef { file, reason });
+            self.status.damaged.push(Corruption::UnreadableRef { file, reason });
         }
         for name in &listing.strangers {
             let path = PathBuf::from("refs").join(name);
-            self.damaged.push(Corruption::Stranger { path });
+            self.status.damaged.push(Corruption::Stranger { path });
         }
     }
 
@@ -201,29 +187,28 @@ impl Survey<'_> {
         let found = match fs::metadata(&path) {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                self.restricted += 1;
-                self.bytes += expected.unwrap_or(0);
+                self.status.restricted += 1;
+                self.status.bytes += expected.unwrap_or(0);
                 return Ok(());
             }
             // That it has no label is said already, and no one misses it.
             Err(error) if error.kind() == io::ErrorKind::NotFound && records.is_empty() => {
                 return Ok(());
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let corruption = unreadable("its file is missing".to_owned());
-                self.damaged.push(corruption);
-                return Ok(());
-            }
             Err(error) => {
-                self.damaged.push(unreadable(error.to_string()));
+                let reason = match error.kind() {
+                    io::ErrorKind::NotFound => "its file is missing".to_owned(),
+                    _ => error.to_string(),
+                };
+                self.status.damaged.push(unreadable(reason));
                 return Ok(());
             }
         };
-        self.bytes += found.len();
+        self.status.bytes += found.len();
         self.rights(&path, &found);
         self.meta(digest, &labels);
         if let Some(expected) = expected.filter(|expected| *expected != found.len()) {
-            self.damaged.push(Corruption::WrongSize {
+            self.status.damaged.push(Corruption::WrongSize {
                 digest: digest.clone(),
                 labels,
                 expected,
@@ -232,7 +217,7 @@ impl Survey<'_> {
         } else if self.verify {
             match digest_of(&path) {
                 Ok((found, _)) if found != *digest => {
-                    self.damaged.push(Corruption::WrongDigest {
+                    self.status.damaged.push(Corruption::WrongDigest {
                         digest: digest.clone(),
                         labels,
                         found,
@@ -241,10 +226,10 @@ impl Survey<'_> {
                 Err(Error::Io { source, .. })
                     if source.kind() == io::ErrorKind::PermissionDenied =>
                 {
-                    self.restricted += 1;
+                    self.status.restricted += 1;
                 }
                 Err(Error::Io { source, .. }) => {
-                    self.damaged.push(unreadable(source.to_string()));
+                    self.status.damaged.push(unreadable(source.to_string()));
                 }
                 outcome => drop(outcome?),
             }
@@ -265,7 +250,7 @@ impl Survey<'_> {
         self.open_to_all(directory, &place);
         if image.uid() != place.uid() {
             let path = self.inside(path);
-            self.damaged.push(Corruption::OtherOwner {
+            self.status.damaged.push(Corruption::OtherOwner {
                 path,
                 owner: image.uid(),
                 expected: place.uid(),
@@ -273,7 +258,7 @@ impl Survey<'_> {
         }
         if image.mode() & READ == 0 && place.mode() & ENTER != 0 {
             let path = self.inside(directory);
-            self.damaged.push(Corruption::HalfClosed {
+            self.status.damaged.push(Corruption::HalfClosed {
                 path,
                 group: image.gid(),
                 is_for_group: image.mode() & READ_GROUP != 0,
@@ -282,8 +267,7 @@ impl Survey<'_> {
     }
 
     fn meta(&mut self, digest: &Digest, labels: &[Label]) {
-        let layout = self.repository.layout();
-        let place = layout.meta(digest);
+        let place = self.repository.layout().meta(digest);
         let reason = match fs::metadata(&place) {
             Ok(found) if !found.is_dir() => "it is no directory".to_owned(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -291,12 +275,12 @@ impl Survey<'_> {
             }
             Err(_) => return,
             // Images without metadata have an empty directory.
-            Ok(_) => match read_meta(layout, digest) {
+            Ok(_) => match read_meta_directory(&place) {
                 Err(Error::Meta { source, .. }) => source.to_string(),
                 _ => return,
             },
         };
-        self.damaged.push(Corruption::UnreadableMeta {
+        self.status.damaged.push(Corruption::UnreadableMeta {
             digest: digest.clone(),
             labels: labels.to_vec(),
             reason,
@@ -324,9 +308,9 @@ impl Survey<'_> {
                 Temporary::Incoming(..) => self.download(&tmp.join(name)),
                 Temporary::Unknown => {
                     let path = PathBuf::from("tmp").join(name);
-                    self.damaged.push(Corruption::Stranger { path });
+                    self.status.damaged.push(Corruption::Stranger { path });
                 }
-                _ => self.damaged.push(Corruption::Leftover { name: name.to_owned() }),
+                _ => self.status.damaged.push(Corruption::Leftover { name: name.to_owned() }),
             }
         }
         Ok(())
@@ -335,10 +319,10 @@ impl Survey<'_> {
     /// Counts what has arrived; the file may have holes where something is still to come.
     fn download(&mut self, place: &Path) {
         const BLOCK: u64 = 512;
-        self.downloads += 1;
+        self.status.downloads += 1;
         for name in disk::names(place).unwrap_or_default().iter() {
             let found = fs::symlink_metadata(place.join(name));
-            self.download_bytes += found.map_or(0, |found| found.blocks() * BLOCK);
+            self.status.download_bytes += found.map_or(0, |found| found.blocks() * BLOCK);
         }
     }
 }

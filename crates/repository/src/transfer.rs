@@ -41,9 +41,7 @@ impl<'a> Source<'a> {
 
     /// Sums the image without bringing it anywhere.
     pub(crate) fn digest(&self) -> Result<Digest, Error> {
-        let file = disk::open(self.path).map_err(Error::io("read", self.path))?;
-        let summed = pump(&file, None, &mut |_| ()).map_err(Error::io("read", self.path))?;
-        Ok(summed.0)
+        digest_of(self.path).map(|(digest, _)| digest)
     }
 
     /// Returns who may read a copy of the image in a new directory.
@@ -143,7 +141,7 @@ impl<'a> Source<'a> {
 
     /// Returns whether the image belongs to the repository itself.
     pub(crate) fn is_inside(&self, layout: &Layout) -> bool {
-        match (fs::canonicalize(self.path), fs::canonicalize(layout.root())) {
+        match (fs::canonicalize(self.path), fs::canonicalize(&layout.root)) {
             (Ok(path), Ok(root)) => path.starts_with(root),
             _ => false,
         }

@@ -11,9 +11,9 @@ use serde::Serialize;
 use crate::layout::RefName;
 use crate::listing::Listing;
 use crate::record::{KnownImage, RefError};
-use crate::repository::read_meta;
+use crate::repository::read_meta_directory;
 use crate::writer::Writer;
-use crate::{Error, ImageFormat, Record, Repository, disk};
+use crate::{Error, ImageFormat, Record, Repository};
 
 /// What an update found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -110,15 +110,12 @@ fn record_of(
         return Ok(None);
     };
     let path = writer.layout.image(digest);
-    let Ok(file) = disk::open(&path) else {
-        return Ok(None);
-    };
-    let Ok(format) = ImageFormat::of_file(&file) else {
+    let Ok(format) = ImageFormat::of_path(&path) else {
         return Ok(None);
     };
     let size = fs::metadata(&path).map_err(Error::io("inspect", &path))?.len();
     let image = KnownImage { digest: digest.clone(), size, format };
-    let meta = read_meta(writer.layout, digest).ok().flatten();
+    let meta = read_meta_directory(&writer.layout.meta(digest)).ok().flatten();
     let meta = meta.filter(|_| !writer.layout.is_closed(digest));
     Ok(Some(Record::new(label, &image, meta.as_ref(), date)))
 }

@@ -16,7 +16,6 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io;
 use std::path::Path;
 
 use cabane_label::{Digest, Label};
@@ -48,14 +47,21 @@ impl<'a> Writer<'a> {
     /// Begins a change. The lock is not taken yet.
     pub(crate) fn open(layout: &'a Layout) -> Result<Self, Error> {
         for directory in [layout.images(), layout.refs(), layout.tmp()] {
-            match fs::create_dir(&directory) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            match disk::create_directory(&directory) {
                 // Where nothing may be written, the directory that exists gives the better error.
                 Err(_) if directory.is_dir() => {}
                 outcome => outcome.map_err(Error::io("create", &directory))?,
             }
         }
         Ok(Self { layout, staging: Staging::open(layout)?, lock: None })
+    }
+
+    /// Begins a change under the lock, when everything is swept.
+    pub(crate) fn begin(layout: &'a Layout) -> Result<Self, Error> {
+        let mut writer = Self::open(layout)?;
+        writer.lock();
+        writer.sweep()?;
+        Ok(writer)
     }
 
     /// Takes the lock and learns what other hosts have changed.
@@ -173,12 +179,7 @@ impl<'a> Writer<'a> {
     /// Removes the file of a ref; it is no error when it is gone already.
     pub(crate) fn remove_ref(&self, name: &RefName) -> Result<(), Error> {
         let path = self.layout.refs().join(name.as_str());
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(Error::io("remove", &path)(error))
-            }
-            _ => Ok(()),
-        }
+        disk::if_there(fs::remove_file(&path)).map(drop).map_err(Error::io("remove", &path))
     }
 
     /// Removes these refs, and their images unless other refs name them.
@@ -210,7 +211,7 @@ impl<'a> Writer<'a> {
         let mut removed = Vec::new();
         for names in labels.into_values().filter(|names| names.len() > 1) {
             let refs = self.in_order(names.into_iter());
-            let overtaken: Vec<_> = overtaken(&refs, self.layout.grace()).cloned().collect();
+            let overtaken: Vec<_> = overtaken(&refs, self.layout.grace).cloned().collect();
             removed.extend(self.retire(&overtaken)?);
         }
         Ok(removed)
@@ -223,9 +224,9 @@ impl<'a> Writer<'a> {
         }
         let place = self.layout.image_directory(digest);
         let trash = self.staging.trash(self.layout, digest);
-        match fs::rename(&place, &trash) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            outcome => outcome.map_err(Error::io("remove", &place))?,
+        let taken = disk::if_there(fs::rename(&place, &trash));
+        if taken.map_err(Error::io("remove", &place))?.is_none() {
+            return Ok(false);
         }
         if self.is_named(digest)? && fs::rename(&trash, &place).is_ok() {
             return Ok(false);
@@ -243,10 +244,7 @@ impl<'a> Writer<'a> {
     /// it: what has another name is complete.
     pub(crate) fn discard(&self, path: &Path) -> Result<(), Error> {
         let gone = self.staging.free_name("gone");
-        match fs::rename(path, &gone) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            outcome => outcome.map_err(Error::io("remove", path))?,
-        }
+        disk::if_there(fs::rename(path, &gone)).map_err(Error::io("remove", path))?;
         // What cannot be removed now is removed with the staging area, or by the next writer.
         let _ = disk::remove_all(&gone);
         Ok(())

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use cabane_label::{Digest, Label, LabelPattern, NameMatch};
 use cabane_report::Result;
-use cabane_repository::{Error, ImportRequest, Repository, Transfer};
+use cabane_repository::{AddRequest, Error, Repository, Transfer};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -260,17 +260,15 @@ impl Errand<'_> {
                 Err(reason) => return Ok(Outcome::Damaged(self.unusable(reason))),
             },
         };
-        let request = ImportRequest {
+        let request = AddRequest {
             label: label.clone(),
-            digest: &image.digest,
-            date: image.date,
             image: &image.path,
             meta,
             how: if self.how.link { Transfer::Share } else { Transfer::Copy },
             replace: self.how.replace,
         };
         let mut report = |done, total| progress(label, done, total);
-        match self.target.import(&request, &mut report) {
+        match self.target.import(&request, &image.digest, image.date, &mut report) {
             Ok(_) => Ok(Outcome::Brought),
             Err(Error::OtherImage { found, .. }) => Ok(Outcome::Damaged(Corruption::WrongDigest {
                 labels: image.labels.clone(),

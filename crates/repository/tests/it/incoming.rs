@@ -16,7 +16,8 @@ use cabane_repository::{Access, Added, Claim, Error, Incoming, Repository, Verif
 use sha2::{Digest as _, Sha256};
 
 use crate::support::{
-    World, again, assert_tidy, image_bytes, inside, label, meta_in, names, this_program,
+    World, again, assert_tidy, image_bytes, incoming_at, inside, label, meta_in, names,
+    this_program,
 };
 
 fn digest(content: u8) -> Digest {
@@ -25,7 +26,7 @@ fn digest(content: u8) -> Digest {
 }
 
 fn downloaded(world: &World, content: u8) -> Incoming {
-    let incoming = world.repository.incoming(&digest(content)).unwrap();
+    let incoming = incoming_at(&world.repository, &digest(content)).unwrap();
     fs::write(incoming.image(), image_bytes(content)).unwrap();
     incoming
 }
@@ -108,7 +109,7 @@ fn a_download_stays_when_its_label_is_taken() {
     let world = World::new();
     world.add("a", 2).unwrap();
     add(&world, "a", downloaded(&world, 1)).unwrap_err();
-    let again = world.repository.incoming(&digest(1)).unwrap();
+    let again = incoming_at(&world.repository, &digest(1)).unwrap();
     assert_eq!(fs::read(again.image()).unwrap(), image_bytes(1));
 }
 
@@ -145,7 +146,7 @@ fn a_download_that_is_given_up_leaves_nothing() {
 fn one_image_is_downloaded_once_however_many_want_it() {
     let world = World::new();
     let pull = |number: usize| {
-        let incoming = world.repository.incoming(&digest(1)).unwrap();
+        let incoming = incoming_at(&world.repository, &digest(1)).unwrap();
         let name = format!("a{number}");
         if world.repository.has_image(&digest(1)) {
             incoming.discard().unwrap();
@@ -170,7 +171,7 @@ const KILLED: &str = "incoming::what_a_killed_download_has_is_there_for_the_next
 /// Downloads a half in another process, which then waits to be killed.
 fn download_a_half(place: &Path) -> ! {
     let repository = Repository::open(&place.join("repository")).unwrap();
-    let incoming = repository.incoming(&digest(1)).unwrap();
+    let incoming = incoming_at(&repository, &digest(1)).unwrap();
     fs::write(incoming.image(), &image_bytes(1)[..2500]).unwrap();
     std::io::stdout().write_all(b"a half is there\n").unwrap();
     loop {
@@ -209,7 +210,7 @@ fn what_a_killed_download_has_is_there_for_the_next() {
     kill(another_process_downloads(&world));
     // Other writers come by and sweep.
     world.add("b", 2).unwrap();
-    let incoming = world.repository.incoming(&digest(1)).unwrap();
+    let incoming = incoming_at(&world.repository, &digest(1)).unwrap();
     assert_eq!(fs::metadata(incoming.image()).unwrap().len(), 2500);
 }
 
@@ -217,7 +218,7 @@ fn what_a_killed_download_has_is_there_for_the_next() {
 fn a_download_that_is_under_way_is_neither_shared_nor_swept() {
     let world = World::new();
     let child = another_process_downloads(&world);
-    let claim = world.repository.try_incoming(&digest(1)).unwrap();
+    let claim = world.repository.queue(&digest(1)).try_take().unwrap();
     let place = world.file(&format!("tmp/pull-{}", digest(1)));
     age(&place, 30);
     world.repository.update().unwrap();
@@ -269,7 +270,7 @@ fn the_download_of_a_host_that_is_gone_is_swept_when_it_is_old() {
 #[test]
 fn the_status_counts_what_has_arrived() {
     let world = World::new();
-    let incoming = world.repository.incoming(&digest(1)).unwrap();
+    let incoming = incoming_at(&world.repository, &digest(1)).unwrap();
     let file = File::create(incoming.image()).unwrap();
     file.set_len(1 << 30).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, &[1; 4096], 0).unwrap();
@@ -284,7 +285,7 @@ fn the_status_counts_what_has_arrived() {
 #[test]
 fn a_place_can_be_closed_before_anything_arrives() {
     let world = World::new();
-    let incoming = world.repository.incoming(&digest(1)).unwrap();
+    let incoming = incoming_at(&world.repository, &digest(1)).unwrap();
     let group = rustix::process::getegid().as_raw();
     incoming.restrict(Access::Group(group)).unwrap();
     let mode = fs::metadata(incoming.path()).unwrap().mode() & 0o777;

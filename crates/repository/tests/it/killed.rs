@@ -15,8 +15,8 @@ use cabane_repository::{Access, Limits, Repository, Transfer, VerifiedRequest};
 use sha2::{Digest as _, Sha256};
 
 use crate::support::{
-    Dice, World, again, assert_tidy, image_bytes, image_in, inside, label, labels, meta_in,
-    request, this_program,
+    Dice, World, again, assert_tidy, image_bytes, image_in, incoming_at, inside, label, labels,
+    meta_in, request, this_program,
 };
 
 const KILLS: u64 = 150;
@@ -58,7 +58,7 @@ fn digest(content: u8) -> Digest {
 /// Goes on with a download, byte by byte in the order of the image.
 fn download(repository: &Repository, name: &str, content: u8, meta: &Path) {
     let (digest, bytes) = (digest(content), image_bytes(content));
-    let incoming = repository.incoming(&digest).unwrap();
+    let incoming = incoming_at(repository, &digest).unwrap();
     let mut options = OpenOptions::new();
     let mut file = options.create(true).append(true).open(incoming.image()).unwrap();
     let there = usize::try_from(file.metadata().unwrap().len()).unwrap();
@@ -79,7 +79,7 @@ fn download(repository: &Repository, name: &str, content: u8, meta: &Path) {
 /// Checks that what is there of each download is the beginning of its image, and removes it.
 fn give_downloads_up(repository: &Repository) {
     for content in 1..4 {
-        let incoming = repository.incoming(&digest(content)).unwrap();
+        let incoming = incoming_at(repository, &digest(content)).unwrap();
         let arrived = fs::read(incoming.image()).unwrap_or_default();
         assert!(image_bytes(content).starts_with(&arrived));
         incoming.discard().unwrap();

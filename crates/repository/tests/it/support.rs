@@ -8,9 +8,13 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
 
 use cabane_label::{Digest, Label};
-use cabane_repository::{AddRequest, Added, Corruption, Error, Repository, Transfer};
+use cabane_repository::{
+    AddRequest, Added, Claim, Corruption, Error, Incoming, Repository, Transfer,
+};
 use tempfile::TempDir;
 
 /// A repository and a place for images, removed at the end of the test.
@@ -121,6 +125,17 @@ pub(crate) fn meta_in(place: &Path) -> PathBuf {
         let _ = fs::rename(&new, &path);
     }
     path
+}
+
+/// Takes the place for downloading an image, and waits for as long as another process has it.
+pub(crate) fn incoming_at(repository: &Repository, digest: &Digest) -> Result<Incoming, Error> {
+    let mut queue = repository.queue(digest);
+    loop {
+        match queue.try_take()? {
+            Claim::Taken(incoming) => return Ok(incoming),
+            Claim::Busy => sleep(Duration::from_millis(10)),
+        }
+    }
 }
 
 /// Returns which image each label has, after reading every image.
