@@ -65,8 +65,9 @@ fn check_digits(text: &str, part: Expected, length: usize) -> Result<(), ParseEr
         return error(offset, ParseErrorKind::Character { part, character });
     }
     if text.len() != length {
-        let kind = ParseErrorKind::DigitCount { part, expected: length, found: text.len() };
-        return error(text.len().min(length), kind);
+        let (digits, found) = (part.with_article(), text.len());
+        let problem = format!("{digits} has {length} digits, but this has {found}");
+        return error(found.min(length), ParseErrorKind::Other(problem));
     }
     // Upper case is refused and not converted: a digest is also the name of a
     // directory, and one image has one spelling.
@@ -77,5 +78,6 @@ fn check_digits(text: &str, part: Expected, length: usize) -> Result<(), ParseEr
 pub(crate) fn upper_case(text: &str, part: Expected) -> ParseError {
     let offset = text.find(|c: char| c.is_ascii_uppercase()).unwrap_or(0);
     let hint = format!("write `{}`", text.to_ascii_lowercase());
-    ParseError::new(part, text, offset, ParseErrorKind::UpperCase { part }).with_hint(Some(hint))
+    let kind = ParseErrorKind::Other(format!("{} is written in lower case", part.with_article()));
+    ParseError::new(part, text, offset, kind).with_hint(Some(hint))
 }

@@ -41,14 +41,6 @@ pub enum ParseErrorKind {
         /// Its first character.
         character: char,
     },
-    /// A character that may be inside of a word, but not at its end.
-    #[error("{} cannot end with `{}`", part.with_article(), shown(*character))]
-    End {
-        /// The word.
-        part: Expected,
-        /// Its last character.
-        character: char,
-    },
     /// A character that does not belong there.
     #[error("{} cannot contain `{}`", part.with_article(), shown(*character))]
     Character {
@@ -89,52 +81,9 @@ pub enum ParseErrorKind {
         /// The part that should come after it.
         before: Expected,
     },
-    /// A label lacks one of its five parts.
-    #[error("the {part} is missing")]
-    Incomplete {
-        /// The first part that is missing.
-        part: Expected,
-    },
-    /// A label with a namespace; only patterns have one.
-    #[error("a label has no namespace")]
-    NamespaceInLabel,
-    /// `@*` in a label.
-    #[error("`@*` means every system, but a label names one")]
-    AnySystemInLabel,
-    /// A digest or an id in upper case.
-    #[error("{} is written in lower case", part.with_article())]
-    UpperCase {
-        /// The word.
-        part: Expected,
-    },
-    /// A digest or an id with too few or too many digits.
-    #[error("{} has {expected} digits, but this has {found}", part.with_article())]
-    DigitCount {
-        /// The word.
-        part: Expected,
-        /// How many digits it should have.
-        expected: usize,
-        /// How many it has.
-        found: usize,
-    },
-    /// `@1.14:1.12`, in which there is no version.
-    #[error("the range ends before it begins")]
-    EmptyRange,
-    /// A quote without its other half.
-    #[error("the quote is not closed")]
-    OpenQuote,
-    /// `^mpich`, a package that another one needs.
-    #[error("which package needs which is not known here")]
-    Dependency,
-    /// A mount point that does not begin at the root.
-    #[error("a mount point begins with `/`")]
-    Relative,
-    /// The root as mount point of something else than a root file system.
-    #[error("nothing can be mounted at `/`")]
-    Root,
-    /// A mount point with `..`, which may lead anywhere.
-    #[error("a mount point cannot contain `..`")]
-    ParentDirectory,
+    /// Anything else, as a text.
+    #[error("{0}")]
+    Other(String),
 }
 
 /// A character as it may be in a message.

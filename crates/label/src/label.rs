@@ -59,10 +59,13 @@ impl FromStr for Label {
 
 /// Returns the first segment that only a pattern may have.
 fn not_in_label(segments: &[Segment<'_>]) -> Option<(usize, ParseErrorKind)> {
-    segments.iter().find_map(|segment| match (segment.part, segment.text) {
-        (Expected::Namespace, _) => Some((segment.begin(), ParseErrorKind::NamespaceInLabel)),
-        (Expected::System, "*") => Some((segment.begin(), ParseErrorKind::AnySystemInLabel)),
-        _ => None,
+    segments.iter().find_map(|segment| {
+        let problem = match (segment.part, segment.text) {
+            (Expected::Namespace, _) => "a label has no namespace",
+            (Expected::System, "*") => "`@*` means every system, but a label names one",
+            _ => return None,
+        };
+        Some((segment.begin(), ParseErrorKind::Other(problem.to_owned())))
     })
 }
 
@@ -71,8 +74,8 @@ fn incomplete(text: &str, segments: &[Segment<'_>], part: Expected) -> ParseErro
     let after = segments.iter().find(|segment| segment.part > part);
     let offset = after.map_or(text.len(), Segment::begin);
     let hint = "a label has all five parts: `name/version:tag@system%uarch`".to_owned();
-    ParseError::new(Expected::Label, text, offset, ParseErrorKind::Incomplete { part })
-        .with_hint(Some(hint))
+    let kind = ParseErrorKind::Other(format!("the {part} is missing"));
+    ParseError::new(Expected::Label, text, offset, kind).with_hint(Some(hint))
 }
 
 impl fmt::Display for Label {

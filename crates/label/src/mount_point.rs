@@ -47,7 +47,8 @@ impl MountPoint {
         let place: Self = text.parse()?;
         if place.is_root() {
             let part = Expected::MountPoint;
-            return Err(ParseError::new(part, text, 0, ParseErrorKind::Root));
+            let kind = ParseErrorKind::Other("nothing can be mounted at `/`".to_owned());
+            return Err(ParseError::new(part, text, 0, kind));
         }
         Ok(place)
     }
@@ -84,7 +85,7 @@ impl FromStr for MountPoint {
         if path.ends_with(' ') {
             // Where words are read from a list, blanks at its end are dropped.
             let offset = text.rfind(' ').unwrap_or_default();
-            let kind = ParseErrorKind::End { part, character: ' ' };
+            let kind = ParseErrorKind::Other("a mount point cannot end with ` `".to_owned());
             return Err(ParseError::new(part, text, offset, kind));
         }
         if path.is_empty() {
@@ -100,7 +101,7 @@ fn mount_point_problem(text: &str) -> Option<(usize, ParseErrorKind)> {
         return Some((0, ParseErrorKind::Empty));
     }
     if !text.starts_with('/') {
-        return Some((0, ParseErrorKind::Relative));
+        return Some((0, ParseErrorKind::Other("a mount point begins with `/`".to_owned())));
     }
     if let Some(problem) = path_problem(text, Expected::MountPoint) {
         return Some(problem);
@@ -108,7 +109,8 @@ fn mount_point_problem(text: &str) -> Option<(usize, ParseErrorKind)> {
     let mut offset = 0;
     for component in text.split('/') {
         if component == ".." {
-            return Some((offset, ParseErrorKind::ParentDirectory));
+            let problem = "a mount point cannot contain `..`".to_owned();
+            return Some((offset, ParseErrorKind::Other(problem)));
         }
         offset += component.len() + 1;
     }

@@ -76,12 +76,6 @@ macro_rules! word {
             }
         }
 
-        impl AsRef<str> for $type {
-            fn as_ref(&self) -> &str {
-                &self.0
-            }
-        }
-
         impl std::borrow::Borrow<str> for $type {
             fn borrow(&self) -> &str {
                 &self.0

@@ -3,10 +3,10 @@
 
 //! Full labels.
 
-use cabane_label::{Expected, Label, ParseErrorKind};
+use cabane_label::Label;
 
-fn refused(text: &str) -> ParseErrorKind {
-    text.parse::<Label>().unwrap_err().kind().clone()
+fn refused(text: &str) -> String {
+    text.parse::<Label>().unwrap_err().kind().to_string()
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn a_label_has_five_parts() {
 
 #[test]
 fn the_first_missing_part_is_named() {
-    assert_eq!(refused("cp2k@daint"), ParseErrorKind::Incomplete { part: Expected::Version });
+    assert_eq!(refused("cp2k@daint"), "the version is missing");
 }
 
 #[test]
@@ -35,12 +35,12 @@ fn a_missing_part_is_marked_where_it_would_stand() {
 
 #[test]
 fn a_label_has_no_namespace() {
-    assert_eq!(refused("build::a/1:v1@s%u"), ParseErrorKind::NamespaceInLabel);
+    assert_eq!(refused("build::a/1:v1@s%u"), "a label has no namespace");
 }
 
 #[test]
 fn a_label_names_one_system() {
-    assert_eq!(refused("a/1:v1@*%u"), ParseErrorKind::AnySystemInLabel);
+    assert_eq!(refused("a/1:v1@*%u"), "`@*` means every system, but a label names one");
 }
 
 #[test]

@@ -105,7 +105,8 @@ impl<'a> Reader<'a> {
             '/' => pattern.hash = Some(self.hash()?),
             '^' => {
                 let hint = "ask for both: `--package hdf5 --package mpich`";
-                let error = self.error(begin, ParseErrorKind::Dependency);
+                let problem = "which package needs which is not known here".to_owned();
+                let error = self.error(begin, ParseErrorKind::Other(problem));
                 return Err(error.with_hint(Some(hint.to_owned())));
             }
             _ => self.name_or_value(pattern)?,
@@ -216,7 +217,8 @@ impl<'a> Reader<'a> {
         if range.is_empty() {
             let turned = format!("{}:{}", high.unwrap_or_default(), low.unwrap_or_default());
             let hint = format!("write `{}`", escape(&turned));
-            let error = self.error(begin, ParseErrorKind::EmptyRange);
+            let kind = ParseErrorKind::Other("the range ends before it begins".to_owned());
+            let error = self.error(begin, kind);
             return Err(error.with_hint(Some(hint)));
         }
         Ok(range)
@@ -273,7 +275,7 @@ impl<'a> Reader<'a> {
         if self.take_if(quote) {
             Ok(value)
         } else {
-            Err(self.error(begin, ParseErrorKind::OpenQuote))
+            Err(self.error(begin, ParseErrorKind::Other("the quote is not closed".to_owned())))
         }
     }
 }
