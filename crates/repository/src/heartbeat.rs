@@ -21,7 +21,7 @@ const ALIVE: &str = "alive";
 const MAX_SIZE: u64 = 4096;
 
 /// How often the line changes.
-const BEAT: Duration = Duration::from_secs(5);
+pub(crate) const BEAT: Duration = Duration::from_secs(5);
 
 /// What the writer of a line is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,10 +85,6 @@ pub struct KeepAlive {
 }
 
 impl KeepAlive {
-    pub(crate) fn begin(place: &Path) -> Self {
-        Self::every(BEAT, place.to_owned())
-    }
-
     pub(crate) fn every(beat: Duration, place: PathBuf) -> Self {
         let (stop, stopped) = mpsc::channel::<()>();
         let beats = move || {

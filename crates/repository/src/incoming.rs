@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::Digest;
 
-use crate::heartbeat::{self, KeepAlive};
+use crate::heartbeat::{self, BEAT, KeepAlive};
 use crate::layout::Layout;
 use crate::staging::Staging;
 use crate::{Access, Error, disk};
@@ -139,7 +139,7 @@ impl Incoming {
     /// Shows processes on other hosts that the download is under way, until what is returned
     /// is dropped. It takes a thread.
     pub fn keep_alive(&self) -> KeepAlive {
-        KeepAlive::begin(&self.path)
+        KeepAlive::every(BEAT, self.path.clone())
     }
 
     /// Removes the place and what is in it.

@@ -13,7 +13,7 @@
 //! without it when it has not changed for long.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -168,12 +168,7 @@ impl Queue {
                     if foreign.is_some() && self.has_changed(name, foreign) {
                         return Ok(None);
                     }
-                    return Ok(Some(Incoming {
-                        digest: self.digest.clone(),
-                        path,
-                        layout: self.layout.clone(),
-                        lock: Some(lock),
-                    }));
+                    return Ok(Some(self.place(path, Some(lock))));
                 }
                 // Another user's, or of a host that is gone, or nothing can be locked here.
                 Lock::Held | Lock::Taken(_) | Lock::None => break,
@@ -184,12 +179,11 @@ impl Queue {
 
     /// Makes a place that bears the name of this process.
     fn private(&self) -> Result<Incoming, Error> {
-        Ok(Incoming {
-            digest: self.digest.clone(),
-            path: Staging::open_for(&self.layout, &self.digest)?,
-            layout: self.layout.clone(),
-            lock: None,
-        })
+        Ok(self.place(Staging::open_for(&self.layout, &self.digest)?, None))
+    }
+
+    fn place(&self, path: PathBuf, lock: Option<File>) -> Incoming {
+        Incoming { digest: self.digest.clone(), path, layout: self.layout.clone(), lock }
     }
 
     /// Waits a moment, and tells whether someone else is to download: who does already, and of

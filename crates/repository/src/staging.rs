@@ -199,20 +199,21 @@ pub(crate) fn noted_orphans(staging: &Path) -> Vec<Digest> {
 
 /// Returns whether a file that no version of this program made has been lying about for long.
 pub(crate) fn is_old(path: &Path) -> bool {
-    let created = fs::symlink_metadata(path).map_or(0, |metadata| metadata.mtime());
-    seconds_now().saturating_sub(u64::try_from(created).unwrap_or(0)) > FOREIGN_AGE
+    seconds_now().saturating_sub(written(path)) > FOREIGN_AGE
 }
 
 /// Returns whether nothing has been written into a place of a download for long.
 pub(crate) fn is_idle(place: &Path) -> bool {
-    let written = |path: &Path| {
-        let time = fs::symlink_metadata(path).map_or(0, |metadata| metadata.mtime());
-        u64::try_from(time).unwrap_or(0)
-    };
     let names = disk::names(place).unwrap_or_default();
     let files = names.iter().map(|name| written(&place.join(name)));
     let latest = files.fold(written(place), u64::max);
     seconds_now().saturating_sub(latest) > DOWNLOAD_AGE
+}
+
+/// Returns when something was written last, in seconds since 1970.
+fn written(path: &Path) -> u64 {
+    let time = fs::symlink_metadata(path).map_or(0, |metadata| metadata.mtime());
+    u64::try_from(time).unwrap_or(0)
 }
 
 fn is_dead(pid: Pid, start: u64) -> bool {

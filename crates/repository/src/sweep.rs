@@ -11,24 +11,14 @@ use crate::incoming::{Lock, try_lock};
 use crate::locks::kernel_id;
 use crate::staging::{Holders, Temporary, is_idle, is_old, noted_orphans};
 use crate::writer::Writer;
-use crate::{Error, disk};
-
-/// What was found and done.
-#[derive(Debug, Default)]
-pub(crate) struct Swept {
-    /// How many temporary files and directories were removed.
-    pub(crate) leftovers: usize,
-    /// The images that a killed writer had taken away and that are needed.
-    pub(crate) restored: Vec<Digest>,
-    /// The images that a killed writer had left without a ref.
-    pub(crate) removed: Vec<Digest>,
-}
+use crate::{Error, Repaired, disk};
 
 impl Writer<'_> {
-    /// Clears up under the lock. What belongs to others and may not be touched is left.
-    pub(crate) fn sweep(&self) -> Result<Swept, Error> {
+    /// Clears up under the lock, and returns what was removed and restored. What belongs to others
+    /// and may not be touched is left.
+    pub(crate) fn sweep(&self) -> Result<Repaired, Error> {
         let tmp = self.layout.tmp();
-        let mut swept = Swept::default();
+        let mut swept = Repaired::default();
         let names = disk::names(&tmp).map_err(Error::io("read", &tmp))?;
         for name in names.iter().filter(|name| *name != ".lock") {
             let path = tmp.join(name);
@@ -56,7 +46,7 @@ impl Writer<'_> {
         Ok(swept)
     }
 
-    fn sweep_staging(&self, path: &Path, swept: &mut Swept) {
+    fn sweep_staging(&self, path: &Path, swept: &mut Repaired) {
         for digest in noted_orphans(path) {
             match self.collect(&digest) {
                 Ok(true) => swept.removed.push(digest),
@@ -69,7 +59,13 @@ impl Writer<'_> {
     }
 
     /// Removes a download that no one goes on with, or whose image has come another way.
-    fn sweep_download(&self, path: &Path, digest: &Digest, holders: &Holders, swept: &mut Swept) {
+    fn sweep_download(
+        &self,
+        path: &Path,
+        digest: &Digest,
+        holders: &Holders,
+        swept: &mut Repaired,
+    ) {
         let may_go = match holders {
             Holders::One(owner) => owner.is_gone(),
             // A lock says nothing that was taken on another host.
@@ -93,7 +89,7 @@ impl Writer<'_> {
         }
     }
 
-    fn sweep_away(&self, path: &Path, swept: &mut Swept) {
+    fn sweep_away(&self, path: &Path, swept: &mut Repaired) {
         if self.discard(path).is_ok() {
             swept.leftovers += 1;
         }

@@ -55,13 +55,7 @@ impl Repository {
     pub fn update(&self) -> Result<Repaired, Error> {
         let mut writer = Writer::open(self.layout())?;
         writer.lock();
-        let swept = writer.sweep()?;
-        let mut repaired = Repaired {
-            leftovers: swept.leftovers,
-            restored: swept.restored,
-            removed: swept.removed,
-            ..Repaired::default()
-        };
+        let mut repaired = writer.sweep()?;
         repair_refs(&writer, &mut repaired)?;
         // The index is made from the files alone, whatever it said before.
         let listing = Listing::read_files(self.layout())?;
