@@ -15,26 +15,16 @@ fn listed(builds: impl Iterator<Item = String>) -> String {
     builds.flat_map(|build| ["\n  ".to_owned(), build]).collect()
 }
 
-/// What this machine takes, the best first.
-struct Order {
-    names: Vec<String>,
-    origin: &'static str,
-}
-
-impl Order {
-    /// Reads what the user says, or else the administrator.
-    fn read(context: &Context) -> Result<Self> {
-        let typed = context.calling.get(std::ffi::OsStr::new(CABANE_UARCH));
-        let typed = typed.filter(|value| !value.is_empty());
-        let (text, origin) = if let Some(value) = typed {
-            (value.to_string_lossy().into_owned(), CABANE_UARCH)
-        } else {
-            let read = uarch_order().map_err(std::io::Error::other);
-            let text = read.or_failed(|| format!("read {UARCH_ORDER}"))?;
-            (text, UARCH_ORDER)
-        };
-        Ok(Self { names: parse_order(&text), origin })
+/// Returns what this machine takes, the best first, as the user sets it, or else the
+/// administrator; and where it is set.
+fn order(context: &Context) -> Result<(Vec<String>, &'static str)> {
+    let typed = context.calling.get(std::ffi::OsStr::new(CABANE_UARCH));
+    if let Some(value) = typed.filter(|value| !value.is_empty()) {
+        return Ok((parse_order(&value.to_string_lossy()), CABANE_UARCH));
     }
+    let text = uarch_order().map_err(std::io::Error::other);
+    let text = text.or_failed(|| format!("read {UARCH_ORDER}"))?;
+    Ok((parse_order(&text), UARCH_ORDER))
 }
 
 /// Returns the place of the build that this machine takes.
@@ -51,20 +41,18 @@ pub(crate) fn choose_here(
     if builds.len() < 2 {
         return Ok(0);
     }
-    let order = Order::read(context)?;
-    let looked_at: Vec<(Build<'_>, Lack)> = builds
-        .iter()
-        .map(|located| {
-            let build = build_of(located);
-            let lack = build.lack();
-            (build, lack)
-        })
-        .collect();
-    let choice = choose(&looked_at, &order.names)
+    let (order, origin) = order(context)?;
+    let looked_at = builds.iter().map(|located| {
+        let build = build_of(located);
+        let lack = build.lack();
+        (build, lack)
+    });
+    let looked_at: Vec<(Build<'_>, Lack)> = looked_at.collect();
+    let choice = choose(&looked_at, &order)
         .map_err(|reason| not_chosen(reason, description, builds, &looked_at))?;
     let why = match choice.reason {
         Reason::Only => "this machine can run no other".to_owned(),
-        Reason::Order => format!("{} names it before the others", order.origin),
+        Reason::Order => format!("{origin} names it before the others"),
         Reason::Features => "it makes the most of this processor".to_owned(),
         Reason::Generic => "it is the one for any processor, and no other is better".to_owned(),
     };

@@ -54,7 +54,7 @@ impl JoinOptions {
 fn named(name: &str) -> Company {
     match name {
         "" => Company::Everybody,
-        name => Company::Named(name.to_owned()),
+        _ => Company::Named(name.to_owned()),
     }
 }
 
@@ -63,7 +63,7 @@ fn of_variable(value: &str) -> Company {
         "" | "auto" => Company::Ranks,
         "no" => Company::Nobody,
         "yes" => Company::Everybody,
-        name => Company::Named(name.to_owned()),
+        name => named(name),
     }
 }
 

@@ -157,10 +157,9 @@ fn bind(context: &Context, text: &str) -> Result<Bind> {
 }
 
 fn absolute(context: &Context, text: &str) -> Result<PathBuf> {
-    let home = || context.calling.get(OsStr::new(env_vars::HOME));
     if let Some(rest) = text.strip_prefix('~')
         && (rest.is_empty() || rest.starts_with('/'))
-        && let Some(home) = home()
+        && let Some(home) = context.calling.get(OsStr::new(env_vars::HOME))
     {
         return Ok(Path::new(home).join(rest.trim_start_matches('/')));
     }

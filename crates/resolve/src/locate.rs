@@ -204,11 +204,8 @@ fn distinct(records: &[Record]) -> Vec<Record> {
 
 /// Tells whether labels differ in their micro-architectures only.
 fn are_builds(records: &[Record]) -> bool {
-    let without_uarch = |record: &Record| {
-        let mut pattern = LabelPattern::from(&record.label);
-        pattern.uarch = None;
-        pattern
-    };
+    let without_uarch =
+        |record: &Record| LabelPattern { uarch: None, ..LabelPattern::from(&record.label) };
     let mut rest = records.iter().map(without_uarch);
     let first = rest.next();
     rest.all(|other| Some(&other) == first.as_ref())
