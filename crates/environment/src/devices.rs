@@ -99,8 +99,7 @@ pub fn give(
         }
     }
     all.extend_from_slice(requested);
-    let given = devices.choose(&all).and_then(|chosen| chosen.give(wanted));
-    let given = given?;
+    let given = devices.choose(&all)?.give(wanted)?;
     for warning in &given.warnings {
         // A job has some of the devices of a node, and no one requested the others.
         let is_usual = requested.is_empty() && warning.is_no_access;

@@ -54,11 +54,12 @@ pub fn assemble(
     refuse_doubles(&images, &typed)?;
     let mut views = choose_views(&images[..first.min(images.len())], views)?;
     let named = views.clone();
-    for view in default_views(&images) {
-        let is_root = images[view.image].mount_point.is_root();
-        let is_used = match defaults[view.image] {
+    for (image, (concrete, default_view)) in images.iter().zip(defaults).enumerate() {
+        let Some(name) = concrete.meta.default_view.clone() else { continue };
+        let (view, is_root) = (ConcreteView { image, name }, concrete.mount_point.is_root());
+        let is_used = match default_view {
             DefaultView::Used => !named.contains(&view),
-            DefaultView::UsedOfRoot => is_root && named.iter().all(|one| one.image != view.image),
+            DefaultView::UsedOfRoot => is_root && named.iter().all(|one| one.image != image),
             DefaultView::Left => false,
         };
         if is_used {
@@ -125,14 +126,6 @@ fn refuse_doubles(images: &[ConcreteImage], typed: &[String]) -> Result<()> {
         });
     }
     Ok(())
-}
-
-fn default_views(images: &[ConcreteImage]) -> Vec<ConcreteView> {
-    let default_view = |(image, concrete): (usize, &ConcreteImage)| {
-        let name = concrete.meta.default_view.clone()?;
-        Some(ConcreteView { image, name })
-    };
-    images.iter().enumerate().filter_map(default_view).collect()
 }
 
 fn merged(images: &[ConcreteImage], views: &[ConcreteView]) -> EnvPatch {

@@ -290,7 +290,7 @@ fn check_image(path: &Path, repository: Option<&Path>) -> Result<ImageFormat> {
     };
     ImageFormat::of_path(path).map_err(|error| match error {
         ImageError::Io(source) => not_read(path, source),
-        source => {
+        source @ ImageError::Unusable(_) => {
             let message = format!("{} is not a usable image", shown(path));
             Report::caused(Kind::BadInput, message, source).hinted(repository.map(hint))
         }
