@@ -36,7 +36,7 @@ pub(crate) fn choose_here(
     context: &Context,
     description: &UenvDescription,
     builds: &[LocatedImage],
-    is_told: bool,
+    is_reported: bool,
 ) -> Result<usize> {
     if builds.len() < 2 {
         return Ok(0);
@@ -58,7 +58,7 @@ pub(crate) fn choose_here(
     };
     if let Some(taken) = builds.get(choice.place) {
         let line = format!("{} of {} builds: {why}", label_of(taken), builds.len());
-        if is_told {
+        if is_reported {
             context.note(line);
         } else {
             context.detail(line);

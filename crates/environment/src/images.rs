@@ -91,8 +91,8 @@ pub fn find_environment(
 ) -> Result<(ConcreteEnvironment, Additions)> {
     let mut found = find_builds(context, request)?;
     for image in &mut found.images {
-        let is_told = request.tells_choice;
-        let place = choose_here(context, &image.description, &image.builds, is_told)?;
+        let is_reported = request.tells_choice;
+        let place = choose_here(context, &image.description, &image.builds, is_reported)?;
         image.builds.swap(0, place);
         image.builds.truncate(1);
     }
@@ -125,7 +125,7 @@ pub fn find_builds(context: &Context, request: &ImageRequest) -> Result<FoundIma
             let views = parse_view_list(text)?;
             (views, descriptions.len())
         }
-        // What is typed beside a file does not change what its words mean.
+        // What is typed beside a file does not change what its names mean.
         None => (file.views, first_typed),
     };
     let resolver = resolver_for(context, &descriptions)?;

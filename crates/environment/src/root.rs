@@ -76,7 +76,7 @@ pub fn root_request(
         (options.entrypoint, "--entrypoint"),
     ];
     if environment.root().is_none()
-        && let Some((_, option)) = requested.into_iter().find(|(is_asked, _)| *is_asked)
+        && let Some((_, option)) = requested.into_iter().find(|(is_given, _)| *is_given)
     {
         return Err(no_root(option));
     }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The words that messages use for what a text should have been.
+//! The terms that messages use for what a text should have been.
 
 use std::fmt;
 
@@ -104,8 +104,8 @@ impl Expected {
 
 impl fmt::Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = self.with_article();
-        let article = words.find(' ').map_or(0, |space| space + 1);
-        f.write_str(&words[article..])
+        let term = self.with_article();
+        let article = term.find(' ').map_or(0, |space| space + 1);
+        f.write_str(&term[article..])
     }
 }

@@ -3,7 +3,7 @@
 
 //! Labels, patterns, digests, systems: parsed and printed.
 //!
-//! This crate holds the words by which images are named. It reads them from
+//! This crate defines the names of images. It reads them from
 //! text, says at which character a text is wrong, and prints them again. It
 //! does no I/O, knows no repository, and never decides which image is meant.
 

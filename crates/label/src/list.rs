@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Lists as they are typed: words separated by commas.
+//! Lists as they are typed: elements separated by commas.
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ use crate::{Expected, ParseError, ParseErrorKind};
 
 const BLANKS: [char; 4] = [' ', '\t', '\n', '\r'];
 
-/// Reads a list of words, and says of a wrong one where it is in the whole list.
+/// Reads a list, and says of a wrong element where it is in the whole list.
 ///
 /// # Errors
 ///
@@ -46,13 +46,13 @@ fn list_elements(
         return Err(ParseError::new(list, text, 0, ParseErrorKind::Empty));
     }
     let mut elements = Vec::new();
-    for word in list_text.split(',') {
-        if word.is_empty() {
+    for element_text in list_text.split(',') {
+        if element_text.is_empty() {
             let kind = ParseErrorKind::MissingBefore { part: element, separator: "," };
             return Err(ParseError::new(list, text, start, kind));
         }
-        elements.push((start, word));
-        start += word.len() + 1;
+        elements.push((start, element_text));
+        start += element_text.len() + 1;
     }
     Ok(elements)
 }

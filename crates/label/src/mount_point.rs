@@ -14,7 +14,7 @@ use crate::{Expected, ParseError, ParseErrorKind};
 ///
 /// An absolute path in one spelling: without `.`, `..`, doubled or trailing
 /// slashes, and without a blank at its end. It holds no control characters, and
-/// no `:` or `,`, which separate it from other words. Two mount points are the
+/// no `:` or `,`, which separate it from other elements. Two mount points are the
 /// same directory if they are equal, as far as symbolic links do not say
 /// otherwise. `/` is the place of images with a root file system of their own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -83,7 +83,7 @@ impl FromStr for MountPoint {
             path.push_str(component);
         }
         if path.ends_with(' ') {
-            // Where words are read from a list, blanks at its end are dropped.
+            // Where elements are read from a list, blanks at its end are dropped.
             let offset = text.rfind(' ').unwrap_or_default();
             let kind = ParseErrorKind::Other("a mount point cannot end with ` `".to_owned());
             return Err(ParseError::new(part, text, offset, kind));
@@ -117,7 +117,7 @@ fn mount_point_problem(text: &str) -> Option<(usize, ParseErrorKind)> {
     None
 }
 
-/// Returns the first thing that no path in these words may have.
+/// Returns the first thing that no path in a description may have.
 pub(crate) fn path_problem(text: &str, part: Expected) -> Option<(usize, ParseErrorKind)> {
     let is_wrong = |c: char| c.is_control() || matches!(c, ':' | ',');
     if let Some((offset, character)) = text.char_indices().find(|&(_, c)| is_wrong(c)) {

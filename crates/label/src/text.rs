@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What all words have in common: they are strings outside, types inside.
+//! What all names have in common: they are strings outside, types inside.
 
 use crate::{Expected, ParseError, ParseErrorKind};
 

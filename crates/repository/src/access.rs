@@ -5,8 +5,8 @@
 //!
 //! Nearly always everyone whom the umask allows. Software under a licence may be for one Unix
 //! group; then the directory of the image is closed to others before anything is in it. The
-//! refs stay readable: others see that there is such an image, and are told why they cannot
-//! start it.
+//! refs stay readable: others see that there is such an image, and get an error
+//! that says why they cannot start it.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io;
@@ -83,7 +83,7 @@ impl Access {
         match (self, other) {
             (Self::AsNewFiles, other) | (other, Self::AsNewFiles) => other,
             (one, other) if one == other => one,
-            // Who is in both groups cannot be said.
+            // The members of both groups are not known.
             _ => Self::Owner,
         }
     }

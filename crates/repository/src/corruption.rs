@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What can be wrong in a repository, in words, and what repairs it.
+//! What can be wrong in a repository, as a text, and what repairs it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -186,9 +186,9 @@ impl fmt::Display for Corruption {
 impl Corruption {
     /// Returns what can be typed to repair it, in the order in which it is to be typed.
     pub fn remedies(&self, repository: &Path) -> Vec<String> {
-        let cabane = |words: &str| format!("cabane --repo={} {words}", word(repository));
-        let update = || vec![format!("cabane repo update {}", word(repository))];
-        let inside = |path: &Path| word(&repository.join(path));
+        let cabane = |arguments: &str| format!("cabane --repo={} {arguments}", quoted(repository));
+        let update = || vec![format!("cabane repo update {}", quoted(repository))];
+        let inside = |path: &Path| quoted(&repository.join(path));
         match self {
             Self::MissingImage { label, .. } => {
                 vec![cabane(&format!("image pull {label}"))]
@@ -198,9 +198,9 @@ impl Corruption {
             Self::WrongDigest { digest, labels, .. }
             | Self::UnreadableImage { digest, labels, .. }
             | Self::UnreadableMeta { digest, labels, .. } => {
-                let mut words = vec![cabane(&format!("image rm {digest}"))];
-                words.extend(pulls(labels, &cabane));
-                words
+                let mut commands = vec![cabane(&format!("image rm {digest}"))];
+                commands.extend(pulls(labels, &cabane));
+                commands
             }
             Self::NoLabel { digest } => vec![cabane(&format!("image rm {digest}"))],
             Self::UnreadableRef { .. }
@@ -237,8 +237,8 @@ fn pulls(labels: &[Label], cabane: &dyn Fn(&str) -> String) -> Vec<String> {
     labels.iter().map(pull).collect()
 }
 
-/// Writes a path as a word of a shell.
-fn word(path: &Path) -> String {
+/// Writes a path as one argument of a shell.
+fn quoted(path: &Path) -> String {
     let path = shown(path);
     let is_plain = |one: char| one.is_ascii_alphanumeric() || "/._-+=,%@:".contains(one);
     if path.chars().all(is_plain) {
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_with_blanks_stays_one_word() {
-        assert_eq!(word(Path::new("/a b/it's")), r"'/a b/it'\''s'");
+    fn a_path_with_blanks_stays_one_argument() {
+        assert_eq!(quoted(Path::new("/a b/it's")), r"'/a b/it'\''s'");
     }
 }

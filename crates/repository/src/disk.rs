@@ -58,7 +58,7 @@ impl Names {
 
 /// Returns the names in a directory. Names that are not UTF-8 are left out: none is ours.
 ///
-/// The buffer is so large that the kernel is asked once. On local file systems the answer is
+/// The buffer is so large that one system call suffices. On local file systems the result is
 /// then the directory at one instant: nothing is missed that was renamed in the meantime.
 pub(crate) fn names(directory: &Path) -> io::Result<Names> {
     retry_stale(|| {

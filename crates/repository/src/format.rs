@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Which kind of file system an image holds, told from its first bytes.
+//! Which kind of file system an image holds, recognized by its first bytes.
 //!
 //! Only the two headers are looked at, for their magic number and the size they announce: a
 //! file whose end is missing is found out here and not by a reader of the mounted image.

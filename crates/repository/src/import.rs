@@ -49,7 +49,7 @@ impl Repository {
     }
 
     /// Finds out before a long copy that there is no space for these images, as far as they are
-    /// not here. Nothing is said if they come from the same file system: perhaps nothing is
+    /// not here. Nothing is reported if they come from the same file system: perhaps nothing is
     /// copied at all.
     pub fn check_space(&self, source: &Path, images: &[(Digest, u64)]) -> Result<(), Error> {
         let device = |path: &Path| fs::metadata(path).map(|found| found.dev()).ok();

@@ -4,7 +4,7 @@
 //! Whether an image is in use on this host, and when it was read last.
 //!
 //! On local file systems the kernel knows who has a file open, be it below a mount, and tells
-//! its owner. Elsewhere the processes are asked: which files they have open, and which images
+//! its owner. Elsewhere the processes are inspected: which files they have open, and which images
 //! their variables say are mounted around them; of other users only root sees these. What
 //! other hosts do shows in the time of the last access, which costs a start nothing.
 
@@ -51,7 +51,7 @@ impl<'a> Observer<'a> {
         }
         let found = file.metadata()?;
         drop(file);
-        let processes = self.processes.get_or_init(Processes::ask);
+        let processes = self.processes.get_or_init(Processes::inspect);
         Ok(processes.files.contains(&(found.dev(), found.ino()))
             || processes.images.contains(digest))
     }
@@ -75,7 +75,7 @@ struct Processes {
 const MOUNTED: &[u8] = b"UENV_MOUNT_LIST=";
 
 impl Processes {
-    fn ask() -> Self {
+    fn inspect() -> Self {
         let mut found = Self::default();
         for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
             if process.file_name().as_bytes().first().is_some_and(u8::is_ascii_digit) {
@@ -145,7 +145,7 @@ mod tests {
         fs::write(&path, "").unwrap();
         let file = fs::File::open(path).unwrap();
         let found = file.metadata().unwrap();
-        let processes = Processes::ask();
+        let processes = Processes::inspect();
         assert!(processes.files.contains(&(found.dev(), found.ino())));
     }
 }

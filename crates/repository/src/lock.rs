@@ -4,7 +4,7 @@
 //! The lock that writers take, where the file system has locks.
 //!
 //! It spares writers from undoing each other's work. Nothing depends on it: where there are no
-//! locks, or where a holder has been stopped, a writer goes on without.
+//! locks, or where a process with the lock has been stopped, a writer goes on without.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_free_when_its_holder_is_done() {
+    fn a_lock_is_free_when_its_writer_is_done() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join(".lock");
         drop(WriterLock::acquire(&path));

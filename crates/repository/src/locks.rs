@@ -21,7 +21,7 @@ pub(crate) enum Reach {
     /// The processes of one kernel.
     ThisHost,
     /// There are no locks.
-    Nobody,
+    Nowhere,
 }
 
 /// File systems that only one host has mounted.
@@ -45,7 +45,7 @@ impl Reach {
             "nfs" | "gpfs" | "ceph" => Self::AllHosts,
             kind if is_local(kind) => Self::AllHosts,
             "lustre" if has(&["flock"]) => Self::AllHosts,
-            "lustre" if has(&["noflock"]) => Self::Nobody,
+            "lustre" if has(&["noflock"]) => Self::Nowhere,
             _ => Self::ThisHost,
         }
     }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn nfs_has_locks_for_everybody_unless_it_was_told_otherwise() {
+    fn nfs_has_locks_for_everybody_unless_it_is_mounted_otherwise() {
         let reach = |options| Reach::on("nfs", options);
         assert_eq!(
             [
@@ -113,7 +113,7 @@ mod tests {
         let reach = |options| Reach::on("lustre", options);
         assert_eq!(
             [reach("rw,flock,lazystatfs"), reach("rw,localflock"), reach("rw,noflock")],
-            [Reach::AllHosts, Reach::ThisHost, Reach::Nobody]
+            [Reach::AllHosts, Reach::ThisHost, Reach::Nowhere]
         );
     }
 

@@ -8,8 +8,8 @@
 //! says so, waits a moment, and looks who else does. If two begin at once all the same, the image
 //! is downloaded twice and nothing else happens.
 //!
-//! A lock can outlive its holder: an NFS server keeps those of a host that is gone until that
-//! host is back. So who waits watches the line of the holder, too (`heartbeat`), and goes on
+//! A lock can outlive its process: an NFS server keeps those of a host that is gone until that
+//! host is back. So who waits watches the line of that process, too (`heartbeat`), and goes on
 //! without it when it has not changed for long.
 
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ use crate::heartbeat::{self, Line, State};
 use crate::incoming::{Incoming, Lock, may_go_on, try_lock};
 use crate::layout::Layout;
 use crate::locks::{Reach, is_local, kernel_id};
-use crate::staging::{Holders, Staging, Temporary, incoming_name};
+use crate::staging::{Resumers, Staging, Temporary, incoming_name};
 use crate::{Error, Repository, disk};
 
 /// After this time without a sign of life a download is taken for dead. Twelve beats, and longer
@@ -111,7 +111,7 @@ impl Queue {
         match (self.reach, &self.kernel) {
             (Reach::AllHosts, _) => Some(name),
             (Reach::ThisHost, Some(kernel)) => Some(format!("{name}-{kernel}")),
-            (Reach::Nobody, _) | (Reach::ThisHost, None) => None,
+            (Reach::Nowhere, _) | (Reach::ThisHost, None) => None,
         }
     }
 
@@ -133,7 +133,7 @@ impl Queue {
     /// Returns whether someone may be at work in a place. That is believed of a line which is
     /// seen for the first time, and as long as it changes.
     fn is_alive(&mut self, name: &str) -> bool {
-        if let Temporary::Incoming(_, Holders::One(owner)) = Temporary::from_name(name)
+        if let Temporary::Incoming(_, Resumers::One(owner)) = Temporary::from_name(name)
             && owner.is_gone()
         {
             return false;

@@ -51,7 +51,7 @@ fn wait(queue: &mut Queue) -> (Incoming, Duration) {
 #[test]
 fn a_place_of_one_process_goes_with_it() {
     let (_place, layout) = layout();
-    let incoming = taken(&mut queue(&layout, Reach::Nobody, 'a')).unwrap();
+    let incoming = taken(&mut queue(&layout, Reach::Nowhere, 'a')).unwrap();
     fs::write(incoming.image(), "abc").unwrap();
     drop(incoming);
     assert_eq!(disk::names(&layout.tmp()).unwrap().len(), 0);
@@ -68,7 +68,7 @@ fn locks_of_one_host_are_not_relied_on_by_another() {
         place(Reach::AllHosts, 'a'),
         place(Reach::ThisHost, 'a'),
         place(Reach::ThisHost, 'b'),
-        place(Reach::Nobody, 'b'),
+        place(Reach::Nowhere, 'b'),
     ];
     let distinct: std::collections::BTreeSet<_> = places.iter().collect();
     assert_eq!(distinct.len(), 4);
@@ -76,7 +76,7 @@ fn locks_of_one_host_are_not_relied_on_by_another() {
 
 #[test]
 fn while_one_downloads_the_others_wait_however_far_locks_reach() {
-    for reach in [Reach::AllHosts, Reach::ThisHost, Reach::Nobody] {
+    for reach in [Reach::AllHosts, Reach::ThisHost, Reach::Nowhere] {
         let (_place, layout) = layout();
         let one = taken(&mut queue(&layout, reach, 'a')).unwrap();
         let _alive = KeepAlive::every(Duration::from_millis(20), one.path().to_owned());
@@ -91,7 +91,7 @@ fn while_one_downloads_the_others_wait_however_far_locks_reach() {
 
 #[test]
 fn who_is_done_is_not_waited_for() {
-    for reach in [Reach::AllHosts, Reach::ThisHost, Reach::Nobody] {
+    for reach in [Reach::AllHosts, Reach::ThisHost, Reach::Nowhere] {
         let (_place, layout) = layout();
         let one = taken(&mut queue(&layout, reach, 'a')).unwrap();
         drop(one);
@@ -150,7 +150,7 @@ fn after_a_restart_of_the_host_nobody_is_waited_for_on_its_own_disk() {
 
 #[test]
 fn of_many_that_begin_at_once_on_many_hosts_one_downloads_at_a_time() {
-    for reach in [Reach::AllHosts, Reach::ThisHost, Reach::Nobody] {
+    for reach in [Reach::AllHosts, Reach::ThisHost, Reach::Nowhere] {
         let (_place, layout) = layout();
         let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         thread::scope(|scope| {

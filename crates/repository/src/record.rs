@@ -29,7 +29,7 @@ pub struct Record {
     pub format: ImageFormat,
     /// Where the image wants to be mounted.
     pub mount: Option<MountPoint>,
-    /// What the image is for, in the words of its recipe.
+    /// What the image is for, as its recipe describes it.
     pub description: Option<String>,
     /// The views of the image.
     pub views: Vec<ViewName>,

@@ -90,8 +90,8 @@ impl Repository {
     }
 
     /// Makes writers keep an image, from which its last label is taken for another image, for
-    /// some more time: who was told its digest may come to read it, as jobs do that have waited.
-    /// Without this call it goes at once.
+    /// some more time: a process that knows its digest may still read it, as jobs do that have
+    /// waited. Without this call it goes at once.
     #[must_use]
     pub fn with_grace(mut self, grace: Duration) -> Self {
         self.layout.grace = grace;
@@ -152,8 +152,8 @@ impl Repository {
         self.layout.has_image(digest)
     }
 
-    /// Returns whether there is an image with this digest that has so many bytes, as far as can be
-    /// told without reading it. One that has not is damaged, and adding the image repairs it.
+    /// Returns whether there is an image with this digest that has so many bytes, as far as is
+    /// known without reading it. One that has not is damaged, and adding the image repairs it.
     pub fn has_whole_image(&self, digest: &Digest, size: u64) -> bool {
         self.layout.has_whole_image(digest, size)
     }

@@ -103,14 +103,14 @@ impl Owner {
 pub(crate) enum Temporary {
     Staging(Owner),
     Trash(Digest, Owner),
-    /// A download, which the holder of its lock continues.
-    Incoming(Digest, Holders),
+    /// A download, which the process with its lock continues.
+    Incoming(Digest, Resumers),
     Unknown,
 }
 
 /// Who may go on with a download.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Holders {
+pub(crate) enum Resumers {
     All,
     /// The processes of this kernel.
     Kernel(String),
@@ -131,12 +131,12 @@ impl Temporary {
     }
 
     fn incoming(rest: &str) -> Option<Self> {
-        let (digest, holders) = match rest.split_once('-') {
-            None => (rest, Holders::All),
-            Some((digest, id)) if is_kernel_id(id) => (digest, Holders::Kernel(id.to_owned())),
-            Some((digest, owner)) => (digest, Holders::One(Owner::from_name(owner)?)),
+        let (digest, resumers) = match rest.split_once('-') {
+            None => (rest, Resumers::All),
+            Some((digest, id)) if is_kernel_id(id) => (digest, Resumers::Kernel(id.to_owned())),
+            Some((digest, owner)) => (digest, Resumers::One(Owner::from_name(owner)?)),
         };
-        Some(Self::Incoming(digest.parse().ok()?, holders))
+        Some(Self::Incoming(digest.parse().ok()?, resumers))
     }
 }
 
@@ -277,7 +277,7 @@ mod tests {
         let (owner, kernel) = (Owner::this_process(), "0123456789abcdef".repeat(2));
         let name = incoming_name(&digest);
         let read = |name: &str| match Temporary::from_name(name) {
-            Temporary::Incoming(_, holders) => Some(holders),
+            Temporary::Incoming(_, resumers) => Some(resumers),
             _ => None,
         };
         assert_eq!(
@@ -287,7 +287,7 @@ mod tests {
                 read(&format!("{name}-{}", owner.name())),
                 read("pull-123")
             ],
-            [Some(Holders::All), Some(Holders::Kernel(kernel)), Some(Holders::One(owner)), None]
+            [Some(Resumers::All), Some(Resumers::Kernel(kernel)), Some(Resumers::One(owner)), None]
         );
     }
 

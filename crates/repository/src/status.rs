@@ -191,7 +191,7 @@ impl Survey<'_> {
                 self.status.bytes += expected.unwrap_or(0);
                 return Ok(());
             }
-            // That it has no label is said already, and no one misses it.
+            // That it has no label is reported already, and no one misses it.
             Err(error) if error.kind() == io::ErrorKind::NotFound && records.is_empty() => {
                 return Ok(());
             }

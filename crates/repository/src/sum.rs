@@ -17,11 +17,11 @@ pub(crate) fn sum(bytes: &[u8]) -> u64 {
 }
 
 fn sum_on(start: u64, bytes: &[u8]) -> u64 {
-    let step = |sum: u64, word: u64| (sum ^ word).wrapping_mul(PRIME).rotate_left(29);
-    let (words, rest) = bytes.as_chunks::<8>();
+    let step = |sum: u64, chunk: u64| (sum ^ chunk).wrapping_mul(PRIME).rotate_left(29);
+    let (chunks, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
-    let sum = words.iter().fold(start, |sum, word| step(sum, u64::from_le_bytes(*word)));
+    let sum = chunks.iter().fold(start, |sum, chunk| step(sum, u64::from_le_bytes(*chunk)));
     step(step(sum, u64::from_le_bytes(last)), bytes.len() as u64)
 }
 

@@ -9,7 +9,7 @@ use cabane_label::Digest;
 
 use crate::incoming::{Lock, try_lock};
 use crate::locks::kernel_id;
-use crate::staging::{Holders, Temporary, is_idle, is_old, noted_orphans};
+use crate::staging::{Resumers, Temporary, is_idle, is_old, noted_orphans};
 use crate::writer::Writer;
 use crate::{Error, Repaired, disk};
 
@@ -35,8 +35,8 @@ impl Writer<'_> {
                         self.sweep_away(&path, &mut swept);
                     }
                 }
-                Temporary::Incoming(digest, holders) => {
-                    self.sweep_download(&path, &digest, &holders, &mut swept);
+                Temporary::Incoming(digest, resumers) => {
+                    self.sweep_download(&path, &digest, &resumers, &mut swept);
                 }
                 Temporary::Unknown if is_old(&path) => self.sweep_away(&path, &mut swept),
                 Temporary::Staging(_) | Temporary::Unknown => {}
@@ -63,14 +63,14 @@ impl Writer<'_> {
         &self,
         path: &Path,
         digest: &Digest,
-        holders: &Holders,
+        resumers: &Resumers,
         swept: &mut Repaired,
     ) {
-        let may_go = match holders {
-            Holders::One(owner) => owner.is_gone(),
+        let may_go = match resumers {
+            Resumers::One(owner) => owner.is_gone(),
             // A lock says nothing that was taken on another host.
-            Holders::Kernel(kernel) if kernel_id().as_ref() != Some(kernel) => is_idle(path),
-            Holders::All | Holders::Kernel(_) => {
+            Resumers::Kernel(kernel) if kernel_id().as_ref() != Some(kernel) => is_idle(path),
+            Resumers::All | Resumers::Kernel(_) => {
                 let lock = try_lock(path, false);
                 let may_go = match &lock {
                     Lock::Held => false,

@@ -57,7 +57,7 @@ impl Repository {
         writer.lock();
         let mut repaired = writer.sweep()?;
         repair_refs(&writer, &mut repaired)?;
-        // The index is made from the files alone, whatever it said before.
+        // The index is made from the files alone, whatever the index held before.
         let listing = Listing::read_files(self.layout())?;
         repaired.index_written = writer.write_index_of(&listing);
         repaired.without_label = listing.images_without_ref();

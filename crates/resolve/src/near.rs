@@ -74,12 +74,12 @@ fn similar_names<'a>(
     Some(format!("did you mean {}?", any_of(&meant)))
 }
 
-/// Returns the word that differs least from the one that was typed, if it differs little.
+/// Returns the candidate that differs least from the one that was typed, if it differs little.
 #[must_use]
-pub fn similar<'a>(typed: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn similar<'a>(typed: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (typed.chars().count() / 3).clamp(1, 3);
-    let distances = words.map(|word| (osa_distance(typed, word), word));
-    distances.filter(|(distance, _)| *distance <= allowed).min().map(|(_, word)| word)
+    let distances = candidates.map(|one| (osa_distance(typed, one), one));
+    distances.filter(|(distance, _)| *distance <= allowed).min().map(|(_, one)| one)
 }
 
 #[cfg(test)]
@@ -132,13 +132,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_about_other_things() {
+    fn other_names_give_no_hint() {
         assert_eq!(hint("gromacs", &["cp2k/1:v1@s%u"]), None);
     }
 
     #[test]
     fn the_distance_counts_single_mistakes() {
-        let words = ["gromacs", "gromac", "gromacss", "gromaxs", "groamcs", "cp2k"];
-        assert_eq!(words.map(|word| osa_distance("gromacs", word)), [0, 1, 1, 1, 1, 7]);
+        let names = ["gromacs", "gromac", "gromacss", "gromaxs", "groamcs", "cp2k"];
+        assert_eq!(names.map(|name| osa_distance("gromacs", name)), [0, 1, 1, 1, 1, 7]);
     }
 }

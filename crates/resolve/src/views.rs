@@ -48,7 +48,7 @@ fn choose_view(images: &[ConcreteImage], view: &ViewDescription) -> Result<Concr
     Ok(ConcreteView { image: *image, name: view.view.clone() })
 }
 
-/// Writes a view with the shortest words before it that mean one image only.
+/// Writes a view with the shortest owner before it that means one image only.
 fn qualified(images: &[ConcreteImage], image: &ConcreteImage, view: &ViewName) -> String {
     let is_alone = |is_alike: &dyn Fn(&ConcreteImage) -> bool| {
         images.iter().filter(|other| is_alike(other)).count() == 1
@@ -83,7 +83,7 @@ fn is_meant(owner: &ViewOwner, image: &ConcreteImage) -> bool {
     }
 }
 
-/// Returns the images that may be meant: all, or those that the words before the view mean.
+/// Returns the images that may be meant: all, or those that the owner of the view names.
 fn considered<'a>(images: &'a [ConcreteImage], view: &ViewDescription) -> Result<Vec<Placed<'a>>> {
     let owner = view.uenv.as_ref();
     let all = images.iter().enumerate();
@@ -97,20 +97,20 @@ fn considered<'a>(images: &'a [ConcreteImage], view: &ViewDescription) -> Result
             }
             ViewOwner::Label(pattern) => format!("no image that is mounted matches `{pattern}`"),
         };
-        let hint = format!("the images are {}", quoted(&words_for(images, owner)));
+        let hint = format!("the images are {}", quoted(&names_like(owner, images)));
         return Err(Report::new(Kind::NotFound, message).hinted(hint));
     }
     Ok(meant)
 }
 
 /// Names the images in the way in which one was named in vain.
-fn words_for(images: &[ConcreteImage], owner: &ViewOwner) -> Vec<String> {
-    let word = |image: &ConcreteImage| match (owner, owner.name(), &image.label) {
+fn names_like(owner: &ViewOwner, images: &[ConcreteImage]) -> Vec<String> {
+    let name = |image: &ConcreteImage| match (owner, owner.name(), &image.label) {
         (ViewOwner::MountPoint(_), ..) => image.mount_point.to_string(),
         (ViewOwner::Label(_), None, Some(label)) => label.to_string(),
         _ => image.name().to_owned(),
     };
-    images.iter().map(word).collect()
+    images.iter().map(name).collect()
 }
 
 fn unknown(images: &[ConcreteImage], considered: &[Placed<'_>], view: &ViewDescription) -> Report {

@@ -45,7 +45,7 @@ fn a_name_with_two_dots_leads_nowhere() {
 }
 
 #[test]
-fn a_mount_point_holds_nothing_that_separates_words() {
+fn a_mount_point_holds_nothing_that_separates_elements() {
     assert_eq!(refused("/a,b"), "`/a,b` is not a mount point: a mount point cannot contain `,`");
 }
 

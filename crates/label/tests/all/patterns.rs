@@ -45,7 +45,7 @@ fn parts_that_are_missing_match_everything() {
 }
 
 #[test]
-fn the_beginning_of_a_name_matches_when_asked_for() {
+fn the_beginning_of_a_name_matches_on_request() {
     assert!(matches("prgenv", NameMatch::Prefix));
 }
 

@@ -14,8 +14,8 @@ use proptest::prelude::*;
 
 const PART: &str = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}";
 
-/// Texts that are nearly words: few characters, mostly separators.
-fn near_words() -> impl Strategy<Value = String> {
+/// Texts that are nearly descriptions: few characters, mostly separators.
+fn near_descriptions() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-f0-9/:@%*.,~ -]{0,40}",
         "[a-fA-F0-9]{14,18}",
@@ -59,7 +59,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_read_is_printed_so_that_it_can_be_read_again(text in near_words()) {
+    fn what_is_read_is_printed_so_that_it_can_be_read_again(text in near_descriptions()) {
         check::<Name>(&text)?;
         check::<Label>(&text)?;
         check::<LabelPattern>(&text)?;
@@ -71,11 +71,11 @@ proptest! {
     }
 
     #[test]
-    fn a_list_is_read_as_it_is_printed(text in near_words()) {
+    fn a_list_is_read_as_it_is_printed(text in near_descriptions()) {
         match parse_uenv_list(&text) {
             Ok(uenvs) => {
-                let words: Vec<String> = uenvs.iter().map(ToString::to_string).collect();
-                prop_assert_eq!(parse_uenv_list(&words.join(",")), Ok(uenvs));
+                let texts: Vec<String> = uenvs.iter().map(ToString::to_string).collect();
+                prop_assert_eq!(parse_uenv_list(&texts.join(",")), Ok(uenvs));
             }
             Err(error) => check_error(&error, &text)?,
         }

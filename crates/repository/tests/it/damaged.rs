@@ -9,7 +9,7 @@ use cabane_repository::{Corruption, Repository};
 
 use crate::support::{World, assert_tidy, image_bytes, label, names};
 
-/// Returns what is wrong, in words, without the digests.
+/// Returns what is wrong, as texts, without the digests.
 fn corruption(world: &World) -> Vec<String> {
     let status = world.repository.status(true).unwrap();
     status.damaged.iter().map(ToString::to_string).collect()
@@ -181,7 +181,7 @@ fn an_update_leaves_a_ref_of_a_later_version_alone() {
 }
 
 #[test]
-fn an_update_keeps_an_image_of_which_nobody_knows_the_label() {
+fn an_update_keeps_an_image_without_a_known_label() {
     let world = World::new();
     let digest = world.add("a", 1).unwrap().record.digest;
     fs::remove_file(world.only_ref()).unwrap();

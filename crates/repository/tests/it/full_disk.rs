@@ -13,7 +13,7 @@ use crate::support::{
     Dice, again, assert_tidy, image_bytes, image_in, inside, labels, meta_in, request, this_program,
 };
 
-/// Runs a test again where the directory it is told is a file system of 4 MiB.
+/// Runs a test again where the directory it is given is a file system of 4 MiB.
 fn with_little_space(test: &str) {
     let place = tempfile::tempdir().unwrap();
     let small = place.path().join("small");

@@ -237,7 +237,7 @@ fn a_download_is_kept_for_some_days() {
 }
 
 #[test]
-fn a_download_that_nobody_goes_on_with_is_swept() {
+fn an_abandoned_download_is_swept() {
     let world = World::new();
     let place = downloaded(&world, 1).path().to_owned();
     age(&place, 8);

@@ -23,7 +23,7 @@ fn a_directory_without_the_mark_is_not_a_repository() {
 }
 
 #[test]
-fn who_opens_no_repository_is_told_how_to_make_one() {
+fn an_error_for_a_missing_repository_says_how_to_make_one() {
     let error = Repository::open(Path::new("/no/such/place")).unwrap_err();
     assert_eq!(error.hint().unwrap(), "`cabane repo create /no/such/place` makes one");
 }

@@ -173,7 +173,7 @@ pub(crate) fn names(directory: &Path) -> BTreeSet<String> {
 
 const VARIABLE: &str = "CABANE_TEST_INSIDE";
 
-/// Returns what the parent has told this process, if it was started by [`again`].
+/// Returns what the parent has passed to this process, if it was started by [`again`].
 pub(crate) fn inside() -> Option<String> {
     env::var(VARIABLE).ok()
 }

@@ -82,7 +82,7 @@ fn a_name_that_nothing_is_like_is_answered_with_where_it_was_looked_for() {
 }
 
 #[test]
-fn a_base_that_cannot_be_read_is_told_with_the_line_that_names_it() {
+fn a_base_that_cannot_be_read_is_reported_with_the_line_that_names_it() {
     let place = files(&[("a.toml", "# a comment\nbase = [\n  \"./gone.toml\",\n]\n")]);
     let complaint = complaint(place.path(), "./a.toml");
     assert_eq!(

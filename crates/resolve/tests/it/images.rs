@@ -93,14 +93,14 @@ fn images_for_other_systems_are_not_taken_by_accident() {
 }
 
 #[test]
-fn images_for_another_system_can_be_asked_for() {
+fn images_for_another_system_can_be_requested() {
     let world = World::new();
     world.add("site", "a/1:v1@todi%gh200", 1);
     assert_eq!(world.label("a@todi"), "a/1:v1@todi%gh200");
 }
 
 #[test]
-fn images_for_any_system_can_be_asked_for() {
+fn images_for_any_system_can_be_requested() {
     let world = World::new();
     world.add("site", "a/1:v1@todi%gh200", 1);
     assert_eq!(world.label("a@*"), "a/1:v1@todi%gh200");

@@ -73,7 +73,7 @@ fn an_image_without_metadata_needs_a_mount_point() {
 }
 
 #[test]
-fn an_image_without_metadata_is_mounted_where_it_is_said() {
+fn an_image_without_metadata_is_mounted_at_the_typed_place() {
     let world = World::new();
     write_image(&world.file("b.squashfs"));
     let uenv = format!("{}:/mnt/b", typed(&world, "b.squashfs"));

@@ -110,14 +110,14 @@ fn two_versions() -> World {
 }
 
 #[test]
-fn a_view_of_one_of_two_versions_is_told_by_label_or_mount_point() {
+fn a_view_of_one_of_two_versions_is_named_by_label_or_mount_point() {
     let environment =
         two_versions().assemble("a/1,a/2:/mnt", "a/2:modules,/user-environment:default");
     assert_eq!(views_of(&environment.unwrap()), ["1:modules", "0:default"]);
 }
 
 #[test]
-fn two_versions_are_told_apart_by_the_shortest_words() {
+fn two_versions_are_distinguished_by_the_shortest_names() {
     assert_eq!(
         complaint_of(two_versions().assemble("a/1,a/2:/mnt", "a:default")),
         "error: several images have a view `a:default`\n\
