@@ -10,10 +10,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use cabane_label::Digest;
+use cabane_registry::{sum, write_at_once};
 use cabane_site::Context;
 use cabane_view::{PackageIndex, PackagePattern};
 
@@ -40,7 +40,7 @@ impl PackageSearch {
             return None;
         }
         let cache = context.settings.cache_directory.value.as_ref();
-        let name = cabane_registry::sum::bytes(source.as_bytes()).id();
+        let name = sum::bytes(source.as_bytes()).id();
         let path = cache.map(|cache| cache.join(DIRECTORY).join(format!("{name}.index")));
         let index = path.as_deref().and_then(read).unwrap_or_default();
         Some(Self { patterns, index, path })
@@ -72,20 +72,10 @@ impl PackageSearch {
             self.index.only(wanted, MAX_BYTES).to_bytes()
         };
         // Without a cache, the next search asks again.
-        let _ = write(path, &bytes);
+        let _ = write_at_once(path, &bytes);
     }
 }
 
 fn read(path: &Path) -> Option<PackageIndex> {
     PackageIndex::from_bytes(&fs::read(path).ok()?)
-}
-
-/// Writes the whole file or nothing.
-fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(directory)?;
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
-    file.write_all(bytes)?;
-    file.persist(path)?;
-    Ok(())
 }

@@ -20,53 +20,7 @@ pub struct Address {
     prefix: String,
 }
 
-/// Why a text is no address of a registry.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AddressError {
-    /// Neither `http` nor `https`.
-    #[error("`{}` is not a way to reach a registry", escape(.scheme))]
-    Scheme {
-        /// What precedes `://`.
-        scheme: String,
-    },
-    /// No host, or one with characters that none has.
-    #[error("`{}` does not name a host", escape(.host))]
-    Host {
-        /// What is where the host should.
-        host: String,
-    },
-    /// A name and a password precede the host.
-    #[error("a user or a password is no part of the address of a registry")]
-    User,
-    /// The part after the host cannot begin the name of a repository.
-    #[error("`{}` cannot be in the name of a repository", escape(.component))]
-    Prefix {
-        /// The component in question.
-        component: String,
-    },
-}
-
-impl AddressError {
-    /// Returns what could be typed instead.
-    #[must_use]
-    pub fn hint(&self) -> String {
-        let hint = match self {
-            Self::Scheme { .. } => "begin with `https://`, or with `http://` for a test",
-            Self::User => "`docker login`, `podman login` and `--token` say who you are",
-            Self::Host { .. } | Self::Prefix { .. } => {
-                "an address looks like `https://registry.example.org/uenv`"
-            }
-        };
-        hint.to_owned()
-    }
-}
-
-impl From<AddressError> for Report {
-    fn from(error: AddressError) -> Self {
-        let hint = error.hint();
-        Self::new(Kind::BadInput, error).hinted(hint)
-    }
-}
+const EXAMPLE: &str = "an address looks like `https://registry.example.org/uenv`";
 
 impl Address {
     /// Returns the host, and the port if there is one.
@@ -108,28 +62,35 @@ impl Address {
 }
 
 impl FromStr for Address {
-    type Err = AddressError;
+    type Err = Report;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refused =
+            |message, hint: &str| Err(Report::new(Kind::BadInput, message).hinted(hint.to_owned()));
         let (scheme, rest) = text.split_once("://").unwrap_or(("https", text));
         let is_plain = match scheme {
             "http" => true,
             "https" => false,
             _ => {
-                return Err(AddressError::Scheme { scheme: scheme.to_owned() });
+                let message = format!("`{}` is not a way to reach a registry", escape(scheme));
+                return refused(message, "begin with `https://`, or with `http://` for a test");
             }
         };
         let (host, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         if host.contains('@') {
-            return Err(AddressError::User);
+            let message = "a user or a password is no part of the address of a registry".to_owned();
+            let hint = "`docker login`, `podman login` and `--token` say who you are";
+            return refused(message, hint);
         }
         if !is_host(host) {
-            return Err(AddressError::Host { host: host.to_owned() });
+            return refused(format!("`{}` does not name a host", escape(host)), EXAMPLE);
         }
         let prefix = prefix.trim_end_matches('/');
         let mut components = prefix.split('/').filter(|_| !prefix.is_empty());
         if let Some(component) = components.find(|component| !is_component(component)) {
-            return Err(AddressError::Prefix { component: component.to_owned() });
+            let component = escape(component);
+            let message = format!("`{component}` cannot be in the name of a repository");
+            return refused(message, EXAMPLE);
         }
         Ok(Self { is_plain, host: host.to_ascii_lowercase(), prefix: prefix.to_owned() })
     }

@@ -27,7 +27,7 @@ use jiff::Timestamp;
 
 use crate::document::OciDigest;
 use crate::files::write_at_once;
-use crate::{Listed, Registry, RemoteImage, sum};
+use crate::{Listed, Registry, sum};
 
 /// Who has given the list that is kept.
 pub(crate) const CATALOG: &str = "catalog";
@@ -44,40 +44,7 @@ pub(crate) struct CachedList {
     /// The state of the index before the list was read.
     pub(crate) state: Option<OciDigest>,
     /// Sorted by label.
-    pub(crate) images: Vec<CachedImage>,
-}
-
-/// One of its images.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CachedImage {
-    pub(crate) label: Label,
-    pub(crate) digest: Digest,
-    pub(crate) size: u64,
-    pub(crate) date: Option<Timestamp>,
-    /// What the tag stood for, where that was seen.
-    pub(crate) manifest: Option<Digest>,
-}
-
-impl CachedImage {
-    pub(crate) fn of(image: &RemoteImage) -> Self {
-        Self {
-            label: image.place.label.clone(),
-            digest: image.digest.clone(),
-            size: image.size,
-            date: image.created,
-            manifest: Some(image.manifest.clone()),
-        }
-    }
-
-    pub(crate) fn listed(self, namespace: &Namespace) -> Listed {
-        Listed {
-            namespace: namespace.clone(),
-            label: self.label,
-            digest: self.digest,
-            size: self.size,
-            date: self.date,
-        }
-    }
+    pub(crate) images: Vec<Listed>,
 }
 
 impl Registry {
@@ -102,7 +69,7 @@ impl Registry {
     pub(crate) fn cache_list(&self, namespace: &Namespace, who: &str, cached_list: &CachedList) {
         let question = self.question(namespace, who);
         if let Some(path) = self.kept_path(&question) {
-            let _ = write_at_once(&path, &render(cached_list, &question));
+            let _ = write_at_once(&path, render(cached_list, &question).as_bytes());
         }
     }
 
@@ -135,8 +102,8 @@ fn render(cached_list: &CachedList, question: &str) -> String {
     format!("{MAGIC} {:016x} {state}\n{body}", cabane_label::corrupt_sum(body.as_bytes()))
 }
 
-fn push_line(lines: &mut String, image: &CachedImage) {
-    let CachedImage { label, digest, size, date, manifest } = image;
+fn push_line(lines: &mut String, image: &Listed) {
+    let Listed { namespace: _, label, digest, size, date, manifest } = image;
     let Label { name, version, tag, system, uarch } = label;
     // Writing to a string does not fail.
     let _ = write!(lines, "{name}\t{version}\t{tag}\t{system}\t{uarch}\t{digest}\t{size}\t");
@@ -158,14 +125,17 @@ fn read(bytes: &[u8], question: &str) -> Option<CachedList> {
         "-" => None,
         state => Some(OciDigest(state.parse().ok()?)),
     };
-    let lines = body.strip_prefix(question)?.strip_prefix('\n')?;
-    Some(CachedList { state, images: lines.lines().map(read_line).collect::<Option<_>>()? })
+    let namespace: Namespace = question.split(' ').nth(1)?.parse().ok()?;
+    let lines = body.strip_prefix(question)?.strip_prefix('\n')?.lines();
+    let images = lines.map(|line| read_line(&namespace, line)).collect::<Option<_>>()?;
+    Some(CachedList { state, images })
 }
 
-fn read_line(line: &str) -> Option<CachedImage> {
+fn read_line(namespace: &Namespace, line: &str) -> Option<Listed> {
     let mut fields = line.split('\t');
     let mut next = || fields.next();
-    Some(CachedImage {
+    Some(Listed {
+        namespace: namespace.clone(),
         label: Label {
             name: next()?.parse().ok()?,
             version: next()?.parse().ok()?,
@@ -199,14 +169,15 @@ mod tests {
     }
 
     fn cached_list() -> CachedList {
-        let image = CachedImage {
+        let image = Listed {
+            namespace: "deploy".parse().unwrap(),
             label: "app/1.0:v1@daint%gh200".parse().unwrap(),
             digest: digest("a"),
             size: 17,
             date: Some("2026-11-21T10:00:00Z".parse().unwrap()),
             manifest: Some(digest("b")),
         };
-        let other = CachedImage {
+        let other = Listed {
             label: "other/1.0:v1@daint%gh200".parse().unwrap(),
             date: None,
             manifest: None,

@@ -36,10 +36,7 @@ impl FromStr for ContainerName {
     type Err = Report;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (scheme, rest) = match text.split_once("://") {
-            Some((scheme, rest)) => (scheme, rest),
-            None => ("https", text),
-        };
+        let (scheme, rest) = text.split_once("://").unwrap_or(("https", text));
         let (rest, digest) = match rest.split_once('@') {
             Some((rest, digest)) => (rest, Some(read_digest(digest)?)),
             None => (rest, None),
@@ -54,7 +51,7 @@ impl FromStr for ContainerName {
         let (host, path) = rest.split_once('/').ok_or_else(short)?;
         // `library/debian` names no host.
         let is_host = host == "localhost" || host.contains(['.', ':']);
-        if !is_host && scheme == "https" && !text.contains("://") {
+        if !is_host && !text.contains("://") {
             return Err(short());
         }
         let (repository, tag) = match path.rsplit_once(':') {

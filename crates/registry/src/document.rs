@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 
 use cabane_label::Digest;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use sha2::{Digest as _, Sha256};
+
+use crate::sum;
 
 pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 pub(crate) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
@@ -33,7 +34,7 @@ pub(crate) struct OciDigest(pub(crate) Digest);
 
 impl OciDigest {
     pub(crate) fn of(bytes: &[u8]) -> Self {
-        Self(Digest::from_bytes(Sha256::digest(bytes).into()))
+        Self(sum::bytes(bytes))
     }
 
     pub(crate) fn parse(text: &str) -> Option<Self> {

@@ -18,11 +18,11 @@ pub(crate) fn read_up_to(limit: u64, reader: impl Read) -> io::Result<Option<Vec
 }
 
 /// Writes a file at once or not at all. Only its owner can read it.
-pub(crate) fn write_at_once(path: &Path, text: &str) -> io::Result<()> {
+pub fn write_at_once(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(directory)?;
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(bytes)?;
     file.persist(path)?;
     Ok(())
 }

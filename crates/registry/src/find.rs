@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use cabane_label::{Label, LabelPattern, NameMatch, Namespace};
 use cabane_report::{Kind, Report};
 
-use crate::catalog_cache::{CATALOG, CachedImage, CachedList, INDEX};
+use crate::catalog_cache::{CATALOG, CachedList, INDEX};
 use crate::document::OciDigest;
 use crate::entry::Entry;
 use crate::image::Listed;
@@ -108,30 +108,24 @@ impl Registry {
         let places = places.into_iter().flatten();
         let places: Vec<Place> = places.filter(|place| wanted.fits(&place.label)).collect();
         let cached_list = self.cached_list(wanted.namespace, CATALOG);
-        let known: BTreeMap<&Label, &CachedImage> =
+        let known: BTreeMap<&Label, &Listed> =
             cached_list.images.iter().map(|one| (&one.label, one)).collect();
         let found = side_by_side(&places, |place| {
             self.look_again(place, known.get(&place.label).copied())
         })?;
-        let found: Vec<CachedImage> = found.into_iter().flatten().collect();
-        let listed = found.iter().map(|one| one.clone().listed(wanted.namespace));
-        let listed: Vec<Listed> = listed.collect();
+        let found: Vec<Listed> = found.into_iter().flatten().collect();
         // What was not requested now may still be so the next time.
-        let mut images = found;
+        let mut images = found.clone();
         images.extend(cached_list.images.iter().filter(|one| !wanted.fits(&one.label)).cloned());
         images.sort_by(|one, other| one.label.cmp(&other.label));
         if images != cached_list.images {
             self.cache_list(wanted.namespace, CATALOG, &CachedList { state: None, images });
         }
-        Ok(Some(listed))
+        Ok(Some(found))
     }
 
     /// Looks at the image of a place; where it is the one that is known nothing is read.
-    fn look_again(
-        &self,
-        place: &Place,
-        known: Option<&CachedImage>,
-    ) -> Result<Option<CachedImage>, Error> {
+    fn look_again(&self, place: &Place, known: Option<&Listed>) -> Result<Option<Listed>, Error> {
         let repository = self.repository(place)?;
         let manifest = known.and_then(|known| known.manifest.clone()).map(OciDigest);
         let changed = self.document_unless(&repository, place.tag(), manifest.as_ref())?;
@@ -139,7 +133,7 @@ impl Registry {
             (Changed::Not, Some(known)) => Ok(Some(known.clone())),
             (Changed::Not, None) | (Changed::Gone, _) => Ok(None),
             (Changed::To(document), _) => match self.read_image(place, repository, document) {
-                Ok(image) => Ok(Some(CachedImage::of(&image))),
+                Ok(image) => Ok(Some(Listed::of(&image))),
                 // Other things may be beside images.
                 Err(error) => match error.kind {
                     ErrorKind::NotAnImage | ErrorKind::Document => Ok(None),
@@ -151,14 +145,13 @@ impl Registry {
 
     /// Asks the index; `None` if there is none.
     fn by_index(&self, wanted: &Wanted<'_>) -> Result<Option<Vec<Listed>>, Error> {
-        let repository = self.index_of(wanted.namespace);
         let cached_list = self.cached_list(wanted.namespace, INDEX);
         // The state before the list: what changes in between is found the next time.
         let images = match self.state(wanted.namespace, cached_list.state.as_ref())? {
             Changed::Not => cached_list.images,
             changed => {
                 let state = changed.document().map(|document| document.digest);
-                let Some(images) = self.read_index(&repository)? else {
+                let Some(images) = self.read_index(wanted.namespace)? else {
                     return Ok(None);
                 };
                 let cached_list = CachedList { state, images };
@@ -166,14 +159,13 @@ impl Registry {
                 cached_list.images
             }
         };
-        let fitting = images.into_iter().filter(|one| wanted.fits(&one.label));
-        let listed = fitting.map(|one| one.listed(wanted.namespace));
-        Ok(Some(listed.collect()))
+        Ok(Some(images.into_iter().filter(|one| wanted.fits(&one.label)).collect()))
     }
 
     /// Reads all lines of an index, sorted by label; `None` if there is none.
-    fn read_index(&self, repository: &str) -> Result<Option<Vec<CachedImage>>, Error> {
-        let tags = self.tags(repository)?;
+    fn read_index(&self, namespace: &Namespace) -> Result<Option<Vec<Listed>>, Error> {
+        let repository = self.index_of(namespace);
+        let tags = self.tags(&repository)?;
         if tags.is_empty() {
             return Ok(None);
         }
@@ -184,7 +176,7 @@ impl Registry {
             };
             let label = match &entry.label {
                 Some(label) => Some(label.clone()),
-                None => self.long_label(repository, tag)?,
+                None => self.long_label(&repository, tag)?,
             };
             let Some(label) = label else {
                 continue;
@@ -194,7 +186,8 @@ impl Registry {
                 newest.insert(label, entry);
             }
         }
-        let images = newest.into_iter().map(|(label, entry)| CachedImage {
+        let images = newest.into_iter().map(|(label, entry)| Listed {
+            namespace: namespace.clone(),
             label,
             digest: entry.digest,
             size: entry.size,

@@ -221,9 +221,22 @@ pub struct Listed {
     pub size: u64,
     /// When it was made, if known.
     pub date: Option<Timestamp>,
+    /// The digest of its manifest, where that was seen.
+    pub manifest: Option<Digest>,
 }
 
 impl Listed {
+    pub(crate) fn of(image: &RemoteImage) -> Self {
+        Self {
+            namespace: image.place.namespace.clone(),
+            label: image.place.label.clone(),
+            digest: image.digest.clone(),
+            size: image.size,
+            date: image.created,
+            manifest: Some(image.manifest.clone()),
+        }
+    }
+
     /// Returns where it is.
     #[must_use]
     pub fn place(&self) -> Place {

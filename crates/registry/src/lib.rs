@@ -39,7 +39,7 @@ pub mod sum;
 mod trust;
 mod upload;
 
-pub use address::{Address, AddressError, Place};
+pub use address::{Address, Place};
 pub use chunks::Format;
 pub use container::ContainerName;
 pub use container_push::{ContainerBlob, ContainerPush, PushedContainer};
@@ -48,7 +48,7 @@ pub use copy::{Copied, Deleted};
 pub use credentials::{Credential, CredentialSources, Secret};
 pub use download::Fetched;
 pub use error::{Error, ErrorKind};
-pub use files::KeptBadly;
+pub use files::{KeptBadly, write_at_once};
 pub use find::{Listing, Wanted};
 #[cfg(feature = "fuzzing")]
 pub use http::answer_with;

@@ -34,14 +34,8 @@ const MAX_BYTES: u64 = 256 * 1024 * 1024;
 /// What a registry may send for it.
 pub(crate) const MAX_ARCHIVE: u64 = 64 * 1024 * 1024;
 
-/// An archive, and what it is called in a manifest.
-pub(crate) struct MetaArchive {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) descriptor: Descriptor,
-}
-
 /// Packs a metadata directory. The same content gives the same bytes.
-pub(crate) fn pack(directory: &Path) -> Result<MetaArchive, Error> {
+pub(crate) fn pack(directory: &Path) -> Result<(Vec<u8>, Descriptor), Error> {
     let mut builder = Builder::new(Vec::new());
     append(&mut builder, directory, Path::new(DIRECTORY))?;
     let archive = builder.into_inner().map_err(Error::io("pack", directory))?;
@@ -51,7 +45,7 @@ pub(crate) fn pack(directory: &Path) -> Result<MetaArchive, Error> {
         .with(TITLE, DIRECTORY)
         .with(CONTENT_DIGEST, content.to_string())
         .with(UNPACK, "true");
-    Ok(MetaArchive { bytes: packed, descriptor })
+    Ok((packed, descriptor))
 }
 
 /// Compresses bytes; the same ones give the same bytes.
@@ -294,8 +288,8 @@ mod tests {
     #[test]
     fn what_is_packed_comes_out_again() {
         let (source, target) = (sample(), tempfile::tempdir().unwrap());
-        let archive = pack(source.path()).unwrap();
-        unpack(&archive.descriptor, &archive.bytes, target.path()).unwrap();
+        let (bytes, descriptor) = pack(source.path()).unwrap();
+        unpack(&descriptor, &bytes, target.path()).unwrap();
         let program = target.path().join("recipe/post-install");
         assert_eq!(fs::read_to_string(&program).unwrap(), "#!/bin/sh");
         assert_eq!(fs::metadata(&program).unwrap().permissions().mode() & 0o100, 0o100);
@@ -304,7 +298,7 @@ mod tests {
 
     #[test]
     fn the_same_metadata_give_the_same_bytes() {
-        assert_eq!(pack(sample().path()).unwrap().bytes, pack(sample().path()).unwrap().bytes);
+        assert_eq!(pack(sample().path()).unwrap().0, pack(sample().path()).unwrap().0);
     }
 
     #[test]
@@ -335,10 +329,10 @@ mod tests {
     #[test]
     fn another_content_than_announced_is_refused() {
         let (source, target) = (sample(), tempfile::tempdir().unwrap());
-        let archive = pack(source.path()).unwrap();
+        let (bytes, descriptor) = pack(source.path()).unwrap();
         let lie = OciDigest::of(b"something else").to_string();
-        let layer = archive.descriptor.with(CONTENT_DIGEST, lie);
-        let outcome = unpack(&layer, &archive.bytes, target.path());
+        let layer = descriptor.with(CONTENT_DIGEST, lie);
+        let outcome = unpack(&layer, &bytes, target.path());
         assert!(outcome.unwrap_err().to_string().contains("not what its manifest says"));
     }
 }

@@ -16,7 +16,7 @@ use crate::chunks::{CHUNKS, ChunkList, Format, SMALLEST_IMAGE};
 use crate::contents::Packages;
 use crate::document::{Descriptor, EMPTY, MANIFEST, Manifest, OciDigest, TITLE, to_bytes};
 use crate::image::{EROFS, META, SQUASHFS, dated};
-use crate::meta::{MetaArchive, pack};
+use crate::meta::pack;
 use crate::signature::SigningKey;
 use crate::sum::Progress;
 use crate::upload::FileBlob;
@@ -172,7 +172,7 @@ impl Registry {
             self.attach_one(repository, &subject, (CHUNKS, content, &bytes), request)?;
         }
         if let Some(directory) = request.meta {
-            let MetaArchive { bytes, descriptor } = pack(directory)?;
+            let (bytes, descriptor) = pack(directory)?;
             self.attach_one(repository, &subject, (META, descriptor, &bytes), request)?;
         }
         Ok(())

@@ -399,7 +399,7 @@ impl Note {
         if let Some((path, _)) = &self.0 {
             // What a registry calls a place may be all that is needed to write there: the file
             // is readable by its owner only.
-            let _ = write_at_once(path, &place.to_string());
+            let _ = write_at_once(path, place.to_string().as_bytes());
         }
     }
 

@@ -28,8 +28,6 @@ pub struct SignatureVerdict {
     wanted: bool,
     /// Whether it is pulled.
     accepted: bool,
-    #[serde(skip)]
-    distrust: Option<Distrust>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -72,10 +70,9 @@ impl KnownKeys {
             }
         }
         let all: Vec<PublicKey> = self.wanted.iter().flat_map(Wanted::public_keys).collect();
-        let distrust = signatures.accepted_by(&all).err();
         let accepts = |one: &Wanted| signatures.accepted_by(&one.public_keys()).is_ok();
         SignatureVerdict {
-            state: match distrust {
+            state: match signatures.accepted_by(&all).err() {
                 None => State::Known,
                 Some(Distrust::Unsigned) => State::Unsigned,
                 Some(Distrust::OtherImage) => State::OtherImage,
@@ -85,7 +82,6 @@ impl KnownKeys {
             signers,
             wanted: !self.wanted.is_empty(),
             accepted: self.wanted.iter().all(accepts),
-            distrust,
         }
     }
 }
@@ -102,8 +98,8 @@ impl SignatureVerdict {
 
 impl fmt::Display for SignatureVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.distrust {
-            None => {
+        match self.state {
+            State::Known => {
                 for (number, signer) in self.signers.iter().enumerate() {
                     let comma = if number > 0 { ", " } else { "" };
                     let name = signer.key.file_name().unwrap_or(signer.key.as_os_str());
@@ -112,10 +108,10 @@ impl fmt::Display for SignatureVerdict {
                 }
                 Ok(())
             }
-            Some(Distrust::Unsigned) => f.write_str("no"),
-            Some(Distrust::OtherImage) => f.write_str("for another image"),
-            Some(Distrust::Damaged { .. }) => f.write_str("damaged"),
-            Some(_) => f.write_str("with an unknown key"),
+            State::Unsigned => f.write_str("no"),
+            State::OtherImage => f.write_str("for another image"),
+            State::Damaged => f.write_str("damaged"),
+            State::UnknownKey => f.write_str("with an unknown key"),
         }
     }
 }

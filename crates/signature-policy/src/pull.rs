@@ -4,9 +4,9 @@
 //! Whether images have the signatures that are wanted, when they are pulled; what is kept of
 //! these signatures beside the image is looked at by `trust_at_start`.
 
-use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs};
 
 use cabane_label::{Digest, escape};
 use cabane_recipe::Requirement;
@@ -18,13 +18,6 @@ use cabane_report::{Kind, Report, Result};
 use cabane_repository::{Repository, signatures_beside};
 use cabane_site::Context;
 use cabane_site::settings::TrustSetting;
-
-#[derive(Debug, thiserror::Error)]
-#[error("`{}` is not trusted: {reason}", escape(.what))]
-struct Untrusted {
-    what: String,
-    reason: Box<dyn std::error::Error + Send + Sync>,
-}
 
 /// Keys of which one must have signed, and who wants that.
 #[derive(Default)]
@@ -89,18 +82,13 @@ impl Wanted {
     }
 
     /// Tells that something is not trusted, why, and by whose will.
-    pub fn refuse(
-        &self,
-        what: String,
-        reason: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-        hint: String,
-    ) -> Report {
+    pub fn refuse(&self, what: String, reason: impl fmt::Display, hint: String) -> Report {
         let mut detail = format!("  {} wants a signature by one of these keys:\n", self.who);
         for (path, key) in &self.keys {
             detail += &format!("    {} ({})\n", path.display(), key.fingerprint().id());
         }
-        let reason = reason.into();
-        Report::new(Kind::Untrusted, Untrusted { what, reason }).detailed(detail).hinted(hint)
+        let message = format!("`{}` is not trusted: {reason}", escape(&what));
+        Report::new(Kind::Untrusted, message).detailed(detail).hinted(hint)
     }
 }
 

@@ -96,10 +96,10 @@ impl Layers<'_> {
 }
 
 /// An address that is none, with what to write instead.
-pub fn bad_address(origin: &Origin, text: &str, error: &cabane_registry::AddressError) -> Report {
+pub fn bad_address(origin: &Origin, text: &str, error: &Report) -> Report {
     // Before an `@` there may be a password, whatever else is wrong.
     let shown = if text.contains('@') { "…" } else { text };
-    bad(origin, shown, error).hinted(error.hint())
+    bad(origin, shown, error).hinted(error.hints().first().cloned())
 }
 
 /// A file has been checked to name one of these.
