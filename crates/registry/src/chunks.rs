@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use fastcdc::v2020::StreamCDC;
 use sha2::{Digest as _, Sha256};
 
-use crate::Error;
+use crate::{Error, Result};
 
 /// The file system in an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,17 +81,17 @@ pub(crate) struct Known {
 
 impl ChunkList {
     /// Cuts an image into chunks that suit it.
-    pub(crate) fn of_file(path: &Path, format: Format) -> Result<Self, Error> {
+    pub(crate) fn of_file(path: &Path, format: Format) -> Result<Self> {
         let found = fs::metadata(path).map_err(Error::io("read", path))?;
         Self::cut(path, average_for(found.len(), format))
     }
 
     /// Cuts another image in the same way.
-    pub(crate) fn of_base(&self, path: &Path) -> Result<Self, Error> {
+    pub(crate) fn of_base(&self, path: &Path) -> Result<Self> {
         Self::cut(path, self.average)
     }
 
-    fn cut(path: &Path, average: u32) -> Result<Self, Error> {
+    fn cut(path: &Path, average: u32) -> Result<Self> {
         let file = File::open(path).map_err(Error::io("read", path))?;
         let mut chunks = Vec::new();
         let middle = average as usize;

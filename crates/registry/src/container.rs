@@ -16,7 +16,7 @@ use cabane_report::{Kind, Report};
 use crate::address::is_component;
 use crate::document::{Descriptor, OciDigest};
 use crate::download::{Blob, Space};
-use crate::{Address, Error, Progress, Registry};
+use crate::{Address, Progress, Registry, Result};
 
 /// The name of a container image in a registry: `registry.example/tool:1`, perhaps with the
 /// digest that it must have, `@sha256:…`.
@@ -127,7 +127,7 @@ impl Registry {
     /// # Errors
     ///
     /// There is none, or it is something else than was announced.
-    pub fn container_document(&self, name: &ContainerName) -> Result<Vec<u8>, Error> {
+    pub fn container_document(&self, name: &ContainerName) -> Result<Vec<u8>> {
         let found = self.document(&name.repository, &name.reference())?;
         Ok(found.ok_or_else(|| no_container(name, "no image has this name"))?.bytes)
     }
@@ -137,11 +137,7 @@ impl Registry {
     /// # Errors
     ///
     /// As [`Registry::container_document`].
-    pub fn container_manifest(
-        &self,
-        name: &ContainerName,
-        digest: &Digest,
-    ) -> Result<Vec<u8>, Error> {
+    pub fn container_manifest(&self, name: &ContainerName, digest: &Digest) -> Result<Vec<u8>> {
         let found = self.document(&name.repository, &OciDigest(digest.clone()).to_string())?;
         Ok(found.ok_or_else(|| no_container(name, "one of its manifests is lost"))?.bytes)
     }
@@ -156,7 +152,7 @@ impl Registry {
         name: &ContainerName,
         digest: &Digest,
         size: u64,
-    ) -> Result<Vec<u8>, Error> {
+    ) -> Result<Vec<u8>> {
         let descriptor = Descriptor::new("", OciDigest(digest.clone()), size);
         self.small_blob(&name.repository, &descriptor, MAX_CONFIG)
     }
@@ -174,7 +170,7 @@ impl Registry {
         size: u64,
         directory: &Path,
         progress: &mut Progress<'_>,
-    ) -> Result<PathBuf, Error> {
+    ) -> Result<PathBuf> {
         let digest = OciDigest(digest.clone());
         Space::of(directory)?.check(&name.to_string(), &digest, size)?;
         let whole = Blob::new(&name.repository, digest, size);

@@ -11,7 +11,7 @@ use cabane_report::{Kind, Report};
 use crate::container::ContainerName;
 use crate::document::{MANIFEST, OciDigest};
 use crate::upload::FileBlob;
-use crate::{Error, Progress, Registry};
+use crate::{Progress, Registry, Result};
 
 /// A blob of a container image, in a file.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ impl Registry {
         &self,
         request: &ContainerPush<'_>,
         progress: &mut Progress<'_>,
-    ) -> Result<PushedContainer, Error> {
+    ) -> Result<PushedContainer> {
         let ContainerPush { name, manifest, .. } = request;
         let digest = OciDigest::of(manifest);
         let before = self.tag_before(request, &digest)?;
@@ -94,7 +94,7 @@ impl Registry {
         name: &ContainerName,
         from: Option<&str>,
         digest: &OciDigest,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool> {
         if self.has_blob(&name.repository, digest)? {
             return Ok(true);
         }
@@ -110,7 +110,7 @@ impl Registry {
         &self,
         request: &ContainerPush<'_>,
         digest: &OciDigest,
-    ) -> Result<Option<OciDigest>, Error> {
+    ) -> Result<Option<OciDigest>> {
         let name = request.name;
         let before = self.digest_of(&name.repository, &name.reference())?;
         match before {

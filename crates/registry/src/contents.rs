@@ -20,7 +20,7 @@ use crate::entry::Entry;
 use crate::files::read_up_to;
 use crate::meta::gzip;
 use crate::parallel::each_by_itself;
-use crate::{Error, Listed, Registry};
+use crate::{Listed, Registry, Result};
 
 /// What the layer with the packages is called.
 const PACKAGES: &str = "application/vnd.cabane.packages.v1+gzip";
@@ -86,11 +86,7 @@ impl Registry {
     /// # Errors
     ///
     /// That the registry cannot be reached.
-    pub fn contents(
-        &self,
-        images: &[Listed],
-        files: &[&str],
-    ) -> Result<Vec<Result<Content, Error>>, Error> {
+    pub fn contents(&self, images: &[Listed], files: &[&str]) -> Result<Vec<Result<Content>>> {
         let mut lines: BTreeMap<&Namespace, HashMap<Digest, String>> = BTreeMap::new();
         for image in images {
             if !lines.contains_key(&image.namespace) {
@@ -105,12 +101,7 @@ impl Registry {
         })
     }
 
-    fn content_of(
-        &self,
-        image: &Listed,
-        line: Option<&str>,
-        files: &[&str],
-    ) -> Result<Content, Error> {
+    fn content_of(&self, image: &Listed, line: Option<&str>, files: &[&str]) -> Result<Content> {
         if let Some(line) = line {
             let repository = self.index_of(&image.namespace);
             let packages = self.packages_of_line(&repository, line)?;
@@ -123,18 +114,14 @@ impl Registry {
     }
 
     /// Returns a line of the list for each image that has one.
-    fn lines_by_digest(&self, namespace: &Namespace) -> Result<HashMap<Digest, String>, Error> {
+    fn lines_by_digest(&self, namespace: &Namespace) -> Result<HashMap<Digest, String>> {
         let tags = self.tags(&self.index_of(namespace))?;
         let line = |tag: String| Some((Entry::read(&tag)?.digest, tag));
         Ok(tags.into_iter().filter_map(line).collect())
     }
 
     /// Gets the packages of a line of the list; `None` if it says nothing about them.
-    pub(crate) fn packages_of_line(
-        &self,
-        repository: &str,
-        tag: &str,
-    ) -> Result<Option<Packages>, Error> {
+    pub(crate) fn packages_of_line(&self, repository: &str, tag: &str) -> Result<Option<Packages>> {
         let manifest: Option<Manifest> = self.parsed_document("a manifest", repository, tag)?;
         let mut layers = manifest.into_iter().flat_map(|manifest| manifest.layers);
         let Some(layer) = layers.find(|layer| layer.media_type == PACKAGES) else {
@@ -153,7 +140,7 @@ impl Registry {
         &self,
         namespace: &Namespace,
         digest: &Digest,
-    ) -> Result<Option<Packages>, Error> {
+    ) -> Result<Option<Packages>> {
         match self.lines_by_digest(namespace)?.get(digest) {
             Some(line) => self.packages_of_line(&self.index_of(namespace), line),
             None => Ok(None),

@@ -12,7 +12,7 @@ use crate::document::{Annotations, Descriptor, EMPTY, MANIFEST, Manifest, OciDig
 use crate::http::in_parentheses;
 use crate::registry::referrers_tag;
 use crate::signature::signatures_tag;
-use crate::{Error, ErrorKind, Place, Registry, RemoteImage};
+use crate::{Error, ErrorKind, Place, Registry, RemoteImage, Result};
 
 /// What was copied.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ impl Registry {
     /// # Errors
     ///
     /// [`ErrorKind::LabelTaken`] if the label has another image and is not to be taken from it.
-    pub fn copy(&self, from: &Place, to: &Place, replace: bool) -> Result<Copied, Error> {
+    pub fn copy(&self, from: &Place, to: &Place, replace: bool) -> Result<Copied> {
         let source = self.image(from)?;
         let is_same = |image: &RemoteImage| image.manifest == source.manifest;
         let before = self.image_before(to, replace, is_same)?;
@@ -70,7 +70,7 @@ impl Registry {
     }
 
     /// Lets a repository have the blobs of a manifest; returns the manifest.
-    fn copy_parts(&self, source: &str, target: &str, digest: &OciDigest) -> Result<Vec<u8>, Error> {
+    fn copy_parts(&self, source: &str, target: &str, digest: &OciDigest) -> Result<Vec<u8>> {
         let document = self.document(source, &digest.to_string())?;
         let document = document.ok_or_else(|| self.wrong(digest, "nothing"))?;
         let manifest: Manifest = self.client.parse("a manifest", &document.bytes)?;
@@ -85,12 +85,7 @@ impl Registry {
     }
 
     /// Lets a repository have a blob of another.
-    pub(crate) fn give_blob(
-        &self,
-        source: &str,
-        target: &str,
-        blob: &OciDigest,
-    ) -> Result<(), Error> {
+    pub(crate) fn give_blob(&self, source: &str, target: &str, blob: &OciDigest) -> Result<()> {
         let is_there = self.has_blob(target, blob)? || self.mount_blob(target, source, blob)?;
         if !is_there && *blob == OciDigest::of(EMPTY) {
             self.put_small_blob(target, EMPTY)?;
@@ -106,7 +101,7 @@ impl Registry {
     /// # Errors
     ///
     /// [`ErrorKind::NoSuchImage`]; [`ErrorKind::NoDeletion`] where the registry does not delete.
-    pub fn delete(&self, place: &Place) -> Result<Deleted, Error> {
+    pub fn delete(&self, place: &Place) -> Result<Deleted> {
         let image = self.image(place)?;
         let subject = OciDigest(image.manifest.clone());
         let others = self.other_tags(&image, &subject)?;
@@ -129,7 +124,7 @@ impl Registry {
     }
 
     /// Returns whether other tags of the repository stand for the same manifest.
-    fn other_tags(&self, image: &RemoteImage, digest: &OciDigest) -> Result<bool, Error> {
+    fn other_tags(&self, image: &RemoteImage, digest: &OciDigest) -> Result<bool> {
         for tag in self.tags(&image.repository)? {
             let is_label = tag != image.place.tag() && !tag.starts_with("sha256-");
             if is_label && self.digest_of(&image.repository, &tag)?.as_ref() == Some(digest) {
@@ -140,7 +135,7 @@ impl Registry {
     }
 
     /// Takes a tag away from a manifest that others have.
-    fn delete_tag(&self, image: &RemoteImage) -> Result<(), Error> {
+    fn delete_tag(&self, image: &RemoteImage) -> Result<()> {
         let tag = image.place.tag();
         if self.delete_document(&image.repository, tag)?.is_none() {
             return Ok(());
@@ -161,11 +156,7 @@ impl Registry {
         Ok(())
     }
 
-    pub(crate) fn delete_by_digest(
-        &self,
-        repository: &str,
-        digest: &OciDigest,
-    ) -> Result<(), Error> {
+    pub(crate) fn delete_by_digest(&self, repository: &str, digest: &OciDigest) -> Result<()> {
         let Some(details) = self.delete_document(repository, &digest.to_string())? else {
             return Ok(());
         };

@@ -13,6 +13,9 @@ use std::{fmt, io};
 use cabane_label::{escape, shown};
 use cabane_report::{Kind, Report};
 
+/// A result whose error is that of a registry unless another is named.
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// An error of a registry, or of the way to it.
 #[derive(Debug)]
 pub struct Error {

@@ -17,7 +17,7 @@ use crate::entry::Entry;
 use crate::image::Listed;
 use crate::parallel::side_by_side;
 use crate::registry::Changed;
-use crate::{Error, ErrorKind, Place, Registry};
+use crate::{Error, ErrorKind, Place, Registry, Result};
 
 /// Who is asked which images there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Registry {
     /// # Errors
     ///
     /// [`ErrorKind::NoListing`] where it is unknown.
-    pub fn find(&self, wanted: &Wanted<'_>, listing: Listing) -> Result<Vec<Listed>, Error> {
+    pub fn find(&self, wanted: &Wanted<'_>, listing: Listing) -> Result<Vec<Listed>> {
         let mut found = match listing {
             // Where there is no index yet nothing was pushed.
             Listing::Index => Some(self.by_index(wanted)?.unwrap_or_default()),
@@ -89,7 +89,7 @@ impl Registry {
     }
 
     /// Asks the registry itself; `None` if it does not tell.
-    fn by_catalog(&self, wanted: &Wanted<'_>) -> Result<Option<Vec<Listed>>, Error> {
+    fn by_catalog(&self, wanted: &Wanted<'_>) -> Result<Option<Vec<Listed>>> {
         let Some(repositories) = self.catalog()? else {
             return Ok(None);
         };
@@ -125,7 +125,7 @@ impl Registry {
     }
 
     /// Looks at the image of a place; where it is the one that is known nothing is read.
-    fn look_again(&self, place: &Place, known: Option<&Listed>) -> Result<Option<Listed>, Error> {
+    fn look_again(&self, place: &Place, known: Option<&Listed>) -> Result<Option<Listed>> {
         let repository = self.repository(place)?;
         let manifest = known.and_then(|known| known.manifest.clone()).map(OciDigest);
         let changed = self.document_unless(&repository, place.tag(), manifest.as_ref())?;
@@ -144,7 +144,7 @@ impl Registry {
     }
 
     /// Asks the index; `None` if there is none.
-    fn by_index(&self, wanted: &Wanted<'_>) -> Result<Option<Vec<Listed>>, Error> {
+    fn by_index(&self, wanted: &Wanted<'_>) -> Result<Option<Vec<Listed>>> {
         let cached_list = self.cached_list(wanted.namespace, INDEX);
         // The state before the list: what changes in between is found the next time.
         let images = match self.state(wanted.namespace, cached_list.state.as_ref())? {
@@ -163,7 +163,7 @@ impl Registry {
     }
 
     /// Reads all lines of an index, sorted by label; `None` if there is none.
-    fn read_index(&self, namespace: &Namespace) -> Result<Option<Vec<Listed>>, Error> {
+    fn read_index(&self, namespace: &Namespace) -> Result<Option<Vec<Listed>>> {
         let repository = self.index_of(namespace);
         let tags = self.tags(&repository)?;
         if tags.is_empty() {

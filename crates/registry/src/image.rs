@@ -15,7 +15,7 @@ use crate::chunks::{CHUNKS, ChunkList, MAX_LIST};
 use crate::document::{Annotations, CREATED, Descriptor, INDEX, Manifest, OciDigest, TITLE};
 use crate::meta::{MAX_ARCHIVE, files_of, unpack};
 use crate::registry::Document;
-use crate::{Error, ErrorKind, Place, Registry};
+use crate::{Error, ErrorKind, Place, Registry, Result};
 
 /// What uenv calls an image, whatever file system is in it.
 pub(crate) const SQUASHFS: &str = "application/x-squashfs";
@@ -48,7 +48,7 @@ impl Registry {
     /// # Errors
     ///
     /// [`ErrorKind::NoSuchImage`], or that something else has this name.
-    pub fn image(&self, place: &Place) -> Result<RemoteImage, Error> {
+    pub fn image(&self, place: &Place) -> Result<RemoteImage> {
         let found = self.image_if_there(place)?;
         found.ok_or_else(|| self.no_such_image(place))
     }
@@ -67,7 +67,7 @@ impl Registry {
     /// # Errors
     ///
     /// That something else has this name, or that the registry was not reached.
-    pub fn image_if_there(&self, place: &Place) -> Result<Option<RemoteImage>, Error> {
+    pub fn image_if_there(&self, place: &Place) -> Result<Option<RemoteImage>> {
         let repository = self.repository(place)?;
         let document = self.document(&repository, place.tag())?;
         document.map(|document| self.read_image(place, repository, document)).transpose()
@@ -78,7 +78,7 @@ impl Registry {
         place: &Place,
         repository: String,
         document: Document,
-    ) -> Result<RemoteImage, Error> {
+    ) -> Result<RemoteImage> {
         let not_one = |reason: &str| {
             let message = format!("`{place}` is not an image that can be mounted: {reason}");
             Error::new(ErrorKind::NotAnImage, Report::new(Kind::BadInput, message))
@@ -110,7 +110,7 @@ impl Registry {
     /// # Errors
     ///
     /// Metadata that are not what was announced, or that cannot be unpacked.
-    pub fn fetch_meta(&self, image: &RemoteImage, into: &Path) -> Result<bool, Error> {
+    pub fn fetch_meta(&self, image: &RemoteImage, into: &Path) -> Result<bool> {
         let Some((layer, bytes)) = self.meta_archive(image)? else {
             return Ok(false);
         };
@@ -128,7 +128,7 @@ impl Registry {
         &self,
         image: &RemoteImage,
         names: &[&str],
-    ) -> Result<Option<BTreeMap<String, Vec<u8>>>, Error> {
+    ) -> Result<Option<BTreeMap<String, Vec<u8>>>> {
         let archive = self.meta_archive(image)?;
         let files = archive.map(|(layer, bytes)| files_of(&layer, &bytes, names));
         let files = files.transpose().map_err(|reason| refused(image, &reason.to_string()))?;
@@ -136,7 +136,7 @@ impl Registry {
     }
 
     /// Gets the metadata of an image, packed.
-    fn meta_archive(&self, image: &RemoteImage) -> Result<Option<(Descriptor, Vec<u8>)>, Error> {
+    fn meta_archive(&self, image: &RemoteImage) -> Result<Option<(Descriptor, Vec<u8>)>> {
         let Some(newest) = self.newest(image, META)? else {
             return Ok(None);
         };
@@ -150,7 +150,7 @@ impl Registry {
     }
 
     /// Gets the list of the chunks of an image, if one is attached.
-    pub(crate) fn chunks_of(&self, image: &RemoteImage) -> Result<Option<ChunkList>, Error> {
+    pub(crate) fn chunks_of(&self, image: &RemoteImage) -> Result<Option<ChunkList>> {
         let Some(newest) = self.newest(image, CHUNKS)? else {
             return Ok(None);
         };
@@ -164,7 +164,7 @@ impl Registry {
     }
 
     /// Returns the digest of what was attached last, of one kind.
-    fn newest(&self, image: &RemoteImage, kind: &str) -> Result<Option<String>, Error> {
+    fn newest(&self, image: &RemoteImage, kind: &str) -> Result<Option<String>> {
         let subject = OciDigest(image.manifest.clone());
         let mut found = self.referrers(&image.repository, &subject, kind)?;
         let date = |found: &Descriptor| -> Option<Timestamp> {

@@ -15,13 +15,13 @@ use crate::contents::Packages;
 use crate::document::{Annotations, Descriptor, EMPTY, MANIFEST, Manifest, OciDigest, to_bytes};
 use crate::entry::{self, Entry};
 use crate::registry::Changed;
-use crate::{Error, ErrorKind, Place, Registry, RemoteImage};
+use crate::{ErrorKind, Place, Registry, RemoteImage, Result};
 
 /// How often a label may get another image while it is noted which one it has.
 const NOTE_ATTEMPTS: usize = 16;
 
 impl Registry {
-    pub(crate) fn long_label(&self, repository: &str, tag: &str) -> Result<Option<Label>, Error> {
+    pub(crate) fn long_label(&self, repository: &str, tag: &str) -> Result<Option<Label>> {
         let manifest: Option<Manifest> = self.parsed_document("a manifest", repository, tag)?;
         Ok(manifest.and_then(|manifest| manifest.annotations.get(entry::LABEL)?.parse().ok()))
     }
@@ -41,7 +41,7 @@ impl Registry {
         place: &Place,
         noted: &RemoteImage,
         packages: Option<&Packages>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         for _ in 0..NOTE_ATTEMPTS {
             let Some(image) = self.image_if_there(place)? else {
                 return self.forget_label(place);
@@ -58,7 +58,7 @@ impl Registry {
     }
 
     /// Writes a line for an image, and takes those before it away.
-    fn note(&self, image: &RemoteImage, packages: Option<&Packages>) -> Result<(), Error> {
+    fn note(&self, image: &RemoteImage, packages: Option<&Packages>) -> Result<()> {
         let place = &image.place;
         let repository = self.index_of(&place.namespace);
         let before = self.lines_of(&repository, &place.label)?;
@@ -97,7 +97,7 @@ impl Registry {
     }
 
     /// Takes the lines of a label out of the index.
-    pub(crate) fn forget_label(&self, place: &Place) -> Result<(), Error> {
+    pub(crate) fn forget_label(&self, place: &Place) -> Result<()> {
         let repository = self.index_of(&place.namespace);
         for tag in self.lines_of(&repository, &place.label)? {
             self.remove_line(&repository, &tag)?;
@@ -111,12 +111,12 @@ impl Registry {
         &self,
         namespace: &Namespace,
         known: Option<&OciDigest>,
-    ) -> Result<Changed, Error> {
+    ) -> Result<Changed> {
         self.document_unless(&self.state_of(namespace), entry::STATE, known)
     }
 
     /// Gives a list another state. Comes after every change of it.
-    fn change_state(&self, namespace: &Namespace) -> Result<(), Error> {
+    fn change_state(&self, namespace: &Namespace) -> Result<()> {
         let repository = self.state_of(namespace);
         let mut bytes = [0; 16];
         let filled = SystemRandom::new().fill(&mut bytes);
@@ -139,12 +139,12 @@ impl Registry {
         self.address().repository(&format!("{namespace}/{}", entry::STATE_REPOSITORY))
     }
 
-    fn lines_of(&self, repository: &str, label: &Label) -> Result<Vec<String>, Error> {
+    fn lines_of(&self, repository: &str, label: &Label) -> Result<Vec<String>> {
         let tags = self.tags(repository)?;
         Ok(tags.into_iter().filter(|tag| entry::is_of(tag, label)).collect())
     }
 
-    fn remove_line(&self, repository: &str, tag: &str) -> Result<(), Error> {
+    fn remove_line(&self, repository: &str, tag: &str) -> Result<()> {
         let Some(digest) = self.digest_of(repository, tag)? else {
             return Ok(());
         };

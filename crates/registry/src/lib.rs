@@ -47,6 +47,7 @@ pub use contents::Content;
 pub use copy::{Copied, Deleted};
 pub use credentials::{Credential, CredentialSources, Secret};
 pub use download::Fetched;
+pub(crate) use error::Result;
 pub use error::{Error, ErrorKind};
 pub use files::{KeptBadly, write_at_once};
 pub use find::{Listing, Wanted};

@@ -20,7 +20,7 @@ use crate::meta::pack;
 use crate::signature::SigningKey;
 use crate::sum::Progress;
 use crate::upload::FileBlob;
-use crate::{Error, ErrorKind, Place, Registry, RemoteImage};
+use crate::{Error, ErrorKind, Place, Registry, RemoteImage, Result};
 
 /// What is to be pushed under which label.
 #[derive(Clone, Debug)]
@@ -70,11 +70,7 @@ impl Registry {
     /// # Errors
     ///
     /// [`ErrorKind::LabelTaken`] if the label has another image and is not to be taken from it.
-    pub fn push(
-        &self,
-        request: &PushRequest<'_>,
-        progress: &mut Progress<'_>,
-    ) -> Result<Pushed, Error> {
+    pub fn push(&self, request: &PushRequest<'_>, progress: &mut Progress<'_>) -> Result<Pushed> {
         let repository = self.repository(request.place)?;
         let is_same = |image: &RemoteImage| image.digest == request.digest;
         let before = self.image_before(request.place, request.replace, is_same)?;
@@ -124,7 +120,7 @@ impl Registry {
         place: &Place,
         replace: bool,
         is_same: impl Fn(&RemoteImage) -> bool,
-    ) -> Result<Option<RemoteImage>, Error> {
+    ) -> Result<Option<RemoteImage>> {
         match self.image_if_there(place) {
             Ok(Some(image)) if !replace && !is_same(&image) => {
                 let id = image.digest.id();
@@ -141,7 +137,7 @@ impl Registry {
     }
 
     /// Sees to it that an image that is there has its metadata and is listed.
-    fn push_again(&self, request: &PushRequest<'_>, image: &RemoteImage) -> Result<Pushed, Error> {
+    fn push_again(&self, request: &PushRequest<'_>, image: &RemoteImage) -> Result<Pushed> {
         let subject = OciDigest(image.manifest.clone());
         let has_meta = !self.referrers(&image.repository, &subject, META)?.is_empty();
         if !has_meta || request.replace {
@@ -163,7 +159,7 @@ impl Registry {
         kind: &str,
         request: &PushRequest<'_>,
         chunks: Option<&ChunkList>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let mut subject = Descriptor::of(MANIFEST, manifest);
         subject.artifact_type = Some(kind.to_owned());
         if let Some(chunks) = chunks {
@@ -184,7 +180,7 @@ impl Registry {
         subject: &Descriptor,
         (kind, content, bytes): (&str, Descriptor, &[u8]),
         request: &PushRequest<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         self.put_small_blob(repository, EMPTY)?;
         self.put_small_blob(repository, bytes)?;
         let mut manifest = Manifest::artifact(kind, vec![content], dated(request.created));

@@ -19,7 +19,7 @@ use crate::http::url::follow;
 use crate::http::{Answer, Body, Client, Request, Scope};
 use crate::options::Options;
 use crate::paged::PagedList;
-use crate::{Error, ErrorKind};
+use crate::{Error, ErrorKind, Result};
 
 /// A manifest or an index is smaller than this; the specification asks registries for 4 MiB.
 const MAX_DOCUMENT: u64 = 4 * 1024 * 1024;
@@ -76,7 +76,7 @@ impl Registry {
     /// # Errors
     ///
     /// A proxy or certificates that cannot be used.
-    pub fn new(address: Address, options: &Options) -> Result<Self, Error> {
+    pub fn new(address: Address, options: &Options) -> Result<Self> {
         Ok(Self {
             client: Client::new(address, options)?,
             streams: options.streams.max(1),
@@ -91,16 +91,12 @@ impl Registry {
     }
 
     /// Returns the whole name of the repository of a place.
-    pub(crate) fn repository(&self, place: &Place) -> Result<String, Error> {
+    pub(crate) fn repository(&self, place: &Place) -> Result<String> {
         Ok(self.address().repository(&place.repository()?))
     }
 
     /// Gets a manifest or an index by tag or digest; `None` if there is none.
-    pub(crate) fn document(
-        &self,
-        repository: &str,
-        reference: &str,
-    ) -> Result<Option<Document>, Error> {
+    pub(crate) fn document(&self, repository: &str, reference: &str) -> Result<Option<Document>> {
         Ok(self.document_unless(repository, reference, None)?.document())
     }
 
@@ -110,7 +106,7 @@ impl Registry {
         what: &str,
         repository: &str,
         reference: &str,
-    ) -> Result<Option<D>, Error> {
+    ) -> Result<Option<D>> {
         let document = self.document(repository, reference)?;
         document.map(|document| self.client.parse(what, &document.bytes)).transpose()
     }
@@ -123,7 +119,7 @@ impl Registry {
         repository: &str,
         reference: &str,
         known: Option<&OciDigest>,
-    ) -> Result<Changed, Error> {
+    ) -> Result<Changed> {
         let uri = self.client.uri(&format!("{repository}/manifests/{reference}"))?;
         let accept = [MANIFEST, INDEX, DOCKER_MANIFEST, DOCKER_INDEX].join(", ");
         let mut request =
@@ -153,11 +149,7 @@ impl Registry {
     }
 
     /// Gets the digest of what a tag stands for; `None` if there is none.
-    pub(crate) fn digest_of(
-        &self,
-        repository: &str,
-        reference: &str,
-    ) -> Result<Option<OciDigest>, Error> {
+    pub(crate) fn digest_of(&self, repository: &str, reference: &str) -> Result<Option<OciDigest>> {
         // Not every registry names the digest by default.
         let found = self.document(repository, reference)?;
         Ok(found.map(|document| document.digest))
@@ -170,7 +162,7 @@ impl Registry {
         reference: &str,
         media_type: &str,
         bytes: &[u8],
-    ) -> Result<bool, Error> {
+    ) -> Result<bool> {
         let uri = self.client.uri(&format!("{repository}/manifests/{reference}"))?;
         let mut request = Request::new(Method::PUT, uri, Scope::push(repository))
             .header(CONTENT_TYPE, media_type);
@@ -192,7 +184,7 @@ impl Registry {
         &self,
         repository: &str,
         reference: &str,
-    ) -> Result<Option<String>, Error> {
+    ) -> Result<Option<String>> {
         let path = format!("{repository}/manifests/{reference}");
         let answer = self.client.ask(Method::DELETE, &path, Scope::delete(repository))?;
         match answer.status.as_u16() {
@@ -205,7 +197,7 @@ impl Registry {
     }
 
     /// Returns whether a blob is there.
-    pub(crate) fn has_blob(&self, repository: &str, digest: &OciDigest) -> Result<bool, Error> {
+    pub(crate) fn has_blob(&self, repository: &str, digest: &OciDigest) -> Result<bool> {
         let path = format!("{repository}/blobs/{digest}");
         let answer = self.client.ask(Method::HEAD, &path, Scope::push(repository))?;
         match answer.status.as_u16() {
@@ -221,7 +213,7 @@ impl Registry {
         repository: &str,
         descriptor: &Descriptor,
         limit: u64,
-    ) -> Result<Vec<u8>, Error> {
+    ) -> Result<Vec<u8>> {
         let digest = &descriptor.digest;
         if descriptor.size > limit {
             let found = format!("{} bytes, and {limit} are the limit", descriptor.size);
@@ -243,7 +235,7 @@ impl Registry {
         repository: &str,
         descriptor: &Descriptor,
         limit: u64,
-    ) -> Result<Option<Vec<u8>>, Error> {
+    ) -> Result<Option<Vec<u8>>> {
         match self.small_blob(repository, descriptor, limit) {
             Err(error) if error.kind == ErrorKind::WrongContent => Ok(None),
             Err(error) if error.kind == ErrorKind::Status(404) => Ok(None),
@@ -252,14 +244,14 @@ impl Registry {
     }
 
     /// Lists the tags of a repository; none if there is no such repository.
-    pub(crate) fn tags(&self, repository: &str) -> Result<Vec<String>, Error> {
+    pub(crate) fn tags(&self, repository: &str) -> Result<Vec<String>> {
         let path = format!("{repository}/tags/list?n={PAGE}");
         let tags = self.pages(&path, &Scope::pull(repository), &format!("list {repository}"))?;
         Ok(tags.unwrap_or_default())
     }
 
     /// Lists the repositories of the whole registry; `None` where that is not allowed.
-    pub(crate) fn catalog(&self) -> Result<Option<Vec<String>>, Error> {
+    pub(crate) fn catalog(&self) -> Result<Option<Vec<String>>> {
         let path = format!("_catalog?n={PAGE}");
         let outcome = self.pages(&path, &Scope::catalog(), "list all repositories");
         // It is no part of the specification, and often kept from ordinary users.
@@ -272,7 +264,7 @@ impl Registry {
     }
 
     /// Gets the names in a list page by page; `None` if there is no list.
-    fn pages(&self, path: &str, scope: &Scope, action: &str) -> Result<Option<Vec<String>>, Error> {
+    fn pages(&self, path: &str, scope: &Scope, action: &str) -> Result<Option<Vec<String>>> {
         let mut next = Some(self.client.uri(path)?);
         let mut listed = PagedList::new(self.client.retry_policy.list);
         while let Some(uri) = next.take() {
@@ -306,7 +298,7 @@ impl Registry {
         repository: &str,
         digest: &OciDigest,
         kind: &str,
-    ) -> Result<Vec<Descriptor>, Error> {
+    ) -> Result<Vec<Descriptor>> {
         let mut found = self.all_referrers(repository, digest)?;
         found.retain(|found| found.artifact_type.as_deref() == Some(kind));
         Ok(found)
@@ -317,7 +309,7 @@ impl Registry {
         &self,
         repository: &str,
         digest: &OciDigest,
-    ) -> Result<Vec<Descriptor>, Error> {
+    ) -> Result<Vec<Descriptor>> {
         let index = match self.referrers_by_request(repository, digest)? {
             Some(index) => Some(index),
             None => self.referrers_by_tag(repository, digest)?,
@@ -326,11 +318,7 @@ impl Registry {
     }
 
     /// `None` where the registry is older than this request.
-    fn referrers_by_request(
-        &self,
-        repository: &str,
-        digest: &OciDigest,
-    ) -> Result<Option<Index>, Error> {
+    fn referrers_by_request(&self, repository: &str, digest: &OciDigest) -> Result<Option<Index>> {
         let uri = self.client.uri(&format!("{repository}/referrers/{digest}"))?;
         let request = Request::new(Method::GET, uri, Scope::pull(repository)).header(ACCEPT, INDEX);
         let answer = self.client.send(&request)?;
@@ -350,7 +338,7 @@ impl Registry {
         &self,
         repository: &str,
         digest: &OciDigest,
-    ) -> Result<Option<Index>, Error> {
+    ) -> Result<Option<Index>> {
         self.parsed_document("an index", repository, &referrers_tag(digest))
     }
 
@@ -361,7 +349,7 @@ impl Registry {
         subject: &OciDigest,
         referrer: &Descriptor,
         bytes: &[u8],
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let reference = referrer.digest.to_string();
         let is_noted = self.put_document(repository, &reference, MANIFEST, bytes)?;
         if is_noted {

@@ -25,7 +25,7 @@ use crate::http::url::{follow, with_parameter};
 use crate::http::{Answer, Body, FilePart, Request, Scope};
 use crate::retry_policy::Retries;
 use crate::sum::Progress;
-use crate::{Error, ErrorKind, Registry};
+use crate::{Error, ErrorKind, Registry, Result};
 
 /// The largest part that is tried.
 const LARGEST: u64 = 64 * 1024 * 1024 * 1024;
@@ -49,7 +49,7 @@ pub(crate) struct FileBlob<'a> {
 
 impl Registry {
     /// Puts a small blob, unless it is there.
-    pub(crate) fn put_small_blob(&self, repository: &str, bytes: &[u8]) -> Result<(), Error> {
+    pub(crate) fn put_small_blob(&self, repository: &str, bytes: &[u8]) -> Result<()> {
         let digest = OciDigest::of(bytes);
         if self.has_blob(repository, &digest)? {
             return Ok(());
@@ -74,7 +74,7 @@ impl Registry {
         repository: &str,
         from: &str,
         digest: &OciDigest,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool> {
         let begun = self.begin_upload(repository, Some((from, digest)))?;
         let is_mounted = begun.is_none();
         if let Some(place) = begun {
@@ -91,7 +91,7 @@ impl Registry {
         repository: &str,
         blob: &FileBlob<'_>,
         progress: &mut Progress<'_>,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool> {
         if self.has_blob(repository, &blob.digest)? {
             progress(blob.size, blob.size);
             return Ok(false);
@@ -118,7 +118,7 @@ impl Registry {
         &self,
         repository: &str,
         mount: Option<(&str, &OciDigest)>,
-    ) -> Result<Option<Uri>, Error> {
+    ) -> Result<Option<Uri>> {
         let mut uri = self.client.uri(&format!("{repository}/blobs/uploads/"))?;
         let mut scope = Scope::push(repository);
         if let Some((from, digest)) = mount {
@@ -136,20 +136,14 @@ impl Registry {
         }
     }
 
-    fn location(&self, answer: &Answer) -> Result<Uri, Error> {
+    fn location(&self, answer: &Answer) -> Result<Uri> {
         let location = answer.header("location");
         let location = location.and_then(|location| follow(&answer.uri, location));
         location.ok_or_else(|| self.client.odd("it does not say where an upload goes"))
     }
 
     /// Completes an upload with what is left of it.
-    fn commit(
-        &self,
-        repository: &str,
-        place: &Uri,
-        digest: &OciDigest,
-        body: Body,
-    ) -> Result<(), Error> {
+    fn commit(&self, repository: &str, place: &Uri, digest: &OciDigest, body: Body) -> Result<()> {
         let uri = with_parameter(place, "digest", &digest.to_string());
         let uri = uri.ok_or_else(|| self.client.odd("it does not say where an upload goes"))?;
         let mut request =
@@ -180,7 +174,7 @@ struct Upload<'a> {
 }
 
 impl Upload<'_> {
-    fn execute(&mut self, progress: &mut Progress<'_>) -> Result<(), Error> {
+    fn execute(&mut self, progress: &mut Progress<'_>) -> Result<()> {
         let client = &self.registry.client;
         let mut retries = Retries::new(client.retry_policy);
         if let Some(place) = self.note.read() {
@@ -221,7 +215,7 @@ impl Upload<'_> {
 
     /// Deals with an answer that is no success; returns the pause to make, if one helps.
     #[expect(clippy::option_option, reason = "no pause at all, or one of a length to be chosen")]
-    fn refused(&mut self, answer: Answer) -> Result<Option<Option<Duration>>, Error> {
+    fn refused(&mut self, answer: Answer) -> Result<Option<Option<Duration>>> {
         let client = &self.registry.client;
         match answer.status.as_u16() {
             _ if answer.is_passing() => Ok(Some(answer.retry_after())),
@@ -242,7 +236,7 @@ impl Upload<'_> {
     }
 
     /// Sends the next part, and completes the upload when it was the last.
-    fn step(&mut self, progress: &mut Progress<'_>) -> Result<Step, Error> {
+    fn step(&mut self, progress: &mut Progress<'_>) -> Result<Step> {
         let place = match self.place.clone() {
             Some(place) => place,
             None => match self.registry.begin_upload(self.repository, None)? {
@@ -286,7 +280,7 @@ impl Upload<'_> {
         request: &Request,
         sent: &AtomicU64,
         progress: &mut Progress<'_>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<Answer> {
         let is_done = AtomicBool::new(false);
         thread::scope(|scope| {
             let watcher = thread::current();
@@ -307,7 +301,7 @@ impl Upload<'_> {
         })
     }
 
-    fn complete(&mut self, place: &Uri) -> Result<Step, Error> {
+    fn complete(&mut self, place: &Uri) -> Result<Step> {
         let digest = &self.blob.digest;
         let outcome = self.registry.commit(self.repository, place, digest, Body::None);
         match outcome {
@@ -327,7 +321,7 @@ impl Upload<'_> {
         }
     }
 
-    fn has_changed(&self) -> Result<bool, Error> {
+    fn has_changed(&self) -> Result<bool> {
         Ok(crate::sum::file(self.blob.path, &mut |_, _| ())? != self.blob.digest.0)
     }
 
@@ -338,7 +332,7 @@ impl Upload<'_> {
     }
 
     /// Asks how much the registry has of an upload.
-    fn look(&mut self, place: &Uri) -> Result<(), Error> {
+    fn look(&mut self, place: &Uri) -> Result<()> {
         let request = Request::new(Method::GET, place.clone(), Scope::push(self.repository));
         let answer = self.registry.client.send(&request)?;
         if answer.status == 204 || answer.status == 202 {

@@ -41,7 +41,7 @@ use crate::document::OciDigest;
 use crate::http::{Answer, Request, Scope};
 use crate::retry_policy::Retries;
 use crate::sum::Progress;
-use crate::{ContainerName, Error, ErrorKind, Registry, RemoteImage};
+use crate::{ContainerName, Error, ErrorKind, Registry, RemoteImage, Result};
 
 const BUFFER: usize = 256 * 1024;
 /// How often progress is reported.
@@ -73,7 +73,7 @@ impl Registry {
         directory: &Path,
         bases: &[PathBuf],
         progress: &mut Progress<'_>,
-    ) -> Result<Fetched, Error> {
+    ) -> Result<Fetched> {
         let name = image.place.to_string();
         let space = Space::of(directory)?;
         let digest = OciDigest(image.digest.clone());
@@ -95,7 +95,7 @@ impl Registry {
         name: &ContainerName,
         layers: &[(Digest, u64)],
         directory: &Path,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let name = name.to_string();
         let space = Space::of(directory)?;
         for (digest, size) in layers {
@@ -111,7 +111,7 @@ impl Registry {
         directory: &Path,
         bases: &[PathBuf],
         progress: &mut Progress<'_>,
-    ) -> Result<Fetched, Error> {
+    ) -> Result<Fetched> {
         let mut blob = delta.map_or(whole.clone(), |known| whole.without(known));
         let path = directory.join(PARTIAL);
         let mut found = String::new();
@@ -164,7 +164,7 @@ impl Registry {
         blob: &Blob<'_>,
         target: &Target,
         progress: &mut Progress<'_>,
-    ) -> Result<OciDigest, Error> {
+    ) -> Result<OciDigest> {
         let missing = target.parts().missing();
         let streams = self.streams.min(missing.div_ceil(RUN)).max(1);
         let shared = &Shared {
@@ -214,7 +214,7 @@ enum Outcome {
 
 impl Shared<'_> {
     /// Sums the image in its order, as the parts come.
-    fn sum(&self, progress: &mut Progress<'_>) -> Result<OciDigest, Error> {
+    fn sum(&self, progress: &mut Progress<'_>) -> Result<OciDigest> {
         let mut sum = Sha256::new();
         let mut place = 0;
         for index in 0..self.blob.parts.len() {
@@ -229,7 +229,7 @@ impl Shared<'_> {
         Ok(OciDigest(Digest::from_bytes(sum.finalize().into())))
     }
 
-    fn sum_range(&self, sum: &mut Sha256, start: u64, end: u64) -> Result<(), Error> {
+    fn sum_range(&self, sum: &mut Sha256, start: u64, end: u64) -> Result<()> {
         let mut buffer = vec![0; BUFFER];
         let mut place = start;
         while place < end {
@@ -244,7 +244,7 @@ impl Shared<'_> {
     }
 
     /// Waits until a part is there, and tells how much is.
-    fn wait_for(&self, index: usize, progress: &mut Progress<'_>) -> Result<(), Error> {
+    fn wait_for(&self, index: usize, progress: &mut Progress<'_>) -> Result<()> {
         let mut parts = self.target.parts();
         loop {
             let begun = self.arrived.load(Ordering::Relaxed);
@@ -300,7 +300,7 @@ impl Shared<'_> {
     }
 
     /// Asks for some parts in a row, and writes what comes.
-    fn get(&self, run: std::ops::Range<usize>) -> Result<Outcome, Error> {
+    fn get(&self, run: std::ops::Range<usize>) -> Result<Outcome> {
         let client = &self.registry.client;
         let repository = self.blob.repository;
         let (start, _) = self.blob.part(run.start);
@@ -330,7 +330,7 @@ impl Shared<'_> {
     }
 
     /// Reads everything from a registry that knows no ranges, unless another thread does.
-    fn take_all(&self, answer: Answer) -> Result<Outcome, Error> {
+    fn take_all(&self, answer: Answer) -> Result<Outcome> {
         if self.streams_all.swap(true, Ordering::SeqCst) {
             return Ok(Outcome::Done);
         }
@@ -348,7 +348,7 @@ impl Shared<'_> {
         start: u64,
         end: u64,
         run: std::ops::Range<usize>,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<Outcome> {
         if let Some(announced) = answer.length().filter(|announced| *announced != end - start) {
             let found = format!("{announced} bytes where there should be {}", end - start);
             return Err(self.registry.wrong(&self.blob.digest, &found));
@@ -383,7 +383,7 @@ impl Shared<'_> {
         Ok(Outcome::Done)
     }
 
-    fn cut(&self, uri: &Uri, error: io::Error) -> Result<Outcome, Error> {
+    fn cut(&self, uri: &Uri, error: io::Error) -> Result<Outcome> {
         let error = self.registry.client.failed_reading(uri, error);
         Ok(Outcome::Cut(error))
     }

@@ -13,8 +13,8 @@ use rustix::fs::FallocateFlags;
 
 use super::lock;
 use super::parts::{Blob, Part, Parts};
-use crate::Error;
 use crate::chunks::copy_known;
+use crate::{Error, Result};
 
 /// The image, as long as it is not whole.
 pub(super) const PARTIAL: &str = "image.partial";
@@ -38,11 +38,7 @@ impl Target {
         marks_in(directory, blob).is_some_and(|marks| marks.contains(&b'+'))
     }
 
-    pub(super) fn open(
-        directory: &Path,
-        blob: &Blob<'_>,
-        bases: &[PathBuf],
-    ) -> Result<Self, Error> {
+    pub(super) fn open(directory: &Path, blob: &Blob<'_>, bases: &[PathBuf]) -> Result<Self> {
         let (path, marks_path) = (directory.join(PARTIAL), directory.join(PARTS));
         let head = blob.head();
         let known = marks_in(directory, blob);
@@ -87,7 +83,7 @@ impl Target {
     }
 
     /// Notes that a part of so many bytes is there.
-    pub(super) fn mark(&self, index: usize, length: u64) -> Result<(), Error> {
+    pub(super) fn mark(&self, index: usize, length: u64) -> Result<()> {
         let place = self.marks_start + index as u64;
         let written = self.marks.write_all_at(b"+", place);
         written.map_err(Error::io("write", &self.path))?;
@@ -122,7 +118,7 @@ fn marks_in(directory: &Path, blob: &Blob<'_>) -> Option<Vec<u8>> {
 }
 
 /// Takes the space for the whole file, so that a full disk shows at once.
-fn reserve(file: &File, size: u64, path: &Path) -> Result<(), Error> {
+fn reserve(file: &File, size: u64, path: &Path) -> Result<()> {
     let taken = rustix::fs::fallocate(file, FallocateFlags::empty(), 0, size.max(1));
     let outcome = match taken {
         Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => {

@@ -24,7 +24,7 @@ use crate::credentials::CredentialSources;
 use crate::files::read_up_to;
 use crate::options::Options;
 use crate::retry_policy::{Retries, RetryPolicy};
-use crate::{Error, ErrorKind};
+use crate::{Error, ErrorKind, Result};
 
 const MAX_REDIRECTS: usize = 5;
 const HOW_TO_REACH: &str =
@@ -78,7 +78,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(address: Address, options: &Options) -> Result<Self, Error> {
+    pub(crate) fn new(address: Address, options: &Options) -> Result<Self> {
         let base: Option<Uri> = address.origin().parse().ok();
         let origin = base.as_ref().and_then(Origin::of);
         let origin = origin.ok_or_else(|| {
@@ -101,30 +101,30 @@ impl Client {
     }
 
     /// Returns the address of a path below `/v2/`.
-    pub(crate) fn uri(&self, path: &str) -> Result<Uri, Error> {
+    pub(crate) fn uri(&self, path: &str) -> Result<Uri> {
         let text = format!("{}/v2/{path}", self.address.origin());
         let wrong = |_| Report::new(Kind::Failure, "this name does not make an address").into();
         text.parse().map_err(wrong)
     }
 
     /// Sends a request without more than its path below `/v2/`.
-    pub(crate) fn ask(&self, method: Method, path: &str, scope: Scope) -> Result<Answer, Error> {
+    pub(crate) fn ask(&self, method: Method, path: &str, scope: Scope) -> Result<Answer> {
         self.send(&Request::new(method, self.uri(path)?, scope))
     }
 
     /// Sends a request, again if that may help, and follows where the registry leads.
     ///
     /// What is answered at last is returned, whatever its status.
-    pub(crate) fn send(&self, request: &Request) -> Result<Answer, Error> {
+    pub(crate) fn send(&self, request: &Request) -> Result<Answer> {
         self.persist(|| self.send_once(request))
     }
 
     /// Sends a request, again if that may help, without a question who asks.
-    pub(super) fn send_bare(&self, request: &Request) -> Result<Answer, Error> {
+    pub(super) fn send_bare(&self, request: &Request) -> Result<Answer> {
         self.persist(|| self.exchange(request, &request.uri, None))
     }
 
-    fn persist(&self, send: impl Fn() -> Result<Answer, Error>) -> Result<Answer, Error> {
+    fn persist(&self, send: impl Fn() -> Result<Answer>) -> Result<Answer> {
         let mut retries = Retries::new(self.retry_policy);
         loop {
             let outcome = send();
@@ -155,7 +155,7 @@ impl Client {
     }
 
     /// Sends a request once, but for the question who asks.
-    pub(crate) fn send_once(&self, request: &Request) -> Result<Answer, Error> {
+    pub(crate) fn send_once(&self, request: &Request) -> Result<Answer> {
         let mut proof = self.tokens.get(&request.scope);
         let mut is_new = false;
         loop {
@@ -193,7 +193,7 @@ impl Client {
         Error::new(ErrorKind::Unauthorized, report)
     }
 
-    fn follow(&self, request: &Request, proof: Option<&Proof>) -> Result<Answer, Error> {
+    fn follow(&self, request: &Request, proof: Option<&Proof>) -> Result<Answer> {
         let mut uri = request.uri.clone();
         for _ in 0..=MAX_REDIRECTS {
             let mut answer = self.exchange(request, &uri, proof)?;
@@ -211,12 +211,7 @@ impl Client {
     }
 
     /// Sends one request to one place.
-    fn exchange(
-        &self,
-        request: &Request,
-        uri: &Uri,
-        proof: Option<&Proof>,
-    ) -> Result<Answer, Error> {
+    fn exchange(&self, request: &Request, uri: &Uri, proof: Option<&Proof>) -> Result<Answer> {
         let to = Origin::of(uri).ok_or_else(|| self.odd("it leads to a place that is none"))?;
         self.check_encryption(&to)?;
         let mut builder = http::Request::builder().method(request.method.clone()).uri(uri.clone());
@@ -258,7 +253,7 @@ impl Client {
     }
 
     /// Neither images nor passwords leave the encrypted road.
-    pub(super) fn check_encryption(&self, to: &Origin) -> Result<(), Error> {
+    pub(super) fn check_encryption(&self, to: &Origin) -> Result<()> {
         if !to.is_plain || self.origin.is_plain {
             return Ok(());
         }
@@ -321,12 +316,7 @@ impl Client {
     }
 
     /// Reads a body up to a limit.
-    pub(crate) fn read(
-        &self,
-        what: &str,
-        mut answer: Answer,
-        limit: u64,
-    ) -> Result<Vec<u8>, Error> {
+    pub(crate) fn read(&self, what: &str, mut answer: Answer, limit: u64) -> Result<Vec<u8>> {
         let read = read_up_to(limit, answer.body.as_reader());
         let read = read.map_err(|error| self.failed_reading(&answer.uri, error))?;
         read.ok_or_else(|| {
@@ -334,7 +324,7 @@ impl Client {
         })
     }
 
-    pub(crate) fn parse<D: DeserializeOwned>(&self, what: &str, bytes: &[u8]) -> Result<D, Error> {
+    pub(crate) fn parse<D: DeserializeOwned>(&self, what: &str, bytes: &[u8]) -> Result<D> {
         serde_json::from_slice(bytes).map_err(|source| {
             let host = self.address.host();
             let message = format!("the registry {host} sent {what} that cannot be understood");

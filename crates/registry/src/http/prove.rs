@@ -15,7 +15,7 @@ use super::challenge::Challenge;
 use super::tokens::{Proof, life};
 use super::url::{Origin, encoded, with_parameter};
 use super::{Answer, Body, Client, Request, Scope};
-use crate::Error;
+use crate::Result;
 use crate::credentials::{Credential, Secret};
 
 const MAX_TOKEN: u64 = 1024 * 1024;
@@ -23,11 +23,7 @@ const CLIENT_ID: &str = "cabane";
 
 impl Client {
     /// Finds out what proves to the registry who asks.
-    pub(super) fn prove(
-        &self,
-        challenge: &Challenge,
-        scope: &Scope,
-    ) -> Result<Option<Proof>, Error> {
+    pub(super) fn prove(&self, challenge: &Challenge, scope: &Scope) -> Result<Option<Proof>> {
         let host = self.address().host();
         let credential = self.credentials.find(host, scope.repository())?;
         let user = match &credential {
@@ -60,7 +56,7 @@ impl Client {
         challenge: &Challenge,
         scope: &Scope,
         credential: Option<&Credential>,
-    ) -> Result<(Secret, Duration), Error> {
+    ) -> Result<(Secret, Duration)> {
         let Challenge::Bearer { realm, service, scope: wanted } = challenge else {
             return Err(self.odd("it does not say where tokens are got"));
         };
@@ -113,7 +109,7 @@ impl Client {
         self.read_token(answer)
     }
 
-    fn read_token(&self, answer: Answer) -> Result<(Secret, Duration), Error> {
+    fn read_token(&self, answer: Answer) -> Result<(Secret, Duration)> {
         let bytes = self.read("token", answer, MAX_TOKEN)?;
         let read: TokenAnswer = self.parse("a token", &bytes)?;
         let token = read.token.or(read.access_token).filter(|token| !token.is_empty());

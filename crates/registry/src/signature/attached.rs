@@ -16,7 +16,7 @@ use super::payload;
 use super::verdict::{Base64, Signature, Signatures};
 use crate::document::{Annotations, Descriptor, MANIFEST, Manifest, OciDigest, to_bytes};
 use crate::parallel::each_by_itself;
-use crate::{Error, Listed, Registry, RemoteImage};
+use crate::{Listed, Registry, RemoteImage, Result};
 
 const SIMPLE_SIGNING: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
@@ -37,7 +37,7 @@ impl Registry {
     /// # Errors
     ///
     /// That the registry refuses it.
-    pub fn sign(&self, image: &RemoteImage, key: &SigningKey) -> Result<bool, Error> {
+    pub fn sign(&self, image: &RemoteImage, key: &SigningKey) -> Result<bool> {
         let manifest = OciDigest(image.manifest.clone());
         self.sign_manifest(&image.repository, &manifest, key)
     }
@@ -47,7 +47,7 @@ impl Registry {
         repository: &str,
         manifest: &OciDigest,
         key: &SigningKey,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool> {
         let known = self.signatures_of(repository, manifest)?;
         if known.accepted_by(&[key.public()]).is_ok() {
             return Ok(false);
@@ -66,7 +66,7 @@ impl Registry {
     /// # Errors
     ///
     /// That the registry does not tell.
-    pub fn signatures(&self, image: &RemoteImage) -> Result<Signatures, Error> {
+    pub fn signatures(&self, image: &RemoteImage) -> Result<Signatures> {
         self.signatures_of(&image.repository, &OciDigest(image.manifest.clone()))
     }
 
@@ -75,14 +75,11 @@ impl Registry {
     /// # Errors
     ///
     /// That the registry cannot be reached; an image that is gone is an error of its own.
-    pub fn signatures_of_listed(
-        &self,
-        images: &[Listed],
-    ) -> Result<Vec<Result<Signatures, Error>>, Error> {
+    pub fn signatures_of_listed(&self, images: &[Listed]) -> Result<Vec<Result<Signatures>>> {
         each_by_itself(images, |image| self.signatures(&self.image(&image.place())?))
     }
 
-    fn signatures_of(&self, repository: &str, manifest: &OciDigest) -> Result<Signatures, Error> {
+    fn signatures_of(&self, repository: &str, manifest: &OciDigest) -> Result<Signatures> {
         let document = self.signature_manifest(repository, manifest)?;
         let layers = document.map(|document| document.layers).unwrap_or_default();
         let layers = layers.into_iter().filter(|layer| layer.media_type == SIMPLE_SIGNING);
@@ -107,7 +104,7 @@ impl Registry {
         &self,
         repository: &str,
         manifest: &OciDigest,
-    ) -> Result<Option<Manifest>, Error> {
+    ) -> Result<Option<Manifest>> {
         self.parsed_document("signatures", repository, &signatures_tag(manifest))
     }
 
@@ -117,7 +114,7 @@ impl Registry {
         repository: &str,
         manifest: &OciDigest,
         layers: &[Descriptor],
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let tag = signatures_tag(manifest);
         // Registries have no condition for writing: of two who sign at the same instant one may
         // overwrite the other. Who does not find its own there afterwards writes it again,
@@ -145,7 +142,7 @@ impl Registry {
         source: &str,
         target: &str,
         manifest: &OciDigest,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let Some(document) = self.signature_manifest(source, manifest)? else {
             return Ok(());
         };
