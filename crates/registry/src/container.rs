@@ -54,13 +54,10 @@ impl FromStr for ContainerName {
         if !is_host && !text.contains("://") {
             return Err(short());
         }
-        let (repository, tag) = match path.rsplit_once(':') {
-            Some((repository, tag)) => (repository, Some(tag)),
-            None => (path, None),
-        };
-        let repository = repository.to_owned();
+        let (repository, tag) =
+            path.rsplit_once(':').map_or((path, None), |(name, tag)| (name, Some(tag)));
         if !repository.split('/').all(is_component) {
-            return Err(bad_name(&repository, "cannot be the name of a container image"));
+            return Err(bad_name(repository, "cannot be the name of a container image"));
         }
         if let Some(tag) = tag.filter(|tag| !is_tag(tag)) {
             return Err(bad_name(tag, "cannot be the tag of a container image"));
@@ -68,7 +65,7 @@ impl FromStr for ContainerName {
         let tag = tag.or(digest.is_none().then_some("latest"));
         Ok(Self {
             address: format!("{scheme}://{host}").parse()?,
-            repository,
+            repository: repository.to_owned(),
             tag: tag.map(str::to_owned),
             digest,
         })

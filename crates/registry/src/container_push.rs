@@ -95,14 +95,11 @@ impl Registry {
         from: Option<&str>,
         digest: &OciDigest,
     ) -> Result<bool> {
-        if self.has_blob(&name.repository, digest)? {
-            return Ok(true);
-        }
-        match from.filter(|from| *from != name.repository) {
-            // What cannot be taken from there is sent.
-            Some(from) => Ok(self.mount_blob(&name.repository, from, digest).unwrap_or(false)),
-            None => Ok(false),
-        }
+        let repository = name.repository.as_str();
+        // What cannot be taken from there is sent.
+        let mount = |from| self.mount_blob(repository, from, digest).unwrap_or(false);
+        let from = from.filter(|from| *from != repository);
+        Ok(self.has_blob(repository, digest)? || from.is_some_and(mount))
     }
 
     /// Returns what the tag stands for, unless it must not be taken from that.

@@ -20,7 +20,7 @@ const MAX_BYTES: usize = 128 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct PagedList {
     pages: HashSet<String>,
-    names: Vec<String>,
+    pub(crate) names: Vec<String>,
     known: HashSet<String>,
     bytes: usize,
     start: Instant,
@@ -82,10 +82,6 @@ impl PagedList {
             return Err("a page of its list repeats earlier pages".to_owned());
         }
         Ok(())
-    }
-
-    pub(crate) fn into_names(self) -> Vec<String> {
-        self.names
     }
 }
 

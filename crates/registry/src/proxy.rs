@@ -11,6 +11,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use cabane_report::{Kind, Report, Result};
+use percent_encoding::percent_decode_str;
 use ureq::{Proxy, ProxyBuilder, ProxyProtocol};
 
 /// Which proxies there are, and for whom there are none. Empty texts are as good as none.
@@ -107,10 +108,8 @@ fn read_address(scheme: &str, text: &str) -> Result<ProxyBuilder> {
         _ => return Err(wrong()),
     };
     // A password may have an @ in it, a host may not.
-    let (user, place) = match rest.rsplit_once('@') {
-        Some((user, place)) => (Some(user), place),
-        None => (None, rest),
-    };
+    let (user, place) =
+        rest.rsplit_once('@').map_or((None, rest), |(user, place)| (Some(user), place));
     let (host, port) = split_port(place.split('/').next().unwrap_or_default());
     let is_strange = |c: char| c.is_whitespace() || c.is_control() || "?#\\\"%".contains(c);
     let is_bare_address = host.contains(':') && !host.starts_with('[');
@@ -121,34 +120,17 @@ fn read_address(scheme: &str, text: &str) -> Result<ProxyBuilder> {
     if let Some(port) = port {
         proxy = proxy.port(port.parse().map_err(|_| wrong())?);
     }
+    // A `%` that begins no code is itself, as for curl.
+    let decode = |text| percent_decode_str(text).decode_utf8().map_err(|_| wrong());
     if let Some(user) = user {
         let (name, password) =
             user.split_once(':').map_or((user, None), |(name, password)| (name, Some(password)));
-        proxy = proxy.username(&decode(name).ok_or_else(wrong)?);
+        proxy = proxy.username(&decode(name)?);
         if let Some(password) = password {
-            proxy = proxy.password(&decode(password).ok_or_else(wrong)?);
+            proxy = proxy.password(&decode(password)?);
         }
     }
     Ok(proxy)
-}
-
-/// Takes `%40` for `@`. A `%` that begins no such thing is itself, as for curl.
-fn decode(text: &str) -> Option<String> {
-    let digit = |byte: u8| u8::try_from(char::from(byte).to_digit(16)?).ok();
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, others)) = rest.split_first() {
-        rest = others;
-        let code = match (first, others) {
-            (b'%', [high, low, ..]) => digit(*high).zip(digit(*low)),
-            _ => None,
-        };
-        if code.is_some() {
-            rest = &others[2..];
-        }
-        bytes.push(code.map_or(first, |(high, low)| high * 16 + low));
-    }
-    String::from_utf8(bytes).ok()
 }
 
 /// Where a request goes.

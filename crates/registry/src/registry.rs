@@ -87,7 +87,7 @@ impl Registry {
     /// Returns where the registry is.
     #[must_use]
     pub fn address(&self) -> &Address {
-        self.client.address()
+        &self.client.address
     }
 
     /// Returns the whole name of the repository of a place.
@@ -289,7 +289,7 @@ impl Registry {
             let names = page.tags.or(page.repositories).unwrap_or_default();
             listed.add(names, next.is_some()).map_err(odd)?;
         }
-        Ok(Some(listed.into_names()))
+        Ok(Some(listed.names))
     }
 
     /// Lists what refers to a manifest, of one kind.

@@ -68,7 +68,7 @@ impl Request {
 #[derive(Debug)]
 pub(crate) struct Client {
     agents: Agents,
-    address: Address,
+    pub(crate) address: Address,
     pub(super) origin: Origin,
     pub(super) credentials: CredentialSources,
     pub(super) tokens: Tokens,
@@ -94,10 +94,6 @@ impl Client {
             retry_policy: options.retry_policy,
             was_reached: AtomicBool::new(false),
         })
-    }
-
-    pub(crate) fn address(&self) -> &Address {
-        &self.address
     }
 
     /// Returns the address of a path below `/v2/`.

@@ -24,13 +24,12 @@ const CLIENT_ID: &str = "cabane";
 impl Client {
     /// Finds out what proves to the registry who asks.
     pub(super) fn prove(&self, challenge: &Challenge, scope: &Scope) -> Result<Option<Proof>> {
-        let host = self.address().host();
+        let host = self.address.host();
         let credential = self.credentials.find(host, scope.repository())?;
-        let user = match &credential {
-            Some(Credential::Password { username, .. }) => Some(username.clone()),
-            Some(Credential::Identity(_) | Credential::Bearer(_)) => Some("token".to_owned()),
-            None => None,
-        };
+        let user = credential.as_ref().map(|credential| match credential {
+            Credential::Password { username, .. } => username.clone(),
+            Credential::Identity(_) | Credential::Bearer(_) => "token".to_owned(),
+        });
         let (header, life) = match (challenge, credential) {
             (_, Some(Credential::Bearer(token))) => (bearer(&token), None),
             (Challenge::Basic, Some(Credential::Password { username, password })) => {

@@ -3,8 +3,11 @@
 
 //! Addresses in answers: where they lead, and whether that is still the same registry.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use ureq::http::Uri;
 use ureq::http::uri::Scheme;
+
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Who is asked: passwords stay with the one they are for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,17 +73,8 @@ pub(crate) fn with_parameter(uri: &Uri, name: &str, value: &str) -> Option<Uri> 
 }
 
 /// Writes a text as the value of a parameter.
-pub(crate) fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                encoded.push(char::from(byte));
-            }
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
+pub(crate) fn encoded(text: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(text, RESERVED)
 }
 
 #[cfg(test)]
