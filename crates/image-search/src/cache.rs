@@ -47,7 +47,7 @@ impl PackageSearch {
     }
 
     /// Returns whether the packages of an image have to be requested. With `again`, those that did
-    /// not list any are asked again.
+    /// not list any are requested again.
     pub(crate) fn is_missing(&self, image: &Digest, again: bool) -> bool {
         !self.index.knows(image) || again && self.index.is_silent(image)
     }

@@ -106,7 +106,7 @@ pub(crate) fn select<'i>(
                 packages.insert(digest.clone(), Packages(lines.iter().map(share).collect()));
             }
             Answer::Silent => silent.push(label),
-            // A warning has said why nothing is known.
+            // A warning has reported why nothing is known.
             Answer::Lacks | Answer::Unknown => {}
         }
     }

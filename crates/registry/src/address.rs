@@ -125,9 +125,10 @@ fn is_host(text: &str) -> bool {
 /// Whether a text may be one component of the name of a repository, as the OCI distribution
 /// specification has it: `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*`.
 pub(crate) fn is_component(text: &str) -> bool {
-    let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let ends = |end: Option<u8>| end.is_some_and(is_word);
-    let mut between = text.split(|letter: char| letter.is_ascii() && is_word(letter as u8));
+    let is_lower_or_digit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let ends = |end: Option<u8>| end.is_some_and(is_lower_or_digit);
+    let mut between =
+        text.split(|letter: char| letter.is_ascii() && is_lower_or_digit(letter as u8));
     ends(text.bytes().next())
         && ends(text.bytes().last())
         && between.all(|separator| {

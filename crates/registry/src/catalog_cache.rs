@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Lists of images on this machine, as they were when the registry was asked.
+//! Lists of images on this machine, as the registry listed them last.
 //!
 //! They say what need not be read again, and never what is so: its user asks the
 //! registry whether it still holds.
@@ -65,7 +65,7 @@ impl Registry {
         cached_list.unwrap_or_default()
     }
 
-    /// Keeps an answer. Where that cannot be, everything is asked again the next time.
+    /// Keeps an answer. Where that cannot be, everything is requested again the next time.
     pub(crate) fn cache_list(&self, namespace: &Namespace, who: &str, cached_list: &CachedList) {
         let question = self.question(namespace, who);
         if let Some(path) = self.kept_path(&question) {

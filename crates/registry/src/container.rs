@@ -86,9 +86,9 @@ fn read_digest(text: &str) -> Result<Digest, Report> {
 
 /// Whether a text may be a tag: `[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}`.
 fn is_tag(text: &str) -> bool {
-    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    let allowed = |byte: u8| is_word(byte) || matches!(byte, b'.' | b'-');
-    text.len() <= 128 && text.bytes().next().is_some_and(is_word) && text.bytes().all(allowed)
+    let is_start = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let allowed = |byte: u8| is_start(byte) || matches!(byte, b'.' | b'-');
+    text.len() <= 128 && text.bytes().next().is_some_and(is_start) && text.bytes().all(allowed)
 }
 
 impl ContainerName {

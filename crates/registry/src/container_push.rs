@@ -31,7 +31,7 @@ pub struct ContainerPush<'a> {
     pub name: &'a ContainerName,
     /// Everything that its manifest names.
     pub blobs: &'a [ContainerBlob],
-    /// Its manifest, in OCI's words.
+    /// Its manifest, as OCI specifies it.
     pub manifest: &'a [u8],
     /// A repository of the same registry that may have some of the blobs: what it has is
     /// taken from there and not sent.
@@ -88,7 +88,7 @@ impl Registry {
         Ok(PushedContainer { unchanged: false, replaced: replaced.map(|digest| digest.0) })
     }
 
-    /// Whether the registry has a blob, also after it was asked to take it from elsewhere.
+    /// Whether the registry has a blob, also after a mount from another repository.
     fn is_there(
         &self,
         name: &ContainerName,

@@ -19,7 +19,7 @@ use crate::parallel::side_by_side;
 use crate::registry::Changed;
 use crate::{Error, ErrorKind, Place, Registry, Result};
 
-/// Who is asked which images there are.
+/// Where the list of images comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Listing {
     /// The registry, if it lists its repositories; otherwise the index.

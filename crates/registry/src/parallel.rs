@@ -9,7 +9,7 @@ use std::thread;
 
 use crate::{Error, ErrorKind};
 
-/// How many questions are asked at once.
+/// How many requests run at the same time.
 const AT_ONCE: usize = 16;
 
 /// Asks several questions at once, of which one may fail without the others.

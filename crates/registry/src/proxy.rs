@@ -63,8 +63,8 @@ impl ProxySettings {
 
     fn exceptions(&self) -> impl Iterator<Item = &str> {
         let list = self.no_proxy.as_deref().unwrap_or_default();
-        let words = list.split(|c: char| c == ',' || c.is_whitespace());
-        words.filter(|word| !word.is_empty())
+        let entries = list.split(|c: char| c == ',' || c.is_whitespace());
+        entries.filter(|entry| !entry.is_empty())
     }
 
     /// Takes no proxy for the exceptions.

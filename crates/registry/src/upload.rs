@@ -4,7 +4,7 @@
 //! Putting blobs into a registry, the large ones from where it was left.
 //!
 //! A large blob goes up in one request, or in several where something in front of the registry
-//! limits their size. When a connection is cut the registry is asked how much it has. Where
+//! limits their size. When a connection is cut the registry reports how much it has. Where
 //! an upload takes place is kept in a file, so that another process can go on after a kill.
 
 use std::fs::{self, File};

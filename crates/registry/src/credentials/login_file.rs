@@ -16,7 +16,7 @@
 //! }
 //! ```
 //!
-//! A helper of its own comes before everything else that is said about a registry; then the
+//! A helper of its own comes before every other entry for a registry; then the
 //! longest path that holds the repository; then the helper for all. An entry that cannot be
 //! understood is an error for its own registry alone.
 

@@ -3,9 +3,9 @@
 
 //! netrc files, as curl reads them.
 //!
-//! Words are separated by blanks and ends of lines, a value may be in double quotes, and a
-//! word that begins with `#` begins a comment. Other than in curl, a machine that is written
-//! with a port is only that port, a macro may be inside the words of a machine, and a
+//! Tokens are separated by blanks and ends of lines, a value may be in double quotes, and a
+//! token that begins with `#` begins a comment. Other than in curl, a machine that is written
+//! with a port is only that port, a macro may be inside the tokens of a machine, and a
 //! password without a name is none.
 
 use std::path::Path;
@@ -61,7 +61,7 @@ fn without_port(host: &str) -> &str {
     host.rsplit_once(':').map_or(host, |(name, _)| name)
 }
 
-/// What the next word is for.
+/// What the next token is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Awaited {
     Keyword,
@@ -83,18 +83,20 @@ fn entries(text: &str) -> Result<Vec<Entry>, usize> {
             continue;
         }
         let mut rest = line;
-        while let Some(word) = take_word(&mut rest).map_err(|()| index + 1)? {
+        while let Some(token) = take_token(&mut rest).map_err(|()| index + 1)? {
             match awaited {
                 Awaited::Keyword => {
-                    awaited = meaning(&word, !entries.is_empty());
-                    if word.eq_ignore_ascii_case("default") {
+                    awaited = meaning(&token, !entries.is_empty());
+                    if token.eq_ignore_ascii_case("default") {
                         entries.push(Entry::default());
                     }
                     continue;
                 }
-                Awaited::Machine => entries.push(Entry { machine: Some(word), ..Entry::default() }),
-                Awaited::Login => set(&mut entries, |entry| entry.login = Some(word)),
-                Awaited::Password => set(&mut entries, |entry| entry.password = Some(word)),
+                Awaited::Machine => {
+                    entries.push(Entry { machine: Some(token), ..Entry::default() });
+                }
+                Awaited::Login => set(&mut entries, |entry| entry.login = Some(token)),
+                Awaited::Password => set(&mut entries, |entry| entry.password = Some(token)),
                 Awaited::Account => {}
                 Awaited::Macro => is_macro = true,
             }
@@ -104,9 +106,9 @@ fn entries(text: &str) -> Result<Vec<Entry>, usize> {
     Ok(entries)
 }
 
-/// Words that mean nothing are passed over, as are those of an entry outside of any.
-fn meaning(word: &str, is_in_entry: bool) -> Awaited {
-    match word.to_ascii_lowercase().as_str() {
+/// Tokens that mean nothing are passed over, as are those of an entry outside of any.
+fn meaning(token: &str, is_in_entry: bool) -> Awaited {
+    match token.to_ascii_lowercase().as_str() {
         "machine" => Awaited::Machine,
         "macdef" => Awaited::Macro,
         "login" if is_in_entry => Awaited::Login,
@@ -125,20 +127,20 @@ fn set(entries: &mut [Entry], change: impl FnOnce(&mut Entry)) {
     }
 }
 
-/// Takes the next word off a line, up to a comment; the error is a quote that does not end.
-fn take_word(line: &mut &str) -> Result<Option<String>, ()> {
+/// Takes the next token off a line, up to a comment; the error is a quote that does not end.
+fn take_token(line: &mut &str) -> Result<Option<String>, ()> {
     let rest = line.trim_start_matches(is_blank);
     if rest.is_empty() || rest.starts_with('#') {
         return Ok(None);
     }
-    let (word, rest) = if let Some(inside) = rest.strip_prefix('"') {
+    let (token, rest) = if let Some(inside) = rest.strip_prefix('"') {
         unquote(inside).ok_or(())?
     } else {
-        let (word, rest) = rest.split_at(rest.find(is_blank).unwrap_or(rest.len()));
-        (word.to_owned(), rest)
+        let (token, rest) = rest.split_at(rest.find(is_blank).unwrap_or(rest.len()));
+        (token.to_owned(), rest)
     };
     *line = rest;
-    Ok(Some(word))
+    Ok(Some(token))
 }
 
 fn is_blank(character: char) -> bool {
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn words_may_stand_on_one_line_or_on_several() {
+    fn tokens_may_be_on_one_line_or_on_several() {
         check(&[
             ("machine registry.example login me password pw", Some("me:pw")),
             ("machine registry.example\n\tlogin me\n\tpassword pw\n", Some("me:pw")),

@@ -65,8 +65,8 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::WrongContent`] if the registry sends something else, also when it is asked
-    /// twice; then nothing is kept. After other errors what came so far stays.
+    /// [`ErrorKind::WrongContent`] if the registry sends something else, also on a second
+    /// attempt; then nothing is kept. After other errors what came so far stays.
     pub fn fetch_image(
         &self,
         image: &RemoteImage,

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 //! Whether there is space for what a registry says that it will send. Its sizes are not
-//! trusted: nothing is made of such a size before this was asked.
+//! trusted: nothing of such a size is created before this check.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The header `WWW-Authenticate`: how a registry wants to be told who asks.
+//! The header `WWW-Authenticate`: how a registry wants clients to authenticate.
 
 /// How to answer a 401.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Challenge {
     }
 }
 
-/// A word, or the name of a parameter and its value.
+/// A scheme, or the name of a parameter and its value.
 type Piece = (String, Option<String>);
 
 fn read_header(header: &str) -> Vec<Challenge> {
@@ -38,7 +38,7 @@ fn read_header(header: &str) -> Vec<Challenge> {
     challenges.filter_map(|pieces| challenge(pieces.split_first()?)).collect()
 }
 
-/// Reads a word and the parameters that follow it.
+/// Reads a scheme and the parameters that follow it.
 fn challenge(((scheme, _), parameters): (&Piece, &[Piece])) -> Option<Challenge> {
     let value = |name: &str| {
         let found = parameters.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
@@ -55,19 +55,19 @@ fn challenge(((scheme, _), parameters): (&Piece, &[Piece])) -> Option<Challenge>
     }
 }
 
-/// Takes a header apart: words and `name=value`, separated by blanks and commas, where a
+/// Takes a header apart: schemes and `name=value`, separated by blanks and commas, where a
 /// value may be in quotes.
 fn pieces(header: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut rest = header.trim_start_matches([' ', '\t', ',']);
     while !rest.is_empty() {
         let end = rest.find([' ', '\t', ',', '=']).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
+        let (name, after) = rest.split_at(end);
         let (value, after) = match after.strip_prefix('=').map(read_value) {
             Some((value, after)) => (Some(value), after),
             None => (None, after),
         };
-        pieces.push((word.to_owned(), value));
+        pieces.push((name.to_owned(), value));
         rest = after.trim_start_matches([' ', '\t', ',']);
     }
     pieces

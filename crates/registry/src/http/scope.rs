@@ -3,7 +3,7 @@
 
 //! What a token must allow.
 
-/// What a request needs to be allowed, in the words of the token specification of registries:
+/// What a request needs to be allowed, as the token specification of registries writes it:
 /// `repository:uenv/deploy/…:pull,push`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Scope(Vec<String>);

@@ -9,7 +9,7 @@ use ureq::http::uri::Scheme;
 
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Who is asked: passwords stay with the one they are for.
+/// Where a request goes: a password is sent only to the origin that it is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) is_plain: bool,

@@ -134,7 +134,7 @@ fn the_pause_that_a_registry_asks_for_is_made() {
 }
 
 #[test]
-fn a_registry_that_stays_busy_is_named_with_its_words() {
+fn a_registry_that_stays_busy_is_named_with_its_message() {
     let (bed, _) = Bed::pushed(MIB);
     bed.server.on("GET", "/manifests/").does(Fault::answer(503));
     let error = bed.image().unwrap_err();

@@ -18,7 +18,7 @@ use crate::bed::{options, retry_policy};
 /// What is answered: the status, headers, and the body.
 type Reply = (u16, Vec<(String, String)>, String);
 
-/// A server that answers what it is told, on real sockets.
+/// A server that sends given answers, on real sockets.
 struct Server {
     address: String,
     /// The head of each request.
@@ -264,7 +264,7 @@ fn a_registry_without_tls_may_lead_to_a_place_that_has_it() {
         (307, vec![location], String::new())
     });
     let error = list(&server.registry(), Listing::Catalog);
-    // The same server, which speaks no TLS, but was asked to.
+    // The same server, which speaks no TLS, reached over https.
     assert!(error.contains("answers without encryption"), "{error}");
 }
 

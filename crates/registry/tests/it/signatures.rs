@@ -211,13 +211,13 @@ fn signatures_are_deleted_with_the_last_label_only() {
 }
 
 /// Runs OpenSSL where the files of a bed are.
-fn openssl(bed: &Bed, words: &str) {
+fn openssl(bed: &Bed, arguments: &str) {
     let directory = bed.path("");
     let mut command = Command::new("openssl");
-    let output = command.args(words.split(' ')).current_dir(directory);
+    let output = command.args(arguments.split(' ')).current_dir(directory);
     let output = output.output().unwrap();
     let reported = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "openssl {words}: {reported}");
+    assert!(output.status.success(), "openssl {arguments}: {reported}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What an exported image says about itself in words: labels and annotations, from the
+//! What an exported image says about itself: labels and annotations, from the
 //! metadata of the images alone, so that they do not depend on who exports it.
 
 use std::collections::BTreeMap;
@@ -50,14 +50,14 @@ pub(crate) fn labels_of(
         Some(format!("{}:{}", image.meta.name, view.name))
     });
     let views: Vec<String> = views.collect();
-    let words = [
+    let texts = [
         (TITLE, Some(title)),
         (DESCRIPTION, described),
         ("org.cabane.views", Some(views.join(","))),
         ("org.cabane.needs.processor", Some(targets.join(","))),
         ("org.cabane.needs.glibc", glibc),
     ];
-    for (key, text) in words {
+    for (key, text) in texts {
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             labels.insert(key.to_owned(), text);
         }
@@ -91,7 +91,7 @@ pub(crate) fn title_of(image: &ConcreteImage) -> String {
     }
 }
 
-/// The architecture in the words of container images and of Linux, by its number in ELF.
+/// The architecture as container images and Linux name it, by its number in ELF.
 pub(crate) fn architecture_of(machine: u16) -> Option<(&'static str, &'static str)> {
     Some(match machine {
         3 => ("386", "x86"),

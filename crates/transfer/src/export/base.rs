@@ -94,7 +94,7 @@ impl ContainerQuery<'_> {
             Reference::DockerArchive(path, name) => {
                 let archive = DockerArchive::open(path, &self.scratch)?;
                 match archive.image(name.as_deref(), self.platform) {
-                    // An archive that was not said to be one of these.
+                    // An archive whose form the user did not name.
                     Err(cabane_container::Error::NotAnImage { .. }) => {
                         self.layout(path, name.as_deref(), use_it)
                     }

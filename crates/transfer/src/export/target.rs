@@ -53,8 +53,8 @@ impl FromStr for Destination {
         }
         let name: Result<ContainerName> = of("docker://").unwrap_or(text).parse();
         let name = name.map_err(|error| {
-            let unasked = "; one that was not named is not asked";
-            error.with_hints_about(unasked, ", or write `oci:DIRECTORY`")
+            let unnamed = "; one that was not named is not asked";
+            error.with_hints_about(unnamed, ", or write `oci:DIRECTORY`")
         })?;
         if name.digest.is_some() {
             let error =
@@ -86,10 +86,10 @@ fn named(rest: &str, is_name: fn(&str) -> bool) -> Result<(PathBuf, Option<Strin
 
 /// As the specification of layouts has it.
 fn is_oci_name(name: &str) -> bool {
-    let is_word = |byte: u8| byte.is_ascii_alphanumeric();
+    let is_alphanumeric = |byte: u8| byte.is_ascii_alphanumeric();
     let ends = [name.bytes().next(), name.bytes().last()];
-    ends.into_iter().all(|end| end.is_some_and(is_word))
-        && name.bytes().all(|byte| is_word(byte) || b"/:@.-_+".contains(&byte))
+    ends.into_iter().all(|end| end.is_some_and(is_alphanumeric))
+        && name.bytes().all(|byte| is_alphanumeric(byte) || b"/:@.-_+".contains(&byte))
 }
 
 /// A name, perhaps with a tag, as `docker load` knows them.

@@ -145,7 +145,7 @@ impl Import<'_> {
         let archive = DockerArchive::open(path, &self.scratch()?)?;
         let image = || archive.image(name, &self.platform).map_err(Report::from);
         let (first, identity) = match archive.image(name, &self.platform) {
-            // An archive that was not said to be one of these.
+            // An archive whose form the user did not name.
             Err(error @ cabane_container::Error::NotAnImage { .. }) => {
                 return match Layout::open(path, &self.scratch()?) {
                     Ok(layout) if layout.is_one() => self.opened_layout(&layout, name),

@@ -26,12 +26,12 @@ impl Bench {
         path
     }
 
-    fn openssl(&self, words: &str) {
+    fn openssl(&self, arguments: &str) {
         let mut command = Command::new("openssl");
-        let command = command.args(words.split(' ')).current_dir(self.0.path());
+        let command = command.args(arguments.split(' ')).current_dir(self.0.path());
         let output = command.output().unwrap();
         let messages = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "openssl {words}: {messages}");
+        assert!(output.status.success(), "openssl {arguments}: {messages}");
     }
 
     /// A private key in the file `key`, and the public one in `key.pub`, by OpenSSL.
