@@ -66,7 +66,7 @@ impl Wanted {
         let accepted = |keys: &[PublicKey]| signatures.accepted_by(keys).cloned();
         self.signer_by(accepted).map_err(|reason| {
             let hint = "who has such a key signs it: `cabane image sign LABEL --key FILE`";
-            self.refuse(image.place.to_string(), reason, hint.to_owned())
+            self.refuse(&image.place.to_string(), reason, hint.to_owned())
         })
     }
 
@@ -82,12 +82,12 @@ impl Wanted {
     }
 
     /// Tells that something is not trusted, why, and by whose will.
-    pub fn refuse(&self, what: String, reason: impl fmt::Display, hint: String) -> Report {
+    pub fn refuse(&self, what: &str, reason: impl fmt::Display, hint: String) -> Report {
         let mut detail = format!("  {} wants a signature by one of these keys:\n", self.who);
         for (path, key) in &self.keys {
             detail += &format!("    {} ({})\n", path.display(), key.fingerprint().id());
         }
-        let message = format!("`{}` is not trusted: {reason}", escape(&what));
+        let message = format!("`{}` is not trusted: {reason}", escape(what));
         Report::new(Kind::Untrusted, message).detailed(detail).hinted(hint)
     }
 }

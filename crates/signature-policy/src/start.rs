@@ -160,7 +160,7 @@ impl<'a> Candidate<'a> {
     /// Tells that the image is not trusted, and what can be done about it.
     pub fn refuse(&self, wanted: &Wanted, doubt: Doubt) -> Report {
         let hint = self.hint(&doubt);
-        wanted.refuse(self.name(), doubt, hint)
+        wanted.refuse(&self.name(), doubt, hint)
     }
 
     fn judge<'w>(&self, wanted: &'w Wanted) -> Result<&'w Path, Doubt> {
