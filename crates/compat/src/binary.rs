@@ -20,7 +20,7 @@ use elf::endian::{AnyEndian, EndianParse};
 use elf::file::{Class, FileHeader, parse_ident};
 use elf::section::{SectionHeader, SectionHeaderTable};
 use elf::segment::SegmentTable;
-use elf::symbol::SymbolTable;
+use elf::symbol::{Symbol, SymbolTable};
 
 /// The head of a file of 64 bits; that of 32 is shorter.
 const HEAD: usize = 64;
@@ -208,14 +208,7 @@ impl<'a> Binary<'a> {
     #[must_use]
     pub fn text_under(&self, name: &str) -> Option<String> {
         const LONGEST_VALUE: usize = 256;
-        let (section, strings) = self.find(SHT_DYNSYM)?;
-        let (data, strings) = (self.data(&section)?, self.data(&strings)?);
-        let symbols = SymbolTable::new(self.endian, self.class, &data);
-        let mut symbols = symbols.iter();
-        let symbol = symbols.find(|symbol| {
-            !symbol.is_undefined() && text_at(&strings, symbol.st_name.into()) == Some(name)
-        })?;
-        let place = self.place_in_file(symbol.st_shndx, symbol.st_value)?;
+        let place = self.place_of(name, |symbol| !symbol.is_undefined())?;
         let mut text = [0; LONGEST_VALUE];
         let length = self.file.read_at(&mut text, place).ok()?;
         let text = text.get(..length)?.split(|&byte| byte == 0).next()?;
@@ -285,16 +278,23 @@ impl<'a> Binary<'a> {
         Some((section, strings))
     }
 
-    pub(crate) fn data(&self, section: &SectionHeader) -> Option<Vec<u8>> {
-        read(self.file, section.sh_offset, section.sh_size)
+    /// Finds a symbol that others see; in a library it is at an address, and sections tell where
+    /// that is in the file.
+    pub(crate) fn place_of(&self, name: &str, fits: impl Fn(&Symbol) -> bool) -> Option<u64> {
+        let (section, strings) = self.find(SHT_DYNSYM)?;
+        let (data, strings) = (self.data(&section)?, self.data(&strings)?);
+        let is_meant =
+            |one: &Symbol| fits(one) && text_at(&strings, one.st_name.into()) == Some(name);
+        let symbols = SymbolTable::new(self.endian, self.class, &data);
+        let symbol = symbols.iter().find(is_meant)?;
+        let headers = SectionHeaderTable::new(self.endian, self.class, &self.sections);
+        let header = headers.get(symbol.st_shndx.into()).ok()?;
+        let place = symbol.st_value.checked_sub(header.sh_addr)?;
+        header.sh_offset.checked_add(place)
     }
 
-    /// In a library a symbol is at an address, and sections tell where that is in the file.
-    pub(crate) fn place_in_file(&self, section: u16, address: u64) -> Option<u64> {
-        let headers = SectionHeaderTable::new(self.endian, self.class, &self.sections);
-        let header = headers.get(section.into()).ok()?;
-        let place = address.checked_sub(header.sh_addr)?;
-        header.sh_offset.checked_add(place)
+    pub(crate) fn data(&self, section: &SectionHeader) -> Option<Vec<u8>> {
+        read(self.file, section.sh_offset, section.sh_size)
     }
 }
 

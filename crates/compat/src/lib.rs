@@ -15,13 +15,11 @@ mod binary;
 mod choice;
 mod features;
 mod glibc;
-mod glibc_version;
 pub mod library_cache;
 mod versions;
 
 pub use binary::{Binary, Kind, Links, SymbolSeen, VersionNeed};
 pub use choice::{Build, Choice, Lack, NoChoice, Reason, choose, parse_order};
 pub use features::missing_features;
-pub use glibc::{glibc, older_glibc};
-pub use glibc_version::{GlibcVersion, GlibcVersionError};
+pub use glibc::{GlibcVersion, GlibcVersionError, glibc, older_glibc};
 pub use versions::{needed_glibc, number_under};

@@ -9,13 +9,11 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use elf::abi::{SHT_DYNSYM, SHT_GNU_VERDEF, SHT_GNU_VERNEED};
+use elf::abi::{SHT_GNU_VERDEF, SHT_GNU_VERNEED};
 use elf::endian::EndianParse;
 use elf::gnu_symver::{VerDefIterator, VerNeedIterator};
 use elf::hash::sysv_hash;
 use elf::section::SectionHeader;
-use elf::string_table::StringTable;
-use elf::symbol::{Symbol, SymbolTable};
 
 use crate::GlibcVersion;
 use crate::binary::{Binary, read};
@@ -64,18 +62,7 @@ pub(crate) fn newest(file: &File) -> Option<GlibcVersion> {
 #[must_use]
 pub fn number_under(file: &File, name: &str) -> Option<u32> {
     let binary = Binary::open(file)?;
-    let (section, strings) = binary.find(SHT_DYNSYM)?;
-    let data = binary.data(&section)?;
-    let strings = binary.data(&strings)?;
-    let names = StringTable::new(&strings);
-    let symbols = SymbolTable::new(binary.endian, binary.class, &data);
-    let is_meant = |symbol: &Symbol| {
-        let place = usize::try_from(symbol.st_name);
-        let found = place.ok().and_then(|place| names.get(place).ok());
-        symbol.st_size == 4 && found == Some(name)
-    };
-    let symbol = symbols.iter().find(is_meant)?;
-    let place = binary.place_in_file(symbol.st_shndx, symbol.st_value)?;
+    let place = binary.place_of(name, |symbol| symbol.st_size == 4)?;
     let bytes = read(file, place, 4)?;
     binary.endian.parse_u32_at(&mut 0, &bytes).ok()
 }

@@ -9,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::LazyLock;
 
 use cabane_mount::helper::{Helper, Unavailable};
 use cabane_mount::{Backend, FusePrograms, ImageFile, Layer, MountPlan, Operation, perform};
@@ -97,8 +98,8 @@ pub fn prepare(request: RunRequest) -> Result<Prepared> {
 }
 
 fn container_of(image: &ConcreteImage) -> &Container {
-    const NOTHING: &Container = &Container::new();
-    image.meta.container.as_ref().unwrap_or(NOTHING)
+    static NOTHING: LazyLock<Container> = LazyLock::new(Container::default);
+    image.meta.container.as_ref().unwrap_or(&NOTHING)
 }
 
 /// Puts before the arguments what a root image starts, where that is wanted.

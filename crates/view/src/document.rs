@@ -15,7 +15,19 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
-use crate::{Meta, MetaError};
+use crate::Meta;
+
+/// Metadata that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column}: {reason}")]
+pub struct MetaError {
+    /// The reason, safe to show.
+    pub reason: String,
+    /// The line of the file, from 1.
+    pub line: usize,
+    /// The character in this line, from 1.
+    pub column: usize,
+}
 
 /// How deep objects and arrays may be inside of each other.
 const MAX_DEPTH: usize = 128;

@@ -11,10 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod apply;
-mod container;
 mod document;
-mod error;
-mod expand;
 mod meta;
 mod name;
 mod package_index;
@@ -24,21 +21,21 @@ mod package_version;
 mod packages;
 mod patch;
 mod read;
-mod read_container;
-mod read_needs;
 mod read_patch;
+mod read_section;
 mod relocate;
 mod setting;
 mod write;
 
 pub use cabane_label::ViewName;
-pub use container::{Container, ContainerSource};
-pub use error::MetaError;
-pub use meta::{InterpreterNeed, Meta, Needs, OutsideNeed, ProcessorNeed, View};
+pub use document::MetaError;
+pub use meta::{
+    Container, ContainerSource, InterpreterNeed, Meta, Needs, OutsideNeed, ProcessorNeed, View,
+};
 pub use name::{ViewDescription, ViewOwner, parse_view_list};
 pub use package_index::{Answer, Found, PackageIndex};
 pub use package_line::PackageLine;
 pub use package_pattern::PackagePattern;
-pub use packages::{PackageList, PackageListError, PackageRecord};
+pub use packages::{PackageList, PackageRecord};
 pub use patch::{Change, EnvPatch, ListOperation, is_variable_name};
 pub use setting::{VariableSetting, VariableSettings};

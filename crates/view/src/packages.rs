@@ -6,6 +6,7 @@
 //! The file says it without the image being mounted. It is written by the builder of the
 //! image, and is not trusted; keys that are not known are skipped.
 
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 
 /// The packages of an image.
@@ -55,20 +56,6 @@ pub struct PackageRecord {
     pub external: bool,
 }
 
-/// What is wrong with a list of packages.
-#[derive(Debug, thiserror::Error)]
-pub enum PackageListError {
-    /// It is not JSON, or something else.
-    #[error("no list of packages")]
-    Malformed(#[from] serde_json::Error),
-    /// A newer Cabane wrote it.
-    #[error("version {found} of the list of packages is not known")]
-    UnknownVersion {
-        /// The version that it says.
-        found: u32,
-    },
-}
-
 impl PackageList {
     /// The name of the file in `meta/`.
     pub const FILE: &str = "packages.json";
@@ -85,14 +72,15 @@ impl PackageList {
     }
 
     /// Reads the contents of a `packages.json`.
-    pub fn from_json(text: &[u8]) -> Result<Self, PackageListError> {
+    pub fn from_json(text: &[u8]) -> serde_json::Result<Self> {
         let list: Self = serde_json::from_slice(text)?;
         if list.version == Self::VERSION {
-            Ok(list)
-        } else {
-            let found = list.version;
-            Err(PackageListError::UnknownVersion { found })
+            return Ok(list);
         }
+        let found = list.version;
+        Err(serde_json::Error::custom(format_args!(
+            "version {found} of the list of packages is not known"
+        )))
     }
 
     /// Writes the contents of a `packages.json`, with a newline at the end: the same
