@@ -87,13 +87,7 @@ impl<'p> Budget<'p> {
 /// Reads what was decompressed, within the limits.
 pub(crate) struct Limited<'p, R> {
     pub(crate) inner: R,
-    budget: &'p Budget<'p>,
-}
-
-impl<'p, R> Limited<'p, R> {
-    pub(crate) fn new(inner: R, budget: &'p Budget<'p>) -> Self {
-        Self { inner, budget }
-    }
+    pub(crate) budget: &'p Budget<'p>,
 }
 
 impl<R: Read> Read for Limited<'_, R> {

@@ -128,16 +128,6 @@ impl LayerProblem {
 }
 
 impl Error {
-    /// Returns what can be done about it.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Layer { source, .. } => source.hint(),
-            Self::Refused(report) => report.hints().first().cloned(),
-            _ => None,
-        }
-    }
-
     /// The program that writes images is missing.
     #[must_use]
     pub fn no_program() -> Self {
@@ -227,14 +217,14 @@ pub(crate) fn bad_input(message: impl Into<String>) -> Report {
 
 impl From<Error> for Report {
     fn from(error: Error) -> Self {
-        let kind = match &error {
-            Error::NotAnImage { .. } | Error::Layer { .. } => Kind::BadInput,
-            _ => Kind::Failure,
-        };
-        let hint = error.hint();
         match error {
             Error::Refused(report) => report,
-            error => Self::new(kind, error).hinted(hint),
+            Error::Layer { ref source, .. } => {
+                let hint = source.hint();
+                Self::new(Kind::BadInput, error).hinted(hint)
+            }
+            Error::NotAnImage { .. } => Self::new(Kind::BadInput, error),
+            Error::Io { .. } | Error::Interrupted => Self::new(Kind::Failure, error),
         }
     }
 }

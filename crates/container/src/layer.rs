@@ -74,14 +74,14 @@ impl<'a> Layer<'a> {
         let decompressed = self.decompressed()?;
         // What is not compressed is summed once.
         let is_plain = decompressed.is_plain();
-        let limited = Limited::new(decompressed, budget);
+        let limited = Limited { inner: decompressed, budget };
         let summed = if is_plain { Summed::counted(limited) } else { Summed::new(limited) };
         Ok(Opened { reader: Reader::new(summed) })
     }
 
     /// Opens it again: from the same bytes comes the same.
     pub(crate) fn read_again<'p>(&self, budget: &'p Budget<'p>) -> Result<Opened<'a, 'p>, Error> {
-        let limited = Limited::new(self.decompressed()?, budget);
+        let limited = Limited { inner: self.decompressed()?, budget };
         Ok(Opened { reader: Reader::new(Summed::counted(limited)) })
     }
 
@@ -280,19 +280,10 @@ fn look_at(entry: &Entry, number: u32, has_whiteouts: bool) -> Result<Option<Fou
         Kind::Pipe => What::Special(Special::Pipe),
     };
     if has_whiteouts {
-        match hidden_by(&path, &entry.path)? {
-            Hides::Nothing => {}
-            Hides::All => {
-                path.truncate(split_last(&path).0.len());
-                what = What::Opaque;
-            }
-            Hides::One(name) => {
-                path.truncate(path.len() - b".wh.".len() - name.len());
-                path.extend(name);
-                what = What::Whiteout;
-            }
-            Hides::NoEntry => return Ok(None),
-        }
+        let Some(seen) = hidden_by(&mut path, &entry.path, what)? else {
+            return Ok(None);
+        };
+        what = seen;
     }
     Ok(Some(Found {
         path: path.into(),
@@ -308,34 +299,35 @@ fn look_at(entry: &Entry, number: u32, has_whiteouts: bool) -> Result<Option<Fou
     }))
 }
 
-enum Hides {
-    Nothing,
-    One(Vec<u8>),
-    All,
-    /// It is a note of a tool, and nothing in the image.
-    NoEntry,
-}
-
 /// The directory in which the layers of an old tool keep files with several names.
 pub(crate) const LINKS: &[u8] = b".wh..wh.plnk";
 
-fn hidden_by(path: &[u8], whole: &[u8]) -> Result<Hides, LayerProblem> {
-    let (parents, name) = split_last(path);
+/// Finds out what a name hides, and makes it the name of that: what has another name stays what it
+/// is, and a note of a tool is nothing in the image.
+fn hidden_by(path: &mut Vec<u8>, whole: &[u8], what: What) -> Result<Option<What>, LayerProblem> {
     if is_below_links(path) {
-        return Ok(Hides::Nothing);
+        return Ok(Some(what));
     }
     let odd =
         || LayerProblem::refused(format!("`{}` hides nothing that there can be", shown(whole)));
+    let (parents, name) = split_last(path);
     if parents.split(|byte| *byte == b'/').any(|part| part.starts_with(b".wh.")) {
         return Err(odd());
     }
-    Ok(match name.strip_prefix(b".wh.") {
-        None => Hides::Nothing,
-        Some(b".wh..opq") => Hides::All,
-        Some(rest) if rest.starts_with(b".wh.") => Hides::NoEntry,
-        Some(b"" | b"." | b"..") => return Err(odd()),
-        Some(rest) => Hides::One(rest.to_vec()),
-    })
+    let (above, start) = (parents.len(), path.len() - name.len());
+    match name.strip_prefix(b".wh.") {
+        None => Ok(Some(what)),
+        Some(b".wh..opq") => {
+            path.truncate(above);
+            Ok(Some(What::Opaque))
+        }
+        Some(rest) if rest.starts_with(b".wh.") => Ok(None),
+        Some(b"" | b"." | b"..") => Err(odd()),
+        Some(_) => {
+            path.drain(start..start + b".wh.".len());
+            Ok(Some(What::Whiteout))
+        }
+    }
 }
 
 fn is_below_links(path: &[u8]) -> bool {

@@ -68,19 +68,16 @@ pub(crate) fn of(
     let description =
         labels.get("org.opencontainers.image.description").filter(|text| !text.is_empty()).cloned();
     let view: Option<ViewName> = VIEW.parse().ok();
-    let views = view.iter().map(|view| {
-        let content = View {
-            description: Some("as the container image sets it".to_owned()),
-            patch: patch.clone(),
-            ..View::default()
-        };
-        (view.clone(), content)
-    });
+    let content = View {
+        description: Some("as the container image sets it".to_owned()),
+        patch: patch.clone(),
+        ..View::default()
+    };
     let mut meta = Meta {
         name: name.to_owned(),
         description,
         mount: "/".parse::<MountPoint>().ok(),
-        views: views.collect::<BTreeMap<_, _>>(),
+        views: view.clone().map(|view| (view, content)).into_iter().collect(),
         default_view: view,
         engine: Some("container".to_owned()),
         container: Some(container(image, run, labels, reference, glibc)),

@@ -268,10 +268,7 @@ impl Engine for ContainerEngine {
             let made = convert_with(&image, &request, &watched, &edit);
             converted = Some(made.map_err(|error| match error {
                 cabane_container::Error::Interrupted => BuildError::Interrupted,
-                error => {
-                    let hint = error.hint();
-                    Report::new(Kind::Build, error).hinted(hint).into()
-                }
+                error => Report::from(error).with_kind(Kind::Build).into(),
             })?);
             Ok(())
         };

@@ -100,14 +100,9 @@ impl DockerArchive {
 
     fn layer(&self, name: &str, diff_id: Option<Digest>) -> Layer<'_> {
         let member = name.to_owned();
-        Layer {
-            name: escape(name).to_string(),
-            size: None,
-            digest: None,
-            diff_id,
-            is_of_container: true,
-            open: Box::new(move || self.archive.member(member.as_bytes())),
-        }
+        let open = move || self.archive.member(member.as_bytes());
+        let layer = Layer::of_files(escape(name).to_string(), open);
+        Layer { diff_id, is_of_container: true, ..layer }
     }
 
     fn saved(&self, bytes: &[u8], name: Option<&str>) -> Result<Parts, Error> {

@@ -171,7 +171,7 @@ impl Sif {
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut listing = command.spawn().map_err(|_| Error::no_program())?;
         let counted = match listing.stdout.take() {
-            Some(lines) => count(BufReader::new(Limited::new(lines, budget)), budget),
+            Some(lines) => count(BufReader::new(Limited { inner: lines, budget }), budget),
             None => Ok(()),
         };
         // One that is not read to its end would wait. What is wrong with an image is told when

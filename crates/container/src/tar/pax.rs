@@ -3,8 +3,7 @@
 
 //! The records of pax: `<length> <key>=<value>\n`, which say more than a header can.
 
-use super::entry::Piece;
-use super::error::TarError;
+use super::{Piece, TarError};
 
 /// What the records before an entry say about it.
 #[derive(Clone, Debug, Default)]

@@ -5,11 +5,9 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
-use super::entry::{Entry, Kind, Piece};
-use super::error::TarError;
 use super::pax::Records;
 use super::sparse;
-use super::{BLOCK, padding};
+use super::{BLOCK, Entry, Kind, Piece, TarError, padding};
 
 /// How much is read at once: a decompressor is slow when headers are read one by one.
 const BUFFER: usize = 256 * 1024;

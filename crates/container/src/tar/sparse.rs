@@ -5,10 +5,8 @@
 
 use std::io::{self, Read};
 
-use super::BLOCK;
-use super::entry::Piece;
-use super::error::TarError;
 use super::pax::number;
+use super::{BLOCK, Piece, TarError};
 
 /// More pieces no file has.
 const MOST_PIECES: usize = 1 << 20;

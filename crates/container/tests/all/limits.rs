@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cabane_container::{Bytes, Config, ContainerImage, Error, Layer, Platform, Progress, convert};
+use cabane_report::Report;
 use tar::{EntryType, Header};
 
 use crate::kit::{
@@ -26,9 +27,10 @@ fn limited(packed: Vec<u8>, plain: &[u8]) -> String {
     let name = image.layers[0].name.clone();
     let place = tempfile::tempdir().unwrap();
     let error = refused(&image, place.path(), &Silent);
-    let text = error.hint().unwrap_or_default();
-    assert!(text.contains("--max-unpacked"), "{error}: {text}");
-    output(error).replace(&name, "LAYER")
+    let (text, hints) = Report::from(error).texts();
+    let hints = hints.unwrap_or_default();
+    assert!(hints.contains("--max-unpacked"), "{text}: {hints}");
+    text.replace(&name, "LAYER")
 }
 
 fn refused(image: &ContainerImage<'_>, place: &Path, progress: &dyn Progress) -> Error {
