@@ -345,6 +345,14 @@ pub(crate) fn split_last(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
+/// Adds a part to a name.
+pub(crate) fn push_part(path: &mut Vec<u8>, part: &[u8]) {
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(part);
+}
+
 /// Writes a name without what means nothing; one that leads upward is refused.
 pub(crate) fn normal(path: &[u8]) -> Result<Vec<u8>, LayerProblem> {
     let mut normal = Vec::with_capacity(path.len().min(LONGEST_PATH));
@@ -365,10 +373,7 @@ pub(crate) fn normal(path: &[u8]) -> Result<Vec<u8>, LayerProblem> {
                 )));
             }
             part => {
-                if !normal.is_empty() {
-                    normal.push(b'/');
-                }
-                normal.extend_from_slice(part);
+                push_part(&mut normal, part);
                 depth += 1;
                 if normal.len() > LONGEST_PATH || depth > DEEPEST {
                     return Err(too_long(path));

@@ -11,8 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::LayerProblem;
 use crate::error::bad_input;
-use crate::layer::shown;
-use crate::layer::{Attributes, Found, LINKS, Special, What, split_last};
+use crate::layer::{Attributes, Found, LINKS, Special, What, push_part, shown, split_last};
 
 /// More links in a row lead nowhere, as in Linux.
 const MOST_LINKS: u32 = 40;
@@ -356,10 +355,7 @@ impl Tree {
                 open.pop();
                 continue;
             };
-            if !path.is_empty() {
-                path.push(b'/');
-            }
-            path.extend_from_slice(name);
+            push_part(&mut path, name);
             visit(&path, &self.nodes[*id])?;
             if let Node::Directory { children, .. } = &self.nodes[*id] {
                 open.push((path.len(), children.iter()));

@@ -96,6 +96,16 @@ impl EnvPatch {
         &mut self.entries[place].1
     }
 
+    /// Goes through the texts of all changes.
+    pub(crate) fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let changes = self.entries.iter_mut().flat_map(|(_, changes)| changes);
+        changes.flat_map(|change| match change {
+            Change::Set(text) => std::slice::from_mut(text),
+            Change::Unset => &mut [],
+            Change::List { values, .. } => values,
+        })
+    }
+
     /// Tells whether the patch names no variable.
     #[must_use]
     pub fn is_empty(&self) -> bool {

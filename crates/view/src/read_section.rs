@@ -84,8 +84,7 @@ impl<'a> Reader<'a> {
     }
 
     fn absolute_path(&self, value: &'a RawValue, what: &str) -> Result<PathBuf, MetaError> {
-        let path = self.text(value, &what)?;
-        self.check_nul(&path, value, &what)?;
+        let path = self.plain_text(value, what)?;
         if !path.starts_with('/') {
             return Err(self.document.wrong_type(value, &what, "an absolute path"));
         }

@@ -9,7 +9,7 @@
 
 use cabane_label::MountPoint;
 
-use crate::{Change, EnvPatch, Meta, View};
+use crate::{Meta, View};
 
 impl Meta {
     /// Makes the views name `place` where they named the mount point for which the
@@ -33,22 +33,9 @@ impl Meta {
 
 impl View {
     fn relocate(&mut self, from: &str, to: &str) {
-        self.root = self.root.as_deref().map(|root| relocated(root, from, to));
-        let mut patch = EnvPatch::new();
-        for (variable, changes) in self.patch.iter() {
-            for change in changes {
-                let change = match change {
-                    Change::Set(text) => Change::Set(relocated(text, from, to)),
-                    Change::Unset => Change::Unset,
-                    Change::List { operation, values } => Change::List {
-                        operation: *operation,
-                        values: values.iter().map(|text| relocated(text, from, to)).collect(),
-                    },
-                };
-                patch.push(variable, change);
-            }
+        for text in self.root.iter_mut().chain(self.patch.texts_mut()) {
+            *text = relocated(text, from, to);
         }
-        self.patch = patch;
     }
 }
 

@@ -197,10 +197,8 @@ pub fn check_layout(path: &Path) -> Result<(), Error> {
     if is_empty || path.join("oci-layout").is_file() {
         return Ok(());
     }
-    Err({
-        let report = failure(format!("{} holds something else than container images", shown(path)));
-        Error::Refused(report.hinted("name a directory that is not there yet".to_owned()))
-    })
+    let report = failure(format!("{} holds something else than container images", shown(path)));
+    Err(Error::Refused(report.hinted("name a directory that is not there yet".to_owned())))
 }
 
 /// Returns the index of a layout with one more image, or with another one of the name.

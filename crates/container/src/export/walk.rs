@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fgetxattr, flistxattr};
 use serde::{Deserialize, Serialize};
 
+use crate::layer::push_part;
 use crate::tar::{Head, Writer};
 
 /// Attributes of users; others give rights, or mean something only where they are.
@@ -73,10 +74,7 @@ pub fn write_tree(
     let of_root = rustix::fs::fstat(root)?;
     let is_directory = FileType::from_raw_mode(of_root.st_mode) == FileType::Directory;
     for (index, part) in parts.iter().enumerate() {
-        if index > 0 {
-            name.push(b'/');
-        }
-        name.extend_from_slice(part.as_bytes());
+        push_part(&mut name, part.as_bytes());
         // The last one is the root of the image, and the others are nowhere.
         let is_last = index + 1 == parts.len();
         let above = Head { path: &name, mode: 0o755, mtime: 0 };
@@ -122,10 +120,7 @@ impl<W: Write> Walk<W> {
         entries.sort();
         for entry in entries {
             let mut inside = name.to_vec();
-            if !inside.is_empty() {
-                inside.push(b'/');
-            }
-            inside.extend_from_slice(entry.to_bytes());
+            push_part(&mut inside, entry.to_bytes());
             self.entry(directory, &entry, &inside).map_err(|error| about(&inside, error))?;
         }
         Ok(())

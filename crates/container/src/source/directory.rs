@@ -13,7 +13,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt
 use std::path::Path;
 
 use crate::document::Config;
-use crate::layer::Layer;
+use crate::layer::{Layer, push_part};
 use crate::stream::streamed;
 use crate::tar::{Head, Writer};
 use crate::{ContainerImage, Platform};
@@ -69,10 +69,7 @@ impl Walk {
         for entry in names {
             let path = directory.join(&entry);
             let mut inside = name.to_vec();
-            if !inside.is_empty() {
-                inside.push(b'/');
-            }
-            inside.extend_from_slice(entry.as_bytes());
+            push_part(&mut inside, entry.as_bytes());
             self.entry(&path, &inside).map_err(about(&path))?;
         }
         Ok(())

@@ -293,10 +293,8 @@ fn text_of(path: &Path) -> Option<String> {
         return None;
     }
     let mut text = String::new();
-    File::open(path)
-        .and_then(|file| file.take(LARGEST).read_to_string(&mut text))
-        .ok()
-        .map(|_: usize| text)
+    File::open(path).ok()?.take(LARGEST).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 /// Reads `export NAME=VALUE` where the value is there; what a shell would have to find out

@@ -162,10 +162,5 @@ fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
     while rest + length.to_string().len() != length {
         length = rest + length.to_string().len();
     }
-    let mut record = format!("{length} ").into_bytes();
-    record.extend_from_slice(key);
-    record.push(b'=');
-    record.extend_from_slice(value);
-    record.push(b'\n');
-    record
+    [format!("{length} ").as_bytes(), key, b"=", value, b"\n"].concat()
 }
