@@ -3,7 +3,7 @@
 
 //! Features of the processor, by the names that the kernel has for them.
 //!
-//! The processor itself is asked: `/proc/cpuinfo` takes a millisecond on a large node,
+//! The processor itself is queried: `/proc/cpuinfo` takes a millisecond on a large node,
 //! and on older kernels ten.
 
 /// Returns those of some features that this processor lacks. A feature that is not known
@@ -60,7 +60,7 @@ const OF_OTHERS: &[&str] = &[];
 
 /// Asks for each of a list of features: the name of the kernel, and that of the compiler.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-macro_rules! ask {
+macro_rules! detect {
     ($detected:ident, $requested:expr, $($kernel:pat => $compiler:tt,)*) => {
         match $requested {
             $($kernel => Some(std::arch::$detected!($compiler)),)*
@@ -71,7 +71,7 @@ macro_rules! ask {
 
 #[cfg(target_arch = "x86_64")]
 fn has(name: &str) -> Option<bool> {
-    ask! {
+    detect! {
         is_x86_feature_detected, name,
         "ssse3" => "ssse3",
         "sse4_1" => "sse4.1",
@@ -117,7 +117,7 @@ fn has(name: &str) -> Option<bool> {
 
 #[cfg(target_arch = "aarch64")]
 fn has(name: &str) -> Option<bool> {
-    ask! {
+    detect! {
         is_aarch64_feature_detected, name,
         "asimddp" => "dotprod",
         "asimdrdm" => "rdm",

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_no_version() {
+    fn names_are_no_version() {
         assert_eq!(["PRIVATE", "2", "2.x", ""].map(version), [None; 4]);
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The documents of container images, in OCI's words and in Docker's, which are nearly the
+//! The documents of container images, as OCI and as Docker define them, which is nearly the
 //! same.
 
 use std::collections::BTreeMap;

@@ -53,8 +53,8 @@ fn written(bytes: &[u8]) -> Option<String> {
     let start = b"GNU C Library";
     let line = bytes.get(find(bytes, start)?..)?;
     let line = line.get(..200).unwrap_or(line);
-    let word = b" release version ";
-    let place = find(line, word)? + word.len();
+    let marker = b" release version ";
+    let place = find(line, marker)? + marker.len();
     number(line.get(place..)?)
 }
 

@@ -99,7 +99,7 @@ impl Changed {
     /// Says what was changed, a line each.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        // How it is said of one, and of several.
+        // The text for one, and for several.
         let counted = [
             (self.owners, "file now belongs to root", "files now belong to root"),
             (

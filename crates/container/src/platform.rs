@@ -16,7 +16,7 @@ use crate::document::Descriptor;
 const MACHINES: [(&str, &str); 4] =
     [("x86_64", "amd64"), ("aarch64", "arm64"), ("powerpc64", "ppc64le"), ("x86", "386")];
 
-/// An operating system and an architecture, in the words of container images.
+/// An operating system and an architecture, by the names of container images.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Platform {
     /// `linux`
@@ -118,15 +118,15 @@ impl FromStr for Platform {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = || PlatformError { text: text.to_owned() };
-        let is_word = |word: &&str| -> bool {
-            !word.is_empty()
-                && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        let is_name = |part: &&str| -> bool {
+            !part.is_empty()
+                && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         };
-        let words: Vec<&str> = text.split('/').collect();
-        if !words.iter().all(is_word) {
+        let parts: Vec<&str> = text.split('/').collect();
+        if !parts.iter().all(is_name) {
             return Err(wrong());
         }
-        let (os, architecture, variant) = match words.as_slice() {
+        let (os, architecture, variant) = match parts.as_slice() {
             [architecture] => ("linux", *architecture, None),
             [os, architecture] => (*os, *architecture, None),
             [os, architecture, variant] => (*os, *architecture, Some((*variant).to_owned())),

@@ -130,7 +130,7 @@ impl Ahead {
         !self.own.written.contains(&name)
             && !self.above.other.contains(&name)
             && !self.above.directories.contains(&name)
-            // There may be something in it without a word about the directory itself.
+            // There may be something in it without an entry for the directory itself.
             && !self.directories.contains(&name)
             && parents(path).all(|parent| {
                 let name = hash(parent);

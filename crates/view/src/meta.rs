@@ -81,9 +81,9 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// Says in a few words each what is needed, but for files outside.
+    /// Returns a short text for each thing that is needed, but for files outside.
     #[must_use]
-    pub fn in_words(&self) -> Vec<String> {
+    pub fn texts(&self) -> Vec<String> {
         let interpreter = self.interpreter.iter();
         let interpreter =
             interpreter.map(|need| format!("Python {} at {}", need.version, need.path.display()));

@@ -10,14 +10,14 @@
 
 use std::fmt;
 
-use text::{Word, words};
+use text::{Variant, variants};
 
 use crate::PackageLine;
 use crate::package_version::{PackageVersion, VersionRange};
 
 mod text;
 
-/// A package that is looked for. What is not said may be anything.
+/// A package that is looked for. What is not given may be anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PackagePattern {
     pub(crate) text: String,
@@ -97,15 +97,15 @@ impl WantedCompiler {
 }
 
 fn has_value(package: &PackageLine<'_>, name: &str, wanted: &WantedValue) -> bool {
-    let is_it = |word| match word {
-        Word::On(found) => found == name && is_switch(wanted, true),
-        Word::Off(found) => found == name && is_switch(wanted, false),
-        Word::Value(found, value) => found == name && is_value(wanted, value),
+    let is_it = |variant| match variant {
+        Variant::On(found) => found == name && is_switch(wanted, true),
+        Variant::Off(found) => found == name && is_switch(wanted, false),
+        Variant::Value(found, value) => found == name && is_value(wanted, value),
     };
     match name {
         "target" => is_value(wanted, package.target),
         "os" => is_value(wanted, package.os),
-        _ => words(package.variants).any(is_it),
+        _ => variants(package.variants).any(is_it),
     }
 }
 

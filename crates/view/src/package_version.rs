@@ -3,7 +3,7 @@
 
 //! Versions of packages, and sets of them, ordered as Spack orders them.
 //!
-//! A version is cut into numbers and words. Words come before numbers, and names of branches
+//! A version is cut into numbers and names. Names come before numbers, and names of branches
 //! after them, so that `develop` is newer than every release. `alpha`, `beta` and `rc` at the
 //! end come before the release itself.
 
@@ -14,7 +14,7 @@ const PRERELEASES: [&str; 3] = ["alpha", "beta", "rc"];
 /// A part of a version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Component {
-    Word(String),
+    Name(String),
     Number(u64),
     Branch(usize),
 }
@@ -36,9 +36,9 @@ pub(crate) struct PackageVersion {
 impl PackageVersion {
     /// Reads any text; separators between the components do not matter.
     pub(crate) fn read(text: &str) -> Self {
-        let mut words = components(text);
-        let stage = take_stage(&mut words);
-        let release = words.into_iter().map(component).collect();
+        let mut parts = components(text);
+        let stage = take_stage(&mut parts);
+        let release = parts.into_iter().map(component).collect();
         Self { release, stage }
     }
 
@@ -57,7 +57,7 @@ impl PackageVersion {
 
 /// Cuts a version into runs of digits and of letters.
 fn components(text: &str) -> Vec<&str> {
-    let mut words = Vec::new();
+    let mut parts = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let is_same: fn(char) -> bool = match first {
@@ -66,41 +66,41 @@ fn components(text: &str) -> Vec<&str> {
             _ => |c| !c.is_ascii_alphanumeric(),
         };
         let end = rest.find(|c| !is_same(c)).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
+        let (part, after) = rest.split_at(end);
         if first.is_ascii_alphanumeric() {
-            words.push(word);
+            parts.push(part);
         }
         rest = after;
     }
-    words
+    parts
 }
 
 /// Takes `rc1` or `rc` off the end.
-fn take_stage(words: &mut Vec<&str>) -> Stage {
-    let stage = |word: &str| PRERELEASES.iter().position(|known| *known == word);
-    let found = match words.as_slice() {
-        [_, .., word, number] if stage(word).is_some() => {
+fn take_stage(parts: &mut Vec<&str>) -> Stage {
+    let stage = |part: &str| PRERELEASES.iter().position(|known| *known == part);
+    let found = match parts.as_slice() {
+        [_, .., part, number] if stage(part).is_some() => {
             let number = number.parse().ok();
-            number.and_then(|number| Some((2, Stage::Before(stage(word)?, Some(number)))))
+            number.and_then(|number| Some((2, Stage::Before(stage(part)?, Some(number)))))
         }
-        [_, .., word] => stage(word).map(|name| (1, Stage::Before(name, None))),
+        [_, .., part] => stage(part).map(|name| (1, Stage::Before(name, None))),
         _ => None,
     };
     let Some((count, stage)) = found else {
         return Stage::Done;
     };
-    words.truncate(words.len() - count);
+    parts.truncate(parts.len() - count);
     stage
 }
 
-fn component(word: &str) -> Component {
-    if word.starts_with(|c: char| c.is_ascii_digit()) {
+fn component(part: &str) -> Component {
+    if part.starts_with(|c: char| c.is_ascii_digit()) {
         // Longer numbers than these are sums of commits, which have no order anyway.
-        return Component::Number(word.parse().unwrap_or(u64::MAX));
+        return Component::Number(part.parse().unwrap_or(u64::MAX));
     }
-    match BRANCHES.iter().position(|branch| *branch == word) {
+    match BRANCHES.iter().position(|branch| *branch == part) {
         Some(number) => Component::Branch(number),
-        None => Component::Word(word.to_owned()),
+        None => Component::Name(part.to_owned()),
     }
 }
 

@@ -68,7 +68,7 @@ pub(super) struct Compressed {
 pub(super) enum Failure {
     Read(io::Error),
     Write(io::Error),
-    /// The program that compresses, in its own words.
+    /// The program that compresses, with its own message.
     Program(String),
     Interrupted,
 }

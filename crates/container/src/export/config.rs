@@ -147,8 +147,8 @@ impl About<'_> {
         serde_json::to_vec(&Value::Object(whole)).unwrap_or_default()
     }
 
-    /// Each layer has its line, as some programs insist; of layers of the base whose history
-    /// is not there nothing is said.
+    /// Each layer has its line, as some programs insist; for layers of a base without a history
+    /// it says no more than that.
     fn history<'l>(
         &self,
         before: Option<&Value>,

@@ -8,7 +8,7 @@
 //! trees of images  ─▶ archives, compressed ┼▶ blobs of a target ─▶ configuration, manifest
 //! ```
 //!
-//! The same layers and the same words give the same digest.
+//! The same layers and the same texts give the same digest.
 
 mod archive;
 mod compression;

@@ -174,7 +174,7 @@ impl Sif {
             Some(lines) => count(BufReader::new(Limited { inner: lines, budget }), budget),
             None => Ok(()),
         };
-        // One that is not read to its end would wait. What is wrong with an image is told when
+        // One that is not read to its end would wait. What is wrong with an image is reported when
         // it is unpacked.
         let _ = listing.kill();
         let _ = listing.wait();
@@ -202,9 +202,9 @@ fn count(mut lines: impl BufRead, budget: &Budget<'_>) -> Result<(), LayerProble
         if line.is_empty() {
             return Ok(());
         }
-        let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
-        let is_file = words.next().is_some_and(|mode| mode.starts_with(b"-"));
-        let size = words.nth(1).filter(|_| is_file);
+        let mut fields = line.split(|byte| *byte == b' ').filter(|field| !field.is_empty());
+        let is_file = fields.next().is_some_and(|mode| mode.starts_with(b"-"));
+        let size = fields.nth(1).filter(|_| is_file);
         let size = size.and_then(|size| std::str::from_utf8(size).ok()?.parse().ok());
         budget.entry(size.unwrap_or_default())?;
     }

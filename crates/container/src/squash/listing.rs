@@ -19,7 +19,7 @@ pub(super) struct Entry<'a> {
     /// Where its inode is.
     pub(super) inode: Spot,
     pub(super) number: u32,
-    /// What it is, in the words of squashfs.
+    /// What it is, as squashfs numbers it.
     pub(super) kind: u16,
 }
 

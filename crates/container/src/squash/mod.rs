@@ -170,7 +170,7 @@ pub fn check_program(mksquashfs: &Path) -> Result<(), Error> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let version = text
         .split_whitespace()
-        .find(|word| word.starts_with(|c: char| c.is_ascii_digit()))
+        .find(|part| part.starts_with(|c: char| c.is_ascii_digit()))
         .unwrap_or("unknown");
     let mut numbers = version
         .split(|c: char| !c.is_ascii_digit())

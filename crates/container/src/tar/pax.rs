@@ -46,7 +46,7 @@ impl Records {
     }
 
     fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), TarError> {
-        // An empty value takes back what was said before.
+        // An empty value takes back an earlier one.
         let given = Some(value).filter(|value| !value.is_empty());
         match key {
             b"path" => self.path = given.map(<[u8]>::to_vec),

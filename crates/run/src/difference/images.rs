@@ -58,7 +58,7 @@ pub struct ViewDifference {
 pub fn compare_metadata(from: ImageSide<'_>, to: ImageSide<'_>) -> Vec<Field> {
     let both = [from, to].map(|side| {
         let meta = side.meta;
-        let needs = meta.needs.in_words().join(", ");
+        let needs = meta.needs.texts().join(", ");
         [
             ("digest", side.digest.map(str::to_owned)),
             ("format", Some(side.format.to_string())),

@@ -302,14 +302,14 @@ fn advice(character: char) -> Option<String> {
 
 /// One variant of a package that was built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Word<'a> {
+pub(crate) enum Variant<'a> {
     On(&'a str),
     Off(&'a str),
     Value(&'a str, &'a str),
 }
 
 /// Takes the variants of a package apart. What is not understood is passed over.
-pub(crate) fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
+pub(crate) fn variants(text: &str) -> impl Iterator<Item = Variant<'_>> {
     let mut reader = Reader { text, at: 0 };
     std::iter::from_fn(move || {
         loop {
@@ -317,14 +317,14 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
                 sign @ ('+' | '~') => {
                     reader.take_if(sign);
                     let name = reader.take_while(is_word);
-                    let word = if sign == '+' { Word::On } else { Word::Off };
-                    return Some(word(name));
+                    let variant = if sign == '+' { Variant::On } else { Variant::Off };
+                    return Some(variant(name));
                 }
                 first if can_begin(first) => {
                     let name = reader.take_while(is_word);
                     reader.take_if(':');
                     if let Ok(value) = reader.value() {
-                        return Some(Word::Value(name, value));
+                        return Some(Variant::Value(name, value));
                     }
                 }
                 other => {
@@ -352,13 +352,13 @@ mod tests {
     fn the_variants_of_a_package_are_taken_apart() {
         let text = "~debug+pic build_system=makefile cflags='-O2 -g' libs:=shared,static";
         let expected = [
-            Word::Off("debug"),
-            Word::On("pic"),
-            Word::Value("build_system", "makefile"),
-            Word::Value("cflags", "-O2 -g"),
-            Word::Value("libs", "shared,static"),
+            Variant::Off("debug"),
+            Variant::On("pic"),
+            Variant::Value("build_system", "makefile"),
+            Variant::Value("cflags", "-O2 -g"),
+            Variant::Value("libs", "shared,static"),
         ];
-        assert_eq!(words(text).collect::<Vec<_>>(), expected);
+        assert_eq!(variants(text).collect::<Vec<_>>(), expected);
     }
 
     #[test]
@@ -418,7 +418,7 @@ mod tests {
         #[test]
         fn no_text_brings_the_reader_down(text in "[a-z0-9@:=,+~%/^ '*.-]{0,30}") {
             let _ = text.parse::<PackagePattern>();
-            prop_assert!(words(&text).count() <= text.len());
+            prop_assert!(variants(&text).count() <= text.len());
         }
     }
 }

@@ -150,8 +150,8 @@ proptest! {
     #[test]
     fn a_list_of_views_is_read_as_it_is_printed(text in "[ab:, ./@%-]{0,12}") {
         if let Ok(views) = parse_view_list(&text) {
-            let words: Vec<String> = views.iter().map(ViewDescription::to_string).collect();
-            prop_assert_eq!(parse_view_list(&words.join(",")), Ok(views));
+            let texts: Vec<String> = views.iter().map(ViewDescription::to_string).collect();
+            prop_assert_eq!(parse_view_list(&texts.join(",")), Ok(views));
         }
     }
 }

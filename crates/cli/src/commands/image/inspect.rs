@@ -190,7 +190,7 @@ fn text(
     };
     line("engine", meta.engine.as_deref().unwrap_or_default());
     line("packages", &packages.map(package_counts).unwrap_or_default());
-    for need in meta.needs.in_words() {
+    for need in meta.needs.texts() {
         line("needs", &escape(&need));
     }
     for outside in &meta.needs.outside {
