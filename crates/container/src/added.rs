@@ -16,6 +16,7 @@ use crate::{Bytes, Layer, streamed};
 #[must_use]
 pub fn added<'a>(source: &Path, place: &str, settled: u32) -> Layer<'a> {
     let (source, place) = (source.to_owned(), place.to_owned());
+    // Names that would hide others are errors.
     Layer::of_files(cabane_label::shown(&source), move || {
         let root = File::open(&source)?;
         let place = place.clone();
