@@ -45,17 +45,17 @@ pub(crate) struct Line {
 
 impl Line {
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let mut words = text.split_whitespace();
-        let is_required = match words.next()? {
+        let mut fields = text.split_whitespace();
+        let is_required = match fields.next()? {
             "required" => true,
             "optional" => false,
             _ => return None,
         };
-        let plugin = PathBuf::from(words.next()?);
+        let plugin = PathBuf::from(fields.next()?);
         let name = plugin.file_name()?.to_str()?;
         let is_ours = name == PLUGIN;
-        let words: Vec<&str> = words.collect();
-        let after = |prefix| words.iter().find_map(|word| word.strip_prefix(prefix));
+        let fields: Vec<&str> = fields.collect();
+        let after = |prefix| fields.iter().find_map(|field| field.strip_prefix(prefix));
         is_ours.then(|| Self {
             is_required,
             plugin,

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-use cabane_mount::{JOB_IMAGES, JobBind, JobImage, JobImages, JobVariable, Unfit};
+use cabane_mount::{JOB_IMAGES, JobBind, JobImage, JobImages, JobVariable};
 use cabane_run::loaded::{CABANE_LOADED, Loaded, LoadedImage, UENV_MOUNT_LIST, UENV_VIEW};
 
 type Variables = BTreeMap<OsString, OsString>;
@@ -18,7 +18,7 @@ type Variables = BTreeMap<OsString, OsString>;
 /// What the list of the job around says about the images that are loaded.
 #[derive(Debug, Default)]
 pub(crate) struct Inherited {
-    list: JobImages,
+    pub(crate) list: JobImages,
     /// The build of each image that is loaded here, or the first if none is.
     pub(crate) now: Vec<usize>,
 }
@@ -41,20 +41,10 @@ impl Inherited {
         Self { list, now }
     }
 
-    /// What becomes of a step on a node that cannot run its images.
-    pub(crate) fn unfit(&self) -> Unfit {
-        self.list.unfit
-    }
-
-    /// Returns what was asked to be seen in a root image.
+    /// Returns what was requested to be seen in a root image.
     pub(crate) fn binds(&self) -> Vec<JobBind> {
         let binds = self.list.root.binds.iter();
         binds.filter(|bind| bind.must_be).cloned().collect()
-    }
-
-    /// Tells whether the home directory was to be left out of a root image.
-    pub(crate) fn is_without_home(&self) -> bool {
-        self.list.root.without_home
     }
 
     /// Finds the image that is loaded, and its builds.

@@ -202,7 +202,7 @@ impl Variants<'_> {
                 (&requested.additions, binds, requested.without_home)
             }
             // What was requested when the job was submitted is meant for its steps, too.
-            None => (&nothing, self.inherited.binds(), self.inherited.is_without_home()),
+            None => (&nothing, self.inherited.binds(), self.inherited.list.root.without_home),
         };
         let request = RootRequest {
             without_home,
@@ -353,15 +353,15 @@ fn needs_of(context: &Context, image: &LoadedImage) -> Option<Needs> {
 }
 
 fn described(image: JobImage, label: Option<&Label>, needs: &Needs) -> JobImage {
-    // Metadata may say anything; what is no word of these kinds is no need that a node knows.
-    let is_word = |name: &&String| name.bytes().all(|byte| byte.is_ascii_graphic());
+    // Metadata may say anything; what has other characters is no need that a node knows.
+    let is_printable = |name: &&String| name.bytes().all(|byte| byte.is_ascii_graphic());
     let features = needs.processor.iter().flat_map(|need| &need.features);
     let glibc = needs.glibc.as_deref();
     let glibc = glibc.and_then(|version| version.parse::<GlibcVersion>().ok());
     JobImage {
         label: label.map(ToString::to_string).unwrap_or_default(),
         uarch: label.map_or_else(String::new, |label| label.uarch.to_string()),
-        features: features.filter(is_word).cloned().collect(),
+        features: features.filter(is_printable).cloned().collect(),
         glibc: glibc.map(|version| version.to_string()),
         ..image
     }

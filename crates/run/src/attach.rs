@@ -26,8 +26,7 @@ use rustix::thread::{
 use crate::attach_target::{Door, Target, not_entered};
 use crate::become_command::exec;
 use crate::loaded::Additions;
-use crate::needs::check_before;
-use crate::needs::name_of;
+use crate::needs::{check_before, name_of};
 use crate::prepare::{Need, not_mounted, operations_of, settle, variables_inside};
 use crate::through_helper::{WorkingDirectory, become_helper};
 

@@ -83,7 +83,7 @@ impl Target {
     pub fn open(id: u32) -> Result<Self> {
         let failed = |source: io::Error| match source.raw_os_error().map(Errno::from_raw_os_error) {
             Some(Errno::NOENT | Errno::SRCH | Errno::ACCESS | Errno::PERM) => {
-                // Which of these is not told: the processes of others are no one's business.
+                // Which of these is not reported: the processes of others are no one's business.
                 let hint = "list your processes with `ps -u $USER -o pid,args`";
                 not_attached(format!("you have no process {id}"), hint)
             }

@@ -31,7 +31,7 @@ pub struct RootRequest {
     pub devices: Vec<DevicePlace>,
     /// The variables that they bring, which hold over all others.
     pub device_variables: VariableSettings,
-    /// Whether the words of the command are arguments of the image's entry point.
+    /// Whether the command is arguments of the image's entry point.
     pub entry_point: bool,
 }
 

@@ -155,7 +155,7 @@ pub(crate) fn perform_or_join(
     let failed =
         |what| move |source| not_joined(format!("failed to {what} in {}", path.display()), source);
     let mut rendezvous = directory.lock(&place.file, TIME_LIMIT).map_err(|error| match error {
-        LockError::Kept(holder) => kept(holder),
+        LockError::Kept(owner) => kept(owner),
         LockError::File(error) => failed("wait for the others")(error),
     })?;
     let world = world().map_err(not_known)?;
@@ -199,9 +199,9 @@ fn not_joined(message: impl Into<String>, source: io::Error) -> Report {
 }
 
 /// Says that a process does not finish what only one can do at a time.
-fn kept(holder: Option<u32>) -> Report {
-    let who = holder.map_or("another process".to_owned(), |id| format!("process {id}"));
-    let stopped = holder.map(|id| format!("if it was stopped, `kill -CONT {id}` lets it go on; "));
+fn kept(owner: Option<u32>) -> Report {
+    let who = owner.map_or("another process".to_owned(), |id| format!("process {id}"));
+    let stopped = owner.map(|id| format!("if it was stopped, `kill -CONT {id}` lets it go on; "));
     let message = format!(
         "waited {} s for {who} to make or enter the environment that is to be shared",
         TIME_LIMIT.as_secs()

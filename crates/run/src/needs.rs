@@ -85,7 +85,7 @@ pub(crate) fn check_before(needs: &[(String, InterpreterNeed)], plan: &MountPlan
 /// One that says what is there instead.
 pub(crate) fn check_interpreter(image: &str, need: &InterpreterNeed) -> Result<()> {
     let wanted = minor(&need.version);
-    // The usual name carries the version; only others must be asked.
+    // The usual name carries the version; only others must be started to learn it.
     let named = need.path.file_name().is_some_and(|name| *name == *format!("python{wanted}"));
     let missing = |found: String| {
         let path = need.path.display();

@@ -117,12 +117,12 @@ pub fn whole_command(
     }
     let container = environment.root().map(container_of);
     let container = container.ok_or_else(|| nothing_to_start("no command is given"))?;
-    let words = container.entrypoint.iter().map(OsString::from);
+    let arguments_of_image = container.entrypoint.iter().map(OsString::from);
     let whole: Vec<OsString> = if command.is_empty() {
         let arguments = container.command.iter().map(OsString::from);
-        words.chain(arguments).collect()
+        arguments_of_image.chain(arguments).collect()
     } else {
-        words.chain(command).collect()
+        arguments_of_image.chain(command).collect()
     };
     if whole.is_empty() {
         return Err(nothing_to_start(
@@ -287,7 +287,7 @@ impl Prepared {
         &self.variables
     }
 
-    /// Returns the directory in which the command starts, if it is told.
+    /// Returns the directory in which the command starts, if it is known.
     pub fn working_directory(&self) -> Option<&Path> {
         self.working_directory.as_deref()
     }

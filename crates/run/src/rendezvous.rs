@@ -11,7 +11,7 @@
 //!
 //! A file tells who is in the namespaces. It is locked while a process looks, makes
 //! namespaces or adds himself; the kernel drops the lock of a process that is killed.
-//! What it says is never trusted: members are asked through `/proc`. Who may be
+//! What it says is never trusted: members are looked up through `/proc`. Who may be
 //! looked up under which name is the matter of `join`.
 
 use std::ffi::OsStr;
@@ -211,23 +211,23 @@ fn wait_for_lock(file: &File, time_limit: Duration) -> Result<(), LockError> {
         if now != seen {
             (since, seen) = (Instant::now(), now);
         } else if since.elapsed() > time_limit {
-            return Err(LockError::Kept(holder_of(file)));
+            return Err(LockError::Kept(lock_owner(file)));
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
-/// Returns who holds the lock of a file, if it is a process that can be seen from here.
-fn holder_of(file: &File) -> Option<u32> {
+/// Returns the owner of the lock of a file, if it is a process that can be seen from here.
+fn lock_owner(file: &File) -> Option<u32> {
     let inode = fstat(file).ok()?.st_ino.to_string();
     let locks = fs::read_to_string("/proc/locks").ok()?;
     // 1: FLOCK  ADVISORY  WRITE 4711 00:1d:1234 0 EOF
     locks.lines().find_map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let is_it = words.get(1) == Some(&"FLOCK")
-            && words.get(5)?.rsplit(':').next() == Some(inode.as_str());
-        let id = words.get(4)?.parse().ok()?;
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let is_it = fields.get(1) == Some(&"FLOCK")
+            && fields.get(5)?.rsplit(':').next() == Some(inode.as_str());
+        let id = fields.get(4)?.parse().ok()?;
         (is_it && id != 0).then_some(id)
     })
 }

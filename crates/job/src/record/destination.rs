@@ -31,8 +31,9 @@ impl FromStr for Destination {
     type Err = DestinationError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // It is a word in a file of Slurm, which knows no quotes.
-        let is_word = !text.contains(|letter: char| letter.is_whitespace() || letter.is_control());
+        // It is one field in a file of Slurm, which knows no quotes.
+        let is_one_field =
+            !text.contains(|letter: char| letter.is_whitespace() || letter.is_control());
         let absolute = |path: &str| path.starts_with('/').then(|| PathBuf::from(path));
         let found = if text == "syslog" {
             Some(Self::Syslog(SYSLOG.into()))
@@ -44,7 +45,7 @@ impl FromStr for Destination {
             cabane_registry::is_address_of_collector(text).then(|| Self::Collector(text.to_owned()))
         };
         let shown = || cabane_label::escape(text).into_owned();
-        found.filter(|_| is_word).ok_or_else(|| DestinationError(shown()))
+        found.filter(|_| is_one_field).ok_or_else(|| DestinationError(shown()))
     }
 }
 

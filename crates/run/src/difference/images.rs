@@ -27,7 +27,7 @@ pub struct ImageSide<'a> {
     pub meta: &'a Meta,
 }
 
-/// Something that is said of both.
+/// Something that is known about both.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Field {
     /// What it is.
@@ -56,7 +56,7 @@ pub struct ViewDifference {
 /// Compares everything but the views; what is the same is left out.
 #[must_use]
 pub fn compare_metadata(from: ImageSide<'_>, to: ImageSide<'_>) -> Vec<Field> {
-    let both = [from, to].map(|side| {
+    fields([from, to].map(|side| {
         let meta = side.meta;
         let needs = meta.needs.texts().join(", ");
         [
@@ -70,15 +70,12 @@ pub fn compare_metadata(from: ImageSide<'_>, to: ImageSide<'_>) -> Vec<Field> {
             ("needs", (!needs.is_empty()).then_some(needs)),
             ("default view", meta.default_view.as_ref().map(ToString::to_string)),
         ]
-    });
-    let [from, to] = both;
-    fields(from.into_iter().zip(to))
+    }))
 }
 
-fn fields(
-    pairs: impl Iterator<Item = ((&'static str, Option<String>), (&'static str, Option<String>))>,
-) -> Vec<Field> {
-    pairs
+fn fields<const N: usize>([from, to]: [[(&'static str, Option<String>); N]; 2]) -> Vec<Field> {
+    from.into_iter()
+        .zip(to)
         .map(|((name, from), (_, to))| Field { name, from, to })
         .filter(|field| field.from != field.to)
         .collect()
@@ -111,9 +108,10 @@ fn compare(
     };
     let empty = View::default();
     let (one, other) = (from.map_or(&empty, |(_, view)| view), to.map_or(&empty, |(_, view)| view));
-    let describe =
-        |view: &View| [("description", view.description.clone()), ("root", view.root.clone())];
-    difference.fields = fields(describe(one).into_iter().zip(describe(other)));
+    difference.fields = fields(
+        [one, other]
+            .map(|view| [("description", view.description.clone()), ("root", view.root.clone())]),
+    );
     difference.variables = compare_variables(&one.patch, &other.patch);
     let is_same = from.is_some() == to.is_some()
         && difference.fields.is_empty()

@@ -20,7 +20,7 @@ pub struct VariableDifference {
 }
 
 /// Compares what two patches do. Where both do the same in another order, everything
-/// that they do is told.
+/// that they do is shown.
 #[must_use]
 pub fn compare_variables(from: &EnvPatch, to: &EnvPatch) -> Vec<VariableDifference> {
     let mut all: BTreeMap<&str, (Vec<String>, Vec<String>)> = BTreeMap::new();

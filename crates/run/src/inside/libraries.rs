@@ -4,8 +4,8 @@
 //! Which libraries a program gets, as its loader finds them.
 //!
 //! The loader knows every rule: variables, rpath and runpath, also those of libraries
-//! that others need, the cache. So it is asked, with `--list`, and does not start the
-//! program. Only a loader of the host is asked: one in an image would be a program that
+//! that others need, the cache. So it is run, with `--list`, and does not start the
+//! program. Only a loader of the host is run: one in an image would be a program that
 //! someone else put there, and to explain something must not run it.
 
 use std::fs::File;
@@ -14,44 +14,10 @@ use std::process::Command;
 
 use cabane_compat::Binary;
 use cabane_label::escape;
+use cabane_report::{Kind, Report, Result};
 
 use super::lookup::{NeededLibrary, is_program};
 use super::{Explanation, ProcessEnvironment};
-
-/// A program whose libraries cannot be told.
-#[derive(Debug, thiserror::Error)]
-pub enum LibrariesError {
-    /// There is no such program.
-    #[error("there is no program `{}` here", escape(program))]
-    NoProgram {
-        /// What was requested.
-        program: String,
-    },
-    /// It is a script, or linked without libraries.
-    #[error("{} has no loader: it is a script, or linked statically", path.display())]
-    NoLoader {
-        /// The program.
-        path: PathBuf,
-    },
-    /// It brings its own loader.
-    #[error("{} has a loader of its own, {}, which is not run", path.display(), loader.display())]
-    ForeignLoader {
-        /// The program.
-        path: PathBuf,
-        /// Its loader.
-        loader: PathBuf,
-    },
-    /// The loader cannot be asked.
-    #[error("the loader {} does not tell the libraries of {}: {answer}", loader.display(), path.display())]
-    Refused {
-        /// The program.
-        path: PathBuf,
-        /// Its loader.
-        loader: PathBuf,
-        /// What it printed.
-        answer: String,
-    },
-}
 
 impl ProcessEnvironment {
     /// Tells which libraries a program gets: a command, or a file if there is a `/` in
@@ -59,8 +25,8 @@ impl ProcessEnvironment {
     ///
     /// # Errors
     ///
-    /// That there is no such program, or that it has no loader that can be asked.
-    pub fn libraries_of(&self, program: &str) -> Result<Explanation, LibrariesError> {
+    /// That there is no such program, or that it has no loader that can be run.
+    pub fn libraries_of(&self, program: &str) -> Result<Explanation> {
         let found = if program.contains('/') {
             self.file(Path::new(program)).ok()
         } else {
@@ -69,12 +35,15 @@ impl ProcessEnvironment {
                 _ => None,
             }
         };
-        let found = found
-            .filter(|found| is_program(Path::new(&found.path)))
-            .ok_or_else(|| LibrariesError::NoProgram { program: program.to_owned() })?;
+        let found = found.filter(|found| is_program(Path::new(&found.path))).ok_or_else(|| {
+            let message = format!("there is no program `{}` here", escape(program));
+            Report::new(Kind::NotFound, message)
+        })?;
         let path = PathBuf::from(&found.path);
+        let failed =
+            |what: String| Report::new(Kind::Failure, format!("{} has {what}", path.display()));
         let Some(loader) = loader_of(&path) else {
-            return Err(LibrariesError::NoLoader { path });
+            return Err(failed("no loader: it is a script, or linked statically".to_owned()));
         };
         let of_host = |real: &Path| {
             ["/usr/lib", "/usr/lib64", "/lib", "/lib64"]
@@ -84,17 +53,19 @@ impl ProcessEnvironment {
         let is_of_host = std::fs::canonicalize(&loader)
             .is_ok_and(|real| of_host(&real) && self.place(&real).image.is_none());
         if !is_of_host {
-            return Err(LibrariesError::ForeignLoader { path, loader });
+            let loader = loader.display();
+            return Err(failed(format!("a loader of its own, {loader}, which is not run")));
         }
         let libraries = self.ask(&loader, &path)?;
         Ok(Explanation::Libraries { program: program.to_owned(), found, libraries })
     }
 
-    fn ask(&self, loader: &Path, path: &Path) -> Result<Vec<NeededLibrary>, LibrariesError> {
-        let refused = |answer: String| LibrariesError::Refused {
-            path: path.to_owned(),
-            loader: loader.to_owned(),
-            answer,
+    fn ask(&self, loader: &Path, path: &Path) -> Result<Vec<NeededLibrary>> {
+        let refused = |answer: &str| {
+            let (loader, path) = (loader.display(), path.display());
+            let message =
+                format!("the loader {loader} does not tell the libraries of {path}: {answer}");
+            Report::new(Kind::Failure, message)
         };
         let answer = Command::new(loader)
             .arg("--list")
@@ -102,12 +73,12 @@ impl ProcessEnvironment {
             .env_clear()
             .envs(&self.variables)
             .output()
-            .map_err(|error| refused(error.to_string()))?;
+            .map_err(|error| refused(&error.to_string()))?;
         let text = String::from_utf8_lossy(&answer.stdout);
         let needed: Vec<(&str, Option<&str>)> = text.lines().filter_map(needed).collect();
         if needed.is_empty() && !answer.status.success() {
             let messages = String::from_utf8_lossy(&answer.stderr);
-            return Err(refused(escape(messages.trim()).into_owned()));
+            return Err(refused(&escape(messages.trim())));
         }
         let library = |(name, file): (&str, Option<&str>)| NeededLibrary {
             name: name.to_owned(),

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_compat::library_cache;
 use cabane_label::escape;
+use cabane_report::{Kind, Report, Result};
 use cabane_resolve::similar;
 use serde::Serialize;
 
@@ -95,34 +96,11 @@ pub enum Explanation {
     File(Found),
 }
 
-/// Something that is not there.
-#[derive(Debug, thiserror::Error)]
-pub enum ExplainError {
-    /// No command, library or variable.
-    #[error("there is no command, library or variable `{}` here", escape(what))]
-    Unknown {
-        /// What was requested.
-        what: String,
-        /// What may have been meant.
-        near: Vec<String>,
-    },
-    /// No file.
-    #[error("there is no file {}", escape(path))]
-    NoFile {
-        /// The path.
-        path: String,
-        /// What may have been meant.
-        near: Vec<String>,
-    },
-}
-
-impl ExplainError {
-    /// Returns what the user may have meant.
-    pub fn hint(&self) -> Option<String> {
-        let (Self::Unknown { near, .. } | Self::NoFile { near, .. }) = self;
-        let near: Vec<String> = near.iter().map(|one| format!("`{}`", escape(one))).collect();
-        (!near.is_empty()).then(|| format!("did you mean {}?", near.join(" or ")))
-    }
+/// Reports that something is not there, with what may have been meant.
+fn not_found(message: String, near: impl IntoIterator<Item = String>) -> Report {
+    let near: Vec<String> = near.into_iter().map(|one| format!("`{}`", escape(&one))).collect();
+    let hint = (!near.is_empty()).then(|| format!("did you mean {}?", near.join(" or ")));
+    Report::new(Kind::NotFound, message).hinted(hint)
 }
 
 impl ProcessEnvironment {
@@ -132,7 +110,7 @@ impl ProcessEnvironment {
     /// # Errors
     ///
     /// That there is nothing of this name, with names that are almost the same.
-    pub fn explain(&self, what: &str) -> Result<Vec<Explanation>, ExplainError> {
+    pub fn explain(&self, what: &str) -> Result<Vec<Explanation>> {
         if what.contains('/') || what == "." || what == ".." {
             return self.file(Path::new(what)).map(|found| vec![Explanation::File(found)]);
         }
@@ -145,9 +123,11 @@ impl ProcessEnvironment {
         if !found.is_empty() {
             return Ok(found);
         }
-        self.file(Path::new(what))
-            .map(|found| vec![Explanation::File(found)])
-            .map_err(|_| ExplainError::Unknown { what: what.to_owned(), near: self.near(what) })
+        self.file(Path::new(what)).map(|found| vec![Explanation::File(found)]).map_err(|_| {
+            let shown = escape(what);
+            let message = format!("there is no command, library or variable `{shown}` here");
+            not_found(message, self.near(what))
+        })
     }
 
     /// Tells where a file lies.
@@ -155,7 +135,7 @@ impl ProcessEnvironment {
     /// # Errors
     ///
     /// That there is none, with the name in the same directory that is most like it.
-    pub fn file(&self, path: &Path) -> Result<Found, ExplainError> {
+    pub fn file(&self, path: &Path) -> Result<Found> {
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         if fs::symlink_metadata(&absolute).is_ok() {
             return Ok(self.found(&absolute, None));
@@ -165,10 +145,8 @@ impl ProcessEnvironment {
         let wanted = absolute.file_name().unwrap_or_default().to_string_lossy();
         let near = similar(&wanted, names.iter().map(String::as_str));
         let near = near.map(|name| parent.join(name).display().to_string());
-        Err(ExplainError::NoFile {
-            path: absolute.display().to_string(),
-            near: near.into_iter().collect(),
-        })
+        let shown = absolute.display().to_string();
+        Err(not_found(format!("there is no file {}", escape(&shown)), near))
     }
 
     /// Tells which file a command is.

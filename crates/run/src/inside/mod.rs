@@ -8,7 +8,7 @@
 //! that, [`ProcessEnvironment::command`], [`ProcessEnvironment::library`],
 //! [`ProcessEnvironment::variable`], [`ProcessEnvironment::file`] and [`ProcessEnvironment::libraries_of`] tell where something comes
 //! from, and [`ProcessEnvironment::conflicts`] what one view took from another. All of them
-//! look at the real files, and only when asked.
+//! look at the real files, and only on request.
 
 mod conflicts;
 mod libraries;
@@ -20,8 +20,7 @@ mod place;
 mod process_environment;
 
 pub use conflicts::{Conflicts, FileConflicts, Loser, VariableConflict};
-pub use libraries::LibrariesError;
-pub use lookup::{ExplainError, Explanation, Found, NeededLibrary, Through};
+pub use lookup::{Explanation, Found, NeededLibrary, Through};
 pub use origins::{Element, Origin, Replaced, VariableOrigin};
 pub use package::Package;
 pub use place::Place;

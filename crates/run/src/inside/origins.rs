@@ -71,7 +71,7 @@ pub struct Replaced {
 }
 
 /// A variable and where its value comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct VariableOrigin {
     /// The name.
     pub name: String,
@@ -111,14 +111,8 @@ impl ProcessEnvironment {
             return None;
         }
         let text = value.map(|value| value.to_string_lossy().into_owned());
-        let mut origin = VariableOrigin {
-            name: name.to_owned(),
-            value: text,
-            elements: Vec::new(),
-            set_by: None,
-            changed_since: false,
-            replaced: Vec::new(),
-        };
+        let mut origin =
+            VariableOrigin { name: name.to_owned(), value: text, ..VariableOrigin::default() };
         let is_list =
             LISTS.contains(&name) || effects.iter().any(|(_, one)| matches!(one, Effect::Added(_)));
         if is_list && value.is_some() {
@@ -172,7 +166,7 @@ impl ProcessEnvironment {
             return;
         };
         let set = value_of(&effect);
-        // What a value of the caller's was put into cannot be told any more.
+        // Into what a value of the caller's was put is not known any more.
         let is_known = set.as_ref().is_none_or(|set| !set.contains("${@"));
         origin.changed_since = is_known && set != origin.value;
         origin.set_by = Some(self.view_origin(last));

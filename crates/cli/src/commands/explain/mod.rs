@@ -9,7 +9,7 @@ use cabane_environment::ImageRequest;
 use cabane_launch::LaunchPlan;
 use cabane_report::{Kind, Report, Result};
 use cabane_run::become_command;
-use cabane_run::inside::{ExplainError, Explanation, LibrariesError, ProcessEnvironment};
+use cabane_run::inside::{Explanation, ProcessEnvironment};
 use clap::Args;
 use serde_json::{Value, json as value};
 
@@ -56,7 +56,7 @@ pub(crate) fn explain(setup: &Setup, args: &ExplainArgs) -> Result<()> {
     let mut all = Vec::with_capacity(args.what.len());
     let mut problem = None;
     if let Some(program) = &args.libraries_of {
-        let libraries = process_environment.libraries_of(program).map_err(no_libraries)?;
+        let libraries = process_environment.libraries_of(program)?;
         all.push((program, libraries));
     }
     for what in &args.what {
@@ -71,7 +71,9 @@ pub(crate) fn explain(setup: &Setup, args: &ExplainArgs) -> Result<()> {
         let texts: Vec<String> = all.iter().map(|(_, one)| text::explanation(one)).collect();
         setup.printer.data(texts.join("\n"));
     }
-    problem.map_or(Ok(()), |error| Err(not_found(error, process_environment.images.is_empty())))
+    let outside = "no image is loaded here; to look into one, write `cabane explain --in IMAGES …`";
+    let hint = process_environment.images.is_empty().then(|| outside.to_owned());
+    problem.map_or(Ok(()), |error| Err(error.hinted(hint)))
 }
 
 /// Starts itself in the environment, so that there is one way to look: at files that
@@ -124,20 +126,6 @@ fn as_json(all: &[(&String, Explanation)]) -> Value {
         object
     };
     all.iter().map(one).collect()
-}
-
-fn no_libraries(error: LibrariesError) -> Report {
-    let kind = match error {
-        LibrariesError::NoProgram { .. } => Kind::NotFound,
-        _ => Kind::Failure,
-    };
-    Report::new(kind, error)
-}
-
-fn not_found(error: ExplainError, is_outside: bool) -> Report {
-    let outside = "no image is loaded here; to look into one, write `cabane explain --in IMAGES …`";
-    let hint = error.hint();
-    Report::new(Kind::NotFound, error).hinted(hint).hinted(is_outside.then(|| outside.to_owned()))
 }
 
 /// The lines that are printed before a command starts.
