@@ -32,7 +32,7 @@ impl JoinOptions {
     pub fn joining(&self, context: &Context) -> Result<Joining> {
         let variable = context.calling.get(OsStr::new(env_vars::CABANE_JOIN));
         let company = if self.no_join {
-            Company::Nobody
+            Company::None
         } else if let Some(name) = &self.join {
             named(name)
         } else if let Some(value) = variable {
@@ -61,7 +61,7 @@ fn named(name: &str) -> Company {
 fn of_variable(value: &str) -> Company {
     match value {
         "" | "auto" => Company::Ranks,
-        "no" => Company::Nobody,
+        "no" => Company::None,
         "yes" => Company::Everybody,
         name => named(name),
     }

@@ -36,12 +36,13 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 const ALONE: &str = "`--no-join` starts anyway, but then ranks cannot read each other's memory";
 
 /// With whom namespaces are shared.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Company {
     /// With the other ranks of a parallel program; with no process outside of one.
     Ranks,
     /// With no process.
-    Nobody,
+    #[default]
+    None,
     /// With every process of the user on this node that has the same environment.
     Everybody,
     /// With those who say the same name.
@@ -49,7 +50,7 @@ pub enum Company {
 }
 
 /// With whom namespaces are shared, and how the others are found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Joining {
     /// With whom.
     pub company: Company,
@@ -74,12 +75,7 @@ struct Place {
 impl Joining {
     /// Shares with no process.
     pub fn none() -> Self {
-        Self {
-            company: Company::Nobody,
-            rank_variables: Vec::new(),
-            local_rank_variables: Vec::new(),
-            directories: Vec::new(),
-        }
+        Self::default()
     }
 
     /// Whether this is the second rank of its node and wants no company. One rank alone on its
@@ -87,7 +83,7 @@ impl Joining {
     pub(crate) fn refuses_company(&self, variables: &BTreeMap<OsString, OsString>) -> bool {
         let mut names = self.local_rank_variables.iter();
         let is_second = |name: &&str| variables.get(OsStr::new(name)).is_some_and(|n| n == "1");
-        self.company == Company::Nobody && names.any(is_second)
+        self.company == Company::None && names.any(is_second)
     }
 
     /// Returns where the others are, if this process has company.
@@ -97,7 +93,7 @@ impl Joining {
         calling: &BTreeMap<OsString, OsString>,
     ) -> Result<Option<Place>> {
         let (kind, key, name) = match &self.company {
-            Company::Nobody => return Ok(None),
+            Company::None => return Ok(None),
             Company::Ranks if !launcher::is_rank(calling, &self.rank_variables) => return Ok(None),
             Company::Ranks => {
                 let launcher = launcher::find(&self.rank_variables);

@@ -25,7 +25,7 @@ pub const UENV_MOUNT_LIST: &str = "UENV_MOUNT_LIST";
 pub const UENV_VIEW: &str = "UENV_VIEW";
 
 /// One image that is loaded.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadedImage {
     /// The name by which views are qualified: that of the label or the metadata.
     pub name: String,
@@ -112,12 +112,9 @@ impl Loaded {
             let is_whole = path.starts_with('/') && mount_point.starts_with('/');
             is_whole.then(|| LoadedImage {
                 name: path.rsplit('/').next().unwrap_or(path).to_owned(),
-                label: None,
-                digest: None,
                 path: path.into(),
-                repository: None,
                 mount_point: mount_point.into(),
-                views: Vec::new(),
+                ..LoadedImage::default()
             })
         };
         Self { images: value.split(',').filter_map(image).collect(), ..Self::default() }

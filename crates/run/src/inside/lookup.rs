@@ -17,7 +17,7 @@ use cabane_resolve::similar;
 use serde::Serialize;
 
 use super::ProcessEnvironment;
-use super::origins::{Element, Origin, VariableOrigin};
+use super::origins::{Origin, VariableOrigin};
 use super::place::{Place, links_from, without_links_above};
 
 /// How a file was found.
@@ -266,12 +266,9 @@ pub(super) fn of_views(
 ) -> Vec<(PathBuf, String)> {
     let elements = process_environment.elements(variable).into_iter();
     let directories = process_environment.directories(variable);
-    let by_view = elements.zip(directories).filter_map(|(element, path)| {
-        let Element { origin, .. } = element;
-        match origin {
-            Origin::View { view, .. } => Some((path, view)),
-            Origin::EnvironmentFile | Origin::Cabane | Origin::Caller => None,
-        }
+    let by_view = elements.zip(directories).filter_map(|(element, path)| match element.origin {
+        Origin::View { view, .. } => Some((path, view)),
+        Origin::EnvironmentFile | Origin::Cabane | Origin::Caller => None,
     });
     by_view.collect()
 }
