@@ -111,12 +111,7 @@ fn with_changed(places: &[usize], changed: &[(usize, usize)]) -> Vec<usize> {
 }
 
 fn job_bind(bind: &Bind) -> JobBind {
-    JobBind {
-        source: bind.source.clone(),
-        target: bind.target.as_path().to_owned(),
-        read_only: bind.read_only,
-        must_be: true,
-    }
+    JobBind::required(bind.source.clone(), bind.target.as_path().to_owned(), bind.read_only)
 }
 
 fn refuse_binds(additions: &Additions) -> Result<()> {

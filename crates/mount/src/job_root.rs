@@ -68,6 +68,14 @@ pub struct JobBind {
     pub must_be: bool,
 }
 
+impl JobBind {
+    /// Makes one without which the step fails.
+    #[must_use]
+    pub fn required(source: PathBuf, target: PathBuf, read_only: bool) -> Self {
+        Self { source, target, read_only, must_be: true }
+    }
+}
+
 impl JobRoot {
     /// Takes what is seen from operations of a plan, as far as it exists on a node.
     #[must_use]

@@ -76,11 +76,8 @@ fn judge(context: &Context, request: &StepRequest<'_>) -> Result<Vec<String>> {
     if request.root.is_none() {
         make_links(plan, &judged.places)?;
     }
-    let places = binds_of(plan).into_iter().map(|bind| JobBind {
-        source: bind.source,
-        target: bind.target.as_path().to_owned(),
-        read_only: bind.read_only,
-        must_be: true,
+    let places = binds_of(plan).into_iter().map(|bind| {
+        JobBind::required(bind.source, bind.target.as_path().to_owned(), bind.read_only)
     });
     let variables = plan.environment(|_| None).into_iter();
     let text = |(name, value): (String, String)| {

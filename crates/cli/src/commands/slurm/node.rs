@@ -111,12 +111,8 @@ pub(crate) fn node(setup: &Setup, args: &NodeArgs) -> Result<()> {
     let wanted = if args.image.is_some() { Wanted::Everything } else { Wanted::Variables };
     let given = give(setup, &args.usual, &args.devices, wanted)?;
     let mut texts: Vec<String> = Vec::new();
-    let places = given.places.into_iter().map(|place| JobBind {
-        source: place.source,
-        target: place.target,
-        read_only: place.read_only,
-        must_be: true,
-    });
+    let places = given.places.into_iter();
+    let places = places.map(|place| JobBind::required(place.source, place.target, place.read_only));
     texts.extend(places.map(|place| place.to_string()));
     let variables = given.variables.iter();
     texts.extend(variables.map(|(name, value)| format!("set:{name}={value}")));
