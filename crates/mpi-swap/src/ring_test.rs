@@ -244,9 +244,9 @@ fn finish(line: &[OsString]) -> Result<(String, String)> {
     let limits = Limits { end: Instant::now() + TIME_LIMIT, bytes: MOST_BYTES, has_group: true };
     let output = output_within(&mut command, b"", limits).map_err(|error| match error {
         OutputError::Late => {
-            not_proven(format!("has not ended after {} seconds", TIME_LIMIT.as_secs()))
+            not_proven(&format!("has not ended after {} seconds", TIME_LIMIT.as_secs()))
         }
-        OutputError::TooMuch => not_proven(format!("prints more than {MOST_BYTES} bytes")),
+        OutputError::TooMuch => not_proven(&format!("prints more than {MOST_BYTES} bytes")),
         OutputError::Start(error) | OutputError::Read(error) => {
             let message = format!("cannot start {}", Path::new(&program).display());
             Report::caused(Kind::Failure, message, error)
@@ -256,7 +256,7 @@ fn finish(line: &[OsString]) -> Result<(String, String)> {
     Ok((text(output.stdout), text(output.stderr)))
 }
 
-fn not_proven(problem: String) -> Report {
+fn not_proven(problem: &str) -> Report {
     Report::new(Kind::NotProven, format!("the probe {problem}"))
 }
 

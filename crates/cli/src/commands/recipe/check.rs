@@ -134,7 +134,7 @@ fn look_at(
     if let Some(system) = system {
         files::plan(directory, &stack, system)?;
     }
-    finding.remarks = stack.remarks.clone();
+    finding.remarks.clone_from(&stack.remarks);
     Ok(stack.remarks)
 }
 
