@@ -80,7 +80,7 @@ impl Options {
     }
 
     /// Returns the page to write, if one is to be written: half a measurement does
-    /// not replace a whole one unasked.
+    /// not replace a whole one by itself.
     pub(crate) fn output(&self) -> Option<&Path> {
         let is_whole = !self.quick && self.only.is_empty();
         self.output.as_deref().or_else(|| is_whole.then_some(Path::new(PAGE)))

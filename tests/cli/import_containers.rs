@@ -475,6 +475,6 @@ fn nobody_is_asked_who_was_not_named() {
     let refused = cabane.run(&["import", "debian:12", TOOL]);
     let expected = "error: `debian:12` does not say in which registry it is\n\
                     hint: put the registry in front of it, as in \
-                    `registry.example.org/tool:1.0`; one that was not named is not asked\n";
+                    `registry.example.org/tool:1.0`; one that was not named gets no request\n";
     assert_eq!(refused, finished(3, "", expected));
 }

@@ -355,10 +355,11 @@ fn steps_have_what_their_job_was_submitted_with_and_may_have_their_own() {
             .sh("cat >job.sh <<'END'
 #!/bin/sh
 hello=/opt/mpi/bin/hello image=--uenv=/shared/root.squashfs
-srun --mpi=pmi2 -n2 $image $hello
-srun --mpi=pmi2 -n2 $image --uenv-mpi=none $hello
-SLURM_UENV_MPI=none srun --mpi=pmi2 -n2 $image $hello
-srun -n1 --uenv-mpi=none echo no MPI
+# Quiet about a step that waits until the one before has ended.
+srun --quiet --mpi=pmi2 -n2 $image $hello
+srun --quiet --mpi=pmi2 -n2 $image --uenv-mpi=none $hello
+SLURM_UENV_MPI=none srun --quiet --mpi=pmi2 -n2 $image $hello
+srun --quiet -n1 --uenv-mpi=none echo no MPI
 END
                  rm -f out; sbatch --quiet --wait -w n1 -n2 --output=out --uenv-mpi=fast job.sh
                  cat out")

@@ -41,7 +41,7 @@ macro_rules! exit_codes {
 }
 
 exit_codes! {
-    /// The command did what it was asked to do.
+    /// The command succeeded.
     SUCCESS = 0;
     /// Something failed that has no code of its own: a file could not be read or written, a disk is full.
     FAILURE = 1, Failure;

@@ -31,14 +31,14 @@ pub struct PrivilegedImage {
 
 impl PrivilegedImage {
     /// Takes an image that the caller opened, and where it is to be mounted. To be called with
-    /// the rights of the caller: here the kernel is requested the mount of the file.
+    /// the rights of the caller: here the kernel returns the mount of the file.
     #[must_use]
     pub fn opened_by_caller(image: ImageFile, mount_point: PathBuf) -> Self {
         Self { mount: judge::mount_of(image.file.as_fd()), image, mount_point }
     }
 
-    /// Takes an image that was opened for the caller, and where it is to be mounted. Nothing is
-    /// asked of it.
+    /// Takes an image that was opened for the caller, and where it is to be mounted. The
+    /// file system gets no request.
     #[must_use]
     pub fn opened_for_caller(image: ImageFile, mount_point: PathBuf) -> Self {
         Self { mount: None, image, mount_point }

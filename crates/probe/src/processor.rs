@@ -95,7 +95,7 @@ pub(crate) fn look(machine: &Machine, choice: Option<&TargetChoice>) -> Processo
         machine.note(
             "/proc/cpuinfo",
             format!(
-                "{wanted} is asked for, but this machine is {has}: what is built will not run here"
+                "{wanted} is requested, but this machine is {has}: what is built will not run here"
             ),
         );
     }

@@ -178,7 +178,7 @@ fn understand(bytes: &[u8]) -> io::Result<Result<Vec<u8>, String>> {
     match bytes.split_first() {
         Some((0, rest)) => Ok(Ok(rest.to_vec())),
         Some((_, rest)) => Ok(Err(String::from_utf8_lossy(rest).into_owned())),
-        None => Err(io::Error::other("the process that was asked ended without an answer")),
+        None => Err(io::Error::other("the copy of the process ended without an answer")),
     }
 }
 
@@ -186,7 +186,7 @@ fn give(writer: OwnedFd, outcome: std::thread::Result<Result<Vec<u8>, String>>) 
     let (kind, bytes) = match outcome {
         Ok(Ok(bytes)) => (0, bytes),
         Ok(Err(text)) => (1, text.into_bytes()),
-        Err(_) => (1, b"the process that was asked panicked".to_vec()),
+        Err(_) => (1, b"the copy of the process panicked".to_vec()),
     };
     let mut writer = File::from(writer);
     // If the parent is gone there is nowhere to report.
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_panic_of_the_asked_process_is_an_error_and_not_a_crash() {
         let answer = ask(|| panic!("no")).unwrap();
-        assert_eq!(answer, Err("the process that was asked panicked".to_owned()));
+        assert_eq!(answer, Err("the copy of the process panicked".to_owned()));
     }
 
     #[test]
@@ -217,7 +217,7 @@ mod tests {
             Ok(Vec::new())
         })
         .unwrap_err();
-        assert_eq!(error.to_string(), "the process that was asked ended without an answer");
+        assert_eq!(error.to_string(), "the copy of the process ended without an answer");
     }
 
     #[test]

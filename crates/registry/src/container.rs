@@ -44,7 +44,7 @@ impl FromStr for ContainerName {
         let short = || {
             bad_name(text, "does not say in which registry it is").hinted(
                 "put the registry in front of it, as in `registry.example.org/tool:1.0`; one that \
-                 was not named is not asked"
+                 was not named gets no request"
                     .to_owned(),
             )
         };

@@ -33,8 +33,8 @@ pub(crate) fn prepare(spank: &dyn Spank, given: &Given, command: Option<&Path>) 
     let from = own_name();
     let all = given.or_variables(prefixes(&from), variable);
     // Variables that only say how, as in someone's profile, are about nothing without images.
-    let is_asked = !given.is_none() || all.has_images();
-    if !is_asked && !LOADED.iter().any(|name| variable(name).is_some()) {
+    let has_request = !given.is_none() || all.has_images();
+    if !has_request && !LOADED.iter().any(|name| variable(name).is_some()) {
         return Ok(());
     }
     let given = all;

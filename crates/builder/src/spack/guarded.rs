@@ -279,10 +279,9 @@ pub(super) struct Ear<'a, 'w> {
 
 impl Listener for Ear<'_, '_> {
     fn line(&mut self, line: &str, progress: &mut dyn Progress) -> bool {
-        let installer_output = installer_output::parse(line);
-        let is_failure =
-            matches!(installer_output, Some(InstallerLine { what: What::Failed { .. }, .. }));
-        if installer_output.is_none() && REFUSALS.iter().any(|text| line.contains(text)) {
+        let parsed = installer_output::parse(line);
+        let is_failure = matches!(parsed, Some(InstallerLine { what: What::Failed { .. }, .. }));
+        if parsed.is_none() && REFUSALS.iter().any(|text| line.contains(text)) {
             self.refusals.push(line.to_owned());
         }
         match &mut self.watch {

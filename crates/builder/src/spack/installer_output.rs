@@ -160,7 +160,7 @@ mod tests {
     const HASH_OF_ZLIB: &str = "7yd67ejnhjvxuscbc3qac43wi7xlnalv";
 
     fn what(line: &str) -> Option<What<'_>> {
-        parse(line).map(|installer_output| installer_output.what)
+        parse(line).map(|line| line.what)
     }
 
     #[test]
@@ -206,11 +206,8 @@ mod tests {
     fn the_older_installer_is_understood() {
         let id = format!("zlib-1.3.1-{HASH_OF_ZLIB}");
         let line = format!("==> Installing {id} [3/10]");
-        let installer_output = parse(&line).unwrap();
-        assert_eq!(
-            (installer_output.hash, installer_output.what),
-            (HASH_OF_ZLIB, What::Phase(FETCHING))
-        );
+        let parsed = parse(&line).unwrap();
+        assert_eq!((parsed.hash, parsed.what), (HASH_OF_ZLIB, What::Phase(FETCHING)));
         for (line, expected) in [
             (format!("==> No binary for {id} found: installing from source"), What::Phase(STAGING)),
             (format!("==> Extracting {id} from binary cache"), What::Phase(RELOCATING)),
@@ -226,11 +223,8 @@ mod tests {
         }
         let log = format!("/tmp/stage/spack-stage-{id}/spack-build-out.txt");
         let line = format!("  {log}");
-        let installer_output = parse(&line).unwrap();
-        assert_eq!(
-            (installer_output.hash, installer_output.what),
-            (HASH_OF_ZLIB, What::Failed { log: Some(&log) })
-        );
+        let parsed = parse(&line).unwrap();
+        assert_eq!((parsed.hash, parsed.what), (HASH_OF_ZLIB, What::Failed { log: Some(&log) }));
     }
 
     #[test]

@@ -99,19 +99,19 @@ impl<'a> Watch<'a> {
     }
 
     /// Finds the package that a line is about.
-    fn find(&self, installer_output: &InstallerLine<'_>) -> Option<String> {
-        if !installer_output.hash.is_empty() {
+    fn find(&self, line: &InstallerLine<'_>) -> Option<String> {
+        if !line.hash.is_empty() {
             let (hash, _) = self
                 .packages
-                .range(installer_output.hash.to_owned()..)
+                .range(line.hash.to_owned()..)
                 .next()
-                .filter(|(hash, _)| hash.starts_with(installer_output.hash))?;
+                .filter(|(hash, _)| hash.starts_with(line.hash))?;
             return Some(hash.clone());
         }
         // Two of the same name are distinguished by what is worked on.
         let named = |hash: &&String| {
             let package = self.packages.get(*hash);
-            package.is_some_and(|package| package.name == installer_output.name)
+            package.is_some_and(|package| package.name == line.name)
         };
         let running = self.running.keys().find(named);
         running.or_else(|| self.packages.keys().find(named)).cloned()
@@ -212,11 +212,11 @@ impl Package {
 
 impl Listener for Watch<'_> {
     fn line(&mut self, line: &str, progress: &mut dyn Progress) -> bool {
-        let Some(installer_output) = installer_output::parse(line) else {
+        let Some(parsed) = installer_output::parse(line) else {
             return false;
         };
-        if let Some(hash) = self.find(&installer_output) {
-            self.take(&hash, &installer_output.what, progress);
+        if let Some(hash) = self.find(&parsed) {
+            self.take(&hash, &parsed.what, progress);
         }
         true
     }

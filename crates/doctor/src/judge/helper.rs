@@ -176,7 +176,7 @@ fn judge_mount_points(mount_points: &[(String, Option<Weakness>)]) -> Vec<Findin
             .problem(what)
             .named(name)
             .because(
-                "the helper covers only directories that nobody but root can change, and the \
+                "the helper covers only directories that only root can change, and the \
                  policy lists it",
             )
             .fixed_by(command);
@@ -238,7 +238,7 @@ fn judge_start(process: &Process, helper: &HelperFacts) -> Vec<Finding> {
         Some(Err(reason)) if findings.is_empty() => {
             let failed = HELPER_START
                 .problem("it was started, and gave up")
-                .because(format!("it said: {reason}"))
+                .because(format!("its error: {reason}"))
                 .blocking();
             findings.push(if reason.contains("does not understand") {
                 Finding { found: "it is of another version than this command".to_owned(), ..failed }

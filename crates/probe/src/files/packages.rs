@@ -19,7 +19,7 @@ const SECTIONS: [(Section, &str); 5] = [
          users names a version, for what is external is in no view.",
     ),
     (Section::Scheduler, "The scheduler."),
-    (Section::Gpu, "Software of the GPU's vendor. Every release that is here can be asked for."),
+    (Section::Gpu, "Software of the GPU's vendor. Every release that is here can be requested."),
     (Section::Fabric, "Below the libraries of the network."),
 ];
 
@@ -53,7 +53,7 @@ pub(super) fn text(found: &Found) -> String {
 fn target(lines: &mut Lines, found: &Found) {
     let processor = &found.processor;
     let Some(target) = &processor.target else {
-        lines.comment(2, "The features of the processor could not be told: name a target here.");
+        lines.comment(2, "The features of the processor are not known: name a target here.");
         lines.comment(2, "all: {require: [target=x86_64_v3]}");
         if found.externals.is_empty() {
             lines.line(2, "all: {}");

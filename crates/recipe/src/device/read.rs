@@ -59,7 +59,7 @@ fn file(report: &Report<'_>, root: &Node) -> Option<DeviceSpecification> {
     Some(DeviceSpecification { version: version?, kind: kind?, devices: devices?, edits })
 }
 
-/// Later versions of the first one add keys, which are told where they are.
+/// Later versions of the first one add keys, which are read where they occur.
 fn version(file: &Section<'_>) -> Option<String> {
     let field = file.require("cdiVersion", EXAMPLE)?;
     let text = field.text()?;

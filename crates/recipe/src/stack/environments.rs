@@ -175,7 +175,7 @@ fn named_compiler(report: &Report<'_>, item: &Node) -> Option<CompilerName> {
     let meant = CompilerName::of_spec(bare).map(CompilerName::package);
     let (message, hint) = match meant.or_else(|| nearest(bare, &known)) {
         Some(meant) if bare == meant => (
-            "the version of a compiler is said in compilers.yaml alone".to_owned(),
+            "the version of a compiler belongs in compilers.yaml alone".to_owned(),
             format!("write `{meant}`"),
         ),
         Some(meant) => {

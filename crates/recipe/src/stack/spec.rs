@@ -27,7 +27,7 @@ pub(crate) struct BuiltWith {
     pub(crate) name: String,
     /// The bytes of the name.
     pub(crate) place: Range<usize>,
-    /// Whether it is said to be a compiler: `%cxx=llvm`.
+    /// Whether the spec names it as a compiler: `%cxx=llvm`.
     pub(crate) is_compiler: bool,
 }
 

@@ -14,7 +14,7 @@ use crate::report::Report;
 /// The longest line that a hint repeats, in bytes.
 const LONGEST_HINT: usize = 100;
 
-/// Notes what the parser said about a place.
+/// Notes the error of the parser about a place.
 pub(super) fn explain(report: &Report<'_>, reason: &str, place: Place) {
     let source = report.source;
     let (start, line) = source.line_at(place.start.min(source.text.len()));

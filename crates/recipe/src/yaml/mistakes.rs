@@ -132,7 +132,7 @@ impl<'a> Text<'a> {
     pub(super) fn open_bracket(self) -> Problem {
         let (offset, bytes) = (self.scene.offset, self.text.as_bytes());
         // Where the parser points at a bracket that is never closed, it has not
-        // yet told that the bracket was opened.
+        // yet reported that the bracket was opened.
         let open = match bytes.get(offset) {
             Some(b'[' | b'{') => Some(offset),
             _ => self.scene.bracket,

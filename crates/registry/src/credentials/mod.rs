@@ -53,7 +53,7 @@ pub enum Credential {
         /// The password.
         password: Secret,
     },
-    /// A token with which others are got (`identitytoken` in Docker's file).
+    /// A token that is exchanged for others (`identitytoken` in Docker's file).
     Identity(Secret),
     /// A token that is sent as it is (`registrytoken` in Docker's file).
     Bearer(Secret),

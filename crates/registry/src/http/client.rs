@@ -28,7 +28,7 @@ use crate::{Error, ErrorKind, Result};
 
 const MAX_REDIRECTS: usize = 5;
 const HOW_TO_REACH: &str =
-    "`cabane config` shows which registry is asked, and `env | grep -i proxy` a proxy";
+    "`cabane config` shows which registry is used, and `env | grep -i proxy` a proxy";
 
 /// A request to the registry, or to where it has sent us.
 #[derive(Debug)]

@@ -53,7 +53,7 @@ impl FromStr for Destination {
         }
         let name: Result<ContainerName> = of("docker://").unwrap_or(text).parse();
         let name = name.map_err(|error| {
-            let unnamed = "; one that was not named is not asked";
+            let unnamed = "; one that was not named gets no request";
             error.with_hints_about(unnamed, ", or write `oci:DIRECTORY`")
         })?;
         if name.digest.is_some() {

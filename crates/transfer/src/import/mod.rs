@@ -226,7 +226,7 @@ impl Import<'_> {
         let label = &self.label;
         let moved = format!("`{label}` is there already, and was made of another image");
         Report::new(Kind::Failure, moved)
-            .detailed(format!("  it has {}\n  asked for {}", escape(&before), digest::written(now)))
+            .detailed(format!("  it has {}\n  requested {}", escape(&before), digest::written(now)))
             .hinted("`--force` gives the label to the new one".to_owned())
     }
 

@@ -79,7 +79,7 @@ fn each_fault_of_the_helper_has_its_command() {
 
 #[test]
 fn a_helper_of_another_version_is_recognized() {
-    let message = "cabane-mount does not understand what it is asked";
+    let message = "cabane-mount does not understand the request";
     let facts = with_helper(|helper| helper.started = Some(Err(message.to_owned())));
     let report = judge(&facts);
     assert_eq!(

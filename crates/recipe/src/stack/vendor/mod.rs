@@ -4,8 +4,8 @@
 //! The manifest of a vendor's MPI: which packages, what is taken from them, and what
 //! the compiler wrappers must say where they do not know their place.
 //!
-//! What a manifest names is looked for elsewhere. So that what is not found can be told
-//! with its line, the values that name something keep their place.
+//! What a manifest names is looked for elsewhere. The values that name something keep
+//! their place, so that what is not found is reported with its line.
 
 pub(crate) mod keys;
 mod paths;
