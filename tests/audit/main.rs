@@ -177,7 +177,7 @@ fn installations_are_sorted_by_what_they_can_do() {
         .with_copy("no-library", old, &["lib/libmpi.so", "lib/libmpi.so.12"])
         .with_copy("no-header", old, &["include/mpi.h"])
         .with_copy("no-fabric", new, &["lib/mpich/libfabric.so.1"]);
-    let classes = machine.classes(&["--all", "--measure", "0.25"]);
+    let classes = machine.classes(&["--all", "--measure", "0.1"]);
     let class = |name: &str| classes.get(name).map_or("", |(class, _)| class.as_str());
     let why = |name: &str| classes.get(name).map_or("", |(_, why)| why.as_str());
     for name in names.into_iter().chain(["usr (mpich)", "usr (openmpi)", "two-copies-openmpi"]) {
@@ -226,7 +226,7 @@ fn a_slow_installation_without_peers_is_known_by_kept_references() {
 
 /// What was counted for messages of 8 bytes, of each installation by its name.
 fn counted(machine: &Machine, arguments: &[&str], what: &str) -> BTreeMap<String, f64> {
-    let arguments = [&["--measure", "0.2", "--json"], arguments].concat();
+    let arguments = [&["--measure", "0.05", "--json"], arguments].concat();
     let seen = machine.audit(&arguments).success();
     let all: Value = serde_json::from_str(&seen.stdout).unwrap();
     let row = |one: &Value| {
@@ -307,7 +307,7 @@ fn an_mpi_in_an_image_is_tried_inside_of_it() {
         not_run!("needs MPICH: scripts/setup test");
     };
     let (cabane, image) = with_image(&installed);
-    let arguments = ["mpi", "audit", "--json", "--measure", "0.2", "--image", &image];
+    let arguments = ["mpi", "audit", "--json", "--measure", "0.05", "--image", &image];
     let seen = cabane.run(&arguments).success();
     assert!(is_one_from_the_image(&seen), "{seen:?}");
 }
@@ -320,7 +320,7 @@ fn of_all_images_those_with_an_mpi_are_tried() {
     };
     let (cabane, image) = with_image(&installed);
     cabane.run(&["image", "add", "mpi/5:v1@here%x86_64", &image]).success();
-    let arguments = ["mpi", "audit", "--json", "--measure", "0.2", "--images"];
+    let arguments = ["mpi", "audit", "--json", "--measure", "0.05", "--images"];
     let seen = cabane.run(&arguments).success();
     assert!(is_one_from_the_image(&seen), "{seen:?}");
 }
@@ -332,7 +332,7 @@ fn benchmarks_of_others_are_shown_beside_ours() {
         not_run!("needs the runtime of Intel and MPICH: scripts/setup test");
     };
     let machine = Machine::new().with_prefix(&intel).with_prefix(&mpich);
-    let seen = machine.audit(&["--measure", "0.2", "--json"]).success();
+    let seen = machine.audit(&["--measure", "0.05", "--json"]).success();
     let all: Value = serde_json::from_str(&seen.stdout).unwrap();
     let mut rows = all["installations"].as_array().unwrap().iter();
     let row = rows.find(|one| one["name"].as_str().is_some_and(|name| name.contains("intel")));
@@ -358,7 +358,7 @@ fn a_page_with_a_bar_for_each_figure_is_written() {
     };
     let machine = Machine::new().with_prefix(&installed);
     let file = machine.cabane.world.path("page.html");
-    machine.audit(&["--measure", "0.2", "--html", file.to_str().unwrap()]).success();
+    machine.audit(&["--measure", "0.05", "--html", file.to_str().unwrap()]).success();
     let page = fs::read_to_string(file).unwrap();
     let plots = page.matches("<svg").count();
     let bars = page.matches("<rect").count();

@@ -91,6 +91,7 @@ fn an_image_of_a_registry_is_imported_however_its_layers_are_compressed() {
 
 #[test]
 fn a_registry_without_encryption_is_named_as_such() {
+    needs!("docker-registry");
     let remote = Remote::new(Who::OrdinaryUser);
     let host = remote.registry.url().replace("http://", "");
     let seen = remote.cabane.run(&["import", &format!("{host}/sim/tool:1.0"), TOOL]);

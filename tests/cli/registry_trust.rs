@@ -252,6 +252,7 @@ fn a_private_key_that_others_can_read_is_used_with_a_warning() {
 
 #[test]
 fn a_new_key_takes_the_place_of_no_file() {
+    needs!("docker-registry");
     for who in everybody() {
         let signing = Signing::new(who);
         let key = signing.path("site");
