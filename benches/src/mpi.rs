@@ -22,7 +22,7 @@ const NATIVE: f64 = 1.1;
 
 /// How many times as many messages are sent as in the tests: each size must take long
 /// enough for both ranks to have a processor at the same time now and then.
-const MORE: &str = "10";
+const MORE: &str = "40";
 
 /// Messages so large that an MPI library goes another way than with small ones, and
 /// some that are not.

@@ -32,7 +32,7 @@ pub(crate) fn stack_tree(cabane: &Cabane, glibc: &str) -> PathBuf {
     symlink("hello", root.join("bin/link")).unwrap();
     symlink("/etc/passwd", root.join("lib/outside")).unwrap();
     fs::set_permissions(root.join("lib/text"), fs::Permissions::from_mode(0o664)).unwrap();
-    fs::copy(std::env::current_exe().unwrap(), root.join("bin/program")).unwrap();
+    fs::copy("/bin/bash", root.join("bin/program")).unwrap();
     let mode = fs::Permissions::from_mode(0o6755);
     fs::set_permissions(root.join("bin/program"), mode).unwrap();
     let sparse = fs::File::create(root.join("lib/sparse")).unwrap();

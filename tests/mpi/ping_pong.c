@@ -109,10 +109,10 @@ int main(int argc, char **argv)
     printf("hello from rank %d in %llu %llu\n", rank, number_of("/proc/self/ns/user"),
            number_of("/proc/self/ns/mnt"));
     if (rank < 2) {
-        ping_pong(8, 4000 * more);
-        ping_pong(4096, 4000 * more);
-        ping_pong(1 << 20, 100 * more);
-        ping_pong(4 << 20, 30 * more);
+        ping_pong(8, 1000 * more);
+        ping_pong(4096, 1000 * more);
+        ping_pong(1 << 20, 25 * more);
+        ping_pong(4 << 20, 8 * more);
         windows();
     }
     MPI_Barrier(MPI_COMM_WORLD);

@@ -85,10 +85,9 @@ pub fn squashfs(tree: &Path, image: &Path) {
         "-all-root",
         "-no-progress",
         "-quiet",
-        "-comp",
-        "zstd",
-        "-Xcompression-level",
-        "1",
+        // What tests pack is read once or twice.
+        "-noD",
+        "-noF",
     ]);
     run(&mut command);
 }
