@@ -25,12 +25,12 @@ const TARGET: f64 = 1.0;
 const TITLE: &str = "Mounting on a busy machine";
 
 const METHOD: &str = "\
-As many programs as there are processors compute without end, at ordinary priority. A small \
-program notes the time and becomes the one that mounts, and that becomes another small one \
-in the image, which tells how much time has passed: what waiting for the end of the program \
-costs is not in it. The first row does the same with a program in the middle that mounts \
-nothing. All ways come once per round; what is above the first row of the same round is \
-what mounting cost, in milliseconds.";
+One program per processor computes without pause, at ordinary priority. A small program notes \
+the time and executes the one that mounts; that one executes a small program in the image, which \
+prints how much time has passed. Waiting for the end of the program is therefore not counted. \
+The first row does the same with a program in the middle that mounts nothing. Every round runs \
+each way once. The cost of mounting, in milliseconds, is the difference from the first row of \
+the same round.";
 
 /// One way to mount, and the times it took.
 struct Way {

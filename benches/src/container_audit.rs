@@ -21,9 +21,9 @@ const TITLE: &str = "Containers: the audit of MPI";
 /// How many seconds each may take: twenty of them five minutes.
 const EACH: f64 = 15.0;
 const METHOD: &str = "\
-`cabane mpi audit` of the installations that `scripts/setup test` has brought, with two ranks on \
-this machine: compile, start, measure twice, and those in doubt twice more. One run, as an \
-ordinary user.";
+`cabane mpi audit` of the installations that `scripts/setup test` provides, with two ranks on \
+this machine: compile, start, and measure twice; doubtful ones are measured twice more. One run, \
+as an ordinary user.";
 
 pub(crate) fn section(bed: &Bed, _options: &Options) -> Section {
     let prepared = prepare(bed);

@@ -19,10 +19,10 @@ use crate::users::as_ordinary_user;
 
 const TITLE: &str = "Containers: many files in one directory";
 const METHOD: &str = "\
-A root file system with one directory of files that have ten bytes each, all of them different, is \
-imported with `cabane import dir:…`, once, as an ordinary user. The time per file shows whether \
-it grows with the number of files. Memory is the largest high-water mark of one process, which is \
-looked up every 5 ms.";
+`cabane import dir:…` imports, once and as an ordinary user, a root file system with one \
+directory of many files. Each file has ten bytes, all different. The time per file shows whether \
+it grows with the number of files. Memory is the largest high-water mark of one process, sampled \
+every 5 ms.";
 const COUNTS: [u32; 3] = [10_000, 40_000, 300_000];
 
 pub(crate) fn section(bed: &Bed, options: &Options) -> Section {

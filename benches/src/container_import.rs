@@ -34,15 +34,15 @@ pub(crate) const LABEL: &str = "bench/1:v1@here%any";
 const TITLE: &str = "Containers: import";
 const METHOD: &str = "\
 Images of files that are installed on this machine, in six layers, compressed with gzip: a small \
-root file system, programs, libraries, other libraries, documents, and a layer that hides 200 \
-files and replaces 200. In Debian's docker-registry on loopback, without encryption, or as a \
-layout of OCI in a directory. As an ordinary user. The result is a squashfs with zstd at level 3 \
-in blocks of 128 KiB, and on disk at the end: `cabane import` sees to that itself, after the \
-others there is a `sync` of the file. *umoci and mksquashfs* is `umoci unpack --rootless` and \
-`mksquashfs` of what came out, and from a registry `skopeo copy` to a layout before. Others leave \
-what they make in a place of their own; Charliecloud gets it from a registry with encryption, as \
-it speaks to no other. What a sample has left is removed before the next. \
-Memory is the largest high-water mark of one process, which is looked up every 5 ms.";
+root file system, programs, libraries, more libraries, documents, and a layer that hides 200 \
+files and replaces 200. They are in Debian's docker-registry on loopback, without encryption, or \
+in a directory as an OCI layout. Everything runs as an ordinary user. The result is a squashfs \
+with zstd at level 3 in blocks of 128 KiB, written to disk: `cabane import` syncs it itself, and \
+a `sync` of the file follows the other commands. *umoci and mksquashfs* is `umoci unpack \
+--rootless` and `mksquashfs` of the result; from a registry, `skopeo copy` to a layout comes \
+first. Other tools keep their result in their own storage. Charliecloud uses a registry with \
+encryption, because it supports no other. The result of each sample is removed before the next \
+one. Memory is the largest high-water mark of one process, sampled every 5 ms.";
 
 pub(crate) fn section(
     bed: &Bed,

@@ -41,15 +41,15 @@ const INSIDE: &str = "opt/mpi";
 
 const TITLE: &str = "Containers: messages between ranks";
 const METHOD: &str = "\
-The program of `cabane mpi audit` with two ranks on this machine, as an ordinary user without the \
-helper: the ranks of a node join in one user namespace. A figure is the time of one way, the \
-fastest tenth of the round trips of one run. Both commands of a pair are whole runs of the launcher; \
-*native* is the program outside with the library that is loaded in the other. The *stack \
-image* has a newer MPICH at its mount point, the *root image* the same in a root file system; the \
-*container* was made with an older one, which `cabane run --mpi` replaces by the newer, or leaves. \
-How long a word of memory takes from one rank to the other is measured before and after each \
-size, without the library: pairs in which that is not the same all four times are left out, since \
-a virtual machine's processors move. Every message is checked.";
+The program of `cabane mpi audit` with two ranks on this machine, as an ordinary user without \
+the helper: the ranks of a node share one user namespace. A figure is the one-way time, the \
+fastest tenth of the round trips of one run. Both commands of a pair are complete runs of the \
+launcher. *Native* is the program outside, with the library that the other command loads. The \
+*stack image* has a newer MPICH at its mount point; the *root image* has the same in a root file \
+system. The *container* was made with an older MPICH, which `cabane run --mpi` replaces with the \
+newer one or keeps. The time that a word of memory takes from one rank to the other is measured \
+before and after each size, without the library. Pairs in which these four times differ are \
+discarded, because a virtual machine's processors can move. Every message is verified.";
 
 pub(crate) fn section(bed: &Bed, options: &Options) -> Section {
     let mut section = Section::new(TITLE, METHOD);

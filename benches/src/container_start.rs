@@ -19,12 +19,12 @@ use crate::users::{as_ordinary_user, is_root};
 
 const TITLE: &str = "Containers: start";
 const METHOD: &str = "\
-`true` in the image of 100 MB that was imported for it, over `true` outside. With Cabane: own root \
-file system, with `/dev`, `/proc`, `/sys`, `/tmp`, home and working directory of the machine, names \
-of the user and the variables of the image. *Held* and *alone* are as in the sections about starts \
-of `docs/performance.md`: mounted on the node already, or mounted nowhere. Others take the same \
-files from a directory, into which they were unpacked beforehand, and see the same of the machine; or \
-squashfuse mounts the image for them, which is unmounted off the clock.";
+`true` in an imported image of 100 MB, over `true` outside. Cabane provides a root file system \
+with `/dev`, `/proc`, `/sys`, `/tmp`, the home and working directories of the machine, user \
+names, and the variables of the image. *Held* and *alone* are as in the sections about starts of \
+`docs/performance.md`: already mounted on the node, or mounted nowhere. The other tools use the \
+same files from a directory, unpacked beforehand, with the same view of the machine; or \
+squashfuse mounts the image for them, and the unmount is not timed.";
 
 pub(crate) fn section(
     bed: &Bed,

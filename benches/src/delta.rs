@@ -23,19 +23,20 @@ use crate::processor::to_float;
 use crate::report::{Section, Table};
 use crate::statistics::Summary;
 
-/// What may be got over the compressed size of the files that changed.
+/// What may be downloaded over the compressed size of the files that changed.
 const TARGET: f64 = 1.0;
 /// Files of a package with which images are large enough to be compared at all.
 const FEWEST: usize = 60;
 const TITLE: &str = "Registries: an image that was built again";
 const METHOD: &str = "\
-A stack of 60 packages in prefixes as Spack lays them out: the hash in the name of a prefix changes \
-with the package and with whatever it depends on, and libraries and scripts name the prefixes they \
-use. Of the second version one package that is larger than the others is another one, and nine depend on it. Both \
-are built with `cabane build` and pushed to Debian's docker-registry; the first is in the repository \
-when the second is pulled. *Got* is everything that the registry sent then, manifests, metadata and \
-the list of chunks among it, as it says in its log. *Changed* is an image of nothing but the files \
-that no path of the first version has with that content.";
+A stack of 60 packages in prefixes as Spack creates them: the hash in the name of a prefix \
+changes with the package and with its dependencies, and libraries and scripts contain the \
+prefixes that they use. The second version replaces one package that is larger than the others \
+and that nine packages depend on. `cabane build` builds both versions, which are pushed to \
+Debian's docker-registry; the first is in the repository when the second is pulled. *Downloaded* \
+is everything that the registry then sent, according to its log, with manifests, metadata, and \
+the list of chunks. *Changed* is an image of only those files whose content exists at no path of \
+the first version.";
 
 const STORE: &str = "/user-environment";
 const FORMATS: [&str; 2] = ["squashfs", "erofs"];
@@ -50,14 +51,14 @@ pub(crate) fn section(bed: &Bed, options: &Options) -> Section {
         "image",
         "MB",
         "changed, MB",
-        "got, MB",
+        "downloaded, MB",
         "over what changed",
         "over the image",
         "target",
         "reached",
         "requests",
     ]);
-    let what = "bytes got of an image with one package bumped, over the files that changed";
+    let what = "bytes downloaded of an image with one updated package, over the files that changed";
     let mut goal = Goal::ratio(what, TARGET);
     for format in FORMATS {
         match measure(bed, &stack, format) {
@@ -87,13 +88,13 @@ pub(crate) fn section(bed: &Bed, options: &Options) -> Section {
 struct Delta {
     image: u64,
     changed: u64,
-    got: u64,
+    downloaded: u64,
     requests: usize,
 }
 
 impl Delta {
     fn over_changed(&self) -> f64 {
-        to_float(self.got) / to_float(self.changed)
+        to_float(self.downloaded) / to_float(self.changed)
     }
 
     fn row(&self, format: &str, counts: bool) -> Vec<String> {
@@ -104,9 +105,9 @@ impl Delta {
             format.to_owned(),
             megabytes(self.image),
             megabytes(self.changed),
-            format!("**{:.2}**", to_float(self.got) / 1e6),
+            format!("**{:.2}**", to_float(self.downloaded) / 1e6),
             format!("**{ratio:.2}**"),
-            format!("{:.3}", to_float(self.got) / to_float(self.image)),
+            format!("{:.3}", to_float(self.downloaded) / to_float(self.image)),
             if counts { format!("≤ {TARGET}") } else { String::new() },
             if counts { reached.to_owned() } else { String::new() },
             self.requests.to_string(),
@@ -141,7 +142,7 @@ fn measure(bed: &Bed, stack: &Stack, format: &str) -> Result<Delta, NotMeasured>
     if sent.is_empty() {
         return Err("the registry does not log what it sends".to_owned());
     }
-    Ok(Delta { image, changed, got: sent.iter().sum(), requests: sent.len() })
+    Ok(Delta { image, changed, downloaded: sent.iter().sum(), requests: sent.len() })
 }
 
 /// Builds a version and pushes it; returns the size of the image.

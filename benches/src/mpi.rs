@@ -31,12 +31,11 @@ const SIZES: [&str; 4] = ["8", "4096", "1048576", "4194304"];
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/mpi/ping_pong.c");
 
 const METHOD: &str = "\
-Two ranks on this machine send a message to and fro; a figure is the time of one way, in \
-microseconds, of the fastest tenth of the round trips of one run. Both commands of a pair \
-are whole runs of the launcher, as an ordinary user: `mpiexec -n 2 ping_pong` from a \
-directory is the native one, and `mpiexec -n 2 cabane run IMAGE -- ping_pong` the one in \
-images, where the ranks join in one user namespace. In the rows below these they are kept \
-from it with `--no-join`. Every message is checked.";
+Two ranks on this machine exchange messages. A figure is the one-way time in microseconds, of \
+the fastest tenth of the round trips of one run. Both commands of a pair are complete runs of \
+the launcher, as an ordinary user: *native* is `mpiexec -n 2 ping_pong` from a directory; \
+*joined* is `mpiexec -n 2 cabane run IMAGE -- ping_pong`, where the ranks share one user \
+namespace; *separate* adds `--no-join`. Every message is verified.";
 
 pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
     let libraries = [("MPICH", "mpich"), ("Open MPI", "openmpi")];

@@ -23,12 +23,12 @@ use crate::tree::{self, Made};
 const TARGET: f64 = 0.06;
 
 const METHOD: &str = "\
-Two trees: a large one that is made for this and the same everywhere, half of its bytes like \
-sources, half like libraries; and the one of the sections above, which is real. Each way once \
-per round, in turn; times are medians, and of all processes: what they computed (user) and \
-what the kernel worked for them (system). `cabane build` of a recipe of the engine `tree` is \
-the whole command: reading the recipe, looking at every file, mksquashfs in the sandbox, \
-checking, digest, writing the result.";
+Two trees: a large synthetic one, the same everywhere, with half of its bytes like source code \
+and half like libraries; and the real one of the sections above. Every round runs each way once, \
+in turn. Times are medians of all processes together: computing (user) and work of the kernel \
+(system). `cabane build` of a recipe of the engine `tree` is the complete command: reading the \
+recipe, examining every file, mksquashfs in the sandbox, checking, computing the digest, and \
+writing the result.";
 
 /// A way to make an image.
 struct Packer {

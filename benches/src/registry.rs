@@ -24,14 +24,15 @@ const MEMORY: f64 = 64.0;
 
 const TITLE: &str = "Registries: pull and push";
 const METHOD: &str = "\
-Between Debian's docker-registry and a repository, over loopback, without encryption; an image of \
-incompressible bytes. *Raw* is `curl` with the same blob: a GET into a file, or a POST \
-and one PUT from the file. What is pulled is on disk at the end: `cabane image pull` sees to that \
-itself, and also sums what it gets; after the others there is a `sync` of the file. What is pushed \
-lies in a repository, so that its sum is known already, and the registry waits for the disk. \
-What a sample has left is removed before the next. *In memory* everything lies in a tmpfs: what \
-the programs cost where no disk makes them wait, and beside others. Memory is the largest high-water mark of the \
-processes of one more run, which is not timed.";
+Transfers between Debian's docker-registry and a repository, over loopback, without encryption, \
+with an image of incompressible bytes. *Raw* is `curl` with the same blob: a GET into a file, or \
+a POST and one PUT from the file. Downloads are on disk at the end: `cabane image pull` syncs \
+them itself and also verifies the digest; a `sync` of the file follows the other commands. \
+Pushed images are in a repository, so their digest is already known, and the registry waits for \
+the disk. The result of each sample is removed before the next one. *In memory* means that all \
+files are in a tmpfs: it shows what the programs cost without waiting for a disk, beside other \
+tools. Memory is the largest high-water mark of the processes of one more run, which is not \
+timed.";
 
 /// Where nothing of a disk is in the way.
 const IN_MEMORY: &str = "/dev/shm";

@@ -72,13 +72,13 @@ impl Table {
 const METHOD: &str = "\
 Two commands are compared by running them in turn, A B A B …, in one go and under
 ordinary scheduling, after a few pairs that are not counted. A ratio is that of the two
-commands of a pair; its median is given, with the two quartiles in brackets: half of all
-pairs lie between them. Times are wall time from before `posix_spawn` to after the wait,
-with a pause of 3 ms after each. A median of ratios is not the ratio of the medians. The
-ratio of the minima stands beside it: what it costs when nothing is in the way. Whether a
-target is reached is decided by the median of the pairs. All files are in the page cache,
-the work of other programs on the machine is not kept away, and whatever could not be
-measured is named with the reason.
+commands of a pair. The tables show its median, with the two quartiles in brackets: half
+of all pairs are between them. Times are wall time from before `posix_spawn` until after
+the wait, with a pause of 3 ms after each. The median of the ratios is not the ratio of
+the medians. The ratio of the minima shows the cost without interference. The median of
+the pairs decides whether a target is reached. All files are in the page cache, other
+programs on the machine are not stopped, and everything that could not be measured is
+listed with the reason.
 
 ";
 
@@ -89,8 +89,8 @@ their own.
 ";
 
 const GOALS: &str = "\
-The targets of the design of Cabane, as far as they are measured here; the sections below
-have the figures with quartiles. A ratio is over what is named.
+The targets of Cabane's design, as far as they are measured here. The sections below have
+the figures with quartiles. A ratio is over the command or tool in the text.
 ";
 
 const QUICK: &str = "This was a quick run: few pairs, small trees.\n\n";

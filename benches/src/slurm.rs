@@ -24,12 +24,12 @@ const TASKS_OF_A_NODE: usize = 8;
 
 const TITLE: &str = "Slurm: launching steps";
 const METHOD: &str = "\
-A real Slurm on virtual nodes of this machine (`tests/slurm/cluster`): each has its own \
-processes, network, mounts and memory for files, and all share the processors. The commands are those \
-of an ordinary user at the head; a shell of that user takes the times. *Without the plugin* it stands not in \
-`plugstack.conf`, which is written before each command. The image is named by its label, and held \
-on the nodes but where it says *first*. 64 steps in a row are `srun true` in one `salloc`, all \
-nodes in each step.";
+A real Slurm on virtual nodes of this machine (`tests/slurm/cluster`): each node has its own \
+processes, network, mounts, and memory for files, and all share the processors. An ordinary user \
+types the commands at the login node, in a shell that takes the times. *Without the plugin* \
+means that `plugstack.conf`, which is written before each command, does not contain it. The \
+image is named by its label. The nodes hold it, except in rows with *first*. 64 steps in a row \
+are `srun true` in one `salloc`, with all nodes in each step.";
 
 pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
     let mut launches = Section::new(TITLE, METHOD);

@@ -11,13 +11,12 @@ use crate::slurm_cluster::{CLEAN, Cluster};
 
 const TITLE: &str = "Slurm: images that are brought to the nodes";
 const METHOD: &str = "\
-`salloc` with one step of `true`, an image of 256 MB of incompressible bytes. In \
-the first rows each node mounts it from where it is (which reads next to nothing of it), or \
-copies it to memory first. *Broadcast* is `sbcast` in the same allocation before the step, \
-which then mounts what it has written into a file system in memory. Nothing is \
-left on the nodes before a command. All nodes have one memory and one set of \
-processors here, and a network that is a copy in memory: what it costs to make so \
-many copies is in these times, and not what a file server or a network would add.";
+`salloc` with one step of `true`, and an image of 256 MB of incompressible bytes. In the first \
+rows each node mounts the image in place, which reads almost nothing of it, or first copies it \
+to memory. *Broadcast* is `sbcast` in the same allocation before the step, which then mounts the \
+copy from a file system in memory. Nothing is left on the nodes before a command. All nodes \
+share one memory and one set of processors here, and the network is a copy in memory: the times \
+contain the cost of making so many copies, but not that of a file server or a network.";
 
 const IMAGE: &str = "/shared/bulk.squashfs";
 /// At the head and on the nodes these are different files.

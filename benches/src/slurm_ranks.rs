@@ -16,21 +16,21 @@ use crate::slurm_cluster::{CLEAN, Cluster, Step};
 
 const TITLE: &str = "Slurm: ranks that import numpy";
 const METHOD: &str = "\
-`srun` of `python3 -c 'import numpy'`, eight ranks on each of four nodes, interpreter and numpy \
-from the same tree. There is no parallel file system on one machine. For one stands `bindfs`, of \
-which each node has its own: all that a node does not have in its caches is requested from a process \
-outside of it, and it keeps names, attributes and contents as long as it wants, as a client with \
-locks does. Nothing of a network is in the times, so the counts below are what matters. The image lies in the file \
-system of the machine, which knows no difference between the nodes; so does the *local directory*. *Cold*: \
-the nodes know nothing of the tree and hold no image, and the copy is made. *Warm*: it is \
-the second time. All of it is in the memory of the machine. 32 interpreters share these \
-processors; with one for each rank the ratios would be further from 1.";
+`srun` of `python3 -c 'import numpy'`, eight ranks on each of four nodes, with interpreter and \
+numpy from the same tree. One machine has no parallel file system. `bindfs` stands in for one, \
+with an instance for each node: a process outside of the node answers requests for everything \
+that the node has not cached. The node keeps names, attributes, and contents as long as it \
+wants, like a client with locks. The times contain no network, so the counts below are what \
+matters. The image is in the file system of the machine, which is the same for all nodes; so is \
+the *local directory*. *Cold*: the nodes have cached nothing of the tree, hold no image, and \
+make the copy. *Warm*: the second run. All data is in the memory of the machine. The 32 \
+interpreters share these processors; with one for each rank the ratios would be further from 1.";
 const COUNTS: &str = "\
-*Counts* are of a step on one node that knew nothing. Of the directory they are the requests that \
-the process outside got: names and attributes (LOOKUP, GETATTR, READLINK), opens of files and directories, and \
-reads of them, each of 128 KiB at most. Of the image they are the reads of its loop \
-device; the image itself is looked up and opened once. Of the copy in memory it is the whole \
-file.";
+*Counts* are those of a step on one node with empty caches. For the directory they are the \
+requests that reach the process outside: names and attributes (LOOKUP, GETATTR, READLINK), opens \
+of files and directories, and reads of at most 128 KiB each. For the image they are the reads of \
+its loop device; the image itself is looked up and opened once. For the copy in memory it is the \
+complete file.";
 
 const SERVER: &str = "bindfs -o kernel_cache,entry_timeout=3600,attr_timeout=3600";
 const TREE: &str = "/shared/tree";

@@ -18,13 +18,13 @@ use crate::stack_site::{Built, Cache, Place, Site};
 use crate::statistics::Summary;
 
 const METHOD: &str = "\
-`benches/stack`, six compressors of which the last needs four others, for the gcc of the \
-system, with the same Spack, packages, sources and solver, and no network. Stackinator: \
-`stack-config` and the `make` that it says; its packer is the squashfs of the stack. Cabane: \
-`cabane build` to an image in a file. Each begins with empty build directories, in turn. *From \
-source* begins with empty caches as well, *from the cache* is another build directory with the \
-caches of the build before, and *one changed* the same with another variant of zlib, which \
-squashfs needs. Times are wall time, *computed* is the processor time of all processes.";
+`benches/stack` builds six compressors, the last of which needs four others, with the system's \
+gcc, the same Spack, packages, sources, and solver, and no network. Stackinator: `stack-config` \
+and the `make` command that it prints; it packs with the squashfs of the stack. Cabane: `cabane \
+build` to an image file. Each begins with empty build directories, in turn. *From source* begins \
+with empty caches too, *from the cache* is another build directory with the caches of the \
+previous build, and *one changed* is the same with another variant of zlib, which squashfs \
+needs. Times are wall time; *computed* is the processor time of all processes.";
 
 const TITLE: &str = "Stacks from Spack";
 

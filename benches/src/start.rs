@@ -36,15 +36,14 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
 }
 
 const HELPER_METHOD: &str = "\
-As an ordinary user: `true` of the system in a mount namespace in which the image of a \
-Python interpreter is mounted. *Held* is an image that is mounted on the node already; \
-*alone* one that is not mounted, with nothing left of earlier starts, while another one \
-is; the *first* start finds nothing held on the node. A program that prepares \
-something and then becomes another one costs two starts in a row at least. In the design of \
-Cabane that floor is a program that is linked dynamically, as `env` and squashfs-mount are. \
-The helper is linked statically and gets a request that was written beforehand; a static \
-program that does nothing but become `true` is the stricter floor. The whole command line is \
-three programs in a row: `cabane`, the helper, `true`.";
+As an ordinary user: `true` of the system in a mount namespace with a mounted image of a Python \
+interpreter. *Held*: the image is already mounted on the node. *Alone*: another image is \
+mounted, this one is not, and nothing is left of earlier starts. *First*: nothing is held on the \
+node. A program that prepares something and then executes another one costs at least two starts \
+in a row. The floor in the design of Cabane is a dynamically linked program, such as `env` or \
+squashfs-mount. The helper is linked statically and gets a prepared request; a static program \
+that only executes `true` is the stricter floor. The complete command line is three programs in \
+a row: `cabane`, the helper, `true`.";
 
 fn through_helper(bed: &Bed, images: &Images, options: &Options) -> Section {
     const TITLE: &str = "Start through the helper";

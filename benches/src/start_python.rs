@@ -22,10 +22,11 @@ const ALONE: f64 = 2.0;
 const HELD: f64 = 1.25;
 
 const METHOD: &str = "\
-`python3 -c pass`, the interpreter and its library in the image, over the same tree in a \
-directory; the whole command line, and the helper by itself. The modules are compiled; both start without writing \
-anything. A start alone mounts anew, so the interpreter is decompressed again; from a held \
-image it is in memory already. Over FUSE every page comes from another process.";
+`python3 -c pass`, with the interpreter and its library in the image, over the same tree in a \
+directory; with the complete command line, and with the helper by itself. The modules are \
+compiled; both start without writing anything. A start *alone* mounts anew, so the interpreter \
+is decompressed again; from a *held* image it is already in memory. With FUSE every page comes \
+from another process.";
 
 pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
     let mut section = Section::new("Start of Python", METHOD);

@@ -43,14 +43,14 @@ const OWN_LOOPS: &str = "a loop device each, as root";
 const ONE: &str = "`cabane run`, squashfs, alone, one start";
 
 const METHOD: &str = "\
-Each start mounts, runs the command in the image, says that it is ready, and stays until all \
-are; the whole command line. The time is that from the first start until the last one is \
-ready, the starts themselves one after another. All ways come once per round, and the ratio \
-is that of each round. *Alone*: nothing was held before; *held*: the image was mounted and \
-read by an earlier start. Loop devices are those in use for the image while all were there; \
-the page cache is what the whole machine had more of then. Files of images were in it \
-before: what comes is what was unpacked from them, and `from a directory` shows what the \
-rest of the machine does to the figure.";
+Each start mounts, runs the command in the image, reports that it is ready, and waits until all \
+are; with the complete command line. The time is from the first start until the last one is \
+ready; the starts themselves follow one another. Every round runs each way once, and the ratio \
+is that of each round. *Alone*: nothing was held before. *Held*: an earlier start mounted and \
+read the image. Loop devices are those in use for the image while all commands were running. The \
+page cache is the growth of that of the whole machine. The files of images were in it before, so \
+the growth is what was decompressed from them; `from a directory` shows the influence of the \
+rest of the machine.";
 
 /// A crowd: what they start, how many, and by how many users.
 struct Crowd<'a> {

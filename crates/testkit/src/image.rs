@@ -85,9 +85,10 @@ pub fn squashfs(tree: &Path, image: &Path) {
         "-all-root",
         "-no-progress",
         "-quiet",
-        // What tests pack is read once or twice.
-        "-noD",
-        "-noF",
+        "-comp",
+        "zstd",
+        "-Xcompression-level",
+        "1",
     ]);
     run(&mut command);
 }
