@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use rustix::process::geteuid;
 use tempfile::TempDir;
 
 use crate::images::{Format, Images};
@@ -47,7 +48,10 @@ impl Bed {
         builder.prefix("cabane-bench-").permissions(Permissions::from_mode(0o755));
         let directory = builder.tempdir_in(&parent).map_err(failed)?;
         let path = directory.path().to_owned();
-        fs::create_dir(path.join("home")).map_err(failed)?;
+        for directory in ["home", "homes"] {
+            fs::create_dir(path.join(directory)).map_err(failed)?;
+        }
+        fs::set_permissions(path.join("homes"), Permissions::from_mode(0o1777)).map_err(failed)?;
         let bed = Self {
             cabane: find("CABANE_BENCH_CABANE", "cabane").and_then(|found| copy(&found, &path)),
             small: beside_this_program(SMALL_PROGRAMS).and_then(|found| copy(&found, &path)),
@@ -83,12 +87,20 @@ impl Bed {
         Ok(path)
     }
 
+    /// The home directory of the user of this thread, where Cabane has its cache.
+    fn home(&self) -> PathBuf {
+        let home = self.path("homes").join(geteuid().as_raw().to_string());
+        // It may exist already.
+        let _ = fs::create_dir(&home);
+        home
+    }
+
     /// Prepares a program with a small environment that is always the same.
     pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
         command
             .env_clear()
-            .env("HOME", self.path("home"))
+            .env("HOME", self.home())
             .env("PATH", PATH)
             .env("LANG", "C.UTF-8")
             .env("PYTHONDONTWRITEBYTECODE", "1")

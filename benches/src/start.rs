@@ -140,10 +140,11 @@ fn what_the_command_line_adds(bed: &Bed, images: &Images, options: &Options) -> 
     let mut section = Section::new(
         "What the command line adds",
         "`cabane run` minus a program that carries out the same mount steps and does \
-                 nothing else: the helper with a request written beforehand, or a small program \
-                 as root. It reads options, configuration and metadata, finds the image, works \
-                 out variables. And `cabane run --dry-run`, which does all of that but mounts \
-                 and starts nothing, minus a bare exec.",
+         nothing else: the helper with a prepared request, or a small program as root. The \
+         command reads options, configuration, and metadata, finds the image, and computes \
+         variables. The metadata of an image that is named by its path is cached by an earlier \
+         start. `cabane run --dry-run` does all of that but mounts and starts nothing; it is \
+         compared with a bare exec.",
     );
     match bed.with_helper() {
         Ok(_site) => {
