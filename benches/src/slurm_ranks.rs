@@ -17,7 +17,7 @@ use crate::slurm_cluster::{CLEAN, Cluster, Step};
 const TITLE: &str = "Slurm: ranks that import numpy";
 const METHOD: &str = "\
 `srun` of `python3 -c 'import numpy'`, eight ranks on each of four nodes, with interpreter and \
-numpy from the same tree. One machine has no parallel file system. `bindfs` stands in for one, \
+numpy from the same tree. One machine has no parallel file system. `bindfs` replaces it, \
 with an instance for each node: a process outside of the node answers requests for everything \
 that the node has not cached. The node keeps names, attributes, and contents as long as it \
 wants, like a client with locks. The times contain no network, so the counts below are what \
