@@ -11,14 +11,14 @@
 //! directories, the index is up to date and nothing need be compared name by name.
 //!
 //! ```text
-//! cabane-index 1 <sum> <number and sum of the files of refs> <those of the images>
+//! cabane-index 2 <sum> <number and sum of the files of refs> <those of the images>
 //! <file> TAB <label> TAB <digest> TAB <size> TAB <format> TAB <mount> TAB <default view> TAB
 //!        <views, separated by spaces> TAB <description>
 //! ```
 //!
 //! The lines are sorted by label, and of one label the valid ref comes last. The label stands
-//! there only if the name of the file does not hold it. An absent mount point, view or
-//! description is `-`; a description begins with `=`.
+//! there only if the name of the file does not hold it. An absent mount point or view is `-`; the
+//! description is in JSON.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -30,7 +30,7 @@ use crate::layout::NameParts;
 use crate::sum::{Tally, sum};
 use crate::{ImageFormat, Record};
 
-const MAGIC: &str = "cabane-index 1";
+const MAGIC: &str = "cabane-index 2";
 const FIELDS: usize = 9;
 
 /// Writes the index of these records, which are in order.
@@ -86,11 +86,6 @@ impl<'a> Line<'a> {
         self.0.split_once('\t').map_or(self.0, |(file, _)| file)
     }
 
-    /// Returns what all refs of its label have in common.
-    pub(crate) fn label_part(self) -> Option<&'a str> {
-        NameParts::split(self.file()).map(|name| name.label_part)
-    }
-
     /// Takes the line apart; `None` when it is not understood.
     pub(crate) fn fields(self) -> Option<Fields<'a>> {
         let mut fields = self.0.splitn(FIELDS, '\t');
@@ -137,7 +132,7 @@ impl Fields<'_> {
             mount: optional(mount)?,
             default_view: optional(default_view)?,
             views: views.collect::<Result<_, _>>().ok()?,
-            description: description.strip_prefix('=').map(unescaped),
+            description: serde_json::from_str(description).ok()?,
         })
     }
 }
@@ -155,43 +150,7 @@ fn push_line(lines: &mut String, record: &Record) {
     for view in views {
         let _ = write!(lines, "{view} ");
     }
-    lines.push('\t');
-    match description {
-        Some(description) => push_escaped(lines, description),
-        None => lines.push('-'),
-    }
-    lines.push('\n');
-}
-
-fn push_escaped(lines: &mut String, description: &str) {
-    lines.push('=');
-    for character in description.chars() {
-        match character {
-            '\\' => lines.push_str("\\\\"),
-            '\n' => lines.push_str("\\n"),
-            '\r' => lines.push_str("\\r"),
-            other => lines.push(other),
-        }
-    }
-}
-
-fn unescaped(text: &str) -> String {
-    if !text.contains('\\') {
-        return text.to_owned();
-    }
-    let mut description = String::with_capacity(text.len());
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        match character {
-            '\\' => description.push(match characters.next() {
-                Some('n') => '\n',
-                Some('r') => '\r',
-                _ => '\\',
-            }),
-            other => description.push(other),
-        }
-    }
-    description
+    let _ = writeln!(lines, "\t{}", serde_json::json!(description));
 }
 
 #[expect(clippy::option_option, reason = "absent and not understood are two things")]
@@ -240,7 +199,7 @@ mod tests {
 
     #[test]
     fn an_index_of_another_version_is_ignored() {
-        assert_eq!(read(&index().replacen("index 1", "index 2", 1)), None);
+        assert_eq!(read(&index().replacen("index 2", "index 1", 1)), None);
     }
 
     proptest! {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use cabane_label::Label;
 
-use crate::index::{Fields, Index};
+use crate::index::{Fields, Index, Line};
 use crate::layout::{Layout, RefName};
 use crate::listing::{Listing, read_index};
 use crate::sum::{NameSet, Tally, sum};
@@ -92,10 +92,10 @@ fn has_images(layout: &Layout, index: Index<'_>) -> bool {
 /// Takes what is wanted from the lines; `None` if one is not understood.
 fn pick(index: Index<'_>, wanted: &Wanted<'_>) -> Option<Vec<Record>> {
     let mut records = Vec::new();
-    let mut lines = index.lines().peekable();
-    while let Some(line) = lines.next() {
-        let fields = line.fields()?;
-        let next = lines.peek().and_then(|next| next.label_part());
+    let mut lines = index.lines().map(Line::fields).peekable();
+    while let Some(fields) = lines.next() {
+        let fields = fields?;
+        let next = lines.peek().copied().flatten().map(|next| next.name.label_part);
         // Of one label the last ref is the valid one.
         if next == Some(fields.name.label_part) || !(wanted.digest)(fields.digest) {
             continue;
