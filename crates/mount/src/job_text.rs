@@ -10,10 +10,7 @@ pub(crate) fn escaped(text: &OsStr) -> String {
     let mut escaped = String::new();
     for byte in text.as_bytes() {
         match byte {
-            b',' | b':' | b';' | b'=' | b'%' => {
-                escaped.push_str(&format!("%{byte:02x}"));
-            }
-            b'!'..=b'~' => escaped.push(char::from(*byte)),
+            b'!'..=b'~' if !b",:;=%".contains(byte) => escaped.push(char::from(*byte)),
             _ => escaped.push_str(&format!("%{byte:02x}")),
         }
     }

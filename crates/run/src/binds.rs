@@ -6,9 +6,7 @@
 //! What is mounted below a directory appears with it. A file system below one that
 //! shall be read-only would stay writable, so each of them is bound once more.
 
-use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use cabane_mount::Operation;
@@ -16,6 +14,7 @@ use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_resolve::ConcreteEnvironment;
 
 use crate::loaded::{Additions, Bind};
+use crate::mountinfo::unescaped;
 
 /// The mounts that this process sees.
 const MOUNTS: &str = "/proc/self/mountinfo";
@@ -63,7 +62,7 @@ fn below(mounts: &[u8], directory: &Path, target: &Path) -> Vec<Operation> {
         .split(|&byte| byte == b'\n')
         .filter_map(|line| line.split(|&byte| byte == b' ').nth(4));
     let mut places: Vec<PathBuf> = fields
-        .map(|field| PathBuf::from(unescaped(field)))
+        .map(unescaped)
         .filter(|place| place != directory && place.starts_with(directory))
         // What the user cannot even look at, they cannot write to.
         .filter(|place| fs::metadata(place).is_ok())
@@ -76,23 +75,6 @@ fn below(mounts: &[u8], directory: &Path, target: &Path) -> Vec<Operation> {
         Some(Operation::Bind { target: target.join(relative), source: place, read_only: true })
     };
     places.into_iter().filter_map(bind).collect()
-}
-
-/// Undoes the octal numbers that the kernel writes for blanks and the like.
-fn unescaped(field: &[u8]) -> OsString {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&first, after)) = rest.split_first() {
-        let number = after.get(..3).and_then(octal).filter(|_| first == b'\\');
-        bytes.push(number.unwrap_or(first));
-        rest = after.get(if number.is_some() { 3 } else { 0 }..).unwrap_or_default();
-    }
-    OsString::from_vec(bytes)
-}
-
-fn octal(digits: &[u8]) -> Option<u8> {
-    let text = OsStr::from_bytes(digits).to_str()?;
-    u8::from_str_radix(text, 8).ok()
 }
 
 #[cfg(test)]
@@ -108,10 +90,5 @@ mod tests {
             .map(|operation| operation.target().to_owned())
             .collect();
         assert_eq!(targets, [PathBuf::from("/x/sys")]);
-    }
-
-    #[test]
-    fn a_blank_in_a_path_is_understood() {
-        assert_eq!(unescaped(b"/a\\040b\\1"), "/a b\\1");
     }
 }

@@ -26,6 +26,7 @@ mod join_key;
 mod launcher;
 pub mod loaded;
 pub mod metadata;
+mod mountinfo;
 mod needs;
 mod prepare;
 mod process;

@@ -17,6 +17,8 @@ use cabane_resolve::{ConcreteEnvironment, Effect, effect};
 use cabane_view::VariableSettings;
 use serde::{Deserialize, Serialize};
 
+use crate::mountinfo::unescaped;
+
 /// Names the variable with everything `cabane status` shows, a line of JSON.
 pub const CABANE_LOADED: &str = "CABANE_LOADED";
 /// Names the variable with the mounted images, `FILE:MOUNT_POINT,…`.
@@ -223,15 +225,9 @@ impl Loaded {
 /// process outside, for example through `ssh`.
 #[must_use]
 pub fn file_system_at<'a>(mounts: &'a str, mount_point: &Path) -> Option<&'a str> {
-    // The kernel writes blanks and backslashes as octal numbers.
-    let wanted = mount_point
-        .to_string_lossy()
-        .replace('\\', "\\134")
-        .replace(' ', "\\040")
-        .replace('\t', "\\011")
-        .replace('\n', "\\012");
     // The last one covers those before it.
-    let line = mounts.lines().rfind(|line| line.split(' ').nth(4) == Some(&wanted))?;
+    let is_there = |field: &str| unescaped(field.as_bytes()) == mount_point;
+    let line = mounts.lines().rfind(|line| line.split(' ').nth(4).is_some_and(is_there))?;
     line.split(" - ").nth(1)?.split(' ').next()
 }
 

@@ -3,10 +3,10 @@
 
 //! What is mounted where, as the kernel tells this process.
 
-use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+
+use crate::mountinfo::unescaped;
 
 /// The mounts that a process sees, in the order in which they were made.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl Mounts {
     fn parse(text: &str) -> Self {
         let mount = |line: &str| {
             let (fields, after) = line.split_once(" - ")?;
-            let mount_point = unescaped(fields.split(' ').nth(4)?);
+            let mount_point = unescaped(fields.split(' ').nth(4)?.as_bytes());
             Some((mount_point, after.split(' ').next()?.to_owned()))
         };
         Self { mounts: text.lines().filter_map(mount).collect() }
@@ -42,24 +42,6 @@ impl Mounts {
         let deepest = above.max_by_key(|(mount, _)| mount.components().count())?;
         Some((&deepest.0, &deepest.1))
     }
-}
-
-/// The kernel writes blanks and backslashes as octal numbers.
-fn unescaped(text: &str) -> PathBuf {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        let digits = after.get(..3).and_then(|digits| str::from_utf8(digits).ok());
-        let code = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        if let Some(code) = code.filter(|_| first == b'\\') {
-            bytes.push(code);
-            rest = after.get(3..).unwrap_or_default();
-        } else {
-            bytes.push(first);
-            rest = after;
-        }
-    }
-    OsString::from_vec(bytes).into()
 }
 
 #[cfg(test)]
