@@ -3,7 +3,11 @@
 
 //! The `cabane` command.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
+
+#[cfg(all(target_arch = "x86_64", any(target_env = "musl", test)))]
+#[allow(unsafe_code, reason = "the names of the C library are defined")]
+mod memcpy;
 
 use std::process::ExitCode;
 

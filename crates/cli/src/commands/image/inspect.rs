@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use cabane_environment::{fill_in_metadata, find_image};
 use cabane_label::{ImageDescription, escape};
 use cabane_report::{Kind, Report, Result, size};
+use cabane_repository::Record;
 use cabane_resolve::{LocatedImage, NamedRepository};
 use cabane_run::difference::{list_packages, read_package_list};
 use cabane_run::open_image;
@@ -64,7 +65,13 @@ pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> Result<()> {
         return Ok(());
     }
     fill_in_metadata(setup, &mut located)?;
-    let (shown, labels) = show(&repositories, &located)?;
+    let repository = repositories.iter().find(|one| Some(&one.name) == located.repository.as_ref());
+    let records = match (repository, &located.digest) {
+        (Some(repository), Some(digest)) => repository.repository.by_digest(digest)?,
+        _ => Vec::new(),
+    };
+    let shown = show(repository, &records, &located);
+    let labels: Vec<_> = records.iter().map(|record| record.label.to_string()).collect();
     if let Some(template) = &args.format {
         setup.printer.data(fill_lines(template, KEYS, [shown.fields()])?);
     } else {
@@ -119,30 +126,25 @@ fn inspect_remote(setup: &Setup, args: &InspectArgs, description: &ImageDescript
     Ok(())
 }
 
-/// Returns the image as its repository describes it, and all its labels there.
-fn show(
-    repositories: &[NamedRepository],
-    located: &LocatedImage,
-) -> Result<(ShownImage, Vec<String>)> {
-    let repository = repositories.iter().find(|one| Some(&one.name) == located.repository.as_ref());
-    let (Some(repository), Some(digest)) = (repository, &located.digest) else {
-        return Ok((ShownImage::of_file(located), Vec::new()));
-    };
-    let records = repository.repository.by_digest(digest)?;
-    let labels = records.iter().map(|record| record.label.to_string()).collect();
+/// Returns the image as its repository describes it.
+fn show<'a>(
+    repository: Option<&'a NamedRepository>,
+    records: &'a [Record],
+    located: &'a LocatedImage,
+) -> ShownImage<'a> {
     let named = records.iter().find(|record| Some(&record.label) == located.label.as_ref());
-    let mut shown = match named.or(records.first()) {
-        Some(record) => ShownImage::of_record(repository, record),
-        None => ShownImage::of_file(located),
+    let (Some(repository), Some(record)) = (repository, named.or(records.first())) else {
+        return ShownImage::of_file(located);
     };
+    let mut shown = ShownImage::of_record(repository, record);
     if let Some(meta) = &located.meta {
         shown.complete(meta);
     }
-    Ok((shown, labels))
+    shown
 }
 
 fn everything(
-    shown: &ShownImage,
+    shown: &ShownImage<'_>,
     labels: &[String],
     meta: Option<&Meta>,
     packages: Option<(usize, usize)>,
@@ -159,7 +161,7 @@ fn everything(
 }
 
 fn text(
-    shown: &ShownImage,
+    shown: &ShownImage<'_>,
     labels: &[String],
     meta: Option<&Meta>,
     packages: Option<(usize, usize)>,

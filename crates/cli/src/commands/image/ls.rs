@@ -9,6 +9,7 @@ use cabane_image_search::{Images, SearchRequest, list};
 use cabane_report::{Result, size};
 use cabane_repository::Record;
 use clap::Args;
+use serde::{Serialize, Serializer};
 
 use crate::format::fill_lines;
 use crate::setup::Setup;
@@ -65,7 +66,7 @@ impl SearchArgs {
 pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<()> {
     let images = list(setup, &args.search.request())?;
     if args.json {
-        setup.printer.json(&shown(&images).collect::<Vec<_>>());
+        setup.printer.json(&Shown(&images));
     } else if let Some(template) = &args.format {
         let fields = shown(&images).map(|image| image.fields());
         setup.printer.data(fill_lines(template, KEYS, fields)?);
@@ -77,14 +78,23 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<()> {
     Ok(())
 }
 
-fn shown(images: &Images) -> impl Iterator<Item = ShownImage> {
+fn shown(images: &Images) -> impl Iterator<Item = ShownImage<'_>> {
     images.repositories.iter().flat_map(|(repository, records)| {
         records.iter().map(|record| {
             let mut shown = ShownImage::of_record(repository, record);
-            shown.packages = images.packages(&record.digest).cloned();
+            shown.packages = images.packages(&record.digest);
             shown
         })
     })
+}
+
+/// A list in JSON, of which each image is shown when it is written.
+struct Shown<'a>(&'a Images);
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_seq(shown(self.0))
+    }
 }
 
 fn print_tables(setup: &Setup, images: &Images, has_head: bool) {
