@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 //! `memcpy` and `memmove` in the place of musl's, which copy even a few bytes with `rep movsq`:
-//! lists of images took twice as long (`docs/design/0005-the-helper.md`). Both are one function. What
-//! is written with overlaps is read before anything is written.
+//! lists of images took twice as long (`docs/design/0005-the-helper.md`). Both are one function: what
+//! a write could change is read before it.
 
 core::arch::global_asm!(
     ".globl memcpy, memmove",
@@ -37,7 +37,7 @@ core::arch::global_asm!(
     "8: movups xmm1, [rsi + rdx - 16]; movups [rdi + rdx - 16], xmm1",
     "sub rdx, 16; cmp rdx, 16; ja 8b",
     "movups [rdi], xmm0; ret",
-    // From here on the processor copies faster by itself.
+    // From 512 bytes on the processor is as fast by itself.
     "9: lea rcx, [rdx - 1]; shr rcx, 3; rep movsq; movups [r8], xmm1; ret",
 );
 

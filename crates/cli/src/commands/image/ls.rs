@@ -88,7 +88,7 @@ fn shown(images: &Images) -> impl Iterator<Item = ShownImage<'_>> {
     })
 }
 
-/// A list in JSON, of which each image is shown when it is written.
+/// The list in JSON. Each image is shown when it is written: no copy of all of them is held.
 struct Shown<'a>(&'a Images);
 
 impl Serialize for Shown<'_> {
