@@ -67,7 +67,19 @@ fn a_step_goes_on_while_slurmd_is_killed_and_started_again() {
 fn a_step_goes_on_while_the_controller_is_killed_and_started_again() {
     in_cluster!(|cluster: &Cluster| {
         let finished = while_a_step_runs(cluster, || {
-            cluster.root("kill -KILL $(pgrep -x slurmctld); sleep 0.2; slurmctld");
+            // The controller saves its state seconds after a change. If it knew neither the job nor
+            // the nodes, Slurm itself would end the step, or not use the nodes for a minute.
+            cluster.root(
+                "mark=saved-$(squeue --noheader --format=%i)
+                 scontrol update JobId=${mark#saved-} Comment=$mark
+                 scontrol update NodeName=n[1-4] Comment=$mark
+                 cd /var/lib/slurm/ctld
+                 until grep -qs $mark job_state && grep -qs $mark node_state; do sleep 0.1; done
+                 pid=$(pgrep -x slurmctld)
+                 kill -KILL $pid
+                 while [ -e /proc/$pid ]; do sleep 0.02; done
+                 slurmctld",
+            );
         });
         assert_eq!(finished.success().stdout, "app 1\napp 1\n");
     });
