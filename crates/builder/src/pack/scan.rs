@@ -102,7 +102,8 @@ impl Scan<'_> {
             Err(error) => return self.failed(directory, error),
         };
         entries.retain(|path| without.is_none() || path.file_name() != without);
-        entries.sort_unstable();
+        // They differ in their last part only, so this is also the order of paths.
+        entries.sort_unstable_by(|a, b| a.as_os_str().cmp(b.as_os_str()));
         for path in entries {
             match path.symlink_metadata() {
                 Ok(found) => {
