@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_sent_to_who_asked_for_it_is_counted() {
+    fn only_what_was_sent_to_its_requester_is_counted() {
         let line = |method: &str| {
             format!(
                 "127.0.0.1 - - [22/Nov/2026:01:00:00 +0000] \"{method} /v2/a HTTP/1.1\" 206 4711 \"\" \"cabane\""

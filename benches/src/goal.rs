@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_goal_tells_how_far_each_way_leads() {
+    fn a_goal_shows_how_far_each_way_leads() {
         let goal = Goal::ratio("starts", 1.5)
             .reached_by("one", Summary::of(&[1.0]))
             .reached_by("other", None);

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_is_not_installed_is_said_to_be() {
+    fn a_program_that_is_not_installed_is_named() {
         let missing = peer("no-such-peer", "CABANE_BENCH_NO_SUCH_PEER", "--version");
         assert_eq!(
             missing.find().unwrap_err(),

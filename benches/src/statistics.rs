@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_about_no_numbers() {
+    fn no_numbers_give_no_statistics() {
         assert_eq!(Summary::of(&[]), None);
     }
 }

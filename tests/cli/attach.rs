@@ -226,7 +226,7 @@ fn from_inside_the_same_environment_nothing_more_can_be_mounted() {
 }
 
 #[test]
-fn a_process_outside_is_told_apart() {
+fn a_process_outside_is_distinguished() {
     for who in everybody() {
         let cabane = Cabane::new(who);
         let seen = cabane
@@ -275,7 +275,7 @@ fn a_process_that_ends_meanwhile_is_no_accident() {
 }
 
 #[test]
-fn root_is_told_who_can_attach_to_the_process_of_a_user() {
+fn root_learns_who_can_attach_to_the_process_of_a_user() {
     if !is_root() {
         not_run!("needs root");
     }

@@ -173,7 +173,7 @@ fn a_stack_that_was_built_anew_is_put_in_again() {
 }
 
 #[test]
-fn a_tag_that_was_moved_is_taken_when_it_is_asked_for_and_told() {
+fn a_tag_that_was_moved_is_taken_when_it_is_requested_and_is_reported() {
     let skopeo = needs!("skopeo");
     needs!("docker-registry");
     let cabane = Cabane::new(Who::OrdinaryUser);

@@ -97,7 +97,7 @@ fn a_directory_can_be_mounted_inside_an_image() {
 }
 
 #[test]
-fn views_of_two_versions_are_told_apart_by_version_and_by_mount_point() {
+fn views_of_two_versions_are_distinguished_by_version_and_by_mount_point() {
     for who in everybody() {
         let cabane = two_versions(who);
         let one = cabane.mount_point("lib1.0");
@@ -108,7 +108,7 @@ fn views_of_two_versions_are_told_apart_by_version_and_by_mount_point() {
 }
 
 #[test]
-fn a_view_of_two_versions_is_answered_with_how_to_tell_them_apart() {
+fn a_view_of_two_versions_is_answered_with_how_to_distinguish_them() {
     let cabane = two_versions(Who::OrdinaryUser);
     let seen = cabane.run(&["run", "lib/1.0,lib/2.0", "--view=lib:default", "--", "true"]);
     let expected = "error: several images have a view `lib:default`\n\

@@ -206,7 +206,7 @@ fn a_site_gives_devices_to_all_containers_where_they_are() {
 }
 
 #[test]
-fn what_is_not_there_or_cannot_be_used_is_told() {
+fn what_is_not_there_or_cannot_be_used_is_reported() {
     with_helper(|_| {
         install_driver(VENDOR);
         in_every_way(|who, cabane| {
@@ -235,7 +235,7 @@ fn what_is_not_there_or_cannot_be_used_is_told() {
 }
 
 #[test]
-fn hooks_of_others_are_not_run_and_broken_files_are_told() {
+fn hooks_of_others_are_not_run_and_broken_files_are_reported() {
     with_helper(|_| {
         install_driver(VENDOR);
         let hook = "/mnt/driver/hook";

@@ -67,7 +67,7 @@ fn packages_and_views_of_two_images_are_compared() {
 }
 
 #[test]
-fn files_are_compared_by_their_content_where_that_is_asked_for() {
+fn files_are_compared_by_their_content_on_request() {
     for who in everybody() {
         let cabane = Cabane::new(who);
         let [old, new] = two_versions(&cabane);
@@ -122,7 +122,7 @@ fn an_image_does_not_differ_from_itself() {
 }
 
 #[test]
-fn a_difference_has_an_exit_code_where_that_is_asked_for() {
+fn a_difference_has_an_exit_code_on_request() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let [old, new] = two_versions(&cabane);
     let codes = [&[][..], &["--exit-code"][..]]

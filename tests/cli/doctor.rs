@@ -136,7 +136,7 @@ fn a_helper_that_does_not_understand_is_seen_before_it_is_needed() {
 }
 
 #[test]
-fn a_policy_that_is_missing_void_or_open_is_told_with_its_place() {
+fn a_policy_that_is_missing_void_or_open_is_reported_with_its_place() {
     needs_machines!();
     let seen = [
         diagnosis("rm $policy", "policy").0,
@@ -240,7 +240,7 @@ fn images_that_are_held_are_counted_for_root_and_hidden_from_others() {
 }
 
 #[test]
-fn a_place_for_held_images_that_is_not_roots_alone_is_told() {
+fn a_place_for_held_images_that_is_not_roots_alone_is_reported() {
     needs_machines!();
     let name = "/run/cabane";
     let seen = [diagnosis("mkdir -m 755 /run/cabane", name).1, diagnosis("chmod 777 /run", name).1];
@@ -330,7 +330,7 @@ fn inside_an_environment_another_can_be_entered_in_a_user_namespace() {
 }
 
 #[test]
-fn a_way_that_is_asked_for_and_does_not_work_is_a_problem() {
+fn a_way_that_is_requested_and_does_not_work_is_a_problem() {
     needs_machines!();
     let wrong = "rm $helper; user=\"$user CABANE_BACKEND=helper\"";
     assert_eq!(
@@ -343,7 +343,7 @@ fn a_way_that_is_asked_for_and_does_not_work_is_a_problem() {
 }
 
 #[test]
-fn a_file_system_that_hangs_hangs_only_whoever_asks_it() {
+fn a_file_system_that_hangs_blocks_only_its_own_check() {
     needs_machines!();
     // A FUSE file system whose server never answers.
     let wrong = "mkdir /mnt/dead; exec 9<>/dev/fuse; \
@@ -377,7 +377,7 @@ fn probes_leave_no_mount_no_loop_device_and_no_process() {
 }
 
 #[test]
-fn a_mistake_in_the_configuration_is_told_with_its_place_and_the_rest_is_looked_at() {
+fn a_mistake_in_the_configuration_is_reported_with_its_place_and_the_rest_is_looked_at() {
     for who in everybody() {
         let cabane = Cabane::new(who);
         cabane.world.file("site.toml", "[build]\njob = 4\n");
@@ -394,7 +394,7 @@ fn a_mistake_in_the_configuration_is_told_with_its_place_and_the_rest_is_looked_
 }
 
 #[test]
-fn a_repository_with_damage_is_told_with_the_command_that_tidies_up() {
+fn a_repository_with_damage_is_reported_with_the_command_that_tidies_up() {
     for who in everybody() {
         let cabane = Cabane::with_app(who);
         let repository = cabane.world.path("home/.local/share/cabane/repository");
@@ -425,7 +425,7 @@ fn variables_of_another_tool_are_noted() {
 }
 
 #[test]
-fn more_is_explained_to_who_asks_for_it() {
+fn verbose_output_explains_more() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let (short, long) = (cabane.run(&["doctor"]), cabane.run(&["doctor", "-v"]));
     let purpose = "for    mounting without privilege";

@@ -173,7 +173,7 @@ fn many_bases_that_share_bases_are_read_once() {
 }
 
 #[test]
-fn a_base_that_is_missing_is_told_with_the_line_that_names_it() {
+fn a_base_that_is_missing_is_reported_with_the_line_that_names_it() {
     let cabane = world(Who::OrdinaryUser);
     cabane.world.file("work/climate.toml", "images = []\nbase = \"commn\"\n");
     cabane.world.file("home/.config/cabane/environments/common.toml", "");
@@ -184,7 +184,7 @@ fn a_base_that_is_missing_is_told_with_the_line_that_names_it() {
 }
 
 #[test]
-fn mistakes_in_a_file_are_told_with_their_places() {
+fn mistakes_in_a_file_are_reported_with_their_places() {
     let cabane = world(Who::OrdinaryUser);
     cabane.world.file("work/climate.toml", "image = \"app\"\n[env]\nA = \"${NOT_SET}\"\n");
     let seen = cabane.run(&["run", "-e", "./climate.toml", "--", "true"]);
@@ -268,7 +268,7 @@ fn an_image_that_a_file_names_in_vain_is_known_to_stand_there() {
 }
 
 #[test]
-fn show_tells_what_comes_of_bases_and_variables() {
+fn show_shows_what_comes_of_bases_and_variables() {
     let cabane = world(Who::OrdinaryUser);
     cabane.world.file("work/base.toml", "images = [\"app\"]\n[env]\nA = \"${HOME}\"\n");
     cabane.world.file("work/climate.toml", "base = \"./base.toml\"\nworkdir = \"~/x\"\n");
@@ -316,7 +316,7 @@ fn what_is_saved_and_started_again_has_the_same_status() {
 }
 
 #[test]
-fn a_saved_file_pins_images_by_digest_and_tells_their_labels() {
+fn a_saved_file_pins_images_by_digest_and_shows_their_labels() {
     for who in everybody() {
         let cabane = world(who);
         let digest = digest(&cabane);
@@ -331,7 +331,7 @@ fn a_saved_file_pins_images_by_digest_and_tells_their_labels() {
 }
 
 #[test]
-fn a_file_that_exists_is_not_replaced_unless_that_is_asked_for() {
+fn a_file_that_exists_is_not_replaced_unless_requested() {
     let cabane = world(Who::OrdinaryUser);
     cabane.world.file("work/saved.toml", "mine");
     let save = |force: &[&str]| {

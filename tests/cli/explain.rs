@@ -54,7 +54,7 @@ PATH: tools:default stands before app:default and hides its hello
 ";
 
 #[test]
-fn a_verbose_run_tells_what_one_view_takes_from_another() {
+fn a_verbose_run_shows_what_one_view_takes_from_another() {
     for who in everybody() {
         let (cabane, tools) = with_tools(who);
         let seen = cabane.run(&["-v", "run", &format!("app,{tools}"), "--", "hello"]);
@@ -64,7 +64,7 @@ fn a_verbose_run_tells_what_one_view_takes_from_another() {
 }
 
 #[test]
-fn a_run_that_is_not_verbose_tells_nothing() {
+fn a_run_that_is_not_verbose_shows_nothing() {
     for who in everybody() {
         let (cabane, tools) = with_tools(who);
         let seen = cabane.run(&["run", &format!("app,{tools}"), "--", "hello"]);
@@ -73,7 +73,7 @@ fn a_run_that_is_not_verbose_tells_nothing() {
 }
 
 #[test]
-fn a_verbose_start_tells_it_before_the_shell() {
+fn a_verbose_start_shows_it_before_the_shell() {
     let (cabane, tools) = with_tools(Who::OrdinaryUser);
     let mut command = cabane.command(&["-v", "start", &format!("app,{tools}"), "--ignore-tty"]);
     command.env("SHELL", "/bin/true");
@@ -109,7 +109,7 @@ fn a_command_that_does_not_exist_has_the_code_of_a_shell_in_a_verbose_run_too() 
 }
 
 #[test]
-fn many_conflicts_are_told_in_ten_lines() {
+fn many_conflicts_are_shown_in_ten_lines() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let image = |name: &str| {
         let (tree, mount_point) = tree(&cabane, name);
@@ -169,7 +169,7 @@ fn an_environment_that_was_not_started_is_explained_as_one_that_was() {
 }
 
 #[test]
-fn without_a_name_what_is_loaded_and_every_conflict_is_told() {
+fn without_a_name_what_is_loaded_and_every_conflict_is_shown() {
     for who in everybody() {
         let (cabane, tools) = with_tools(who);
         let images = format!("app,{tools}");
@@ -234,7 +234,7 @@ fn a_variable_of_an_environment_file_is_explained_with_the_view_that_it_replaces
 }
 
 #[test]
-fn two_versions_of_an_image_are_told_apart_by_their_mount_points() {
+fn two_versions_of_an_image_are_distinguished_by_their_mount_points() {
     let (cabane, _) = with_tools(Who::OrdinaryUser);
     let again = cabane.mount_point("again");
     let images = format!("app,{}:{again}", cabane.image("app", &cabane.mount_point("app")));
@@ -369,7 +369,7 @@ fn a_library_is_found_in_the_tree_of_a_view_and_on_the_host() {
 }
 
 #[test]
-fn the_libraries_of_a_program_are_told_as_its_loader_finds_them() {
+fn the_libraries_of_a_program_are_shown_as_its_loader_finds_them() {
     for who in everybody() {
         let cabane = Cabane::new(who);
         let (tree, mount_point) = tree(&cabane, "own");

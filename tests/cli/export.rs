@@ -181,7 +181,7 @@ fn what_the_helper_mounts_gives_the_same_layer() {
 }
 
 #[test]
-fn the_same_image_has_the_same_digest_whoever_exports_it_and_how() {
+fn the_same_image_has_the_same_digest_for_every_user_and_way_of_export() {
     let mut digests = Vec::new();
     for who in everybody() {
         let cabane = Cabane::new(who);
@@ -204,7 +204,7 @@ fn the_same_image_has_the_same_digest_whoever_exports_it_and_how() {
 }
 
 #[test]
-fn the_variables_are_those_of_the_views_that_are_asked_for() {
+fn the_variables_are_those_of_the_views_that_are_requested() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     add_stack(&cabane, "");
     let usual = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

@@ -26,7 +26,7 @@ fn a_file_that_is_no_image_is_named_for_what_it_is() {
 }
 
 #[test]
-fn a_truncated_image_tells_how_much_is_missing() {
+fn a_truncated_image_shows_how_much_is_missing() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let image = cabane.image("app", &cabane.mount_point("app"));
     let bytes = fs::read(&image).unwrap();
@@ -97,7 +97,7 @@ fn a_missing_interpreter_is_named_before_anything_runs() {
 }
 
 #[test]
-fn without_user_namespaces_the_user_is_told_what_to_change() {
+fn without_user_namespaces_the_message_says_what_to_change() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     // The limit holds below the namespace in which it is set; the machine keeps its own.
     let script = format!(
@@ -113,7 +113,7 @@ fn without_user_namespaces_the_user_is_told_what_to_change() {
 }
 
 #[test]
-fn without_the_fuse_device_the_user_is_told_what_to_change() {
+fn without_the_fuse_device_the_message_says_what_to_change() {
     if !is_root() {
         not_run!("needs root to take the device away");
     }

@@ -108,7 +108,7 @@ fn starting_an_image_counts_as_using_it() {
 }
 
 #[test]
-fn a_dry_run_tells_what_and_why_and_removes_nothing() {
+fn a_dry_run_shows_what_and_why_and_removes_nothing() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let seen = gc(&cabane, &["--older-than=0s", "--dry-run"]);
     let reported = seen.stdout.contains("goes") && seen.stdout.contains("not used since");

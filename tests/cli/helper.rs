@@ -103,7 +103,7 @@ fn the_same_image_can_be_entered_again() {
 }
 
 #[test]
-fn who_insists_on_it_is_told_what_is_in_the_way() {
+fn insisting_on_it_reports_the_obstacle() {
     with_helper(|cabane| {
         let tools = cabane.image("tools", "/mnt/b");
         let error = |seen: cabane_testkit::Finished| {
@@ -148,7 +148,7 @@ fn several_images_are_mounted_also_inside_anothers_tree() {
 }
 
 #[test]
-fn views_of_several_images_are_loaded_and_the_verbose_tell_what_wins() {
+fn views_of_several_images_are_loaded_and_verbose_output_shows_what_wins() {
     with_helper(|cabane| {
         let tools = cabane.image("tools", "/mnt/b");
         let images = format!("app,{tools}");
@@ -208,7 +208,7 @@ fn a_directory_of_an_environment_file_that_is_not_there_is_an_error() {
 }
 
 #[test]
-fn who_is_where_an_image_is_mounted_is_told_where_the_command_starts() {
+fn in_a_directory_below_the_mount_point_a_notice_says_where_the_command_starts() {
     with_helper(|cabane| {
         let output = ["helper", "user-namespace"].map(|backend| {
             let mut command = cabane.command(&["--backend", backend, "run", "app", "--", "pwd"]);

@@ -63,7 +63,7 @@ fn a_debugger_finds_its_way_in_the_program() {
 }
 
 #[test]
-fn a_debugger_of_another_image_is_told_where_files_are() {
+fn a_debugger_of_another_image_learns_where_files_are() {
     if !has_gdb() {
         not_run!("needs gdb");
     }

@@ -52,7 +52,7 @@ fn any_part_of_a_label_may_be_left_out() {
 }
 
 #[test]
-fn images_of_other_systems_are_listed_when_asked_for() {
+fn images_of_other_systems_are_listed_on_request() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     cabane.run(&["image", "add", "app/1.0:v1@there%x86_64", APP]).success();
     let list = |pattern: &[&str]| {
@@ -169,7 +169,7 @@ fn two_adds_of_one_label_at_the_same_time_leave_one_whole_image() {
 }
 
 #[test]
-fn inspect_tells_what_a_view_changes() {
+fn inspect_shows_what_a_view_changes() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let seen = cabane.run(&["image", "inspect", "app"]).success();
     let tells = seen.stdout.contains("view default (default)")

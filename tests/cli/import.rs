@@ -267,7 +267,7 @@ fn only_what_matches_is_imported() {
 }
 
 #[test]
-fn a_dry_run_tells_what_would_be_copied_and_makes_nothing() {
+fn a_dry_run_shows_what_would_be_copied_and_makes_nothing() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let uenv = Uenv::new(&cabane);
     let digest = uenv.add("app");
@@ -282,7 +282,7 @@ fn a_dry_run_tells_what_would_be_copied_and_makes_nothing() {
 }
 
 #[test]
-fn programs_are_told_what_was_imported_and_what_was_left_out() {
+fn json_lists_what_was_imported_and_what_was_left_out() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let uenv = Uenv::new(&cabane);
     let digest = uenv.add("app");
@@ -323,7 +323,7 @@ fn an_image_without_metadata_beside_it_has_those_in_it() {
 }
 
 #[test]
-fn files_are_shared_only_when_that_is_asked_for() {
+fn files_are_shared_only_on_request() {
     for (arguments, is_shared) in [(&[][..], false), (&["--link"][..], true)] {
         let cabane = Cabane::new(Who::Root);
         let uenv = Uenv::new(&cabane);

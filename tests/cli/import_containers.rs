@@ -135,7 +135,7 @@ pub(crate) fn leftovers(cabane: &Cabane) -> Vec<String> {
 }
 
 #[test]
-fn an_image_of_a_layout_is_imported_and_what_was_changed_is_told() {
+fn an_image_of_a_layout_is_imported_and_what_was_changed_is_reported() {
     for who in everybody() {
         let cabane = Cabane::new(who);
         let layout = layout(&cabane, "first");
@@ -378,7 +378,7 @@ fn a_directory_is_imported_as_it_is() {
 }
 
 #[test]
-fn a_directory_with_a_file_that_nobody_may_read_is_refused() {
+fn a_directory_with_a_file_without_any_read_permission_is_refused() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let root = root(&cabane, "dir");
     fs::set_permissions(root.join("etc/text"), fs::Permissions::from_mode(0o000)).unwrap();
@@ -470,7 +470,7 @@ fn what_holds_no_container_image_is_refused() {
 }
 
 #[test]
-fn nobody_is_asked_who_was_not_named() {
+fn a_registry_that_was_not_named_gets_no_request() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let refused = cabane.run(&["import", "debian:12", TOOL]);
     let expected = "error: `debian:12` does not say in which registry it is\n\

@@ -87,7 +87,7 @@ fn with_mksquashfs(cabane: &Cabane, script: &str) -> cabane_testkit::Finished {
 }
 
 #[test]
-fn a_program_that_is_too_old_is_told_with_its_version_before_anything_is_made() {
+fn a_program_that_is_too_old_is_reported_with_its_version_before_anything_is_made() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let cases = [
         ("echo 'mksquashfs version 4.4 (2019/08/29)'", "version 4.4"),

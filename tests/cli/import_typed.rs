@@ -64,7 +64,7 @@ fn a_kind_without_a_path_is_no_registry() {
 }
 
 #[test]
-fn what_is_no_container_image_is_told_from_what_is_not_there() {
+fn what_is_no_container_image_is_distinguished_from_what_is_not_there() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     fs::create_dir(cabane.world.path("empty")).unwrap();
     let refused = import(&cabane, "./empty");

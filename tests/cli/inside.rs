@@ -23,7 +23,7 @@ fn image(cabane: &Cabane, needs: &Value, packages: &Value) -> String {
 }
 
 #[test]
-fn who_starts_an_image_that_needs_a_newer_c_library_is_told() {
+fn an_image_that_needs_a_newer_c_library_is_reported_at_its_start() {
     for who in everybody() {
         let cabane = Cabane::new(who);
         let image = image(&cabane, &json!({"glibc": "99.1"}), &json!([]));
@@ -35,7 +35,7 @@ fn who_starts_an_image_that_needs_a_newer_c_library_is_told() {
 }
 
 #[test]
-fn an_image_for_this_machine_starts_without_a_word() {
+fn an_image_for_this_machine_starts_silently() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let needs = json!({"glibc": "2.5", "processor": {"targets": ["old"], "features": ["fpu"]}});
     let image = image(&cabane, &needs, &json!([]));
@@ -45,7 +45,7 @@ fn an_image_for_this_machine_starts_without_a_word() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn who_starts_an_image_for_another_processor_is_told() {
+fn an_image_for_another_processor_is_reported_at_its_start() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     // Two processors of 2012 had it, and none since.
     let needs = json!({"processor": {"targets": ["piledriver"], "features": ["tbm"]}});

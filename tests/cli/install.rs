@@ -83,7 +83,7 @@ fn what_is_installed_already_is_not_installed_again() {
 }
 
 #[test]
-fn what_an_earlier_build_has_installed_is_replaced_only_where_that_is_asked_for() {
+fn what_an_earlier_build_has_installed_is_replaced_only_on_request() {
     let site = Site::new(Who::OrdinaryUser);
     site.install(&[]).success();
     site.program("two");

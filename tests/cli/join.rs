@@ -141,7 +141,7 @@ fn ranks_with_different_images_do_not_share() {
 }
 
 #[test]
-fn whoever_joins_keeps_his_own_directory_and_variables() {
+fn a_process_that_joins_keeps_its_directory_and_variables() {
     let cabane = world();
     let _first = start(&cabane, &["run", "--join=x", "app"]);
     let mut command = within(
@@ -188,7 +188,7 @@ fn everything_of_one_environment_may_share() {
 }
 
 #[test]
-fn whoever_comes_when_all_have_gone_begins_anew() {
+fn the_first_process_after_the_last_has_left_begins_anew() {
     let cabane = world();
     drop(start(&cabane, &["run", "--join=x", "app"]));
     let seen = run(&cabane, &["run", "--join=x", "app", "--", "hello"]);
@@ -196,7 +196,7 @@ fn whoever_comes_when_all_have_gone_begins_anew() {
 }
 
 #[test]
-fn a_process_killed_at_any_instant_disturbs_nobody_later() {
+fn a_process_killed_at_any_instant_disturbs_nothing_later() {
     let cabane = world();
     for round in 0..40 {
         let mut command = within(&cabane, cabane.command(&["run", "--join=x", "app"]));
@@ -249,7 +249,7 @@ fn no_command_can_gain_rights() {
 }
 
 #[test]
-fn whoever_joins_has_no_rights_inside() {
+fn a_process_that_joins_has_no_rights_inside() {
     let cabane = world();
     let _first = start(&cabane, &["run", "--join=x", "app"]);
     let arguments = ["run", "--join=x", "app", "--", "grep", "CapEff", "/proc/self/status"];

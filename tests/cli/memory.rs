@@ -146,7 +146,7 @@ fn what_a_build_left_in_memory_is_cleaned() {
 }
 
 #[test]
-fn what_a_build_has_in_memory_is_kept_if_it_is_asked_for() {
+fn what_a_build_has_in_memory_is_kept_on_request() {
     let here = InMemory::new(Who::OrdinaryUser);
     here.build(&["--keep", "stack/1.0"]).success();
     here.build(&["stack/1.0"]).success();

@@ -88,7 +88,7 @@ fn a_label_of_another_image_is_kept_unless_it_is_taken() {
 }
 
 #[test]
-fn a_repository_with_labels_of_its_own_is_added_to_only_when_asked() {
+fn a_repository_with_labels_of_its_own_is_added_to_only_on_request() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let target = cabane.world.path("home/new");
     let text = target.to_string_lossy();

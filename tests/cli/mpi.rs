@@ -128,7 +128,7 @@ fn without_joining_the_messages_of_mpich_do_not_arrive_and_that_is_foretold() {
 }
 
 #[test]
-fn a_rank_that_is_alone_on_its_node_misses_nobody() {
+fn a_rank_that_is_alone_on_its_node_misses_no_rank() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     for (variable, value, reported) in
         [("PMI_RANK", "1", 0), ("SLURM_LOCALID", "0", 0), ("SLURM_LOCALID", "1", 1)]

@@ -150,7 +150,7 @@ fn a_launcher_under_which_ranks_would_be_alone_is_refused() {
 }
 
 #[test]
-fn ranks_that_are_alone_without_a_word_are_noticed_by_the_probe() {
+fn ranks_that_are_alone_silently_are_noticed_by_the_probe() {
     let bed = bed!();
     let with = bed.with();
     lonely_launcher(&bed.cabane);
@@ -255,7 +255,7 @@ fn another_mpi_needs_this_program_which_an_image_may_cover() {
 }
 
 #[test]
-fn what_would_be_done_is_told_and_not_done() {
+fn what_would_be_done_is_shown_and_not_done() {
     let bed = bed!();
     let with = bed.with();
     let seen = bed.swap(&["--with", &with, "--dry-run"], &["./program"]).success();
@@ -265,7 +265,7 @@ fn what_would_be_done_is_told_and_not_done() {
 }
 
 #[test]
-fn a_program_tells_which_mpi_it_needs_and_what_is_missing() {
+fn a_program_shows_which_mpi_it_needs_and_what_is_missing() {
     let bed = bed!();
     let root = bed.cabane.world.directory("root");
     fs::copy(bed.cabane.world.path("work/program"), root.join("program")).unwrap();

@@ -267,7 +267,7 @@ fn ranks_that_share_no_memory_are_not_proven() {
 }
 
 #[test]
-fn what_would_be_done_in_a_container_is_told_and_not_done() {
+fn what_would_be_done_in_a_container_is_shown_and_not_done() {
     let bed = bed!();
     let image = image_of!("trixie");
     let cabane = bed.world_of(Who::OrdinaryUser);

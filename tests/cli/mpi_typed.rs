@@ -10,7 +10,7 @@ use cabane_testkit::not_run;
 use crate::cabane::{Cabane, Who, finished};
 
 #[test]
-fn what_is_not_there_is_named_and_where_images_are_asked_for() {
+fn what_is_not_there_is_named_and_where_images_are_requested() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let seen = cabane.run(&["mpi", "inspect", "tool/1.0"]);
     let expected = "error: there is no file or program `tool/1.0` here\n\
@@ -19,7 +19,7 @@ fn what_is_not_there_is_named_and_where_images_are_asked_for() {
 }
 
 #[test]
-fn a_launcher_without_a_program_is_told_with_its_words() {
+fn a_launcher_without_a_program_is_reported_with_its_arguments() {
     let prefix = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cabane/mpi/mpich");
     let launcher = prefix.join("bin/mpiexec").display().to_string();
     if !Path::new(&launcher).exists() {

@@ -30,7 +30,7 @@ fn the_same_image_can_be_entered_again() {
 }
 
 #[test]
-fn status_inside_two_environments_tells_both() {
+fn status_inside_two_environments_shows_both() {
     for who in everybody() {
         let cabane = Cabane::with_app(who);
         let tools = cabane.image("tools", &cabane.mount_point("tools"));

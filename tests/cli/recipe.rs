@@ -35,7 +35,7 @@ fn a_recipe_and_its_system_are_checked_together() {
 }
 
 #[test]
-fn the_mistakes_of_all_files_are_told_at_once() {
+fn the_mistakes_of_all_files_are_reported_at_once() {
     let cabane = world();
     cabane.world.file("recipe/config.yaml", &CONFIG.replace("name: demo", "nmae: demo"));
     cabane.world.file("recipe/compilers.yaml", "gcc: {version: system}\nlvm: {version: 19}\n");
@@ -58,7 +58,7 @@ fn the_mistakes_of_all_files_are_told_at_once() {
 }
 
 #[test]
-fn mistakes_are_told_to_programs() {
+fn mistakes_are_reported_as_json() {
     let cabane = world();
     cabane.world.file("recipe/compilers.yaml", "gcc: {version: system, spec: +x}\nlvm: {}\n");
     let seen = cabane.run(&["recipe", "check", "../recipe", "--json"]);
@@ -97,7 +97,7 @@ fn one_file_that_spack_is_handed_can_be_shown() {
 }
 
 #[test]
-fn a_file_that_spack_is_not_handed_is_told_with_those_that_it_is() {
+fn a_file_that_spack_is_not_handed_is_reported_with_those_that_it_is() {
     let cabane = world();
     let seen = cabane.run(&["recipe", "show", "../recipe", "spack.yaml", "--system", "../system"]);
     assert!(
@@ -139,7 +139,7 @@ fn other_mirrors_take_the_place_of_those_of_the_system() {
 }
 
 #[test]
-fn a_variable_of_mirrors_that_is_not_set_is_told() {
+fn a_variable_of_mirrors_that_is_not_set_is_reported() {
     let cabane = world();
     let mirrors = "sourcecache: {path: $NOT_SET/x}\n";
     cabane.world.file("system/mirrors.yaml", mirrors);
@@ -150,7 +150,7 @@ fn a_variable_of_mirrors_that_is_not_set_is_told() {
 }
 
 #[test]
-fn mistakes_of_a_system_are_told_with_their_places() {
+fn mistakes_of_a_system_are_reported_with_their_places() {
     let cabane = world();
     cabane.world.file("system/network.yaml", "mip: {}\n");
     let seen = cabane.run(&["recipe", "show", "../recipe", "--system", "../system"]);
@@ -227,7 +227,7 @@ fn a_link_that_leads_out_of_a_recipe_becomes_what_it_leads_to() {
 }
 
 #[test]
-fn a_package_repository_of_a_system_that_is_not_there_is_told() {
+fn a_package_repository_of_a_system_that_is_not_there_is_reported() {
     let cabane = world();
     cabane.world.file("system/repos.yaml", "repos: [../site]\n");
     let seen = cabane.run(&["recipe", "check", "../recipe", "--system", "../system"]);

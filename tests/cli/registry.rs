@@ -173,7 +173,7 @@ fn a_registry_that_does_not_delete_is_left_as_it_is() {
 }
 
 #[test]
-fn the_index_tells_what_the_registry_does() {
+fn the_index_shows_what_the_registry_does() {
     needs!("docker-registry");
     let shared = Shared::pushed(Who::OrdinaryUser);
     shared.run(&["image", "copy", "app", "app/1.0:latest"]).success();
@@ -215,7 +215,7 @@ fn metadata_are_got_alone() {
 }
 
 #[test]
-fn nobody_is_let_in_without_a_password_and_with_one_everything_works() {
+fn without_a_password_access_is_denied_and_with_one_everything_works() {
     needs!("docker-registry");
     for who in everybody() {
         let cabane = Cabane::with_app(who);
@@ -279,7 +279,7 @@ fn what_podman_login_keeps_is_used() {
 }
 
 #[test]
-fn a_certificate_that_nobody_knows_is_refused() {
+fn an_unknown_certificate_is_refused() {
     needs!("docker-registry");
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let directory = cabane.world.path("registry");

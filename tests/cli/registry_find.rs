@@ -134,7 +134,7 @@ fn what_was_found_in_an_image_is_shown() {
 }
 
 #[test]
-fn what_images_say_is_asked_for_once() {
+fn what_images_contain_is_requested_once() {
     needs!("docker-registry");
     let stacks = Stacks::new(Who::OrdinaryUser);
     fs::write(
@@ -306,7 +306,7 @@ fn what_another_client_pushed_or_deleted_is_seen_at_once() {
 }
 
 #[test]
-fn a_second_find_asks_whether_all_is_as_it_was_and_gets_nothing() {
+fn a_second_find_only_revalidates() {
     needs!("docker-registry");
     for (listing, most) in [("index", 1), ("catalog", 4)] {
         let shared = Shared::pushed(Who::OrdinaryUser);

@@ -219,7 +219,7 @@ fn a_copy_in_another_namespace_has_the_signature_too() {
 }
 
 #[test]
-fn verifying_tells_whose_signature_an_image_has() {
+fn verifying_shows_whose_signature_an_image_has() {
     needs!("docker-registry");
     let signing = Signing::new(Who::OrdinaryUser);
     signing.push(Some("site"));

@@ -8,7 +8,7 @@ use std::fs;
 use crate::cabane::{APP, Cabane, Who, finished};
 
 #[test]
-fn a_repository_is_made_where_it_was_asked_for() {
+fn a_repository_is_made_where_requested() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let path = cabane.world.path("home/images");
     let seen = cabane.run(&["repo", "create", &path.to_string_lossy()]);
@@ -44,7 +44,7 @@ fn a_missing_image_is_damage_and_update_tidies_up() {
 }
 
 #[test]
-fn changed_content_is_found_when_asked_to_verify() {
+fn changed_content_is_found_by_verify() {
     let cabane = Cabane::with_app(Who::Root);
     let images = cabane.world.path("home/.local/share/cabane/repository/images");
     let image = fs::read_dir(images).unwrap().next().unwrap().unwrap().path().join("image");

@@ -151,7 +151,7 @@ fn an_image_that_is_half_closed_is_closed() {
 }
 
 #[test]
-fn an_image_of_somebody_else_is_given_back() {
+fn an_image_of_another_user_is_given_back() {
     if !is_root() {
         not_run!("needs root, to give files away");
     }

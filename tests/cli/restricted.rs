@@ -37,7 +37,7 @@ fn an_image_for_a_group_is_listed_for_everybody() {
 }
 
 #[test]
-fn who_does_not_belong_to_the_group_is_told_why_the_image_does_not_start() {
+fn users_outside_the_group_learn_why_the_image_does_not_start() {
     let Some((cabane, site)) = stranger() else {
         not_run!("needs root, to have two users");
     };

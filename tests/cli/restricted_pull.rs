@@ -99,7 +99,7 @@ fn what_is_pulled_for_a_group_is_for_its_members() {
 }
 
 #[test]
-fn what_is_in_the_image_is_not_told_to_others() {
+fn what_is_in_the_image_is_not_shown_to_others() {
     needs!("docker-registry");
     let Some(shared) = shared() else {
         not_run!("needs root, to have two users");
@@ -248,7 +248,7 @@ fn begin(shared: &Shared) {
 }
 
 #[test]
-fn what_arrives_is_closed_from_the_first_byte_and_whoever_goes_on() {
+fn what_arrives_is_closed_from_the_first_byte_and_whichever_member_resumes_it() {
     needs!("docker-registry");
     let Some(shared) = shared() else {
         not_run!("needs root, to have two users");

@@ -212,7 +212,7 @@ fn without_a_command_the_image_starts_what_its_author_wanted() {
 }
 
 #[test]
-fn words_can_be_the_arguments_of_the_entry_point() {
+fn the_entry_point_gets_typed_arguments() {
     for who in everybody() {
         let cabane = with_root(who);
         let seen = cabane.run(&["run", "--entrypoint", "os", "--", "mine"]);
@@ -278,7 +278,7 @@ fn a_stack_is_mounted_inside() {
 }
 
 #[test]
-fn a_stack_that_needs_a_newer_c_library_than_the_image_has_is_told() {
+fn a_stack_that_needs_a_newer_c_library_than_the_image_has_is_reported() {
     let cabane = with_root(Who::OrdinaryUser);
     let meta = r#"{"name":"new","mount":"/opt/new","views":{},
         "cabane":{"version":1,"needs":{"glibc":"2.18"}}}"#;
@@ -381,7 +381,7 @@ fn the_whole_machine_can_be_seen_below_a_directory() {
 }
 
 #[test]
-fn without_the_word_in_the_policy_a_user_namespace_is_used() {
+fn without_the_keyword_in_the_policy_a_user_namespace_is_used() {
     with_helper(|cabane| {
         add_root(cabane, CONTAINER);
         let seen = cabane.run(&["-v", "run", "os", "--", "cat", "/etc/image"]);

@@ -128,7 +128,7 @@ fn odd_variables_pass_untouched() {
 }
 
 #[test]
-fn a_dry_run_tells_the_plan_and_mounts_nothing() {
+fn a_dry_run_shows_the_plan_and_mounts_nothing() {
     for who in everybody() {
         let cabane = Cabane::with_app(who);
         let seen = cabane.run(&["run", "app", "--dry-run", "--", "hello"]).success();

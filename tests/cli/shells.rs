@@ -78,7 +78,7 @@ fn job_control_works_in_the_shell() {
 }
 
 #[test]
-fn nobody_is_given_a_shell_without_a_terminal() {
+fn without_a_terminal_there_is_no_shell() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let seen = cabane.run(&["start", "app"]);
     assert_eq!(

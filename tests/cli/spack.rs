@@ -258,7 +258,7 @@ fn a_build_that_is_stopped_or_killed_leaves_no_process() {
 }
 
 #[test]
-fn a_build_stops_where_it_was_asked_to_and_goes_on_from_there() {
+fn a_build_stops_where_requested_and_resumes_from_there() {
     let stack = Stack::new(Who::OrdinaryUser);
     let stopped = stack.build(&["--until", "install", "stack/1.0"]).success();
     assert!(
@@ -282,7 +282,7 @@ fn nothing_is_added_after_the_last_step_if_the_build_was_to_stop_there() {
 }
 
 #[test]
-fn steps_are_done_again_from_the_one_that_is_asked_for() {
+fn steps_are_done_again_from_the_requested_one() {
     let stack = Stack::new(Who::OrdinaryUser);
     stack.build(&["stack/1.0"]).success();
     stack.called();
@@ -301,7 +301,7 @@ fn steps_are_done_again_from_the_one_that_is_asked_for() {
 }
 
 #[test]
-fn a_plan_says_which_steps_are_done_because_they_are_asked_for() {
+fn a_plan_says_which_steps_are_done_on_request() {
     let stack = Stack::new(Who::OrdinaryUser);
     stack.build(&["stack/1.0"]).success();
     let plan = stack.build(&["--dry-run", "--from=views", "--until=metadata"]);
@@ -342,7 +342,7 @@ fn a_step_that_does_not_exist_is_answered_with_those_that_do() {
 }
 
 #[test]
-fn spack_is_told_to_keep_what_it_built_from() {
+fn spack_keeps_what_it_built_from() {
     let stack = Stack::new(Who::OrdinaryUser);
     stack.build(&["--keep", "stack/1.0"]).success();
     let called = fs::read_to_string(stack.path("build/tmp/called")).unwrap();
@@ -377,7 +377,7 @@ impl Stack {
 }
 
 #[test]
-fn every_package_that_is_there_is_told_and_what_it_took_is_known_the_next_time() {
+fn every_installed_package_is_shown_and_what_it_took_is_known_the_next_time() {
     let stack = Stack::new(Who::OrdinaryUser);
     stack.before_installing(BUILT);
     let reported = stack.build(&["stack/1.0"]).success().stderr;

@@ -56,7 +56,7 @@ fn known(stack: &Stack) -> String {
 }
 
 #[test]
-fn secrets_are_told_to_commands_that_fetch_or_put_and_to_none_that_builds() {
+fn only_commands_that_fetch_or_push_get_secrets() {
     let stack = with_mirrors(MIRRORS, "");
     let secrets = [("OUR_SECRET", "swordfish"), ("OUR_TOKEN", "tuna")];
     build(&stack, &secrets).success();
@@ -85,7 +85,7 @@ fn a_mirror_whose_variable_is_not_set_is_left_out() {
 }
 
 #[test]
-fn a_secret_that_is_refused_is_named_and_not_told() {
+fn a_secret_that_is_refused_is_named_without_its_value() {
     let refusal = "echo 'HEAD https://example.org/v2/ returned 401: Failed to login'; exit 1\n";
     let stack = with_mirrors(MIRRORS, refusal);
     let secrets = [("OUR_SECRET", "swordfish"), ("OUR_TOKEN", "tuna")];
@@ -96,7 +96,7 @@ fn a_secret_that_is_refused_is_named_and_not_told() {
 }
 
 #[test]
-fn a_profile_is_left_out_and_what_takes_its_place_is_said() {
+fn a_profile_is_left_out_and_its_replacement_is_named() {
     let mirrors = "buildcache: {url: 's3://stacks/cache', signed: false, profile: mine}\n";
     let stack = with_mirrors(mirrors, "");
     let built = build(&stack, &[]).success();

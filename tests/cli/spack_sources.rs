@@ -37,7 +37,7 @@ fn a_system_is_known_by_its_name() {
 }
 
 #[test]
-fn without_a_word_about_it_the_system_is_that_of_the_settings() {
+fn without_a_setting_the_system_is_that_of_the_settings() {
     let stack = Stack::new(Who::OrdinaryUser);
     let (build, recipe) = (stack.path("build"), stack.path("recipe"));
     let arguments = ["build", "--build-dir", &build, &recipe, "stack/1.0"];

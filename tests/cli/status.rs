@@ -6,20 +6,20 @@
 use crate::cabane::{APP, Cabane, Who, everybody, finished};
 
 #[test]
-fn outside_there_is_nothing_to_tell() {
+fn outside_there_is_nothing_to_show() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     assert_eq!(cabane.run(&["status"]), finished(0, "", "no image is loaded\n"));
 }
 
 #[test]
-fn outside_a_script_can_ask_for_an_error() {
+fn outside_a_script_can_request_an_error() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let seen = cabane.run(&["status", "--error-if-unset"]);
     assert_eq!(seen, finished(8, "", "error: no image is loaded\n"));
 }
 
 #[test]
-fn inside_it_tells_label_place_views_and_digest() {
+fn inside_it_shows_label_place_views_and_digest() {
     for who in everybody() {
         let cabane = Cabane::with_app(who);
         let digest = cabane.run(&["image", "inspect", "app", "--format={digest}"]).success().stdout;

@@ -30,7 +30,7 @@ fn machine(cabane: &Cabane) -> String {
 }
 
 #[test]
-fn what_was_found_is_told_in_sections() {
+fn findings_are_shown_in_sections() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let root = machine(&cabane);
     let reported = "\

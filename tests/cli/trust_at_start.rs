@@ -174,7 +174,7 @@ fn stranger(sign: bool) -> Starting {
 }
 
 #[test]
-fn an_image_of_somebody_else_is_started_if_it_is_signed() {
+fn an_image_of_another_user_is_started_if_it_is_signed() {
     needs!("docker-registry");
     if !is_root() {
         not_run!("needs root, to have two users");
@@ -183,7 +183,7 @@ fn an_image_of_somebody_else_is_started_if_it_is_signed() {
 }
 
 #[test]
-fn an_image_of_somebody_else_is_refused_if_it_is_not_signed() {
+fn an_image_of_another_user_is_refused_if_it_is_not_signed() {
     needs!("docker-registry");
     if !is_root() {
         not_run!("needs root, to have two users");
@@ -193,7 +193,7 @@ fn an_image_of_somebody_else_is_refused_if_it_is_not_signed() {
 }
 
 #[test]
-fn a_rule_that_is_not_for_starts_is_not_asked_then() {
+fn a_rule_that_is_not_for_starts_is_not_checked_then() {
     needs!("docker-registry");
     let starting = Starting::new(Who::OrdinaryUser);
     starting.site_wants("*", "site", "never");

@@ -261,7 +261,7 @@ fn variants_for_gpus_are_variants_of_the_package() {
 }
 
 #[test]
-fn a_package_that_is_missing_is_told_with_where_it_comes_from() {
+fn a_package_that_is_missing_is_reported_with_where_it_comes_from() {
     let cabane = world();
     with!(&cabane, "dpkg-deb");
     let package = debian(&cabane, "gzip");
@@ -288,7 +288,7 @@ hint: get the package again; if it is a newer one, change the manifest
 }
 
 #[test]
-fn what_a_manifest_names_and_the_packages_do_not_have_is_told_with_its_line() {
+fn what_a_manifest_names_and_the_packages_do_not_have_is_reported_with_its_line() {
     let cabane = world();
     with!(&cabane, "dpkg-deb");
     let package = debian(&cabane, "gzip");

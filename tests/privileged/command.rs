@@ -107,7 +107,7 @@ fn signals_that_were_held_back_are_so_again() {
 }
 
 #[test]
-fn the_working_directory_is_the_one_that_was_asked_for() {
+fn the_working_directory_is_the_one_that_was_requested() {
     in_arena(|arena| {
         let image = arena.any_image();
         let mut start = arena.start().image(&image, arena.first());
@@ -133,7 +133,7 @@ fn a_directory_that_the_user_may_not_enter_is_not_entered() {
 }
 
 #[test]
-fn the_variables_are_exactly_those_that_were_asked_for() {
+fn the_variables_are_exactly_those_that_were_requested() {
     in_arena(|arena| {
         let image = arena.any_image();
         let mut variables = vec![

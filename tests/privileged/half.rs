@@ -28,7 +28,7 @@ fn mounted_with_beginnings(arena: &Arena, policy: &str, place: &str) -> Vec<Stri
 }
 
 #[test]
-fn half_the_number_of_a_user_trusts_nobody() {
+fn half_the_number_of_a_user_trusts_no_user() {
     in_private_world(|arena| {
         let policy = format!("mount-point /mnt/a\nimage-owners {}7\n", arena.user());
         let mounted = mounted_with_beginnings(arena, &policy, "/mnt/a");

@@ -120,7 +120,7 @@ fn images_whose_idle_time_is_over_and_that_are_kept_in_a_detached_mount_count() 
 }
 
 #[test]
-fn whoever_has_hidden_all_he_may_gets_space_when_he_gives_it_up() {
+fn a_user_with_all_hidden_places_gets_space_by_giving_one_up() {
     in_private_world(|arena| {
         let policy = "mount-point /mnt/a\nimage-owners any\nidle-seconds 600\nimages-per-user";
         arena.set_policy(&format!("{policy} {LIMIT}\n"));

@@ -64,7 +64,7 @@ fn read_all(arena: &Arena, image: &Path, format: ImageFormat, reader: usize) -> 
 }
 
 #[test]
-fn what_is_no_image_is_refused_in_words() {
+fn what_is_no_image_is_refused_with_a_message() {
     in_arena(|arena| {
         let squashfs = arena.any_image();
         let erofs = arena.image("erofs", ImageFormat::Erofs);
@@ -117,7 +117,7 @@ fn a_file_of_absurd_size_is_refused() {
 }
 
 #[test]
-fn an_image_that_was_cut_off_anywhere_harms_nobody() {
+fn an_image_that_was_cut_off_anywhere_does_no_harm() {
     in_arena(|arena| {
         for format in FORMATS {
             let whole = fs::read(rich(arena, format)).unwrap();
@@ -137,7 +137,7 @@ fn an_image_that_was_cut_off_anywhere_harms_nobody() {
 }
 
 #[test]
-fn images_with_flipped_bits_harm_nobody() {
+fn images_with_flipped_bits_do_no_harm() {
     in_arena(|arena| {
         // Someone else's, who must not notice.
         let other = arena.image("other", ImageFormat::Squashfs);

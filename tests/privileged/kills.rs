@@ -187,7 +187,7 @@ fn first_starts_of_many_users_make_one_cache_without_its_lock() {
 }
 
 #[test]
-fn what_somebody_left_of_a_cache_is_taken_away() {
+fn what_another_user_left_of_a_cache_is_taken_away() {
     in_private_world(|arena| {
         let image = arena.any_image();
         root(

@@ -51,7 +51,7 @@ fn a_policy_that_others_can_change_or_that_is_void_is_no_policy() {
 }
 
 #[test]
-fn a_mistake_in_the_policy_is_told_without_its_text() {
+fn a_mistake_in_the_policy_is_reported_without_its_text() {
     in_private_world(|arena| {
         arena.set_policy("mount-point /mnt/a\nsecret word\n");
         let finished = arena.start().finish();

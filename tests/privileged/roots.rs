@@ -44,7 +44,7 @@ fn directory(arena: &Arena, name: &str) -> PathBuf {
 }
 
 #[test]
-fn it_takes_the_word_of_the_policy() {
+fn it_follows_the_policy() {
     in_private_world(|arena| {
         let image = plain(arena);
         assert_refused(&start(arena, &image, "true").finish(), "not allowed by the policy");
@@ -68,7 +68,7 @@ fn who_is_in_it_has_no_rights_and_can_gain_none() {
 }
 
 #[test]
-fn nothing_of_the_host_is_seen_but_what_was_asked_for() {
+fn nothing_of_the_host_is_seen_but_what_was_requested() {
     in_private_world(|arena| {
         allow_roots(arena);
         let own = directory(arena, "own");
@@ -177,7 +177,7 @@ fn root_output(script: &str) -> String {
 }
 
 #[test]
-fn a_fifo_in_the_place_of_a_text_file_stops_nobody() {
+fn a_fifo_in_the_place_of_a_text_file_blocks_nothing() {
     in_private_world(|arena| {
         allow_roots(arena);
         let image = root_image(arena, |tree| {

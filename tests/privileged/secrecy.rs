@@ -87,7 +87,7 @@ fn seen(process: u32, is_between: bool) -> Vec<String> {
 }
 
 /// A helper that has given up its rights and waits for someone to read its error.
-fn with_an_error_that_nobody_reads(arena: &Arena) -> (Child, std::os::fd::OwnedFd) {
+fn with_an_unread_error(arena: &Arena) -> (Child, std::os::fd::OwnedFd) {
     let image = arena.image("broken", ImageFormat::Erofs);
     fs::write(&image, "no image").unwrap();
     let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
@@ -115,13 +115,13 @@ fn wait_until(process: u32, is_so: impl Fn(&str) -> bool) {
 }
 
 #[test]
-fn nobody_looks_into_the_helper_after_it_has_given_up_its_rights() {
+fn no_process_can_inspect_the_helper_after_it_has_given_up_its_rights() {
     in_private_world(|arena| {
         let setting = Setting::change();
         let mut found = Vec::new();
         for value in ["0", "1", "2"] {
             setting.set(value);
-            let (mut child, reader) = with_an_error_that_nobody_reads(arena);
+            let (mut child, reader) = with_an_unread_error(arena);
             let seen = seen(child.id(), false);
             child.kill().unwrap();
             child.wait().unwrap();
@@ -147,7 +147,7 @@ const STOPS: [&str; 9] = [
 ];
 
 #[test]
-fn nobody_looks_into_the_helper_at_any_change_of_its_rights() {
+fn no_process_can_inspect_the_helper_at_any_change_of_its_rights() {
     in_private_world(|arena| {
         let image = arena.any_image();
         let start = arena.start().image(&image, arena.first());

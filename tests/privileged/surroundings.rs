@@ -78,7 +78,7 @@ fn tiny_limits_give_an_error_or_none() {
 
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn to_ask_for_the_time_ends_no_helper_and_is_forbidden_to_the_command_as_before() {
+fn reading_the_time_ends_no_helper_and_is_forbidden_to_the_command_as_before() {
     const FORBID: &str = "import ctypes, os, sys
 libc = ctypes.CDLL(None)
 libc.prctl(26, 2, 0, 0, 0) # PR_SET_TSC, PR_TSC_SIGSEGV
@@ -377,7 +377,7 @@ fn with_fewer_capabilities_than_root_has_there_is_no_command_with_more() {
 }
 
 #[test]
-fn an_error_that_nobody_reads_keeps_no_process_of_root() {
+fn an_unread_error_keeps_no_process_of_root() {
     in_arena(|arena| {
         let image = arena.image("broken", cabane_mount::ImageFormat::Erofs);
         fs::write(&image, "no image").unwrap();

@@ -134,7 +134,7 @@ fn the_jobs_of_others_are_as_good_as_none() {
 }
 
 #[test]
-fn root_is_told_whose_job_it_is() {
+fn root_learns_whose_job_it_is() {
     beside_job("--uenv=app/1:v1", &[STEP], |cluster, job| {
         let refused = attach(cluster, "root", &format!("{job}.0 -- who"));
         assert_refused(&refused, "belongs to another user", "hint: be that user: `sudo -u ");
@@ -142,7 +142,7 @@ fn root_is_told_whose_job_it_is() {
 }
 
 #[test]
-fn a_job_without_images_is_told() {
+fn a_job_without_images_is_reported() {
     beside_job("", &[STEP], |cluster, job| {
         let refused = attach(cluster, "alice", &format!("{job}.0 -- who"));
         assert_refused(

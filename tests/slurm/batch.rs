@@ -174,7 +174,7 @@ fn a_job_does_not_depend_on_what_is_loaded_by_chance() {
 }
 
 #[test]
-fn a_job_gets_what_is_loaded_if_that_is_asked_for() {
+fn a_job_gets_what_is_loaded_on_request() {
     in_cluster!(|cluster: &Cluster| {
         let printed =
             batch(cluster, "cabane run app/1:v1 --", "--uenv-passthrough=use", "who; srun who");

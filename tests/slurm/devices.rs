@@ -125,7 +125,7 @@ fn stack_images_get_the_variables() {
 }
 
 #[test]
-fn what_cannot_be_done_is_told_once_on_a_node() {
+fn what_cannot_be_done_is_reported_once_on_a_node() {
     in_cluster!(|cluster: &Cluster| {
         prepare(cluster);
         cluster

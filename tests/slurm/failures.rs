@@ -10,7 +10,7 @@ use std::process::Stdio;
 use crate::arena::{Cluster, assert_failed, in_cluster};
 
 #[test]
-fn an_image_that_is_not_there_is_told_where_it_is_asked_for() {
+fn an_image_that_is_not_there_is_reported_where_it_is_requested() {
     in_cluster!(|cluster: &Cluster| {
         let finished = cluster.user("alice").sh("srun --uenv=ap/1:v1 echo ran");
         assert_failed(&finished, "error: no image matches `ap/1:v1`");

@@ -91,7 +91,7 @@ fn tasks_can_gain_no_rights() {
 }
 
 #[test]
-fn without_the_word_in_the_policy_the_step_fails_and_says_why() {
+fn without_the_keyword_in_the_policy_the_step_fails_and_says_why() {
     in_cluster!(|cluster: &Cluster| {
         prepare(cluster);
         cluster.root("sed -i '/root-images/d' /etc/cabane/mount.policy");

@@ -160,7 +160,7 @@ fn a_copy_that_is_too_large_fails_the_step() {
 }
 
 #[test]
-fn a_copy_that_nobody_uses_makes_space_for_another() {
+fn an_unused_copy_makes_space_for_another() {
     in_cluster!(|cluster: &Cluster| {
         cluster.root("sed -i s/idle-seconds.*/idle-seconds\\ 600/ /etc/cabane/mount.policy");
         allow(cluster, 1);
@@ -237,7 +237,7 @@ END
 }
 
 #[test]
-fn a_site_that_allows_no_copies_is_told_of() {
+fn a_site_that_allows_no_copies_is_reported() {
     in_cluster!(|cluster: &Cluster| {
         let finished =
             cluster.user("alice").sh("srun --uenv=app/1:v1 --uenv-stage=memory echo ran");
@@ -259,7 +259,7 @@ fn a_copy_that_root_makes_is_still_the_image_of_its_owner() {
 }
 
 #[test]
-fn a_word_that_is_no_place_is_refused_where_it_is_typed() {
+fn a_value_that_is_no_place_is_refused_where_it_is_typed() {
     in_cluster!(|cluster: &Cluster| {
         let finished = cluster.user("alice").sh("srun --uenv=app/1:v1 --uenv-stage=disk echo ran");
         assert!(

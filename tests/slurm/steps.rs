@@ -36,7 +36,7 @@ fn an_image_is_mounted_once_on_each_node_however_many_tasks_there_are() {
 }
 
 #[test]
-fn a_step_that_asks_for_nothing_is_as_without_the_plugin() {
+fn a_step_that_requests_nothing_is_as_without_the_plugin() {
     in_cluster!(|cluster: &Cluster| {
         let script = "srun -N1 -w n1 sh -c 'env; ls /user-environment; grep NoNewPrivs \
                       /proc/self/status; readlink /proc/self/ns/mnt' | \

@@ -271,7 +271,7 @@ fn ranks_with_open_mpi_are_not_left_alone_either() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_told_once() {
+fn a_program_that_is_not_there_is_reported_once() {
     let Some([own, other]) = two_mpichs() else {
         not_run!("{NO_MPICHS}");
     };
@@ -377,7 +377,7 @@ END
 }
 
 #[test]
-fn a_node_with_its_own_reason_tells_it_and_ends_the_step() {
+fn a_node_with_its_own_reason_reports_it_and_ends_the_step() {
     let Some([own, other]) = two_mpichs() else {
         not_run!("{NO_MPICHS}");
     };

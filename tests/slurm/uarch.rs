@@ -152,7 +152,7 @@ fn two_kinds_of_nodes_in_one_step_each_have_their_build() {
 }
 
 #[test]
-fn the_log_of_a_step_tells_the_choice_of_each_node_once() {
+fn the_log_of_a_step_shows_the_choice_of_each_node_once() {
     in_cluster!(|cluster: &Cluster| {
         let builds = Builds::two_kinds(cluster);
         let printed = builds.alice(&format!("srun -N4 -n16 {REPO} --uenv=app true"));
@@ -168,7 +168,7 @@ fn the_log_of_a_step_tells_the_choice_of_each_node_once() {
 }
 
 #[test]
-fn the_output_of_a_batch_job_tells_the_choice() {
+fn the_output_of_a_batch_job_shows_the_choice() {
     in_cluster!(|cluster: &Cluster| {
         let builds = Builds::two_kinds(cluster);
         let printed = builds.alice(&format!(
@@ -428,7 +428,7 @@ fn a_user_may_go_on_with_a_warning_also_in_the_steps_of_the_job() {
 }
 
 #[test]
-fn a_c_library_that_is_too_old_is_told() {
+fn a_c_library_that_is_too_old_is_reported() {
     in_cluster!(|cluster: &Cluster| {
         let builds = Builds::make(cluster, &[("any", r#"{"glibc":"2.99"}"#)]);
         let printed = builds.alice(&format!("srun {REPO} --uenv=app echo ran"));

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_brings_a_c_library_needs_none() {
+    fn an_image_with_a_c_library_needs_none() {
         let contents = look(|tree| {
             fs::copy("/bin/sh", tree.join("sh")).unwrap();
             fs::copy("/bin/sh", tree.join(C_LIBRARY)).unwrap();

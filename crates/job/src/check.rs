@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn releases_are_read_from_numbers_and_from_words() {
+    fn releases_are_read_from_numbers_and_from_names() {
         let expected = Some(Release(22, 5));
         assert_eq!(Release::parse("slurm-wlm 22.05.8"), expected);
         assert_eq!(Some(Release::of_number(0x16_05_08)), expected);

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn where_only_the_mounts_are_told_those_are_exchanged() {
+    fn where_only_mounts_are_given_those_are_exchanged() {
         let mut variables = on_zen2();
         variables.remove(OsStr::new(CABANE_LOADED));
         variables.insert(UENV_MOUNT_LIST.into(), "/zen2:/a,/other:/b".into());

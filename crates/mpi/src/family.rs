@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_the_family() {
+    fn names_show_the_family() {
         for name in [
             "libmpi.so.12",
             "libmpich.so.12",
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_the_language() {
+    fn names_show_the_language() {
         for name in ["libmpifort.so.12", "libmpichfort.so.12", "libmpichf90_gnu.so.3"] {
             assert_eq!(read(name), Some((Family::Mpich, Language::Fortran)), "{name}");
         }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn symbols_tell_the_language() {
+    fn symbols_show_the_language() {
         assert_eq!(language_of("MPI_Init"), Some(Language::C));
         assert_eq!(language_of("PMPIX_Comm_agree"), Some(Language::C));
         assert_eq!(language_of("mpi_init_"), Some(Language::Fortran));

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_others_can_write_is_not_its_owners_word() {
+    fn an_image_that_others_can_write_is_not_trusted() {
         let policy = Policy::parse("image-owners root\n").unwrap();
         assert!(!policy.allows_image(0, 0o664) && !policy.allows_image(0, 0o646));
     }

@@ -85,14 +85,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_device_of_an_mpich_tells_its_network() {
+    fn the_device_of_an_mpich_shows_its_network() {
         let text = "MPICH Version:\t4.2.1\nMPICH Device:\tch4:ofi\nMPICH configure: \
                     \t'--with-slurm=/usr' '--disable-fortran'\n";
         assert_eq!(mpich_variants(text), "~fortran+slurm device=ch4 netmod=ofi");
     }
 
     #[test]
-    fn components_of_an_open_mpi_tell_its_fabrics_and_schedulers() {
+    fn components_of_an_open_mpi_show_its_fabrics_and_schedulers() {
         let text = "\
                  MCA pml: ucx (MCA v2.1.0, API v2.0.0, Component v4.1.4)
                  MCA mtl: ofi (MCA v2.1.0, API v2.0.0, Component v4.1.4)

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_of_the_asked_process_is_an_error_and_not_a_crash() {
+    fn a_panic_of_the_child_process_is_an_error_and_not_a_crash() {
         let answer = ask(|| panic!("no")).unwrap();
         assert_eq!(answer, Err("the copy of the process panicked".to_owned()));
     }

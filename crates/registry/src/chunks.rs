@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_of_a_size_that_nobody_cuts_are_none() {
+    fn chunks_of_an_impossible_size_are_refused() {
         let content = noise(1, 1 << 20);
         let size = content.len() as u64;
         let bytes = list_of(&content).to_bytes();

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registry_may_ask_for_a_pause_but_not_for_any() {
+    fn a_registry_may_request_a_pause_but_not_for_any() {
         let mut retries = Retries::new(RetryPolicy::default());
         let minute = Duration::from_secs(60);
         assert_eq!(retries.next_pause(Some(minute)), Some(minute));

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_variables_of_a_process_tell_what_is_mounted_around_it() {
+    fn the_variables_of_a_process_show_what_is_mounted_around_it() {
         let digests = ["a", "b"].map(|digit| digit.repeat(64));
         let [one, two] = &digests;
         let list = format!("/x/images/{one}/image:/user-tools,/x/images/{two}/image:/opt/y");

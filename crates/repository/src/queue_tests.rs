@@ -138,7 +138,7 @@ fn a_line_of_another_kernel_counts_though_its_lock_is_not_seen() {
 }
 
 #[test]
-fn after_a_restart_of_the_host_nobody_is_waited_for_on_its_own_disk() {
+fn after_a_restart_of_the_host_no_process_is_waited_for_on_its_own_disk() {
     let (_place, layout) = layout();
     let mut ours = queue(&layout, Reach::AllHosts, 'a');
     ours.is_local = true;

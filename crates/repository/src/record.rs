@@ -195,7 +195,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_ref_of_a_later_version_is_told_from_a_broken_one() {
+    fn a_ref_of_a_later_version_is_distinguished_from_a_broken_one() {
         let name = record("a/1:v1@s%u", 'a').ref_name();
         let error = Record::from_ref(&name, br#"{"version":2,"names":[]}"#).unwrap_err();
         assert_eq!(error.to_string(), "it was written by a later version of this program");

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_download_tells_who_may_go_on_with_it() {
+    fn the_name_of_a_download_encodes_who_may_resume_it() {
         let digest: Digest = "a".repeat(64).parse().unwrap();
         let (owner, kernel) = (Owner::this_process(), "0123456789abcdef".repeat(2));
         let name = incoming_name(&digest);

@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_whose_name_looks_like_a_state_confuses_nobody() {
+    fn a_program_whose_name_looks_like_a_state_is_not_confusing() {
         let text = "12 (a) Z 9 ) S 7 12 12 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 9 9";
         let expected = Status { parent: 7, start: 4711, has_ended: false };
         assert_eq!(parse_status(text), Some(expected));

@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_the_lock_for_too_long_is_told() {
+    fn holding_the_lock_for_too_long_is_reported() {
         let (_place, directory) = closed();
         let _kept = directory.lock("a", TIME_LIMIT).unwrap();
         let error = directory.lock("a", TIME_LIMIT).unwrap_err();
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn only_namespaces_in_which_nobody_lives_are_swept() {
+    fn only_namespaces_without_processes_are_swept() {
         let (_place, directory) = closed();
         let own = Member::own().unwrap();
         let elsewhere =

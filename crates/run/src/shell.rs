@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_unknown_gets_the_standard_shell() {
+    fn an_unknown_user_gets_the_standard_shell() {
         assert_eq!(login_shell(None, 4242, PASSWD), Path::new("/bin/sh"));
     }
 }

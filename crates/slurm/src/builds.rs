@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_is_told_and_brings_its_variables() {
+    fn a_choice_is_reported_and_brings_its_variables() {
         let builds = vec![image("zen2", &["avx2"]), image("zen3", &["avx2", "vaes"])];
         let found = taken(&list(builds, Unfit::Refuse), &[]);
         let expected = (vec!["app/1:v1@here%zen3 on n1".to_owned()], vec!["zen3".to_owned()]);

@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "no such sound")]
-    fn what_a_server_said_before_its_end_is_shown() {
+    fn the_output_of_a_server_before_its_end_is_shown() {
         let world = World::new();
         let mut command = Server::command("sh");
         command.args(["-c", "echo no such sound; exit 3"]);

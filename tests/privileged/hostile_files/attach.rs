@@ -46,7 +46,7 @@ fn entered(arena: &Arena, system: System, target: &str, hang: &str) -> Option<En
 }
 
 /// Asserts that the second start did not wait with the rights of root.
-fn assert_nobody_waits(arena: &Arena, system: System, target: &str, hang: &str) {
+fn assert_no_other_user_waits(arena: &Arena, system: System, target: &str, hang: &str) {
     match entered(arena, system, target, hang) {
         Some(ended) => assert!(ended.was_in_the_hands_of_its_user(), "{ended:#?}"),
         None if system[1] == "loose" => {
@@ -58,26 +58,28 @@ fn assert_nobody_waits(arena: &Arena, system: System, target: &str, hang: &str) 
 
 #[test]
 fn root_does_not_wait_for_a_mount_point_that_the_user_serves() {
-    in_private_world(|arena| assert_nobody_waits(arena, ["fuse", "here", ""], "/mnt/a", "getattr"));
+    in_private_world(|arena| {
+        assert_no_other_user_waits(arena, ["fuse", "here", ""], "/mnt/a", "getattr")
+    });
 }
 
 #[test]
 fn root_does_not_wait_for_a_mount_point_on_an_overlay_of_the_user() {
     in_private_world(|arena| {
-        assert_nobody_waits(arena, ["overlay", "loose", "fuse-there"], "/mnt/a", "getattr");
+        assert_no_other_user_waits(arena, ["overlay", "loose", "fuse-there"], "/mnt/a", "getattr");
     });
 }
 
 #[test]
 fn root_does_not_look_up_a_mount_point_in_an_overlay_of_the_user() {
     in_private_world(|arena| {
-        assert_nobody_waits(arena, ["overlay", "loose", "fuse-here"], "/mnt", "lookup");
+        assert_no_other_user_waits(arena, ["overlay", "loose", "fuse-here"], "/mnt", "lookup");
     });
 }
 
 #[test]
-fn root_does_not_ask_for_the_file_system_of_a_mount_point_of_the_user() {
+fn root_does_not_look_at_the_file_system_of_a_mount_point_of_the_user() {
     in_private_world(|arena| {
-        assert_nobody_waits(arena, ["overlay", "loose", "fuse-here"], "/mnt/a", "statfs");
+        assert_no_other_user_waits(arena, ["overlay", "loose", "fuse-here"], "/mnt/a", "statfs");
     });
 }

@@ -36,42 +36,42 @@ fn waiting(attacker: &Attacker<'_>, system: System) -> Vec<String> {
 }
 
 /// Asserts that no start waited with the rights of root.
-fn assert_nobody_waits(arena: &Arena, system: System) {
+fn assert_no_other_user_waits(arena: &Arena, system: System) {
     let waiting = waiting(&Attacker::new(arena), system);
     assert!(waiting.is_empty(), "{waiting:#?}");
 }
 
 #[test]
 fn root_does_not_wait_for_a_fuse_file_system_on_the_host() {
-    in_private_world(|arena| assert_nobody_waits(arena, ["fuse", "here", ""]));
+    in_private_world(|arena| assert_no_other_user_waits(arena, ["fuse", "here", ""]));
 }
 
 #[test]
 fn root_does_not_wait_for_a_fuse_file_system_of_a_user_namespace() {
-    in_private_world(|arena| assert_nobody_waits(arena, ["fuse", "there", ""]));
+    in_private_world(|arena| assert_no_other_user_waits(arena, ["fuse", "there", ""]));
 }
 
 #[test]
 fn root_does_not_wait_for_a_fuse_file_system_that_is_attached_nowhere() {
-    in_private_world(|arena| assert_nobody_waits(arena, ["fuse", "loose", ""]));
+    in_private_world(|arena| assert_no_other_user_waits(arena, ["fuse", "loose", ""]));
 }
 
 #[test]
 fn root_does_not_wait_for_what_is_below_an_overlay_that_is_attached_nowhere() {
-    in_private_world(|arena| assert_nobody_waits(arena, ["overlay", "loose", "fuse-there"]));
+    in_private_world(|arena| assert_no_other_user_waits(arena, ["overlay", "loose", "fuse-there"]));
 }
 
 #[test]
 fn root_does_not_wait_for_a_fuse_file_system_of_the_host_below_such_an_overlay() {
-    in_private_world(|arena| assert_nobody_waits(arena, ["overlay", "loose", "fuse-here"]));
+    in_private_world(|arena| assert_no_other_user_waits(arena, ["overlay", "loose", "fuse-here"]));
 }
 
 #[test]
 fn root_does_not_wait_for_what_is_below_an_overlay_of_a_user_namespace() {
-    in_private_world(|arena| assert_nobody_waits(arena, ["overlay", "there", "fuse-there"]));
+    in_private_world(|arena| assert_no_other_user_waits(arena, ["overlay", "there", "fuse-there"]));
 }
 
 #[test]
 fn root_does_not_wait_for_a_fuse_file_system_of_the_host_below_an_overlay_of_a_user_namespace() {
-    in_private_world(|arena| assert_nobody_waits(arena, ["overlay", "there", "fuse-here"]));
+    in_private_world(|arena| assert_no_other_user_waits(arena, ["overlay", "there", "fuse-here"]));
 }

@@ -48,7 +48,7 @@ fn root_does_not_wait_for_what_the_owner_of_a_job_names() {
 }
 
 #[test]
-fn to_open_and_close_what_the_owner_of_a_job_names_asks_no_server() {
+fn to_open_and_close_what_the_owner_of_a_job_names_sends_no_request_to_a_server() {
     in_private_world(|arena| {
         let attacker = Attacker::new(arena);
         let user = owner(arena);

@@ -77,12 +77,12 @@ fn same_bytes(format: ImageFormat) {
 }
 
 #[test]
-fn the_same_tree_gives_the_same_squashfs_whoever_packs_it() {
+fn the_same_tree_gives_the_same_squashfs_for_every_user_who_packs_it() {
     same_bytes(ImageFormat::Squashfs);
 }
 
 #[test]
-fn the_same_tree_gives_the_same_erofs_whoever_packs_it() {
+fn the_same_tree_gives_the_same_erofs_for_every_user_who_packs_it() {
     same_bytes(ImageFormat::Erofs);
 }
 

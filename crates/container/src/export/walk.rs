@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn the_processor_of_the_first_program_is_told() {
+    fn the_processor_of_the_first_program_is_found() {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("a"), "text").unwrap();
         fs::copy(std::env::current_exe().unwrap(), root.path().join("b")).unwrap();

@@ -51,7 +51,7 @@ fn what_is_attached_to_images_is_no_image() {
 }
 
 #[test]
-fn an_image_for_no_better_processor_than_is_asked_for_is_taken() {
+fn an_image_for_no_better_processor_than_requested_is_taken() {
     let mut store = Store::default();
     let of = |level: &str| json!({"os": "linux", "architecture": "amd64", "variant": level});
     let images: Vec<Value> =

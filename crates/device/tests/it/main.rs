@@ -294,7 +294,7 @@ fn what_cannot_be_done_is_reported_with_its_place() {
 }
 
 #[test]
-fn nodes_must_be_what_they_are_said_to_be() {
+fn nodes_must_be_what_the_file_says() {
     let machine = Machine::new();
     machine.file("driver/file", "");
     let reported = |node: &str| {

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_has_what_was_told_and_the_views_of_what_was_mounted() {
+    fn a_record_has_what_was_given_and_the_views_of_what_was_mounted() {
         let digest = "ab".repeat(32);
         let path = format!("/r/images/{digest}/store.squashfs");
         let images = format!("image={path}\0mount-point=/m\0");

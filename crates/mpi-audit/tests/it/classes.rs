@@ -116,14 +116,14 @@ fn one_size_that_goes_another_way_than_elsewhere_is_no_sign_of_an_illness() {
 }
 
 #[test]
-fn where_most_are_slow_nobody_is_called_slow() {
+fn where_most_are_slow_no_node_is_called_slow() {
     let rows: Vec<_> = HEALTHY.into_iter().take(2).chain(SLOW.into_iter().take(4)).collect();
     let found = classes(&outcomes(&rows));
     assert_eq!(found, [Working; 6]);
 }
 
 #[test]
-fn where_most_are_slow_a_reference_tells_who() {
+fn where_most_are_slow_a_reference_shows_who() {
     let healthy = outcomes(&HEALTHY);
     let latencies: Vec<_> = healthy.iter().filter_map(Outcome::latencies).collect();
     let kept = Reference::new("here", 1, &latencies).unwrap();
@@ -135,7 +135,7 @@ fn where_most_are_slow_a_reference_tells_who() {
 }
 
 #[test]
-fn a_reference_tells_who_is_slow_also_at_another_distance() {
+fn a_reference_shows_who_is_slow_also_at_another_distance() {
     let healthy = NEAR.map(|row| ran_at(0.065, row));
     let latencies = healthy.iter().filter_map(Outcome::latencies);
     let latencies: Vec<_> = latencies.collect();

@@ -24,7 +24,7 @@ fn inspection(tree: &Tree, path: &Path) -> Inspection {
 }
 
 #[test]
-fn every_library_tells_its_family_and_its_version() {
+fn every_library_shows_its_family_and_its_version() {
     let names = [
         "mpich-3.4.3",
         "mpich-4.0.3",
@@ -95,7 +95,7 @@ fn libraries_whose_parts_lie_in_others_are_known_as_well() {
 }
 
 #[test]
-fn launchers_tell_whose_they_are() {
+fn launchers_show_whose_they_are() {
     let Some([debian, mpich, openmpi]) = installed(["debian", "mpich", "openmpi"]) else {
         not_run!("needs MPIs of Debian 12 and others: scripts/setup test");
     };
@@ -112,7 +112,7 @@ fn launchers_tell_whose_they_are() {
 }
 
 #[test]
-fn protocols_tell_what_ranks_and_launchers_speak() {
+fn protocols_show_what_ranks_and_launchers_speak() {
     let names = ["mpich-3.4.3", "mpich", "openmpi", "intel-2021.13.1"];
     let Some(prefixes) = installed(names) else {
         not_run!("needs MPICH, Open MPI and Intel MPI: scripts/setup test");
@@ -148,7 +148,7 @@ fn a_library_below_another_root_is_found_with_what_it_needs_there() {
 }
 
 #[test]
-fn a_program_tells_what_it_needs_and_gets() {
+fn a_program_shows_what_it_needs_and_gets() {
     let Some([mpich]) = installed(["mpich"]) else {
         not_run!("needs MPICH: scripts/setup test");
     };

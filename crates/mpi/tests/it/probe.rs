@@ -11,7 +11,7 @@ use cabane_mpi::{Family, PROBE, PROBE_OPTIONS, c_library, family_option, stub};
 use cabane_testkit::Finished;
 
 #[test]
-fn it_asks_for_no_version_of_the_c_library_and_starts_in_containers_that_are_older() {
+fn it_needs_no_version_of_the_c_library_and_starts_in_containers_that_are_older() {
     for family in [Family::Mpich, Family::OpenMpi, Family::Mpi5Abi] {
         let home = tempfile::tempdir().unwrap();
         let path = |name: &str| home.path().join(name);

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_does_not_repeat_what_nobody_would_type() {
+    fn a_hint_does_not_repeat_what_cannot_be_typed() {
         let hint = format!("write `{}`", "é".repeat(10_000));
         let shown = sample().with_hint(&hint).to_string();
         assert!(shown.len() < 1_200, "{}", shown.len());

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_not_set_is_told() {
+    fn a_variable_that_is_not_set_is_reported() {
         assert_eq!(
             expanded("$STORE/a").unwrap_err().to_string(),
             "`$STORE/a` in mirrors.yaml names the variable STORE, which is not set"

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_spack_would_not_read_is_told_with_its_place() {
+    fn what_spack_would_not_read_is_reported_with_its_place() {
         let specs = [
             "hdf5@ +mpi",
             "hdf5 +",

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn branches_and_tags_tell_their_version() {
+    fn branches_and_tags_name_their_version() {
         let names = [
             "releases/v1.1",
             "v1.1.2",

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_told_from_numbers_and_truth_values() {
+    fn words_are_distinguished_from_numbers_and_truth_values() {
         let kinds = ["3", "-3", "3.10", "1e3", "3.11.2", "True", "yes", "v1", "."].map(kind_of);
         let (bare, integer, float) = (Kind::Bare, Kind::Integer, Kind::Float);
         assert_eq!(kinds, [integer, integer, float, float, bare, Kind::Boolean, bare, bare, bare]);

@@ -260,7 +260,7 @@ fn the_engine_spack_can_be_named() {
 }
 
 #[test]
-fn all_problems_of_a_recipe_are_told_in_the_order_of_the_file() {
+fn all_problems_of_a_recipe_are_reported_in_the_order_of_the_file() {
     let error = parse("name: a b\nstore: c\nengine: tree\nlicence: d\ntree: []\n").unwrap_err();
     let lines: Vec<u32> = error.diagnostics().iter().map(|diagnostic| diagnostic.line).collect();
     assert_eq!(lines, [1, 2, 4, 5]);

@@ -108,7 +108,7 @@ demo:
 }
 
 #[test]
-fn what_a_person_must_look_at_is_told() {
+fn what_needs_a_review_is_reported() {
     let notes = converted(FIRST).notes;
     let beginnings: Vec<&str> = notes.iter().map(|note| &note[..30]).collect();
     assert_eq!(

@@ -104,7 +104,7 @@ fn with(line: &str, other: &str) -> String {
 }
 
 #[test]
-fn mistakes_are_told_with_their_places() {
+fn mistakes_are_reported_with_their_places() {
     let reported = [
         with("cdiVersion: 0.6.0", "cdiVersion: 2.0.0"),
         with("cdiVersion: 0.6.0", "cdiVersion: 0.2.0"),

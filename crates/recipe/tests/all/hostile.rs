@@ -168,7 +168,7 @@ fn a_million_empty_values_are_refused() {
 }
 
 #[test]
-fn thousands_of_problems_in_one_long_line_are_told_in_part() {
+fn thousands_of_problems_in_one_long_line_are_reported_in_part() {
     let line = format!("{{{}}}", "a: b, ".repeat(9_000));
     let config = ConfigText { path: Path::new("config.yaml"), text: line.as_bytes() };
     let reported = parse_config(&config).unwrap_err();

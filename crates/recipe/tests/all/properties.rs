@@ -77,7 +77,7 @@ fn pieces() -> impl Strategy<Value = String> {
 }
 
 /// Checks what must be true of everything that is reported about a text.
-fn assert_well_told(diagnostics: &[Diagnostic], text: &str) -> Result<(), TestCaseError> {
+fn assert_well_reported(diagnostics: &[Diagnostic], text: &str) -> Result<(), TestCaseError> {
     prop_assert!(!diagnostics.is_empty());
     let lines = text.replace("\r\n", "\n").matches(['\n', '\r']).count() + 1;
     for diagnostic in diagnostics {
@@ -97,7 +97,7 @@ proptest! {
     #[test]
     fn what_is_nearly_a_recipe_is_read_or_refused_with_places(text in pieces()) {
         if let Err(error) = parse(&text) {
-            assert_well_told(error.diagnostics(), &text)?;
+            assert_well_reported(error.diagnostics(), &text)?;
         }
     }
 
@@ -112,7 +112,7 @@ proptest! {
         text in "((color|build|jobs|repositories|name|path)| |=|\\[|\\]|\"|'|\n|[1-9a-c/$~{}.,#\\\\é])*",
     ) {
         if let Err(error) = parse_settings(Path::new("f"), text.as_bytes()) {
-            assert_well_told(error.diagnostics(), &text)?;
+            assert_well_reported(error.diagnostics(), &text)?;
         }
     }
 
@@ -123,7 +123,7 @@ proptest! {
                      set:\n        - A: ${@HOME@}/b\n        - &c {C: $@mount@/d}\n        - *c\n";
         let text = &whole[..cut.min(whole.len())];
         if let Err(error) = parse(text) {
-            assert_well_told(error.diagnostics(), text)?;
+            assert_well_reported(error.diagnostics(), text)?;
         }
     }
 

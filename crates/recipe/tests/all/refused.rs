@@ -36,7 +36,7 @@ fn cases(table: &str) -> Vec<Case<'_>> {
 }
 
 /// Compares every case of a table with what is reported now.
-fn assert_told(file: &str, tell: impl Fn(&str) -> String) {
+fn assert_reported(file: &str, tell: impl Fn(&str) -> String) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(file);
     let table = std::fs::read_to_string(&path).unwrap();
     let cases = cases(&table);
@@ -58,16 +58,16 @@ fn assert_told(file: &str, tell: impl Fn(&str) -> String) {
 }
 
 #[test]
-fn the_author_of_a_malformed_recipe_is_told_what_to_type() {
-    assert_told("refused-recipes.txt", |text| match super::parse(text) {
+fn the_author_of_a_malformed_recipe_gets_a_hint_to_type() {
+    assert_reported("refused-recipes.txt", |text| match super::parse(text) {
         Ok(_) => "accepted".to_owned(),
         Err(error) => error.to_string(),
     });
 }
 
 #[test]
-fn the_author_of_a_malformed_configuration_is_told_what_to_type() {
-    assert_told("refused-settings.txt", |text| {
+fn the_author_of_a_malformed_configuration_gets_a_hint_to_type() {
+    assert_reported("refused-settings.txt", |text| {
         match parse_settings(Path::new("config.toml"), text.as_bytes()) {
             Ok(_) => "accepted".to_owned(),
             Err(error) => error.to_string(),
@@ -76,16 +76,16 @@ fn the_author_of_a_malformed_configuration_is_told_what_to_type() {
 }
 
 #[test]
-fn the_author_of_a_malformed_environment_file_is_told_what_to_type() {
-    assert_told("refused-environments.txt", |text| match super::environments::parse(text) {
+fn the_author_of_a_malformed_environment_file_gets_a_hint_to_type() {
+    assert_reported("refused-environments.txt", |text| match super::environments::parse(text) {
         Ok(_) => "accepted".to_owned(),
         Err(error) => error.to_string(),
     });
 }
 
 #[test]
-fn the_author_of_a_malformed_recipe_for_spack_is_told_what_to_type() {
-    assert_told("refused-stacks.txt", |text| match super::stack::Files::of(text).recipe() {
+fn the_author_of_a_malformed_recipe_for_spack_gets_a_hint_to_type() {
+    assert_reported("refused-stacks.txt", |text| match super::stack::Files::of(text).recipe() {
         Ok(_) => "accepted".to_owned(),
         Err(error) => error.to_string(),
     });
@@ -110,8 +110,8 @@ fn no_case_is_named_twice() {
 }
 
 #[test]
-fn the_author_of_a_malformed_manifest_is_told_what_to_type() {
-    assert_told("refused-vendor.txt", |text| {
+fn the_author_of_a_malformed_manifest_gets_a_hint_to_type() {
+    assert_reported("refused-vendor.txt", |text| {
         let path = Path::new("mpi.yaml");
         let text = text.as_bytes();
         match parse_vendor_manifest(&FileText { path, text }) {

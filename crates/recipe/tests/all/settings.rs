@@ -117,7 +117,7 @@ fn a_namespace_without_any_rule_needs_nothing() {
 }
 
 #[test]
-fn a_rule_says_of_which_images_it_is_asked_at_a_start() {
+fn a_rule_says_which_images_it_checks_at_a_start() {
     let rule = |at_start: &str| {
         let text = format!(
             "[[trust]]\nnamespace = \"*\"\nrequire = \"signature\"\nkeys = [\"/a\"]\n{at_start}"

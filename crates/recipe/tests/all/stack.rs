@@ -132,7 +132,7 @@ fn a_compiler_has_the_usual_variants_or_those_that_are_given() {
 }
 
 #[test]
-fn a_recipe_of_the_first_format_is_read_in_the_words_of_the_third() {
+fn a_recipe_of_the_first_format_is_read_in_the_terms_of_the_third() {
     let files = Files::of(
         "--- config.yaml
 name: cuda

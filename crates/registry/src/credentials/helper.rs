@@ -162,7 +162,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn a_helper_is_asked_for_the_server_and_gives_a_password() {
+    fn a_helper_gets_the_server_and_gives_a_password() {
         let helper = Written::new(
             r#"[ "$*" = get ] || exit 9
                server=$(cat)

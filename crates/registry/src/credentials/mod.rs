@@ -147,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn a_netrc_is_asked_when_nobody_logged_in() {
+    fn a_netrc_is_read_without_a_login() {
         let directory = tempfile::tempdir().unwrap();
         let name = name_for(&sources(directory.path()), "other.example:5000");
         assert_eq!(name.as_deref(), Some("netrc"));
     }
 
     #[test]
-    fn nothing_is_found_for_a_registry_that_nobody_knows() {
+    fn nothing_is_found_for_an_unknown_registry() {
         let directory = tempfile::tempdir().unwrap();
         let name = name_for(&sources(directory.path()), "third.example");
         assert_eq!(name, None);

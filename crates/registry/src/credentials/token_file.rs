@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_without_a_token_is_told_apart_from_a_missing_file() {
+    fn a_directory_without_a_token_is_distinguished_from_a_missing_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().display();
         let missing = directory.path().join("none");

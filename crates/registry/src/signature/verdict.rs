@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_signature_of_another_image_is_told_from_that_of_a_stranger() {
+    fn the_signature_of_another_image_is_distinguished_from_that_of_a_stranger() {
         let (ours, theirs) = (key(), key());
         let found =
             || vec![signed(&theirs, b"manifest"), signed(&ours, b"other"), Err("it is missing")];

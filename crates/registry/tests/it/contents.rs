@@ -67,7 +67,7 @@ fn what_was_handed_over_at_push_comes_with_one_request() {
 }
 
 #[test]
-fn without_it_the_metadata_are_asked() {
+fn without_it_the_metadata_are_read() {
     let bed = Bed::new();
     push(&bed, LABEL, None);
     assert_eq!(output(&bed)[0].as_ref().unwrap(), &of_metadata());
@@ -98,7 +98,7 @@ fn a_copy_in_another_part_of_the_registry_says_the_same() {
 }
 
 #[test]
-fn one_image_that_cannot_be_asked_does_not_hide_the_others() {
+fn one_image_that_cannot_be_read_does_not_hide_the_others() {
     let bed = Bed::new();
     push(&bed, LABEL, None);
     push(&bed, "other/1.0:v1@daint%gh200", Some(LINES));

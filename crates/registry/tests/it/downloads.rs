@@ -30,7 +30,7 @@ fn a_download_that_is_cut_anywhere_goes_on() {
 }
 
 #[test]
-fn what_came_before_a_cut_is_not_asked_for_again() {
+fn what_came_before_a_cut_is_not_requested_again() {
     let (bed, content) = Bed::pushed_for_one_stream(64 * MIB);
     bed.server.on("GET", "/blobs/").times(1).does(Fault::CutSending(17 * MIB));
     assert!(bed.fetch().unwrap() == content);
@@ -116,7 +116,7 @@ fn a_registry_that_hangs_is_given_up() {
 }
 
 #[test]
-fn a_registry_that_is_busy_is_asked_again() {
+fn a_registry_that_is_busy_gets_another_request() {
     for status in [429, 500, 502, 503, 504] {
         let (bed, content) = Bed::pushed(MIB);
         bed.server.on("GET", "/").times(3).does(Fault::answer(status));
@@ -125,7 +125,7 @@ fn a_registry_that_is_busy_is_asked_again() {
 }
 
 #[test]
-fn the_pause_that_a_registry_asks_for_is_made() {
+fn the_pause_that_a_registry_requests_is_made() {
     let (bed, _) = Bed::pushed(MIB);
     bed.server.on("GET", "/blobs/").once().does(Fault::answer_later(429, 1));
     let started = Instant::now();
@@ -142,7 +142,7 @@ fn a_registry_that_stays_busy_is_named_with_its_message() {
 }
 
 #[test]
-fn refusals_are_told_apart() {
+fn refusals_are_distinguished() {
     let (bed, _) = Bed::pushed(MIB);
     let refused = |status: u16| {
         bed.server.disarm();

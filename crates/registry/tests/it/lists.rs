@@ -35,7 +35,7 @@ fn where_the_registry_does_not_list_the_index_does() {
 }
 
 #[test]
-fn where_nobody_lists_that_is_said() {
+fn a_registry_without_a_list_is_reported() {
     let bed = Bed::new();
     bed.server.on("GET", "_catalog").does(Fault::answer(403));
     let error = bed.labels(Listing::Auto).unwrap_err();

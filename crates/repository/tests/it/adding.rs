@@ -30,7 +30,7 @@ fn an_image_is_known_by_its_sha256() {
 }
 
 #[test]
-fn a_record_tells_what_the_metadata_say() {
+fn a_record_shows_what_the_metadata_say() {
     let world = World::new();
     world.add("a", 1).unwrap();
     let record = world.repository.by_label(&label("a")).unwrap().unwrap();
@@ -73,7 +73,7 @@ fn the_metadata_travel_with_the_image() {
 }
 
 #[test]
-fn adding_tells_how_far_it_is() {
+fn adding_shows_how_far_it_is() {
     let world = World::new();
     let (image, meta) = (world.image(1), world.meta());
     let mut reported = Vec::new();

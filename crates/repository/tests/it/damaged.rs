@@ -144,7 +144,7 @@ fn the_status_names_what_does_not_belong_there() {
 }
 
 #[test]
-fn the_status_tells_on_which_file_system_the_repository_lies() {
+fn the_status_shows_on_which_file_system_the_repository_lies() {
     let place = tempfile::tempdir_in("/dev/shm").unwrap();
     let repository = Repository::create(&place.path().join("repository")).unwrap();
     assert_eq!(repository.status(false).unwrap().file_system, "tmpfs");

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scalar_tells_the_earlier_views_and_the_caller_in_the_order_of_replacement() {
+    fn a_scalar_shows_the_earlier_views_and_the_caller_in_the_order_of_replacement() {
         let [one, other] = ["one", "other"].map(|value| Change::Set(value.to_owned()));
         let origin = process_environment(&[&[one], &[other]], "other").variable("LIST");
         let replaced = origin.unwrap().replaced.into_iter();

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_lists_belongs_to_nobody() {
+    fn an_unlisted_file_belongs_to_no_package() {
         let root = tempfile::tempdir().unwrap();
         write(&root.path().join("bin/script"), "");
         assert_eq!(package_of(&root.path().join("bin/script"), root.path()), None);

@@ -35,7 +35,7 @@ fn an_mpi_that_the_system_lacks_is_reported_with_those_that_it_has() {
 }
 
 #[test]
-fn what_the_clone_of_spack_tells_counts_more_than_its_commit() {
+fn the_version_in_the_clone_of_spack_outweighs_its_commit() {
     let (recipe, system) = Files::of(RECIPE).read();
     let mut places = places(&recipe, &system);
     places.version = Some(SpackVersion::new(0, 23));

@@ -229,7 +229,7 @@ fn what_is_known_is_not_sent_again() {
 // ── who may ──────────────────────────────────────────────────────────────────
 
 #[test]
-fn a_password_is_asked_for() {
+fn a_password_is_required() {
     let registry = HostileRegistry::start();
     registry.want_password("me", "swordfish");
     let refused = get(&registry, "/v2/");
@@ -239,7 +239,7 @@ fn a_password_is_asked_for() {
 }
 
 #[test]
-fn a_token_is_for_what_was_asked_and_not_for_ever() {
+fn a_token_is_for_what_was_requested_and_not_for_ever() {
     let (registry, path) = with_blob();
     registry.want_token(Bearer::account("me", "swordfish"));
     let refused = get(&registry, &path);

@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn who_writes_for_another_tool_is_told_how_it_is_written_here() {
+    fn the_syntax_of_another_tool_is_answered_with_ours() {
         assert!(
             refused("numpy==2.1").ends_with("write `numpy@…`, or `numpy@=…` for one very version")
         );
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_package_needs_is_asked_for_beside_it() {
+    fn what_one_package_needs_is_requested_beside_it() {
         assert_eq!(
             refused("hdf5 ^mpich"),
             "`hdf5 ^mpich` is not a package: which package needs which is not known here\n\

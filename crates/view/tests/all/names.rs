@@ -19,7 +19,7 @@ fn a_view_may_say_which_image_it_belongs_to() {
 }
 
 #[test]
-fn the_image_of_a_view_may_be_told_by_its_label_or_its_mount_point() {
+fn the_image_of_a_view_may_be_named_by_its_label_or_its_mount_point() {
     let views = parse_view_list("app/1.0:v1@here%zen2:a,app/1.0:b,/mnt/app:c").unwrap();
     let owners: Vec<_> = views.into_iter().map(|view| view.uenv.unwrap()).collect();
     assert_eq!(

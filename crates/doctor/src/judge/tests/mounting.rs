@@ -296,7 +296,7 @@ fn root_keeps_to_a_policy_that_is_there() {
 }
 
 #[test]
-fn root_of_a_user_namespace_and_root_without_the_capability_are_told_apart() {
+fn root_of_a_user_namespace_and_root_without_the_capability_are_distinguished() {
     let facts = |may_mount, in_first_user_namespace| Facts {
         process: Process { user: 0, may_mount, in_first_user_namespace, ..Process::default() },
         as_root: None,

@@ -180,7 +180,7 @@ fn the_helper_of_a_registry_comes_before_what_is_stored() {
 }
 
 #[test]
-fn the_helper_for_all_is_asked_by_the_name_under_which_the_user_logged_in() {
+fn the_helper_for_all_gets_the_name_under_which_the_user_logged_in() {
     let text = json!({
         "auths": {"https://registry.example:5000/v1/": {}},
         "credsStore": "all",
@@ -192,7 +192,7 @@ fn the_helper_for_all_is_asked_by_the_name_under_which_the_user_logged_in() {
 }
 
 #[test]
-fn the_helper_for_all_is_asked_also_for_a_registry_that_is_not_named() {
+fn the_helper_for_all_is_used_also_for_a_registry_that_is_not_named() {
     let text = json!({"auths": {"a.example": {}}, "credsStore": "all"});
     assert_eq!(steps(&text), ["all<registry.example:5000"]);
 }

@@ -211,7 +211,7 @@ fn damaged_keys_are_refused() {
 }
 
 #[test]
-fn no_error_tells_what_is_in_a_private_key() {
+fn no_error_shows_what_is_in_a_private_key() {
     let bench = Bench::new();
     let path = bench.path("key");
     SigningKey::generate(&path).unwrap();
