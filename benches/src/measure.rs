@@ -16,7 +16,7 @@ use crate::memory::peak_of;
 use crate::request::PreparedRequest;
 use crate::statistics::Summary;
 
-/// Why something was not measured, in words for the report.
+/// Why something was not measured, as text for the report.
 pub(crate) type NotMeasured = String;
 
 const PAUSE: Duration = Duration::from_millis(3);

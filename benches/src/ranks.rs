@@ -44,7 +44,7 @@ pub(crate) fn program_in(library: &Path) -> PathBuf {
     library.join("bin/program")
 }
 
-/// The words that start two ranks of what follows.
+/// A command line that starts two ranks of what follows.
 pub(crate) fn two_ranks(bed: &Bed, library: &Path) -> Command {
     // Ranks that cannot read each other's memory may wait for ever.
     let mut command = bed.command("timeout");

@@ -78,8 +78,9 @@ impl<'a> Starters<'a> {
 
     /// Lets the interpreter carry out a script.
     pub(crate) fn of_script(bed: &'a Bed, images: &'a Images, script: &str) -> Self {
-        let words = |root: &Path| vec![root.join("bin/python3").into(), "-c".into(), script.into()];
-        Self { bed, images, bare: words(&images.tree), inside: words(&images.mount_point) }
+        let command =
+            |root: &Path| vec![root.join("bin/python3").into(), "-c".into(), script.into()];
+        Self { bed, images, bare: command(&images.tree), inside: command(&images.mount_point) }
     }
 
     /// Starts nothing yet.
@@ -90,9 +91,9 @@ impl<'a> Starters<'a> {
     /// Starts one of the small programs, which may start the program.
     pub(crate) fn within(self, task: &str) -> Result<Self, NotMeasured> {
         let small = self.bed.small.as_ref().map_err(Clone::clone)?;
-        let around = |words: Vec<OsString>| {
+        let around = |command: Vec<OsString>| {
             let mut all = vec![small.into(), task.into()];
-            all.extend(words);
+            all.extend(command);
             all
         };
         Ok(Self { bare: around(self.bare), inside: around(self.inside), ..self })

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! `cabane repo gc`, `pin` and `unpin`.
+//! `cabane repo gc`, `pin`, and `unpin`.
 
 use std::fs::{self, File, FileTimes};
 use std::io::{BufRead, BufReader, Write};
@@ -165,7 +165,7 @@ fn limits_can_stand_in_the_configuration() {
 fn a_time_without_a_unit_is_refused() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let seen = gc(&cabane, &["--older-than=30"]);
-    assert!(seen.code == 2 && seen.stderr.contains("`30d`, `12h` or `2w`"), "{seen:?}");
+    assert!(seen.code == 2 && seen.stderr.contains("`30d`, `12h`, or `2w`"), "{seen:?}");
 }
 
 #[test]

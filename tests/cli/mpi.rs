@@ -39,7 +39,7 @@ impl Mpi {
         }
     }
 
-    /// Starts four ranks, each with these words, and returns what they say.
+    /// Starts four ranks, each with these arguments, and returns what they say.
     fn launch(&self, arguments: &[&str]) -> Finished {
         let mut command = self.cabane.other("timeout");
         command

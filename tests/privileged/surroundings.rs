@@ -13,7 +13,7 @@ use cabane_testkit::{Finished, slowness, time_limit};
 use crate::arena::{in_arena, in_private_world, root};
 use crate::start::assert_refused;
 
-/// It worked, or it was refused in words; it did not crash.
+/// It worked, or it was refused with a message; it did not crash.
 #[track_caller]
 fn assert_clean(case: &str, finished: &Finished) {
     let started = finished.code == 0 && finished.stdout == "started\n";

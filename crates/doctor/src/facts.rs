@@ -253,7 +253,7 @@ pub(crate) enum Has {
 pub(crate) struct Kernel {
     /// Its version.
     pub(crate) release: String,
-    /// The calls `fsopen`, `fsmount` and `move_mount`.
+    /// The calls `fsopen`, `fsmount`, and `move_mount`.
     pub(crate) new_mount_calls: Has,
     /// The call `openat2`.
     pub(crate) openat2: Has,

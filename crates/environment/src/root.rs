@@ -132,7 +132,7 @@ fn bind(context: &Context, text: &str) -> Result<Bind> {
     let bad = || {
         Report::new(Kind::Usage, format!("`{}` does not say what is shown where", escape(text)))
             .hinted(
-                "write `--bind SOURCE`, `--bind SOURCE:TARGET` or `--bind SOURCE:TARGET:ro`"
+                "write `--bind SOURCE`, `--bind SOURCE:TARGET`, or `--bind SOURCE:TARGET:ro`"
                     .to_owned(),
             )
     };

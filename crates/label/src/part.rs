@@ -3,7 +3,7 @@
 
 //! The parts of a label, each a type of its own.
 //!
-//! All parts have one grammar: letters, digits, `_`, `-` and `.`, not beginning
+//! All parts have one grammar: letters, digits, `_`, `-`, and `.`, not beginning
 //! with `-` or `.`, 1 to 64 characters. They differ in what they mean.
 
 use crate::text::{check_length, word};

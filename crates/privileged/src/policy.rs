@@ -218,7 +218,7 @@ impl Draft {
             ("stage-memory", [value]) => once(&mut self.stage_memory, mebibytes(value)?)?,
             ("stage-local", [value, path]) => {
                 let directory = plain_path(path).ok_or(
-                    "a directory for copies is an absolute path, without `.`, `..` or `//`",
+                    "a directory for copies is an absolute path, without `.`, `..`, or `//`",
                 )?;
                 let limit = mebibytes(value)?;
                 once(&mut self.stage_local, LocalStage { directory, limit })?;
@@ -279,7 +279,7 @@ fn file_systems(values: &[&str]) -> Result<Vec<String>, &'static str> {
 
 fn mount_point(text: &str) -> Result<PathBuf, &'static str> {
     let path = plain_path(text)
-        .ok_or("a mount point is an absolute path below `/`, without `.`, `..` or `//`")?;
+        .ok_or("a mount point is an absolute path below `/`, without `.`, `..`, or `//`")?;
     if CLOSED.iter().any(|closed| path.starts_with(closed)) {
         return Err("nothing may be mounted below /dev, /proc, /run and /sys");
     }
@@ -288,7 +288,7 @@ fn mount_point(text: &str) -> Result<PathBuf, &'static str> {
 
 fn root_bind(text: &str) -> Result<PathBuf, &'static str> {
     let path = plain_path(text)
-        .ok_or("what is seen is an absolute path below `/`, without `.`, `..` or `//`")?;
+        .ok_or("what is seen is an absolute path below `/`, without `.`, `..`, or `//`")?;
     if KERNEL.iter().any(|place| path.starts_with(place)) {
         return Err("/dev, /proc and /sys are seen in any case");
     }
@@ -411,7 +411,7 @@ mod tests {
     fn a_mistake_is_named_with_its_line() {
         assert_eq!(
             problem("mount-point /a\n\nmount-point b\n"),
-            "line 3: a mount point is an absolute path below `/`, without `.`, `..` or `//`"
+            "line 3: a mount point is an absolute path below `/`, without `.`, `..`, or `//`"
         );
     }
 }

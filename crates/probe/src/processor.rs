@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::machine::Machine;
 
-/// The features that `x86_64_v2`, `v3` and `v4` add, as the kernel calls them.
+/// The features that `x86_64_v2`, `v3`, and `v4` add, as the kernel calls them.
 const X86: [(&str, &[&str]); 3] = [
     (
         "x86_64_v2",

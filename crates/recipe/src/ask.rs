@@ -237,18 +237,18 @@ impl<'n> Field<'n> {
         self.report.language == Language::Yaml || scalar.kind == Kind::Quoted
     }
 
-    /// Returns one of a few words.
-    pub(crate) fn choice<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
+    /// Returns one of a few choices.
+    pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
         let text = match &self.node.value {
             Value::Scalar(scalar) => &scalar.text,
             _ => self.text()?,
         };
         let is_text = |scalar: &Scalar| self.takes_text(scalar);
         let is_word = matches!(&self.node.value, Value::Scalar(scalar) if is_text(scalar));
-        if let Some((_, value)) = words.iter().find(|(word, _)| is_word && *word == text) {
+        if let Some((_, value)) = choices.iter().find(|(word, _)| is_word && *word == text) {
             return Some(*value);
         }
-        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        let known: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
         let message =
             format!("{} must be {}, not {}", self.name, enumerate(&known, "or"), quote(text));
         let hint = nearest(text, &known).map(|meant| format!("did you mean `{meant}`?"));

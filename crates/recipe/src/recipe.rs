@@ -26,7 +26,7 @@ pub struct Recipe {
     /// A sentence for those who look for an image.
     pub description: Option<String>,
     /// The view that is entered when none is requested. For the engines
-    /// `python`, `tree` and `container` it is one of `views`, or `default`, which always
+    /// `python`, `tree`, and `container` it is one of `views`, or `default`, which always
     /// exists; the views of a Spack recipe are in another file.
     pub default_view: Option<ViewName>,
     /// Who builds it, and from what.
@@ -158,7 +158,7 @@ pub struct PythonConfig {
 pub enum InterpreterRequest {
     /// Any that can be found.
     Any,
-    /// One of this version: `3`, `3.11` or `3.11.2`.
+    /// One of this version: `3`, `3.11`, or `3.11.2`.
     Version(String),
     /// The one at this absolute path.
     Path(PathBuf),
@@ -211,7 +211,7 @@ pub struct ViewRecipe {
 
 /// Changes to environment variables, each list in the order of the recipe.
 ///
-/// `$@mount@`, `$@view_path@` and `$@view_name@` in the values are for the
+/// `$@mount@`, `$@view_path@`, and `$@view_name@` in the values are for the
 /// build to replace, `${@NAME@}` for the start of the view.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EnvVars {

@@ -45,12 +45,13 @@ pub(crate) fn suggestion(word: &str, known: &[&str], all: &str) -> String {
     }
 }
 
-/// Returns words as a list for a message: `` `a`, `b` and `c` ``.
-pub(crate) fn enumerate(words: &[&str], last: &str) -> String {
-    match words {
+/// Returns names as a list for a message: `` `a`, `b`, and `c` ``.
+pub(crate) fn enumerate(names: &[&str], last: &str) -> String {
+    match names {
         [] => String::new(),
         [one] => format!("`{one}`"),
-        [first @ .., end] => format!("`{}` {last} `{end}`", first.join("`, `")),
+        [one, other] => format!("`{one}` {last} `{other}`"),
+        [first @ .., end] => format!("`{}`, {last} `{end}`", first.join("`, `")),
     }
 }
 
@@ -120,7 +121,7 @@ mod tests {
 
     #[test]
     fn words_are_listed_as_a_person_would() {
-        assert_eq!(enumerate(&["a", "b", "c"], "and"), "`a`, `b` and `c`");
+        assert_eq!(enumerate(&["a", "b", "c"], "and"), "`a`, `b`, and `c`");
     }
 
     fn letters(word: &str) -> Vec<char> {

@@ -79,7 +79,7 @@ impl FromStr for Address {
         let (host, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         if host.contains('@') {
             let message = "a user or a password is no part of the address of a registry".to_owned();
-            let hint = "`docker login`, `podman login` and `--token` say who you are";
+            let hint = "`docker login`, `podman login`, and `--token` say who you are";
             return refused(message, hint);
         }
         if !is_host(host) {

@@ -111,7 +111,7 @@ mod tests {
     fn what_differs_least_is_named_first() {
         assert_eq!(
             hint("a/1:v3%zen2", &["a/2:v1@s%zen3", "a/1:v1@s%zen3", "a/1:v2@s%zen2"]).unwrap(),
-            "there is `a/1:v2@s%zen2`, `a/1:v1@s%zen3` or `a/2:v1@s%zen3`"
+            "there is `a/1:v2@s%zen2`, `a/1:v1@s%zen3`, or `a/2:v1@s%zen3`"
         );
     }
 

@@ -23,7 +23,7 @@ use crate::process::Process;
 /// How Slurm calls the step that a batch script is.
 const BATCH: &str = "batch";
 
-/// A job as it is typed: `JOB`, `JOB.STEP`, `ARRAY_TASK` or `ARRAY_TASK.STEP`.
+/// A job as it is typed: `JOB`, `JOB.STEP`, `ARRAY_TASK`, or `ARRAY_TASK.STEP`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobDescription {
     job: u32,

@@ -335,7 +335,7 @@ impl Spank for Slurm {
     }
 
     fn change_own_variable(&self, name: &OsStr, value: Option<&OsStr>) {
-        // SAFETY: `srun`, `sbatch` and `salloc` read their options at this time, with one
+        // SAFETY: `srun`, `sbatch`, and `salloc` read their options at this time, with one
         // thread, and expect plugins to change their variables here.
         unsafe {
             match value {

@@ -3,7 +3,7 @@
 
 //! `cabane-slurm.so`: the images of a job, on every node before its first task.
 //!
-//! Slurm loads this object into four programs. In `srun`, `sbatch` and `salloc` ([`submit`])
+//! Slurm loads this object into four programs. In `srun`, `sbatch`, and `salloc` ([`submit`])
 //! the `cabane` command finds out which images and variables are meant, as the user. In
 //! `slurmstepd` ([`node`]) the images are mounted, once for each step on each node, as root;
 //! what was mounted can be recorded ([`record`]).

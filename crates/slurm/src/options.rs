@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The options that the plugin adds to `srun`, `sbatch` and `salloc`, and what was given.
+//! The options that the plugin adds to `srun`, `sbatch`, and `salloc`, and what was given.
 
 use std::ffi::CStr;
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! In `srun`, `sbatch` and `salloc`: which images and variables the job gets.
+//! In `srun`, `sbatch`, and `salloc`: which images and variables the job gets.
 //!
 //! `cabane slurm submit` finds that out, as the user, and writes down what becomes of the
 //! variables of this process; those are then the ones of the job. Where neither an option

@@ -67,7 +67,7 @@ impl fmt::Display for PackagePattern {
     }
 }
 
-/// Names of Python packages are the same with `-`, `_` and `.`, large and small.
+/// Names of Python packages are the same with `-`, `_`, and `.`, large and small.
 fn is_name(name: &str, package: &PackageLine<'_>) -> bool {
     if package.manager != "python" {
         return name == package.name;

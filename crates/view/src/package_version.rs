@@ -4,7 +4,7 @@
 //! Versions of packages, and sets of them, ordered as Spack orders them.
 //!
 //! A version is cut into numbers and names. Names come before numbers, and names of branches
-//! after them, so that `develop` is newer than every release. `alpha`, `beta` and `rc` at the
+//! after them, so that `develop` is newer than every release. `alpha`, `beta`, and `rc` at the
 //! end come before the release itself.
 
 /// The names of branches, in their order.

@@ -39,7 +39,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// How long a helper has to get on after its file system has stopped answering.
 const MOMENT: Duration = Duration::from_millis(300);
 
-/// Where a file is, in words of `attacker.c`: the system, the mount, what is below.
+/// Where a file is, in the terms of `attacker.c`: the system, the mount, what is below.
 pub(super) type System = [&'static str; 3];
 
 /// What a user can make that is not attached on the host, or that he serves.
@@ -292,7 +292,7 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// It was refused in words, and soon.
+    /// It was refused with a message, and soon.
     pub(super) fn is_refused(&self) -> bool {
         let Finished { code, stdout, stderr } = &self.finished;
         self.stuck.is_none() && *code == 125 && stdout.is_empty() && stderr.starts_with("error: ")

@@ -65,7 +65,7 @@ fn need(text: &str) -> Option<Need> {
     Some(Need { key: normal(wanted.get(..end)?), kind: NeedKind::Run })
 }
 
-/// Names are the same with `-`, `_` and `.`, large and small.
+/// Names are the same with `-`, `_`, and `.`, large and small.
 fn normal(name: &str) -> String {
     name.to_lowercase().replace(['_', '.'], "-")
 }

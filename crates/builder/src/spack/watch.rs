@@ -256,7 +256,7 @@ fn installed(database: &Path) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// A watch over `a`, `b` and `c`.
+    /// A watch over `a`, `b`, and `c`.
     fn watch(layout: &Layout) -> Watch<'_> {
         let packages = ["a", "b", "c"].map(|name| {
             let package = Package {

@@ -31,7 +31,7 @@ const OF_THE_INTERPRETER: [&str; 6] =
 /// The interpreter of modules, and where they are.
 #[derive(Clone, Debug)]
 pub struct ModuleTool {
-    /// `modulecmd.tcl`, `modulecmd` or `lmod`.
+    /// `modulecmd.tcl`, `modulecmd`, or `lmod`.
     pub command: PathBuf,
     /// The directories of modules.
     pub paths: Vec<PathBuf>,

@@ -36,8 +36,8 @@ pub(super) fn read(file: &Section<'_>) -> Option<ContainerConfig> {
     let platform = section.optional("platform", Field::string);
     let images = section.given_or("images", Vec::new(), |field| texts(field, "an image"));
     let files = section.given_or("files", Vec::new(), files);
-    let entrypoint = words(&section, "entrypoint");
-    let command = words(&section, "command");
+    let entrypoint = command_line(&section, "entrypoint");
+    let command = command_line(&section, "command");
     let working_directory = section.given_or("working-directory", None, |field| {
         let text = field.text()?;
         place(field.report, field.place(), text).map(Some)
@@ -67,7 +67,7 @@ fn reference(field: &Field<'_>) -> Option<String> {
     };
     let message = format!("{} cannot be {}: {problem}", field.name, quote(text));
     let hint = "write `registry.example.org/tool:1.0`, `oci:DIR:NAME`, `oci-archive:FILE`, \
-                `docker-archive:FILE`, `sif:FILE`, `dir:DIR` or `image:LABEL`";
+                `docker-archive:FILE`, `sif:FILE`, `dir:DIR`, or `image:LABEL`";
     field.refuse(&message, hint)
 }
 
@@ -102,8 +102,8 @@ fn place(report: &Report<'_>, at: Place, text: &str) -> Option<String> {
 }
 
 /// Reads a command line as a list; an empty one takes away what the container image has.
-#[expect(clippy::option_option, reason = "wrong, not given, given as a list of words")]
-fn words(section: &Section<'_>, key: &str) -> Option<Option<Vec<String>>> {
+#[expect(clippy::option_option, reason = "wrong, not given, given as a list")]
+fn command_line(section: &Section<'_>, key: &str) -> Option<Option<Vec<String>>> {
     section.get(key).map_or(Some(None), |field| texts(&field, "a word").map(Some))
 }
 

@@ -190,7 +190,7 @@ fn value_of(field: &Field<'_>) -> Option<String> {
         };
         let hint = match nearest(name, SUBSTITUTIONS) {
             Some(meant) => format!("did you mean `$@{meant}@`?"),
-            None => "what is replaced is `$@mount@`, `$@view_path@` and `$@view_name@`".to_owned(),
+            None => "what is replaced is `$@mount@`, `$@view_path@`, and `$@view_name@`".to_owned(),
         };
         let place = stretch(field.place_within(offset), field, written.len());
         field.report.problem_with_hint(place, &message, &hint);

@@ -54,7 +54,7 @@ fn interpreter(field: &Field<'_>) -> Option<InterpreterRequest> {
     field.refuse(&message, hint.as_str())
 }
 
-/// Tells whether a text is `3`, `3.11` or `3.11.2`.
+/// Tells whether a text is `3`, `3.11`, or `3.11.2`.
 fn is_version(text: &str) -> bool {
     let parts: Vec<&str> = text.split('.').collect();
     let is_number = |part: &&str| {

@@ -115,7 +115,7 @@ impl FromStr for DeviceName {
             text.split_once('=').ok_or_else(|| bad("there is no `=` before the name"))?;
         if !is_device(name) {
             return Err(bad(
-                "the name has letters, digits and, between them, `-`, `_`, `.` and `:`",
+                "the name has letters, digits and, between them, `-`, `_`, `.`, and `:`",
             ));
         }
         let kind: DeviceKind = kind.parse().map_err(|error: DeviceNameError| bad(error.reason))?;

@@ -19,7 +19,7 @@ pub(crate) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Finds the lines of a text. `\n`, `\r\n` and `\r` end a line, as in YAML.
+    /// Finds the lines of a text. `\n`, `\r\n`, and `\r` end a line, as in YAML.
     pub(crate) fn new(file: &'a Path, text: &'a str) -> Self {
         let mut lines = vec![0];
         let bytes = text.as_bytes();

@@ -11,7 +11,7 @@ use crate::diagnostic::quote;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
     /// It is no time.
-    #[error("{} is no time; write one such as `30d`, `12h` or `2w`", quote(.0))]
+    #[error("{} is no time; write one such as `30d`, `12h`, or `2w`", quote(.0))]
     Time(String),
     /// It is no size.
     #[error("{} is no size; write one such as `500G` or `1T`", quote(.0))]
@@ -22,7 +22,7 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// Reads a time: a whole number and its unit, `s`, `m`, `h`, `d` or `w`.
+/// Reads a time: a whole number and its unit, `s`, `m`, `h`, `d`, or `w`.
 ///
 /// # Errors
 ///
@@ -32,7 +32,7 @@ pub fn parse_time(text: &str) -> Result<Duration, AmountError> {
     scaled(text, &units).map(Duration::from_secs).ok_or_else(|| AmountError::Time(text.to_owned()))
 }
 
-/// Reads a size in bytes: a whole number and its unit, `K`, `M`, `G`, `T` or `P` for powers of
+/// Reads a size in bytes: a whole number and its unit, `K`, `M`, `G`, `T`, or `P` for powers of
 /// 1,000, and `KiB` and so on for those of 1,024.
 ///
 /// # Errors

@@ -53,7 +53,7 @@ fn bind(field: &Field<'_>) -> Option<BindSetting> {
         [source, target, "ro"] => (source, Some(*target), true),
         _ => {
             let message = format!("{} does not say what is shown where", quote(text));
-            let hint = "write `SOURCE`, `SOURCE:TARGET` or `SOURCE:TARGET:ro`";
+            let hint = "write `SOURCE`, `SOURCE:TARGET`, or `SOURCE:TARGET:ro`";
             return field.refuse(&message, hint);
         }
     };

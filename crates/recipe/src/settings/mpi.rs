@@ -20,7 +20,7 @@ pub struct MpiRule {
     pub prefix: PathTemplate,
     /// Directories with libraries that it needs and does not find by itself.
     pub libraries: Vec<PathTemplate>,
-    /// The words that start its ranks, before their number: a program and its options. None if
+    /// The command that starts its ranks, before their number: a program and its options. Empty if
     /// it is the one beside the library.
     pub launcher: Vec<String>,
 }
@@ -37,7 +37,7 @@ pub(super) fn read(file: &Section<'_>) -> Vec<MpiRule> {
             libraries.extend(path_template(&item));
         }
         let launcher = section.get("launcher");
-        let launcher = launcher.and_then(|field| launcher_words(&field));
+        let launcher = launcher.and_then(|field| launcher_command(&field));
         let word = name.as_ref().and_then(Field::word::<Name>);
         let (Some(field), Some(word), Some(prefix)) = (name, word, prefix) else {
             continue;
@@ -54,14 +54,14 @@ pub(super) fn read(file: &Section<'_>) -> Vec<MpiRule> {
 }
 
 /// Reads a program and its options: `srun --mpi=pmi2`.
-fn launcher_words(field: &Field<'_>) -> Option<Vec<String>> {
+fn launcher_command(field: &Field<'_>) -> Option<Vec<String>> {
     let text = field.text()?;
-    let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-    let program = words.first().map_or("", String::as_str);
+    let command: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+    let program = command.first().map_or("", String::as_str);
     if program.is_empty() || program.starts_with('-') || program.contains('=') {
         let message = format!("{} does not begin with a program", quote(text));
         let hint = "write what starts ranks, such as `launcher = \"srun --mpi=pmi2\"`";
         return field.refuse(&message, hint);
     }
-    Some(words)
+    Some(command)
 }

@@ -145,6 +145,6 @@ fn url(field: &Field<'_>) -> Option<String> {
         let host = starts.find_map(|start| text.strip_prefix(start));
         host.is_some_and(|host| !host.is_empty() && !host.contains(is_odd))
     };
-    let hint = "an address begins with `https://`, `http://` or `file:///`";
+    let hint = "an address begins with `https://`, `http://`, or `file:///`";
     field.text_if(is_address, "is not the address of a package index", hint)
 }

@@ -31,9 +31,9 @@ pub(super) fn listing(field: &Field<'_>) -> Option<String> {
     choice(field, &["auto", "catalog", "index"])
 }
 
-fn choice(field: &Field<'_>, words: &[&str]) -> Option<String> {
-    let words: Vec<_> = words.iter().map(|word| (*word, *word)).collect();
-    field.choice(&words).map(str::to_owned)
+fn choice(field: &Field<'_>, choices: &[&str]) -> Option<String> {
+    let choices: Vec<_> = choices.iter().map(|word| (*word, *word)).collect();
+    field.choice(&choices).map(str::to_owned)
 }
 
 fn word<T: FromStr<Err = ParseError>>(field: &Field<'_>) -> Option<String> {

@@ -141,7 +141,7 @@ pub(super) fn version(field: &Field<'_>, name: CompilerName) -> Option<String> {
 fn spec_of(section: &Section<'_>) -> Option<Option<String>> {
     let Some(field) = section.given("spec") else { return Some(None) };
     let item = spec(field, Wanted::Anything)?;
-    if let Some(package) = &item.words.package {
+    if let Some(package) = &item.parts.package {
         let message = format!("`spec` has variants, but {} is a package", quote(package));
         let hint = "the name and the version of the compiler are put before it";
         return item.field.refuse(&message, hint);

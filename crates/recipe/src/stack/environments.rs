@@ -102,7 +102,7 @@ fn check_name(report: &Report<'_>, entry: &Entry, context: &Context<'_>) {
         || !name.chars().all(is_word)
     {
         let message = format!("{} is not the name of an environment", quote(name));
-        let hint = "such a name has letters, digits, `_`, `-` and `.`";
+        let hint = "such a name has letters, digits, `_`, `-`, and `.`";
         return report.problem_with_hint(entry.key_place, &message, hint);
     }
     let is_built = |compiler| {
@@ -197,7 +197,7 @@ fn check_compilers_of_specs(
     context: &Context<'_>,
 ) {
     for spec in specs {
-        for found in &spec.words.built_with {
+        for found in &spec.parts.built_with {
             let Some(compiler) = CompilerName::of_spec(&found.name) else {
                 continue;
             };

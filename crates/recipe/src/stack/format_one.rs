@@ -114,7 +114,7 @@ pub(super) fn compiler(report: &Report<'_>, item: &Node) -> Option<CompilerName>
     let name = CompilerName::of(package);
     if name.is_none() {
         let message = format!("{} is not a compiler", quote(text));
-        let hint = "the compilers of format 1 are `gcc`, `llvm` and `nvhpc`";
+        let hint = "the compilers of format 1 are `gcc`, `llvm`, and `nvhpc`";
         report.problem_with_hint(field.place(), &message, hint);
     }
     name
@@ -144,7 +144,7 @@ pub(super) fn mpi(environment: &Section<'_>) -> Option<Option<MpiRequest>> {
         return Some(None);
     };
     let item = spec(field, Wanted::Package)?;
-    let package = item.words.package.clone().unwrap_or_default();
+    let package = item.parts.package.clone().unwrap_or_default();
     // The compiler of an MPI conflicts with what later versions of Spack take
     // `%` for.
     let text = item.text.split('%').next().unwrap_or_default().trim_end();

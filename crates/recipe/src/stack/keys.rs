@@ -276,7 +276,7 @@ keys! {
 
     /// How a mirror is reached.
     pub(crate) const CONNECTION = {
-        /// `file://`, `http://`, `https://`, `s3://` or `oci://`
+        /// `file://`, `http://`, `https://`, `s3://`, or `oci://`
         "url": Text, "none";
         /// the view of the index
         "view": Text, "none";

@@ -154,7 +154,7 @@ fn mirror_name(field: &Field<'_>) -> Option<String> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let is_name =
         |text: &str| !text.is_empty() && !text.starts_with(['-', '.']) && text.chars().all(is_word);
-    let hint = "such a name has letters, digits, `_`, `-` and `.`";
+    let hint = "such a name has letters, digits, `_`, `-`, and `.`";
     field.text_if(is_name, "is not the name of a mirror", hint)
 }
 

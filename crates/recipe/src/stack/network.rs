@@ -53,7 +53,7 @@ pub(super) fn read(environment: &Section<'_>, context: &Context<'_>) -> Option<N
 
 fn mpi(field: Field<'_>, context: &Context<'_>) -> Option<MpiRequest> {
     let item = spec(field, Wanted::Package)?;
-    let package = item.words.package.clone()?;
+    let package = item.parts.package.clone()?;
     let start = item.text.len() - item.text.trim_start().len();
     let place = place_of(&item.field, start..start + package.len());
     check_mpi(item.field.report, &package, place, context);

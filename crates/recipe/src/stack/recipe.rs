@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What the files of a recipe for Spack say, in the words of format 3.
+//! What the files of a recipe for Spack say, in the terms of format 3.
 
 use std::collections::BTreeMap;
 

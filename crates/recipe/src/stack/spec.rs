@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Specs of Spack, as far as words can tell whether they are right.
+//! Specs of Spack, checked by their syntax.
 //!
 //! Whether a package, a version or a variant exists is for Spack to find out.
 //! What is found here is what Spack would refuse to read, with its place, and
@@ -14,7 +14,7 @@ use crate::report::Problem;
 
 /// What was found in a spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SpecWords {
+pub(crate) struct SpecParts {
     /// The package, if one is named before anything else.
     pub(crate) package: Option<String>,
     /// What follows `%` and may be a compiler.
@@ -39,9 +39,9 @@ pub fn package_name(spec: &str) -> &str {
 }
 
 /// Reads a spec.
-pub(crate) fn read(text: &str) -> Result<SpecWords, Problem> {
+pub(crate) fn read(text: &str) -> Result<SpecParts, Problem> {
     let mut reader = Reader { text, at: 0 };
-    let mut words = SpecWords::default();
+    let mut parts = SpecParts::default();
     let mut has_something = false;
     while let Some(character) = reader.peek() {
         let start = reader.at;
@@ -56,7 +56,7 @@ pub(crate) fn read(text: &str) -> Result<SpecWords, Problem> {
             '^' | '%' => {
                 let found = reader.dependency()?;
                 if character == '%' {
-                    words.built_with.extend(found);
+                    parts.built_with.extend(found);
                 }
             }
             '/' => reader.hash()?,
@@ -64,7 +64,7 @@ pub(crate) fn read(text: &str) -> Result<SpecWords, Problem> {
             c if is_name_start(c) => match reader.word() {
                 Word::KeyAndValue => reader.value()?,
                 Word::Name(name) if !has_something => {
-                    words.package = Some(name.to_owned());
+                    parts.package = Some(name.to_owned());
                 }
                 Word::Name(name) => {
                     let message =
@@ -82,7 +82,7 @@ pub(crate) fn read(text: &str) -> Result<SpecWords, Problem> {
         has_something = true;
     }
     if has_something {
-        return Ok(words);
+        return Ok(parts);
     }
     Err(Problem::new(0..text.len(), "this spec is empty"))
 }
@@ -298,8 +298,8 @@ mod tests {
     #[test]
     fn the_compilers_of_a_spec_are_found() {
         let text = "hdf5 %c,cxx=gcc@13 ^zlib%nvhpc %libllvm=llvm %[when=%c] fortran=llvm";
-        let words = read(text).unwrap();
-        let names: Vec<&str> = words.built_with.iter().map(|one| one.name.as_str()).collect();
+        let parts = read(text).unwrap();
+        let names: Vec<&str> = parts.built_with.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names, ["gcc", "nvhpc", "llvm"]);
     }
 

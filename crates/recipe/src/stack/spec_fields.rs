@@ -3,7 +3,7 @@
 
 //! Specs in files: each with its place.
 
-use super::spec::{self, SpecWords};
+use super::spec::{self, SpecParts};
 use crate::ask::{Field, Section, each};
 use crate::node::{Place, Value};
 
@@ -12,7 +12,7 @@ use crate::node::{Place, Value};
 pub(super) struct SpecItem<'n> {
     pub(super) field: Field<'n>,
     pub(super) text: &'n str,
-    pub(super) words: SpecWords,
+    pub(super) parts: SpecParts,
 }
 
 /// Whether a spec has to name a package.
@@ -40,7 +40,7 @@ pub(super) fn specs<'n>(field: &Field<'n>, wanted: Wanted) -> Option<Vec<SpecIte
 pub(super) fn spec(field: Field<'_>, wanted: Wanted) -> Option<SpecItem<'_>> {
     let text = field.text()?;
     match spec::read(text) {
-        Ok(words) if words.package.is_none() && wanted == Wanted::Package => {
+        Ok(parts) if parts.package.is_none() && wanted == Wanted::Package => {
             let message = "this spec does not begin with the name of a package";
             let hint = if text.trim_start().starts_with(['+', '~', '-', '%']) {
                 Some("what holds for all packages belongs in `variants` or `prefer`")
@@ -49,7 +49,7 @@ pub(super) fn spec(field: Field<'_>, wanted: Wanted) -> Option<SpecItem<'_>> {
             };
             field.refuse(message, hint)
         }
-        Ok(words) => Some(SpecItem { field, text, words }),
+        Ok(parts) => Some(SpecItem { field, text, parts }),
         Err(problem) => {
             let place = place_of(&field, problem.place.into());
             field.report.refuse(place, &problem.message, problem.hint.as_deref())

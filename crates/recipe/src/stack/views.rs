@@ -132,7 +132,7 @@ fn prefix_path(field: &Field<'_>) -> Option<String> {
     }
     if let Some(at) = text.find([':', ',', '=']) {
         let place = field.place_within(at);
-        let message = "a directory of the view cannot contain `:`, `,` or `=`";
+        let message = "a directory of the view cannot contain `:`, `,`, or `=`";
         return field.report.refuse(place, message, "write an item for each directory");
     }
     Some(text.to_owned())

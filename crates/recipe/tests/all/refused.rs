@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Malformed files and the exact words that their authors see.
+//! Malformed files and the exact messages that their authors see.
 //!
 //! The cases stand in `tests/data`, where they can be read as what they are: a
 //! part of the documentation. When a message changes, the failing test leaves

@@ -24,7 +24,7 @@ use crate::metadata::{MountMethods, look_into};
 /// What is at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileState {
-    /// `file`, `directory`, `link` or `other`.
+    /// `file`, `directory`, `link`, or `other`.
     pub kind: String,
     /// The size in bytes; of a directory, that of all files below.
     pub size: u64,

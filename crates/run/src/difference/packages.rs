@@ -73,7 +73,7 @@ fn compare(from: &BTreeSet<&Package>, to: &BTreeSet<&Package>) -> Option<Package
     })
 }
 
-/// Names of wheels are the same with `-`, `_` and `.`, large and small.
+/// Names of wheels are the same with `-`, `_`, and `.`, large and small.
 fn same_name(package: &Package) -> String {
     if package.manager == "python" {
         package.name.to_lowercase().replace(['_', '.'], "-")

@@ -23,7 +23,7 @@ use super::place::{Place, links_from, without_links_above};
 /// How a file was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Through {
-    /// `PATH`, `LD_LIBRARY_PATH`, `rpath` or `ld.so.cache`.
+    /// `PATH`, `LD_LIBRARY_PATH`, `rpath`, or `ld.so.cache`.
     pub by: String,
     /// The directory.
     pub directory: String,

@@ -20,7 +20,7 @@ fn an_unknown_operation_is_refused() {
     assert_refused(
         &with_values(r#"{"list": {"PATH": [{"op": "push", "value": ["/a"]}]}}"#),
         "line 2, column 27: `push` is not an operation on `PATH`: \
-         it is `set`, `prepend`, `append` or `unset`",
+         it is `set`, `prepend`, `append`, or `unset`",
     );
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What `cabane diff` prints for people: `-`, `+` and `~`, as in a changelog.
+//! What `cabane diff` prints for people: `-`, `+`, and `~`, as in a changelog.
 
 use std::fmt::Write as _;
 

@@ -63,5 +63,5 @@ fn check(field: &Field<'_>, text: &str, path: &str) -> Option<()> {
     } else {
         return Some(());
     };
-    field.refuse(&message, "write it without `.`, `..` and `//`")
+    field.refuse(&message, "write it without `.`, `..`, and `//`")
 }

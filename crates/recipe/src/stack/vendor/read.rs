@@ -88,7 +88,7 @@ fn version(field: &Field<'_>) -> Option<String> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let is_version =
         |text: &str| text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(is_word);
-    let hint = "a version has digits, letters, `.`, `_` and `-`, and begins with a digit";
+    let hint = "a version has digits, letters, `.`, `_`, and `-`, and begins with a digit";
     field.text_if(is_version, "is not a version", hint)
 }
 
