@@ -16,7 +16,8 @@ pub(crate) fn any_of(names: &[String]) -> String {
     match names {
         [] => String::new(),
         [one] => format!("`{}`", escape(one)),
-        [first @ .., last] => format!("{} or `{}`", quoted(first), escape(last)),
+        [one, other] => format!("`{}` or `{}`", escape(one), escape(other)),
+        [first @ .., last] => format!("{}, or `{}`", quoted(first), escape(last)),
     }
 }
 
@@ -26,7 +27,7 @@ pub(crate) fn some_of(labels: &[Label]) -> String {
     let shown: Vec<String> = labels.iter().take(SHOWN).map(ToString::to_string).collect();
     match labels.len().saturating_sub(SHOWN) {
         0 => any_of(&shown),
-        more => format!("{} or one of {more} more", quoted(&shown)),
+        more => format!("{}, or one of {more} more", quoted(&shown)),
     }
 }
 
@@ -38,6 +39,6 @@ mod tests {
     fn of_many_labels_only_some_are_shown() {
         let label = |number| format!("a/{number}:v1@s%u").parse().unwrap();
         let labels: Vec<Label> = (1..6).map(label).collect();
-        assert_eq!(some_of(&labels), "`a/1:v1@s%u`, `a/2:v1@s%u`, `a/3:v1@s%u` or one of 2 more");
+        assert_eq!(some_of(&labels), "`a/1:v1@s%u`, `a/2:v1@s%u`, `a/3:v1@s%u`, or one of 2 more");
     }
 }

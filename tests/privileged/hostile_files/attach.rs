@@ -59,7 +59,7 @@ fn assert_no_other_user_waits(arena: &Arena, system: System, target: &str, hang:
 #[test]
 fn root_does_not_wait_for_a_mount_point_that_the_user_serves() {
     in_private_world(|arena| {
-        assert_no_other_user_waits(arena, ["fuse", "here", ""], "/mnt/a", "getattr")
+        assert_no_other_user_waits(arena, ["fuse", "here", ""], "/mnt/a", "getattr");
     });
 }
 

@@ -184,9 +184,9 @@ choices! {
 
 fn one_of(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    match quoted.split_last() {
-        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
-        None => String::new(),
+    match quoted.as_slice() {
+        [rest @ .., last] if rest.len() > 1 => format!("{}, or {last}", rest.join(", ")),
+        few => few.join(" or "),
     }
 }
 
