@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
         let refuse = |_: value::Error| {
             let (name, variable) = (escape(&name), escape(variable));
             let reason = format!(
-                "`{name}` is not an operation on `{variable}`: it is `set`, `prepend`, `append` or \
+                "`{name}` is not an operation on `{variable}`: it is `set`, `prepend`, `append`, or \
                  `unset`"
             );
             self.document.error(op, reason)
