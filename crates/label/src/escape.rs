@@ -52,6 +52,17 @@ fn is_hidden(character: char) -> bool {
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
+/// Joins names for a message: `` `a`, `b`, and `c` ``, or with another last word.
+#[must_use]
+pub fn enumerate<T: AsRef<str>>(names: &[T], last: &str) -> String {
+    let quoted: Vec<String> =
+        names.iter().map(|name| format!("`{}`", escape(name.as_ref()))).collect();
+    match quoted.as_slice() {
+        [first @ .., end] if first.len() > 1 => format!("{}, {last} {end}", first.join(", ")),
+        few => few.join(&format!(" {last} ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

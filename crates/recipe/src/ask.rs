@@ -16,7 +16,7 @@ use crate::diagnostic::quote;
 use crate::language::Language;
 use crate::node::{Entry, Kind, Node, Place, SECTION, Scalar, TABLE, Value};
 use crate::report::Report;
-use crate::suggest::{enumerate, nearest, suggestion};
+use crate::suggest::{nearest, suggestion};
 
 /// A value that was requested, and what its author calls it.
 #[derive(Clone, Debug)]
@@ -249,8 +249,12 @@ impl<'n> Field<'n> {
             return Some(*value);
         }
         let known: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
-        let message =
-            format!("{} must be {}, not {}", self.name, enumerate(&known, "or"), quote(text));
+        let message = format!(
+            "{} must be {}, not {}",
+            self.name,
+            cabane_label::enumerate(&known, "or"),
+            quote(text)
+        );
         let hint = nearest(text, &known).map(|meant| format!("did you mean `{meant}`?"));
         self.refuse(&message, hint.as_deref())
     }

@@ -41,17 +41,7 @@ pub(crate) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
 pub(crate) fn suggestion(word: &str, known: &[&str], all: &str) -> String {
     match nearest(word, known) {
         Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!("{all} {}", enumerate(known, "and")),
-    }
-}
-
-/// Returns names as a list for a message: `` `a`, `b`, and `c` ``.
-pub(crate) fn enumerate(names: &[&str], last: &str) -> String {
-    match names {
-        [] => String::new(),
-        [one] => format!("`{one}`"),
-        [one, other] => format!("`{one}` {last} `{other}`"),
-        [first @ .., end] => format!("`{}`, {last} `{end}`", first.join("`, `")),
+        None => format!("{all} {}", cabane_label::enumerate(known, "and")),
     }
 }
 
@@ -121,7 +111,7 @@ mod tests {
 
     #[test]
     fn words_are_listed_as_a_person_would() {
-        assert_eq!(enumerate(&["a", "b", "c"], "and"), "`a`, `b`, and `c`");
+        assert_eq!(cabane_label::enumerate(&["a", "b", "c"], "and"), "`a`, `b`, and `c`");
     }
 
     fn letters(word: &str) -> Vec<char> {

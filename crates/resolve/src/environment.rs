@@ -9,14 +9,13 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
-use cabane_label::{escape, shown};
+use cabane_label::{enumerate, escape, shown};
 use cabane_recipe::{
     BaseReference, EnvironmentFile, EnvironmentReference, FileContext, MAX_FILE_SIZE, malformed,
     parse_environment_file,
 };
 use cabane_report::{Kind, Report, Result};
 
-use crate::names::any_of;
 use crate::near::similar;
 
 /// How many files may be on each other.
@@ -85,7 +84,7 @@ impl EnvironmentFinder<'_> {
         }
         let all = self.all();
         let hint = if let Some(similar) = similar(name, all.keys().map(String::as_str)) {
-            format!("did you mean {}?", any_of(&[similar.to_owned()]))
+            format!("did you mean {}?", enumerate(&[similar.to_owned()], "or"))
         } else {
             let searched: Vec<String> = self.directories.iter().map(|one| shown(one)).collect();
             format!(

@@ -3,7 +3,7 @@
 
 //! Lists of names in messages.
 
-use cabane_label::{Label, escape};
+use cabane_label::{Label, enumerate, escape};
 
 /// Joins names with commas.
 pub(crate) fn quoted(names: &[String]) -> String {
@@ -11,22 +11,12 @@ pub(crate) fn quoted(names: &[String]) -> String {
     names.join(", ")
 }
 
-/// Joins names with "or".
-pub(crate) fn any_of(names: &[String]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => format!("`{}`", escape(one)),
-        [one, other] => format!("`{}` or `{}`", escape(one), escape(other)),
-        [first @ .., last] => format!("{}, or `{}`", quoted(first), escape(last)),
-    }
-}
-
 /// Returns the labels as they may be in a message; of many only the first.
 pub(crate) fn some_of(labels: &[Label]) -> String {
     const SHOWN: usize = 3;
     let shown: Vec<String> = labels.iter().take(SHOWN).map(ToString::to_string).collect();
     match labels.len().saturating_sub(SHOWN) {
-        0 => any_of(&shown),
+        0 => enumerate(&shown, "or"),
         more => format!("{}, or one of {more} more", quoted(&shown)),
     }
 }

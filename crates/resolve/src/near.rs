@@ -5,10 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use cabane_label::{Label, LabelPattern, NameMatch, System, SystemPattern};
+use cabane_label::{Label, LabelPattern, NameMatch, System, SystemPattern, enumerate};
 use strsim::osa_distance;
 
-use crate::names::{any_of, some_of};
+use crate::names::some_of;
 
 /// Looks for what may have been meant by a pattern that matches nothing, and says so.
 pub(crate) fn near_miss<'a>(
@@ -30,7 +30,7 @@ fn other_systems<'a>(
     let systems: BTreeSet<&System> = fitting.map(|label| &label.system).collect();
     let first = with(SystemPattern::Is(System::clone(systems.first()?)));
     let names: Vec<String> = systems.iter().map(|system| format!("@{system}")).collect();
-    let built_for = any_of(&names);
+    let built_for = enumerate(&names, "or");
     Some(format!("it is built for {built_for}: write `{first}` or `{anywhere}`"))
 }
 
@@ -71,7 +71,7 @@ fn similar_names<'a>(
     if meant.is_empty() {
         meant = vec![similar(name, names.into_iter())?.to_owned()];
     }
-    Some(format!("did you mean {}?", any_of(&meant)))
+    Some(format!("did you mean {}?", enumerate(&meant, "or")))
 }
 
 /// Returns the candidate that differs least from the one that was typed, if it differs little.

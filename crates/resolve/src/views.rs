@@ -3,11 +3,11 @@
 
 //! Which view of which image is meant by `view` and `uenv:view`.
 
-use cabane_label::{NameMatch, escape};
+use cabane_label::{NameMatch, enumerate, escape};
 use cabane_report::{Kind, Report, Result};
 use cabane_view::{ViewDescription, ViewName, ViewOwner};
 
-use crate::names::{any_of, quoted};
+use crate::names::quoted;
 use crate::near::similar;
 use crate::{ConcreteImage, ConcreteView};
 
@@ -40,7 +40,7 @@ fn choose_view(images: &[ConcreteImage], view: &ViewDescription) -> Result<Concr
         let qualified = |(_, image): &Placed<'_>| qualified(images, image, &view.view);
         let qualified: Vec<String> = having.iter().map(qualified).collect();
         return Err(Report::new(Kind::Ambiguous, format!("several images have a view `{view}`"))
-            .hinted(format!("write {}", any_of(&qualified))));
+            .hinted(format!("write {}", enumerate(&qualified, "or"))));
     }
     // Of one image at several places the paths in the views are right at one only.
     let in_place = |(_, image): &&Placed<'_>| image.meta.mount.as_ref() == Some(&image.mount_point);

@@ -7,7 +7,7 @@ use super::{container, python, spack, tree};
 use crate::ask::{Elsewhere, Section};
 use crate::diagnostic::quote;
 use crate::recipe::{EngineConfig, FormatVersion};
-use crate::suggest::{enumerate, nearest};
+use crate::suggest::nearest;
 
 /// The engines that a recipe can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Engine {
         let engines = Self::ALL.map(Self::name);
         let hint = match nearest(text, &engines) {
             Some(meant) => format!("write `engine: {meant}`"),
-            None => format!("the engines are {}", enumerate(&engines, "and")),
+            None => format!("the engines are {}", cabane_label::enumerate(&engines, "and")),
         };
         let message = format!("there is no engine {}", quote(text));
         field.refuse(&message, hint.as_str())

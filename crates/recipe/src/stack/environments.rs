@@ -15,7 +15,7 @@ use crate::diagnostic::quote;
 use crate::node::{Entry, Kind, Node, Place, Scalar, Value};
 use crate::recipe::FormatVersion;
 use crate::report::Report;
-use crate::suggest::{enumerate, nearest};
+use crate::suggest::nearest;
 
 const EXAMPLE: &str = "begin with an environment:\ntools:\n  compiler: [gcc]\n  \
                        specs: [cmake]\n  views:\n    default:";
@@ -154,7 +154,8 @@ fn compiler(report: &Report<'_>, item: &Node, context: &Context<'_>) -> Option<C
         .filter(|name| file.has(*name))
         .map(CompilerName::package)
         .collect();
-    let hint = format!("add it there, or use what it has: {}", enumerate(&known, "and"));
+    let hint =
+        format!("add it there, or use what it has: {}", cabane_label::enumerate(&known, "and"));
     report.refuse(item.place, &message, hint.as_str())
 }
 
@@ -183,7 +184,7 @@ fn named_compiler(report: &Report<'_>, item: &Node) -> Option<CompilerName> {
         }
         None => (
             format!("there is no compiler {}", quote(text)),
-            format!("the compilers are {}", enumerate(&known, "and")),
+            format!("the compilers are {}", cabane_label::enumerate(&known, "and")),
         ),
     };
     field.refuse(&message, hint.as_str())

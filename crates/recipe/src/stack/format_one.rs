@@ -11,7 +11,6 @@ use crate::ask::{Elsewhere, Field, Section};
 use crate::diagnostic::quote;
 use crate::node::{Kind, Node, Scalar, Value};
 use crate::report::Report;
-use crate::suggest::enumerate;
 
 const KEYS: &[&str] = &["bootstrap", "gcc", "llvm"];
 const EXAMPLE: &str = "begin with the versions of gcc:\nbootstrap:\n  spec: gcc@12\n\
@@ -91,7 +90,7 @@ fn version(field: &Field<'_>, known: &[CompilerName]) -> Option<(CompilerName, C
             let hint = format!(
                 "write one such as `{}@13`; the compilers here are {}",
                 names[0],
-                enumerate(&names, "and")
+                cabane_label::enumerate(&names, "and")
             );
             field.refuse(&message, hint.as_str())
         }

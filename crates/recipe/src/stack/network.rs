@@ -11,7 +11,7 @@ use crate::ask::{Elsewhere, Field, Section, instead};
 use crate::node::Place;
 use crate::recipe::FormatVersion;
 use crate::report::Report;
-use crate::suggest::{enumerate, nearest};
+use crate::suggest::nearest;
 
 /// What an environment says about its network.
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ fn check_mpi(report: &Report<'_>, package: &str, place: Place, context: &Context
         (_, Some(meant)) => format!("did you mean `{meant}`?"),
         (_, None) => format!(
             "it has {}; another one is described below `mpi:` in its network.yaml",
-            enumerate(&known, "and")
+            cabane_label::enumerate(&known, "and")
         ),
     };
     report.problem_with_hint(place, &message, &hint);

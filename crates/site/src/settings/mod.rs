@@ -124,7 +124,7 @@ macro_rules! choices {
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 match text {
                     $($text => Ok(Self::$value),)+
-                    _ => Err(format!("use {}", one_of(&[$($text),+]))),
+                    _ => Err(format!("use {}", cabane_label::enumerate(&[$($text),+], "or"))),
                 }
             }
         }
@@ -179,14 +179,6 @@ choices! {
         Squashfs = "squashfs",
         /// EROFS.
         Erofs = "erofs",
-    }
-}
-
-fn one_of(names: &[&str]) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    match quoted.as_slice() {
-        [rest @ .., last] if rest.len() > 1 => format!("{}, or {last}", rest.join(", ")),
-        few => few.join(" or "),
     }
 }
 
