@@ -158,7 +158,7 @@ fn of_many_that_begin_at_once_on_many_hosts_one_downloads_at_a_time() {
                 let (layout, now, most) = (&layout, &now, &most);
                 scope.spawn(move || {
                     let mut queue = queue(layout, reach, kernel);
-                    queue.settle = Duration::from_millis(200);
+                    queue.settle = Duration::from_millis(600);
                     queue.lease = Duration::from_secs(5);
                     let (incoming, _) = wait(&mut queue);
                     let path = incoming.path().to_owned();
