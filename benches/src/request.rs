@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::Command;
 
-use cabane_mount::{ImageFormat, Request, RequestedImage, StartRequest};
+use cabane_mount::{ImageFormat, Request, RequestedImage, StartRequest, Way};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
 
@@ -35,6 +35,7 @@ impl PreparedRequest {
         fcntl_setfd(&file, FdFlags::empty())?;
         let request = Request::Start(StartRequest {
             images: vec![RequestedImage {
+                way: Way::Kernel,
                 descriptor: file.as_raw_fd(),
                 format,
                 mount_point: mount_point.to_owned(),

@@ -14,7 +14,7 @@ use crate::cabane::{APP, Cabane, finished};
 /// What a process says about how its images are mounted.
 const SAYS_HOW: &str = "$CABANE status | sed -n 's/^  mounted  *//p'";
 const HELPER: &str = "by the kernel, through the helper\n";
-const FUSE: &str = "through FUSE\n";
+const FUSE: &str = "through FUSE, in a user namespace\n";
 
 /// Runs a script in images, with `$CABANE` in it.
 fn run_script(cabane: &Cabane, arguments: &[&str], script: &str) -> cabane_testkit::Finished {

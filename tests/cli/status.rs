@@ -27,7 +27,7 @@ fn inside_it_shows_label_place_views_and_digest() {
         let seen = cabane.run(&["run", "app", "--", cabane.program(), "status"]);
         let by = match who {
             Who::Root => "by the kernel",
-            Who::OrdinaryUser => "through FUSE",
+            Who::OrdinaryUser => "through FUSE, in a user namespace",
         };
         let expected = format!(
             "{APP}\n  mount point [WORLD]/mnt/app\n  mounted     {by}\n  views       default\n  digest      {digest}\n  \

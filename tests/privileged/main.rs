@@ -30,6 +30,7 @@ mod refusing;
 mod rights;
 mod roots;
 mod secrecy;
+mod served;
 mod start;
 mod surroundings;
 mod tiny_limits;

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::net::UnixStream;
 
 use cabane_mount::ImageFormat;
 
@@ -89,6 +90,9 @@ fn what_is_done_with_rights_is_in_the_design() {
         std::thread::sleep(std::time::Duration::from_millis(2200));
         found.extend(trace(arena, &start(&erofs)));
         up.end();
+        // Through FUSE, with no one to serve it.
+        let (socket, _) = UnixStream::pair().unwrap();
+        found.extend(trace(arena, &arena.start().served(socket.into(), arena.first())));
         // Into the namespace of a process, and with a root image.
         let inside = Up::with(&start(&squashfs), "echo up");
         let entering = arena.start().image(&erofs, arena.second());

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use cabane_mount::{ImageFormat, Request, RequestedBind, RequestedImage, StartRequest};
+use cabane_mount::{ImageFormat, Place, Request, RequestedBind, RequestedImage, StartRequest, Way};
 use cabane_process::child::prepare_child;
 use cabane_testkit::{Finished, ORDINARY_USER, is_root};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
@@ -94,12 +94,20 @@ impl<'a> Start<'a> {
     pub(crate) fn image_at(mut self, number: RawFd, name: &Path, mount_point: &Path) -> Self {
         let is_erofs = name.extension() == Some(OsStr::new("erofs"));
         self.request.images.push(RequestedImage {
+            way: Way::Kernel,
             descriptor: number,
             format: if is_erofs { ImageFormat::Erofs } else { ImageFormat::Squashfs },
             mount_point: mount_point.to_owned(),
             name: name.into(),
         });
         self
+    }
+
+    /// An image that whoever has the other end of the socket is to serve.
+    pub(crate) fn served(self, socket: OwnedFd, mount_point: &Path) -> Self {
+        let mut start = self.image_given(socket, mount_point);
+        start.request.images.last_mut().unwrap().way = Way::Fuse;
+        start
     }
 
     /// The user opens a place, and wants it to be seen in a root image.
@@ -137,7 +145,7 @@ impl<'a> Start<'a> {
 
     /// Enters the mount namespace of a process first.
     pub(crate) fn entering(mut self, process: u32) -> Self {
-        self.request.process = Some(process);
+        self.request.place = Place::In(process);
         self
     }
 

@@ -11,6 +11,7 @@ mod border;
 mod containers;
 mod devices;
 mod failures;
+mod fuse;
 mod losses;
 mod mpi;
 mod operations;

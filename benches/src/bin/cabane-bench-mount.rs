@@ -28,7 +28,9 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
-use cabane_mount::{Backend, FusePrograms, ImageFile, ImageFormat, MountPlan, Operation, perform};
+use cabane_mount::{
+    Backend, FusePrograms, ImageFile, ImageFormat, MountPlan, Operation, Way, perform,
+};
 use request::PreparedRequest;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -88,7 +90,7 @@ fn mount(mut arguments: Words) -> Outcome {
     perform(MountPlan {
         backend: Backend::detect(),
         fuse: FusePrograms::default(),
-        operations: vec![Operation::Image { image, mount_point }],
+        operations: vec![Operation::Image { image, way: Way::Kernel, mount_point }],
     })?;
     become_command(arguments)
 }

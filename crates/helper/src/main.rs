@@ -30,7 +30,10 @@ use std::io;
 use std::panic::catch_unwind;
 use std::path::PathBuf;
 
-use cabane_privileged::{Caller, Policy, Scope, StartRequest, perform_privileged, raise, release};
+use cabane_privileged::{
+    Caller, Error, Policy, SERVER_ENDED, Scope, StartRequest, Way, perform_privileged, raise,
+    release,
+};
 use cabane_sys::exec::Program;
 use cabane_sys::namespace;
 
@@ -118,11 +121,7 @@ fn leave_callers_places() -> io::Result<()> {
 }
 
 /// Does what takes the rights of root; returns what is to be started.
-fn execute(
-    task: Task,
-    policy: &Policy,
-    caller: &Caller,
-) -> Result<Option<StartRequest>, cabane_privileged::Error> {
+fn execute(task: Task, policy: &Policy, caller: &Caller) -> Result<Option<StartRequest>, Error> {
     match task {
         Task::Clean => release(Scope::UnusedOwn, caller.user()).map(|_| None),
         Task::Start { plan, start } => {
@@ -146,6 +145,22 @@ fn go_to_work(start: &StartRequest) -> Result<(), Failure> {
     std::env::set_current_dir("/").map_err(Failure::System)
 }
 
+/// Looks at the images that a process of the caller serves, as the caller: one that could not read
+/// its image has ended.
+fn look_at_served(start: &StartRequest) -> Result<(), Failure> {
+    let mut served = start.images.iter().filter(|image| image.way == Way::Fuse);
+    served.try_for_each(|image| {
+        std::fs::metadata(&image.mount_point).map(drop).map_err(|source| {
+            Failure::Mount(Error::Image {
+                path: image.name.clone().into(),
+                format: image.format.name(),
+                log: Some(SERVER_ENDED.into()),
+                source,
+            })
+        })
+    })
+}
+
 /// A command that only has to be started.
 struct Ready {
     program: Program,
@@ -153,6 +168,7 @@ struct Ready {
 }
 
 fn make_ready(start: StartRequest, inherited: &Inherited) -> Result<Ready, Failure> {
+    look_at_served(&start)?;
     go_to_work(&start)?;
     let program = Program::new(&start.command, &start.variables).map_err(Failure::Request)?;
     let name = start.command.into_iter().next().unwrap_or_default().into();

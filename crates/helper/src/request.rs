@@ -7,13 +7,15 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{OwnedFd, RawFd};
+use std::path::PathBuf;
 
 use cabane_privileged::{
-    ImageFile, PrivilegedBind, PrivilegedImage, PrivilegedPlan, PrivilegedRoot, Request,
-    RequestedBind, RequestedImage, StartRequest,
+    ImageFile, Place, PrivilegedBind, PrivilegedImage, PrivilegedPlan, PrivilegedRoot, Request,
+    RequestedBind, RequestedImage, StartRequest, WaitingServer, Way,
 };
 use rustix::fs::{FileType, fstat};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::process::getgid;
 
 use crate::outcome::Failure;
 
@@ -63,17 +65,10 @@ fn read_whole(number: RawFd) -> io::Result<Vec<u8>> {
 }
 
 fn plan_of(start: &StartRequest) -> Result<PrivilegedPlan, Failure> {
-    // The kernel opens it only for anyone who may look into the process.
-    let namespace =
-        start.process.map(|process| File::open(format!("/proc/{process}/ns/mnt"))).transpose();
-    let images = start.images.iter().map(|image: &RequestedImage| {
-        let file = ImageFile {
-            file: File::from(taken(image.descriptor)?),
-            path: image.name.clone().into(),
-            format: image.format,
-        };
-        Ok(PrivilegedImage::opened_by_caller(file, image.mount_point.clone()))
-    });
+    let namespace = namespace_of(start.place).map_err(|_| Failure::Process)?;
+    // Who joins finds them mounted.
+    let is_joining = matches!(start.place, Place::Join(..)) && namespace.is_some();
+    let images = start.images.iter().filter(|_| !is_joining).map(image_of);
     let binds = start.binds.iter().map(|bind: &RequestedBind| {
         let source = taken(bind.descriptor)?;
         let kind = FileType::from_raw_mode(fstat(&source)?.st_mode);
@@ -90,8 +85,38 @@ fn plan_of(start: &StartRequest) -> Result<PrivilegedPlan, Failure> {
             lines: start.lines.clone(),
         },
         copies: None,
-        namespace: namespace.map_err(|_| Failure::Process)?,
+        namespace,
         images: images.collect::<io::Result<_>>().map_err(Failure::Request)?,
+    })
+}
+
+/// Opens the mount namespace of a process: the kernel does that only for anyone who may look into it.
+fn namespace_of(place: Place) -> io::Result<Option<File>> {
+    let open = |process| File::open(format!("/proc/{process}/ns/mnt"));
+    match place {
+        Place::Here => Ok(None),
+        Place::In(process) => open(process).map(Some),
+        Place::Join(process, number) => {
+            let is_it = |file: &File| fstat(file).is_ok_and(|found| found.st_ino == number);
+            Ok(open(process).ok().filter(is_it))
+        }
+    }
+}
+
+fn image_of(image: &RequestedImage) -> io::Result<PrivilegedImage> {
+    let descriptor = taken(image.descriptor)?;
+    let (format, mount_point) = (image.format, image.mount_point.clone());
+    let path = PathBuf::from(image.name.clone());
+    Ok(match image.way {
+        Way::Kernel => {
+            let file = ImageFile { file: File::from(descriptor), path, format };
+            PrivilegedImage::opened_by_caller(file, mount_point)
+        }
+        Way::Fuse => {
+            let server = WaitingServer { socket: descriptor, path: path.clone() };
+            let group = getgid().as_raw();
+            PrivilegedImage::served(Box::new(server), path, format, group, mount_point)
+        }
     })
 }
 

@@ -47,7 +47,12 @@ fn choose_helper(context: &Context, prepared: &mut Prepared) -> Result<()> {
         return Ok(());
     }
     match context.helper().and_then(|helper| prepared.use_helper(helper)) {
-        Ok(()) => Ok(()),
+        Ok(reasons) => {
+            for reason in reasons {
+                context.detail(format_args!("mounting through FUSE: {reason}"));
+            }
+            Ok(())
+        }
         Err(reason) if wanted == BackendChoice::Helper => {
             Err(Report::new(Kind::NotStarted, reason)
                 .hinted("use `cabane doctor` to diagnose the helper".to_owned()))

@@ -6,15 +6,16 @@
 use std::fmt;
 use std::fs;
 use std::io::ErrorKind::NotFound;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use cabane_privileged::{Error, Policy, check_image, check_places, trusted};
+use cabane_privileged::{Error, Policy, check_image, check_places, check_served, trusted};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::process::geteuid;
 
 use crate::backend::is_initial_user_namespace;
-use crate::{MountPlan, Operation};
+use crate::{FusePrograms, ImageFile, MountPlan, Operation, Way};
 
 /// The name of the program.
 pub const NAME: &str = "cabane-mount";
@@ -176,36 +177,60 @@ impl Helper {
         }
     }
 
-    /// Tells whether the helper would carry out a plan.
+    /// Chooses for each image of a plan who reads it: the kernel where the policy allows that, a FUSE
+    /// program otherwise. Returns why the kernel does not read those others.
     ///
     /// # Errors
     ///
-    /// Why not.
-    pub fn check(&self, plan: &MountPlan) -> Result<(), Unavailable> {
-        use std::os::fd::AsFd;
+    /// Why the helper would not carry out the plan, which stays as it was.
+    pub fn choose_ways(&self, plan: &mut MountPlan) -> Result<Vec<Error>, Unavailable> {
         if plan.has_root() {
             self.check_root(plan)?;
         }
-        for operation in &plan.operations {
+        let places: Vec<_> = plan.operations.iter().map(Operation::target).collect();
+        let chosen = plan.operations.iter().map(|operation| {
+            let target = operation.target();
             let Some(image) = operation.image() else {
                 if plan.has_root() {
-                    continue;
+                    return Ok(None);
                 }
-                return Err(Unavailable::MoreThanImages { target: operation.target().to_owned() });
+                return Err(Unavailable::MoreThanImages { target: target.to_owned() });
             };
-            let mount_point = operation.target();
-            let mut others = plan.operations.iter().map(Operation::target);
             // What another image brings cannot be looked at yet.
-            let is_inside =
-                others.any(|other| other != mount_point && mount_point.starts_with(other));
-            self.check_mount_point(mount_point, is_inside || mount_point == Path::new("/"))?;
-            if geteuid().is_root() {
-                continue;
+            let mut others = places.iter();
+            let is_inside = others.any(|other| *other != target && target.starts_with(other));
+            self.check_mount_point(target, is_inside || target == Path::new("/"))?;
+            let reason = self.not_by_kernel(image, target, &places, &plan.fuse);
+            reason.map_err(Unavailable::Forbidden)
+        });
+        let chosen = chosen.collect::<Result<Vec<_>, _>>()?;
+        for (operation, reason) in plan.operations.iter_mut().zip(&chosen) {
+            if let Operation::Image { way, .. } = operation {
+                *way = if reason.is_some() { Way::Fuse } else { Way::Kernel };
             }
-            check_image(&self.policy, image.file.as_fd(), &image.path)
-                .map_err(Unavailable::Forbidden)?;
         }
-        Ok(())
+        Ok(chosen.into_iter().flatten().collect())
+    }
+
+    /// Returns why the kernel may not read an image, which a FUSE program may serve then.
+    fn not_by_kernel(
+        &self,
+        image: &ImageFile,
+        mount_point: &Path,
+        places: &[&Path],
+        programs: &FusePrograms,
+    ) -> Result<Option<Error>, Error> {
+        if geteuid().is_root() {
+            return Ok(None);
+        }
+        let Err(reason) = check_image(&self.policy, image.file.as_fd(), &image.path) else {
+            return Ok(None);
+        };
+        if !self.policy.fuse_images || programs.find(image.format).is_err() {
+            return Err(reason);
+        }
+        check_served(&self.policy, &image.path, mount_point, places.iter().copied())?;
+        Ok(Some(reason))
     }
 }
 

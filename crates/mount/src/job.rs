@@ -14,15 +14,17 @@ use std::time::Duration;
 use cabane_privileged::operations::{attach, clone_at, enter_own_namespace};
 use cabane_privileged::shadow::open_source;
 use cabane_privileged::{
-    Caller, Copies, Error, Policy, PrivilegedImage, PrivilegedPlan, Scope, open_at_place,
-    perform_privileged, put_in_own_namespace, release,
+    Caller, Copies, Error, Policy, PrivilegedPlan, Scope, perform_privileged, put_in_own_namespace,
+    release,
 };
+use cabane_process::alone::move_into_groups_of;
 use cabane_process::as_user::User;
 use cabane_process::open_as::{Opened, open_as};
 use cabane_sys::{namespace, privilege};
 use rustix::fs::{CWD, fstat};
 use rustix::io::Errno;
 
+use crate::job_fuse::{Mounting, look_at_served};
 use crate::{JobImage, JobRoot, Stage};
 
 /// The owner of a job.
@@ -44,6 +46,8 @@ pub struct JobMounts {
     /// The one from which it was made.
     home: File,
     places: Vec<PathBuf>,
+    /// The FUSE programs that serve images.
+    servers: Vec<u32>,
 }
 
 impl JobMounts {
@@ -69,15 +73,17 @@ impl JobMounts {
         namespace::unshare_directories().map_err(about_process("part with the directories of"))?;
         let home = namespace::own_mounts().map_err(LOOK)?;
         let made = mount(images, root, owner, copies, &policy)
-            .and_then(|()| namespace::own_mounts().map_err(LOOK));
+            .and_then(|servers| Ok((namespace::own_mounts().map_err(LOOK)?, servers)));
         namespace::enter_mounts(home.as_fd()).map_err(ENTER)?;
         if let Ok(here) = here {
             // Who needs a working directory names it.
             let _ = std::env::set_current_dir(here);
         }
+        let (namespace, servers) = made?;
         Ok(Self {
-            namespace: made?,
+            namespace,
             home,
+            servers,
             places: images.iter().map(|image| image.mount_point.clone()).collect(),
         })
     }
@@ -86,6 +92,13 @@ impl JobMounts {
     #[must_use]
     pub fn namespace(&self) -> &File {
         &self.namespace
+    }
+
+    /// Makes Slurm end the FUSE programs with a task, once it counts that among those of the step.
+    pub fn end_servers_with(&self, task: u32) {
+        for server in &self.servers {
+            move_into_groups_of(*server, task, JOB_GROUP);
+        }
     }
 
     /// Takes the images into a task: a process with one thread, with the rights of root. Its
@@ -174,6 +187,9 @@ pub fn place_to_look(images: &[JobImage]) -> Result<PathBuf, Error> {
 /// may be away.
 const OPENING: Duration = Duration::from_secs(120);
 
+/// What all control groups of jobs have in their path.
+const JOB_GROUP: &str = "/job_";
+
 /// What plugins of Slurm give a job for itself.
 const OF_JOB: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
@@ -198,6 +214,10 @@ fn clone_of(place: &Path) -> Result<OwnedFd, Error> {
 }
 
 impl JobOwner {
+    fn user(&self) -> User {
+        User { user: self.user, group: self.group, groups: self.groups.clone() }
+    }
+
     /// Takes the rights to files, for the calling thread.
     fn rights(&self) -> Result<(privilege::FileSystemUser, privilege::FileSystemGroups), Error> {
         let failed = || about_process("take the rights of the owner of the job in");
@@ -209,42 +229,52 @@ impl JobOwner {
     }
 }
 
+/// Mounts the images; returns the numbers of the FUSE programs that serve some of them.
 fn mount(
     images: &[JobImage],
     root: &JobRoot,
     owner: &JobOwner,
     copies: Option<Box<dyn Copies>>,
     policy: &Policy,
-) -> Result<(), Error> {
+) -> Result<Vec<u32>, Error> {
     let failed = || about_process("take the rights of the owner of the job in");
-    let mut opened = open(images, root, owner)?.into_iter();
+    let user = owner.user();
+    let mut opened = open(images, root, &user)?.into_iter();
     // Also while the images are mounted: a file server may not trust root.
-    let _groups =
-        privilege::FileSystemGroups::become_group(owner.group, &owner.groups).map_err(failed())?;
+    let groups = privilege::FileSystemGroups::become_group(owner.group, &owner.groups);
+    let groups = groups.map_err(failed())?;
     let caller = Caller::of_thread(owner.user);
+    let mounting =
+        Mounting { policy, user: &user, caller: &caller, images, has_copies: copies.is_some() };
     let pairs = images.iter().zip(opened.by_ref().take(images.len()));
-    let images = pairs
-        .map(|(image, opened)| {
-            let place = opened.map_err(Error::step("open", &image.path))?.file;
-            let (path, format) = (&image.path, image.format);
-            let file = open_at_place(policy, place.as_fd(), path, format, &caller)?;
-            Ok(PrivilegedImage::opened_for_caller(file, image.mount_point.clone()))
-        })
-        .collect::<Result<_, Error>>()?;
-    let plan = PrivilegedPlan { namespace: None, images, root: root.with(opened)?, copies };
-    perform_privileged(plan, policy, &caller)
+    let chosen = pairs.map(|(image, opened)| {
+        let place = opened.map_err(Error::step("open", &image.path))?.file;
+        mounting.choose(image, place)
+    });
+    let chosen = chosen.collect::<Result<Vec<_>, _>>()?;
+    let (chosen, started): (Vec<_>, Vec<_>) = chosen.into_iter().unzip();
+    let plan = PrivilegedPlan { namespace: None, images: chosen, root: root.with(opened)?, copies };
+    perform_privileged(plan, policy, &caller)?;
+    drop(groups);
+    let mut servers = Vec::new();
+    for (image, started) in images.iter().zip(&started) {
+        if let Some(started) = started {
+            servers.extend(started.get());
+            look_at_served(image, &user)?;
+        }
+    }
+    Ok(servers)
 }
 
 /// Opens the images, and behind them the places of a root image, as the owner.
 fn open(
     images: &[JobImage],
     root: &JobRoot,
-    owner: &JobOwner,
+    user: &User,
 ) -> Result<Vec<Result<Opened, Errno>>, Error> {
     let files = images.iter().map(|image| image.path.clone());
     let named: Vec<PathBuf> = files.chain(root.named()).collect();
-    let user = User { user: owner.user, group: owner.group, groups: owner.groups.clone() };
-    open_as(&user, &named, OPENING).map_err(|source| Error::Step {
+    open_as(user, &named, OPENING).map_err(|source| Error::Step {
         what: "open as the owner of the job",
         path: named.first().cloned().unwrap_or_default(),
         source,

@@ -20,6 +20,7 @@ pub mod helper;
 mod image;
 mod inside;
 mod job;
+mod job_fuse;
 mod job_images;
 mod job_mpi;
 mod job_root;
@@ -33,11 +34,11 @@ mod stage;
 pub use backend::{Backend, enter_private_namespace};
 pub use cabane_privileged::{
     CACHE_NAMESPACE, Error as PrivilegedError, ImageFile, ImageFormat, ImageOwners, LocalStage,
-    Policy, PolicyError, PrivilegedBind, Request, RequestError, RequestedBind, RequestedImage,
-    Scope, StartRequest, check_image, empty_bounding_set, release, variable,
+    Place, Policy, PolicyError, PrivilegedBind, Request, RequestError, RequestedBind,
+    RequestedImage, Scope, StartRequest, Way, check_image, empty_bounding_set, release, variable,
 };
 pub use error::Error;
-pub use fuse::FusePrograms;
+pub use fuse::{FusePrograms, serve};
 pub use image::attach;
 pub use inside::open_in_image;
 pub use job::{JobMounts, JobOwner, place_to_look};

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::{Backend, FusePrograms, ImageFile, Layer};
+use crate::{Backend, FusePrograms, ImageFile, Layer, Way};
 
 /// One thing to be mounted. The list of kinds is closed.
 #[derive(Debug)]
@@ -23,6 +23,9 @@ pub enum Operation {
     Image {
         /// The opened file: what was checked is what is mounted.
         image: ImageFile,
+        /// Who reads it where the helper mounts. As root that is the kernel, in a user namespace a
+        /// FUSE program.
+        way: Way,
         /// An absolute path.
         mount_point: PathBuf,
     },
@@ -89,6 +92,14 @@ impl MountPlan {
         matches!(self.operations.first(), Some(Operation::Root { .. }))
     }
 
+    /// Returns the images that FUSE programs serve where the helper mounts.
+    pub fn served(&self) -> impl Iterator<Item = &ImageFile> {
+        self.operations.iter().filter_map(|operation| match operation {
+            Operation::Image { image, way: Way::Fuse, .. } => Some(image),
+            _ => None,
+        })
+    }
+
     /// Tells whether the root file system can be written to.
     pub fn is_writable(&self) -> bool {
         let layer = self.operations.iter().find_map(|operation| match operation {
@@ -114,11 +125,15 @@ impl fmt::Display for MountPlan {
                         }
                     }
                 }
-                Operation::Image { image, mount_point } => writeln!(
+                Operation::Image { image, way, mount_point } => writeln!(
                     f,
-                    "image {} ({}) at {}",
+                    "image {} ({}{}) at {}",
                     image.path.display(),
                     image.format,
+                    match way {
+                        Way::Kernel => "",
+                        Way::Fuse => ", through FUSE",
+                    },
                     mount_point.display()
                 )?,
                 Operation::Bind { source, target, read_only } => writeln!(

@@ -9,7 +9,9 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use cabane_mount::{Backend, FusePrograms, ImageFile, ImageFormat, MountPlan, Operation, perform};
+use cabane_mount::{
+    Backend, FusePrograms, ImageFile, ImageFormat, MountPlan, Operation, Way, perform,
+};
 use cabane_process::child::ask;
 use cabane_testkit::{Tree, World, become_ordinary_user, erofs, is_root, not_run, squashfs};
 
@@ -20,7 +22,7 @@ fn plan(backend: Backend, operations: Vec<Operation>) -> MountPlan {
 fn image(path: &Path, format: ImageFormat, mount_point: impl Into<PathBuf>) -> Operation {
     let file = File::open(path).expect("open the image");
     let image = ImageFile { file, path: path.to_owned(), format };
-    Operation::Image { image, mount_point: mount_point.into() }
+    Operation::Image { image, way: Way::Kernel, mount_point: mount_point.into() }
 }
 
 fn hello(world: &World) -> PathBuf {

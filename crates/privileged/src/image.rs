@@ -35,6 +35,15 @@ impl ImageFormat {
         }
     }
 
+    /// Returns how the programs that serve it through FUSE are called, and their packages on Debian
+    /// and Ubuntu.
+    pub fn fuse_name(self) -> &'static str {
+        match self {
+            Self::Squashfs => "squashfuse",
+            Self::Erofs => "erofsfuse",
+        }
+    }
+
     /// Returns the number by which the kernel knows the file system (`linux/magic.h`).
     pub(crate) fn magic(self) -> u64 {
         match self {
@@ -47,6 +56,25 @@ impl ImageFormat {
 impl fmt::Display for ImageFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+/// Who reads an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The kernel's own file system.
+    Kernel,
+    /// A process of the user, which the kernel asks through FUSE.
+    Fuse,
+}
+
+impl Way {
+    /// Returns its name in requests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Fuse => "fuse",
+        }
     }
 }
 
@@ -112,8 +140,8 @@ pub(crate) fn open_for(image: &ImageFile, caller: &Caller) -> Result<ImageFile, 
 ///
 /// # Errors
 ///
-/// [`Error::Refused`] for a mount that the policy does not allow and for anything but a plain file;
-/// and that of opening.
+/// [`Error::Refused`] for what the policy does not allow and for anything but a plain file; and that
+/// of opening.
 pub fn open_at_place(
     policy: &Policy,
     place: BorrowedFd<'_>,
@@ -121,14 +149,12 @@ pub fn open_at_place(
     format: ImageFormat,
     caller: &Caller,
 ) -> Result<ImageFile, Error> {
-    judge::check_mount(policy, place, judge::mount_of(place), path)?;
+    let mount = judge::check_mount(policy, place, judge::mount_of(place), path)?;
     let found = caller.act(|| fstat(place).map_err(Error::step("look at", path)))?;
     judge::check_plain(&found, path)?;
-    Ok(ImageFile {
-        file: reopen(place, caller, Error::step("open", path))?,
-        path: path.to_owned(),
-        format,
-    })
+    let file = reopen(place, caller, Error::step("open", path))?;
+    caller.act(|| judge::check_file(policy, file.as_fd(), &mount, path))?;
+    Ok(ImageFile { file, path: path.to_owned(), format })
 }
 
 fn reopen(

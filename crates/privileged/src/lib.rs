@@ -4,7 +4,7 @@
 //! Mounting images with the rights of root, for users who are not trusted.
 //!
 //! All that may run with rights is here, in `cabane-sys` and in the set-uid helper itself, and
-//! nothing else is: no jobs, no user namespaces, no FUSE, no processes. [`operations`] is the
+//! nothing else is: no jobs, no user namespaces, no FUSE server, no processes. [`operations`] is the
 //! closed list of what needs the rights, [`perform_privileged`] the way through it:
 //!
 //! 1. a [`Request`] is decoded, and the [`Policy`] read;
@@ -20,6 +20,7 @@ mod cache;
 mod caller;
 mod copies;
 mod error;
+mod fuse;
 mod image;
 mod judge;
 pub mod operations;
@@ -34,9 +35,14 @@ pub use cache::{CACHE_NAMESPACE, Scope, obtain_for_root, release};
 pub use caller::{Caller, empty_bounding_set, raise};
 pub use copies::Copies;
 pub use error::Error;
-pub use image::{ImageFile, ImageFormat, attach_for_root, open_at_place};
+pub use fuse::{SERVER_ENDED, Server, WaitingServer};
+pub use image::{ImageFile, ImageFormat, Way, attach_for_root, open_at_place};
 pub use judge::{check_image, overlay_layers};
-pub use perform::{PrivilegedImage, PrivilegedPlan, perform_privileged, put_in_own_namespace};
+pub use perform::{
+    PrivilegedImage, PrivilegedPlan, check_served, perform_privileged, put_in_own_namespace,
+};
 pub use policy::{ImageOwners, LocalStage, Policy, PolicyError};
-pub use request::{Request, RequestError, RequestedBind, RequestedImage, StartRequest, variable};
+pub use request::{
+    Place, Request, RequestError, RequestedBind, RequestedImage, StartRequest, variable,
+};
 pub use root::{KERNEL, PrivilegedBind, PrivilegedRoot, check_places, open_place, replace_root};

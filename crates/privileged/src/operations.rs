@@ -88,6 +88,35 @@ pub fn mount_image(format: ImageFormat, source: &Path) -> Result<OwnedFd, (Errno
         .map_err(|errno| (errno, kernel_log(context.as_fd())))
 }
 
+/// Makes a mount that a process of a user serves through FUSE: read-only, without set-uid programs
+/// and devices.
+///
+/// Acts on `/dev/fuse`, which this process has opened with the rights of the user, and which no one
+/// else has yet: the kernel can be told by its owner to wait for the server here. Waits for nothing:
+/// the kernel writes its first request down and goes on. Safe: the kernel parses nothing that the
+/// server sends but the answers of FUSE, as with `fusermount3`; and only a process that is this
+/// user and group in all its numbers may access the mount. To all others, to root, too, the kernel
+/// answers `EACCES` without asking the server.
+pub fn mount_fuse(
+    device: BorrowedFd<'_>,
+    user: u32,
+    group: u32,
+    program: &str,
+) -> Result<OwnedFd, Errno> {
+    let context = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    let set = |key, value: &str| fsconfig_set_string(context.as_fd(), key, value);
+    set("source", program)?;
+    set("subtype", program)?;
+    set("fd", &device.as_raw_fd().to_string())?;
+    set("rootmode", "40000")?;
+    set("user_id", &user.to_string())?;
+    set("group_id", &group.to_string())?;
+    fsconfig_set_flag(context.as_fd(), "default_permissions")?;
+    fsconfig_set_flag(context.as_fd(), "ro")?;
+    fsconfig_create(context.as_fd())?;
+    detached(&context)
+}
+
 /// Makes the mount of a file system that was set up: read-only, without set-uid programs and
 /// devices.
 pub fn detached(context: &OwnedFd) -> Result<OwnedFd, Errno> {

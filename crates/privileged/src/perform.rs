@@ -17,16 +17,25 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, StatxFlags, ope
 use rustix::io::Errno;
 
 use crate::cache::{self, Wanted};
+use crate::fuse::{ServedImage, Server};
 use crate::operations::{self, enter_own_namespace};
 use crate::root::{Assembly, PrivilegedRoot};
-use crate::{Caller, Copies, Error, ImageFile, Policy, judge, trusted};
+use crate::{Caller, Copies, Error, ImageFile, ImageFormat, Policy, judge, trusted};
 
 /// An image and the place for it.
 #[derive(Debug)]
 pub struct PrivilegedImage {
-    image: ImageFile,
+    source: Source,
     mount_point: PathBuf,
-    mount: Option<MountId>,
+}
+
+/// Who reads an image.
+#[derive(Debug)]
+enum Source {
+    /// The kernel. The mount is that of the file, where the caller has opened it.
+    File { image: ImageFile, mount: Option<MountId> },
+    /// A process of the caller.
+    Served(ServedImage),
 }
 
 impl PrivilegedImage {
@@ -34,14 +43,28 @@ impl PrivilegedImage {
     /// the rights of the caller: here the kernel returns the mount of the file.
     #[must_use]
     pub fn opened_by_caller(image: ImageFile, mount_point: PathBuf) -> Self {
-        Self { mount: judge::mount_of(image.file.as_fd()), image, mount_point }
+        let mount = judge::mount_of(image.file.as_fd());
+        Self { source: Source::File { image, mount }, mount_point }
     }
 
     /// Takes an image that was opened for the caller, and where it is to be mounted. The
     /// file system gets no request.
     #[must_use]
     pub fn opened_for_caller(image: ImageFile, mount_point: PathBuf) -> Self {
-        Self { mount: None, image, mount_point }
+        Self { source: Source::File { image, mount: None }, mount_point }
+    }
+
+    /// Takes an image that a process of the caller serves, whose group is given, and where it is to
+    /// be mounted. `path` is for messages.
+    #[must_use]
+    pub fn served(
+        server: Box<dyn Server>,
+        path: PathBuf,
+        format: ImageFormat,
+        group: u32,
+        mount_point: PathBuf,
+    ) -> Self {
+        Self { source: Source::Served(ServedImage { server, format, group, path }), mount_point }
     }
 }
 
@@ -86,8 +109,7 @@ pub fn perform_privileged(
 fn perform(plan: &mut PrivilegedPlan, policy: &Policy, caller: &Caller) -> Result<(), Error> {
     let PrivilegedPlan { namespace, images, root, copies } = plan;
     let found = check(images, policy, caller)?;
-    let places = images.iter().map(|image| image.mount_point.clone());
-    let mount_points: Vec<_> = places.collect();
+    let mount_points: Vec<_> = images.iter().map(|image| image.mount_point.clone()).collect();
     let has_root = mount_points.iter().any(|place| place == Path::new("/"));
     if has_root {
         root.check(&mount_points)?;
@@ -96,12 +118,20 @@ fn perform(plan: &mut PrivilegedPlan, policy: &Policy, caller: &Caller) -> Resul
             Ok(())
         })?;
     }
-    let pairs = images.iter().zip(found);
-    let wanted: Vec<_> =
-        pairs.map(|(image, found)| Wanted { image: &image.image, found }).collect();
+    let mut found = found.into_iter();
+    let files = images.iter().filter_map(|image| match &image.source {
+        Source::File { image, .. } => Some(Wanted { image, found: found.next()? }),
+        Source::Served(_) => None,
+    });
+    let wanted: Vec<_> = files.collect();
     // Before a namespace is entered that others may have furnished: what is found in
     // its `/proc` and `/dev` is not to be relied on.
-    let mounts = cache::obtain(&wanted, copies.as_deref(), policy, caller)?;
+    let mut from_kernel = cache::obtain(&wanted, copies.as_deref(), policy, caller)?.into_iter();
+    let mounts = images.iter().filter_map(|image| match &image.source {
+        Source::File { .. } => from_kernel.next().map(Ok),
+        Source::Served(served) => Some(served.mount(caller)),
+    });
+    let mounts = mounts.collect::<Result<Vec<_>, _>>()?;
     if has_root {
         if namespace.is_some() {
             return Err(Error::RootRefused {
@@ -122,27 +152,61 @@ fn perform(plan: &mut PrivilegedPlan, policy: &Policy, caller: &Caller) -> Resul
     put_in_own_namespace(mounts, mount_points, caller)
 }
 
-/// Checks what is requested against the policy, and returns how the images look.
+/// Checks what is requested against the policy, and returns how the files look that the kernel is
+/// to read.
 fn check(images: &[PrivilegedImage], policy: &Policy, caller: &Caller) -> Result<Vec<Stat>, Error> {
-    let mut mounts = Vec::with_capacity(images.len());
-    for PrivilegedImage { image, mount_point, mount } in images {
+    let mut files = Vec::with_capacity(images.len());
+    for PrivilegedImage { source, mount_point } in images {
         if mount_point == Path::new("/") && !policy.root_images {
             return Err(Error::RootNotAllowed);
         }
         if !policy.allows_mount_point(mount_point) {
             return Err(Error::MountPointNotAllowed { path: mount_point.clone() });
         }
-        mounts.push(judge::check_mount(policy, image.file.as_fd(), *mount, &image.path)?);
+        match source {
+            Source::File { image, mount } => {
+                let mount = judge::check_mount(policy, image.file.as_fd(), *mount, &image.path)?;
+                files.push((image, mount));
+            }
+            Source::Served(served) => {
+                let others = images.iter().map(|image| image.mount_point.as_path());
+                check_served(policy, &served.path, mount_point, others)?;
+            }
+        }
     }
     // None of them lies where a user could let anyone wait.
     caller.act(|| {
-        let pairs = images.iter().zip(&mounts);
-        pairs
-            .map(|(PrivilegedImage { image, .. }, mount)| {
-                judge::check_file(policy, image.file.as_fd(), mount, &image.path)
-            })
+        let files = files.iter();
+        files
+            .map(|(image, mount)| judge::check_file(policy, image.file.as_fd(), mount, &image.path))
             .collect()
     })
+}
+
+/// Tells whether an image may be served through FUSE. Its content is no concern of the kernel's.
+///
+/// # Errors
+///
+/// [`Error::Refused`] if the policy forbids it, and where root would have to look into the image.
+pub fn check_served<'a>(
+    policy: &Policy,
+    image: &Path,
+    mount_point: &Path,
+    mut others: impl Iterator<Item = &'a Path>,
+) -> Result<(), Error> {
+    let refused = |reason: &'static str| {
+        Err(Error::Refused { image: image.to_owned(), reason: reason.into() })
+    };
+    if !policy.fuse_images {
+        return refused("the policy allows no images through FUSE");
+    }
+    if mount_point == Path::new("/") {
+        return refused("root would have to look into it through FUSE");
+    }
+    if others.any(|other| other != mount_point && other.starts_with(mount_point)) {
+        return refused("another image is mounted inside it, where root may not look through FUSE");
+    }
+    Ok(())
 }
 
 /// Attaches mounts in a new mount namespace, a copy of that in which the process is.

@@ -11,6 +11,7 @@
 //! mount-point /user-tools
 //! image-owners root
 //! image-filesystems ext4 xfs lustre
+//! fuse-images yes
 //! images-per-user 16
 //! idle-seconds 600
 //! root-images yes
@@ -51,6 +52,9 @@ pub struct Policy {
     /// The file systems on which owners are trusted, where owners are listed; those that are
     /// usual if none are named.
     pub image_filesystems: Option<Vec<String>>,
+    /// Whether images that the kernel may not read are served by processes of their users, through
+    /// FUSE and outside of a user namespace.
+    pub fuse_images: bool,
     /// How many images of one user the kernel holds at once; each squashfs image
     /// takes a loop device.
     pub images_per_user: u32,
@@ -143,6 +147,7 @@ impl Policy {
             mount_points: draft.mount_points,
             image_owners: draft.image_owners.unwrap_or(ImageOwners::Listed(vec![0])),
             image_filesystems: draft.image_filesystems,
+            fuse_images: draft.fuse_images.unwrap_or(true),
             images_per_user: draft.images_per_user.unwrap_or(16),
             idle: Duration::from_secs(draft.idle_seconds.unwrap_or(600).into()),
             root_images: draft.root_images.unwrap_or(false),
@@ -188,6 +193,7 @@ struct Draft {
     mount_points: Vec<PathBuf>,
     image_owners: Option<ImageOwners>,
     image_filesystems: Option<Vec<String>>,
+    fuse_images: Option<bool>,
     images_per_user: Option<u32>,
     idle_seconds: Option<u32>,
     root_images: Option<bool>,
@@ -211,10 +217,10 @@ impl Draft {
             }
             ("images-per-user", [value]) => once(&mut self.images_per_user, number(value)?)?,
             ("idle-seconds", [value]) => once(&mut self.idle_seconds, number(value)?)?,
-            ("root-images", ["yes"]) => once(&mut self.root_images, true)?,
-            ("root-images", ["no"]) => once(&mut self.root_images, false)?,
+            ("fuse-images", [value]) => once(&mut self.fuse_images, yes_or_no(value)?)?,
+            ("root-images", [value]) => once(&mut self.root_images, yes_or_no(value)?)?,
             ("root-bind", [path]) => self.root_binds.push(root_bind(path)?),
-            ("root-images", _) => return Err("`yes` or `no` is needed"),
+            ("fuse-images" | "root-images", _) => return Err(YES_OR_NO),
             ("stage-memory", [value]) => once(&mut self.stage_memory, mebibytes(value)?)?,
             ("stage-local", [value, path]) => {
                 let directory = plain_path(path).ok_or(
@@ -235,7 +241,8 @@ impl Draft {
             _ => {
                 return Err(
                     "unknown keyword; known are mount-point, image-owners, image-filesystems, \
-                     images-per-user, idle-seconds, root-images, root-bind, stage-memory and stage-local",
+                     fuse-images, images-per-user, idle-seconds, root-images, root-bind, \
+                     stage-memory, and stage-local",
                 );
             }
         }
@@ -247,6 +254,16 @@ fn once<T>(place: &mut Option<T>, value: T) -> Result<(), &'static str> {
     match place.replace(value) {
         None => Ok(()),
         Some(_) => Err("this keyword may stand only once"),
+    }
+}
+
+const YES_OR_NO: &str = "`yes` or `no` is needed";
+
+fn yes_or_no(text: &str) -> Result<bool, &'static str> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err(YES_OR_NO),
     }
 }
 
@@ -315,12 +332,13 @@ mod tests {
     #[test]
     fn every_setting_is_read() {
         let text = "# ours\nmount-point /user-environment # usual\n\nmount-point /a/b\n\
-                    image-owners root 4711\nimage-filesystems ext4 lustre\nimages-per-user 3\nidle-seconds 0\nroot-images yes\nroot-bind /scratch\nstage-memory 2\n\
+                    image-owners root 4711\nimage-filesystems ext4 lustre\nimages-per-user 3\nfuse-images no\nidle-seconds 0\nroot-images yes\nroot-bind /scratch\nstage-memory 2\n\
                     stage-local 3 /scratch/cabane\n";
         let expected = Policy {
             mount_points: vec!["/user-environment".into(), "/a/b".into()],
             image_owners: ImageOwners::Listed(vec![0, 4711]),
             image_filesystems: Some(vec!["ext4".into(), "lustre".into()]),
+            fuse_images: false,
             images_per_user: 3,
             idle: Duration::ZERO,
             root_images: true,

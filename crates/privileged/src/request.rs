@@ -7,16 +7,19 @@
 //! each ended by a zero byte, in this order:
 //!
 //! ```text
-//! cabane-mount  2                      what it is, and which version
+//! cabane-mount  3                      what it is, and which version
 //! start | clean                        the task; nothing follows `clean`
-//! PROCESS | -                          whose mount namespace to enter first
-//! COUNT  (DESCRIPTOR FORMAT MOUNT_POINT NAME)…   images; the name is for messages
+//! - | in PROCESS | join PROCESS NUMBER   the mount namespace to begin in
+//! COUNT  (WAY DESCRIPTOR FORMAT MOUNT_POINT NAME)…   images; the name is for messages
 //! COUNT  (DESCRIPTOR ro|rw TARGET)…    what is seen in a root image
 //! COUNT  (FILE LINES)…                 lines at the beginning of its text files
 //! must | may  DIRECTORY                whether it must be entered; empty for none
 //! COUNT  ARGUMENT…                     the command
 //! COUNT  NAME=VALUE…                   its variables
 //! ```
+//!
+//! The way of an image is `kernel`, with the descriptor of the file, or `fuse`, with that of a
+//! socket on which the process waits that will serve the image.
 //!
 //! Variables travel here, not as those of the helper: a C library removes some of
 //! them, such as `LD_LIBRARY_PATH`, from the environment of a set-uid program.
@@ -27,10 +30,10 @@ use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use crate::ImageFormat;
+use crate::{ImageFormat, Way};
 
 const MAGIC: &[u8] = b"cabane-mount";
-const VERSION: &[u8] = b"2";
+const VERSION: &[u8] = b"3";
 
 /// What the helper shall do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,11 +44,25 @@ pub enum Request {
     Clean,
 }
 
+/// The mount namespace in which a start begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// That of the caller.
+    #[default]
+    Here,
+    /// That of another process of the caller; the images are mounted in a copy of it.
+    In(u32),
+    /// That of another process of the caller, in which the images are mounted already, if it still
+    /// has the mount namespace with this number. Otherwise that of the caller, where they are
+    /// mounted.
+    Join(u32, u64),
+}
+
 /// Images and a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StartRequest {
-    /// The process whose mount namespace to enter first, if any.
-    pub process: Option<u32>,
+    /// Where it begins.
+    pub place: Place,
     /// The images.
     pub images: Vec<RequestedImage>,
     /// What is seen in a root image, which is one with the mount point `/`.
@@ -66,7 +83,10 @@ pub struct StartRequest {
 /// One image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestedImage {
-    /// The descriptor of the image, opened for reading by the caller.
+    /// Who reads it.
+    pub way: Way,
+    /// The descriptor of the image, opened for reading by the caller. With FUSE, that of a socket
+    /// to the process that waits to serve the image.
     pub descriptor: RawFd,
     /// What it holds.
     pub format: ImageFormat,
@@ -142,7 +162,7 @@ impl Request {
     pub fn decode(bytes: &[u8]) -> Result<Self, RequestError> {
         let mut reader = Reader { rest: bytes, count: 0 };
         reader.exactly(MAGIC, "`cabane-mount`")?;
-        reader.exactly(VERSION, "the version `2`")?;
+        reader.exactly(VERSION, "the version `3`")?;
         let request = match reader.next("a task")? {
             b"clean" => Self::Clean,
             b"start" => Self::Start(StartRequest::decode(&mut reader)?),
@@ -159,12 +179,21 @@ impl Request {
 
 impl StartRequest {
     fn encode(&self, writer: &mut Writer) -> Result<(), RequestError> {
-        match self.process {
-            Some(process) => writer.number(process)?,
-            None => writer.text(b"-")?,
+        match self.place {
+            Place::Here => writer.text(b"-")?,
+            Place::In(process) => {
+                writer.text(b"in")?;
+                writer.number(process)?;
+            }
+            Place::Join(process, number) => {
+                writer.text(b"join")?;
+                writer.number(process)?;
+                writer.number(number)?;
+            }
         }
         writer.number(self.images.len())?;
         for image in &self.images {
+            writer.text(image.way.name().as_bytes())?;
             writer.number(image.descriptor)?;
             writer.text(image.format.name().as_bytes())?;
             writer.text(image.mount_point.as_os_str().as_bytes())?;
@@ -189,7 +218,12 @@ impl StartRequest {
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, RequestError> {
-        let process = reader.process_or_none()?;
+        let place = match reader.next("a mount namespace")? {
+            b"-" => Place::Here,
+            b"in" => Place::In(reader.number("a process")?),
+            b"join" => Place::Join(reader.number("a process")?, reader.number("a namespace")?),
+            _ => return Err(reader.expected("`-`, `in`, or `join`")),
+        };
         let count = reader.count_up_to(Request::MAX_IMAGES, "a number of images, 32 at most")?;
         let images =
             (0..count).map(|_| RequestedImage::decode(reader)).collect::<Result<_, _>>()?;
@@ -217,7 +251,7 @@ impl StartRequest {
             return Err(reader.expected("a command"));
         }
         Ok(Self {
-            process,
+            place,
             images,
             binds,
             lines,
@@ -232,6 +266,11 @@ impl StartRequest {
 impl RequestedImage {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, RequestError> {
         Ok(Self {
+            way: match reader.next("a way to read an image")? {
+                b"kernel" => Way::Kernel,
+                b"fuse" => Way::Fuse,
+                _ => return Err(reader.expected("`kernel` or `fuse`")),
+            },
             descriptor: reader.descriptor()?,
             format: match reader.next("a format")? {
                 b"squashfs" => ImageFormat::Squashfs,
@@ -330,14 +369,6 @@ impl<'a> Reader<'a> {
         self.number("a descriptor")
     }
 
-    fn process_or_none(&mut self) -> Result<Option<u32>, RequestError> {
-        if self.rest.starts_with(b"-\0") {
-            self.next("`-`")?;
-            return Ok(None);
-        }
-        self.number("a process, or `-`").map(Some)
-    }
-
     fn count_up_to(&mut self, limit: usize, expected: &'static str) -> Result<usize, RequestError> {
         let count = self.number(expected)?;
         if count <= limit { Ok(count) } else { Err(self.expected(expected)) }
@@ -370,9 +401,24 @@ mod tests {
 
     fn image() -> impl Strategy<Value = RequestedImage> {
         let format = prop_oneof![Just(ImageFormat::Squashfs), Just(ImageFormat::Erofs)];
-        (0..RawFd::MAX, format, text(), text()).prop_map(|(descriptor, format, place, name)| {
-            RequestedImage { descriptor, format, mount_point: place.into(), name }
-        })
+        let way = prop_oneof![Just(Way::Kernel), Just(Way::Fuse)];
+        (way, 0..RawFd::MAX, format, text(), text()).prop_map(
+            |(way, descriptor, format, place, name)| RequestedImage {
+                way,
+                descriptor,
+                format,
+                mount_point: place.into(),
+                name,
+            },
+        )
+    }
+
+    fn place() -> impl Strategy<Value = Place> {
+        prop_oneof![
+            Just(Place::Here),
+            any::<u32>().prop_map(Place::In),
+            (any::<u32>(), any::<u64>()).prop_map(|(process, number)| Place::Join(process, number)),
+        ]
     }
 
     fn bind() -> impl Strategy<Value = RequestedBind> {
@@ -387,7 +433,7 @@ mod tests {
 
     prop_compose! {
         fn start()(
-            process in prop::option::of(any::<u32>()),
+            place in place(),
             images in prop::collection::vec(image(), 0..4),
             binds in prop::collection::vec(bind(), 0..4),
             lines in prop::collection::vec(lines(), 0..3),
@@ -403,7 +449,7 @@ mod tests {
             };
             let working_directory = directory.map(absolute);
             StartRequest {
-                process, images, binds, lines, must_enter, working_directory, command, variables,
+                place, images, binds, lines, must_enter, working_directory, command, variables,
             }
         }
     }
@@ -448,8 +494,8 @@ mod tests {
     #[test]
     fn the_first_text_that_is_wrong_is_named() {
         assert_eq!(
-            problem(&["cabane-mount", "2", "start", "-", "1", "03"]),
-            "text 6 should be a descriptor"
+            problem(&["cabane-mount", "3", "start", "-", "1", "kernel", "03"]),
+            "text 7 should be a descriptor"
         );
     }
 
@@ -458,7 +504,7 @@ mod tests {
         assert_eq!(
             problem(&[
                 "cabane-mount",
-                "2",
+                "3",
                 "start",
                 "-",
                 "0",
@@ -475,7 +521,7 @@ mod tests {
 
     #[test]
     fn what_follows_the_end_is_refused() {
-        assert_eq!(problem(&["cabane-mount", "2", "clean", "more"]), "text 4 should be the end");
+        assert_eq!(problem(&["cabane-mount", "3", "clean", "more"]), "text 4 should be the end");
     }
 
     #[test]

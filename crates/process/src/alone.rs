@@ -49,13 +49,34 @@ fn leave_and_become(command: &mut Command, kept: BorrowedFd<'_>, group: &str) ->
     Err(command.exec())
 }
 
+/// Moves a process into the control groups of another one that have `group` in their path, as far
+/// as that is possible: what ends those ends it, too.
+pub fn move_into_groups_of(process: u32, other: u32, group: &str) {
+    let text = fs::read_to_string(format!("/proc/{other}/cgroup")).unwrap_or_default();
+    for line in text.lines() {
+        let Some(root) = root_to_go_to(line, group) else {
+            continue;
+        };
+        let path = line.splitn(3, ':').last().unwrap_or_default();
+        for place in [format!("/sys/fs/cgroup/{root}{path}"), format!("/sys/fs/cgroup{path}")] {
+            if write_to_group(&place, &process.to_string()).is_ok() {
+                break;
+            }
+        }
+    }
+}
+
+fn write_to_group(place: &str, process: &str) -> io::Result<()> {
+    let mut file = File::options().write(true).open(format!("{place}/cgroup.procs"))?;
+    file.write_all(process.as_bytes())
+}
+
 /// Moves this process to the root of the hierarchies, as far as that is possible.
 fn leave_control_groups(group: &str) {
     let text = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     for root in text.lines().filter_map(|line| root_to_go_to(line, group)) {
         for place in [format!("/sys/fs/cgroup/{root}"), "/sys/fs/cgroup".to_owned()] {
-            let file = File::options().write(true).open(format!("{place}/cgroup.procs"));
-            if file.and_then(|mut file| file.write_all(b"0")).is_ok() {
+            if write_to_group(&place, "0").is_ok() {
                 break;
             }
         }

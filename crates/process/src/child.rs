@@ -6,17 +6,19 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{Signal, WaitOptions, kill_process_group, setpgid, waitpid};
+use rustix::process::{Signal, WaitOptions, kill_process_group, setpgid, setsid, waitpid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
-use crate::copy::{copy_process, exit, wait_for};
+use crate::alone::close_all_with_exec;
+use crate::as_user::{User, become_user};
+use crate::copy::{copy_process, exit, run_in_copy, wait_for};
 
 /// Lets `prepare` run in the child of a command, between fork and exec.
 ///
@@ -44,24 +46,79 @@ where
 ///
 /// Those of fork and exec, `ENOENT` if the program does not exist.
 pub fn start_detached(command: &mut Command, keep: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let keep: Vec<_> = keep.iter().map(AsRawFd::as_raw_fd).collect();
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.current_dir("/");
+    let keep = numbers_of(keep);
+    alone(command);
     prepare_child(command, move || {
-        rustix::process::setsid()?;
+        setsid()?;
         // SAFETY: in the only thread of a fresh child; the parent half leaves at
         // once and runs no destructors.
         if unsafe { copy_process() }?.is_some() {
             exit(0);
         }
-        for &fd in &keep {
-            // SAFETY: the descriptor is open: the caller borrows it until spawn returns.
-            fcntl_setfd(unsafe { BorrowedFd::borrow_raw(fd) }, FdFlags::empty())?;
-        }
-        Ok(())
+        keep_open(&keep)
     });
     command.spawn()?.wait()?;
     Ok(())
+}
+
+/// Starts a program as a user, for a process of root that may have several threads: a child of
+/// this process, in a session of its own, with the given descriptors open and no others but an
+/// empty standard input, output and error. Returns its number; no one waits for it.
+///
+/// # Errors
+///
+/// Those of fork, of becoming the user, and of exec.
+pub fn start_child_as(
+    command: &mut Command,
+    keep: &[BorrowedFd<'_>],
+    user: &User,
+) -> io::Result<u32> {
+    let user = user.clone();
+    let keep = numbers_of(keep);
+    alone(command);
+    prepare_child(command, move || {
+        setsid()?;
+        become_user(&user)?;
+        close_all_with_exec()?;
+        keep_open(&keep)
+    });
+    Ok(command.spawn()?.id())
+}
+
+fn alone(command: &mut Command) {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
+}
+
+fn numbers_of(descriptors: &[BorrowedFd<'_>]) -> Vec<RawFd> {
+    descriptors.iter().map(AsRawFd::as_raw_fd).collect()
+}
+
+fn keep_open(descriptors: &[RawFd]) -> io::Result<()> {
+    descriptors.iter().try_for_each(|number| {
+        // SAFETY: the descriptor is open: the caller borrows it until spawn returns.
+        Ok(fcntl_setfd(unsafe { BorrowedFd::borrow_raw(*number) }, FdFlags::empty())?)
+    })
+}
+
+/// Runs `work` in a copy of this process, which must have one thread. The copy is no child of it,
+/// has a session of its own, and its standard input, output and error are `/dev/null`.
+///
+/// # Errors
+///
+/// Those of fork.
+pub fn stay_behind(work: impl FnOnce()) -> io::Result<()> {
+    let nothing = File::options().read(true).write(true).open("/dev/null")?;
+    // SAFETY: the copies end with the closure.
+    let child = unsafe {
+        run_in_copy(|| {
+            if setsid().is_ok() && matches!(copy_process(), Ok(None)) {
+                let _ = dup2_stdin(&nothing).and_then(|()| dup2_stdout(&nothing));
+                let _ = dup2_stderr(&nothing);
+                work();
+            }
+        })
+    }?;
+    wait_for(child)
 }
 
 /// Runs `answer` in a copy of this process and returns the bytes it gave.

@@ -15,7 +15,9 @@ use std::io;
 use std::path::PathBuf;
 
 use cabane_mount::helper::{Helper, Unavailable};
-use cabane_mount::{Backend, FusePrograms, Layer, MountPlan, perform_in_current_user_namespace};
+use cabane_mount::{
+    Backend, FusePrograms, Layer, MountPlan, Place, perform_in_current_user_namespace,
+};
 use cabane_report::{Kind, Report, Result};
 use cabane_resolve::ConcreteEnvironment;
 use cabane_view::VariableSettings;
@@ -87,7 +89,7 @@ impl Attachment {
             Door::User => plan.backend = Backend::UserNamespace,
             Door::Mounts if self.backend != Backend::Root => {
                 plan.backend = Backend::Helper;
-                return self.exec_through_helper(&plan, &variables, &needs);
+                return self.exec_through_helper(plan, &variables, &needs);
             }
             Door::None if self.backend != Backend::Root && !plan.operations.is_empty() => {
                 return Err(self.target.inside());
@@ -111,21 +113,22 @@ impl Attachment {
     /// of the user: what it would be given could be anything.
     fn exec_through_helper(
         self,
-        plan: &MountPlan,
+        mut plan: MountPlan,
         variables: &BTreeMap<OsString, OsString>,
         needs: &[Need],
     ) -> Result<Infallible> {
         let refused = |reason| self.target.privileged(&reason);
         let helper = self.helper.map_err(refused)?;
-        helper.check(plan).map_err(refused)?;
-        check_before(needs, plan)?;
+        helper.choose_ways(&mut plan).map_err(refused)?;
+        check_before(needs, &plan)?;
         become_helper(
             &helper.path,
-            plan,
-            Some(self.target.id),
+            &plan,
+            Place::In(self.target.id),
             self.command,
             variables,
             WorkingDirectory::May(self.target.working_directory),
+            || {},
         )
     }
 

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cabane_label::escape;
-use cabane_mount::{MountPlan, perform};
+use cabane_mount::{MountPlan, Place, perform};
 use cabane_report::{Kind, Report, Result};
 use rustix::io::{FdFlags, fcntl_setfd};
 use sha2::{Digest, Sha256};
@@ -27,11 +27,13 @@ use crate::join_key::{digest_of, hex, images_of};
 use crate::launcher;
 use crate::prepare::not_mounted;
 use crate::process::{NamespaceNumbers, Namespaces, Process};
-use crate::rendezvous::{Content, Directory, LockError, Member, world};
+use crate::rendezvous::{Content, Directory, LockError, Member, Rendezvous, world};
 
 /// How long a process may hold the lock: longer than it ever
 /// takes to mount.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
+/// The same for those who need no company, and save work only.
+const SHORT_TIME_LIMIT: Duration = Duration::from_secs(2);
 /// What a user can do to whom the others are closed.
 const ALONE: &str = "`--no-join` starts anyway, but then ranks cannot read each other's memory";
 
@@ -65,11 +67,27 @@ pub struct Joining {
 
 /// How the file of a company is called.
 #[derive(Debug)]
-struct Place {
+struct CompanyFile {
     file: String,
     /// What was typed; those who say it must have the same environment.
     name: Option<String>,
     digest: String,
+}
+
+impl CompanyFile {
+    fn new(kind: &str, key: &str, name: Option<&str>, plan: &MountPlan) -> Result<Self> {
+        let digest = digest_of(plan).map_err(not_known)?;
+        let mut hash = Sha256::new();
+        for part in [kind, &world().map_err(not_known)?, key] {
+            hash.update(part);
+            hash.update([0]);
+        }
+        if name.is_none() {
+            hash.update(&digest);
+        }
+        let file = format!("{kind}-{}", hex(&hash.finalize()));
+        Ok(Self { file, name: name.map(str::to_owned), digest })
+    }
 }
 
 impl Joining {
@@ -86,34 +104,23 @@ impl Joining {
         self.company == Company::None && names.any(is_second)
     }
 
-    /// Returns where the others are, if this process has company.
-    fn place(
+    /// Returns with whom this process shares: how they are chosen, what tells them from others, and
+    /// the name that they say; `None` if it shares with no process.
+    fn company(
         &self,
-        plan: &MountPlan,
         calling: &BTreeMap<OsString, OsString>,
-    ) -> Result<Option<Place>> {
-        let (kind, key, name) = match &self.company {
-            Company::None => return Ok(None),
-            Company::Ranks if !launcher::is_rank(calling, &self.rank_variables) => return Ok(None),
+    ) -> Option<(&'static str, String, Option<&str>)> {
+        match &self.company {
+            Company::None => None,
+            Company::Ranks if !launcher::is_rank(calling, &self.rank_variables) => None,
             Company::Ranks => {
                 let launcher = launcher::find(&self.rank_variables);
                 let key = launcher.map(|launcher| launcher.to_string());
-                ("step", key.unwrap_or_default(), None)
+                Some(("step", key.unwrap_or_default(), None))
             }
-            Company::Everybody => ("same", String::new(), None),
-            Company::Named(name) => ("name", name.clone(), Some(name.clone())),
-        };
-        let digest = digest_of(plan).map_err(not_known)?;
-        let mut hash = Sha256::new();
-        for part in [kind, &world().map_err(not_known)?, &key] {
-            hash.update(part);
-            hash.update([0]);
+            Company::Everybody => Some(("same", String::new(), None)),
+            Company::Named(name) => Some(("name", name.clone(), Some(name))),
         }
-        if name.is_none() {
-            hash.update(&digest);
-        }
-        let file = format!("{kind}-{}", hex(&hash.finalize()));
-        Ok(Some(Place { file, name, digest }))
     }
 
     fn directory(&self) -> Result<(Directory, &Path)> {
@@ -144,9 +151,10 @@ pub(crate) fn perform_or_join(
     joining: &Joining,
     calling: &BTreeMap<OsString, OsString>,
 ) -> Result<()> {
-    let Some(place) = joining.place(&plan, calling)? else {
+    let Some((kind, key, name)) = joining.company(calling) else {
         return perform(plan).map_err(not_mounted);
     };
+    let place = CompanyFile::new(kind, &key, name, &plan)?;
     let (directory, path) = joining.directory()?;
     let failed =
         |what| move |source| not_joined(format!("failed to {what} in {}", path.display()), source);
@@ -181,6 +189,102 @@ pub(crate) fn perform_or_join(
     rendezvous.begin(&content).map_err(failed("tell who is there"))
 }
 
+/// The first of those who share images that a FUSE program serves and the helper mounts. No one else
+/// looks for such images before it has begun, or has ended.
+#[derive(Debug)]
+pub(crate) struct First {
+    rendezvous: Rendezvous,
+    content: Content,
+    member: Member,
+}
+
+impl First {
+    /// Tells the others where the images are, if the process has become its command.
+    pub(crate) fn record(mut self) {
+        let numbers = self.member.living().and_then(|process| process.namespaces().ok());
+        let Some(Ok(namespaces)) = numbers.map(|namespaces| namespaces.numbers()) else {
+            return;
+        };
+        if namespaces != self.content.namespaces {
+            let content = Content { namespaces, ..self.content };
+            // Others mount for themselves then.
+            let _ = self.rendezvous.begin(&content);
+        }
+    }
+}
+
+/// Finds a process in whose mount namespace images are served already; otherwise this process may
+/// be the first. Those share a FUSE program who are in one control group: they are ended together,
+/// and no one loses the program with another step of a job.
+///
+/// Whatever is in the way: then this process has a program of its own.
+pub(crate) fn find_served(
+    plan: &MountPlan,
+    joining: &Joining,
+    calling: &BTreeMap<OsString, OsString>,
+) -> (Place, Option<First>) {
+    if plan.served().next().is_none() || joining.company == Company::None {
+        return (Place::Here, None);
+    }
+    look_for_served(plan, joining, calling).unwrap_or((Place::Here, None))
+}
+
+fn look_for_served(
+    plan: &MountPlan,
+    joining: &Joining,
+    calling: &BTreeMap<OsString, OsString>,
+) -> Result<(Place, Option<First>)> {
+    let (kind, key, name) = joining.company(calling).unwrap_or(("same", String::new(), None));
+    let key = format!("{key}\n{}", control_group().map_err(not_known)?);
+    let wanted = CompanyFile::new(&format!("served-{kind}"), &key, name, plan)?;
+    let (directory, _) = joining.directory()?;
+    let member = Member::own().map_err(not_known)?;
+    let mut rendezvous =
+        directory.lock(&wanted.file, SHORT_TIME_LIMIT).map_err(|error| match error {
+            LockError::Kept(owner) => kept(owner),
+            LockError::File(error) => not_known(error),
+        })?;
+    let world = world().map_err(not_known)?;
+    let content = rendezvous.read().map_err(not_known)?;
+    let content =
+        content.filter(|content| content.world == world && content.digest == wanted.digest);
+    if let Some(content) = content
+        && let Some(id) = content.members.iter().find_map(|member| inside(*member, &content))
+    {
+        let place = Place::Join(id, content.namespaces.mount);
+        rendezvous.add(content, member).map_err(not_known)?;
+        return Ok((place, None));
+    }
+    let _ = directory.sweep(&world, false);
+    let content = Content {
+        world,
+        digest: wanted.digest,
+        images: images_of(plan),
+        // Those that it is about to leave.
+        namespaces: NamespaceNumbers::own().map_err(not_known)?,
+        members: vec![member],
+    };
+    Ok((Place::Here, Some(First { rendezvous, content, member })))
+}
+
+/// Returns the number of a member that is alive and where the images are.
+fn inside(member: Member, content: &Content) -> Option<u32> {
+    let process = member.living()?;
+    let namespaces = process.namespaces().ok()?;
+    (namespaces.numbers().ok()? == content.namespaces).then_some(process.id)
+}
+
+/// Returns the control groups of this process, as far as they are ended as one: Slurm makes one for
+/// each task of a step.
+fn control_group() -> io::Result<String> {
+    let text = std::fs::read_to_string("/proc/self/cgroup")?;
+    let groups = text.lines().map(|line| {
+        let group = line.rsplit_once('/');
+        group.filter(|(_, last)| last.starts_with("task_")).map_or(line, |(step, _)| step)
+    });
+    Ok(groups.collect::<Vec<_>>().join("\n"))
+}
+
 /// Says that what `/proc` tells about this process is not known.
 fn not_known(source: io::Error) -> Report {
     not_joined("cannot tell this process from others", source)
@@ -207,7 +311,7 @@ fn kept(owner: Option<u32>) -> Report {
 
 /// Looks for a member that is alive, and opens its namespaces; `None` if there is
 /// none.
-fn door_of(content: &Content, place: &Place) -> Result<Option<Namespaces>> {
+fn door_of(content: &Content, place: &CompanyFile) -> Result<Option<Namespaces>> {
     let mut refused = None;
     for member in &content.members {
         let Some(process) = member.living() else {

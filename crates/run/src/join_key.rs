@@ -81,7 +81,7 @@ mod tests {
     use std::fs::{self, File};
     use std::path::Path;
 
-    use cabane_mount::{Backend, FusePrograms, ImageFile, ImageFormat};
+    use cabane_mount::{Backend, FusePrograms, ImageFile, ImageFormat, Way};
 
     use super::*;
 
@@ -95,6 +95,7 @@ mod tests {
                     path: file.to_owned(),
                     format: ImageFormat::Squashfs,
                 },
+                way: Way::Fuse,
                 mount_point: mount_point.into(),
             }],
         }

@@ -31,6 +31,7 @@ mod needs;
 mod prepare;
 mod process;
 mod rendezvous;
+mod served;
 mod shell;
 mod through_helper;
 mod unload;

@@ -12,7 +12,9 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::LazyLock;
 
 use cabane_mount::helper::{Helper, Unavailable};
-use cabane_mount::{Backend, FusePrograms, ImageFile, Layer, MountPlan, Operation, perform};
+use cabane_mount::{
+    Backend, FusePrograms, ImageFile, Layer, MountPlan, Operation, PrivilegedError, Way, perform,
+};
 use cabane_report::{Kind, Report, Result};
 use cabane_repository::ImageFormat;
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
@@ -20,7 +22,7 @@ use cabane_view::{Change, Container, InterpreterNeed, VariableSettings};
 use rustix::thread::set_no_new_privs;
 
 use crate::become_command::exec;
-use crate::join::{Joining, perform_or_join};
+use crate::join::{First, Joining, find_served, perform_or_join};
 use crate::loaded::{Additions, CABANE_LOADED, Loaded, UENV_MOUNT_LIST, UENV_VIEW};
 use crate::through_helper::{WorkingDirectory, become_helper};
 use crate::venv::Venv;
@@ -159,7 +161,11 @@ pub(crate) fn operations_of(
         operations.push(if image.mount_point.is_root() {
             Operation::Root { image: file, layer: layer.clone() }
         } else {
-            Operation::Image { image: file, mount_point: image.mount_point.as_path().to_owned() }
+            Operation::Image {
+                image: file,
+                way: Way::Kernel,
+                mount_point: image.mount_point.as_path().to_owned(),
+            }
         });
         if let Some(need) = &image.meta.needs.interpreter {
             needs.push((needs::name_of(image), need.clone()));
@@ -270,16 +276,17 @@ impl Prepared {
         &self.plan
     }
 
-    /// Mounts through the set-uid helper instead.
+    /// Mounts through the set-uid helper instead. Returns why the kernel does not read images that
+    /// a FUSE program serves then.
     ///
     /// # Errors
     ///
     /// Why the helper would refuse the plan. Then everything stays as it was.
-    pub fn use_helper(&mut self, helper: Helper) -> Result<(), Unavailable> {
-        helper.check(&self.plan)?;
+    pub fn use_helper(&mut self, helper: Helper) -> Result<Vec<PrivilegedError>, Unavailable> {
+        let reasons = helper.choose_ways(&mut self.plan)?;
         self.plan.backend = Backend::Helper;
         self.helper = Some(helper.path);
-        Ok(())
+        Ok(reasons)
     }
 
     /// Returns the variables that the command will have.
@@ -322,13 +329,15 @@ impl Prepared {
                 Some(path) => WorkingDirectory::Must(path),
                 None => WorkingDirectory::May(here),
             };
+            let (place, first) = find_served(&self.plan, &self.joining, &self.variables);
             return become_helper(
                 helper,
                 &self.plan,
-                None,
+                place,
                 self.command,
                 &self.variables,
                 directory,
+                || first.into_iter().for_each(First::record),
             );
         }
         match self.plan.backend {

@@ -11,19 +11,21 @@ use std::convert::Infallible;
 use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use cabane_mount::helper::Helper;
 use cabane_mount::{
-    ImageFile, MountPlan, Operation, Request, RequestedBind, RequestedImage, StartRequest,
-    check_image, variable,
+    ImageFile, MountPlan, Operation, Place, Request, RequestedBind, RequestedImage, StartRequest,
+    Way, check_image, variable,
 };
 use cabane_report::{Kind, Report, Result};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
 use rustix::io::{FdFlags, fcntl_setfd};
+
+use crate::served::wait_behind;
 
 /// Where the command starts.
 pub(crate) enum WorkingDirectory {
@@ -46,10 +48,11 @@ fn not_through(helper: &Path, source: io::Error) -> Report {
 pub(crate) fn become_helper(
     helper: &Path,
     plan: &MountPlan,
-    process: Option<u32>,
+    place: Place,
     command: Vec<OsString>,
     variables: &BTreeMap<OsString, OsString>,
     working_directory: WorkingDirectory,
+    when_begun: impl FnOnce(),
 ) -> Result<Infallible> {
     let failed = |source| not_through(helper, source);
     let (must_enter, directory) = match working_directory {
@@ -57,9 +60,13 @@ pub(crate) fn become_helper(
         WorkingDirectory::May(path) => (false, path),
     };
     let places = Places::open(plan).map_err(failed)?;
+    let waiting = match plan.served().next() {
+        Some(_) => wait_behind(plan, when_begun).map_err(failed)?,
+        None => Vec::new(),
+    };
     let request = Request::Start(StartRequest {
-        process,
-        images: images_of(plan).map_err(failed)?,
+        place,
+        images: images_of(plan, &waiting).map_err(failed)?,
         binds: places.requested,
         lines: lines_of(plan),
         must_enter,
@@ -132,7 +139,7 @@ impl Held {
         // It ends with its standard input, and so with this process.
         let command = ["/bin/sh", "-c", "echo; read _"].map(OsString::from);
         let request = Request::Start(StartRequest {
-            images: vec![request_for(image, mount_point)?],
+            images: vec![request_for(image, mount_point, Way::Kernel, image.file.as_fd())?],
             command: command.into(),
             variables: vec!["PATH=/usr/bin:/bin".into()],
             ..StartRequest::default()
@@ -189,12 +196,21 @@ fn end(process: &mut Child) {
     let _ = process.wait();
 }
 
-fn images_of(plan: &MountPlan) -> io::Result<Vec<RequestedImage>> {
+/// Returns the images as they are requested, the served ones with the sockets of those who wait.
+fn images_of(plan: &MountPlan, waiting: &[OwnedFd]) -> io::Result<Vec<RequestedImage>> {
+    let mut waiting = waiting.iter();
     let mut images = Vec::with_capacity(plan.operations.len());
     for operation in &plan.operations {
-        if let Some(image) = operation.image() {
-            images.push(request_for(image, operation.target())?);
-        }
+        let Some(image) = operation.image() else {
+            continue;
+        };
+        images.push(match operation {
+            Operation::Image { way: Way::Fuse, .. } => {
+                let socket = waiting.next().ok_or(io::ErrorKind::NotConnected)?;
+                request_for(image, operation.target(), Way::Fuse, socket.as_fd())?
+            }
+            _ => request_for(image, operation.target(), Way::Kernel, image.file.as_fd())?,
+        });
     }
     Ok(images)
 }
@@ -234,11 +250,17 @@ fn lines_of(plan: &MountPlan) -> Vec<(PathBuf, String)> {
     lines.collect()
 }
 
-fn request_for(image: &ImageFile, mount_point: &Path) -> io::Result<RequestedImage> {
+fn request_for(
+    image: &ImageFile,
+    mount_point: &Path,
+    way: Way,
+    descriptor: BorrowedFd<'_>,
+) -> io::Result<RequestedImage> {
     // The helper is another program, and gets only what stays open.
-    fcntl_setfd(&image.file, FdFlags::empty())?;
+    fcntl_setfd(descriptor, FdFlags::empty())?;
     Ok(RequestedImage {
-        descriptor: image.file.as_raw_fd(),
+        way,
+        descriptor: descriptor.as_raw_fd(),
         format: image.format,
         mount_point: mount_point.to_owned(),
         name: image.path.clone().into_os_string(),

@@ -113,6 +113,13 @@ fn is_among_the_first(spank: &dyn Spank) -> bool {
     spank.step().is_ok_and(|step| step.node < NODES_THAT_TELL)
 }
 
+/// A task was forked.
+pub(crate) fn task_forked(spank: &dyn Spank) {
+    if spank.is_first_task() {
+        node::end_servers_with_task(spank, &state().outcome);
+    }
+}
+
 /// The program ends.
 pub(crate) fn program_ends(spank: &dyn Spank) {
     if spank.context() == Context::Step {

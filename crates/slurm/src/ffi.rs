@@ -38,6 +38,7 @@ const S_JOB_NODEID: c_int = 5;
 const S_JOB_TOTAL_TASK_COUNT: c_int = 7;
 const S_JOB_ARGV: c_int = 9;
 const S_TASK_ID: c_int = 11;
+const S_TASK_PID: c_int = 14;
 const S_JOB_SUPPLEMENTARY_GIDS: c_int = 19;
 const S_JOB_ARRAY_ID: c_int = 30;
 const S_JOB_ARRAY_TASK_ID: c_int = 31;
@@ -156,6 +157,19 @@ pub extern "C" fn slurm_spank_task_init(
 ) -> c_int {
     guarded(|| {
         dispatch::task_begins(&Slurm { spank });
+        Ok(())
+    })
+}
+
+/// A task was forked, and Slurm counts it among those of the step.
+#[unsafe(no_mangle)]
+pub extern "C" fn slurm_spank_task_post_fork(
+    spank: *mut c_void,
+    _: c_int,
+    _: *const *const c_char,
+) -> c_int {
+    guarded(|| {
+        dispatch::task_forked(&Slurm { spank });
         Ok(())
     })
 }
@@ -364,6 +378,11 @@ impl Spank for Slurm {
         // SAFETY: a place of the type that Slurm writes for this item.
         let answer = unsafe { spank_get_item(self.spank, S_TASK_ID, &raw mut task) };
         answer == SUCCESS && task == 0
+    }
+
+    fn task_process(&self) -> Result<u32, SlurmError> {
+        // A `pid_t`, of the same size.
+        self.number(S_TASK_PID)
     }
 
     fn end_task(&self, code: u8) {

@@ -187,6 +187,13 @@ pub(crate) fn enter_task(spank: &dyn Spank, outcome: &Outcome) -> Result<(), ()>
     }
 }
 
+/// In `slurmstepd`, for the first task: what ends it ends the FUSE programs of the step.
+pub(crate) fn end_servers_with_task(spank: &dyn Spank, outcome: &Outcome) {
+    if let (Outcome::Mounted(mounts, ..), Ok(task)) = (outcome, spank.task_process()) {
+        mounts.end_servers_with(task);
+    }
+}
+
 /// In a task of which `slurmstepd` knows by now: ends it, if the step is refused, with a code
 /// that says so. A callback that failed would end it with 1.
 pub(crate) fn end_refused(spank: &dyn Spank, outcome: &Outcome) {

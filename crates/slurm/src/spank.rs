@@ -80,6 +80,9 @@ pub(crate) trait Spank {
     /// Tells whether this task is the first one on its node.
     fn is_first_task(&self) -> bool;
 
+    /// Returns the process of a task that was forked, in `slurmstepd`.
+    fn task_process(&self) -> Result<u32, SlurmError>;
+
     /// Ends the process of a task.
     fn end_task(&self, code: u8);
 

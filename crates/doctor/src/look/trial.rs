@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_mount::{
     Backend, Error, FusePrograms, ImageFile, ImageFormat, MountPlan, Operation,
-    PrivilegedError as Privileged, attach, enter_private_namespace, open_in_image, perform,
+    PrivilegedError as Privileged, Way, attach, enter_private_namespace, open_in_image, perform,
 };
 use rustix::fs::makedev;
 use rustix::io::Errno;
@@ -87,8 +87,11 @@ fn program(programs: &FusePrograms, format: ImageFormat) -> Option<Program> {
 fn try_through_fuse(programs: &FusePrograms, format: ImageFormat) -> Trial {
     trial(|| {
         let place = mount_point();
-        let operation =
-            Operation::Image { image: probe_image(format)?, mount_point: place.clone() };
+        let operation = Operation::Image {
+            image: probe_image(format)?,
+            way: Way::Fuse,
+            mount_point: place.clone(),
+        };
         perform(plan(programs.clone(), vec![operation]))?;
         content(File::open(place.join("probe")))
     })

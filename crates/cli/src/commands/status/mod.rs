@@ -117,13 +117,16 @@ fn full(image: &LoadedImage, mounts: &str) -> String {
     text
 }
 
+const FUSE_IN_USER_NAMESPACE: &str = "through FUSE, in a user namespace";
+
 /// Returns what serves an image, by the type of the file system at its mount point. A root image may
 /// are below what was put over it; in a user namespace the kernel serves none.
 fn way(kind: Option<&str>, is_in_user_namespace: bool, is_through_helper: bool) -> &'static str {
     match kind {
         None => "not here",
+        Some("tmpfs" | "overlay") if is_in_user_namespace => FUSE_IN_USER_NAMESPACE,
+        Some(kind) if kind.starts_with("fuse") && is_in_user_namespace => FUSE_IN_USER_NAMESPACE,
         Some(kind) if kind.starts_with("fuse") => "through FUSE",
-        Some("tmpfs" | "overlay") if is_in_user_namespace => "through FUSE",
         Some(_) if is_through_helper => "by the kernel, through the helper",
         Some(_) => "by the kernel",
     }
@@ -161,8 +164,8 @@ mod tests {
 
     #[test]
     fn a_root_that_is_covered_is_served_as_where_it_is_not() {
-        assert_eq!(way(Some("tmpfs"), true, false), "through FUSE");
-        assert_eq!(way(Some("overlay"), true, false), "through FUSE");
+        assert_eq!(way(Some("tmpfs"), true, false), FUSE_IN_USER_NAMESPACE);
+        assert_eq!(way(Some("overlay"), true, false), FUSE_IN_USER_NAMESPACE);
         assert_eq!(way(Some("tmpfs"), false, false), "by the kernel");
         assert_eq!(way(Some("tmpfs"), false, true), "by the kernel, through the helper");
     }
