@@ -30,6 +30,7 @@ mod faults;
 mod gc;
 mod helper;
 mod helper_attach;
+mod helper_fuse;
 mod image;
 mod import;
 mod import_containers;

@@ -36,6 +36,7 @@ use cabane_privileged::{
 };
 use cabane_sys::exec::Program;
 use cabane_sys::namespace;
+use rustix::fs::statfs;
 
 use crate::inherited::{Inherited, Limits};
 use crate::outcome::Failure;
@@ -145,17 +146,17 @@ fn go_to_work(start: &StartRequest) -> Result<(), Failure> {
     std::env::set_current_dir("/").map_err(Failure::System)
 }
 
-/// Looks at the images that a process of the caller serves, as the caller: one that could not read
-/// its image has ended.
+/// Asks the processes that serve images for an answer that the kernel does not know by itself, as
+/// the caller: one that could not read its image has ended.
 fn look_at_served(start: &StartRequest) -> Result<(), Failure> {
     let mut served = start.images.iter().filter(|image| image.way == Way::Fuse);
     served.try_for_each(|image| {
-        std::fs::metadata(&image.mount_point).map(drop).map_err(|source| {
+        statfs(&image.mount_point).map(drop).map_err(|errno| {
             Failure::Mount(Error::Image {
                 path: image.name.clone().into(),
                 format: image.format.name(),
                 log: Some(SERVER_ENDED.into()),
-                source,
+                source: errno.into(),
             })
         })
     })

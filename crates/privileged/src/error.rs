@@ -166,6 +166,13 @@ impl Error {
             Self::Untrusted { .. } | Self::Policy { .. } => {
                 "an administrator can fix it: `cabane doctor` shows how".to_owned()
             }
+            Self::Image { source, .. }
+                if source.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()) =>
+            {
+                "`cabane image verify` checks an image of a repository; if the program was killed, \
+                 `--no-join` starts another"
+                    .to_owned()
+            }
             Self::Image { format, source, .. }
                 if source.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) =>
             {
