@@ -178,6 +178,8 @@ pub(crate) enum PolicyFacts {
         mount_points: Vec<(String, Option<Weakness>)>,
         /// Whose images; no user's in particular if none.
         owners: Option<Vec<u32>>,
+        /// Whether other images may be served through FUSE.
+        fuse_images: bool,
         /// How many images of a user.
         images_per_user: u32,
         /// For how long unused images are held.

@@ -135,6 +135,7 @@ fn judge_policy(helper: &HelperFacts) -> Vec<Finding> {
             idle_seconds,
             root_images,
             absent_binds,
+            ..
         } => {
             let found = format!(
                 "{} images; {images_per_user} for each user at once, held for {idle_seconds} s",

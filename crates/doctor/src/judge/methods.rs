@@ -52,6 +52,16 @@ fn way(name: &'static str, findings: &[Finding], is_impossible: bool) -> Way {
     Way { name, works: reason.is_none(), reason }
 }
 
+/// Tells whether images that the kernel may not read go through FUSE, by the helper.
+fn serves_others(facts: &Facts) -> bool {
+    let is_allowed = facts.helper.as_ref().is_ok_and(|helper| {
+        matches!(helper.policy, PolicyFacts::Good { owners: Some(_), fuse_images: true, .. })
+    });
+    let is_possible =
+        facts.fuse.as_ref().is_ok_and(|fuse| fuse.device.is_ok() && fuse.squashfs.is_some());
+    is_allowed && is_possible
+}
+
 /// Mirrors what `cabane run` does.
 fn choose(facts: &Facts, ways: &[Way]) -> Choice {
     let works = |name| ways.iter().any(|way| way.name == name && way.works);
@@ -77,7 +87,8 @@ fn choose(facts: &Facts, ways: &[Way]) -> Choice {
             } else {
                 "everything else is impossible here, since a user namespace with FUSE is"
             };
-            format!("{which} are mounted through the helper; {rest}")
+            let served = if serves_others(facts) { ", others there through FUSE" } else { "" };
+            format!("{which} are mounted through the helper{served}; {rest}")
         }
         _ => "images are mounted in a user namespace, through FUSE".to_owned(),
     };

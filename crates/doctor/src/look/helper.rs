@@ -86,6 +86,7 @@ fn look_at_policy() -> PolicyFacts {
                 ImageOwners::Any => None,
                 ImageOwners::Listed(owners) => Some(owners),
             },
+            fuse_images: policy.fuse_images,
             images_per_user: policy.images_per_user,
             idle_seconds: policy.idle.as_secs(),
             root_images: policy.root_images,

@@ -42,6 +42,7 @@ fn good_policy() -> PolicyFacts {
             ("/user-tools".to_owned(), None),
         ],
         owners: Some(vec![0]),
+        fuse_images: true,
         images_per_user: 16,
         idle_seconds: 600,
         root_images: true,

@@ -28,8 +28,8 @@ fn what_goes_through_the_helper_and_what_does_not_is_reported() {
     assert_eq!(
         explained,
         [
-            "root's images at /user-environment, /user-tools, / are mounted through the helper; \
-             everything else in a user namespace, through FUSE",
+            "root's images at /user-environment, /user-tools, / are mounted through the helper, \
+             others there through FUSE; everything else in a user namespace, through FUSE",
             "all images at /user-environment, /user-tools, / are mounted through the helper; \
              everything else in a user namespace, through FUSE"
         ]
