@@ -10,6 +10,7 @@ use cabane_testkit::{Tree, not_run};
 use serde_json::Value;
 
 use crate::arena::{Cluster, in_cluster};
+use crate::fuse::trust_root_only;
 
 /// Packs a library and a program into an image that alice can read.
 fn make_image(cluster: &Cluster, name: &str, installed: &Path) {
@@ -52,6 +53,17 @@ fn ranks_of_mpich_on_four_nodes_are_one_program() {
         not_run!("needs mpich: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| ranks_are_one_program(cluster, "mpich", "pmi2", &installed));
+}
+
+#[test]
+fn ranks_of_an_own_image_are_one_program_under_the_policy_that_is_shipped() {
+    let Some([installed]) = installed(["mpich"]) else {
+        not_run!("needs mpich: scripts/setup test");
+    };
+    in_cluster!(|cluster: &Cluster| {
+        trust_root_only(cluster);
+        ranks_are_one_program(cluster, "mpich", "pmi2", &installed);
+    });
 }
 
 #[test]

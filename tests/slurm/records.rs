@@ -280,3 +280,42 @@ fn records_are_turned_on_and_off_by_the_command() {
         assert!(!line().contains("record="), "{}", line());
     });
 }
+
+#[test]
+fn way_and_reason_of_mounting_are_recorded() {
+    in_cluster!(|cluster: &Cluster| {
+        let to = format!("file:{FILE}");
+        step_recorded_at(cluster, &to, "srun --uenv=app/1:v1 true").success();
+        let way = "r[0][\"images\"][0][\"way\"], r[0].get(\"reason\")";
+        assert_eq!(records(cluster, 1, way), "1 kernel None");
+        cluster.root("sed -i s/image-owners.*/image-owners\\ root/ /etc/cabane/mount.policy");
+        step_recorded_at(cluster, &to, "srun --uenv=app/1:v1 true").success();
+        assert_eq!(records(cluster, 1, way), "1 fuse None");
+        cluster.root("echo fuse-images no >>/etc/cabane/mount.policy");
+        step_recorded_at(cluster, &to, "srun --uenv=app/1:v1 true");
+        let reason = "r[0][\"mounted\"], r[0][\"images\"][0].get(\"way\"), \
+                      \"the kernel may not read\" in r[0][\"reason\"]";
+        assert_eq!(records(cluster, 1, reason), "1 False None True");
+    });
+}
+
+#[test]
+fn batch_scripts_and_heterogeneous_jobs_are_recorded_as_what_they_are() {
+    in_cluster!(|cluster: &Cluster| {
+        let script = "sbatch --quiet --wait -N3 --output=out --uenv=app/1:v1 --wrap true
+             srun -N1 --uenv=app/1:v1 true : -N2 true
+             printf '#!/bin/bash\\n#SBATCH -N1 --uenv=app/1:v1\\n#SBATCH hetjob\\n#SBATCH -N2\\nsrun --het-group=0,1 true\\n' >job.sh
+             sbatch --quiet --wait --output=out job.sh";
+        step_recorded_at(cluster, &format!("file:{FILE}"), script).success();
+        let found = records(
+            cluster,
+            6,
+            "sorted((s[\"step\"], s[\"nodes\"], s.get(\"het_job\") == s[\"job\"], \
+              s.get(\"array_job\")) for s in r)",
+        );
+        let parts = "('0', 1, True, None), ('0', 1, True, None), ('0', 2, False, None), \
+                     ('0', 2, False, None)";
+        let batches = "('batch', 1, True, None), ('batch', 3, False, None)";
+        assert_eq!(found, format!("6 [{parts}, {batches}]"));
+    });
+}

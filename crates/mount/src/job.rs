@@ -14,8 +14,8 @@ use std::time::Duration;
 use cabane_privileged::operations::{attach, clone_at, enter_own_namespace};
 use cabane_privileged::shadow::open_source;
 use cabane_privileged::{
-    Caller, Copies, Error, Policy, PrivilegedPlan, Scope, perform_privileged, put_in_own_namespace,
-    release,
+    Caller, Copies, Error, Policy, PrivilegedPlan, Scope, Way, perform_privileged,
+    put_in_own_namespace, release,
 };
 use cabane_process::alone::move_into_groups_of;
 use cabane_process::as_user::User;
@@ -46,8 +46,8 @@ pub struct JobMounts {
     /// The one from which it was made.
     home: File,
     places: Vec<PathBuf>,
-    /// The FUSE programs that serve images.
-    servers: Vec<u32>,
+    /// For each image, the FUSE program that serves it; none if the kernel reads it.
+    servers: Vec<Option<u32>>,
 }
 
 impl JobMounts {
@@ -94,9 +94,14 @@ impl JobMounts {
         &self.namespace
     }
 
+    /// Returns for each image who reads it.
+    pub fn ways(&self) -> impl Iterator<Item = Way> {
+        self.servers.iter().map(|server| if server.is_some() { Way::Fuse } else { Way::Kernel })
+    }
+
     /// Makes Slurm end the FUSE programs with a task, once it counts that among those of the step.
     pub fn end_servers_with(&self, task: u32) {
-        for server in &self.servers {
+        for server in self.servers.iter().flatten() {
             move_into_groups_of(*server, task, JOB_GROUP);
         }
     }
@@ -229,14 +234,14 @@ impl JobOwner {
     }
 }
 
-/// Mounts the images; returns the numbers of the FUSE programs that serve some of them.
+/// Mounts the images; returns for each the FUSE program that serves it, if one does.
 fn mount(
     images: &[JobImage],
     root: &JobRoot,
     owner: &JobOwner,
     copies: Option<Box<dyn Copies>>,
     policy: &Policy,
-) -> Result<Vec<u32>, Error> {
+) -> Result<Vec<Option<u32>>, Error> {
     let failed = || about_process("take the rights of the owner of the job in");
     let user = owner.user();
     let mut opened = open(images, root, &user)?.into_iter();
@@ -256,14 +261,9 @@ fn mount(
     let plan = PrivilegedPlan { namespace: None, images: chosen, root: root.with(opened)?, copies };
     perform_privileged(plan, policy, &caller)?;
     drop(groups);
-    let mut servers = Vec::new();
-    for (image, started) in images.iter().zip(&started) {
-        if let Some(started) = started {
-            servers.extend(started.get());
-            look_at_served(image, &user)?;
-        }
-    }
-    Ok(servers)
+    let mut served = images.iter().zip(&started).filter(|(_, started)| started.is_some());
+    served.try_for_each(|(image, _)| look_at_served(image, &user))?;
+    Ok(started.into_iter().map(|started| started?.get().copied()).collect())
 }
 
 /// Opens the images, and behind them the places of a root image, as the owner.

@@ -20,7 +20,7 @@ use crate::builds;
 use crate::devices;
 use crate::hints::lines;
 use crate::query::Query;
-use crate::record;
+use crate::record::{self, Mounted};
 use crate::spank::Spank;
 use crate::substitute::{self, On, Refusal};
 
@@ -132,10 +132,14 @@ fn stage(spank: &dyn Spank) -> Result<Option<Stage>, Vec<String>> {
 pub(crate) fn record(spank: &dyn Spank, to: &OsStr, command: Option<&Path>, outcome: &Outcome) {
     match outcome {
         Outcome::Nothing => {}
-        Outcome::Mounted(_, _, images) => record::hand_over(spank, to, command, images, true),
-        Outcome::Failed(_) | Outcome::Refused(_) => {
+        Outcome::Mounted(mounts, _, images) => {
+            let ways = Mounted::Ways(mounts.ways().collect());
+            record::hand_over(spank, to, command, images, &ways);
+        }
+        Outcome::Failed(lines) | Outcome::Refused(Refusal { lines, .. }) => {
             let wanted = wanted(spank).unwrap_or_default();
-            record::hand_over(spank, to, command, &wanted, false);
+            let reason = Mounted::Not(lines.first().map_or("", String::as_str));
+            record::hand_over(spank, to, command, &wanted, &reason);
         }
     }
 }

@@ -16,19 +16,35 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use cabane_mount::JobImage;
+use cabane_mount::{JobImage, Way};
 use cabane_process::alone::start_alone;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::spank::Spank;
 
 /// Variables of the job, which its owner can set to anything.
-const VARIABLES: [&str; 3] = ["CABANE_LOADED", "SLURM_JOB_ACCOUNT", "SLURM_HET_JOB_ID"];
+const VARIABLES: [&str; 6] = [
+    "CABANE_LOADED",
+    "SLURM_JOB_ACCOUNT",
+    "SLURM_JOB_NUM_NODES",
+    "SLURM_HET_SIZE",
+    // The first part of a heterogeneous job; steps of an `srun` that made the job have the second.
+    "SLURM_JOB_ID_HET_GROUP_0",
+    "SLURM_JOB_ID_PACK_GROUP_0",
+];
 /// What the control groups that Slurm makes for a job and its steps have in their paths. A
 /// step ends when they are empty, and a node where that takes too long is drained.
 pub(crate) const GROUPS_OF_JOB: &str = "/job_";
 /// More than this of a variable is not passed on.
 const LONGEST: usize = 64 * 1024;
+
+/// What became of the images of a step.
+pub(crate) enum Mounted<'a> {
+    /// They are mounted, and read in these ways.
+    Ways(Vec<Way>),
+    /// They are not; why.
+    Not(&'a str),
+}
 
 /// Has a step recorded, on its first node. Whatever is in the way: then there is no record.
 pub(crate) fn hand_over(
@@ -36,10 +52,10 @@ pub(crate) fn hand_over(
     destination: &OsStr,
     command: Option<&Path>,
     images: &[JobImage],
-    is_mounted: bool,
+    mounted: &Mounted<'_>,
 ) {
     let is_first = spank.step().is_ok_and(|step| step.node == 0);
-    let report = is_first.then(|| report(spank, images, is_mounted)).flatten();
+    let report = is_first.then(|| report(spank, images, mounted)).flatten();
     if let (Some(report), Some(command)) = (report, find_command(command)) {
         let _ = start(&command, destination, &report);
     }
@@ -52,7 +68,7 @@ pub(crate) fn find_command(configured: Option<&Path>) -> Option<PathBuf> {
     command.is_absolute().then(|| command.to_owned())
 }
 
-fn report(spank: &dyn Spank, images: &[JobImage], is_mounted: bool) -> Option<Vec<u8>> {
+fn report(spank: &dyn Spank, images: &[JobImage], mounted: &Mounted<'_>) -> Option<Vec<u8>> {
     let (step, owner) = (spank.step().ok()?, spank.owner().ok()?);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     let mut texts: Vec<(&str, OsString)> = [
@@ -65,14 +81,23 @@ fn report(spank: &dyn Spank, images: &[JobImage], is_mounted: bool) -> Option<Ve
         ("tasks", step.tasks.into()),
         ("user", owner.user.into()),
         ("group", owner.group.into()),
-        ("mounted", is_mounted.into()),
+        ("mounted", matches!(mounted, Mounted::Ways(_)).into()),
     ]
     .map(|(name, number)| (name, number.to_string().into()))
     .into();
+    let mut ways = match mounted {
+        Mounted::Ways(ways) => ways.as_slice(),
+        Mounted::Not(reason) => {
+            texts.push(("reason", reason.into()));
+            &[]
+        }
+    }
+    .iter();
     for image in images {
         texts.push(("image", image.path.clone().into()));
         texts.push(("mount-point", image.mount_point.clone().into()));
         texts.push(("label", image.label.clone().into()));
+        texts.extend(ways.next().map(|way| ("way", way.name().into())));
     }
     for name in VARIABLES {
         let value = spank.variable(name).ok().flatten();

@@ -48,6 +48,9 @@ pub(crate) struct Record {
     nodes: u32,
     tasks: u32,
     mounted: bool,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
     images: Vec<RecordedImage>,
     /// How many images did not fit.
     #[serde(skip_serializing_if = "is_zero")]
@@ -64,6 +67,8 @@ struct RecordedImage {
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<String>,
     views: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    way: Option<&'static str>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
@@ -76,7 +81,12 @@ impl Record {
     pub(crate) fn new(report: &StepReport, node: &str, user: Option<String>) -> Option<Self> {
         let loaded = report.text(CABANE_LOADED).and_then(Loaded::from_variable);
         let loaded = loaded.map(|loaded| loaded.images).unwrap_or_default();
+        // Releases differ in what they say of the array where there is none.
+        let array_task = report.number("array-task");
         let array_job = report.number("array-job").filter(|job| *job != 0);
+        let array_job = array_task.and(array_job);
+        let step = report.text("step")?.parse().ok()?;
+        let nodes = report.number("nodes")?;
         let milliseconds = report.text("time")?.parse().ok()?;
         Some(Self {
             kind: "cabane-step",
@@ -84,17 +94,23 @@ impl Record {
             time: Timestamp::from_millisecond(milliseconds).ok()?.to_string(),
             node: bounded(node, 64),
             job: report.number("job")?,
-            step: step_name(report.text("step")?.parse().ok()?),
+            step: step_name(step),
             array_job,
-            array_task: array_job.and(report.number("array-task")),
-            het_job: report.number("SLURM_HET_JOB_ID"),
+            array_task: array_job.and(array_task),
+            het_job: het_job(report),
             user: user.map(|user| bounded(&user, 64)),
             uid: report.text("user")?.parse().ok()?,
             gid: report.text("group")?.parse().ok()?,
             account: report.text("SLURM_JOB_ACCOUNT").map(|text| bounded(text, 64)),
-            nodes: report.number("nodes")?,
+            // A batch script runs on one node, and has those of its job.
+            nodes: if step == BATCH {
+                report.number("SLURM_JOB_NUM_NODES").unwrap_or(nodes)
+            } else {
+                nodes
+            },
             tasks: report.number("tasks")?,
             mounted: report.text("mounted") == Some("1"),
+            reason: report.text("reason").map(|text| bounded(text, 512)),
             images: report.images.iter().map(|image| recorded(image, &loaded)).collect(),
             images_left_out: 0,
         })
@@ -129,6 +145,7 @@ fn recorded(image: &ReportedImage, loaded: &[LoadedImage]) -> RecordedImage {
             .filter(|label| label.len() <= 256 && label.parse::<Label>().is_ok())
             .map(str::to_owned),
         views: views.take(MOST_VIEWS).map(|view| bounded(view, 64)).collect(),
+        way: ["kernel", "fuse"].into_iter().find(|way| *way == image.way),
     }
 }
 
@@ -138,10 +155,20 @@ fn digest_in(path: &str) -> Option<Digest> {
     parts.find_map(|part| part.parse().ok())
 }
 
+/// Returns the first part of the heterogeneous job to which a step belongs.
+fn het_job(report: &StepReport) -> Option<u32> {
+    report.number("SLURM_HET_SIZE")?;
+    let of_job = report.number("SLURM_JOB_ID_HET_GROUP_0");
+    of_job.or_else(|| report.number("SLURM_JOB_ID_PACK_GROUP_0"))
+}
+
+/// The number of the step that is a batch script.
+const BATCH: u32 = 0xffff_fffb;
+
 /// The highest numbers of steps mean something.
 fn step_name(number: u32) -> String {
     match number {
-        0xffff_fffb => "batch".to_owned(),
+        BATCH => "batch".to_owned(),
         0xffff_fffc => "extern".to_owned(),
         0xffff_fffa => "interactive".to_owned(),
         number => number.to_string(),

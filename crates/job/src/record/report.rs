@@ -12,6 +12,8 @@ pub(crate) struct ReportedImage {
     pub(crate) mount_point: String,
     /// Empty if there is none.
     pub(crate) label: String,
+    /// Who reads it; empty if it is not mounted.
+    pub(crate) way: String,
 }
 
 /// What a node reported about a step.
@@ -36,6 +38,7 @@ impl StepReport {
                 }
                 ("mount-point", Some(image)) => image.mount_point = value,
                 ("label", Some(image)) => image.label = value,
+                ("way", Some(image)) => image.way = value,
                 _ => {
                     report.texts.insert(name.to_owned(), value);
                 }
@@ -62,14 +65,15 @@ mod tests {
     #[test]
     fn images_stay_with_their_mount_points() {
         let report = StepReport::parse(
-            b"job=7\0image=/a=b\0mount-point=/m\0label=l\0image=/c\0mount-point=/n\0",
+            b"job=7\0image=/a=b\0mount-point=/m\0label=l\0way=fuse\0image=/c\0mount-point=/n\0",
         );
-        let image = |path: &str, mount_point: &str, label: &str| ReportedImage {
+        let image = |path: &str, mount_point: &str, label: &str, way: &str| ReportedImage {
             path: path.to_owned(),
             mount_point: mount_point.to_owned(),
             label: label.to_owned(),
+            way: way.to_owned(),
         };
-        assert_eq!(report.images, [image("/a=b", "/m", "l"), image("/c", "/n", "")]);
+        assert_eq!(report.images, [image("/a=b", "/m", "l", "fuse"), image("/c", "/n", "", "")]);
         assert_eq!(report.number("job"), Some(7));
     }
 }
