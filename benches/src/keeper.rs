@@ -10,7 +10,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use crate::bed::Bed;
 use crate::images::{Format, make_erofs, make_squashfs};
@@ -39,15 +39,15 @@ impl Keeper {
         let failed = |error| format!("cannot keep another image in use: {error}");
         let command = vec!["/bin/cat".into()];
         let request = PreparedRequest::new(format.into(), image, mount_point, command, Vec::new());
-        let child = request
-            .map_err(failed)?
-            .command(helper)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn();
-        let mut keeper = Self(child.map_err(failed)?);
-        keeper.wait_until_it_runs().map_err(failed)?;
+        let request = request.map_err(failed)?;
+        Self::of(request.command(helper)).map_err(failed)
+    }
+
+    /// Starts a command that becomes `cat` in an image.
+    pub(crate) fn of(mut command: Command) -> std::io::Result<Self> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut keeper = Self(command.spawn()?);
+        keeper.wait_until_it_runs()?;
         Ok(keeper)
     }
 

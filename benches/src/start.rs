@@ -8,10 +8,12 @@ use crate::comparison::Comparisons;
 use crate::goal::Goal;
 use crate::images::Format::{Erofs, Squashfs};
 use crate::images::Images;
+use crate::measure::{NotMeasured, Rounds};
 use crate::options::Options;
 use crate::report::{Section, Table};
 use crate::starters::Before::{Alone, First, Held};
 use crate::starters::{Starters, Through};
+use crate::statistics::Summary;
 use crate::users::{as_ordinary_user, is_root};
 
 /// What a start in an image that no one has mounted may cost over two bare starts.
@@ -271,14 +273,47 @@ fn through_fuse(bed: &Bed, images: &Images, options: &Options) -> Section {
         compare.compare(start.charliecloud(), bare(), None);
         compare.table()
     });
-    Section {
+    let mut section = Section {
         title: "Start as an ordinary user, through FUSE",
         method: "The same as an ordinary user without the helper: a user namespace, and \
                  squashfuse_ll serves the image. Unmounting what squashfuse mounted for \
-                 bubblewrap is not in its time; Cabane's ends by itself."
+                 bubblewrap is not in its time; Cabane's ends by itself. With the helper, an \
+                 image that the kernel may not read goes through FUSE without a user namespace, \
+                 and starts share the FUSE program."
             .to_owned(),
-        tables: vec![table],
+        tables: vec![table.captioned("In a user namespace".to_owned())],
         goals: Vec::new(),
         remarks: Vec::new(),
+    };
+    let start = Starters::of_true(bed, images);
+    match served_by_helper(bed, &start, options.short_rounds(), None) {
+        Ok((table, _)) => section.tables.push(table),
+        Err(reason) => section.remarks.push(format!("By the helper: not measured: {reason}.")),
     }
+    section
+}
+
+/// Compares starts through FUSE by the helper; returns the ratio of a shared one over one in a user
+/// namespace, too.
+pub(crate) fn served_by_helper(
+    bed: &Bed,
+    start: &Starters<'_>,
+    rounds: Rounds,
+    target: Option<f64>,
+) -> Result<(Table, Option<Summary>), NotMeasured> {
+    let site = bed.with_helper()?;
+    bed.world.trust_no_owner()?;
+    let compared = as_ordinary_user(|| {
+        let keeper = start.serve()?;
+        let in_user_namespace = || start.cabane(Through::UserNamespace, Squashfs, Held);
+        let mut compare = Comparisons::ratios(rounds);
+        let ratio = compare.compare(start.served(true), in_user_namespace(), target);
+        compare.compare(start.served(false), in_user_namespace(), None);
+        compare.compare(start.served(true), start.bare("without an image"), None);
+        drop(keeper);
+        Ok((compare.table().captioned("By the helper, over a user namespace".to_owned()), ratio))
+    });
+    bed.world.have_policy(true)?;
+    drop(site);
+    compared
 }

@@ -11,6 +11,7 @@ use crate::images::Images;
 use crate::measure::Rounds;
 use crate::options::Options;
 use crate::report::{Section, Table};
+use crate::start::served_by_helper;
 use crate::starters::Before::{Alone, Held};
 use crate::starters::{Starters, Through};
 use crate::users::{as_ordinary_user, is_root};
@@ -20,6 +21,9 @@ use crate::users::{as_ordinary_user, is_root};
 const ALONE: f64 = 2.0;
 /// The same in an image that is mounted on the node.
 const HELD: f64 = 1.25;
+
+/// What it may take through FUSE by the helper, over a user namespace.
+const SERVED: f64 = 0.6;
 
 const METHOD: &str = "\
 `python3 -c pass`, with the interpreter and its library in the image, over the same tree in a \
@@ -52,6 +56,14 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
         section.tables.push(as_root(bed, images, rounds));
     }
     section.tables.push(as_ordinary_user(|| through_fuse(bed, images, rounds)));
+    match served_by_helper(bed, &Starters::of_python(bed, images), rounds, Some(SERVED)) {
+        Ok((table, ratio)) => {
+            section.tables.push(table);
+            let goal = "`python -c pass` through FUSE by the helper, over a user namespace";
+            section.goals.push(Goal::ratio(goal, SERVED).reached_by("shared", ratio));
+        }
+        Err(reason) => section.remarks.push(format!("By the helper: not measured: {reason}.")),
+    }
     vec![section]
 }
 

@@ -10,6 +10,7 @@ use std::process::Command;
 
 use crate::bed::Bed;
 use crate::images::{Format, Images};
+use crate::keeper::Keeper;
 use crate::measure::{Candidate, NotMeasured};
 use crate::request::PreparedRequest;
 
@@ -39,6 +40,8 @@ impl Before {
 pub(crate) enum Through {
     Root,
     Helper,
+    /// Through the helper, which may not let the kernel read the image.
+    Served,
     UserNamespace,
 }
 
@@ -46,7 +49,7 @@ impl Through {
     pub(crate) fn option(self) -> &'static str {
         match self {
             Self::Root => "root",
-            Self::Helper => "helper",
+            Self::Helper | Self::Served => "helper",
             Self::UserNamespace => "user-namespace",
         }
     }
@@ -209,6 +212,26 @@ impl<'a> Starters<'a> {
         self.left(before, Candidate::new(name, command))
     }
 
+    /// `cabane run` with the helper, through FUSE: with the FUSE program of a start that goes on, or
+    /// with one of its own.
+    pub(crate) fn served(&self, is_shared: bool) -> Candidate {
+        let (how, options) = if is_shared {
+            ("shared", [].as_slice())
+        } else {
+            ("not shared", ["--no-join"].as_slice())
+        };
+        let command = self.cabane_run(Through::Served, Format::Squashfs, "", options);
+        Candidate::new(format!("`cabane run`, squashfs, by the helper, {how}"), command)
+    }
+
+    /// Starts something that goes on with an image through FUSE.
+    pub(crate) fn serve(&self) -> Result<Keeper, NotMeasured> {
+        let cat = vec![OsString::from("/bin/cat")];
+        let start = Self { inside: cat.clone(), bare: cat, ..*self };
+        let command = start.cabane_run(Through::Served, Format::Squashfs, "", &[])?;
+        Keeper::of(command).map_err(|error| format!("cannot keep the image served: {error}"))
+    }
+
     /// `cabane run` of the image's path: its metadata is in the image only.
     pub(crate) fn cabane_of_path(&self, through: Through, format: Format) -> Candidate {
         let command = || {
@@ -244,7 +267,7 @@ impl<'a> Starters<'a> {
         options: &[&str],
     ) -> Result<Command, NotMeasured> {
         self.images.file(format)?;
-        if through == Through::Helper {
+        if matches!(through, Through::Helper | Through::Served) {
             self.bed.world.helper.as_ref().map_err(Clone::clone)?;
         }
         let repository = self.images.repository.as_ref().map_err(Clone::clone)?;

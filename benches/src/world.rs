@@ -120,17 +120,31 @@ impl World {
 
     /// Writes the policy, as a site would, or removes it.
     pub(crate) fn have_policy(&self, wanted: bool) -> Result<(), NotMeasured> {
+        self.set_policy(wanted.then_some("root"))
+    }
+
+    /// Lets the kernel read no image that there is.
+    pub(crate) fn trust_no_owner(&self) -> Result<(), NotMeasured> {
+        if self.is_private {
+            return self.set_policy(Some("4294967294"));
+        }
+        Err("the policy of the system cannot be changed".into())
+    }
+
+    fn set_policy(&self, owners: Option<&str>) -> Result<(), NotMeasured> {
         if !self.is_private {
             return Ok(());
         }
         let path = Path::new(POLICY_DIRECTORY).join("mount.policy");
-        let text = format!(
-            "mount-point {OWN}/{}\nmount-point {OWN}/{}\nimage-owners root\n\
-             images-per-user 16\nidle-seconds 600\nroot-images yes\n",
-            MOUNT_POINTS[0], MOUNT_POINTS[1]
-        );
-        let changed = if wanted {
-            fs::write(&path, text)
+        let text = |owners| {
+            format!(
+                "mount-point {OWN}/{}\nmount-point {OWN}/{}\nimage-owners {owners}\n\
+                 images-per-user 16\nidle-seconds 600\nroot-images yes\n",
+                MOUNT_POINTS[0], MOUNT_POINTS[1]
+            )
+        };
+        let changed = if let Some(owners) = owners {
+            fs::write(&path, text(owners))
         } else if path.exists() {
             fs::remove_file(&path)
         } else {
