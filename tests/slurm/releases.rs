@@ -13,17 +13,19 @@ use cabane_testkit::{Finished, Program, not_run};
 
 use crate::arena::{Cluster, in_cluster};
 
-const RELEASES: [(&str, u32); 6] = [
+const RELEASES: [(&str, u32); 8] = [
     ("22.05", 0x16_05_00),
     ("23.02", 0x17_02_00),
     ("23.11", 0x17_0b_00),
     ("24.05", 0x18_05_00),
     ("24.11", 0x18_0b_00),
     ("25.05", 0x19_05_00),
+    ("25.11", 0x19_0b_00),
+    ("26.05", 0x1a_05_00),
 ];
 
 /// What Slurm looks for in a plugin.
-const EXPORTED: [&str; 9] = [
+const EXPORTED: [&str; 10] = [
     "plugin_name",
     "plugin_type",
     "plugin_version",
@@ -32,6 +34,7 @@ const EXPORTED: [&str; 9] = [
     "slurm_spank_init_post_opt",
     "slurm_spank_task_init",
     "slurm_spank_task_init_privileged",
+    "slurm_spank_task_post_fork",
     "spank_plugin_version",
 ];
 
@@ -79,6 +82,20 @@ fn names(object: &Path, which: &str) -> BTreeSet<String> {
     let output = Finished::of(&mut command).success().stdout;
     let names = output.lines().filter_map(|line| line.split_whitespace().last());
     names.map(str::to_owned).collect()
+}
+
+#[test]
+fn each_plugin_loads_with_glibc_2_28() {
+    for (release, _) in RELEASES {
+        let bytes = std::fs::read(object(release)).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        let minor = |rest: &str| {
+            let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+            digits.parse::<u32>().ok()
+        };
+        let newest = text.split("GLIBC_2.").skip(1).filter_map(minor).max();
+        assert!(newest.is_some_and(|newest| newest <= 28), "{release}: {newest:?}");
+    }
 }
 
 #[test]

@@ -70,9 +70,8 @@ fn line_for(request: &InstallRequest, before: &str) -> Result<String> {
         let hint = match Release::installed().filter(|_| request.plugin.is_none()) {
             None => "`--plugin PATH` names another one".to_owned(),
             Some(release) => format!(
-                "in the source tree of Cabane, `install -D -m 644 $(scripts/build-slurm {release}) \
-                 {}` builds it and puts it there",
-                plugin.display()
+                "`scripts/build-slurm {release} && sudo make install` in the source tree of Cabane \
+                 builds and installs it"
             ),
         };
         return Err(Report::new(Kind::NotFound, error).hinted(hint));
