@@ -70,7 +70,7 @@ fn a_debugger_of_another_image_learns_where_files_are() {
     with_helper(|cabane| {
         let running = Running::new(cabane);
         let number = running.child.id().to_string();
-        let gdb = ["--", "gdb", "-nx", "-batch", "-iex", "set sysroot /", "-p"];
+        let gdb = ["--", "gdb", "-nx", "-batch", "-p"];
         let more = [&["--with", "app"], &gdb[..], &[&number, "-ex", "backtrace"]].concat();
         let seen = running.attach(&more);
         assert!(seen.stdout.contains("in deep_inside (depth="), "{seen:?}");

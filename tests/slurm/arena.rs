@@ -34,10 +34,13 @@ pub(crate) enum Kind {
     Plain,
     /// One whose jobs have their own `/tmp` and `/dev/shm` on each node.
     JobContainers,
+    /// One that holds jobs in control groups, with a limit of memory.
+    ControlGroups,
 }
 
 static PLAIN: OnceLock<Mutex<Cluster>> = OnceLock::new();
 static JOB_CONTAINERS: OnceLock<Mutex<Cluster>> = OnceLock::new();
+static CONTROL_GROUPS: OnceLock<Mutex<Cluster>> = OnceLock::new();
 
 /// Programs without which there is no cluster.
 const PROGRAMS: [&str; 4] = ["slurmctld", "slurmd", "munged", "ip"];
@@ -70,6 +73,7 @@ pub(crate) fn with_cluster(kind: Kind, test: impl FnOnce(&Cluster)) {
     let cluster = match kind {
         Kind::Plain => &PLAIN,
         Kind::JobContainers => &JOB_CONTAINERS,
+        Kind::ControlGroups => &CONTROL_GROUPS,
     };
     let cluster = cluster.get_or_init(|| Mutex::new(Cluster::start(kind)));
     let cluster: MutexGuard<'_, Cluster> = cluster.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,6 +93,7 @@ impl Cluster {
         let mut command = match kind {
             Kind::Plain => Server::command(script()),
             Kind::JobContainers => command_for_job_containers(&directory),
+            Kind::ControlGroups => command_for_control_groups(&directory),
         };
         command.arg("serve").arg(&directory).arg(NODES.to_string());
         let mut server = Server::start(command, &directory.join("serve.log"));
@@ -258,6 +263,21 @@ fn command_for_job_containers(directory: &Path) -> Command {
     let mut command = Server::command("taskset");
     command.args(["--cpu-list", "0"]).arg(script());
     command
+}
+
+/// Tells why there are no control groups in which Slurm could hold a job, if so.
+pub(crate) fn no_control_groups() -> Option<&'static str> {
+    let has = |name| Path::new("/sys/fs/cgroup").join(name).join("cgroup.procs").exists();
+    let is_complete = ["freezer", "memory", "cpuset", "devices"].into_iter().all(has);
+    (!is_complete).then_some("the machine has no control groups of the first version")
+}
+
+fn command_for_control_groups(directory: &Path) -> Command {
+    let settings = "ProctrackType=proctrack/cgroup\nTaskPlugin=task/cgroup\n";
+    fs::write(directory.join("slurm.conf"), settings).unwrap();
+    let groups = "CgroupPlugin=cgroup/v1\nConstrainRAMSpace=yes\nConstrainDevices=yes\n";
+    fs::write(directory.join("cgroup.conf"), groups).unwrap();
+    Server::command(script())
 }
 
 /// Nothing of the user has run, and the reason was printed.

@@ -6,7 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::arena::{Cluster, assert_failed, in_cluster};
+use cabane_testkit::not_run;
+
+use crate::arena::{Cluster, assert_failed, in_cluster, no_control_groups};
 
 /// Whose images the kernel may read where a site changes nothing.
 pub(crate) fn trust_root_only(cluster: &Cluster) {
@@ -47,7 +49,10 @@ fn one_process_of_the_user_serves_all_tasks_of_a_node_and_ends_with_them() {
     in_cluster!(|cluster: &Cluster| {
         trust_root_only(cluster);
         let script = format!(
-            "srun -N4 -n16 --uenv=app/1:v1 sh -c 'who >/dev/null; sleep 2' & sleep 1.5; {SERVERS}; wait"
+            "rm -f end
+             srun -N4 -n16 --uenv=app/1:v1 sh -c 'who >/dev/null; until [ -e end ]; do sleep 0.1; done' &
+             until [ $({SERVERS} | wc -l) -ge 4 ]; do sleep 0.1; done
+             sleep 0.3; {SERVERS}; touch end; wait; rm end"
         );
         let during = cluster.user("alice").sh(&script).success().stdout;
         assert_eq!(during, "alice\nalice\nalice\nalice\n");
@@ -60,7 +65,7 @@ fn root_does_not_ask_the_server() {
         trust_root_only(cluster);
         let mut step = cluster
             .user("alice")
-            .command("exec srun -N1 -w n1 --uenv=app/1:v1 sh -c 'echo $$ >/shared/process; exec sleep 4'")
+            .command("exec srun -N1 -w n1 --uenv=app/1:v1 sh -c 'echo $$ >/shared/process; exec sleep 2'")
             .spawn()
             .unwrap();
         let found = cluster.on_node("n1", "root").sh("rm -f /shared/process
@@ -81,9 +86,8 @@ fn a_server_that_does_not_answer_stops_its_own_step_and_no_other() {
         trust_root_only(cluster);
         let script =
             "sbatch --quiet -N2 --wrap 'srun -N2 --uenv=app/1:v1 sh -c \"while who; do :; done\"'
-             sleep 2
-             pkill -STOP squashfuse_ll
-             sleep 0.5";
+             until pgrep squashfuse_ll >/dev/null; do sleep 0.1; done
+             sleep 0.3; pkill -STOP squashfuse_ll; sleep 0.3";
         cluster.user("alice").sh(script).success();
         let other = "srun -N2 --overlap --uenv=/home/bob/own.squashfs /user-environment/bin/who";
         let begin = std::time::Instant::now();
@@ -133,5 +137,31 @@ fn a_job_with_its_own_directories_has_its_image() {
         trust_root_only(cluster);
         let script = "srun -N2 -n4 --uenv=app/1:v1 sh -c 'echo of-job >/tmp/of-job; who'";
         assert_eq!(cluster.user("alice").sh(script).success().stdout, "app 1\n".repeat(4));
+    });
+}
+
+#[test]
+fn what_serves_is_in_the_control_groups_of_the_step_and_ends_with_it() {
+    if let Some(reason) = no_control_groups() {
+        not_run!("{reason}");
+    }
+    in_cluster!(ControlGroups, |cluster: &Cluster| {
+        trust_root_only(cluster);
+        let script = "srun -N2 --mem=64 --uenv=app/1:v1 sh -c '
+             who; grep -E \":(freezer|memory|devices):\" /proc/$(pgrep squashfuse_ll)/cgroup | cut -d: -f3'";
+        let output = cluster.user("alice").sh(script).success().stdout;
+        let groups: BTreeSet<&str> = output.lines().filter(|line| *line != "app 1").collect();
+        assert!(
+            !groups.is_empty()
+                && groups.iter().all(|group| group.contains("/job_") && group.contains("/step_0")),
+            "{output}"
+        );
+        // Stopped by its user, it is killed with the tasks that wait for it.
+        let script =
+            "sbatch --quiet -N1 --wrap 'srun --uenv=app/1:v1 sh -c \"while who; do :; done\"'
+             until pgrep squashfuse_ll >/dev/null; do sleep 0.1; done
+             sleep 0.3; pkill -STOP squashfuse_ll; sleep 0.3
+             scancel --user=alice; rm -f slurm-*.out";
+        cluster.user("alice").sh(script).success();
     });
 }

@@ -4,7 +4,7 @@
 //! Processes that prepare themselves before they start a program, or that
 //! answer a question and end.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -78,6 +78,9 @@ pub fn start_child_as(
     alone(command);
     prepare_child(command, move || {
         setsid()?;
+        // Daemons are often kept from being killed where memory is short. Where there is no such
+        // file, neither is this one.
+        let _ = fs::write("/proc/self/oom_score_adj", "0");
         become_user(&user)?;
         close_all_with_exec()?;
         keep_open(&keep)
@@ -252,6 +255,8 @@ fn give(writer: OwnedFd, outcome: std::thread::Result<Result<Vec<u8>, String>>) 
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use super::*;
 
     #[test]
@@ -295,6 +300,25 @@ mod tests {
         let long = vec![7; 1_000_000];
         let answer = ask_within(Duration::from_secs(60), || Ok(long.clone())).unwrap();
         assert_eq!(answer, Ok(long));
+    }
+
+    #[test]
+    fn a_child_that_becomes_a_user_has_the_descriptors_that_were_kept_and_no_others() {
+        if !rustix::process::geteuid().is_root() {
+            cabane_testkit::not_run!("only root can become another user");
+        }
+        let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+        let (_other, _inherited) = rustix::pipe::pipe().unwrap();
+        let mut command = Command::new("/bin/sh");
+        let script = "exec >&$0; id -u; cat /proc/self/oom_score_adj; ls /proc/$$/fd | wc -l";
+        command.args(["-c", script, &writer.as_raw_fd().to_string()]);
+        let user = User { user: 61234, group: 61235, groups: Vec::new() };
+        start_child_as(&mut command, &[writer.as_fd()], &user).unwrap();
+        drop(writer);
+        let mut text = String::new();
+        File::from(reader).read_to_string(&mut text).unwrap();
+        // The standard ones, and the one that was kept.
+        assert_eq!(text, "61234\n0\n4\n");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cabane_mount::helper::{Helper, Unavailable};
 use cabane_mount::{
@@ -119,13 +119,17 @@ impl Attachment {
     ) -> Result<Infallible> {
         let refused = |reason| self.target.privileged(&reason);
         let helper = self.helper.map_err(refused)?;
+        let mut command = self.command;
+        if !plan.operations.is_empty() {
+            look_for_files_here(&mut command);
+        }
         helper.choose_ways(&mut plan).map_err(refused)?;
         check_before(needs, &plan)?;
         become_helper(
             &helper.path,
             &plan,
             Place::In(self.target.id),
-            self.command,
+            command,
             variables,
             WorkingDirectory::May(self.target.working_directory),
             || {},
@@ -143,6 +147,17 @@ impl Attachment {
     }
 }
 
+/// Makes gdb, in a copy of the mounts of a process, read the files of the program where it is itself.
+/// By itself it would enter the mounts of the process, which the helper gives no right to.
+fn look_for_files_here(command: &mut Vec<OsString>) {
+    let program = command.first().map(Path::new).and_then(Path::file_name);
+    let is_gdb = program.is_some_and(|name| name == "gdb" || name == "gdb-multiarch");
+    if is_gdb {
+        // Before the first file is read; what the user types comes later, and holds.
+        command.splice(1..1, ["-iex", "set sysroot /"].map(OsString::from));
+    }
+}
+
 /// Lets the command, which has mounts of its own, look into those of the process: a
 /// debugger enters them to read the programs there. These rights reach no farther
 /// than the user namespace, which is the user's own.
@@ -154,4 +169,23 @@ fn keep_door_open() -> io::Result<()> {
         configure_capability_in_ambient_set(capability, true)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn looked(command: &[&str]) -> Vec<OsString> {
+        let mut command: Vec<OsString> = command.iter().map(OsString::from).collect();
+        look_for_files_here(&mut command);
+        command
+    }
+
+    #[test]
+    fn a_debugger_gets_its_option_before_those_of_the_user_and_no_other_program_does() {
+        let expected = ["/a/gdb", "-iex", "set sysroot /", "-iex", "set sysroot /b", "-p", "7"];
+        assert_eq!(looked(&["/a/gdb", "-iex", "set sysroot /b", "-p", "7"]), expected);
+        assert_eq!(looked(&["gdbserver", "x"]), ["gdbserver", "x"]);
+        assert_eq!(looked(&[]), Vec::<OsString>::new());
+    }
 }
