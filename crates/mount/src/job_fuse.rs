@@ -3,9 +3,9 @@
 
 //! Images of a step that a FUSE program serves: those that the kernel may not read.
 //!
-//! There is one program for an image, step and node. It is a process of the owner of the job, a child of
-//! `slurmstepd`, and in the control groups of the first task: so Slurm ends it with the tasks. A
-//! task cannot be killed while it waits for a program that was stopped, unless that is killed, too.
+//! There is one program for an image, step and node. It is a process of the owner of the job, a
+//! child of `slurmstepd`, and in the control groups of the first task: so Slurm ends it with the
+//! tasks. A task cannot be killed while it waits for a program that was stopped, unless that is killed, too.
 //! Otherwise the program ends when no process of the step has the image any more.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

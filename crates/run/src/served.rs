@@ -3,10 +3,10 @@
 
 //! FUSE programs for images that the set-uid helper mounts.
 //!
-//! This process becomes the helper and then the command. So a copy of it stays behind, which waits on
-//! a socket for each image until the helper has mounted the image and sends the device. Then it starts the
-//! program that serves the image, and ends. All of them are processes of the user, with the user's
-//! limits and in the user's control group.
+//! This process becomes the helper and then the command. So a copy of it stays behind, which
+//! waits on a socket for each image until the helper has mounted the image and sends the device.
+//! Then it starts the program that serves the image, and ends. All of them are processes of the
+//! user, with the user's limits and in the user's control group.
 
 use std::cell::Cell;
 use std::io::{self, IoSliceMut};
