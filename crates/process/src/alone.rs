@@ -49,9 +49,13 @@ fn leave_and_become(command: &mut Command, kept: BorrowedFd<'_>, group: &str) ->
     Err(command.exec())
 }
 
-/// Moves a process into the control groups of another one that have `group` in their path, as far
-/// as that is possible: what ends those ends it, too.
+/// Moves a child of this process into the control groups of another process that have `group` in
+/// their path, as far as that is possible: what ends those ends it, too.
 pub fn move_into_groups_of(process: u32, other: u32, group: &str) {
+    if !is_child(process) {
+        // It has ended, and the number may be that of anyone by now.
+        return;
+    }
     let text = fs::read_to_string(format!("/proc/{other}/cgroup")).unwrap_or_default();
     for line in text.lines() {
         let Some(root) = root_to_go_to(line, group) else {
@@ -64,6 +68,12 @@ pub fn move_into_groups_of(process: u32, other: u32, group: &str) {
             }
         }
     }
+}
+
+fn is_child(process: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+    parent.is_some_and(|parent| parent.trim() == std::process::id().to_string())
 }
 
 fn write_to_group(place: &str, process: &str) -> io::Result<()> {
