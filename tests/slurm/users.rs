@@ -8,18 +8,23 @@ use std::time::{Duration, Instant};
 
 use crate::arena::{Cluster, in_cluster};
 
-/// What alice and bob, at once, get to see on node n1.
+/// What alice and bob get to see on node n1, where each has an image until the other has one.
 fn both(cluster: &Cluster, alice: &str, bob: &str) -> [String; 2] {
-    std::thread::scope(|scope| {
+    cluster.on_node("n1", "root").sh("mkdir --mode=1777 /tmp/both").success();
+    let seen = std::thread::scope(|scope| {
         [("alice", alice), ("bob", bob)]
             .map(|(name, image)| {
                 let script = format!(
-                    "srun -w n1 --uenv={image} sh -c 'who; stat --format=%d /user-environment; sleep 0.7'"
+                    "srun -w n1 --uenv={image} sh -c 'who; stat --format=%d /user-environment
+                     mkdir /tmp/both/$USER
+                     timeout 60 sh -c \"until cd /tmp/both/alice/ && cd /tmp/both/bob/; do sleep 0.05; done\" 2>/dev/null'"
                 );
                 scope.spawn(move || cluster.user(name).sh(&script).success().stdout)
             })
             .map(|thread| thread.join().unwrap())
-    })
+    });
+    cluster.on_node("n1", "root").sh("rm -r /tmp/both").success();
+    seen
 }
 
 #[test]
