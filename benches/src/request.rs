@@ -36,6 +36,7 @@ impl PreparedRequest {
         let request = Request::Start(StartRequest {
             images: vec![RequestedImage {
                 way: Way::Kernel,
+                verity: None,
                 descriptor: file.as_raw_fd(),
                 format,
                 mount_point: mount_point.to_owned(),

@@ -62,6 +62,7 @@ fn left(arena: &Arena) -> Vec<String> {
         loop_devices(arena).into_iter().map(|device| format!("loop device {device}")).collect();
     left.extend(mounts(arena).map(|line| format!("mount {line}")));
     left.extend(processes());
+    left.extend(verity_devices().map(|name| format!("verified device {name}")));
     if arena.is_private() {
         left.extend(cache(arena));
     }
@@ -81,6 +82,13 @@ pub(crate) fn loop_devices(arena: &Arena) -> BTreeSet<u32> {
         is_bound_to_one(&entry.path(), &files).then_some(number)
     };
     devices.filter_map(number).collect()
+}
+
+/// The names of the devices on which the kernel checks images. No two tests make some at a time.
+fn verity_devices() -> impl Iterator<Item = String> {
+    let devices = fs::read_dir("/sys/block").unwrap().flatten();
+    let names = devices.filter_map(|one| fs::read_to_string(one.path().join("dm/name")).ok());
+    names.filter(|name| name.starts_with("cabane-"))
 }
 
 /// Root can ask which file a device is bound to. Worlds of other tests have files with the same

@@ -4,7 +4,7 @@
 //! One superblock for an image, however many use it, and a limit for each user.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -75,6 +75,17 @@ impl Up {
 
     pub(crate) fn process(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Says a line to it, and returns what it writes from then on.
+    pub(crate) fn answer(mut self, line: &str) -> String {
+        let mut stdin = self.child.stdin.take().unwrap();
+        writeln!(stdin, "{line}").unwrap();
+        drop(stdin);
+        let mut answer = String::new();
+        self.child.stdout.as_mut().unwrap().read_to_string(&mut answer).unwrap();
+        self.child.wait().unwrap();
+        answer
     }
 
     pub(crate) fn end(mut self) {

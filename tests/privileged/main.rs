@@ -35,3 +35,4 @@ mod start;
 mod surroundings;
 mod tiny_limits;
 mod traced;
+mod verity;

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use cabane_mount::{ImageFormat, Place, Request, RequestedBind, RequestedImage, StartRequest, Way};
+use cabane_mount::{
+    ImageFormat, Place, Request, RequestedBind, RequestedImage, RequestedVerity, StartRequest, Way,
+};
 use cabane_process::child::prepare_child;
 use cabane_testkit::{Finished, ORDINARY_USER, is_root};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
@@ -99,8 +101,23 @@ impl<'a> Start<'a> {
             format: if is_erofs { ImageFormat::Erofs } else { ImageFormat::Squashfs },
             mount_point: mount_point.to_owned(),
             name: name.into(),
+            verity: None,
         });
         self
+    }
+
+    /// The last image, to be checked with a hash tree that the user opens, and what vouches for it.
+    pub(crate) fn verified(mut self, tree: &Path, root_hash: &str, signature: &[u8]) -> Self {
+        let number = self.next() + 40;
+        let image = self.request.images.last_mut().unwrap();
+        image.way = Way::Verified;
+        image.verity = Some(RequestedVerity {
+            tree: number,
+            root_hash: root_hash.parse().unwrap(),
+            signature: signature.to_owned(),
+        });
+        let path = tree.to_owned();
+        self.before(move || hold(rustix::fs::open(&path, OFlags::RDONLY, Mode::empty())?, number))
     }
 
     /// An image that whoever has the other end of the socket is to serve.

@@ -85,7 +85,7 @@ fn become_command(mut arguments: Words) -> Outcome {
 fn mount(mut arguments: Words) -> Outcome {
     let format = next_format(&mut arguments)?;
     let path = PathBuf::from(next(&mut arguments)?);
-    let image = ImageFile { file: File::open(&path)?, path, format };
+    let image = ImageFile { file: File::open(&path)?, path, format, verity: None };
     let mount_point = PathBuf::from(next(&mut arguments)?);
     perform(MountPlan {
         backend: Backend::detect(),

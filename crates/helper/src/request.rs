@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use cabane_privileged::{
     ImageFile, Place, PrivilegedBind, PrivilegedImage, PrivilegedPlan, PrivilegedRoot, Request,
-    RequestedBind, RequestedImage, StartRequest, WaitingServer, Way,
+    RequestedBind, RequestedImage, RequestedVerity, StartRequest, Verity, WaitingServer, Way,
 };
 use rustix::fs::{FileType, fstat};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
@@ -108,8 +108,9 @@ fn image_of(image: &RequestedImage) -> io::Result<PrivilegedImage> {
     let (format, mount_point) = (image.format, image.mount_point.clone());
     let path = PathBuf::from(image.name.clone());
     Ok(match image.way {
-        Way::Kernel => {
-            let file = ImageFile { file: File::from(descriptor), path, format };
+        Way::Kernel | Way::Verified => {
+            let verity = image.verity.as_ref().map(verity_of).transpose()?;
+            let file = ImageFile { file: File::from(descriptor), path, format, verity };
             PrivilegedImage::opened_by_caller(file, mount_point)
         }
         Way::Fuse => {
@@ -118,6 +119,11 @@ fn image_of(image: &RequestedImage) -> io::Result<PrivilegedImage> {
             PrivilegedImage::served(Box::new(server), path, format, group, mount_point)
         }
     })
+}
+
+fn verity_of(verity: &RequestedVerity) -> io::Result<Verity> {
+    let (root_hash, signature) = (verity.root_hash.clone(), verity.signature.clone());
+    Ok(Verity { tree: taken(verity.tree)?.into(), root_hash, signature })
 }
 
 /// Returns a descriptor of our own for one that was inherited, which the command does

@@ -14,7 +14,9 @@ use std::path::Path;
 use cabane_compat::GlibcVersion;
 use cabane_environment::{FoundImages, add_binds, find_builds, no_root};
 use cabane_label::Label;
-use cabane_mount::{Backend, JobBind, JobDevice, JobImage, JobImages, JobRoot, JobVariable};
+use cabane_mount::{
+    Backend, JobBind, JobDevice, JobImage, JobImages, JobRoot, JobVariable, verity,
+};
 use cabane_recipe::DeviceRequest;
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_repository::ImageFormat;
@@ -358,6 +360,7 @@ fn described(image: JobImage, label: Option<&Label>, needs: &Needs) -> JobImage 
         uarch: label.map_or_else(String::new, |label| label.uarch.to_string()),
         features: features.filter(is_printable).cloned().collect(),
         glibc: glibc.map(|version| version.to_string()),
+        root_hash: verity::root_hash_beside(&image.path),
         ..image
     }
 }

@@ -10,12 +10,14 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use cabane_privileged::{Error, Policy, check_image, check_places, check_served, trusted};
+use cabane_privileged::{
+    Error, Policy, check_image, check_places, check_served, check_verified, trusted,
+};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::process::geteuid;
 
 use crate::backend::is_initial_user_namespace;
-use crate::{FusePrograms, ImageFile, MountPlan, Operation, Way};
+use crate::{FusePrograms, ImageFile, MountPlan, Operation, Verity, Way, verity};
 
 /// The name of the program.
 pub const NAME: &str = "cabane-mount";
@@ -177,8 +179,9 @@ impl Helper {
         }
     }
 
-    /// Chooses for each image of a plan who reads it: the kernel where the policy allows that, a FUSE
-    /// program otherwise. Returns why the kernel does not read those others.
+    /// Chooses for each image of a plan who reads it: the kernel where the policy trusts the owner, or
+    /// vouches for the content, which is then checked, and a FUSE program otherwise. Returns why the
+    /// kernel does not read those others.
     ///
     /// # Errors
     ///
@@ -192,7 +195,7 @@ impl Helper {
             let target = operation.target();
             let Some(image) = operation.image() else {
                 if plan.has_root() {
-                    return Ok(None);
+                    return Ok(Choice::KERNEL);
                 }
                 return Err(Unavailable::MoreThanImages { target: target.to_owned() });
             };
@@ -200,38 +203,60 @@ impl Helper {
             let mut others = places.iter();
             let is_inside = others.any(|other| *other != target && target.starts_with(other));
             self.check_mount_point(target, is_inside || target == Path::new("/"))?;
-            let reason = self.not_by_kernel(image, target, &places, &plan.fuse);
-            reason.map_err(Unavailable::Forbidden)
+            let choice = self.choose(image, target, &places, &plan.fuse);
+            choice.map_err(Unavailable::Forbidden)
         });
         let chosen = chosen.collect::<Result<Vec<_>, _>>()?;
-        for (operation, reason) in plan.operations.iter_mut().zip(&chosen) {
-            if let Operation::Image { way, .. } = operation {
-                *way = if reason.is_some() { Way::Fuse } else { Way::Kernel };
-            }
-        }
-        Ok(chosen.into_iter().flatten().collect())
+        let pairs = plan.operations.iter_mut().zip(chosen);
+        let reasons = pairs.map(|(operation, Choice { way, verity, reason })| {
+            operation.set_way(way, verity);
+            reason
+        });
+        Ok(reasons.flatten().collect())
     }
 
-    /// Returns why the kernel may not read an image, which a FUSE program may serve then.
-    fn not_by_kernel(
+    fn choose(
         &self,
         image: &ImageFile,
         mount_point: &Path,
         places: &[&Path],
         programs: &FusePrograms,
-    ) -> Result<Option<Error>, Error> {
+    ) -> Result<Choice, Error> {
         if geteuid().is_root() {
-            return Ok(None);
+            return Ok(Choice::KERNEL);
         }
-        let Err(reason) = check_image(&self.policy, image.file.as_fd(), &image.path) else {
-            return Ok(None);
+        let Err(mut reason) = check_image(&self.policy, image.file.as_fd(), &image.path) else {
+            return Ok(Choice::KERNEL);
         };
+        if let Ok(Some(verity)) = verity::open_tree(&image.file, &image.path)
+            && verity::is_in_kernel()
+        {
+            match check_verified(&self.policy, image, &verity) {
+                Ok(()) => {
+                    return Ok(Choice { way: Way::Verified, verity: Some(verity), reason: None });
+                }
+                Err(Error::Refused { reason: other, .. }) => reason = reason.and(&other),
+                Err(error) => return Err(error),
+            }
+        }
         if !self.policy.fuse_images || programs.find(image.format).is_err() {
             return Err(reason);
         }
         check_served(&self.policy, &image.path, mount_point, places.iter().copied())?;
-        Ok(Some(reason))
+        Ok(Choice { way: Way::Fuse, verity: None, reason: Some(reason) })
     }
+}
+
+/// Who reads an image.
+struct Choice {
+    way: Way,
+    verity: Option<Verity>,
+    /// Why the kernel does not.
+    reason: Option<Error>,
+}
+
+impl Choice {
+    const KERNEL: Self = Self { way: Way::Kernel, verity: None, reason: None };
 }
 
 fn check_installed(path: &Path) -> Result<(), Unavailable> {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use cabane_privileged::operations::{attach, clone_at, enter_own_namespace};
 use cabane_privileged::shadow::open_source;
 use cabane_privileged::{
-    Caller, Copies, Error, Policy, PrivilegedPlan, Scope, Way, perform_privileged,
+    Caller, Copies, Error, Policy, PrivilegedPlan, Scope, Verity, Way, perform_privileged,
     put_in_own_namespace, release,
 };
 use cabane_process::alone::move_into_groups_of;
@@ -24,7 +24,7 @@ use cabane_sys::{namespace, privilege};
 use rustix::fs::{CWD, fstat};
 use rustix::io::Errno;
 
-use crate::job_fuse::{Mounting, look_at_served};
+use crate::job_fuse::{Chosen, Mounting, look_at_served};
 use crate::{JobImage, JobRoot, Stage};
 
 /// The owner of a job.
@@ -46,8 +46,10 @@ pub struct JobMounts {
     /// The one from which it was made.
     home: File,
     places: Vec<PathBuf>,
-    /// For each image, the FUSE program that serves it; none if the kernel reads it.
-    servers: Vec<Option<u32>>,
+    /// For each image, who reads it.
+    ways: Vec<Way>,
+    /// The FUSE programs.
+    servers: Vec<u32>,
 }
 
 impl JobMounts {
@@ -73,16 +75,17 @@ impl JobMounts {
         namespace::unshare_directories().map_err(about_process("part with the directories of"))?;
         let home = namespace::own_mounts().map_err(LOOK)?;
         let made = mount(images, root, owner, copies, &policy)
-            .and_then(|servers| Ok((namespace::own_mounts().map_err(LOOK)?, servers)));
+            .and_then(|mounted| Ok((namespace::own_mounts().map_err(LOOK)?, mounted)));
         namespace::enter_mounts(home.as_fd()).map_err(ENTER)?;
         if let Ok(here) = here {
             // Who needs a working directory names it.
             let _ = std::env::set_current_dir(here);
         }
-        let (namespace, servers) = made?;
+        let (namespace, (ways, servers)) = made?;
         Ok(Self {
             namespace,
             home,
+            ways,
             servers,
             places: images.iter().map(|image| image.mount_point.clone()).collect(),
         })
@@ -96,12 +99,12 @@ impl JobMounts {
 
     /// Returns for each image who reads it.
     pub fn ways(&self) -> impl Iterator<Item = Way> {
-        self.servers.iter().map(|server| if server.is_some() { Way::Fuse } else { Way::Kernel })
+        self.ways.iter().copied()
     }
 
     /// Makes Slurm end the FUSE programs with a task, once it counts that among those of the step.
     pub fn end_servers_with(&self, task: u32) {
-        for server in self.servers.iter().flatten() {
+        for server in &self.servers {
             move_into_groups_of(*server, task, JOB_GROUP);
         }
     }
@@ -234,14 +237,14 @@ impl JobOwner {
     }
 }
 
-/// Mounts the images; returns for each the FUSE program that serves it, if one does.
+/// Mounts the images; returns for each who reads it, and the FUSE programs.
 fn mount(
     images: &[JobImage],
     root: &JobRoot,
     owner: &JobOwner,
     copies: Option<Box<dyn Copies>>,
     policy: &Policy,
-) -> Result<Vec<Option<u32>>, Error> {
+) -> Result<(Vec<Way>, Vec<u32>), Error> {
     let failed = || about_process("take the rights of the owner of the job in");
     let user = owner.user();
     let mut opened = open(images, root, &user)?.into_iter();
@@ -251,28 +254,40 @@ fn mount(
     let caller = Caller::of_thread(owner.user);
     let mounting =
         Mounting { policy, user: &user, caller: &caller, images, has_copies: copies.is_some() };
-    let pairs = images.iter().zip(opened.by_ref().take(images.len()));
-    let chosen = pairs.map(|(image, opened)| {
-        let place = opened.map_err(Error::step("open", &image.path))?.file;
-        mounting.choose(image, place)
+    let chosen = images.iter().map(|image| {
+        let place = opened.next().unwrap_or(Err(Errno::NOENT));
+        let place = place.map_err(Error::step("open", &image.path))?.file;
+        let mut beside = || Some(opened.next()?.ok()?.file);
+        let beside = image.root_hash.as_ref().map(|_| [beside(), beside()]);
+        mounting.choose(image, place, beside.unwrap_or_default())
     });
     let chosen = chosen.collect::<Result<Vec<_>, _>>()?;
-    let (chosen, started): (Vec<_>, Vec<_>) = chosen.into_iter().unzip();
-    let plan = PrivilegedPlan { namespace: None, images: chosen, root: root.with(opened)?, copies };
+    let (mut mounted, mut ways, mut servers) = (Vec::new(), Vec::new(), Vec::new());
+    for Chosen { image, way, server } in chosen {
+        mounted.push(image);
+        ways.push(way);
+        servers.extend(server);
+    }
+    let plan =
+        PrivilegedPlan { namespace: None, images: mounted, root: root.with(opened)?, copies };
     perform_privileged(plan, policy, &caller)?;
     drop(groups);
-    let mut served = images.iter().zip(&started).filter(|(_, started)| started.is_some());
+    let mut served = images.iter().zip(&ways).filter(|(_, way)| **way == Way::Fuse);
     served.try_for_each(|(image, _)| look_at_served(image, &user))?;
-    Ok(started.into_iter().map(|started| started?.get().copied()).collect())
+    Ok((ways, servers.iter().filter_map(|server| server.get().copied()).collect()))
 }
 
-/// Opens the images, and behind them the places of a root image, as the owner.
+/// Opens the images, each with what its content can be checked with behind it, and then the places of
+/// a root image, as the owner.
 fn open(
     images: &[JobImage],
     root: &JobRoot,
     user: &User,
 ) -> Result<Vec<Result<Opened, Errno>>, Error> {
-    let files = images.iter().map(|image| image.path.clone());
+    let files = images.iter().flat_map(|image| {
+        let beside = image.root_hash.as_ref().map(|_| Verity::beside(&image.path));
+        std::iter::once(image.path.clone()).chain(beside.into_iter().flatten())
+    });
     let named: Vec<PathBuf> = files.chain(root.named()).collect();
     open_as(user, &named, OPENING).map_err(|source| Error::Step {
         what: "open as the owner of the job",

@@ -8,20 +8,22 @@
 //! tasks. A task cannot be killed while it waits for a program that was stopped, unless that is killed, too.
 //! Otherwise the program ends when no process of the step has the image any more.
 
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use cabane_privileged::{
-    Caller, Error, Policy, PrivilegedImage, SERVER_ENDED, Server, check_served, open_at_place,
+    Caller, Error, Policy, PrivilegedImage, SERVER_ENDED, Server, Trust, check_served,
+    check_vouched, open_at_place,
 };
 use cabane_process::as_user::User;
 use cabane_process::child::start_child_as;
 use cabane_process::open_as::open_as;
 
 use crate::fuse::command;
-use crate::{FusePrograms, JobImage};
+use crate::{FusePrograms, ImageFile, JobImage, Verity, Way, verity};
 
 /// For how long a FUSE program may take to answer for the first time. It reads the beginning of the
 /// image, from a file server that may be away.
@@ -63,8 +65,8 @@ pub(crate) struct Mounting<'a> {
 }
 
 impl Mounting<'_> {
-    /// Chooses who reads an image, which was found at a place. If that is a FUSE program, its number
-    /// will be known.
+    /// Chooses who reads an image, which was found at a place, as was what it can be checked with. If
+    /// that is a FUSE program, its number will be known.
     ///
     /// # Errors
     ///
@@ -73,41 +75,91 @@ impl Mounting<'_> {
         &self,
         image: &JobImage,
         place: OwnedFd,
-    ) -> Result<(PrivilegedImage, Option<Started>), Error> {
-        let opened =
-            open_at_place(self.policy, place.as_fd(), &image.path, image.format, self.caller);
-        let mount_point = image.mount_point.clone();
-        match opened {
-            Ok(file) => Ok((PrivilegedImage::opened_for_caller(file, mount_point), None)),
-            Err(reason @ Error::Refused { .. }) => {
-                let programs = FusePrograms::default();
-                let others = self.images.iter().map(|image| image.mount_point.as_path());
-                let (Ok(program), Ok(()), false) = (
-                    programs.find(image.format),
-                    check_served(self.policy, &image.path, &image.mount_point, others),
-                    self.has_copies,
-                ) else {
-                    return Err(reason);
-                };
-                let started = Started::default();
-                let step_server = StepServer {
-                    program: program.to_owned(),
-                    place,
-                    user: self.user.clone(),
-                    started: Arc::clone(&started),
-                };
-                let image = PrivilegedImage::served(
-                    Box::new(step_server),
-                    image.path.clone(),
-                    image.format,
-                    self.user.group,
-                    mount_point,
-                );
-                Ok((image, Some(started)))
-            }
+        beside: [Option<OwnedFd>; 2],
+    ) -> Result<Chosen, Error> {
+        let by_kernel = |way, file, verity| {
+            let (path, format) = (image.path.clone(), image.format);
+            let file = ImageFile { file, path, format, verity };
+            let image = PrivilegedImage::opened_for_caller(file, image.mount_point.clone());
+            Chosen { image, way, server: None }
+        };
+        match self.open(place.as_fd(), image, Trust::Owner) {
+            Ok(file) => Ok(by_kernel(Way::Kernel, file, None)),
+            Err(reason @ Error::Refused { .. }) => match self.verified(image, &place, beside) {
+                Ok(Some((file, verity))) => Ok(by_kernel(Way::Verified, file, Some(verity))),
+                Ok(None) => self.serve(image, place, reason),
+                Err(Error::Refused { reason: other, .. }) => {
+                    self.serve(image, place, reason.and(&other))
+                }
+                Err(error) => Err(error),
+            },
             Err(error) => Err(error),
         }
     }
+
+    fn open(&self, place: BorrowedFd<'_>, image: &JobImage, trust: Trust) -> Result<File, Error> {
+        open_at_place(self.policy, place, &image.path, trust, self.caller)
+    }
+
+    /// Opens an image whose content the kernel can check, and what it is checked with.
+    fn verified(
+        &self,
+        image: &JobImage,
+        place: &OwnedFd,
+        [tree, signature]: [Option<OwnedFd>; 2],
+    ) -> Result<Option<(File, Verity)>, Error> {
+        let (Some(root_hash), Some(tree)) = (&image.root_hash, tree) else {
+            return Ok(None);
+        };
+        if !verity::is_in_kernel() {
+            return Ok(None);
+        }
+        let open = |place: &OwnedFd| self.open(place.as_fd(), image, Trust::Content);
+        let (file, tree) = (open(place)?, open(&tree)?);
+        let failed = |source| Error::Step { what: "read", path: image.path.clone(), source };
+        let read = |file| verity::read_signature(file).map_err(failed);
+        let signature = signature.map(|place| open(&place).and_then(read)).transpose()?;
+        let signature = signature.unwrap_or_default();
+        let verity = Verity { tree, root_hash: root_hash.clone(), signature };
+        check_vouched(self.policy, &verity, &image.path)?;
+        Ok(Some((file, verity)))
+    }
+
+    /// Lets a FUSE program serve an image that the kernel may not read for a reason.
+    fn serve(&self, image: &JobImage, place: OwnedFd, reason: Error) -> Result<Chosen, Error> {
+        let programs = FusePrograms::default();
+        let others = self.images.iter().map(|image| image.mount_point.as_path());
+        let (Ok(program), Ok(()), false) = (
+            programs.find(image.format),
+            check_served(self.policy, &image.path, &image.mount_point, others),
+            self.has_copies,
+        ) else {
+            return Err(reason);
+        };
+        let started = Started::default();
+        let step_server = StepServer {
+            program: program.to_owned(),
+            place,
+            user: self.user.clone(),
+            started: Arc::clone(&started),
+        };
+        let image = PrivilegedImage::served(
+            Box::new(step_server),
+            image.path.clone(),
+            image.format,
+            self.user.group,
+            image.mount_point.clone(),
+        );
+        Ok(Chosen { image, way: Way::Fuse, server: Some(started) })
+    }
+}
+
+/// An image of a step, and who reads it.
+pub(crate) struct Chosen {
+    pub(crate) image: PrivilegedImage,
+    pub(crate) way: Way,
+    /// The FUSE program, where one does.
+    pub(crate) server: Option<Started>,
 }
 
 /// Looks at an image that was mounted, as the user: a program that could not read it has ended.

@@ -29,7 +29,7 @@ use std::path::PathBuf;
 
 use crate::job_root::{BIND, DEVICE, HOME, LINES, NO};
 use crate::job_text::{escaped, plain, printable};
-use crate::{ImageFormat, JobRoot, Request};
+use crate::{ImageFormat, JobRoot, Request, RootHash};
 
 /// Names the variable with the images of a job. Slurm hands on what begins like this also
 /// where the user wants no variables to be handed on (`--export=NONE`).
@@ -80,6 +80,8 @@ pub struct JobImage {
     pub features: Vec<String>,
     /// The C library that a node must have.
     pub glibc: Option<String>,
+    /// The root of the hash tree beside it, if there is one.
+    pub root_hash: Option<RootHash>,
 }
 
 /// A variable and what it is set to, or that it is removed.
@@ -118,6 +120,7 @@ impl JobImage {
             uarch: String::new(),
             features: Vec::new(),
             glibc: None,
+            root_hash: None,
         }
     }
 
@@ -146,6 +149,7 @@ impl JobImage {
                 "label" => image.label = value,
                 "uarch" => image.uarch = value,
                 "glibc" => image.glibc = Some(value).filter(|value| !value.is_empty()),
+                "verity" => image.root_hash = Some(value.parse().ok()?),
                 "features" => {
                     image.features = value.split_whitespace().map(str::to_owned).collect();
                 }
@@ -163,11 +167,13 @@ impl fmt::Display for JobImage {
         write!(f, "{format}:{path}:{place}")?;
         let features = self.features.join(" ");
         let glibc = self.glibc.as_deref().unwrap_or_default();
+        let root_hash = self.root_hash.as_ref().map_or("", RootHash::as_str);
         let pairs = [
             ("label", self.label.as_str()),
             ("uarch", &self.uarch),
             ("glibc", glibc),
             ("features", &features),
+            ("verity", root_hash),
         ];
         for (key, value) in pairs.into_iter().filter(|(_, value)| !value.is_empty()) {
             write!(f, ":{key}={}", escaped(value.as_ref()))?;
@@ -396,6 +402,7 @@ mod tests {
             "2,erofs:/a%00:/b",
             "2,erofs:/a:/b;",
             "2,erofs:/a:/b:label=%0a",
+            "2,erofs:/a:/b:verity=0",
             "2,unfit=perhaps",
             "2,erofs:/a:/b;erofs:/c:/b,vars",
             "2,erofs:/a:/b,vars:=1",
@@ -406,7 +413,7 @@ mod tests {
             "2,device:--option",
         ]
         .map(|text| JobImages::parse(text).map_err(|error| error.text));
-        let expected = [1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 2, 2, 2, 2, 2].map(Err);
+        let expected = [1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 2, 2, 2, 2, 2].map(Err);
         assert_eq!(problems, expected);
     }
 

@@ -30,12 +30,14 @@ mod perform;
 mod plan;
 mod root;
 mod stage;
+pub mod verity;
 
 pub use backend::{Backend, enter_private_namespace};
 pub use cabane_privileged::{
     CACHE_NAMESPACE, Error as PrivilegedError, ImageFile, ImageFormat, ImageOwners, LocalStage,
     Place, Policy, PolicyError, PrivilegedBind, Request, RequestError, RequestedBind,
-    RequestedImage, Scope, StartRequest, Way, check_image, empty_bounding_set, release, variable,
+    RequestedImage, RequestedVerity, RootHash, Scope, StartRequest, Verity, Way, check_image,
+    empty_bounding_set, release, variable,
 };
 pub use error::Error;
 pub use fuse::{FusePrograms, serve};

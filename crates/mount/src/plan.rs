@@ -6,7 +6,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::{Backend, FusePrograms, ImageFile, Layer, Way};
+use crate::{Backend, FusePrograms, ImageFile, Layer, Verity, Way};
 
 /// One thing to be mounted. The list of kinds is closed.
 #[derive(Debug)]
@@ -72,6 +72,24 @@ impl Operation {
             Self::Bind { .. } | Self::Extend { .. } | Self::Hide { .. } => None,
         }
     }
+
+    /// Returns who reads the image where the helper mounts. A root image is never served.
+    pub fn way(&self) -> Way {
+        match self {
+            Self::Image { way, .. } => *way,
+            Self::Root { image, .. } if image.verity.is_some() => Way::Verified,
+            _ => Way::Kernel,
+        }
+    }
+
+    /// Notes who reads the image, and what it is checked with.
+    pub(crate) fn set_way(&mut self, chosen: Way, checked_with: Option<Verity>) {
+        match self {
+            Self::Root { image, .. } => image.verity = checked_with,
+            Self::Image { image, way, .. } => (*way, image.verity) = (chosen, checked_with),
+            Self::Bind { .. } | Self::Extend { .. } | Self::Hide { .. } => {}
+        }
+    }
 }
 
 /// Everything a process mounts for itself, in order: a later operation may cover
@@ -132,6 +150,7 @@ impl fmt::Display for MountPlan {
                     image.format,
                     match way {
                         Way::Kernel => "",
+                        Way::Verified => ", verified",
                         Way::Fuse => ", through FUSE",
                     },
                     mount_point.display()

@@ -223,7 +223,12 @@ fn for_reading(copy: &File, image: &ImageFile) -> Result<ImageFile, Error> {
     let place = format!("/proc/self/fd/{}", copy.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = openat(CWD, place, flags, Mode::empty()).map_err(failed(&image.path))?;
-    Ok(ImageFile { file: file.into(), path: image.path.clone(), format: image.format })
+    Ok(ImageFile {
+        file: file.into(),
+        path: image.path.clone(),
+        format: image.format,
+        verity: None,
+    })
 }
 
 fn is_same_content(one: &Stat, other: &Stat) -> bool {

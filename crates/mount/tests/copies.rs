@@ -79,6 +79,7 @@ fn step(image: &Path, stage: Stage) -> Result<JobMounts, String> {
         uarch: String::new(),
         features: Vec::new(),
         glibc: None,
+        root_hash: None,
     };
     let owner = JobOwner { user: ORDINARY_USER, group: ORDINARY_USER, groups: Vec::new() };
     JobMounts::make(&[image], &JobRoot::default(), &owner, Some(stage))

@@ -21,7 +21,7 @@ fn plan(backend: Backend, operations: Vec<Operation>) -> MountPlan {
 
 fn image(path: &Path, format: ImageFormat, mount_point: impl Into<PathBuf>) -> Operation {
     let file = File::open(path).expect("open the image");
-    let image = ImageFile { file, path: path.to_owned(), format };
+    let image = ImageFile { file, path: path.to_owned(), format, verity: None };
     Operation::Image { image, way: Way::Kernel, mount_point: mount_point.into() }
 }
 

@@ -36,6 +36,13 @@ pub enum Error {
         /// What the system answered.
         source: io::Error,
     },
+    /// The kernel cannot check the content of an image.
+    Verity {
+        /// The image file.
+        image: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
     /// A mount point is in the way of itself: not a directory, or unreachable.
     MountPoint {
         /// The mount point.
@@ -128,6 +135,15 @@ impl Error {
         move |errno| Self::Step { what, path, source: errno.into() }
     }
 
+    /// Returns the same with another reason behind its own, if it is a refusal.
+    #[must_use]
+    pub fn and(mut self, other: &str) -> Self {
+        if let Self::Refused { reason, .. } = &mut self {
+            *reason = format!("{reason}; {other}").into();
+        }
+        self
+    }
+
     pub(crate) fn cache(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
         move |errno| Self::Cache { what, source: errno.into() }
     }
@@ -143,6 +159,16 @@ impl Error {
             Self::LoopDevice { .. } => {
                 "the kernel needs the loop module and `/dev/loop-control`: try `sudo modprobe \
                  loop`, or use `--backend user-namespace`"
+                    .to_owned()
+            }
+            Self::Verity { source, .. } if is_about_keys(source) => {
+                "the signature of the root hash must be of a key that the kernel trusts (`sudo \
+                 keyctl list %:.secondary_trusted_keys`), and of this image"
+                    .to_owned()
+            }
+            Self::Verity { .. } => {
+                "the kernel needs dm-verity: try `sudo modprobe dm-verity`, or use `--backend \
+                 user-namespace`"
                     .to_owned()
             }
             Self::MountPointNotAllowed { .. }
@@ -183,6 +209,13 @@ impl Error {
     }
 }
 
+/// Tells whether the kernel refused a signature (`verify_pkcs7_signature`).
+fn is_about_keys(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    [Errno::NOKEY, Errno::KEYREJECTED, Errno::BADMSG, Errno::NOPKG, Errno::KEYEXPIRED]
+        .contains(&Errno::from_io_error(error).unwrap_or(Errno::IO))
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -194,6 +227,9 @@ impl fmt::Display for Error {
                     Some(log) => write!(f, " ({log})"),
                     None => Ok(()),
                 }
+            }
+            Self::Verity { image, .. } => {
+                write!(f, "cannot check the content of {} while it is read", image.display())
             }
             Self::MountPoint { path, .. } => {
                 write!(f, "cannot use {} as a mount point", path.display())
@@ -256,6 +292,7 @@ impl std::error::Error for Error {
             Self::Namespace { source, .. }
             | Self::LoopDevice { source }
             | Self::Image { source, .. }
+            | Self::Verity { source, .. }
             | Self::MountPoint { source, .. }
             | Self::Cache { source, .. }
             | Self::Step { source, .. } => Some(source),

@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 
-use crate::operations::{self, Binding, LoopDevice};
-use crate::{Caller, Error, Policy, judge};
+use crate::operations::{self, Binding, LOOP_DEVICES, LoopDevice, VerityDevice, VerityTable};
+use crate::verity::Voucher;
+use crate::{Caller, Error, Policy, Trust, Verity, judge};
 
 /// The file system an image holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,8 @@ impl fmt::Display for ImageFormat {
 pub enum Way {
     /// The kernel's own file system.
     Kernel,
+    /// The same, from a device on which the kernel checks each block with a hash tree.
+    Verified,
     /// A process of the user, which the kernel asks through FUSE.
     Fuse,
 }
@@ -73,6 +76,7 @@ impl Way {
     pub fn name(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
+            Self::Verified => "verified",
             Self::Fuse => "fuse",
         }
     }
@@ -87,6 +91,21 @@ pub struct ImageFile {
     pub path: PathBuf,
     /// What it holds.
     pub format: ImageFormat,
+    /// What its content can be checked with.
+    pub verity: Option<Verity>,
+}
+
+impl ImageFile {
+    /// Returns why the kernel may read it, if it may.
+    pub(crate) fn trust(&self) -> Trust {
+        if self.verity.is_some() { Trust::Content } else { Trust::Owner }
+    }
+
+    /// Returns the file, and behind it its hash tree.
+    pub(crate) fn opened(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let tree = self.verity.as_ref().map(|verity| verity.tree.as_fd());
+        std::iter::once(self.file.as_fd()).chain(tree)
+    }
 }
 
 /// Makes a detached mount of an image for root, with a superblock of its own.
@@ -98,8 +117,8 @@ pub fn attach_for_root(image: &ImageFile) -> Result<OwnedFd, Error> {
     if let Some(mounted) = mount_file(image) {
         return mounted;
     }
-    let device = bind(image)?.1;
-    mount_device(image, &device)
+    let binding = Binding::new();
+    mount_device(image, &BlockDevice::Loop(bind(&image.file, &binding)?))
 }
 
 /// Mounts an image without a device; nothing where the kernel cannot do that: a squashfs image,
@@ -122,20 +141,26 @@ pub(crate) fn mount_file(image: &ImageFile) -> Option<Result<OwnedFd, Error>> {
 /// `/sys/block/loopN/loop/backing_file` which file a device is bound to: opened in a clone of its
 /// mount, which has nothing around it, it has no path.
 pub(crate) fn open_for(image: &ImageFile, caller: &Caller) -> Result<ImageFile, Error> {
-    let clone = operations::clone_mount(image.file.as_fd(), false);
-    let clone = clone.map_err(|_| Error::Refused {
-        image: image.path.clone(),
-        reason: "it does not lie on a file system of this mount namespace".into(),
-    })?;
-    let failed = Error::step("open with the rights of the user", &image.path);
-    let file = reopen(clone.as_fd(), caller, failed)?;
-    Ok(ImageFile { file, path: image.path.clone(), format: image.format })
+    let open = |file: &File| {
+        let clone = operations::clone_mount(file.as_fd(), false).map_err(|_| Error::Refused {
+            image: image.path.clone(),
+            reason: "it does not lie on a file system of this mount namespace".into(),
+        })?;
+        reopen(clone.as_fd(), caller, Error::step("open with the rights of the user", &image.path))
+    };
+    let file = open(&image.file)?;
+    let verity = image.verity.as_ref().map(|verity| {
+        let (root_hash, signature) = (verity.root_hash.clone(), verity.signature.clone());
+        Ok(Verity { tree: open(&verity.tree)?, root_hash, signature })
+    });
+    let (path, format) = (image.path.clone(), image.format);
+    Ok(ImageFile { file, path, format, verity: verity.transpose()? })
 }
 
 /// Opens an image that a user has named to a process of root that serves others. `place` is an
 /// `O_PATH` descriptor, opened with the rights of the user.
 ///
-/// Only plain files on mounts that the policy allows are opened. Closing a file asks its file
+/// It may be an image, or a hash tree. Only plain files on mounts that the policy allows are opened. Closing a file asks its file
 /// system, which a process of the user may serve; opening a device can wait for the device.
 ///
 /// # Errors
@@ -146,15 +171,15 @@ pub fn open_at_place(
     policy: &Policy,
     place: BorrowedFd<'_>,
     path: &Path,
-    format: ImageFormat,
+    trust: Trust,
     caller: &Caller,
-) -> Result<ImageFile, Error> {
-    let mount = judge::check_mount(policy, place, judge::mount_of(place), path)?;
+) -> Result<File, Error> {
+    let mount = judge::check_mount(policy, place, judge::mount_of(place), path, trust)?;
     let found = caller.act(|| fstat(place).map_err(Error::step("look at", path)))?;
     judge::check_plain(&found, path)?;
     let file = reopen(place, caller, Error::step("open", path))?;
-    caller.act(|| judge::check_file(policy, file.as_fd(), &mount, path))?;
-    Ok(ImageFile { file, path: path.to_owned(), format })
+    caller.act(|| judge::check_file(policy, file.as_fd(), &mount, path, trust))?;
+    Ok(file)
 }
 
 fn reopen(
@@ -171,17 +196,55 @@ fn reopen(
     })
 }
 
-/// Binds a loop device to an image.
-pub(crate) fn bind(image: &ImageFile) -> Result<(Binding, LoopDevice), Error> {
-    let binding = Binding::new();
-    let device = operations::bind_loop_device(image.file.as_fd(), &binding)
-        .map_err(|source| Error::LoopDevice { source })?;
-    Ok((binding, device))
+/// Binds a loop device to a file.
+pub(crate) fn bind(file: &File, binding: &Binding) -> Result<LoopDevice, Error> {
+    operations::bind_loop_device(file.as_fd(), binding)
+        .map_err(|source| Error::LoopDevice { source })
 }
 
-/// Mounts what a device is bound to. Where that is mounted already, this is the same file
-/// system.
-pub(crate) fn mount_device(image: &ImageFile, device: &LoopDevice) -> Result<OwnedFd, Error> {
+/// The block device on which an image is.
+pub(crate) enum BlockDevice {
+    /// The file as it is.
+    Loop(LoopDevice),
+    /// The file as far as it fits its hash tree.
+    Verity(VerityDevice),
+}
+
+impl BlockDevice {
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Loop(device) => device.path(),
+            Self::Verity(device) => device.path(),
+        }
+    }
+}
+
+/// Makes a device on which the kernel checks the content of an image of a size, in bytes, that is on
+/// another device, as its hash tree is.
+pub(crate) fn verify(
+    image: &ImageFile,
+    size: i64,
+    [data, tree]: [&LoopDevice; 2],
+    binding: &Binding,
+    verity: &Verity,
+    voucher: Voucher,
+) -> Result<BlockDevice, Error> {
+    let failed = |source| Error::Verity { image: image.path.clone(), source };
+    let table = VerityTable {
+        data: (LOOP_DEVICES, data.number()),
+        tree: (LOOP_DEVICES, tree.number()),
+        size: u64::try_from(size).unwrap_or_default(),
+        root_hash: verity.root_hash.as_str(),
+        signature: match voucher {
+            Voucher::List => &[],
+            Voucher::Signature => &verity.signature,
+        },
+    };
+    operations::make_verity_device(binding, &table).map(BlockDevice::Verity).map_err(failed)
+}
+
+/// Mounts what a device shows. Where that is mounted already, this is the same file system.
+pub(crate) fn mount_device(image: &ImageFile, device: &BlockDevice) -> Result<OwnedFd, Error> {
     operations::mount_image(image.format, device.path()).map_err(|answer| refused(image, answer))
 }
 

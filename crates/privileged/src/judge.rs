@@ -11,6 +11,7 @@
 //! that with the rights of the caller.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -19,13 +20,23 @@ use cabane_sys::mount_table::{self, Mount, MountId};
 use rustix::fs::{FileType, OFlags, Stat, fcntl_getfl, fstat};
 use rustix::io::Errno;
 
-use crate::{Error, ImageOwners, Policy, trusted};
+use crate::verity::voucher;
+use crate::{Error, ImageFile, ImageOwners, Policy, Verity, trusted};
 
 /// File systems that processes of users serve.
 const SERVED: [&str; 2] = ["fuse", "fuseblk"];
 const OVERLAY: &str = "overlay";
 /// As many overlays are on each other at most, says the kernel (`FILESYSTEM_MAX_STACK_DEPTH`).
 const OVERLAYS: u32 = 2;
+
+/// Why the kernel may read a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// The policy trusts its owner.
+    Owner,
+    /// The kernel checks its content.
+    Content,
+}
 
 /// Tells which mount a descriptor is on, as far as the kernel says it without `/proc`. To be
 /// called with the rights of the process that handed it over.
@@ -40,6 +51,7 @@ pub(crate) fn check_mount(
     file: BorrowedFd<'_>,
     mount: Option<MountId>,
     name: &Path,
+    trust: Trust,
 ) -> Result<Mount, Error> {
     let failed = || failed("find the mount of", name);
     let of_table = || MountId::from_process_table(file).and_then(mount_table::find);
@@ -53,7 +65,7 @@ pub(crate) fn check_mount(
     let mount = mount.ok_or_else(|| {
         refused(name, "it does not lie on a mount of this host that the caller can see")
     })?;
-    check_kind(policy, &mount).map_err(|reason| refused(name, reason))?;
+    check_kind(policy, &mount, trust).map_err(|reason| refused(name, reason))?;
     Ok(mount)
 }
 
@@ -63,11 +75,11 @@ fn is_unknown(error: &std::io::Error) -> bool {
         .contains(&error.raw_os_error())
 }
 
-fn check_kind(policy: &Policy, mount: &Mount) -> Result<(), String> {
+fn check_kind(policy: &Policy, mount: &Mount, trust: Trust) -> Result<(), String> {
     if SERVED.contains(&mount.kind.as_str()) {
         return Err("it lies on a FUSE file system, which a process of a user may serve".into());
     }
-    if policy.image_owners == ImageOwners::Any {
+    if policy.image_owners == ImageOwners::Any || trust == Trust::Content {
         return Ok(());
     }
     if mount.is_id_mapped {
@@ -89,6 +101,7 @@ pub(crate) fn check_file(
     file: BorrowedFd<'_>,
     mount: &Mount,
     name: &Path,
+    trust: Trust,
 ) -> Result<Stat, Error> {
     let refused = |reason: &'static str| Err(refused(name, reason));
     let failed = || Error::step("look at", name);
@@ -98,13 +111,13 @@ pub(crate) fn check_file(
     if mode.contains(OFlags::PATH) || (access != OFlags::RDONLY && access != OFlags::RDWR) {
         return refused("it is not opened for reading");
     }
-    if mount.kind == OVERLAY && policy.looks_at_layers() {
-        check_layers(policy, mount, OVERLAYS)
+    if mount.kind == OVERLAY && (trust == Trust::Content || policy.looks_at_layers()) {
+        check_layers(policy, mount, OVERLAYS, trust)
             .map_err(|problem| crate::judge::refused(name, problem))?;
     }
     let found = fstat(file).map_err(failed())?;
     check_plain(&found, name)?;
-    if !policy.allows_image(found.st_uid, found.st_mode) {
+    if trust == Trust::Owner && !policy.allows_image(found.st_uid, found.st_mode) {
         return refused("the policy does not trust its owner, or others can write to it");
     }
     Ok(found)
@@ -126,14 +139,43 @@ pub(crate) fn check_plain(found: &Stat, name: &Path) -> Result<(), Error> {
 ///
 /// [`Error::Refused`] with the reason.
 pub fn check_image(policy: &Policy, file: BorrowedFd<'_>, name: &Path) -> Result<(), Error> {
-    let mount = check_mount(policy, file, mount_of(file), name)?;
-    check_file(policy, file, &mount, name).map(drop)
+    check_opened(policy, file, name, Trust::Owner)
+}
+
+/// Tells whether the kernel may read an image if it checks the content, as above.
+///
+/// # Errors
+///
+/// [`Error::Refused`] with the reason.
+pub fn check_verified(policy: &Policy, image: &ImageFile, verity: &Verity) -> Result<(), Error> {
+    check_vouched(policy, verity, &image.path)?;
+    let check = |file: &File| check_opened(policy, file.as_fd(), &image.path, Trust::Content);
+    check(&image.file).and_then(|()| check(&verity.tree))
+}
+
+/// Tells whether the policy vouches for a content.
+///
+/// # Errors
+///
+/// [`Error::Refused`] with the reason.
+pub fn check_vouched(policy: &Policy, verity: &Verity, name: &Path) -> Result<(), Error> {
+    voucher(policy, verity, name).map(drop)
+}
+
+fn check_opened(
+    policy: &Policy,
+    file: BorrowedFd<'_>,
+    name: &Path,
+    trust: Trust,
+) -> Result<(), Error> {
+    let mount = check_mount(policy, file, mount_of(file), name, trust)?;
+    check_file(policy, file, &mount, name, trust).map(drop)
 }
 
 /// Checks the layers of an overlay: what is in one of them is in the overlay. Each must be a
 /// directory that no one but root can exchange, so that its path still names what it named
 /// when the overlay was mounted.
-fn check_layers(policy: &Policy, overlay: &Mount, depth: u32) -> Result<(), String> {
+fn check_layers(policy: &Policy, overlay: &Mount, depth: u32, trust: Trust) -> Result<(), String> {
     let unknown = || "it lies on an overlay whose layers cannot be found".to_owned();
     let options = mount_table::options(overlay).map_err(|_| unknown())?;
     let layers = overlay_layers(&options);
@@ -149,9 +191,10 @@ fn check_layers(policy: &Policy, overlay: &Mount, depth: u32) -> Result<(), Stri
         let id = MountId::of(directory.as_fd())
             .or_else(|_| MountId::from_process_table(directory.as_fd()));
         let mount = id.and_then(mount_table::find).ok().flatten().ok_or_else(unknown)?;
-        check_kind(policy, &mount).map_err(|problem| outside(&format!("of which: {problem}")))?;
+        check_kind(policy, &mount, trust)
+            .map_err(|problem| outside(&format!("of which: {problem}")))?;
         if mount.kind == OVERLAY {
-            check_layers(policy, &mount, depth.saturating_sub(1))?;
+            check_layers(policy, &mount, depth.saturating_sub(1), trust)?;
         }
     }
     Ok(())

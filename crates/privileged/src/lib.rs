@@ -30,6 +30,7 @@ mod request;
 mod root;
 pub mod shadow;
 pub mod trusted;
+mod verity;
 
 pub use cache::{CACHE_NAMESPACE, Scope, obtain_for_root, release};
 pub use caller::{Caller, empty_bounding_set, raise};
@@ -37,12 +38,14 @@ pub use copies::Copies;
 pub use error::Error;
 pub use fuse::{SERVER_ENDED, Server, WaitingServer};
 pub use image::{ImageFile, ImageFormat, Way, attach_for_root, open_at_place};
-pub use judge::{check_image, overlay_layers};
+pub use judge::{Trust, check_image, check_verified, check_vouched, overlay_layers};
 pub use perform::{
     PrivilegedImage, PrivilegedPlan, check_served, perform_privileged, put_in_own_namespace,
 };
 pub use policy::{ImageOwners, LocalStage, Policy, PolicyError};
 pub use request::{
-    Place, Request, RequestError, RequestedBind, RequestedImage, StartRequest, variable,
+    Place, Request, RequestError, RequestedBind, RequestedImage, RequestedVerity, StartRequest,
+    variable,
 };
 pub use root::{KERNEL, PrivilegedBind, PrivilegedRoot, check_places, open_place, replace_root};
+pub use verity::{RootHash, Verity};

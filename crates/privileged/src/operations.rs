@@ -15,7 +15,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use cabane_sys::{loop_device, mount_attributes, namespace};
+use cabane_sys::{device_mapper, loop_device, mount_attributes, namespace};
 use rustix::fs::{CWD, StatVfsMountFlags, statvfs};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -25,7 +25,8 @@ use rustix::mount::{
 };
 use rustix::process::{chdir, chroot, fchdir, pivot_root};
 
-pub use cabane_sys::loop_device::{Binding, LoopDevice};
+pub use cabane_sys::device_mapper::{Verity as VerityTable, VerityDevice};
+pub use cabane_sys::loop_device::{Binding, LoopDevice, MAJOR as LOOP_DEVICES};
 
 use crate::{Error, ImageFormat};
 
@@ -355,6 +356,30 @@ pub(crate) fn find_loop_device(
     binding: &Binding,
 ) -> Result<Option<LoopDevice>, std::io::Error> {
     loop_device::find(root, number, binding)
+}
+
+/// Makes a block device that shows what is on another one, and gives an I/O error for each block that
+/// does not fit a hash tree.
+///
+/// Acts on devices that this process has bound. Waits for the storage of the hash tree, as a mount
+/// does for that of an image. Safe: a root hash in a list of root, or a signature that the kernel
+/// checks, says what can be read there.
+pub(crate) fn make_verity_device(
+    binding: &Binding,
+    table: &VerityTable<'_>,
+) -> std::io::Result<VerityDevice> {
+    device_mapper::create(&binding.to_string(), table)
+}
+
+/// Opens such a device below a root directory, if it is still there, and lets it go with its last
+/// user.
+///
+/// Acts on a device that one of these processes has made. Waits, and safe, as above.
+pub(crate) fn find_verity_device(
+    root: BorrowedFd<'_>,
+    binding: &Binding,
+) -> std::io::Result<Option<VerityDevice>> {
+    device_mapper::find(root, &binding.to_string())
 }
 
 /// Removes a loop device that is bound to nothing; tells whether it is gone.

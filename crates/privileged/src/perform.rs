@@ -11,7 +11,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use cabane_sys::mount_table::MountId;
+use cabane_sys::mount_table::{Mount, MountId};
 use cabane_sys::namespace;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, StatxFlags, openat2, statx};
 use rustix::io::Errno;
@@ -20,6 +20,7 @@ use crate::cache::{self, Wanted};
 use crate::fuse::{ServedImage, Server};
 use crate::operations::{self, enter_own_namespace};
 use crate::root::{Assembly, PrivilegedRoot};
+use crate::verity::{Voucher, voucher};
 use crate::{Caller, Copies, Error, ImageFile, ImageFormat, Policy, judge, trusted};
 
 /// An image and the place for it.
@@ -32,8 +33,9 @@ pub struct PrivilegedImage {
 /// Who reads an image.
 #[derive(Debug)]
 enum Source {
-    /// The kernel. The mount is that of the file, where the caller has opened it.
-    File { image: ImageFile, mount: Option<MountId> },
+    /// The kernel. The mounts are those of the file and of its hash tree, where the caller has opened
+    /// them.
+    File { image: ImageFile, mounts: [Option<MountId>; 2] },
     /// A process of the caller.
     Served(ServedImage),
 }
@@ -43,15 +45,16 @@ impl PrivilegedImage {
     /// the rights of the caller: here the kernel returns the mount of the file.
     #[must_use]
     pub fn opened_by_caller(image: ImageFile, mount_point: PathBuf) -> Self {
-        let mount = judge::mount_of(image.file.as_fd());
-        Self { source: Source::File { image, mount }, mount_point }
+        let tree = image.verity.as_ref().and_then(|verity| judge::mount_of(verity.tree.as_fd()));
+        let mounts = [judge::mount_of(image.file.as_fd()), tree];
+        Self { source: Source::File { image, mounts }, mount_point }
     }
 
     /// Takes an image that was opened for the caller, and where it is to be mounted. The
     /// file system gets no request.
     #[must_use]
     pub fn opened_for_caller(image: ImageFile, mount_point: PathBuf) -> Self {
-        Self { source: Source::File { image, mount: None }, mount_point }
+        Self { source: Source::File { image, mounts: [None; 2] }, mount_point }
     }
 
     /// Takes an image that a process of the caller serves, whose group is given, and where it is to
@@ -120,7 +123,10 @@ fn perform(plan: &mut PrivilegedPlan, policy: &Policy, caller: &Caller) -> Resul
     }
     let mut found = found.into_iter();
     let files = images.iter().filter_map(|image| match &image.source {
-        Source::File { image, .. } => Some(Wanted { image, found: found.next()? }),
+        Source::File { image, .. } => {
+            let Checked { found, voucher } = found.next()?;
+            Some(Wanted { image, found, voucher })
+        }
         Source::Served(_) => None,
     });
     let wanted: Vec<_> = files.collect();
@@ -152,9 +158,20 @@ fn perform(plan: &mut PrivilegedPlan, policy: &Policy, caller: &Caller) -> Resul
     put_in_own_namespace(mounts, mount_points, caller)
 }
 
-/// Checks what is requested against the policy, and returns how the files look that the kernel is
-/// to read.
-fn check(images: &[PrivilegedImage], policy: &Policy, caller: &Caller) -> Result<Vec<Stat>, Error> {
+/// A file that the kernel may read.
+struct Checked {
+    /// How it looks.
+    found: Stat,
+    /// Who vouches for its content, if no one else is trusted.
+    voucher: Option<Voucher>,
+}
+
+/// Checks what is requested against the policy, and returns what the kernel is to read.
+fn check(
+    images: &[PrivilegedImage],
+    policy: &Policy,
+    caller: &Caller,
+) -> Result<Vec<Checked>, Error> {
     let mut files = Vec::with_capacity(images.len());
     for PrivilegedImage { source, mount_point } in images {
         if mount_point == Path::new("/") && !policy.root_images {
@@ -164,9 +181,14 @@ fn check(images: &[PrivilegedImage], policy: &Policy, caller: &Caller) -> Result
             return Err(Error::MountPointNotAllowed { path: mount_point.clone() });
         }
         match source {
-            Source::File { image, mount } => {
-                let mount = judge::check_mount(policy, image.file.as_fd(), *mount, &image.path)?;
-                files.push((image, mount));
+            Source::File { image, mounts } => {
+                let trust = image.trust();
+                let check = |(file, mount): (BorrowedFd<'_>, &Option<MountId>)| {
+                    judge::check_mount(policy, file, *mount, &image.path, trust)
+                };
+                let mounts =
+                    image.opened().zip(mounts).map(check).collect::<Result<Vec<_>, _>>()?;
+                files.push((image, mounts));
             }
             Source::Served(served) => {
                 let others = images.iter().map(|image| image.mount_point.as_path());
@@ -175,12 +197,18 @@ fn check(images: &[PrivilegedImage], policy: &Policy, caller: &Caller) -> Result
         }
     }
     // None of them lies where a user could let anyone wait.
-    caller.act(|| {
-        let files = files.iter();
-        files
-            .map(|(image, mount)| judge::check_file(policy, image.file.as_fd(), mount, &image.path))
-            .collect()
-    })
+    let look = |(image, mounts): &(&ImageFile, Vec<Mount>)| {
+        let verity = image.verity.as_ref();
+        let voucher = verity.map(|verity| voucher(policy, verity, &image.path)).transpose()?;
+        let looks = image.opened().zip(mounts).map(|(file, mount)| {
+            judge::check_file(policy, file, mount, &image.path, image.trust())
+        });
+        // The first is that of the image.
+        let looks = looks.collect::<Result<Vec<_>, _>>()?;
+        Ok(looks.into_iter().next().map(|found| Checked { found, voucher }))
+    };
+    let checked = caller.act(|| files.iter().map(look).collect::<Result<Vec<_>, _>>())?;
+    Ok(checked.into_iter().flatten().collect())
 }
 
 /// Tells whether an image may be served through FUSE. Its content is no concern of the kernel's.

@@ -12,6 +12,8 @@
 //! image-owners root
 //! image-filesystems ext4 xfs lustre
 //! fuse-images yes
+//! verified-images /etc/cabane/verified-images
+//! verified-signatures no
 //! images-per-user 16
 //! idle-seconds 600
 //! root-images yes
@@ -55,6 +57,10 @@ pub struct Policy {
     /// Whether images that the kernel may not read are served by processes of their users, through
     /// FUSE and outside of a user namespace.
     pub fuse_images: bool,
+    /// The list of root hashes: which images the kernel may read if it checks their content.
+    pub verified_images: PathBuf,
+    /// Whether the kernel may read images whose root hash is signed with a key that it has.
+    pub verified_signatures: bool,
     /// How many images of one user the kernel holds at once; each squashfs image
     /// takes a loop device.
     pub images_per_user: u32,
@@ -109,6 +115,8 @@ pub struct LocalStage {
 impl Policy {
     /// Where the policy is. It is fixed: who may choose the policy may do everything.
     pub const PATH: &'static str = "/etc/cabane/mount.policy";
+    /// Where the list of images is whose content is checked, where the policy names no other.
+    pub const VERIFIED_IMAGES: &'static str = "/etc/cabane/verified-images";
     /// The size of a policy file, in bytes, beyond which it is refused.
     pub const MAX_SIZE: u64 = 64 << 10;
 
@@ -148,6 +156,8 @@ impl Policy {
             image_owners: draft.image_owners.unwrap_or(ImageOwners::Listed(vec![0])),
             image_filesystems: draft.image_filesystems,
             fuse_images: draft.fuse_images.unwrap_or(true),
+            verified_images: draft.verified_images.unwrap_or(Self::VERIFIED_IMAGES.into()),
+            verified_signatures: draft.verified_signatures.unwrap_or(false),
             images_per_user: draft.images_per_user.unwrap_or(16),
             idle: Duration::from_secs(draft.idle_seconds.unwrap_or(600).into()),
             root_images: draft.root_images.unwrap_or(false),
@@ -196,6 +206,8 @@ struct Draft {
     fuse_images: Option<bool>,
     images_per_user: Option<u32>,
     idle_seconds: Option<u32>,
+    verified_images: Option<PathBuf>,
+    verified_signatures: Option<bool>,
     root_images: Option<bool>,
     root_binds: Vec<PathBuf>,
     stage_memory: Option<u64>,
@@ -218,9 +230,17 @@ impl Draft {
             ("images-per-user", [value]) => once(&mut self.images_per_user, number(value)?)?,
             ("idle-seconds", [value]) => once(&mut self.idle_seconds, number(value)?)?,
             ("fuse-images", [value]) => once(&mut self.fuse_images, yes_or_no(value)?)?,
+            ("verified-images", [path]) => {
+                let path = plain_path(path)
+                    .ok_or("a list is an absolute path, without `.`, `..`, or `//`")?;
+                once(&mut self.verified_images, path)?;
+            }
+            ("verified-signatures", [value]) => {
+                once(&mut self.verified_signatures, yes_or_no(value)?)?;
+            }
             ("root-images", [value]) => once(&mut self.root_images, yes_or_no(value)?)?,
             ("root-bind", [path]) => self.root_binds.push(root_bind(path)?),
-            ("fuse-images" | "root-images", _) => return Err(YES_OR_NO),
+            ("fuse-images" | "root-images" | "verified-signatures", _) => return Err(YES_OR_NO),
             ("stage-memory", [value]) => once(&mut self.stage_memory, mebibytes(value)?)?,
             ("stage-local", [value, path]) => {
                 let directory = plain_path(path).ok_or(
@@ -231,7 +251,8 @@ impl Draft {
             }
             ("stage-local", _) => return Err("a number of MiB and a directory are needed"),
             (
-                "mount-point" | "images-per-user" | "idle-seconds" | "root-bind" | "stage-memory",
+                "mount-point" | "images-per-user" | "idle-seconds" | "root-bind" | "stage-memory"
+                | "verified-images",
                 _,
             ) => {
                 return Err("one value is needed after the keyword");
@@ -242,7 +263,7 @@ impl Draft {
                 return Err(
                     "unknown keyword; known are mount-point, image-owners, image-filesystems, \
                      fuse-images, images-per-user, idle-seconds, root-images, root-bind, \
-                     stage-memory, and stage-local",
+                     stage-memory, stage-local, verified-images, and verified-signatures",
                 );
             }
         }
@@ -332,13 +353,15 @@ mod tests {
     #[test]
     fn every_setting_is_read() {
         let text = "# ours\nmount-point /user-environment # usual\n\nmount-point /a/b\n\
-                    image-owners root 4711\nimage-filesystems ext4 lustre\nimages-per-user 3\nfuse-images no\nidle-seconds 0\nroot-images yes\nroot-bind /scratch\nstage-memory 2\n\
+                    image-owners root 4711\nimage-filesystems ext4 lustre\nimages-per-user 3\nfuse-images no\nverified-images /a/list\nverified-signatures yes\nidle-seconds 0\nroot-images yes\nroot-bind /scratch\nstage-memory 2\n\
                     stage-local 3 /scratch/cabane\n";
         let expected = Policy {
             mount_points: vec!["/user-environment".into(), "/a/b".into()],
             image_owners: ImageOwners::Listed(vec![0, 4711]),
             image_filesystems: Some(vec!["ext4".into(), "lustre".into()]),
             fuse_images: false,
+            verified_images: "/a/list".into(),
+            verified_signatures: true,
             images_per_user: 3,
             idle: Duration::ZERO,
             root_images: true,
@@ -401,6 +424,9 @@ mod tests {
             "images-per-user -1",
             "idle-seconds 1\nidle-seconds 2",
             "mount-points /a",
+            "verified-images",
+            "verified-images list",
+            "verified-signatures perhaps",
             "root-images",
             "root-images perhaps",
             "root-bind",

@@ -7,10 +7,10 @@
 //! each ended by a zero byte, in this order:
 //!
 //! ```text
-//! cabane-mount  3                      what it is, and which version
+//! cabane-mount  4                      what it is, and which version
 //! start | clean                        the task; nothing follows `clean`
 //! - | in PROCESS | join PROCESS NUMBER   the mount namespace to begin in
-//! COUNT  (WAY DESCRIPTOR FORMAT MOUNT_POINT NAME)…   images; the name is for messages
+//! COUNT  (WAY DESCRIPTOR FORMAT MOUNT_POINT NAME [VERITY])…   images; the name is for messages
 //! COUNT  (DESCRIPTOR ro|rw TARGET)…    what is seen in a root image
 //! COUNT  (FILE LINES)…                 lines at the beginning of its text files
 //! must | may  DIRECTORY                whether it must be entered; empty for none
@@ -18,8 +18,10 @@
 //! COUNT  NAME=VALUE…                   its variables
 //! ```
 //!
-//! The way of an image is `kernel`, with the descriptor of the file, or `fuse`, with that of a
-//! socket on which the process waits that will serve the image.
+//! The way of an image is `kernel`, with the descriptor of the file, `fuse`, with that of a socket on
+//! which the process waits that will serve the image, or `verified`, with that of the file and a
+//! `VERITY`: `DESCRIPTOR ROOT_HASH SIGNATURE`, those of its hash tree, the last one in hexadecimal digits
+//! or empty.
 //!
 //! Variables travel here, not as those of the helper: a C library removes some of
 //! them, such as `LD_LIBRARY_PATH`, from the environment of a set-uid program.
@@ -30,10 +32,10 @@ use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use crate::{ImageFormat, Way};
+use crate::{ImageFormat, RootHash, Way};
 
 const MAGIC: &[u8] = b"cabane-mount";
-const VERSION: &[u8] = b"3";
+const VERSION: &[u8] = b"4";
 
 /// What the helper shall do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +96,19 @@ pub struct RequestedImage {
     pub mount_point: PathBuf,
     /// What the user calls it; used for nothing but messages.
     pub name: OsString,
+    /// What its content is checked with, if the way is that.
+    pub verity: Option<RequestedVerity>,
+}
+
+/// What the content of an image is checked with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestedVerity {
+    /// The descriptor of the hash tree, opened for reading by the caller.
+    pub tree: RawFd,
+    /// The root hash.
+    pub root_hash: RootHash,
+    /// The root hash signed, PKCS#7 in DER; empty for none.
+    pub signature: Vec<u8>,
 }
 
 /// A file or directory that is seen in a root image.
@@ -162,7 +177,7 @@ impl Request {
     pub fn decode(bytes: &[u8]) -> Result<Self, RequestError> {
         let mut reader = Reader { rest: bytes, count: 0 };
         reader.exactly(MAGIC, "`cabane-mount`")?;
-        reader.exactly(VERSION, "the version `3`")?;
+        reader.exactly(VERSION, "the version `4`")?;
         let request = match reader.next("a task")? {
             b"clean" => Self::Clean,
             b"start" => Self::Start(StartRequest::decode(&mut reader)?),
@@ -198,6 +213,11 @@ impl StartRequest {
             writer.text(image.format.name().as_bytes())?;
             writer.text(image.mount_point.as_os_str().as_bytes())?;
             writer.text(image.name.as_bytes())?;
+            if let Some(verity) = &image.verity {
+                writer.number(verity.tree)?;
+                writer.text(verity.root_hash.as_str().as_bytes())?;
+                writer.text(hexadecimal(&verity.signature).as_bytes())?;
+            }
         }
         writer.number(self.binds.len())?;
         for bind in &self.binds {
@@ -265,12 +285,14 @@ impl StartRequest {
 
 impl RequestedImage {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, RequestError> {
+        let way = match reader.next("a way to read an image")? {
+            b"kernel" => Way::Kernel,
+            b"verified" => Way::Verified,
+            b"fuse" => Way::Fuse,
+            _ => return Err(reader.expected("`kernel`, `verified`, or `fuse`")),
+        };
         Ok(Self {
-            way: match reader.next("a way to read an image")? {
-                b"kernel" => Way::Kernel,
-                b"fuse" => Way::Fuse,
-                _ => return Err(reader.expected("`kernel` or `fuse`")),
-            },
+            way,
             descriptor: reader.descriptor()?,
             format: match reader.next("a format")? {
                 b"squashfs" => ImageFormat::Squashfs,
@@ -279,7 +301,23 @@ impl RequestedImage {
             },
             mount_point: reader.owned("a mount point")?.into(),
             name: reader.owned("a name")?,
+            verity: match way {
+                Way::Verified => Some(RequestedVerity::decode(reader)?),
+                Way::Kernel | Way::Fuse => None,
+            },
         })
+    }
+}
+
+impl RequestedVerity {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, RequestError> {
+        let tree = reader.descriptor()?;
+        let root_hash = std::str::from_utf8(reader.next("a root hash")?).ok();
+        let root_hash = root_hash.and_then(|text| text.parse().ok());
+        let root_hash = root_hash.ok_or(reader.expected("a root hash, 64 hexadecimal digits"))?;
+        let signature = from_hexadecimal(reader.next("a signature")?);
+        let signature = signature.ok_or(reader.expected("a signature in hexadecimal digits"))?;
+        Ok(Self { tree, root_hash, signature })
     }
 }
 
@@ -381,6 +419,18 @@ impl<'a> Reader<'a> {
     }
 }
 
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the bytes, if the text has their one spelling.
+fn from_hexadecimal(text: &[u8]) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(text).ok()?;
+    let pairs = (0..text.len()).step_by(2).map(|start| text.get(start..start.saturating_add(2)));
+    let bytes = pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect::<Option<Vec<_>>>()?;
+    (hexadecimal(&bytes) == text).then_some(bytes)
+}
+
 /// Returns `NAME=VALUE`.
 pub fn variable(name: &OsStr, value: &OsStr) -> OsString {
     let mut variable = name.to_owned();
@@ -401,16 +451,28 @@ mod tests {
 
     fn image() -> impl Strategy<Value = RequestedImage> {
         let format = prop_oneof![Just(ImageFormat::Squashfs), Just(ImageFormat::Erofs)];
-        let way = prop_oneof![Just(Way::Kernel), Just(Way::Fuse)];
+        let way = prop_oneof![
+            Just((Way::Kernel, None)),
+            Just((Way::Fuse, None)),
+            verity().prop_map(|verity| (Way::Verified, Some(verity))),
+        ];
         (way, 0..RawFd::MAX, format, text(), text()).prop_map(
-            |(way, descriptor, format, place, name)| RequestedImage {
+            |((way, verity), descriptor, format, place, name)| RequestedImage {
                 way,
                 descriptor,
                 format,
                 mount_point: place.into(),
                 name,
+                verity,
             },
         )
+    }
+
+    fn verity() -> impl Strategy<Value = RequestedVerity> {
+        let signature = prop::collection::vec(any::<u8>(), 0..9);
+        (0..RawFd::MAX, "[0-9a-f]{64}", signature).prop_map(|(tree, root_hash, signature)| {
+            RequestedVerity { tree, root_hash: root_hash.parse().unwrap(), signature }
+        })
     }
 
     fn place() -> impl Strategy<Value = Place> {
@@ -494,7 +556,7 @@ mod tests {
     #[test]
     fn the_first_text_that_is_wrong_is_named() {
         assert_eq!(
-            problem(&["cabane-mount", "3", "start", "-", "1", "kernel", "03"]),
+            problem(&["cabane-mount", "4", "start", "-", "1", "kernel", "03"]),
             "text 7 should be a descriptor"
         );
     }
@@ -504,7 +566,7 @@ mod tests {
         assert_eq!(
             problem(&[
                 "cabane-mount",
-                "3",
+                "4",
                 "start",
                 "-",
                 "0",
@@ -521,7 +583,7 @@ mod tests {
 
     #[test]
     fn what_follows_the_end_is_refused() {
-        assert_eq!(problem(&["cabane-mount", "3", "clean", "more"]), "text 4 should be the end");
+        assert_eq!(problem(&["cabane-mount", "4", "clean", "more"]), "text 4 should be the end");
     }
 
     #[test]

@@ -94,6 +94,7 @@ mod tests {
                     file: File::open(file).unwrap(),
                     path: file.to_owned(),
                     format: ImageFormat::Squashfs,
+                    verity: None,
                 },
                 way: Way::Fuse,
                 mount_point: mount_point.into(),

@@ -195,7 +195,7 @@ pub fn open_image(path: &Path, format: ImageFormat) -> Result<ImageFile> {
         ImageFormat::Squashfs => cabane_mount::ImageFormat::Squashfs,
         ImageFormat::Erofs => cabane_mount::ImageFormat::Erofs,
     };
-    Ok(ImageFile { file, path: path.to_owned(), format })
+    Ok(ImageFile { file, path: path.to_owned(), format, verity: None })
 }
 
 /// Returns the variables of a command in an environment, for those who ask before it is started.

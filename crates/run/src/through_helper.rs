@@ -18,8 +18,8 @@ use std::process::{Child, Command, Stdio};
 
 use cabane_mount::helper::Helper;
 use cabane_mount::{
-    ImageFile, MountPlan, Operation, Place, Request, RequestedBind, RequestedImage, StartRequest,
-    Way, check_image, variable,
+    ImageFile, MountPlan, Operation, Place, Request, RequestedBind, RequestedImage,
+    RequestedVerity, StartRequest, Way, check_image, variable,
 };
 use cabane_report::{Kind, Report, Result};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
@@ -204,13 +204,12 @@ fn images_of(plan: &MountPlan, waiting: &[OwnedFd]) -> io::Result<Vec<RequestedI
         let Some(image) = operation.image() else {
             continue;
         };
-        images.push(match operation {
-            Operation::Image { way: Way::Fuse, .. } => {
-                let socket = waiting.next().ok_or(io::ErrorKind::NotConnected)?;
-                request_for(image, operation.target(), Way::Fuse, socket.as_fd())?
-            }
-            _ => request_for(image, operation.target(), Way::Kernel, image.file.as_fd())?,
-        });
+        let way = operation.way();
+        let descriptor = match way {
+            Way::Fuse => waiting.next().ok_or(io::ErrorKind::NotConnected)?.as_fd(),
+            Way::Kernel | Way::Verified => image.file.as_fd(),
+        };
+        images.push(request_for(image, operation.target(), way, descriptor)?);
     }
     Ok(images)
 }
@@ -258,12 +257,18 @@ fn request_for(
 ) -> io::Result<RequestedImage> {
     // The helper is another program, and gets only what stays open.
     fcntl_setfd(descriptor, FdFlags::empty())?;
+    let verity = image.verity.as_ref().filter(|_| way == Way::Verified).map(|verity| {
+        fcntl_setfd(&verity.tree, FdFlags::empty())?;
+        let (root_hash, signature) = (verity.root_hash.clone(), verity.signature.clone());
+        io::Result::Ok(RequestedVerity { tree: verity.tree.as_raw_fd(), root_hash, signature })
+    });
     Ok(RequestedImage {
         way,
         descriptor: descriptor.as_raw_fd(),
         format: image.format,
         mount_point: mount_point.to_owned(),
         name: image.path.clone().into_os_string(),
+        verity: verity.transpose()?,
     })
 }
 

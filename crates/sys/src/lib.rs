@@ -5,12 +5,13 @@
 //!
 //! [`namespace`] leaves and enters namespaces, [`loop_device`] makes a file a block device,
 //! [`mount_table`] tells on which mount a descriptor is, [`mount_attributes`] changes many
-//! mounts at once, [`privilege`] says who the process is, [`descriptor`] takes descriptors
+//! mounts at once, [`device_mapper`] makes block devices whose content is checked, [`privilege`] says who the process is, [`descriptor`] takes descriptors
 //! that were inherited, [`arguments`] reads the arguments, and [`exec`] becomes a program. The crate holds no policy. All of it is linked into the set-uid
 //! helper: what the helper does not need belongs in `cabane-process`.
 
 pub mod arguments;
 pub mod descriptor;
+pub mod device_mapper;
 pub mod exec;
 pub mod loop_device;
 pub mod mount_attributes;

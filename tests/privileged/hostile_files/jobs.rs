@@ -8,8 +8,8 @@ use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use cabane_mount::{ImageFormat, Policy};
-use cabane_privileged::{Caller, open_at_place};
+use cabane_mount::Policy;
+use cabane_privileged::{Caller, Trust, open_at_place};
 use cabane_process::as_user::User;
 use cabane_process::open_as::open_as;
 use cabane_testkit::time_limit;
@@ -78,10 +78,11 @@ fn only_plain_files_of_the_owner_of_a_job_are_opened() {
             let limit = time_limit(Duration::from_secs(10));
             let mut opened = open_as(&owner(arena), named, limit).unwrap();
             let place = opened.remove(0).unwrap().file;
-            let format = ImageFormat::Squashfs;
-            let opened = open_at_place(&policy, place.as_fd(), &path, format, &caller);
-            let error = opened.unwrap_err().to_string();
-            assert!(error.contains("it is no plain file"), "{path:?}: {error}");
+            for trust in [Trust::Owner, Trust::Content] {
+                let opened = open_at_place(&policy, place.as_fd(), &path, trust, &caller);
+                let error = opened.unwrap_err().to_string();
+                assert!(error.contains("it is no plain file"), "{path:?}: {error}");
+            }
         }
     });
 }

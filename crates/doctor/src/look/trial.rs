@@ -139,7 +139,7 @@ fn probe_image(format: ImageFormat) -> Result<ImageFile, Failure> {
         let text = "cannot write a trial image to /var/tmp, /tmp or /dev/shm";
         Failure { text: format!("{text}: {error}"), ..failed(Step::Other, &error) }
     })?;
-    Ok(ImageFile { file, path: PathBuf::from("a trial image"), format })
+    Ok(ImageFile { file, path: PathBuf::from("a trial image"), format, verity: None })
 }
 
 fn written_image(format: ImageFormat) -> io::Result<File> {

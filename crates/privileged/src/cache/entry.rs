@@ -6,6 +6,7 @@
 //! Everything here happens in the namespace of the cache.
 
 use std::ffi::{CStr, CString};
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -19,8 +20,9 @@ use rustix::io::Errno;
 use rustix::process::Uid;
 
 use super::place::{Home, SHORTEST_PATIENCE, TIME_LIMIT, is_named, lock_within, pause};
-use crate::operations::{self, Binding, LoopDevice};
-use crate::{Copies, Error, ImageFile, ImageFormat};
+use crate::image::BlockDevice;
+use crate::operations::{self, Binding};
+use crate::{Copies, Error, ImageFile, ImageFormat, Verity};
 
 /// The place of the mount in an entry.
 const IMAGE: &CStr = c"image";
@@ -39,6 +41,8 @@ const SPARE: u32 = 1 << 14;
 const GONE: &str = ".gone-";
 /// Stands before the place of a copy in the name of an entry.
 const COPY_IN: &str = "+";
+/// Stands before the root hash of an image whose content is checked in the name of an entry.
+const VERIFIED: &str = "=";
 /// After so long without progress, the maker of a copy is not waited for any longer.
 const STALLED: Duration = Duration::from_secs(60);
 
@@ -48,7 +52,7 @@ pub(super) struct Key(String);
 
 impl Key {
     /// Takes what was found through the descriptor that the caller could open.
-    pub(super) fn of(found: &Stat, copies: Option<&dyn Copies>) -> Self {
+    pub(super) fn of(found: &Stat, copies: Option<&dyn Copies>, verity: Option<&Verity>) -> Self {
         let mut name = format!(
             "{:x}-{}-{}-{}.{:09}-{}.{:09}",
             found.st_dev,
@@ -59,6 +63,9 @@ impl Key {
             found.st_ctime,
             found.st_ctime_nsec,
         );
+        if let Some(verity) = verity {
+            name.extend([VERIFIED, verity.root_hash.as_str()]);
+        }
         if let Some(copies) = copies {
             name.extend([COPY_IN, copies.name()]);
         }
@@ -81,19 +88,52 @@ pub(super) enum Taken {
     /// Another process has mounted the image meanwhile.
     Mounted(OwnedFd),
     /// The image is in use and out of the cache for a moment. It can be mounted from this device.
-    InUse(LoopDevice),
+    InUse(BlockDevice),
     /// This process mounts the image.
     Reserved(Entry),
 }
 
-/// The loop device of an entry.
+/// From which device an image is mounted, as an entry notes it.
+pub(super) struct Noted {
+    /// The number of the loop device of the image.
+    pub(super) number: u32,
+    /// What it was bound as. A device on which the content is checked has this name.
+    pub(super) binding: Binding,
+    /// The number of the loop device of the hash tree, if the content is checked.
+    pub(super) tree: Option<u32>,
+}
+
+impl Noted {
+    /// Returns the numbers of the loop devices.
+    pub(super) fn loop_devices(&self) -> impl Iterator<Item = u32> {
+        std::iter::once(self.number).chain(self.tree)
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        let mut parts = text.split(' ');
+        Some(Self {
+            number: parts.next()?.parse().ok()?,
+            binding: Binding::from_text(parts.next()?),
+            tree: parts.next().map(str::parse).transpose().ok()?,
+        })
+    }
+}
+
+impl fmt::Display for Noted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.number, self.binding)?;
+        self.tree.map_or(Ok(()), |tree| write!(f, " {tree}"))
+    }
+}
+
+/// The device of an entry.
 pub(super) enum Device {
     /// None is noted.
     Missing,
     /// It is bound no more, so no one uses the image.
     Unbound,
     /// It is bound as it was.
-    Bound(LoopDevice),
+    Bound(BlockDevice),
     /// The kernel did not answer.
     Unknown(std::io::Error),
 }
@@ -391,9 +431,9 @@ impl Entry {
     }
 
     /// Notes from which device the image is mounted, or will be: others need not bind one, too.
-    pub(super) fn note_device(&self, number: u32, binding: &Binding) -> Result<(), Error> {
+    pub(super) fn note_device(&self, noted: &Noted) -> Result<(), Error> {
         let _ = unlinkat(&self.directory, DEVICE, AtFlags::empty());
-        symlinkat(format!("{number} {binding}"), &self.directory, DEVICE)
+        symlinkat(noted.to_string(), &self.directory, DEVICE)
             .map_err(Error::cache("note the device of an image"))
     }
 
@@ -474,21 +514,27 @@ impl Entry {
         fstat(&self.directory).map_or(Duration::MAX, |found| age(&found))
     }
 
-    /// Looks for the loop device that the image was mounted from.
+    /// Looks for the device that the image was mounted from.
     pub(super) fn device(&self, home: &Home) -> Device {
-        match self.noted_device().map(|(number, binding)| home.find_device(number, &binding)) {
+        match self.noted_device().map(|noted| home.find_device(&noted)) {
             None => Device::Missing,
+            // What checks the content is made only now.
+            Some(Ok(None)) if self.has_bound_loop_device(home) => Device::Missing,
             Some(Ok(None)) => Device::Unbound,
             Some(Ok(Some(device))) => Device::Bound(device),
             Some(Err(error)) => Device::Unknown(error),
         }
     }
 
-    /// Returns the number of the device and how it was bound.
-    pub(super) fn noted_device(&self) -> Option<(u32, Binding)> {
+    fn has_bound_loop_device(&self, home: &Home) -> bool {
+        let noted = self.noted_device().map(|noted| Noted { tree: None, ..noted });
+        noted.is_some_and(|noted| matches!(home.find_device(&noted), Ok(Some(_))))
+    }
+
+    /// Returns which device is noted.
+    pub(super) fn noted_device(&self) -> Option<Noted> {
         let text = readlinkat(&self.directory, DEVICE, Vec::new()).ok()?;
-        let (number, binding) = text.to_str().ok()?.split_once(' ')?;
-        Some((number.parse().ok()?, Binding::from_text(binding)))
+        Noted::from_text(text.to_str().ok()?)
     }
 
     /// Returns what is mounted in the entry.

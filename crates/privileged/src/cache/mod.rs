@@ -47,12 +47,15 @@ mod release;
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use entry::{Device, Entry, Key, Taken};
+use entry::{Device, Entry, Key, Noted, Taken};
 use place::{Cache, Home};
 use rustix::fs::{Stat, fstat};
 use rustix::io::Errno;
 
-use crate::{Caller, Copies, Error, ImageFile, Policy, image};
+use crate::image::BlockDevice;
+use crate::operations::Binding;
+use crate::verity::Voucher;
+use crate::{Caller, Copies, Error, ImageFile, Policy, Verity, image};
 
 pub use place::CACHE_NAMESPACE;
 pub use release::{Scope, release};
@@ -61,6 +64,14 @@ pub use release::{Scope, release};
 pub(crate) struct Wanted<'a> {
     pub(crate) image: &'a ImageFile,
     pub(crate) found: Stat,
+    /// Who vouches for its content, if the kernel checks that.
+    pub(crate) voucher: Option<Voucher>,
+}
+
+impl Wanted<'_> {
+    fn key(&self, copies: Option<&dyn Copies>) -> Key {
+        Key::of(&self.found, copies, self.voucher.and(self.image.verity.as_ref()))
+    }
 }
 
 /// How often space is made for an image of a user who has many.
@@ -75,7 +86,8 @@ pub fn obtain_for_root(images: &[&ImageFile], policy: &Policy) -> Result<Vec<Own
     let look = |image: &&ImageFile| fstat(&image.file).map_err(Error::step("look at", &image.path));
     let found = images.iter().map(look).collect::<Result<Vec<_>, _>>()?;
     let wanted = images.iter().zip(found);
-    let wanted: Vec<_> = wanted.map(|(image, found)| Wanted { image, found }).collect();
+    let wanted: Vec<_> =
+        wanted.map(|(image, found)| Wanted { image, found, voucher: None }).collect();
     obtain(&wanted, None, policy, &Caller::of_thread(0))
 }
 
@@ -98,7 +110,7 @@ pub(crate) fn obtain(
     if images.is_empty() {
         return Ok(Vec::new());
     }
-    let keys: Vec<Key> = images.iter().map(|wanted| Key::of(&wanted.found, copies)).collect();
+    let keys: Vec<Key> = images.iter().map(|wanted| wanted.key(copies)).collect();
     let home = Home::remember()?;
     let (mut taken, is_due) = match Cache::find()? {
         Some(cache) => {
@@ -213,12 +225,18 @@ impl Start<'_> {
         // Who waits for the copy sees by the time of the entry that it gets on.
         let copy = |copies: &dyn Copies| copies.copy(source, &wanted.found, &|| entry.note_use());
         let copy = self.copies.map(copy).transpose()?;
-        let source = copy.as_ref().unwrap_or(source);
-        match image::bind(source) {
-            Ok((binding, device)) => {
-                let mount = image::mount_device(source, &device)?;
+        let data = copy.as_ref().unwrap_or(source);
+        if let (Some(verity), Some(voucher)) = (&source.verity, wanted.voucher) {
+            return attach_verified(entry, data, wanted.found.st_size, verity, voucher);
+        }
+        let source = data;
+        let binding = Binding::new();
+        match image::bind(&source.file, &binding) {
+            Ok(device) => {
+                let noted = Noted { number: device.number(), binding, tree: None };
+                let mount = image::mount_device(source, &BlockDevice::Loop(device))?;
                 // Others may mount the device from now on, and wait for no first mount.
-                entry.note_device(device.number(), &binding)?;
+                entry.note_device(&noted)?;
                 Ok(mount)
             }
             // Without a device no one knows who uses it, and after the idle time it is mounted
@@ -226,4 +244,23 @@ impl Start<'_> {
             Err(error) => image::mount_file(source).unwrap_or(Err(error)),
         }
     }
+}
+
+/// Mounts an image of a size, in bytes, from a device on which the kernel checks its content.
+fn attach_verified(
+    entry: &Entry,
+    data: &ImageFile,
+    size: i64,
+    verity: &Verity,
+    voucher: Voucher,
+) -> Result<OwnedFd, Error> {
+    let binding = Binding::new();
+    let device = image::bind(&data.file, &binding)?;
+    let tree = image::bind(&verity.tree, &binding)?;
+    // Before it is made: unlike a loop device it would outlive its maker.
+    let number = device.number();
+    entry.note_device(&Noted { number, binding, tree: Some(tree.number()) })?;
+    let devices = [&device, &tree];
+    let device = image::verify(data, size, devices, &binding, verity, voucher)?;
+    image::mount_device(data, &device)
 }

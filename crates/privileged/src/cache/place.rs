@@ -18,7 +18,9 @@ use rustix::path::Arg;
 use rustix::process::{Gid, fchdir};
 use rustix::thread::{CpuSet, Timespec, nanosleep, sched_getaffinity, sched_setaffinity};
 
-use crate::operations::{self, Binding, LoopDevice};
+use super::entry::Noted;
+use crate::image::BlockDevice;
+use crate::operations;
 use crate::{Error, trusted};
 
 const RUN: &str = "run";
@@ -68,12 +70,14 @@ impl Home {
     /// # Errors
     ///
     /// Those of [`operations::find_loop_device`]: it may be in use or not.
-    pub(super) fn find_device(
-        &self,
-        number: u32,
-        binding: &Binding,
-    ) -> Result<Option<LoopDevice>, std::io::Error> {
-        operations::find_loop_device(self.root.as_fd(), number, binding)
+    pub(super) fn find_device(&self, noted: &Noted) -> std::io::Result<Option<BlockDevice>> {
+        let root = self.root.as_fd();
+        if noted.tree.is_some() {
+            let device = operations::find_verity_device(root, &noted.binding)?;
+            return Ok(device.map(BlockDevice::Verity));
+        }
+        let device = operations::find_loop_device(root, noted.number, &noted.binding)?;
+        Ok(device.map(BlockDevice::Loop))
     }
 
     /// Goes back. The root is restored, too: that of the namespace may be outside of

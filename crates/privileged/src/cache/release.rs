@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, Mode, mkdirat, statat};
 
-use super::entry::{self, Device, Entry};
+use super::entry::{self, Device, Entry, Noted};
 use super::place::{Cache, Home, pause};
 use crate::operations;
 use crate::{Error, ImageFormat, Policy};
@@ -125,7 +125,7 @@ pub fn release(scope: Scope<'_>, user: u32) -> Result<usize, Error> {
     let given_up = cache.visit(&home, || Ok(looked.iter().filter(|one| one.settle()).count()))?;
     // While images were out, the user's count was too high.
     drop(lock);
-    for number in looked.iter().filter_map(Looked::surplus) {
+    for number in looked.iter().flat_map(Looked::surplus) {
         // The kernel may not have done with it yet. A start does not wait for that.
         for _ in 0..if scope.is_of_start() { 1 } else { ATTEMPTS } {
             if operations::remove_loop_device(number) {
@@ -162,7 +162,7 @@ struct TakenOut {
 /// The same, after checking that it is not in use.
 struct Looked {
     entry: Entry,
-    number: Option<u32>,
+    noted: Option<Noted>,
     is_used: bool,
     mount: Option<OwnedFd>,
 }
@@ -219,7 +219,7 @@ impl TakenOut {
     /// Mounts the image again, if its device is still bound.
     fn look(self, home: &Home) -> Looked {
         let Self { entry, format } = self;
-        let number = entry.noted_device().map(|(number, _)| number);
+        let noted = entry.noted_device();
         let (is_used, mount) = match entry.device(home) {
             Device::Bound(device) => {
                 let mount = |format| operations::mount_image(format, device.path()).ok();
@@ -229,7 +229,7 @@ impl TakenOut {
             Device::Unknown(_) => (true, None),
             Device::Missing | Device::Unbound => (false, None),
         };
-        Looked { entry, number, is_used, mount }
+        Looked { entry, noted, is_used, mount }
     }
 }
 
@@ -250,8 +250,10 @@ impl Looked {
         false
     }
 
-    /// Returns the device, if it was made for the image and is not needed any more.
-    fn surplus(&self) -> Option<u32> {
-        self.number.filter(|number| !self.is_used && *number >= USUAL_LOOP_DEVICES)
+    /// Returns the loop devices that were made for the image and are not needed any more.
+    fn surplus(&self) -> impl Iterator<Item = u32> {
+        let noted = self.noted.as_ref().filter(|_| !self.is_used);
+        let numbers = noted.into_iter().flat_map(Noted::loop_devices);
+        numbers.filter(|number| *number >= USUAL_LOOP_DEVICES)
     }
 }

@@ -1,0 +1,271 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Images whose content the kernel checks: their owners change them, bring other hash trees, and
+//! forge what vouches for them.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use cabane_mount::{ImageFormat, verity};
+use cabane_testkit::{Tree, belongs_to};
+
+use crate::arena::{Arena, in_private_world, root};
+use crate::left_over::assert_none;
+use crate::limits::Up;
+use crate::start::{Start, assert_refused};
+
+const POLICY: &str = "mount-point /mnt/a\nmount-point /mnt/b\nidle-seconds 0\n";
+const LIST: &str = "/etc/cabane/verified-images";
+/// Each looks for devices that are left behind, which have no owner.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// An image that its user may change, and what belongs to it.
+struct Own {
+    image: PathBuf,
+    tree: PathBuf,
+    root_hash: String,
+}
+
+impl Own {
+    fn make(arena: &Arena, name: &str) -> Self {
+        Self::of(
+            arena,
+            &Tree::new(arena.world.path(&format!("trees/{name}"))).file("name", name),
+            name,
+        )
+    }
+
+    fn of(arena: &Arena, tree: &Tree, name: &str) -> Self {
+        let image = arena.pack(tree, name, ImageFormat::Squashfs);
+        let [tree, _] = cabane_mount::Verity::beside(&image);
+        let opened = File::options().read(true).write(true).create_new(true).open(&tree).unwrap();
+        let root_hash = cabane_verity::write_tree(&File::open(&image).unwrap(), &opened).unwrap();
+        root(&format!("chown 61234 {} {}", image.display(), tree.display()));
+        let root_hash = verity::root_hash(&root_hash).unwrap().to_string();
+        Self { image, tree, root_hash }
+    }
+
+    fn start<'a>(&self, arena: &'a Arena) -> Start<'a> {
+        self.with(arena, &self.tree, &self.root_hash)
+    }
+
+    fn with<'a>(&self, arena: &'a Arena, tree: &Path, root_hash: &str) -> Start<'a> {
+        let start = arena.start().image(&self.image, arena.first());
+        start.verified(tree, root_hash, &[]).script("cat /mnt/a/name")
+    }
+}
+
+fn vouch_for(images: &[&Own]) {
+    let lines = images.iter().map(|own| format!("{}  own of somebody\n", own.root_hash));
+    fs::write(LIST, lines.collect::<String>()).unwrap();
+}
+
+/// Attacks where the kernel has dm-verity, one test after the other.
+macro_rules! with_verity {
+    ($attack:expr) => {{
+        if !verity::is_in_kernel() {
+            belongs_to!("make test-kernels");
+        }
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        in_private_world($attack)
+    }};
+}
+
+#[test]
+fn the_kernel_reads_what_the_site_vouches_for_whoever_owns_it() {
+    with_verity!(|arena: &Arena| {
+        arena.set_policy(POLICY);
+        let own = Own::make(arena, "own");
+        vouch_for(&[&own]);
+        let script = "cat /mnt/a/name; echo; findmnt -no SOURCE,FSTYPE /mnt/a";
+        let seen = own.start(arena).script(script).finish().success().stdout;
+        assert!(seen.starts_with("own\n/dev/dm-") && seen.ends_with("squashfs\n"), "{seen}");
+        let as_it_is = arena.start().image(&own.image, arena.first()).finish();
+        assert_refused(&as_it_is, "does not trust its owner");
+    });
+}
+
+#[test]
+fn the_mount_is_shared_and_goes_with_its_last_user() {
+    with_verity!(|arena: &Arena| {
+        arena.set_policy(&POLICY.replace("idle-seconds 0", "idle-seconds 600"));
+        let own = Own::make(arena, "own");
+        vouch_for(&[&own]);
+        let device = |up: &Up| up.printed.trim().to_owned();
+        let show = "stat --format=%d /mnt/a";
+        let first = Up::with(&own.start(arena), show);
+        let second = Up::with(&own.start(arena).user(arena.another_user()), show);
+        assert_eq!(device(&first), device(&second));
+        first.end();
+        // Taken out of the cache to see whether it is in use, and mounted again.
+        arena.start().clean();
+        let third = Up::with(&own.start(arena), show);
+        assert_eq!(device(&second), device(&third));
+        second.end();
+        third.end();
+        assert_none(arena);
+    });
+}
+
+#[test]
+fn what_is_not_in_the_list_is_refused() {
+    with_verity!(|arena: &Arena| {
+        arena.set_policy(POLICY);
+        let (own, other) = (Own::make(arena, "own"), Own::make(arena, "other"));
+        assert_refused(&own.start(arena).finish(), "is not in /etc/cabane/verified-images");
+        vouch_for(&[&other]);
+        assert_refused(&own.start(arena).finish(), "is not in /etc/cabane/verified-images");
+        // A comment is none, nor is a part of a line.
+        fs::write(LIST, format!("# {0}\n-{0}\n{0}0\n", own.root_hash)).unwrap();
+        assert_refused(&own.start(arena).finish(), "is not in /etc/cabane/verified-images");
+    });
+}
+
+#[test]
+fn a_list_that_others_can_write_is_none() {
+    with_verity!(|arena: &Arena| {
+        arena.set_policy(POLICY);
+        let own = Own::make(arena, "own");
+        vouch_for(&[&own]);
+        for (weaken, mend) in [
+            ("chown 61234 L", "chown 0 L"),
+            ("chmod 666 L", "chmod 644 L"),
+            ("chmod 777 /etc/cabane", "chmod 755 /etc/cabane"),
+            ("mv L /tmp/list; ln -s /tmp/list L", "rm L; mv /tmp/list L"),
+        ] {
+            root(&weaken.replace('L', LIST));
+            let refused = own.start(arena).finish();
+            root(&mend.replace('L', LIST));
+            assert_eq!((refused.code, refused.stdout.as_str()), (125, ""), "{weaken} {refused:?}");
+        }
+        own.start(arena).finish().success();
+    });
+}
+
+#[test]
+fn another_content_cannot_take_the_place_of_one_that_is_vouched_for() {
+    with_verity!(|arena: &Arena| {
+        arena.set_policy(POLICY);
+        let (own, evil) = (Own::make(arena, "own"), Own::make(arena, "evil"));
+        vouch_for(&[&own]);
+        for (what, tree, root_hash) in [
+            ("the tree that fits the root", &own.tree, &own.root_hash),
+            ("the tree that fits the content", &evil.tree, &own.root_hash),
+            ("no tree", &evil.image, &own.root_hash),
+        ] {
+            let finished = evil.with(arena, tree, root_hash).finish();
+            assert_eq!((finished.code, finished.stdout.as_str()), (125, ""), "{what} {finished:?}");
+        }
+        let empty = arena.world.path("empty");
+        fs::write(&empty, "").unwrap();
+        assert_refused(&own.with(arena, &empty, &own.root_hash).finish(), "no plain file");
+    });
+}
+
+impl Own {
+    /// The sum of the file with many blocks.
+    fn sum_of_data(&self) -> String {
+        let script = format!("unsquashfs -cat {} data | sha256sum", self.image.display());
+        let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+/// A tree with files that fill many blocks and cannot be packed smaller.
+fn large(arena: &Arena) -> Own {
+    let tree = Tree::new(arena.world.path("trees/large")).file("name", "large");
+    root(&format!("head -c 4000000 /dev/urandom >{}/data", tree.root().display()));
+    Own::of(arena, &tree, "large")
+}
+
+/// Reads a file of an image that its owner changes while it is mounted, when nothing of it is in
+/// memory; returns what the reader says.
+fn read_after(arena: &Arena, own: &Own, change: &str) -> String {
+    vouch_for(&[own]);
+    let script = "echo up; read go; cat /mnt/a/data | sha256sum; cat /mnt/a/data 2>&1 >/dev/null";
+    let up = Up::with(&own.start(arena), script);
+    root(&format!(
+        "setpriv --reuid 61234 --regid 61234 --clear-groups sh -c '{}'; sync; echo 3 >/proc/sys/vm/drop_caches",
+        change
+            .replace("IMAGE", &own.image.display().to_string())
+            .replace("TREE", &own.tree.display().to_string())
+    ));
+    up.answer("go")
+}
+
+#[test]
+fn an_image_that_its_owner_changes_gives_errors_and_nothing_else() {
+    with_verity!(|arena: &Arena| {
+        arena.set_policy(POLICY);
+        for change in [
+            "dd if=/dev/zero of=IMAGE bs=4096 seek=100 count=40 conv=notrunc status=none",
+            "truncate -s 400000 IMAGE",
+            "dd if=/dev/urandom of=TREE bs=4096 seek=1 count=20 conv=notrunc status=none",
+        ] {
+            let own = large(arena);
+            let said = read_after(arena, &own, change);
+            // The kernel may still have the hashes.
+            let is_whole = change.contains("TREE") && said.starts_with(&own.sum_of_data());
+            assert!(is_whole || said.contains("Input/output error"), "{change}: {said}");
+            fs::remove_file(&own.image).unwrap();
+            fs::remove_file(&own.tree).unwrap();
+            fs::remove_dir_all(arena.world.path("trees/large")).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_signature_counts_only_where_the_policy_says_so_and_the_kernel_has_the_key() {
+    with_verity!(|arena: &Arena| {
+        let own = Own::make(arena, "own");
+        let (image, place) = (&own.image, arena.first());
+        let start = |signature: &[u8]| {
+            let start = arena.start().image(image, place);
+            start.verified(&own.tree, &own.root_hash, signature).finish()
+        };
+        arena.set_policy(POLICY);
+        assert_refused(&start(b"anything"), "is not in /etc/cabane/verified-images");
+        arena.set_policy(&format!("{POLICY}verified-signatures yes\n"));
+        assert_refused(&start(b""), "is not in /etc/cabane/verified-images");
+        for signature in [b"anything".to_vec(), vec![0; 8192], signed_by_nobody(arena, &own)] {
+            assert_refused(&start(&signature), "cannot check the content");
+        }
+        // With the list the signature makes no difference.
+        vouch_for(&[&own]);
+        start(b"anything").success();
+    });
+}
+
+/// A signature that is right, of a key that the kernel does not have.
+fn signed_by_nobody(arena: &Arena, own: &Own) -> Vec<u8> {
+    let place = arena.world.path("");
+    root(&format!(
+        "cd {}
+         printf '[req]\\ndistinguished_name = name\\n[name]\\n' >settings
+         openssl req -config settings -x509 -newkey rsa:2048 -nodes -subj /CN=nobody -keyout key -out certificate 2>/dev/null
+         printf %s {} | openssl smime -sign -binary -noattr -nocerts -inkey key -signer certificate -outform der -out signature",
+        place.display(), own.root_hash
+    ));
+    fs::read(place.join("signature")).unwrap()
+}
+
+#[test]
+fn a_start_that_is_killed_leaves_no_device() {
+    with_verity!(|arena: &Arena| {
+        arena.set_policy(POLICY);
+        let own = Own::make(arena, "own");
+        vouch_for(&[&own]);
+        for step in 0..24_u32 {
+            let mut child = own.start(arena).spawn();
+            std::thread::sleep(
+                std::time::Duration::from_millis(step.into()) * cabane_testkit::slowness(),
+            );
+            root(&format!("kill -KILL {}", child.id()));
+            child.wait().unwrap();
+        }
+        own.start(arena).finish().success();
+        assert_none(arena);
+    });
+}
