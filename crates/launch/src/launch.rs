@@ -51,6 +51,9 @@ fn choose_helper(context: &Context, prepared: &mut Prepared) -> Result<()> {
             for reason in reasons {
                 context.detail(format_args!("mounting through FUSE: {reason}"));
             }
+            for image in prepared.plan().verified() {
+                context.detail(format_args!("the kernel checks {}", image.path.display()));
+            }
             Ok(())
         }
         Err(reason) if wanted == BackendChoice::Helper => {

@@ -118,6 +118,12 @@ impl MountPlan {
         })
     }
 
+    /// Returns the images whose content the kernel checks where the helper mounts.
+    pub fn verified(&self) -> impl Iterator<Item = &ImageFile> {
+        let verified = self.operations.iter().filter(|one| one.way() == Way::Verified);
+        verified.filter_map(Operation::image)
+    }
+
     /// Tells whether the root file system can be written to.
     pub fn is_writable(&self) -> bool {
         let layer = self.operations.iter().find_map(|operation| match operation {

@@ -22,6 +22,10 @@ pub(crate) const SQUASHFS: &str = "application/x-squashfs";
 pub(crate) const EROFS: &str = "application/x-erofs";
 /// What uenv calls attached metadata.
 pub(crate) const META: &str = "uenv/meta";
+/// The signature of a root hash.
+pub(crate) const ROOT_SIGNATURE: &str = "application/vnd.cabane.verity.signature.v1";
+/// What a registry may send for it; the helper takes no more.
+const MOST_OF_SIGNATURE: u64 = 16 * 1024;
 
 /// An image in a registry, found by its label.
 #[derive(Clone, Debug)]
@@ -161,6 +165,23 @@ impl Registry {
         };
         let bytes = self.small_blob(&image.repository, layer, MAX_LIST)?;
         Ok(ChunkList::from_bytes(&bytes, image.size))
+    }
+
+    /// Gets the signature of the root hash of an image, if one is attached. What it is worth only a
+    /// kernel knows.
+    ///
+    /// # Errors
+    ///
+    /// That the registry does not tell.
+    pub fn root_signature(&self, image: &RemoteImage) -> Result<Option<Vec<u8>>> {
+        let Some(newest) = self.newest(image, ROOT_SIGNATURE)? else {
+            return Ok(None);
+        };
+        let manifest: Option<Manifest> =
+            self.parsed_document("a manifest", &image.repository, &newest)?;
+        let layer = manifest.as_ref().and_then(|manifest| manifest.layers.first());
+        let blob = |layer| self.small_blob(&image.repository, layer, MOST_OF_SIGNATURE);
+        layer.map(blob).transpose()
     }
 
     /// Returns the digest of what was attached last, of one kind.

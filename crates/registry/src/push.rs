@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use crate::chunks::{CHUNKS, ChunkList, Format, SMALLEST_IMAGE};
 use crate::contents::Packages;
 use crate::document::{Descriptor, EMPTY, MANIFEST, Manifest, OciDigest, TITLE, to_bytes};
-use crate::image::{EROFS, META, SQUASHFS, dated};
+use crate::image::{EROFS, META, ROOT_SIGNATURE, SQUASHFS, dated};
 use crate::meta::pack;
 use crate::signature::SigningKey;
 use crate::sum::Progress;
@@ -45,6 +45,8 @@ pub struct PushRequest<'a> {
     pub replace: bool,
     /// A directory for what is needed to go on after a kill.
     pub notes: Option<&'a Path>,
+    /// The signature of its root hash, PKCS#7 in DER, which a kernel can check.
+    pub root_signature: Option<&'a [u8]>,
     /// The key that signs it.
     pub sign: Option<&'a SigningKey>,
 }
@@ -145,6 +147,15 @@ impl Registry {
             let document = document.ok_or_else(|| self.no_such_image(request.place))?;
             self.attach(&image.repository, &document.bytes, &image.media_type, request, None)?;
         }
+        if let Some(bytes) = request.root_signature
+            && self.root_signature(image)?.as_deref() != Some(bytes)
+        {
+            let document = self.document(&image.repository, &subject.to_string())?;
+            let document = document.ok_or_else(|| self.no_such_image(request.place))?;
+            let mut subject = Descriptor::of(MANIFEST, &document.bytes);
+            subject.artifact_type = Some(image.media_type.clone());
+            self.attach_root_signature(&image.repository, &subject, bytes, request)?;
+        }
         let sign = |key| self.sign_manifest(&image.repository, &subject, key);
         let signed = request.sign.map_or(Ok(false), sign)?;
         self.note_label(&image.place, image, packages_of(request).as_ref())?;
@@ -171,7 +182,20 @@ impl Registry {
             let (bytes, descriptor) = pack(directory)?;
             self.attach_one(repository, &subject, (META, descriptor, &bytes), request)?;
         }
-        Ok(())
+        request.root_signature.map_or(Ok(()), |bytes| {
+            self.attach_root_signature(repository, &subject, bytes, request)
+        })
+    }
+
+    fn attach_root_signature(
+        &self,
+        repository: &str,
+        subject: &Descriptor,
+        bytes: &[u8],
+        request: &PushRequest<'_>,
+    ) -> Result<()> {
+        let content = Descriptor::of(ROOT_SIGNATURE, bytes).with(TITLE, "store.verity.p7s");
+        self.attach_one(repository, subject, (ROOT_SIGNATURE, content, bytes), request)
     }
 
     fn attach_one(

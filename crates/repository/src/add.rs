@@ -18,7 +18,7 @@ use crate::record::{KnownImage, overtaken};
 use crate::repository::read_meta_directory;
 use crate::transfer::{Progress, Source, Transfer, format_of};
 use crate::writer::{Published, Writer};
-use crate::{Access, Error, Record, Repository, disk};
+use crate::{Access, Error, Record, Repository, disk, tree};
 
 /// What is to be added under which label.
 #[derive(Clone, Debug)]
@@ -209,6 +209,7 @@ impl Parcel {
         if how != Transfer::Share || !access.is_closed(&found) {
             access.close_file(&place)?;
         }
+        tree::write_beside(&place, &directory, access)?;
         disk::sync_directory(&directory).map_err(Error::io("write", &directory))?;
         Ok(Self { directory, image })
     }

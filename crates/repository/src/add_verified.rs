@@ -17,7 +17,7 @@ use crate::record::KnownImage;
 use crate::repository::read_meta_directory;
 use crate::transfer::format_of;
 use crate::writer::Writer;
-use crate::{Access, Added, Error, ImageError, Incoming, Repository, disk};
+use crate::{Access, Added, Error, ImageError, Incoming, Repository, disk, tree};
 
 /// What has been downloaded, and under which label it is to be found.
 #[derive(Debug)]
@@ -69,6 +69,7 @@ impl Repository {
             Access::AsNewFiles => make_readable(&image),
             Access::Group(_) | Access::Owner => access.close_file(&image)?,
         }
+        tree::write_beside(&image, &directory, access)?;
         // From here to the end a kill loses what was downloaded, so that little is left to do.
         writer.lock();
         // Someone may have brought it who did not know for whom it is.
@@ -113,6 +114,9 @@ fn restrict(writer: &Writer<'_>, digest: &Digest, access: Access) -> Result<Acce
     }
     access.close_directory(&place)?;
     access.close_file(&layout.image(digest))?;
+    if layout.tree(digest).exists() {
+        access.close_file(&layout.tree(digest))?;
+    }
     // The labels that it has were written when everyone might read its metadata.
     for record in writer.refs_with(digest)? {
         let bare = record.without_content();

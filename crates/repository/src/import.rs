@@ -16,6 +16,7 @@ use crate::add::Parcel;
 use crate::repository::read_meta_directory;
 use crate::signatures::{SIGNATURES, signatures_file};
 use crate::transfer::{Progress, Source};
+use crate::tree::ROOT_SIGNATURE;
 use crate::writer::Writer;
 use crate::{AddRequest, Added, Error, Repository, disk};
 
@@ -75,6 +76,7 @@ impl Repository {
 /// Where that fails, the image is one that was added by hand.
 fn bring_signatures(image: &Path, directory: &Path) {
     let _ = fs::copy(signatures_file(image), directory.join(SIGNATURES));
+    let _ = fs::copy(image.with_file_name(ROOT_SIGNATURE), directory.join(ROOT_SIGNATURE));
     if let (Ok(found), Ok(new)) = (fs::metadata(image), disk::open(&directory.join("image"))) {
         let _ = found.modified().and_then(|time| new.set_modified(time));
     }

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use crate::access;
+use crate::tree::TREE;
 
 /// The first version of the format, and so far the only one.
 pub(crate) const FORMAT: u32 = 1;
@@ -43,6 +44,10 @@ impl Layout {
 
     pub(crate) fn image(&self, digest: &Digest) -> PathBuf {
         self.image_directory(digest).join("image")
+    }
+
+    pub(crate) fn tree(&self, digest: &Digest) -> PathBuf {
+        self.image_directory(digest).join(TREE)
     }
 
     /// Returns whether there is an image, be it closed to this process.

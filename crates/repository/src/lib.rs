@@ -44,6 +44,7 @@ mod status;
 mod sum;
 mod sweep;
 mod transfer;
+mod tree;
 mod update;
 mod writer;
 

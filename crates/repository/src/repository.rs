@@ -24,6 +24,8 @@ use crate::{Error, Record, disk};
 /// ├── cabane-repository                    one line, `cabane-repository 1`: the format
 /// ├── images/<sha256>/image                one image; the directory appears by one rename
 /// │                  /meta/                its metadata: env.json, configure.json, recipe/ …
+/// │                  /image.verity         the hash tree with which the kernel checks the image
+/// │                  /image.verity.p7s     the signature of its root hash, if it was signed
 /// │                  /signatures           what registries had as its signatures, if it was there
 /// ├── refs/<name>,<version>,<tag>,<system>,<uarch>,<id>,<date>.json
 /// │                                        one file for each label and its image

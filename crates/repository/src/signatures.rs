@@ -4,12 +4,11 @@
 //! The file beside an image in which its signatures are kept. What is in it is nothing to a
 //! repository: it is kept, and found again, and goes when the image goes.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use cabane_label::Digest;
 
+use crate::tree::put;
 use crate::writer::Writer;
 use crate::{Error, Repository, disk};
 
@@ -45,15 +44,7 @@ impl Repository {
 
 /// Writes the file, at once or not at all.
 pub(crate) fn keep(writer: &Writer<'_>, digest: &Digest, bytes: &[u8]) -> Result<(), Error> {
-    let directory = writer.layout.image_directory(digest);
-    let (new, place) = (writer.staging.free_name(SIGNATURES), directory.join(SIGNATURES));
+    let new = writer.staging.free_name(SIGNATURES);
     disk::write_new(&new, bytes).map_err(Error::io("write", &new))?;
-    match fs::rename(&new, &place) {
-        Ok(()) => disk::sync_directory(&directory).map_err(Error::io("write", &directory)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::NoSuchImage {
-            digest: digest.clone(),
-            repository: writer.layout.root.clone(),
-        }),
-        Err(error) => Err(Error::io("write", &place)(error)),
-    }
+    put(writer, digest, &new, SIGNATURES)
 }

@@ -224,11 +224,12 @@ impl Loaded {
 /// `/proc/self/mountinfo`. There may be none: the variables may have travelled to a
 /// process outside, for example through `ssh`.
 #[must_use]
-pub fn file_system_at<'a>(mounts: &'a str, mount_point: &Path) -> Option<&'a str> {
+pub fn file_system_at<'a>(mounts: &'a str, mount_point: &Path) -> Option<[&'a str; 2]> {
     // The last one covers those before it.
     let is_there = |field: &str| unescaped(field.as_bytes()) == mount_point;
     let line = mounts.lines().rfind(|line| line.split(' ').nth(4).is_some_and(is_there))?;
-    line.split(" - ").nth(1)?.split(' ').next()
+    let mut fields = line.split(" - ").nth(1)?.split(' ');
+    Some([fields.next()?, fields.next()?])
 }
 
 #[cfg(test)]
@@ -280,6 +281,9 @@ mod tests {
     #[test]
     fn a_mount_point_with_a_blank_is_found() {
         let mounts = "36 35 0:1 / /user\\040environment ro - squashfs /dev/loop0 ro\n";
-        assert_eq!(file_system_at(mounts, Path::new("/user environment")), Some("squashfs"));
+        assert_eq!(
+            file_system_at(mounts, Path::new("/user environment")),
+            Some(["squashfs", "/dev/loop0"])
+        );
     }
 }

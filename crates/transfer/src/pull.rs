@@ -214,7 +214,12 @@ fn one(
         match repository.tag(&image.digest, label.clone(), force) {
             // It was in no one's use, and someone tidied up.
             Err(cabane_repository::Error::NoSuchImage { .. }) => Ok(None),
-            tagged => Ok(Some(tagged?)),
+            tagged => {
+                // It may have been signed since it came here.
+                let root_signature = connection.registry.root_signature(image)?;
+                keep_root_signature(repository, image, root_signature)?;
+                Ok(Some(tagged?))
+            }
         }
     };
     let download = |incoming| download(context, connection, repository, pulled, incoming);
@@ -248,6 +253,8 @@ fn download(
     }
     // What mounts must have no other thread.
     drop(alive);
+    // Only a kernel can tell what it is worth.
+    let root_signature = registry.root_signature(image)?;
     if !has_meta {
         let path = &fetched.path;
         let file = fs::File::open(path).or_failed(|| format!("read {}", path.display()))?;
@@ -257,14 +264,25 @@ fn download(
     }
     // A large file may take long until it is on disk.
     let _alive = incoming.keep_alive();
-    Ok(repository.add_verified(VerifiedRequest {
+    let added = repository.add_verified(VerifiedRequest {
         label: image.place.label.clone(),
         incoming,
         digest: &image.digest,
         meta: directory.path(),
         access,
         replace: pulled.force,
-    })?)
+    })?;
+    keep_root_signature(repository, image, root_signature)?;
+    Ok(added)
+}
+
+fn keep_root_signature(
+    repository: &Repository,
+    image: &RemoteImage,
+    bytes: Option<Vec<u8>>,
+) -> Result<()> {
+    let kept = bytes.map(|bytes| repository.keep_root_signature(&image.digest, &bytes));
+    Ok(kept.transpose().map(drop)?)
 }
 
 /// Returns images of the repository that may have much in common with one: those of the same

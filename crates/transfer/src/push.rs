@@ -3,10 +3,12 @@
 
 //! Images of the repository, and files, become images of a registry.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use cabane_environment::find_image;
 use cabane_label::{Digest, ImageDescription, LabelPattern};
+use cabane_mount::Verity;
 use cabane_process::Scratch;
 use cabane_registry::{Format, PushRequest, Pushed, SigningKey, sum};
 use cabane_report::{IoContext, Result};
@@ -64,6 +66,11 @@ pub fn push(
     let packages = lines_beside(&meta);
     let cache = context.settings.cache_directory.value.as_ref();
     let notes = cache.map(|cache| cache.join("uploads"));
+    let [_, root_signature] = Verity::beside(path);
+    let root_signature = match std::fs::read(&root_signature) {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        read => Some(read.or_failed(|| format!("read {}", root_signature.display()))?),
+    };
     let request = PushRequest {
         place: &place,
         image: path,
@@ -78,6 +85,7 @@ pub fn push(
         created: date_of(&file),
         replace: upload.force,
         notes: notes.as_deref(),
+        root_signature: root_signature.as_deref(),
         sign: key.as_ref(),
     };
     let watched = context.transfer(&format!("pushing {place}"));

@@ -106,6 +106,7 @@ impl Bed {
             created: "2026-11-21T10:00:00Z".parse::<Timestamp>().unwrap(),
             replace,
             notes: Some(&self.path("notes")),
+            root_signature: None,
             sign,
         };
         self.registry.push(&request, &mut |_, _| ())

@@ -33,6 +33,7 @@ fn push(bed: &Bed, label: &str, packages: Option<&str>) {
         created: "2026-11-21T10:00:00Z".parse().unwrap(),
         replace: false,
         notes: None,
+        root_signature: None,
         sign: None,
     };
     bed.registry.push(&request, &mut |_, _| ()).unwrap();

@@ -74,6 +74,7 @@ pub(crate) fn push_file(registry: &Registry, place: &Place, image: &Path) {
         created: "2026-11-21T10:00:00Z".parse().unwrap(),
         replace: true,
         notes: None,
+        root_signature: None,
         sign: None,
     };
     registry.push(&request, &mut |_, _| ()).unwrap();

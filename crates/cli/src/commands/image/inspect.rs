@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use cabane_environment::{fill_in_metadata, find_image};
 use cabane_label::{ImageDescription, escape};
+use cabane_mount::verity::root_hash_beside;
 use cabane_report::{Kind, Report, Result, size};
 use cabane_repository::Record;
 use cabane_resolve::{LocatedImage, NamedRepository};
@@ -81,9 +82,13 @@ pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> Result<()> {
         let packages = packages.map(|list| list.count());
         let meta = located.meta.as_ref();
         setup.printer.data(if args.json {
-            json(&everything(&shown, &labels, meta, packages))
+            let mut all = everything(&shown, &labels, meta, packages);
+            all["root_hash"] = value!(root_hash_beside(&located.path).map(|hash| hash.to_string()));
+            json(&all)
         } else {
-            text(&shown, &labels, meta, packages)
+            let hash = root_hash_beside(&located.path);
+            let hash = hash.map(|hash| format!("  {:<12} {hash}\n", "root hash"));
+            text(&shown, &labels, meta, packages) + &hash.unwrap_or_default()
         });
     }
     Ok(())

@@ -17,6 +17,7 @@ pub(crate) mod pull;
 pub(crate) mod push;
 pub(crate) mod rm;
 pub(crate) mod sign;
+pub(crate) mod trust;
 pub(crate) mod verify;
 
 /// What can be done with images.
@@ -42,8 +43,10 @@ pub(crate) enum ImageCommand {
     Copy(copy::CopyArgs),
     /// Remove a label from an image in a registry, and the image with its last label
     Delete(copy::DeleteArgs),
-    /// Sign an image in a registry
+    /// Sign an image in a registry, or its content for the kernel
     Sign(sign::SignArgs),
+    /// Let the kernel mount an image, whoever owns it
+    Trust(trust::TrustArgs),
     /// Verify the signature and the content of an image
     Verify(verify::VerifyArgs),
     /// Create keys for signing images
@@ -68,6 +71,7 @@ pub(crate) fn image(setup: &Setup, command: &ImageCommand) -> Result<()> {
         ImageCommand::Copy(args) => copy::copy(setup, args),
         ImageCommand::Delete(args) => copy::delete(setup, args),
         ImageCommand::Sign(args) => sign::sign(setup, args),
+        ImageCommand::Trust(args) => trust::trust(setup, args),
         ImageCommand::Verify(args) => verify::verify(setup, args),
         ImageCommand::Key(command) => sign::key(setup, command),
     }

@@ -104,8 +104,8 @@ fn full(image: &LoadedImage, mounts: &str) -> String {
         let _ = writeln!(text, "  {name:<11} {value}");
     };
     line("mount point", &image.mount_point.display().to_string());
-    let kind = file_system_at(mounts, &image.mount_point);
-    line("mounted", way(kind, is_in_user_namespace(), is_through_helper()));
+    let found = file_system_at(mounts, &image.mount_point);
+    line("mounted", way(found, is_in_user_namespace(), is_through_helper()));
     line("views", &if image.views.is_empty() { "none".to_owned() } else { image.views.join(", ") });
     if let Some(digest) = &image.digest {
         line("digest", digest);
@@ -117,16 +117,29 @@ fn full(image: &LoadedImage, mounts: &str) -> String {
     text
 }
 
+/// What the devices are called on which the kernel checks the content of images.
+const VERIFIED_DEVICE: &str = "/dev/dm-";
 const FUSE_IN_USER_NAMESPACE: &str = "through FUSE, in a user namespace";
 
-/// Returns what serves an image, by the type of the file system at its mount point. A root image may
+/// Returns what serves an image, by the type of the file system at its mount point and what it is
+/// mounted from. A root image may
 /// are below what was put over it; in a user namespace the kernel serves none.
-fn way(kind: Option<&str>, is_in_user_namespace: bool, is_through_helper: bool) -> &'static str {
-    match kind {
+fn way(
+    found: Option<[&str; 2]>,
+    is_in_user_namespace: bool,
+    is_through_helper: bool,
+) -> &'static str {
+    match found {
         None => "not here",
-        Some("tmpfs" | "overlay") if is_in_user_namespace => FUSE_IN_USER_NAMESPACE,
-        Some(kind) if kind.starts_with("fuse") && is_in_user_namespace => FUSE_IN_USER_NAMESPACE,
-        Some(kind) if kind.starts_with("fuse") => "through FUSE",
+        Some(["tmpfs" | "overlay", _]) if is_in_user_namespace => FUSE_IN_USER_NAMESPACE,
+        Some([kind, _]) if kind.starts_with("fuse") && is_in_user_namespace => {
+            FUSE_IN_USER_NAMESPACE
+        }
+        Some([kind, _]) if kind.starts_with("fuse") => "through FUSE",
+        Some([_, source]) if source.starts_with(VERIFIED_DEVICE) && is_through_helper => {
+            "by the kernel, verified, through the helper"
+        }
+        Some([_, source]) if source.starts_with(VERIFIED_DEVICE) => "by the kernel, verified",
         Some(_) if is_through_helper => "by the kernel, through the helper",
         Some(_) => "by the kernel",
     }
@@ -164,9 +177,15 @@ mod tests {
 
     #[test]
     fn a_root_that_is_covered_is_served_as_where_it_is_not() {
-        assert_eq!(way(Some("tmpfs"), true, false), FUSE_IN_USER_NAMESPACE);
-        assert_eq!(way(Some("overlay"), true, false), FUSE_IN_USER_NAMESPACE);
-        assert_eq!(way(Some("tmpfs"), false, false), "by the kernel");
-        assert_eq!(way(Some("tmpfs"), false, true), "by the kernel, through the helper");
+        assert_eq!(way(Some(["tmpfs", "x"]), true, false), FUSE_IN_USER_NAMESPACE);
+        assert_eq!(way(Some(["overlay", "x"]), true, false), FUSE_IN_USER_NAMESPACE);
+        assert_eq!(way(Some(["tmpfs", "x"]), false, false), "by the kernel");
+        assert_eq!(way(Some(["tmpfs", "x"]), false, true), "by the kernel, through the helper");
+    }
+
+    #[test]
+    fn a_device_of_the_device_mapper_is_one_with_checks() {
+        assert_eq!(way(Some(["squashfs", "/dev/dm-3"]), false, false), "by the kernel, verified");
+        assert_eq!(way(Some(["squashfs", "/dev/loop3"]), false, false), "by the kernel");
     }
 }
