@@ -21,7 +21,7 @@ TEST_MODULES='squashfs erofs overlay loop fuse dm-mod dm-verity dm-crypt nfs nfs
 
 # What the tests call, with what it needs. Perl and Python come whole.
 GUEST_PACKAGES='acl attr base-files base-passwd bash bsdutils busybox-static coreutils cryptsetup-bin
-    dash diffutils e2fsprogs erofs-utils findutils fuse3 gawk gcc gdb grep gzip hostname iproute2 kmod
+    dash diffutils e2fsprogs erofs-utils findutils fuse3 gawk gcc gdb grep gzip hostname iproute2 keyutils kmod
     libc-bin libc6 libc6-dev libcap2-bin login mount ncurses-base openssl passwd perl procps psmisc python3 sed
     squashfs-tools squashfuse strace sudo sysvinit-utils tar util-linux util-linux-extra xz-utils zstd'
 

@@ -32,6 +32,7 @@ mod helper;
 mod helper_attach;
 mod helper_fuse;
 mod image;
+mod image_trust;
 mod import;
 mod import_containers;
 mod import_hostile;

@@ -37,6 +37,8 @@ use crate::start::Start;
 const INSIDE: &str = "CABANE_TEST_ARENA";
 /// The helper that is tested, where it is not the one that Cargo built.
 const BINARY: &str = "CABANE_TEST_HELPER_BINARY";
+/// The command, for tests of a machine that has nothing else of Cabane.
+pub(crate) const COMMAND: &str = "CABANE_TEST_COMMAND";
 /// Where packages and `make install` put the helper.
 const INSTALLED: [&str; 2] =
     ["/usr/local/libexec/cabane/cabane-mount", "/usr/libexec/cabane/cabane-mount"];
@@ -62,7 +64,7 @@ pub(crate) fn in_arena<F: FnOnce(&Arena)>(attack: F) {
     if std::env::var_os(INSIDE).is_some() {
         finish(&Arena::private(), attack);
     } else if can_have_private_world() {
-        again_in_private_world::<F>(INSIDE, &[BINARY]);
+        again_in_private_world::<F>(INSIDE, &[BINARY, COMMAND]);
     } else {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         match Arena::installed() {

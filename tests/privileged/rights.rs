@@ -90,6 +90,10 @@ fn what_is_done_with_rights_is_in_the_design() {
         std::thread::sleep(std::time::Duration::from_millis(2200));
         found.extend(trace(arena, &start(&erofs)));
         up.end();
+        // With a content that is checked, by the list and by a signature, where the kernel can do that.
+        if cabane_mount::verity::is_in_kernel() {
+            found.extend(crate::verity::starts(arena).iter().flat_map(|start| trace(arena, start)));
+        }
         // Through FUSE, with no one to serve it.
         let (socket, _) = UnixStream::pair().unwrap();
         found.extend(trace(arena, &arena.start().served(socket.into(), arena.first())));

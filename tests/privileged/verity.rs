@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use cabane_mount::{ImageFormat, verity};
-use cabane_testkit::{Tree, belongs_to};
+use cabane_testkit::{Finished, Tree, belongs_to, not_run};
 
-use crate::arena::{Arena, in_private_world, root};
+use crate::arena::{Arena, COMMAND, in_private_world, root};
 use crate::left_over::assert_none;
 use crate::limits::Up;
 use crate::start::{Start, assert_refused};
@@ -55,6 +55,16 @@ impl Own {
         let start = arena.start().image(&self.image, arena.first());
         start.verified(tree, root_hash, &[]).script("cat /mnt/a/name")
     }
+}
+
+/// Starts with images that the list vouches for, and that a signature should vouch for.
+pub(crate) fn starts(arena: &Arena) -> [Start<'_>; 2] {
+    let policy = fs::read_to_string(cabane_mount::Policy::PATH).unwrap();
+    arena.set_policy(&format!("{policy}verified-signatures yes\n"));
+    let (own, other) = (Own::make(arena, "own"), Own::make(arena, "other"));
+    vouch_for(&[&own]);
+    let unlisted = arena.start().image(&other.image, arena.second());
+    [own.start(arena), unlisted.verified(&other.tree, &other.root_hash, b"anything")]
 }
 
 fn vouch_for(images: &[&Own]) {
@@ -229,7 +239,8 @@ fn a_signature_counts_only_where_the_policy_says_so_and_the_kernel_has_the_key()
         assert_refused(&start(b"anything"), "is not in /etc/cabane/verified-images");
         arena.set_policy(&format!("{POLICY}verified-signatures yes\n"));
         assert_refused(&start(b""), "is not in /etc/cabane/verified-images");
-        for signature in [b"anything".to_vec(), vec![0; 8192], signed_by_nobody(arena, &own)] {
+        let nobody = Key::make(arena, "nobody");
+        for signature in [b"anything".to_vec(), vec![0; 8192], nobody.sign(arena, &own)] {
             assert_refused(&start(&signature), "cannot check the content");
         }
         // With the list the signature makes no difference.
@@ -238,17 +249,115 @@ fn a_signature_counts_only_where_the_policy_says_so_and_the_kernel_has_the_key()
     });
 }
 
-/// A signature that is right, of a key that the kernel does not have.
-fn signed_by_nobody(arena: &Arena, own: &Own) -> Vec<u8> {
-    let place = arena.world.path("");
-    root(&format!(
-        "cd {}
-         printf '[req]\\ndistinguished_name = name\\n[name]\\n' >settings
-         openssl req -config settings -x509 -newkey rsa:2048 -nodes -subj /CN=nobody -keyout key -out certificate 2>/dev/null
-         printf %s {} | openssl smime -sign -binary -noattr -nocerts -inkey key -signer certificate -outform der -out signature",
-        place.display(), own.root_hash
-    ));
-    fs::read(place.join("signature")).unwrap()
+/// The keys that the kernel accepts for root hashes alone, if it has such a keyring and one can be
+/// added.
+const KEYRING: &str = "/sys/module/dm_verity/parameters/keyring_unsealed";
+
+#[test]
+fn a_signature_of_a_key_that_the_kernel_has_is_enough_for_one_content() {
+    if !fs::read_to_string(KEYRING).is_ok_and(|text| text.trim() == "Y") {
+        not_run!("this kernel has no keyring for root hashes that can be filled");
+    }
+    with_verity!(|arena: &Arena| {
+        arena.set_policy(&format!("{POLICY}verified-signatures yes\n"));
+        let (own, other) = (Own::make(arena, "own"), Own::make(arena, "other"));
+        let site = Key::make(arena, "site");
+        site.give_to_kernel(arena);
+        let start = |own: &Own, signature: &[u8]| {
+            let start = arena.start().image(&own.image, arena.first());
+            start.verified(&own.tree, &own.root_hash, signature).script("cat /mnt/a/name").finish()
+        };
+        let nobody = Key::make(arena, "nobody");
+        let refused = start(&own, &nobody.sign(arena, &own));
+        assert_refused(&refused, "must be of a key that the kernel trusts");
+        let refused = start(&other, &site.sign(arena, &own));
+        assert_refused(&refused, "must be of a key that the kernel trusts");
+        assert_eq!(start(&own, &site.sign(arena, &own)).success().stdout, "own");
+    });
+}
+
+/// A key and its certificate.
+struct Key(String);
+
+impl Key {
+    fn make(arena: &Arena, name: &str) -> Self {
+        let place = arena.world.path("");
+        root(&format!(
+            "cd {}
+             printf '[req]\\ndistinguished_name = name\\n[name]\\n' >settings
+             openssl req -config settings -x509 -newkey rsa:2048 -nodes -subj /CN={name} -keyout {name}.key -out {name}.pem 2>/dev/null",
+            place.display()
+        ));
+        Self(name.to_owned())
+    }
+
+    /// Signs as `cabane image sign` does.
+    fn sign(&self, arena: &Arena, own: &Own) -> Vec<u8> {
+        let (place, name) = (arena.world.path(""), &self.0);
+        root(&format!(
+            "cd {}; printf %s {} >text
+             openssl cms -sign -binary -nocerts -noattr -nosmimecap -md sha256 -outform DER -in text -inkey {name}.key -signer {name}.pem >signature",
+            place.display(), own.root_hash
+        ));
+        fs::read(place.join("signature")).unwrap()
+    }
+
+    fn give_to_kernel(&self, arena: &Arena) {
+        root(&format!(
+            "cd {}
+             keyring=$(awk '/ keyring +[.]dm-verity:/ {{ print \"0x\" $1 }}' /proc/keys)
+             openssl x509 -in {}.pem -outform DER | keyctl padd asymmetric '' $keyring >/dev/null
+             keyctl restrict_keyring $keyring",
+            arena.world.path("").display(),
+            self.0
+        ));
+    }
+}
+
+#[test]
+fn what_a_user_types_is_mounted_so_when_the_site_trusts_it() {
+    let Some(command) = std::env::var_os(COMMAND) else {
+        belongs_to!("make test-kernels");
+    };
+    with_verity!(|arena: &Arena| {
+        arena.set_policy(POLICY);
+        let tree =
+            Tree::new(arena.world.path("trees/app")).file("name", "app").meta("app", "/mnt/a");
+        let image = arena.pack(&tree, "app", ImageFormat::Squashfs);
+        let (command, home) = (command.to_string_lossy().into_owned(), arena.world.path("home"));
+        root(&format!("mkdir -p {0}; chown 61234 {0}", home.display()));
+        let shell = |user: u32, script: &str| {
+            let mut shell = std::process::Command::new("setpriv");
+            let user = user.to_string();
+            shell.args([
+                "--reuid",
+                &user,
+                "--regid",
+                &user,
+                "--clear-groups",
+                "sh",
+                "-e",
+                "-c",
+                script,
+            ]);
+            shell.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("CABANE", &command);
+            shell.env("HOME", &home).env("IMAGE", &image).env("CABANE_HELPER", &arena.helper);
+            Finished::of(&mut shell)
+        };
+        let user = arena.user();
+        let add = "$CABANE repo create; $CABANE image add app/1.0:v1@here%any $IMAGE";
+        shell(user, add).success();
+        let run = "$CABANE -v run app@here -- sh -c 'cat /mnt/a/name; echo; $CABANE status'";
+        let before = shell(user, run).success();
+        assert!(before.stderr.contains("is not in /etc/cabane/verified-images"), "{before:?}");
+        let repository = "$HOME/.local/share/cabane/repository";
+        let trust = format!("$CABANE image trust {repository}/images/*/image");
+        shell(0, &trust).success();
+        let after = shell(user, run).success();
+        assert!(after.stderr.contains("the kernel checks "), "{after:?}");
+        let way = "mounted     by the kernel, verified, through the helper";
+        assert!(after.stdout.starts_with("app\n") && after.stdout.contains(way), "{after:?}");
+    });
 }
 
 #[test]

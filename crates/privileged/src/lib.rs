@@ -8,7 +8,7 @@
 //! closed list of what needs the rights, [`perform_privileged`] the way through it:
 //!
 //! 1. a [`Request`] is decoded, and the [`Policy`] read;
-//! 2. what the caller passed is judged (`judge.rs`), with the rights of the [`Caller`];
+//! 2. what the caller passed is judged (`judge.rs`, `verity.rs`), with the rights of the [`Caller`];
 //! 3. the images come out of the mount cache (`cache/`), or go into it;
 //! 4. they are attached in a mount namespace of the process.
 //!
