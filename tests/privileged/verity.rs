@@ -5,10 +5,11 @@
 //! forge what vouches for them.
 
 use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use cabane_mount::{ImageFormat, verity};
+use cabane_mount::{ImageFormat, JobImage, JobMounts, JobOwner, JobRoot, Way, verity};
 use cabane_testkit::{Finished, Tree, belongs_to, not_run};
 
 use crate::arena::{Arena, COMMAND, in_private_world, root};
@@ -357,6 +358,30 @@ fn what_a_user_types_is_mounted_so_when_the_site_trusts_it() {
         assert!(after.stderr.contains("the kernel checks "), "{after:?}");
         let way = "mounted     by the kernel, verified, through the helper";
         assert!(after.stdout.starts_with("app\n") && after.stdout.contains(way), "{after:?}");
+    });
+}
+
+#[test]
+fn the_images_of_a_job_are_mounted_so_too() {
+    with_verity!(|arena: &Arena| {
+        arena.set_policy(POLICY);
+        let (own, other) = (Own::make(arena, "own"), Own::make(arena, "other"));
+        vouch_for(&[&own]);
+        let image = |own: &Own, place: &Path| JobImage {
+            root_hash: Some(own.root_hash.parse().unwrap()),
+            ..JobImage::new(ImageFormat::Squashfs, &own.image, place)
+        };
+        let owner = JobOwner { user: arena.user(), group: arena.user(), groups: Vec::new() };
+        let images = [image(&own, arena.first()), image(&other, arena.second())];
+        let mounts = JobMounts::make(&images, &JobRoot::default(), &owner, None).unwrap();
+        assert_eq!(mounts.ways().collect::<Vec<_>>(), [Way::Verified, Way::Fuse]);
+        let namespace = mounts.namespace().as_raw_fd();
+        root(&format!(
+            "[ \"$(nsenter --mount=/proc/{}/fd/{namespace} cat {}/name)\" = own ]",
+            std::process::id(),
+            arena.first().display()
+        ));
+        mounts.leave().unwrap();
     });
 }
 

@@ -180,6 +180,8 @@ pub(crate) enum PolicyFacts {
         owners: Option<Vec<u32>>,
         /// Whether other images may be served through FUSE.
         fuse_images: bool,
+        /// Which images the kernel may read because it checks their content.
+        verified: VerifiedFacts,
         /// How many images of a user.
         images_per_user: u32,
         /// For how long unused images are held.
@@ -189,6 +191,21 @@ pub(crate) enum PolicyFacts {
         /// What the site shows in those and is not there.
         absent_binds: Vec<String>,
     },
+}
+
+/// Images whose content the kernel checks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct VerifiedFacts {
+    /// The list.
+    pub(crate) list: String,
+    /// What is wrong with it, if it is there.
+    pub(crate) weakness: Option<Weakness>,
+    /// How many images it has.
+    pub(crate) count: usize,
+    /// Whether signatures count.
+    pub(crate) signatures: bool,
+    /// Whether the kernel can do that.
+    pub(crate) in_kernel: bool,
 }
 
 /// User namespaces.

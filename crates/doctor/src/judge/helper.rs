@@ -4,10 +4,12 @@
 //! The set-uid helper and its policy.
 
 use super::checks::{
-    HELPER, HELPER_START, MOUNT_POINT, POLICY, PRIVILEGES, ROOT_IMAGES, STATE_DIRECTORY,
+    HELPER, HELPER_START, MOUNT_POINT, POLICY, PRIVILEGES, ROOT_IMAGES, STATE_DIRECTORY, VERIFIED,
 };
 use super::quoted;
-use crate::facts::{Answer, HelperFacts, Installed, PolicyFacts, Process, Weakness, WeaknessKind};
+use crate::facts::{
+    Answer, HelperFacts, Installed, PolicyFacts, Process, VerifiedFacts, Weakness, WeaknessKind,
+};
 use crate::finding::{Finding, State};
 
 const SET_UID: u32 = 0o4000;
@@ -135,6 +137,7 @@ fn judge_policy(helper: &HelperFacts) -> Vec<Finding> {
             idle_seconds,
             root_images,
             absent_binds,
+            verified,
             ..
         } => {
             let found = format!(
@@ -143,11 +146,35 @@ fn judge_policy(helper: &HelperFacts) -> Vec<Finding> {
             );
             let mut findings = vec![POLICY.ok(found)];
             findings.extend(judge_mount_points(mount_points));
+            findings.extend(judge_verified(verified));
             findings.extend(judge_root_images(*root_images, absent_binds));
             return findings;
         }
     };
     vec![POLICY.problem(found).because(cause).fixed_by(command).blocking()]
+}
+
+/// Nothing is said where no image is trusted for its content.
+fn judge_verified(verified: &VerifiedFacts) -> Option<Finding> {
+    let VerifiedFacts { list, weakness, count, signatures, in_kernel } = verified;
+    if let Some(weakness) = weakness {
+        let (what, command) = repair(weakness, false);
+        let cause = "the helper reads only a list that only root can change";
+        return Some(VERIFIED.problem(what).because(cause).fixed_by(command));
+    }
+    let signed =
+        if *signatures { ", and those that the kernel accepts the signature of" } else { "" };
+    let found = format!("{count} in {list}{signed}");
+    match (*count > 0 || *signatures, in_kernel) {
+        (false, _) => None,
+        (true, true) => Some(VERIFIED.ok(found)),
+        (true, false) => Some(
+            VERIFIED
+                .note(found)
+                .because("the kernel has no dm-verity: these images go through FUSE")
+                .fixed_by("sudo modprobe dm-verity"),
+        ),
+    }
 }
 
 fn judge_root_images(are_allowed: bool, absent_binds: &[String]) -> Vec<Finding> {

@@ -8,12 +8,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use cabane_mount::helper::Helper;
-use cabane_mount::{ImageOwners, Policy, PrivilegedError as Error};
+use cabane_mount::{ImageOwners, Policy, PrivilegedError as Error, RootHash, verity};
 use cabane_run::try_helper;
 use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
 
 use super::{MOUNTING, QUICK, with_cause};
-use crate::facts::{Answer, HelperFacts, Installed, PolicyFacts, Weakness, WeaknessKind};
+use crate::facts::{
+    Answer, HelperFacts, Installed, PolicyFacts, VerifiedFacts, Weakness, WeaknessKind,
+};
 use crate::probe::within;
 
 const OTHERS_WRITE: u32 = 0o022;
@@ -82,11 +84,12 @@ fn look_at_policy() -> PolicyFacts {
                 .iter()
                 .map(|point| (text(point), weakness(point, true)))
                 .collect(),
-            owners: match policy.image_owners {
+            owners: match policy.image_owners.clone() {
                 ImageOwners::Any => None,
                 ImageOwners::Listed(owners) => Some(owners),
             },
             fuse_images: policy.fuse_images,
+            verified: look_at_verified(&policy),
             images_per_user: policy.images_per_user,
             idle_seconds: policy.idle.as_secs(),
             root_images: policy.root_images,
@@ -105,6 +108,21 @@ fn look_at_policy() -> PolicyFacts {
             Some(weakness) => PolicyFacts::Weak(weakness),
             None => PolicyFacts::Unreadable(with_cause(&error)),
         },
+    }
+}
+
+fn look_at_verified(policy: &Policy) -> VerifiedFacts {
+    let list = &policy.verified_images;
+    let lines = fs::read_to_string(list).unwrap_or_default();
+    let is_root_hash = |line: &&str| {
+        line.split_whitespace().next().is_some_and(|hash| hash.parse::<RootHash>().is_ok())
+    };
+    VerifiedFacts {
+        list: text(list),
+        weakness: weakness(list, false).filter(|one| one.kind != WeaknessKind::Missing),
+        count: lines.lines().filter(is_root_hash).count(),
+        signatures: policy.verified_signatures,
+        in_kernel: verity::is_in_kernel(),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::facts::{
     Answer, AsRoot, Configuration, DeviceFacts, Facts, Failure, Fuse, Has, Held, HelperFacts,
     Installed, Kernel, Loops, Mistake, NoAnswer, OwnNames, PolicyFacts, Process, Program,
     RendezvousPoints, RepositoryEntry, RepositoryFacts, SearchPath, Step, Tool, Trial,
-    UserNamespaces, Weakness, WeaknessKind,
+    UserNamespaces, VerifiedFacts, Weakness, WeaknessKind,
 };
 use crate::finding::{Diagnosis, Finding, State};
 
@@ -43,6 +43,7 @@ fn good_policy() -> PolicyFacts {
         ],
         owners: Some(vec![0]),
         fuse_images: true,
+        verified: VerifiedFacts::default(),
         images_per_user: 16,
         idle_seconds: 600,
         root_images: true,

@@ -307,3 +307,39 @@ fn root_of_a_user_namespace_and_root_without_the_capability_are_distinguished() 
         [State::Off, State::Note]
     );
 }
+
+fn verified(change: impl FnOnce(&mut VerifiedFacts)) -> Facts {
+    with_helper(|helper| {
+        if let PolicyFacts::Good { verified, .. } = &mut helper.policy {
+            *verified = VerifiedFacts {
+                list: "/etc/cabane/verified-images".to_owned(),
+                count: 2,
+                in_kernel: true,
+                ..VerifiedFacts::default()
+            };
+            change(verified);
+        }
+    })
+}
+
+#[test]
+fn images_that_are_trusted_for_their_content_need_dm_verity() {
+    let seen = |change: fn(&mut VerifiedFacts)| {
+        let report = judge(&verified(change));
+        let found = report.findings.iter().find(|finding| finding.name == "verified images");
+        found.map(|finding| (finding.state, finding.found.clone()))
+    };
+    let found = "2 in /etc/cabane/verified-images".to_owned();
+    assert_eq!(seen(|_| ()), Some((State::Ok, found.clone())));
+    assert_eq!(seen(|facts| facts.in_kernel = false), Some((State::Note, found)));
+    assert_eq!(seen(|facts| facts.count = 0), None);
+    let weak =
+        Weakness { path: "/etc/cabane/verified-images".to_owned(), kind: WeaknessKind::Owner(7) };
+    let report = judge(&verified(|facts| facts.weakness = Some(weak)));
+    assert!(
+        report
+            .findings
+            .iter()
+            .any(|one| one.name == "verified images" && one.state == State::Problem)
+    );
+}
