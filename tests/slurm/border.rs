@@ -41,6 +41,7 @@ fn numbers_and_the_form_of_options_are_those_of_the_header() {
          int (*init)(spank_t, int, char **) = slurm_spank_init_post_opt;
          int (*task)(spank_t, int, char **) = slurm_spank_task_init_privileged;
          int (*begin)(spank_t, int, char **) = slurm_spank_task_init;
+         int (*end)(spank_t, int, char **) = slurm_spank_task_exit;
          spank_err_t (*get)(spank_t, const char *, char *, int) = spank_getenv;
          spank_err_t (*set)(spank_t, const char *, const char *, int) = spank_setenv;
          spank_err_t (*unset)(spank_t, const char *) = spank_unsetenv;

@@ -9,7 +9,7 @@
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cabane_privileged::operations::{attach, clone_at, enter_own_namespace};
 use cabane_privileged::shadow::open_source;
@@ -48,6 +48,16 @@ pub struct JobMounts {
     places: Vec<PathBuf>,
     /// For each image, the FUSE program that serves it; none if the kernel reads it.
     servers: Vec<Option<u32>>,
+    times: MountTimes,
+}
+
+/// How long it took to make the images of a step available on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MountTimes {
+    /// Until their files were open: what the file system took that has them.
+    pub open: Duration,
+    /// From then until they were mounted, copies included.
+    pub mount: Duration,
 }
 
 impl JobMounts {
@@ -72,18 +82,21 @@ impl JobMounts {
         let here = std::env::current_dir();
         namespace::unshare_directories().map_err(about_process("part with the directories of"))?;
         let home = namespace::own_mounts().map_err(LOOK)?;
+        let begin = Instant::now();
         let made = mount(images, root, owner, copies, &policy)
-            .and_then(|servers| Ok((namespace::own_mounts().map_err(LOOK)?, servers)));
+            .and_then(|made| Ok((namespace::own_mounts().map_err(LOOK)?, made)));
+        let whole = begin.elapsed();
         namespace::enter_mounts(home.as_fd()).map_err(ENTER)?;
         if let Ok(here) = here {
             // Who needs a working directory names it.
             let _ = std::env::set_current_dir(here);
         }
-        let (namespace, servers) = made?;
+        let (namespace, (servers, open)) = made?;
         Ok(Self {
             namespace,
             home,
             servers,
+            times: MountTimes { open, mount: whole.saturating_sub(open) },
             places: images.iter().map(|image| image.mount_point.clone()).collect(),
         })
     }
@@ -97,6 +110,12 @@ impl JobMounts {
     /// Returns for each image who reads it.
     pub fn ways(&self) -> impl Iterator<Item = Way> {
         self.servers.iter().map(|server| if server.is_some() { Way::Fuse } else { Way::Kernel })
+    }
+
+    /// Returns how long it took.
+    #[must_use]
+    pub const fn times(&self) -> MountTimes {
+        self.times
     }
 
     /// Makes Slurm end the FUSE programs with a task, once it counts that among those of the step.
@@ -234,17 +253,20 @@ impl JobOwner {
     }
 }
 
-/// Mounts the images; returns for each the FUSE program that serves it, if one does.
+/// Mounts the images; returns for each the FUSE program that serves it, if one does, and how
+/// long it took to open the files.
 fn mount(
     images: &[JobImage],
     root: &JobRoot,
     owner: &JobOwner,
     copies: Option<Box<dyn Copies>>,
     policy: &Policy,
-) -> Result<Vec<Option<u32>>, Error> {
+) -> Result<(Vec<Option<u32>>, Duration), Error> {
     let failed = || about_process("take the rights of the owner of the job in");
     let user = owner.user();
+    let begin = Instant::now();
     let mut opened = open(images, root, &user)?.into_iter();
+    let opening = begin.elapsed();
     // Also while the images are mounted: a file server may not trust root.
     let groups = privilege::FileSystemGroups::become_group(owner.group, &owner.groups);
     let groups = groups.map_err(failed())?;
@@ -263,7 +285,7 @@ fn mount(
     drop(groups);
     let mut served = images.iter().zip(&started).filter(|(_, started)| started.is_some());
     served.try_for_each(|(image, _)| look_at_served(image, &user))?;
-    Ok(started.into_iter().map(|started| started?.get().copied()).collect())
+    Ok((started.into_iter().map(|started| started?.get().copied()).collect(), opening))
 }
 
 /// Opens the images, and behind them the places of a root image, as the owner.

@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::node::{self, Outcome};
 use crate::options::{self, Given};
+use crate::record::Recorded;
 use crate::spank::{Context, Spank};
 use crate::submit;
 
@@ -22,6 +23,8 @@ struct State {
     outcome: Outcome,
     /// What the user sees once on each node.
     notes: Vec<String>,
+    /// What is recorded when the step ends.
+    recorded: Option<Recorded>,
 }
 
 static STATE: Mutex<State> = Mutex::new(State {
@@ -29,6 +32,7 @@ static STATE: Mutex<State> = Mutex::new(State {
     prepared: None,
     outcome: Outcome::Nothing,
     notes: Vec::new(),
+    recorded: None,
 });
 
 fn state() -> MutexGuard<'static, State> {
@@ -77,10 +81,11 @@ pub(crate) fn options_known(spank: &dyn Spank, arguments: &[OsString]) -> Result
         Context::Step => {
             let command = command_of(arguments);
             let (outcome, notes) = node::mount(spank, command.as_deref());
-            if let Some(destination) = value_of(arguments, "record=") {
-                node::record(spank, destination, command.as_deref(), &outcome);
-            }
+            let recorded = value_of(arguments, "record=").and_then(|destination| {
+                node::record(spank, destination, command.as_deref(), &outcome)
+            });
             let mut state = state();
+            state.recorded = recorded;
             (state.outcome, state.notes) = (outcome, notes);
             Ok(())
         }
@@ -120,9 +125,20 @@ pub(crate) fn task_forked(spank: &dyn Spank) {
     }
 }
 
+/// A task has ended.
+pub(crate) fn task_ended(spank: &dyn Spank) {
+    if let (Some(recorded), Ok(status)) = (&mut state().recorded, spank.task_status()) {
+        recorded.task_ended(status);
+    }
+}
+
 /// The program ends.
 pub(crate) fn program_ends(spank: &dyn Spank) {
     if spank.context() == Context::Step {
+        let recorded = state().recorded.take();
+        if let Some(recorded) = recorded {
+            recorded.end();
+        }
         let outcome = std::mem::replace(&mut state().outcome, Outcome::Nothing);
         node::leave(outcome);
     }

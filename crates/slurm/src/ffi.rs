@@ -38,6 +38,7 @@ const S_JOB_NODEID: c_int = 5;
 const S_JOB_TOTAL_TASK_COUNT: c_int = 7;
 const S_JOB_ARGV: c_int = 9;
 const S_TASK_ID: c_int = 11;
+const S_TASK_EXIT_STATUS: c_int = 13;
 const S_TASK_PID: c_int = 14;
 const S_JOB_SUPPLEMENTARY_GIDS: c_int = 19;
 const S_JOB_ARRAY_ID: c_int = 30;
@@ -170,6 +171,19 @@ pub extern "C" fn slurm_spank_task_post_fork(
 ) -> c_int {
     guarded(|| {
         dispatch::task_forked(&Slurm { spank });
+        Ok(())
+    })
+}
+
+/// A task has ended.
+#[unsafe(no_mangle)]
+pub extern "C" fn slurm_spank_task_exit(
+    spank: *mut c_void,
+    _: c_int,
+    _: *const *const c_char,
+) -> c_int {
+    guarded(|| {
+        dispatch::task_ended(&Slurm { spank });
         Ok(())
     })
 }
@@ -383,6 +397,11 @@ impl Spank for Slurm {
     fn task_process(&self) -> Result<u32, SlurmError> {
         // A `pid_t`, of the same size.
         self.number(S_TASK_PID)
+    }
+
+    fn task_status(&self) -> Result<i32, SlurmError> {
+        // An `int`, of the same size.
+        Ok(self.number(S_TASK_EXIT_STATUS)?.cast_signed())
     }
 
     fn end_task(&self, code: u8) {

@@ -20,7 +20,7 @@ use crate::builds;
 use crate::devices;
 use crate::hints::lines;
 use crate::query::Query;
-use crate::record::{self, Mounted};
+use crate::record::{self, Mounted, Recorded};
 use crate::spank::Spank;
 use crate::substitute::{self, On, Refusal};
 
@@ -33,7 +33,7 @@ pub(crate) enum Outcome {
     /// There are none.
     Nothing,
     /// These are mounted, for tasks of the owner to enter.
-    Mounted(JobMounts, JobOwner, Vec<JobImage>),
+    Mounted(Box<JobMounts>, JobOwner, Vec<JobImage>),
     /// They are not; lines for the user.
     Failed(Vec<String>),
     /// The step cannot have the MPI that was requested.
@@ -88,7 +88,7 @@ fn try_mount(
     }
     let mounts =
         JobMounts::make(&taken.images, &root, &owner, stage).map_err(|error| lines(&error))?;
-    Ok(Outcome::Mounted(mounts, owner, taken.images))
+    Ok(Outcome::Mounted(Box::new(mounts), owner, taken.images))
 }
 
 /// Reads the list of images; an empty one if there is none.
@@ -128,20 +128,35 @@ fn stage(spank: &dyn Spank) -> Result<Option<Stage>, Vec<String>> {
     stage.map(Some).ok_or_else(wrong)
 }
 
-/// Has recorded what became of the images of a step, if it has any.
-pub(crate) fn record(spank: &dyn Spank, to: &OsStr, command: Option<&Path>, outcome: &Outcome) {
+/// Has recorded what became of the images of a step, if it has any. Returns what is recorded
+/// at its end.
+pub(crate) fn record(
+    spank: &dyn Spank,
+    to: &OsStr,
+    command: Option<&Path>,
+    outcome: &Outcome,
+) -> Option<Recorded> {
     match outcome {
-        Outcome::Nothing => {}
+        Outcome::Nothing => None,
         Outcome::Mounted(mounts, _, images) => {
-            let ways = Mounted::Ways(mounts.ways().collect());
-            record::hand_over(spank, to, command, images, &ways);
+            let ways = Mounted::Ways(mounts.ways().collect(), mounts.times());
+            record::hand_over(spank, to, command, images, &ways)
         }
         Outcome::Failed(lines) | Outcome::Refused(Refusal { lines, .. }) => {
             let wanted = wanted(spank).unwrap_or_default();
-            let reason = Mounted::Not(lines.first().map_or("", String::as_str));
-            record::hand_over(spank, to, command, &wanted, &reason);
+            let reason = reason_in(lines);
+            record::hand_over(spank, to, command, &wanted, &Mounted::Not(&reason))
         }
     }
+}
+
+/// Returns what failed with its causes, without what helps.
+fn reason_in(lines: &[String]) -> String {
+    let mut reason = lines.first().cloned().unwrap_or_default();
+    for cause in lines.iter().skip(1).filter_map(|line| line.strip_prefix("cause: ")) {
+        reason += &format!(": {cause}");
+    }
+    reason
 }
 
 /// Returns what this node would have taken. Of several builds of which it takes none there is

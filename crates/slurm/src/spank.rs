@@ -83,6 +83,9 @@ pub(crate) trait Spank {
     /// Returns the process of a task that was forked, in `slurmstepd`.
     fn task_process(&self) -> Result<u32, SlurmError>;
 
+    /// Returns with what a task has ended, as `wait` tells it.
+    fn task_status(&self) -> Result<i32, SlurmError>;
+
     /// Ends the process of a task.
     fn end_task(&self, code: u8);
 
