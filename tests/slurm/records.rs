@@ -371,3 +371,30 @@ fn each_node_that_cannot_mount_is_recorded() {
         }
     });
 }
+
+#[test]
+fn the_report_reads_the_records_of_real_steps() {
+    in_cluster!(|cluster: &Cluster| {
+        let steps = "srun --uenv=app/1:v1 sh -c 'exit 3'
+             srun --uenv=app/1:v1 true
+             srun -N4 --uenv=/shared/images/app.squashfs:/opt/app true";
+        step_recorded_at(cluster, &format!("file:{FILE}"), steps);
+        records_of(cluster, "cabane-step-end", 3, "0");
+        records_of(cluster, "cabane-node-failure", 3, "0");
+        // The file is the one of the plugin.
+        let seen = cluster.user("root").sh("cabane slurm report").success();
+        for text in [
+            "3 steps from ",
+            ", 3 ends, 3 failures of further nodes\n",
+            "n[1-4]       4      1  alice  ",
+            "  /opt/app is not among the mount points that the administrator allows",
+            "app/1:v1@here%any  ",
+        ] {
+            assert!(seen.stdout.contains(text), "{text}: {}", seen.stdout);
+        }
+        assert_eq!(seen.stderr, "");
+        let unused = cluster.user("root").sh("cabane slurm report --unused --json");
+        let unused = unused.success().stdout;
+        assert!(unused.contains("\"label\": \"tool/1:v1@here%any\""), "{unused}");
+    });
+}

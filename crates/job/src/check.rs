@@ -34,6 +34,15 @@ pub fn find_faults(plugstack: Option<&Path>) -> Vec<String> {
     faults
 }
 
+/// Returns the file to which steps are recorded on this machine, if they are recorded to one.
+pub fn find_record_file() -> Option<PathBuf> {
+    let line = line_in(&find_plugstack()).ok()??;
+    match line.record?.parse().ok()? {
+        Destination::File(path) => Some(path),
+        Destination::Syslog(_) | Destination::Collector(_) => None,
+    }
+}
+
 /// A line of `plugstack.conf` that names the plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {

@@ -16,7 +16,7 @@ mod request;
 mod submission;
 mod variants;
 
-pub use check::find_faults;
+pub use check::{find_faults, find_record_file};
 pub use install::{InstallRequest, Installed, install};
 pub use record::{Destination, DestinationError, record};
 pub use request::{Passthrough, Submission};

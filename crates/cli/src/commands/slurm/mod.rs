@@ -16,6 +16,7 @@ use crate::exit_codes::{self, ExitCode};
 use crate::setup::Setup;
 
 mod node;
+mod report;
 mod submit;
 
 /// What can be done with Slurm.
@@ -26,6 +27,8 @@ pub(crate) enum SlurmCommand {
     Install(InstallArgs),
     /// Check whether jobs on this machine would get their images
     Check(CheckArgs),
+    /// Sum up the records of job steps: uses, failures, and slow nodes
+    Report(report::ReportArgs),
     /// Resolve the images and variables of a job, for the Slurm plugin
     #[command(hide = true)]
     Submit(submit::SubmitArgs),
@@ -46,6 +49,7 @@ pub(crate) fn slurm(setup: &Setup, command: &SlurmCommand) -> Result<ExitCode> {
     match command {
         SlurmCommand::Install(args) => install(setup, args)?,
         SlurmCommand::Check(args) => return check(setup, args),
+        SlurmCommand::Report(args) => report::report(setup, args)?,
         SlurmCommand::Submit(args) => submit::submit(setup, args)?,
         SlurmCommand::Node(args) => node::node(setup, args)?,
         SlurmCommand::Record(args) => record(args)?,
