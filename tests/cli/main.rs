@@ -68,6 +68,7 @@ mod restricted_pull;
 mod root_images;
 mod run;
 mod shells;
+mod slurm_collect;
 mod slurm_report;
 mod spack;
 mod spack_mirrors;

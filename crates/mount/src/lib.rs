@@ -55,6 +55,10 @@ pub use stage::Stage;
 /// sets it, and it means nothing without [`JOB_IMAGES`].
 pub const JOB_STAGE: &str = "SLURM_CABANE_STAGE";
 
+/// Names the variable that says where a process listens beside `srun` for nodes that fail: a
+/// port, and a secret.
+pub const JOB_FAILURES: &str = "SLURM_CABANE_FAILURES";
+
 /// Names the variable that says how many microseconds it took to look the images up. Whoever
 /// submits a job sets it, for the record of the step.
 pub const JOB_LOOKUP: &str = "SLURM_CABANE_LOOKUP";

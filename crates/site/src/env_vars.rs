@@ -175,6 +175,7 @@ const fn set(name: &'static str, purpose: &'static str) -> Variable {
 
 const SET: &[Variable] = &[
     set(cabane_mount::JOB_IMAGES, "In a job: the images to mount on its nodes."),
+    set(cabane_mount::JOB_FAILURES, "In a step: where `srun` collects the failures of its nodes."),
     set(
         cabane_mount::JOB_LOOKUP,
         "In a job: how long it took to look up the images, in microseconds.",

@@ -84,7 +84,8 @@ pub(crate) fn hand_over(
         destination: destination.to_owned(),
         report,
         begin: Instant::now(),
-        worst: None,
+        // Tasks of a node that fails may leave the exit code to another one.
+        worst: matches!(mounted, Mounted::Not(_)).then_some((1, 0)),
     })
 }
 

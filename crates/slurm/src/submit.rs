@@ -56,6 +56,12 @@ pub(crate) fn prepare(spank: &dyn Spank, given: &Given, command: Option<&Path>) 
     Ok(())
 }
 
+/// Tells whether steps of this process have images, or another MPI.
+pub(crate) fn has_images() -> bool {
+    let names = [cabane_mount::JOB_IMAGES, cabane_mount::JOB_MPI];
+    names.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+}
+
 /// Tells that the parts of a heterogeneous job ask for different images.
 pub(crate) fn refuse_parts(spank: &dyn Spank) {
     spank.error("the parts of a heterogeneous job have one environment, and these ask for several");
@@ -65,7 +71,7 @@ pub(crate) fn refuse_parts(spank: &dyn Spank) {
     );
 }
 
-fn find_command(configured: Option<&Path>) -> PathBuf {
+pub(crate) fn find_command(configured: Option<&Path>) -> PathBuf {
     let there = COMMANDS.iter().map(Path::new).find(|path| path.is_file());
     configured.or(there).unwrap_or(Path::new("cabane")).to_owned()
 }

@@ -3,13 +3,17 @@
 
 //! `cabane slurm`: images of Slurm jobs.
 
+use std::ffi::OsStr;
+use std::io::Write;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use cabane_job::{
-    Destination, InstallRequest, Installed, find_faults, install as add_or_remove,
-    record as record_step,
+    Destination, InstallRequest, Installed, collect_failures, find_faults,
+    install as add_or_remove, record as record_step, tell_failure,
 };
-use cabane_report::Result;
+use cabane_mount::JOB_FAILURES;
+use cabane_report::{IoContext, Result};
 use clap::{Args, Subcommand};
 
 use crate::exit_codes::{self, ExitCode};
@@ -38,6 +42,12 @@ pub(crate) enum SlurmCommand {
     /// Record the images of a job step
     #[command(hide = true)]
     Record(RecordArgs),
+    /// Collect the failures of the nodes of a step, beside srun
+    #[command(hide = true)]
+    Collect,
+    /// Report the failure of a node to srun
+    #[command(hide = true)]
+    Tell(TellArgs),
 }
 
 /// Runs one of them.
@@ -53,6 +63,10 @@ pub(crate) fn slurm(setup: &Setup, command: &SlurmCommand) -> Result<ExitCode> {
         SlurmCommand::Submit(args) => submit::submit(setup, args)?,
         SlurmCommand::Node(args) => node::node(setup, args)?,
         SlurmCommand::Record(args) => record(args)?,
+        SlurmCommand::Collect => {
+            collect_failures(|line| setup.note(format_args!("cabane: {line}")))?;
+        }
+        SlurmCommand::Tell(args) => tell(setup, args)?,
     }
     Ok(exit_codes::SUCCESS)
 }
@@ -141,4 +155,24 @@ pub(crate) struct RecordArgs {
 
 pub(crate) fn record(args: &RecordArgs) -> Result<()> {
     record_step(args.from, args.to.clone())
+}
+
+/// Report the failure of a node to srun
+#[derive(Debug, Args)]
+pub(crate) struct TellArgs {
+    /// The node
+    #[arg(long)]
+    node: String,
+    /// The address of the host of srun
+    #[arg(long)]
+    to: IpAddr,
+    /// Lines for the user
+    #[arg(last = true)]
+    lines: Vec<String>,
+}
+
+fn tell(setup: &Setup, args: &TellArgs) -> Result<()> {
+    let place = setup.calling.get(OsStr::new(JOB_FAILURES)).and_then(|place| place.to_str());
+    let answer = tell_failure(args.to, place.unwrap_or_default(), &args.node, &args.lines)?;
+    std::io::stdout().write_all(&answer).or_failed(|| "answer".to_owned())
 }
