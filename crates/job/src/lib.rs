@@ -5,7 +5,7 @@
 //!
 //! [`submit()`] resolves them where a job is submitted, [`record()`] writes down what a step has,
 //! [`collect_failures`] tells the failures of many nodes as one, and [`install()`] and
-//! [`find_faults`] are for administrators.
+//! [`check_machine`] are for administrators.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ mod request;
 mod submission;
 mod variants;
 
-pub use check::{find_faults, find_record_file};
+pub use check::{Checked, check_machine, find_record_file};
 pub use failures::{collect_failures, tell_failure};
 pub use install::{InstallRequest, Installed, install};
 pub use record::{Destination, DestinationError, record};

@@ -9,9 +9,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use cabane_job::{
-    Destination, InstallRequest, Installed, collect_failures, find_faults,
+    Checked, Destination, InstallRequest, Installed, check_machine, collect_failures,
     install as add_or_remove, record as record_step, tell_failure,
 };
+use cabane_label::escape;
 use cabane_mount::JOB_FAILURES;
 use cabane_report::{IoContext, Result};
 use clap::{Args, Subcommand};
@@ -116,14 +117,34 @@ fn install(setup: &Setup, args: &InstallArgs) -> Result<()> {
         Installed::Added(line) => setup.note(format_args!("wrote into {shown}: {line}")),
         Installed::Removed => setup.note(format_args!("took the plugin out of {shown}")),
     }
+    if !args.remove {
+        show(setup, &check_machine(Some(&plugstack)));
+    }
+    setup.note(
+        "new steps follow the file and running ones do not, so nothing is restarted; do the same on \
+         all nodes and where jobs are submitted. If Slurm distributes its configuration \
+         (configless), do it on the host of slurmctld, and then: scontrol reconfigure",
+    );
     Ok(())
+}
+
+/// Shows what was found, and what is wrong with it.
+fn show(setup: &Setup, checked: &Checked) {
+    for fact in &checked.facts {
+        setup.note(escape(fact));
+    }
+    for fault in &checked.faults {
+        setup.warning(fault);
+    }
 }
 
 /// Check whether jobs on this machine would get their images
 #[derive(Debug, Args)]
 #[command(after_help = "\
-It changes nothing and starts no job, so you can use it as the health check of a node. The
-exit code is 10 if it finds a problem.")]
+It checks whether plugstack.conf names the plugin, also in files that it includes, whether the
+plugin fits the Slurm release and the glibc of this machine, whether records can be written, and
+the policy. `cabane doctor` checks the helper. It changes nothing and starts no job, so you can use
+it as the health check of a node. The exit code is 10 if it finds a problem.")]
 pub(crate) struct CheckArgs {
     /// The plugin configuration of Slurm; default: the file that `scontrol show config` names, or /etc/slurm/plugstack.conf
     #[arg(long, value_name = "PATH")]
@@ -131,11 +152,9 @@ pub(crate) struct CheckArgs {
 }
 
 fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
-    let faults = find_faults(args.plugstack.as_deref());
-    for fault in &faults {
-        setup.warning(fault);
-    }
-    if faults.is_empty() {
+    let checked = check_machine(args.plugstack.as_deref());
+    show(setup, &checked);
+    if checked.faults.is_empty() {
         setup.note("jobs get their images here");
         return Ok(exit_codes::SUCCESS);
     }
