@@ -69,6 +69,8 @@ mod restricted_pull;
 mod root_images;
 mod run;
 mod shells;
+mod slurm_collect;
+mod slurm_report;
 mod spack;
 mod spack_mirrors;
 mod spack_real;

@@ -39,8 +39,10 @@ fn numbers_and_the_form_of_options_are_those_of_the_header() {
          _Static_assert(offsetof(struct spank_option, cb) == 32, \"cb\");
          _Static_assert(sizeof(struct spank_option) == 40, \"option\");
          int (*init)(spank_t, int, char **) = slurm_spank_init_post_opt;
+         int (*local)(spank_t, int, char **) = slurm_spank_local_user_init;
          int (*task)(spank_t, int, char **) = slurm_spank_task_init_privileged;
          int (*begin)(spank_t, int, char **) = slurm_spank_task_init;
+         int (*end)(spank_t, int, char **) = slurm_spank_task_exit;
          spank_err_t (*get)(spank_t, const char *, char *, int) = spank_getenv;
          spank_err_t (*set)(spank_t, const char *, const char *, int) = spank_setenv;
          spank_err_t (*unset)(spank_t, const char *) = spank_unsetenv;

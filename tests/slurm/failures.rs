@@ -44,6 +44,74 @@ fn a_mount_point_that_the_site_does_not_allow_fails_the_step() {
     });
 }
 
+/// A mount point that the site does not allow, on all nodes of a step.
+const REFUSED: &str = "--uenv=/shared/images/app.squashfs:/opt/app";
+const REASON: &str = "/opt/app is not among the mount points that the administrator allows";
+
+#[test]
+fn a_failure_of_many_nodes_is_one_message_with_all_of_them() {
+    in_cluster!(|cluster: &Cluster| {
+        let finished = cluster.user("alice").sh(&format!("srun -N4 -n16 {REFUSED} echo ran"));
+        let lines: Vec<&str> = finished.stderr.lines().collect();
+        let count = |start: &str| lines.iter().filter(|line| line.starts_with(start)).count();
+        assert_eq!(count(&format!("cabane: n[1-4]: {REASON}")), 1, "{finished:?}");
+        assert_eq!(count("cabane: hint: "), 1, "{finished:?}");
+        // That of the node which was heard first.
+        assert_eq!(count("srun: error: n"), 1, "{finished:?}");
+        // Where `srun` has ended sooner than the reason was told, it is not told again.
+        let again = count("cabane: the step ended because n");
+        assert!(again <= 1 && finished.stderr.matches(REASON).count() == 1 + again, "{finished:?}");
+        assert!(!finished.stderr.contains("task_init"), "{finished:?}");
+        assert_eq!((finished.code, finished.stdout.as_str()), (1, ""));
+        let left = "pgrep -x -u alice cabane; true";
+        assert_eq!(cluster.user("alice").sh(left).stdout, "");
+        // Each node has its own in its log.
+        let log = "f=$(scontrol show config | sed -n 's/^SlurmdLogFile *= //p')
+             grep -o 'cabane: n3: /opt/app is not among' ${f//%n/n3} | head -n1";
+        assert_eq!(cluster.root(log), "cabane: n3: /opt/app is not among\n");
+    });
+}
+
+#[test]
+fn nodes_with_other_reasons_are_told_apart() {
+    in_cluster!(|cluster: &Cluster| {
+        cluster.root("echo mount-point /var/spool/slurmd/place >>/etc/cabane/mount.policy");
+        let on = |node, script: &str| cluster.on_node(node, "root").sh(script).success();
+        on("n1", "mkdir -p /var/spool/slurmd/place");
+        on("n3", "echo nonsense >/run/policy; mount --bind /run/policy /etc/cabane/mount.policy");
+        let place = "--uenv=/shared/images/app.squashfs:/var/spool/slurmd/place";
+        let finished = cluster.user("alice").sh(&format!("srun -N4 {place} sleep 40"));
+        on("n3", "umount /etc/cabane/mount.policy");
+        on("n1", "rmdir /var/spool/slurmd/place");
+        for block in [
+            "cabane: n[2,4]: failed to open /var/spool/slurmd/place\n",
+            "cabane: n3: a mistake in /etc/cabane/mount.policy\n",
+        ] {
+            assert_eq!(finished.stderr.matches(block).count(), 1, "{finished:?}");
+        }
+        assert_ne!(finished.code, 0);
+    });
+}
+
+#[test]
+fn a_node_that_is_not_heard_tells_the_reason_itself() {
+    in_cluster!(|cluster: &Cluster| {
+        // What listens cannot be started, listens nowhere, and is gone.
+        let listeners = ["exit 1", "echo 1:secret; cat >/dev/null", "echo 4711:secret"];
+        for listener in listeners {
+            cluster.root(&format!(
+                "printf '#!/bin/sh\n[ \"$2\" != collect ] || {{ {listener}; exit; }}\n\
+                 exec /usr/local/bin/cabane \"$@\"\n' >/shared/wrapped; chmod 755 /shared/wrapped
+                 sed -i 's|$| cabane=/shared/wrapped|' /etc/slurm/plugstack.conf"
+            ));
+            let finished = cluster.user("alice").sh(&format!("srun -N2 -n4 {REFUSED} echo ran"));
+            cluster.root("sed -i 's| cabane=.*||' /etc/slurm/plugstack.conf");
+            assert_failed(&finished, &format!("cabane: n1: {REASON}"));
+            assert_eq!(finished.stderr.matches(REASON).count(), 1, "{finished:?}");
+        }
+    });
+}
+
 #[test]
 fn a_mount_point_that_a_node_does_not_have_fails_the_step() {
     in_cluster!(|cluster: &Cluster| {

@@ -143,7 +143,7 @@ fn a_step_ends_on_all_nodes_where_one_cannot_mount_and_says_which() {
             let step = "srun -N4 -n8 --uenv=app/1:v1 sh -c 'who; exec sleep 40'";
             cluster.user("alice").sh(&format!("time {step}"))
         });
-        let reason = "slurmstepd-n3: error: cabane: a mistake in /etc/cabane/mount.policy";
+        let reason = "cabane: n3: a mistake in /etc/cabane/mount.policy";
         let seconds = finished.stderr.split("real\t0m").nth(1);
         let seconds = seconds.and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
         assert!(
@@ -166,7 +166,7 @@ fn a_batch_job_fails_where_its_first_node_cannot_mount_and_no_node_is_drained() 
         assert!(
             finished.code == 1
                 && !finished.stdout.contains("ran")
-                && finished.stdout.contains("error: cabane: "),
+                && finished.stdout.contains("error: cabane: n1: "),
             "{finished:?}"
         );
     });
@@ -185,7 +185,7 @@ fn a_step_of_a_batch_job_fails_the_job_where_another_node_cannot_mount() {
         assert!(
             finished.code != 0
                 && finished.stdout.starts_with("app 1\n")
-                && finished.stdout.contains("slurmstepd-n4: error: cabane: ")
+                && finished.stdout.contains("cabane: n4: ")
                 && !finished.stdout.contains("after"),
             "{finished:?}"
         );

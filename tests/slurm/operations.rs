@@ -9,7 +9,15 @@ use crate::arena::{Cluster, PLUGIN, in_cluster};
 fn the_plugin_is_installed_and_taken_away_with_one_line() {
     in_cluster!(|cluster: &Cluster| {
         cluster.root(": >/etc/slurm/plugstack.conf");
-        cluster.root(&format!("cabane slurm install --plugin {PLUGIN}"));
+        let said = cluster.root(&format!("cabane slurm install --plugin {PLUGIN} 2>&1"));
+        for text in [
+            "wrote into /etc/slurm/plugstack.conf: required ",
+            &format!("plugin: {PLUGIN}, for Slurm "),
+            "new steps follow the file",
+            "scontrol reconfigure",
+        ] {
+            assert!(said.contains(text), "{text}: {said}");
+        }
         let output = cluster.user("alice").sh("srun --uenv=app/1:v1 who").success();
         assert_eq!(output.stdout, "app 1\n");
         cluster.root("cabane slurm install --remove");
@@ -49,7 +57,29 @@ fn a_plugin_for_another_release_is_not_installed() {
 fn a_node_where_all_is_well_is_healthy() {
     in_cluster!(|cluster: &Cluster| {
         let finished = cluster.on_node("n2", "root").sh("cabane slurm check");
-        assert_eq!(finished.success().stderr, "jobs get their images here\n");
+        let release = cluster.root("srun --version | grep -o '[0-9][0-9][.][0-9][0-9]'");
+        let expected = format!(
+            "plugin: {PLUGIN}, for Slurm {}\nnamed in: /etc/slurm/plugstack.conf\n\
+             jobs get their images here\n",
+            release.trim()
+        );
+        assert_eq!(finished.success().stderr, expected);
+    });
+}
+
+#[test]
+fn a_plugin_that_is_named_in_an_included_file_is_found() {
+    in_cluster!(|cluster: &Cluster| {
+        cluster.root(
+            "mkdir -p /etc/slurm/plugstack.conf.d
+             mv /etc/slurm/plugstack.conf /etc/slurm/plugstack.conf.d/cabane.conf
+             echo 'include /etc/slurm/plugstack.conf.d/*.conf' >/etc/slurm/plugstack.conf",
+        );
+        let finished = cluster.on_node("n2", "root").sh("cabane slurm check");
+        let output = cluster.user("alice").sh("srun --uenv=app/1:v1 who");
+        cluster.root("rm -r /etc/slurm/plugstack.conf.d");
+        assert!(finished.code == 0, "{finished:?}");
+        assert_eq!(output.stdout, "app 1\n");
     });
 }
 

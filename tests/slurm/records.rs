@@ -21,14 +21,21 @@ fn step_recorded_at(cluster: &Cluster, destination: &str, step: &str) -> Finishe
     cluster.user("alice").sh(step)
 }
 
-/// Reads records with an expression of Python, `r` being the list, once there are so many.
+/// Reads the first records of steps with an expression of Python, `r` being the list, once there
+/// are so many.
 fn records(cluster: &Cluster, number: usize, expression: &str) -> String {
+    records_of(cluster, "cabane-step", number, expression)
+}
+
+/// As [`records`], of another kind.
+fn records_of(cluster: &Cluster, kind: &str, number: usize, expression: &str) -> String {
     let script = format!(
         "for i in $(seq 200); do
-             [ \"$(wc -l 2>/dev/null <{FILE})\" = {number} ] && break; sleep 0.05
+             [ \"$(grep -cs '\"{kind}\"' {FILE})\" = {number} ] && break; sleep 0.05
          done
          python3 -c 'import json, sys
 r = [json.loads(line) for line in open(\"{FILE}\")]
+r = [record for record in r if record[\"record\"] == \"{kind}\"]
 print(len(r), {expression})'"
     );
     cluster.root(&script).trim_end().to_owned()
@@ -317,5 +324,77 @@ fn batch_scripts_and_heterogeneous_jobs_are_recorded_as_what_they_are() {
                      ('0', 2, False, None)";
         let batches = "('batch', 1, True, None), ('batch', 3, False, None)";
         assert_eq!(found, format!("6 [{parts}, {batches}]"));
+    });
+}
+
+#[test]
+fn the_end_of_a_step_is_recorded_with_its_exit_code_and_times() {
+    in_cluster!(|cluster: &Cluster| {
+        let steps = "srun --uenv=app/1:v1 sh -c 'sleep 0.2; exit 7'
+             srun -n2 -N1 --uenv=app/1:v1 sh -c '[ $SLURM_LOCALID = 0 ] || kill -9 $$'
+             srun --uenv=app/1:v1 true";
+        step_recorded_at(cluster, &format!("file:{FILE}"), steps);
+        let found = records_of(
+            cluster,
+            "cabane-step-end",
+            3,
+            "[(s.get(\"exit_code\"), s.get(\"signal\"), s[\"images\"][0][\"label\"][:3], \
+              len(s[\"images\"][0][\"digest\"])) for s in sorted(r, key=lambda s: s[\"job\"])], \
+             r[0][\"seconds\"] >= 0.2, [0 < r[0][\"times_ms\"][time] < 60000 \
+             for time in (\"lookup\", \"open\", \"mount\")]",
+        );
+        let expected = "3 [(7, None, 'app', 64), (137, 9, 'app', 64), (0, None, 'app', 64)] True \
+                        [True, True, True]";
+        assert_eq!(found, expected);
+    });
+}
+
+#[test]
+fn each_node_that_cannot_mount_is_recorded() {
+    in_cluster!(|cluster: &Cluster| {
+        // The nodes share their policy, and not this place.
+        cluster.root("echo mount-point /var/spool/slurmd/place >>/etc/cabane/mount.policy");
+        for node in ["n1", "n3"] {
+            cluster.on_node(node, "root").sh("mkdir -p /var/spool/slurmd/place").success();
+        }
+        let step = "srun -N4 --uenv=/shared/images/app.squashfs:/var/spool/slurmd/place true";
+        step_recorded_at(cluster, &format!("file:{FILE}"), step);
+        let found = records_of(
+            cluster,
+            "cabane-node-failure",
+            2,
+            "sorted((s[\"node\"], s[\"mounted\"], \"slurmd/place: \" in s[\"reason\"]) for s in r)",
+        );
+        assert_eq!(found, "2 [('n2', False, True), ('n4', False, True)]");
+        for node in ["n1", "n3"] {
+            cluster.on_node(node, "root").sh("rmdir /var/spool/slurmd/place").success();
+        }
+    });
+}
+
+#[test]
+fn the_report_reads_the_records_of_real_steps() {
+    in_cluster!(|cluster: &Cluster| {
+        let steps = "srun --uenv=app/1:v1 sh -c 'exit 3'
+             srun --uenv=app/1:v1 true
+             srun -N4 --uenv=/shared/images/app.squashfs:/opt/app true";
+        step_recorded_at(cluster, &format!("file:{FILE}"), steps);
+        records_of(cluster, "cabane-step-end", 3, "0");
+        records_of(cluster, "cabane-node-failure", 3, "0");
+        // The file is the one of the plugin.
+        let seen = cluster.user("root").sh("cabane slurm report").success();
+        for text in [
+            "3 steps from ",
+            ", 3 ends, 3 failures of further nodes\n",
+            "n[1-4]       4      1  alice  ",
+            "  /opt/app is not among the mount points that the administrator allows",
+            "app/1:v1@here%any  ",
+        ] {
+            assert!(seen.stdout.contains(text), "{text}: {}", seen.stdout);
+        }
+        assert_eq!(seen.stderr, "");
+        let unused = cluster.user("root").sh("cabane slurm report --unused --json");
+        let unused = unused.success().stdout;
+        assert!(unused.contains("\"label\": \"tool/1:v1@here%any\""), "{unused}");
     });
 }

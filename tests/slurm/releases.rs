@@ -25,13 +25,15 @@ const RELEASES: [(&str, u32); 8] = [
 ];
 
 /// What Slurm looks for in a plugin.
-const EXPORTED: [&str; 10] = [
+const EXPORTED: [&str; 12] = [
     "plugin_name",
     "plugin_type",
     "plugin_version",
     "slurm_spank_exit",
     "slurm_spank_init",
     "slurm_spank_init_post_opt",
+    "slurm_spank_local_user_init",
+    "slurm_spank_task_exit",
     "slurm_spank_task_init",
     "slurm_spank_task_init_privileged",
     "slurm_spank_task_post_fork",

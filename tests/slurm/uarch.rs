@@ -158,10 +158,10 @@ fn the_log_of_a_step_shows_the_choice_of_each_node_once() {
         let printed = builds.alice(&format!("srun -N4 -n16 {REPO} --uenv=app true"));
         let printed = printed.success();
         let expected = [
-            "app/1:v1@here%zen2 on n3",
-            "app/1:v1@here%zen2 on n4",
-            "app/1:v1@here%zen3 on n1",
-            "app/1:v1@here%zen3 on n2",
+            "n1: takes app/1:v1@here%zen3",
+            "n2: takes app/1:v1@here%zen3",
+            "n3: takes app/1:v1@here%zen2",
+            "n4: takes app/1:v1@here%zen2",
         ];
         assert_eq!(choices(&printed), expected, "{printed:?}");
     });
@@ -177,7 +177,7 @@ fn the_output_of_a_batch_job_shows_the_choice() {
         ));
         let output = printed.success().stdout;
         assert!(
-            output.contains("cabane: app/1:v1@here%zen2 on n3\n") && output.ends_with("zen2\n"),
+            output.contains("cabane: n3: takes app/1:v1@here%zen2\n") && output.ends_with("zen2\n"),
             "{output}"
         );
     });
@@ -380,7 +380,7 @@ fn an_image_that_a_node_cannot_run_is_refused_with_what_it_lacks() {
         let builds = one_that_does_not_fit(cluster);
         let printed = builds.alice(&format!("srun -N2 {REPO} --uenv=app echo ran"));
         let reason =
-            format!("n1 cannot run app/1:v1@here%newer: its processor lacks {}\n", lacking());
+            format!("n[1-2]: cannot run app/1:v1@here%newer: its processor lacks {}\n", lacking());
         assert!(
             printed.code != 0
                 && printed.stdout.is_empty()
@@ -419,7 +419,7 @@ fn a_user_may_go_on_with_a_warning_also_in_the_steps_of_the_job() {
         ));
         let printed = printed.success();
         let reason =
-            format!("n1 cannot run app/1:v1@here%newer: its processor lacks {}", lacking());
+            format!("n1: cannot run app/1:v1@here%newer: its processor lacks {}", lacking());
         assert_eq!(
             (printed.stdout.as_str(), choices(&printed)),
             ("newer\n", vec![reason.as_str()])

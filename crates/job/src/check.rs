@@ -14,16 +14,30 @@ use crate::Destination;
 
 /// Where Slurm looks for the list of plugins, unless its configuration says otherwise.
 const PLUGSTACK: &str = "/etc/slurm/plugstack.conf";
+/// Where the plugin finds the command if its line names none.
+const COMMANDS: [&str; 2] = ["/usr/local/bin/cabane", "/usr/bin/cabane"];
 /// How the file of the plugin is called.
 pub(crate) const PLUGIN: &str = "cabane-slurm.so";
 
-/// Looks for faults in the plugin, its configuration file, and the policy. `plugstack` is the plugin
+/// What there is for jobs on a machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// What was found, a line each.
+    pub facts: Vec<String>,
+    /// What is wrong with it, a line each.
+    pub faults: Vec<String>,
+}
+
+/// Looks at the plugin, its configuration file, and the policy. `plugstack` is the plugin
 /// configuration of Slurm.
-pub fn find_faults(plugstack: Option<&Path>) -> Vec<String> {
+pub fn check_machine(plugstack: Option<&Path>) -> Checked {
     let plugstack = plugstack.map_or_else(find_plugstack, Path::to_owned);
-    let mut faults = Vec::new();
+    let (mut facts, mut faults) = (Vec::new(), Vec::new());
     match line_in(&plugstack) {
-        Ok(Some(line)) => faults.extend(faults_of_line(&line)),
+        Ok(Some(line)) => {
+            facts.extend(facts_of_line(&plugstack, &line));
+            faults.extend(faults_of_line(&line));
+        }
         Ok(None) => faults.push(format!(
             "{} does not name the plugin: `cabane slurm install` writes the line",
             plugstack.display()
@@ -31,7 +45,16 @@ pub fn find_faults(plugstack: Option<&Path>) -> Vec<String> {
         Err(fault) => faults.push(fault),
     }
     faults.extend(faults_of_policy());
-    faults
+    Checked { facts, faults }
+}
+
+/// Returns the file to which steps are recorded on this machine, if they are recorded to one.
+pub fn find_record_file() -> Option<PathBuf> {
+    let line = line_in(&find_plugstack()).ok()??;
+    match line.record?.parse().ok()? {
+        Destination::File(path) => Some(path),
+        Destination::Syslog(_) | Destination::Collector(_) => None,
+    }
 }
 
 /// A line of `plugstack.conf` that names the plugin.
@@ -65,11 +88,60 @@ impl Line {
     }
 }
 
-/// Finds the line of the plugin; the first one counts.
+/// Finds the line of the plugin, also in files that are included; the first one counts.
 fn line_in(plugstack: &Path) -> Result<Option<Line>, String> {
-    let text = fs::read_to_string(plugstack)
-        .map_err(|error| format!("cannot read {}: {error}", plugstack.display()))?;
-    Ok(text.lines().find_map(Line::parse))
+    line_below(plugstack, 0)
+}
+
+/// Files that include each other are not read for ever.
+const DEEPEST: u32 = 4;
+
+fn line_below(file: &Path, depth: u32) -> Result<Option<Line>, String> {
+    let text = fs::read_to_string(file)
+        .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    for line in text.lines() {
+        let found = match line.trim_start().strip_prefix("include ") {
+            Some(pattern) if depth < DEEPEST => {
+                let files = matching(Path::new(pattern.trim())).into_iter();
+                files.map(|file| line_below(&file, depth + 1)).find_map(Result::transpose)
+            }
+            Some(_) => None,
+            None => Line::parse(line).map(Ok),
+        };
+        if let Some(found) = found {
+            return found.map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// Finds the files of a pattern with one `*` in the last part, as files are usually included.
+fn matching(pattern: &Path) -> Vec<PathBuf> {
+    let name = pattern.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let (Some((start, end)), Some(directory)) = (name.split_once('*'), pattern.parent()) else {
+        return vec![pattern.to_owned()];
+    };
+    let matches = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.strip_prefix(start).is_some_and(|rest| rest.ends_with(end))
+    };
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(matches).collect();
+    files.sort();
+    files
+}
+
+fn facts_of_line(plugstack: &Path, line: &Line) -> Vec<String> {
+    let release = File::open(&line.plugin).ok();
+    let release = release.and_then(|file| cabane_compat::number_under(&file, "plugin_version"));
+    let release = release.map(|number| format!(", for Slurm {}", Release::of_number(number)));
+    let plugin = line.plugin.display();
+    let mut facts = vec![
+        format!("plugin: {plugin}{}", release.unwrap_or_default()),
+        format!("named in: {}", plugstack.display()),
+    ];
+    facts.extend(line.record.as_ref().map(|record| format!("records: {record}")));
+    facts
 }
 
 fn faults_of_line(line: &Line) -> Vec<String> {
@@ -83,6 +155,11 @@ fn faults_of_line(line: &Line) -> Vec<String> {
     }
     faults.extend(fault_of_file(&line.plugin));
     faults.extend(fault_of_release(&line.plugin));
+    faults.extend(fault_of_glibc(&line.plugin));
+    if line.command.is_none() && !COMMANDS.iter().any(|path| Path::new(path).is_file()) {
+        let places = COMMANDS.join(" and ");
+        faults.push(format!("there is no `cabane` at {places}, and the line names none"));
+    }
     faults.extend(line.command.as_deref().and_then(fault_of_file));
     faults.extend(line.record.as_deref().and_then(fault_of_record));
     faults
@@ -106,6 +183,14 @@ fn fault_of_file(path: &Path) -> Option<String> {
         }
         Ok(_) => None,
     }
+}
+
+/// Slurm cannot load what was linked with a newer C library.
+fn fault_of_glibc(plugin: &Path) -> Option<String> {
+    let needed = cabane_compat::needed_glibc(&File::open(plugin).ok()?)?;
+    let found = cabane_compat::older_glibc(needed)?;
+    let plugin = plugin.display();
+    Some(format!("{plugin} needs glibc {needed}, and this machine has {found}"))
 }
 
 /// Slurm starts nothing at all with a plugin of another release.
@@ -208,6 +293,26 @@ mod tests {
         assert_eq!(line, Some(expected));
         assert_eq!(Line::parse("required /usr/lib64/slurm/x11.so"), None);
         assert_eq!(Line::parse("# required cabane-slurm.so"), None);
+    }
+
+    #[test]
+    fn a_line_is_found_in_a_file_that_is_included() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        let shown = directory.path().display();
+        file("a.conf", "# nothing\n");
+        file("b.conf", &format!("include {shown}/plugstack\nrequired /b/cabane-slurm.so\n"));
+        let main = file("plugstack", &format!("required x.so\ninclude {shown}/*.conf\n"));
+        let found = line_in(&main).unwrap().unwrap();
+        assert_eq!(found.plugin, Path::new("/b/cabane-slurm.so"));
+        let none = file("none", &format!("include {shown}/a.conf\n"));
+        assert_eq!(line_in(&none), Ok(None));
+        let absent = file("wrong", &format!("include {shown}/absent\n"));
+        assert!(line_in(&absent).unwrap_err().contains("/absent: "));
     }
 
     #[test]

@@ -3,12 +3,14 @@
 
 //! The images of Slurm jobs.
 //!
-//! [`submit()`] resolves them where a job is submitted, [`record()`] writes down what a step has, and
-//! [`install()`] and [`find_faults`] are for administrators.
+//! [`submit()`] resolves them where a job is submitted, [`record()`] writes down what a step has,
+//! [`collect_failures`] tells the failures of many nodes as one, and [`install()`] and
+//! [`check_machine`] are for administrators.
 
 #![forbid(unsafe_code)]
 
 mod check;
+mod failures;
 mod inherited;
 mod install;
 mod record;
@@ -16,7 +18,8 @@ mod request;
 mod submission;
 mod variants;
 
-pub use check::find_faults;
+pub use check::{Checked, check_machine, find_record_file};
+pub use failures::{collect_failures, tell_failure};
 pub use install::{InstallRequest, Installed, install};
 pub use record::{Destination, DestinationError, record};
 pub use request::{Passthrough, Submission};

@@ -52,6 +52,25 @@ fn is_hidden(character: char) -> bool {
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
+/// Returns `text` as it may be in a page of HTML, also in an attribute: it cannot become part of
+/// the page, and what [`escape()`] shows is shown.
+#[must_use]
+pub fn escape_html(text: &str) -> String {
+    let text = escape(text);
+    let mut safe = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        match character {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
 /// Joins names for a message: `` `a`, `b`, and `c` ``, or with another last word.
 #[must_use]
 pub fn enumerate<T: AsRef<str>>(names: &[T], last: &str) -> String {

@@ -27,7 +27,7 @@ pub use corruption::corrupt_sum;
 pub use description::{ImageDescription, UenvDescription, parse_uenv_list};
 pub use digest::{Digest, ImageId};
 pub use error::{ParseError, ParseErrorKind};
-pub use escape::{enumerate, escape, shown};
+pub use escape::{enumerate, escape, escape_html, shown};
 pub use expected::Expected;
 pub use label::{Label, LabelDefaults};
 pub use list::parse_list;

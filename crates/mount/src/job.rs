@@ -9,7 +9,7 @@
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cabane_privileged::operations::{attach, clone_at, enter_own_namespace};
 use cabane_privileged::shadow::open_source;
@@ -50,6 +50,16 @@ pub struct JobMounts {
     ways: Vec<Way>,
     /// The FUSE programs.
     servers: Vec<u32>,
+    times: MountTimes,
+}
+
+/// How long it took to make the images of a step available on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MountTimes {
+    /// Until their files were open: what the file system took that has them.
+    pub open: Duration,
+    /// From then until they were mounted, copies included.
+    pub mount: Duration,
 }
 
 impl JobMounts {
@@ -74,19 +84,22 @@ impl JobMounts {
         let here = std::env::current_dir();
         namespace::unshare_directories().map_err(about_process("part with the directories of"))?;
         let home = namespace::own_mounts().map_err(LOOK)?;
+        let begin = Instant::now();
         let made = mount(images, root, owner, copies, &policy)
             .and_then(|mounted| Ok((namespace::own_mounts().map_err(LOOK)?, mounted)));
+        let whole = begin.elapsed();
         namespace::enter_mounts(home.as_fd()).map_err(ENTER)?;
         if let Ok(here) = here {
             // Who needs a working directory names it.
             let _ = std::env::set_current_dir(here);
         }
-        let (namespace, (ways, servers)) = made?;
+        let (namespace, (ways, servers, open)) = made?;
         Ok(Self {
             namespace,
             home,
             ways,
             servers,
+            times: MountTimes { open, mount: whole.saturating_sub(open) },
             places: images.iter().map(|image| image.mount_point.clone()).collect(),
         })
     }
@@ -100,6 +113,12 @@ impl JobMounts {
     /// Returns for each image who reads it.
     pub fn ways(&self) -> impl Iterator<Item = Way> {
         self.ways.iter().copied()
+    }
+
+    /// Returns how long it took.
+    #[must_use]
+    pub const fn times(&self) -> MountTimes {
+        self.times
     }
 
     /// Makes Slurm end the FUSE programs with a task, once it counts that among those of the step.
@@ -237,17 +256,20 @@ impl JobOwner {
     }
 }
 
-/// Mounts the images; returns for each who reads it, and the FUSE programs.
+/// Mounts the images; returns for each who reads it, the FUSE programs, and how long it took to open
+/// the files.
 fn mount(
     images: &[JobImage],
     root: &JobRoot,
     owner: &JobOwner,
     copies: Option<Box<dyn Copies>>,
     policy: &Policy,
-) -> Result<(Vec<Way>, Vec<u32>), Error> {
+) -> Result<(Vec<Way>, Vec<u32>, Duration), Error> {
     let failed = || about_process("take the rights of the owner of the job in");
     let user = owner.user();
+    let begin = Instant::now();
     let mut opened = open(images, root, &user)?.into_iter();
+    let opening = begin.elapsed();
     // Also while the images are mounted: a file server may not trust root.
     let groups = privilege::FileSystemGroups::become_group(owner.group, &owner.groups);
     let groups = groups.map_err(failed())?;
@@ -274,7 +296,8 @@ fn mount(
     drop(groups);
     let mut served = images.iter().zip(&ways).filter(|(_, way)| **way == Way::Fuse);
     served.try_for_each(|(image, _)| look_at_served(image, &user))?;
-    Ok((ways, servers.iter().filter_map(|server| server.get().copied()).collect()))
+    let servers = servers.iter().filter_map(|server| server.get().copied());
+    Ok((ways, servers.collect(), opening))
 }
 
 /// Opens the images, each with what its content can be checked with behind it, and then the places of

@@ -43,7 +43,7 @@ pub use error::Error;
 pub use fuse::{FusePrograms, serve};
 pub use image::attach;
 pub use inside::open_in_image;
-pub use job::{JobMounts, JobOwner, place_to_look};
+pub use job::{JobMounts, JobOwner, MountTimes, place_to_look};
 pub use job_images::{JOB_IMAGES, JobImage, JobImages, JobImagesError, JobVariable, Unfit};
 pub use job_mpi::{JOB_MPI, JobMpi};
 pub use job_root::{JobBind, JobDevice, JobRoot};
@@ -56,3 +56,11 @@ pub use stage::Stage;
 /// Names the variable that says where images are copied on each node. Who submits a job
 /// sets it, and it means nothing without [`JOB_IMAGES`].
 pub const JOB_STAGE: &str = "SLURM_CABANE_STAGE";
+
+/// Names the variable that says where a process listens beside `srun` for nodes that fail: a
+/// port, and a secret.
+pub const JOB_FAILURES: &str = "SLURM_CABANE_FAILURES";
+
+/// Names the variable that says how many microseconds it took to look the images up. Whoever
+/// submits a job sets it, for the record of the step.
+pub const JOB_LOOKUP: &str = "SLURM_CABANE_LOOKUP";

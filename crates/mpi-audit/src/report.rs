@@ -8,6 +8,8 @@
 
 use std::fmt::Write as _;
 
+use cabane_label::escape_html;
+
 use crate::benchmark::{Figure, Kind};
 use crate::judge::{Class, short, size};
 use crate::run::Tried;
@@ -38,10 +40,10 @@ pub fn html(title: &str, tried: &[Tried]) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{title}</title>\n\
          <style>{STYLE}</style>\n<h1>{title}</h1>\n<table>\n<tr><th>installation<th>class<th>8 B<th>4 KiB<th>32 KiB<th>1 MiB<th>reason\n",
-        title = escaped(title)
+        title = escape_html(title)
     );
     for one in tried {
-        let name = escaped(&one.installation.name);
+        let name = escape_html(&one.installation.name);
         let class = one.verdict.class;
         let _ = write!(page, "<tr><td>{name}<td><b style=\"color:{}\">{class}</b>", color(class));
         for bytes in crate::judge::LATENCIES {
@@ -50,11 +52,11 @@ pub fn html(title: &str, tried: &[Tried]) -> String {
             let _ = write!(page, "<td class=\"n\">{text}");
         }
         let library = one.outcome.output().library.as_deref().unwrap_or_default();
-        let mut reason = escaped(&one.verdict.reason.to_string());
+        let mut reason = escape_html(&one.verdict.reason.to_string());
         if let Some(advice) = &one.advice {
-            reason += &format!("; {}", escaped(&advice.to_string()));
+            reason += &format!("; {}", escape_html(&advice.to_string()));
         }
-        let _ = writeln!(page, "<td>{reason}<br><small>{}</small>", escaped(library));
+        let _ = writeln!(page, "<td>{reason}<br><small>{}</small>", escape_html(library));
     }
     page.push_str("</table>\n<p>Times are those of the fastest tenth of single operations.</p>\n<div class=\"plots\">\n");
     for (kind, title, sizes) in PLOTS {
@@ -81,7 +83,7 @@ fn plot(page: &mut String, title: &str, tried: &[Tried], kind: Kind, bytes: u64)
     let _ = writeln!(
         page,
         "<svg viewBox=\"0 0 {WIDTH} {heights}\" role=\"img\"><text x=\"0\" y=\"12\" font-weight=\"600\">{}</text>",
-        escaped(title)
+        escape_html(title)
     );
     // The shortest bar can still be seen.
     let (low, high) = ((least / 2.0).ln(), most.ln());
@@ -94,7 +96,7 @@ fn plot(page: &mut String, title: &str, tried: &[Tried], kind: Kind, bytes: u64)
             page,
             "<text x=\"0\" y=\"{middle}\">{}</text><rect x=\"{NAMES}\" y=\"{top}\" width=\"{length:.1}\" height=\"12\" fill=\"{}\"/>\
              <text x=\"{end:.1}\" y=\"{middle}\">{}</text>",
-            escaped(&shortened(&one.installation.name)),
+            escape_html(&shortened(&one.installation.name)),
             color(one.verdict.class),
             short(figure.p10)
         );
@@ -122,23 +124,6 @@ fn color(class: Class) -> &'static str {
         Class::Misplaced => "#8a4fbf",
         Class::Nonfunctional => "#c02942",
     }
-}
-
-/// Text from outside, as it may be in a page.
-fn escaped(text: &str) -> String {
-    let mut safe = String::new();
-    for character in text.chars() {
-        match character {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            other if other.is_control() => safe.push('\u{fffd}'),
-            other => safe.push(other),
-        }
-    }
-    safe
 }
 
 #[cfg(test)]

@@ -175,6 +175,11 @@ const fn set(name: &'static str, purpose: &'static str) -> Variable {
 
 const SET: &[Variable] = &[
     set(cabane_mount::JOB_IMAGES, "In a job: the images to mount on its nodes."),
+    set(cabane_mount::JOB_FAILURES, "In a step: where `srun` collects the failures of its nodes."),
+    set(
+        cabane_mount::JOB_LOOKUP,
+        "In a job: how long it took to look up the images, in microseconds.",
+    ),
     set(cabane_mount::JOB_MPI, "In a job: the MPI that replaces that of the programs."),
     set(
         cabane_mount::JOB_STAGE,

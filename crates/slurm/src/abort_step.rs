@@ -22,9 +22,9 @@ use crate::spank::{Spank, Step};
 const LOOKS: u32 = 10;
 const EACH: &str = "0.5";
 
-/// In the first task of a node: tells why a step is refused, and ends it. As a rule all nodes
-/// have the same reason: then the first one tells it. Another node waits for that, and tells a
-/// reason that was its own.
+/// In the first task of a node that no one has heard: tells why a step fails, and ends it. As a
+/// rule all nodes have the same reason: then the first one tells it. Another node waits for that,
+/// and tells a reason that was its own.
 pub(crate) fn tell_once(spank: &dyn Spank, lines: &[String]) {
     let step = spank.step().unwrap_or_default();
     if step.node > 0 && is_being_ended() {

@@ -39,13 +39,11 @@ pub(crate) fn take(list: &JobImages) -> Result<Taken<'_>, Vec<String>> {
     } else {
         Vec::new()
     };
-    let node = rustix::system::uname();
     let lack = |build: &cabane_compat::Build<'_>| build.lack();
-    take_for(&node.nodename().to_string_lossy(), list, &order, lack)
+    take_for(list, &order, lack)
 }
 
 fn take_for<'a>(
-    node: &str,
     list: &'a JobImages,
     order: &[String],
     lack: impl Fn(&Build<'_>) -> Lack,
@@ -59,13 +57,13 @@ fn take_for<'a>(
         });
         let looked_at: Vec<(Build<'_>, Lack)> = looked_at.collect();
         let place = if let ([image], [(_, lack)]) = (builds.as_slice(), looked_at.as_slice()) {
-            notes.extend(note_if_unfit(node, image, lack, list.unfit)?);
+            notes.extend(note_if_unfit(image, lack, list.unfit)?);
             0
         } else {
             let choice = choose(&looked_at, order);
-            let choice = choice.map_err(|reason| not_chosen(node, reason, builds, &looked_at))?;
+            let choice = choice.map_err(|reason| not_chosen(reason, builds, &looked_at))?;
             let taken = builds.get(choice.place);
-            notes.extend(taken.map(|image| format!("{} on {node}", image.name())));
+            notes.extend(taken.map(|image| format!("takes {}", image.name())));
             choice.place
         };
         images.extend(builds.get(place).cloned());
@@ -85,7 +83,6 @@ fn build_of(image: &JobImage) -> Build<'_> {
 
 /// Looks whether a node can run the one build that there is.
 fn note_if_unfit(
-    node: &str,
     image: &JobImage,
     lack: &Lack,
     unfit: Unfit,
@@ -93,7 +90,7 @@ fn note_if_unfit(
     if lack.is_nothing() {
         return Ok(None);
     }
-    let line = format!("{node} cannot run {}: {lack}", image.name());
+    let line = format!("cannot run {}: {lack}", image.name());
     match unfit {
         Unfit::Refuse => Err(refused(line, image)),
         Unfit::Warn => Ok(Some(line)),
@@ -114,16 +111,13 @@ fn refused(line: String, image: &JobImage) -> Vec<String> {
 }
 
 fn not_chosen(
-    node: &str,
     reason: NoChoice,
     builds: &[JobImage],
     looked_at: &[(Build<'_>, Lack)],
 ) -> Vec<String> {
     let mut lines = vec![match reason {
-        NoChoice::NoneFits => format!("{node} cannot run any of these builds:"),
-        NoChoice::Undecided => {
-            format!("nothing says which of these builds is the better one for {node}:")
-        }
+        NoChoice::NoneFits => "cannot run any of these builds:".to_owned(),
+        NoChoice::Undecided => "nothing says which of these builds is the better one:".to_owned(),
     }];
     for (image, (_, lack)) in builds.iter().zip(looked_at) {
         let why = if lack.is_nothing() { String::new() } else { format!(": {lack}") };
@@ -197,7 +191,7 @@ mod tests {
             features: build.features.iter().filter(|name| *name == "avx512f").cloned().collect(),
             ..Lack::default()
         };
-        let taken = take_for("n1", list, &order, lack)?;
+        let taken = take_for(list, &order, lack)?;
         let values = taken.variables.iter().filter_map(|(_, value)| {
             let value = value.as_ref()?;
             Some(value.to_string_lossy().into_owned())
@@ -209,7 +203,7 @@ mod tests {
     fn a_choice_is_reported_and_brings_its_variables() {
         let builds = vec![image("zen2", &["avx2"]), image("zen3", &["avx2", "vaes"])];
         let found = taken(&list(builds, Unfit::Refuse), &[]);
-        let expected = (vec!["app/1:v1@here%zen3 on n1".to_owned()], vec!["zen3".to_owned()]);
+        let expected = (vec!["takes app/1:v1@here%zen3".to_owned()], vec!["zen3".to_owned()]);
         assert_eq!(found, Ok(expected));
     }
 
@@ -223,7 +217,7 @@ mod tests {
     fn an_image_that_the_node_cannot_run_is_refused_with_what_is_lacking() {
         let found = taken(&list(vec![image("zen5", &["avx512f"])], Unfit::Refuse), &[]);
         let expected = [
-            "n1 cannot run app/1:v1@here%zen5: its processor lacks avx512f",
+            "cannot run app/1:v1@here%zen5: its processor lacks avx512f",
             "hint: where there are builds for several kinds of nodes, `--uenv=app/1:v1@here` lets \
              each take its own",
             "hint: `--uenv-unfit=warn` starts nevertheless",
@@ -234,7 +228,7 @@ mod tests {
     #[test]
     fn a_user_may_go_on_with_a_warning() {
         let found = taken(&list(vec![image("zen5", &["avx512f"])], Unfit::Warn), &[]);
-        let line = "n1 cannot run app/1:v1@here%zen5: its processor lacks avx512f";
+        let line = "cannot run app/1:v1@here%zen5: its processor lacks avx512f";
         assert_eq!(found, Ok((vec![line.to_owned()], Vec::new())));
     }
 
@@ -245,7 +239,7 @@ mod tests {
         assert_eq!(
             found[..3],
             [
-                "nothing says which of these builds is the better one for n1:",
+                "nothing says which of these builds is the better one:",
                 "  app/1:v1@here%zen2",
                 "  app/1:v1@here%zen3"
             ]

@@ -9,8 +9,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use cabane_mount::JOB_FAILURES;
+
+use crate::failures::{Collector, Heard};
 use crate::node::{self, Outcome};
 use crate::options::{self, Given};
+use crate::record::Recorded;
 use crate::spank::{Context, Spank};
 use crate::submit;
 
@@ -20,15 +24,24 @@ struct State {
     given: Given,
     prepared: Option<Given>,
     outcome: Outcome,
+    /// Whether the user hears of a failure elsewhere.
+    heard: Heard,
+    /// In `srun`: what hears of it.
+    collector: Option<Collector>,
     /// What the user sees once on each node.
     notes: Vec<String>,
+    /// What is recorded when the step ends.
+    recorded: Option<Recorded>,
 }
 
 static STATE: Mutex<State> = Mutex::new(State {
     given: Given::none(),
     prepared: None,
     outcome: Outcome::Nothing,
+    heard: Heard::No,
+    collector: None,
     notes: Vec::new(),
+    recorded: None,
 });
 
 fn state() -> MutexGuard<'static, State> {
@@ -77,14 +90,32 @@ pub(crate) fn options_known(spank: &dyn Spank, arguments: &[OsString]) -> Result
         Context::Step => {
             let command = command_of(arguments);
             let (outcome, notes) = node::mount(spank, command.as_deref());
-            if let Some(destination) = value_of(arguments, "record=") {
-                node::record(spank, destination, command.as_deref(), &outcome);
-            }
+            let recorded = value_of(arguments, "record=").and_then(|destination| {
+                node::record(spank, destination, command.as_deref(), &outcome)
+            });
+            let heard = node::say_failure(spank, command.as_deref(), &outcome);
             let mut state = state();
+            (state.recorded, state.heard) = (recorded, heard);
             (state.outcome, state.notes) = (outcome, notes);
             Ok(())
         }
         Context::Other => Ok(()),
+    }
+}
+
+/// In `srun`: the nodes are known, and the step is about to be started.
+pub(crate) fn nodes_known(spank: &dyn Spank, arguments: &[OsString]) {
+    let mut state = state();
+    if spank.context() != Context::Srun || state.collector.is_some() {
+        return;
+    }
+    // It may be that of a step in which this one is started.
+    spank.change_own_variable(JOB_FAILURES.as_ref(), None);
+    // A part of a heterogeneous job may have one node, and another one more.
+    if submit::has_images() && spank.nodes().is_ok_and(|nodes| nodes > 1) {
+        let program = submit::find_command(command_of(arguments).as_deref());
+        // Without it, each node tells the user itself.
+        state.collector = Collector::start(spank, &program).ok();
     }
 }
 
@@ -98,12 +129,13 @@ pub(crate) fn task_starts(spank: &dyn Spank) -> Result<(), ()> {
     if !state.notes.is_empty() && spank.is_first_task() && is_among_the_first(spank) {
         state.notes.iter().for_each(|line| spank.note(line));
     }
-    node::enter_task(spank, &state.outcome)
+    node::enter_task(spank, &state.outcome, state.heard)
 }
 
 /// A task is about to start, as the user.
 pub(crate) fn task_begins(spank: &dyn Spank) {
-    node::end_refused(spank, &state().outcome);
+    let state = state();
+    node::end_failed(spank, &state.outcome, state.heard);
 }
 
 /// No one reads what a thousand nodes say, one after the other.
@@ -120,9 +152,22 @@ pub(crate) fn task_forked(spank: &dyn Spank) {
     }
 }
 
+/// A task has ended.
+pub(crate) fn task_ended(spank: &dyn Spank) {
+    if let (Some(recorded), Ok(status)) = (&mut state().recorded, spank.task_status()) {
+        recorded.task_ended(status);
+    }
+}
+
 /// The program ends.
 pub(crate) fn program_ends(spank: &dyn Spank) {
+    // It has its last words now.
+    drop(state().collector.take());
     if spank.context() == Context::Step {
+        let recorded = state().recorded.take();
+        if let Some(recorded) = recorded {
+            recorded.end();
+        }
         let outcome = std::mem::replace(&mut state().outcome, Outcome::Nothing);
         node::leave(outcome);
     }

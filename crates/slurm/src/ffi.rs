@@ -19,7 +19,7 @@ use cabane_mount::JobOwner;
 
 use crate::dispatch;
 use crate::options;
-use crate::spank::{Context, SlurmError, Spank, Step};
+use crate::spank::{Context, SlurmError, Spank, Step, node_name};
 
 /// What Slurm takes for success.
 const SUCCESS: c_int = 0;
@@ -38,6 +38,7 @@ const S_JOB_NODEID: c_int = 5;
 const S_JOB_TOTAL_TASK_COUNT: c_int = 7;
 const S_JOB_ARGV: c_int = 9;
 const S_TASK_ID: c_int = 11;
+const S_TASK_EXIT_STATUS: c_int = 13;
 const S_TASK_PID: c_int = 14;
 const S_JOB_SUPPLEMENTARY_GIDS: c_int = 19;
 const S_JOB_ARRAY_ID: c_int = 30;
@@ -130,11 +131,24 @@ pub extern "C" fn slurm_spank_init_post_opt(
     arguments: *const *const c_char,
 ) -> c_int {
     guarded(|| {
-        let count = usize::try_from(count).unwrap_or_default();
-        // SAFETY: Slurm hands over so many texts, which live until this returns.
-        let arguments = (0..count).map(|place| unsafe { text(*arguments.add(place)) });
-        let arguments: Vec<OsString> = arguments.flatten().collect();
+        // SAFETY: as Slurm hands them over.
+        let arguments = unsafe { texts(count, arguments) };
         dispatch::options_known(&Slurm { spank }, &arguments)
+    })
+}
+
+/// In `srun`: the step has its nodes, and is about to be started.
+#[unsafe(no_mangle)]
+pub extern "C" fn slurm_spank_local_user_init(
+    spank: *mut c_void,
+    count: c_int,
+    arguments: *const *const c_char,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: as Slurm hands them over.
+        let arguments = unsafe { texts(count, arguments) };
+        dispatch::nodes_known(&Slurm { spank }, &arguments);
+        Ok(())
     })
 }
 
@@ -174,6 +188,19 @@ pub extern "C" fn slurm_spank_task_post_fork(
     })
 }
 
+/// A task has ended.
+#[unsafe(no_mangle)]
+pub extern "C" fn slurm_spank_task_exit(
+    spank: *mut c_void,
+    _: c_int,
+    _: *const *const c_char,
+) -> c_int {
+    guarded(|| {
+        dispatch::task_ended(&Slurm { spank });
+        Ok(())
+    })
+}
+
 /// The program ends; in `slurmstepd`, after all tasks.
 #[unsafe(no_mangle)]
 pub extern "C" fn slurm_spank_exit(spank: *mut c_void, _: c_int, _: *const *const c_char) -> c_int {
@@ -205,6 +232,17 @@ fn guarded(act: impl FnOnce() -> Result<(), ()>) -> c_int {
     }
 }
 
+/// Copies the arguments of a callback.
+///
+/// # Safety
+///
+/// There are so many texts, which live until this returns.
+unsafe fn texts(count: c_int, arguments: *const *const c_char) -> Vec<OsString> {
+    let count = usize::try_from(count).unwrap_or_default();
+    // SAFETY: as the caller promises.
+    (0..count).filter_map(|place| unsafe { text(*arguments.add(place)) }).collect()
+}
+
 /// Copies a text.
 ///
 /// # Safety
@@ -228,9 +266,13 @@ fn tell(line: &str) {
     }
 }
 
+/// On a node, a line says on which.
 fn own_line(line: &str) -> Option<CString> {
     let line: String = line.chars().filter(|character| *character != '\0').collect();
-    CString::new(format!("cabane: {line}")).ok()
+    // SAFETY: takes nothing and returns a number.
+    let is_node = unsafe { spank_context() } == S_CTX_REMOTE;
+    let node = if is_node { node_name() + ": " } else { String::new() };
+    CString::new(format!("cabane: {node}{line}")).ok()
 }
 
 fn own_text(text: &OsStr) -> Result<CString, SlurmError> {
@@ -319,13 +361,17 @@ impl Spank for Slurm {
         Ok(JobOwner { user, group, groups })
     }
 
+    fn nodes(&self) -> Result<u32, SlurmError> {
+        self.number(S_JOB_NNODES)
+    }
+
     fn step(&self) -> Result<Step, SlurmError> {
         Ok(Step {
             job: self.number(S_JOB_ID)?,
             number: self.number(S_JOB_STEPID)?,
             array_job: self.number(S_JOB_ARRAY_ID)?,
             array_task: self.number(S_JOB_ARRAY_TASK_ID)?,
-            nodes: self.number(S_JOB_NNODES)?,
+            nodes: self.nodes()?,
             node: self.number(S_JOB_NODEID)?,
             tasks: self.number(S_JOB_TOTAL_TASK_COUNT)?,
         })
@@ -383,6 +429,11 @@ impl Spank for Slurm {
     fn task_process(&self) -> Result<u32, SlurmError> {
         // A `pid_t`, of the same size.
         self.number(S_TASK_PID)
+    }
+
+    fn task_status(&self) -> Result<i32, SlurmError> {
+        // An `int`, of the same size.
+        Ok(self.number(S_TASK_EXIT_STATUS)?.cast_signed())
     }
 
     fn end_task(&self, code: u8) {

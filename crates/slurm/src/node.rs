@@ -4,11 +4,13 @@
 //! In `slurmstepd`, on every node of a step: the images, before there is a task.
 //!
 //! A callback that fails there drains the node of a batch job, and the user of `srun` sees
-//! success. So it never does: what went wrong is kept, and then every task fails with it
-//! before anything of the user's runs.
+//! success. So it never does: what went wrong is kept, and then every task ends before anything
+//! of the user's runs.
 
 use std::ffi::OsStr;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 
 use cabane_mount::{
     JOB_IMAGES, JOB_STAGE, JobBind, JobImage, JobImages, JobMounts, JobOwner, JobRoot, Stage,
@@ -18,14 +20,17 @@ use cabane_mount::{
 use crate::abort_step::{end_everywhere, tell_once};
 use crate::builds;
 use crate::devices;
+use crate::failures::{self, Heard};
 use crate::hints::lines;
 use crate::query::Query;
-use crate::record::{self, Mounted};
-use crate::spank::Spank;
+use crate::record::{self, Mounted, Recorded};
+use crate::spank::{Spank, node_name};
 use crate::substitute::{self, On, Refusal};
 
 /// The usual place for what Slurm keeps on a node while jobs run.
 const SPOOL: &str = "/var/spool/slurmd";
+/// So much later than the first task of a node the others end.
+const HEAD_START: Duration = Duration::from_millis(200);
 
 /// What became of the images of a step.
 #[derive(Debug)]
@@ -33,7 +38,7 @@ pub(crate) enum Outcome {
     /// There are none.
     Nothing,
     /// These are mounted, for tasks of the owner to enter.
-    Mounted(JobMounts, JobOwner, Vec<JobImage>),
+    Mounted(Box<JobMounts>, JobOwner, Vec<JobImage>),
     /// They are not; lines for the user.
     Failed(Vec<String>),
     /// The step cannot have the MPI that was requested.
@@ -88,7 +93,7 @@ fn try_mount(
     }
     let mounts =
         JobMounts::make(&taken.images, &root, &owner, stage).map_err(|error| lines(&error))?;
-    Ok(Outcome::Mounted(mounts, owner, taken.images))
+    Ok(Outcome::Mounted(Box::new(mounts), owner, taken.images))
 }
 
 /// Reads the list of images; an empty one if there is none.
@@ -128,20 +133,35 @@ fn stage(spank: &dyn Spank) -> Result<Option<Stage>, Vec<String>> {
     stage.map(Some).ok_or_else(wrong)
 }
 
-/// Has recorded what became of the images of a step, if it has any.
-pub(crate) fn record(spank: &dyn Spank, to: &OsStr, command: Option<&Path>, outcome: &Outcome) {
+/// Has recorded what became of the images of a step, if it has any. Returns what is recorded
+/// at its end.
+pub(crate) fn record(
+    spank: &dyn Spank,
+    to: &OsStr,
+    command: Option<&Path>,
+    outcome: &Outcome,
+) -> Option<Recorded> {
     match outcome {
-        Outcome::Nothing => {}
+        Outcome::Nothing => None,
         Outcome::Mounted(mounts, _, images) => {
-            let ways = Mounted::Ways(mounts.ways().collect());
-            record::hand_over(spank, to, command, images, &ways);
+            let ways = Mounted::Ways(mounts.ways().collect(), mounts.times());
+            record::hand_over(spank, to, command, images, &ways)
         }
         Outcome::Failed(lines) | Outcome::Refused(Refusal { lines, .. }) => {
             let wanted = wanted(spank).unwrap_or_default();
-            let reason = Mounted::Not(lines.first().map_or("", String::as_str));
-            record::hand_over(spank, to, command, &wanted, &reason);
+            let reason = reason_in(lines);
+            record::hand_over(spank, to, command, &wanted, &Mounted::Not(&reason))
         }
     }
+}
+
+/// Returns what failed with its causes, without what helps.
+fn reason_in(lines: &[String]) -> String {
+    let mut reason = lines.first().cloned().unwrap_or_default();
+    for cause in lines.iter().skip(1).filter_map(|line| line.strip_prefix("cause: ")) {
+        reason += &format!(": {cause}");
+    }
+    reason
 }
 
 /// Returns what this node would have taken. Of several builds of which it takes none there is
@@ -162,12 +182,13 @@ fn wanted(spank: &dyn Spank) -> Option<Vec<JobImage>> {
 /// # Errors
 ///
 /// That it must not go on; the user knows why.
-pub(crate) fn enter_task(spank: &dyn Spank, outcome: &Outcome) -> Result<(), ()> {
+pub(crate) fn enter_task(spank: &dyn Spank, outcome: &Outcome, heard: Heard) -> Result<(), ()> {
     match outcome {
         Outcome::Nothing => Ok(()),
         Outcome::Mounted(mounts, owner, _) => {
             if let Err(error) = mounts.enter(owner) {
-                return refuse(spank, &lines(&error));
+                tell(spank, &lines(&error), Heard::No);
+                return Err(());
             }
             // What is mounted is under the user's control; no program may trust it with more
             // rights than the user has.
@@ -181,11 +202,8 @@ pub(crate) fn enter_task(spank: &dyn Spank, outcome: &Outcome) -> Result<(), ()>
                 spank.error(&format!("cannot give up gaining privileges: {error}"));
             })
         }
-        Outcome::Failed(lines) => refuse(spank, lines),
-        Outcome::Refused(refusal) => {
-            if spank.is_first_task() {
-                tell_once(spank, &refusal.lines);
-            }
+        Outcome::Failed(lines) | Outcome::Refused(Refusal { lines, .. }) => {
+            tell(spank, lines, heard);
             Ok(())
         }
     }
@@ -198,24 +216,41 @@ pub(crate) fn end_servers_with_task(spank: &dyn Spank, outcome: &Outcome) {
     }
 }
 
-/// In a task of which `slurmstepd` knows by now: ends it, if the step is refused, with a code
-/// that says so. A callback that failed would end it with 1.
-pub(crate) fn end_refused(spank: &dyn Spank, outcome: &Outcome) {
-    if let Outcome::Refused(refusal) = outcome {
-        spank.end_task(refusal.code);
+/// In a task of which `slurmstepd` knows by now: ends it, if there are no images for it. Slurm
+/// says several things of its own about a task whose callback fails, for each task.
+///
+/// A node that was heard leaves the exit code to the first one: `srun` has a line for each node
+/// whose tasks end with another one than 0, and the highest one is that of the step.
+pub(crate) fn end_failed(spank: &dyn Spank, outcome: &Outcome, heard: Heard) {
+    let code = match outcome {
+        Outcome::Nothing | Outcome::Mounted(..) => return,
+        Outcome::Failed(_) => 1,
+        Outcome::Refused(refusal) => refusal.code,
+    };
+    spank.end_task(if heard == Heard::Yes { 0 } else { code });
+}
+
+/// In a task: the first one of a node tells the user why, unless the node was heard before.
+fn tell(spank: &dyn Spank, lines: &[String], heard: Heard) {
+    match (heard, spank.is_first_task()) {
+        (Heard::No, true) => tell_once(spank, lines),
+        // What the first one tells is to be on its way when Slurm sees that this one has ended.
+        (Heard::No, false) => sleep(HEAD_START),
+        (Heard::First, true) => end_everywhere(spank.step().unwrap_or_default()),
+        (Heard::First, false) | (Heard::Yes, _) => {}
     }
 }
 
-fn refuse(spank: &dyn Spank, lines: &[String]) -> Result<(), ()> {
+/// In `slurmstepd`: says why there are no images, into the log of the node, and where the
+/// failures of all nodes are told as one.
+pub(crate) fn say_failure(spank: &dyn Spank, command: Option<&Path>, outcome: &Outcome) -> Heard {
+    let (Outcome::Failed(lines) | Outcome::Refused(Refusal { lines, .. })) = outcome else {
+        return Heard::No;
+    };
     for line in lines {
         spank.error(line);
     }
-    if spank.is_first_task()
-        && let Ok(step) = spank.step()
-    {
-        end_everywhere(step);
-    }
-    Err(())
+    failures::say(spank, command, &node_name(), lines)
 }
 
 /// The tasks of the step have ended. An image that stays mounted a while longer is no reason

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! In `slurmstepd`: what a step has mounted, handed to the process that records it.
+//! In `slurmstepd`: what a step has mounted and how it ended, handed to the process that records
+//! it.
 //!
 //! Off unless the line in `plugstack.conf` has `record=DESTINATION`. A process of its own,
 //! `cabane slurm record`, makes a record of it and sends that off; the step waits neither
@@ -12,18 +13,20 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::process::{Command, ExitStatus};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use cabane_mount::{JobImage, Way};
+use cabane_mount::{JOB_LOOKUP, JobImage, MountTimes, Way};
 use cabane_process::alone::start_alone;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::spank::Spank;
 
 /// Variables of the job, which its owner can set to anything.
-const VARIABLES: [&str; 6] = [
+const VARIABLES: [&str; 7] = [
+    JOB_LOOKUP,
     "CABANE_LOADED",
     "SLURM_JOB_ACCOUNT",
     "SLURM_JOB_NUM_NODES",
@@ -40,25 +43,86 @@ const LONGEST: usize = 64 * 1024;
 
 /// What became of the images of a step.
 pub(crate) enum Mounted<'a> {
-    /// They are mounted, and read in these ways.
-    Ways(Vec<Way>),
+    /// They are mounted, and read in these ways; it took so long.
+    Ways(Vec<Way>, MountTimes),
     /// They are not; why.
     Not(&'a str),
 }
 
-/// Has a step recorded, on its first node. Whatever is in the way: then there is no record.
+/// A step that is recorded again when it has ended.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    command: PathBuf,
+    destination: OsString,
+    report: Vec<u8>,
+    begin: Instant,
+    /// The highest exit code of its tasks on this node, and the signal that ended that task.
+    worst: Option<(i32, i32)>,
+}
+
+/// Has a step recorded on its first node; on others, that they do not have the images. Returns
+/// what is recorded again at the end. Whatever is in the way: then there is no record.
 pub(crate) fn hand_over(
     spank: &dyn Spank,
     destination: &OsStr,
     command: Option<&Path>,
     images: &[JobImage],
     mounted: &Mounted<'_>,
-) {
-    let is_first = spank.step().is_ok_and(|step| step.node == 0);
-    let report = is_first.then(|| report(spank, images, mounted)).flatten();
-    if let (Some(report), Some(command)) = (report, find_command(command)) {
-        let _ = start(&command, destination, &report);
+) -> Option<Recorded> {
+    let is_first = spank.step().ok()?.node == 0;
+    if !is_first && matches!(mounted, Mounted::Ways(..)) {
+        return None;
     }
+    let command = find_command(command)?;
+    let mut report = report(spank, images, mounted)?;
+    if !is_first {
+        push(&mut report, "kind", "node".as_ref());
+    }
+    start(&command, destination, &report).ok()?;
+    is_first.then(|| Recorded {
+        command,
+        destination: destination.to_owned(),
+        report,
+        begin: Instant::now(),
+        // Tasks of a node that fails may leave the exit code to another one.
+        worst: matches!(mounted, Mounted::Not(_)).then_some((1, 0)),
+    })
+}
+
+impl Recorded {
+    /// Notes how a task has ended: a status as `wait` has it.
+    pub(crate) fn task_ended(&mut self, status: i32) {
+        let status = ExitStatus::from_raw(status);
+        let signal = status.signal().unwrap_or_default();
+        // A task that was ended has the code that shells give it.
+        let code = status.code().unwrap_or_else(|| signal.saturating_add(128));
+        self.worst = self.worst.max(Some((code, signal)));
+    }
+
+    /// Has recorded that the step has ended.
+    pub(crate) fn end(mut self) {
+        let Ok(now) = SystemTime::now().duration_since(UNIX_EPOCH) else {
+            return;
+        };
+        let mut add =
+            |name, number: u128| push(&mut self.report, name, number.to_string().as_ref());
+        add("time", now.as_millis());
+        add("lasted", self.begin.elapsed().as_micros());
+        if let Some((code, signal)) = self.worst {
+            add("exit-code", code.unsigned_abs().into());
+            add("signal", signal.unsigned_abs().into());
+        }
+        push(&mut self.report, "kind", "end".as_ref());
+        let _ = start(&self.command, &self.destination, &self.report);
+    }
+}
+
+/// Adds a text; of several with one name the last one counts.
+fn push(report: &mut Vec<u8>, name: &str, value: &OsStr) {
+    report.extend_from_slice(name.as_bytes());
+    report.push(b'=');
+    report.extend_from_slice(value.as_bytes());
+    report.push(0);
 }
 
 /// The command runs as root here, so it is not looked for elsewhere.
@@ -81,12 +145,17 @@ fn report(spank: &dyn Spank, images: &[JobImage], mounted: &Mounted<'_>) -> Opti
         ("tasks", step.tasks.into()),
         ("user", owner.user.into()),
         ("group", owner.group.into()),
-        ("mounted", matches!(mounted, Mounted::Ways(_)).into()),
+        ("mounted", matches!(mounted, Mounted::Ways(..)).into()),
     ]
     .map(|(name, number)| (name, number.to_string().into()))
     .into();
     let mut ways = match mounted {
-        Mounted::Ways(ways) => ways.as_slice(),
+        Mounted::Ways(ways, times) => {
+            for (name, time) in [("open", times.open), ("mount", times.mount)] {
+                texts.push((name, time.as_micros().to_string().into()));
+            }
+            ways.as_slice()
+        }
         Mounted::Not(reason) => {
             texts.push(("reason", reason.into()));
             &[]
@@ -105,10 +174,7 @@ fn report(spank: &dyn Spank, images: &[JobImage], mounted: &Mounted<'_>) -> Opti
     }
     let mut bytes = Vec::new();
     for (name, value) in texts {
-        bytes.extend_from_slice(name.as_bytes());
-        bytes.push(b'=');
-        bytes.extend_from_slice(value.as_bytes());
-        bytes.push(0);
+        push(&mut bytes, name, &value);
     }
     Some(bytes)
 }

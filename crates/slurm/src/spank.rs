@@ -64,6 +64,9 @@ pub(crate) trait Spank {
     /// Returns to whom the job belongs, in `slurmstepd`.
     fn owner(&self) -> Result<JobOwner, SlurmError>;
 
+    /// Returns how many nodes the step has, in `srun` once it has them.
+    fn nodes(&self) -> Result<u32, SlurmError>;
+
     /// Returns the step, in `slurmstepd`.
     fn step(&self) -> Result<Step, SlurmError>;
 
@@ -83,6 +86,9 @@ pub(crate) trait Spank {
     /// Returns the process of a task that was forked, in `slurmstepd`.
     fn task_process(&self) -> Result<u32, SlurmError>;
 
+    /// Returns with what a task has ended, as `wait` tells it.
+    fn task_status(&self) -> Result<i32, SlurmError>;
+
     /// Ends the process of a task.
     fn end_task(&self, code: u8);
 
@@ -91,6 +97,11 @@ pub(crate) trait Spank {
 
     /// Tells the user that something failed, a line.
     fn error(&self, line: &str);
+}
+
+/// Returns the name of this node.
+pub(crate) fn node_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// Sets a variable of the tasks of this step, or removes it, and says in a line why it cannot.

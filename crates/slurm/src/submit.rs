@@ -12,6 +12,9 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use cabane_mount::JOB_LOOKUP;
 
 use crate::options::Given;
 use crate::spank::Spank;
@@ -39,6 +42,7 @@ pub(crate) fn prepare(spank: &dyn Spank, given: &Given, command: Option<&Path>) 
     }
     let given = all;
     let program = find_command(command);
+    let begin = Instant::now();
     let changes = ask(&program, &from, &given).map_err(|error| {
         if let Some(error) = error {
             spank.error(&format!("cannot start {}: {error}", program.display()));
@@ -47,7 +51,15 @@ pub(crate) fn prepare(spank: &dyn Spank, given: &Given, command: Option<&Path>) 
     for (name, value) in changes {
         spank.change_own_variable(&name, value.as_deref());
     }
+    let taken = begin.elapsed().as_micros().to_string();
+    spank.change_own_variable(JOB_LOOKUP.as_ref(), Some(taken.as_ref()));
     Ok(())
+}
+
+/// Tells whether steps of this process have images, or another MPI.
+pub(crate) fn has_images() -> bool {
+    let names = [cabane_mount::JOB_IMAGES, cabane_mount::JOB_MPI];
+    names.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
 /// Tells that the parts of a heterogeneous job ask for different images.
@@ -59,7 +71,7 @@ pub(crate) fn refuse_parts(spank: &dyn Spank) {
     );
 }
 
-fn find_command(configured: Option<&Path>) -> PathBuf {
+pub(crate) fn find_command(configured: Option<&Path>) -> PathBuf {
     let there = COMMANDS.iter().map(Path::new).find(|path| path.is_file());
     configured.or(there).unwrap_or(Path::new("cabane")).to_owned()
 }

@@ -10,9 +10,10 @@
 use std::path::Path;
 
 use cabane_label::{Digest, Label};
+use cabane_mount::JOB_LOOKUP;
 use cabane_run::loaded::{CABANE_LOADED, Loaded, LoadedImage};
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::report::{ReportedImage, StepReport};
 
@@ -51,10 +52,52 @@ pub(crate) struct Record {
     /// Why not.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    #[serde(skip_serializing_if = "Times::is_none")]
+    times_ms: Times,
+    /// For how long the step had its images.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds: Option<Thousandths>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<u32>,
     images: Vec<RecordedImage>,
     /// How many images did not fit.
     #[serde(skip_serializing_if = "is_zero")]
     images_left_out: usize,
+}
+
+/// How long it took until the images were there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+struct Times {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lookup: Option<Thousandths>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    open: Option<Thousandths>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mount: Option<Thousandths>,
+}
+
+impl Times {
+    fn of(report: &StepReport) -> Self {
+        let time = |name| report.text(name)?.parse().ok().map(Thousandths);
+        Self { lookup: time(JOB_LOOKUP), open: time("open"), mount: time("mount") }
+    }
+
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A number of thousandths, written with a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Thousandths(u64);
+
+impl Serialize for Thousandths {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[expect(clippy::cast_precision_loss, reason = "no time is as long")]
+        serializer.serialize_f64(self.0 as f64 / 1000.0)
+    }
 }
 
 /// An image of a step.
@@ -88,8 +131,16 @@ impl Record {
         let step = report.text("step")?.parse().ok()?;
         let nodes = report.number("nodes")?;
         let milliseconds = report.text("time")?.parse().ok()?;
+        let is_end = report.text("kind") == Some("end");
+        let kind = match report.text("kind") {
+            Some("end") => "cabane-step-end",
+            Some("node") => "cabane-node-failure",
+            _ => "cabane-step",
+        };
+        let at_end = |name| report.number(name).filter(|_| is_end);
+        let lasted: Option<u64> = report.text("lasted").and_then(|text| text.parse().ok());
         Some(Self {
-            kind: "cabane-step",
+            kind,
             version: VERSION,
             time: Timestamp::from_millisecond(milliseconds).ok()?.to_string(),
             node: bounded(node, 64),
@@ -111,6 +162,11 @@ impl Record {
             tasks: report.number("tasks")?,
             mounted: report.text("mounted") == Some("1"),
             reason: report.text("reason").map(|text| bounded(text, 512)),
+            times_ms: Times::of(report),
+            // Whole milliseconds are exact enough.
+            seconds: lasted.filter(|_| is_end).map(|lasted| Thousandths(lasted / 1000)),
+            exit_code: at_end("exit-code"),
+            signal: at_end("signal").filter(|signal| *signal != 0),
             images: report.images.iter().map(|image| recorded(image, &loaded)).collect(),
             images_left_out: 0,
         })
@@ -230,6 +286,27 @@ mod tests {
             }],
         });
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_record_of_the_end_has_all_that_the_first_had() {
+        let images = format!(
+            "image=/a\0mount-point=/m\0{JOB_LOOKUP}=41250\0open=800\0mount=3125\0lasted=12345678\0\
+             exit-code=137\0signal=9\0kind=end\0"
+        );
+        let found = line(&images, "{");
+        let end = ["record", "times_ms", "seconds", "exit_code", "signal", "job"];
+        let expected = serde_json::json!([
+            "cabane-step-end", {"lookup": 41.25, "open": 0.8, "mount": 3.125}, 12.345, 137, 9, 7
+        ]);
+        assert_eq!(Value::from(end.map(|name| found[name].clone()).to_vec()), expected);
+    }
+
+    #[test]
+    fn a_node_that_fails_is_recorded_as_such() {
+        let found = line("image=/a\0mount-point=/m\0reason=why\0kind=node\0", "{");
+        let fields = (&found["record"], &found["reason"], found.get("exit_code"));
+        assert_eq!(fields, (&"cabane-node-failure".into(), &"why".into(), None));
     }
 
     #[test]

@@ -3,19 +3,25 @@
 
 //! `cabane slurm`: images of Slurm jobs.
 
+use std::ffi::OsStr;
+use std::io::Write;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use cabane_job::{
-    Destination, InstallRequest, Installed, find_faults, install as add_or_remove,
-    record as record_step,
+    Checked, Destination, InstallRequest, Installed, check_machine, collect_failures,
+    install as add_or_remove, record as record_step, tell_failure,
 };
-use cabane_report::Result;
+use cabane_label::escape;
+use cabane_mount::JOB_FAILURES;
+use cabane_report::{IoContext, Result};
 use clap::{Args, Subcommand};
 
 use crate::exit_codes::{self, ExitCode};
 use crate::setup::Setup;
 
 mod node;
+mod report;
 mod submit;
 
 /// What can be done with Slurm.
@@ -26,6 +32,8 @@ pub(crate) enum SlurmCommand {
     Install(InstallArgs),
     /// Check whether jobs on this machine would get their images
     Check(CheckArgs),
+    /// Sum up the records of job steps: uses, failures, and slow nodes
+    Report(report::ReportArgs),
     /// Resolve the images and variables of a job, for the Slurm plugin
     #[command(hide = true)]
     Submit(submit::SubmitArgs),
@@ -35,6 +43,12 @@ pub(crate) enum SlurmCommand {
     /// Record the images of a job step
     #[command(hide = true)]
     Record(RecordArgs),
+    /// Collect the failures of the nodes of a step, beside srun
+    #[command(hide = true)]
+    Collect,
+    /// Report the failure of a node to srun
+    #[command(hide = true)]
+    Tell(TellArgs),
 }
 
 /// Runs one of them.
@@ -46,9 +60,14 @@ pub(crate) fn slurm(setup: &Setup, command: &SlurmCommand) -> Result<ExitCode> {
     match command {
         SlurmCommand::Install(args) => install(setup, args)?,
         SlurmCommand::Check(args) => return check(setup, args),
+        SlurmCommand::Report(args) => report::report(setup, args)?,
         SlurmCommand::Submit(args) => submit::submit(setup, args)?,
         SlurmCommand::Node(args) => node::node(setup, args)?,
         SlurmCommand::Record(args) => record(args)?,
+        SlurmCommand::Collect => {
+            collect_failures(|line| setup.note(format_args!("cabane: {line}")))?;
+        }
+        SlurmCommand::Tell(args) => tell(setup, args)?,
     }
     Ok(exit_codes::SUCCESS)
 }
@@ -98,14 +117,34 @@ fn install(setup: &Setup, args: &InstallArgs) -> Result<()> {
         Installed::Added(line) => setup.note(format_args!("wrote into {shown}: {line}")),
         Installed::Removed => setup.note(format_args!("took the plugin out of {shown}")),
     }
+    if !args.remove {
+        show(setup, &check_machine(Some(&plugstack)));
+    }
+    setup.note(
+        "new steps follow the file and running ones do not, so nothing is restarted; do the same on \
+         all nodes and where jobs are submitted. If Slurm distributes its configuration \
+         (configless), do it on the host of slurmctld, and then: scontrol reconfigure",
+    );
     Ok(())
+}
+
+/// Shows what was found, and what is wrong with it.
+fn show(setup: &Setup, checked: &Checked) {
+    for fact in &checked.facts {
+        setup.note(escape(fact));
+    }
+    for fault in &checked.faults {
+        setup.warning(fault);
+    }
 }
 
 /// Check whether jobs on this machine would get their images
 #[derive(Debug, Args)]
 #[command(after_help = "\
-It changes nothing and starts no job, so you can use it as the health check of a node. The
-exit code is 10 if it finds a problem.")]
+It checks whether plugstack.conf names the plugin, also in files that it includes, whether the
+plugin fits the Slurm release and the glibc of this machine, whether records can be written, and
+the policy. `cabane doctor` checks the helper. It changes nothing and starts no job, so you can use
+it as the health check of a node. The exit code is 10 if it finds a problem.")]
 pub(crate) struct CheckArgs {
     /// The plugin configuration of Slurm; default: the file that `scontrol show config` names, or /etc/slurm/plugstack.conf
     #[arg(long, value_name = "PATH")]
@@ -113,11 +152,9 @@ pub(crate) struct CheckArgs {
 }
 
 fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
-    let faults = find_faults(args.plugstack.as_deref());
-    for fault in &faults {
-        setup.warning(fault);
-    }
-    if faults.is_empty() {
+    let checked = check_machine(args.plugstack.as_deref());
+    show(setup, &checked);
+    if checked.faults.is_empty() {
         setup.note("jobs get their images here");
         return Ok(exit_codes::SUCCESS);
     }
@@ -137,4 +174,24 @@ pub(crate) struct RecordArgs {
 
 pub(crate) fn record(args: &RecordArgs) -> Result<()> {
     record_step(args.from, args.to.clone())
+}
+
+/// Report the failure of a node to srun
+#[derive(Debug, Args)]
+pub(crate) struct TellArgs {
+    /// The node
+    #[arg(long)]
+    node: String,
+    /// The address of the host of srun
+    #[arg(long)]
+    to: IpAddr,
+    /// Lines for the user
+    #[arg(last = true)]
+    lines: Vec<String>,
+}
+
+fn tell(setup: &Setup, args: &TellArgs) -> Result<()> {
+    let place = setup.calling.get(OsStr::new(JOB_FAILURES)).and_then(|place| place.to_str());
+    let answer = tell_failure(args.to, place.unwrap_or_default(), &args.node, &args.lines)?;
+    std::io::stdout().write_all(&answer).or_failed(|| "answer".to_owned())
 }
