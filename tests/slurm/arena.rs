@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use cabane_testkit::{Finished, Program, Server, Tree, squashfs};
 
+use crate::releases;
+
 /// How many nodes there are: n1, n2, …
 pub(crate) const NODES: usize = 4;
 /// What the site allows at the beginning of each test.
@@ -45,10 +47,27 @@ static CONTROL_GROUPS: OnceLock<Mutex<Cluster>> = OnceLock::new();
 /// Programs without which there is no cluster.
 const PROGRAMS: [&str; 4] = ["slurmctld", "slurmd", "munged", "ip"];
 
+const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// The release of Slurm that the cluster has, if it is another than that of the machine.
+pub(crate) fn release() -> Option<String> {
+    std::env::var("CABANE_TEST_SLURM").ok()
+}
+
+/// The root file system of a cluster with another release.
+fn root_with(release: &str) -> PathBuf {
+    Path::new(TOP).join(".cabane/slurm").join(release)
+}
+
 /// Why there can be no cluster here.
 pub(crate) fn obstacle() -> Option<String> {
     if !cabane_testkit::is_root() {
         return Some("only root can make a cluster of virtual nodes".to_owned());
+    }
+    if let Some(release) = release() {
+        let command = format!("`scripts/setup slurm-roots {release}`");
+        let is_there = root_with(&release).join("usr").exists();
+        return (!is_there).then(|| format!("there is no Slurm {release}: {command} brings it"));
     }
     let missing = PROGRAMS.iter().find(|name| Program::find(name).path().is_none());
     missing.map(|name| format!("there is no {name}: `scripts/setup test` brings it"))
@@ -84,7 +103,10 @@ pub(crate) fn with_cluster(kind: Kind, test: impl FnOnce(&Cluster)) {
 
 impl Cluster {
     fn start(kind: Kind) -> Self {
-        let name = format!("slurm-cluster-{kind:?}").to_lowercase();
+        let release = release();
+        let of_release = release.as_deref().map(|release| format!("{release}-"));
+        let name = format!("slurm-cluster-{}{kind:?}", of_release.unwrap_or_default());
+        let name = name.to_lowercase();
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         if directory.exists() {
             fs::remove_dir_all(&directory).unwrap();
@@ -95,7 +117,14 @@ impl Cluster {
             Kind::JobContainers => command_for_job_containers(&directory),
             Kind::ControlGroups => command_for_control_groups(&directory),
         };
-        command.arg("serve").arg(&directory).arg(NODES.to_string());
+        command.arg("serve");
+        if let Some(release) = &release {
+            command.arg("--root").arg(fs::canonicalize(root_with(release)).unwrap());
+            for place in seen_in_other_roots() {
+                command.arg("--show").arg(place);
+            }
+        }
+        command.arg(&directory).arg(NODES.to_string());
         let mut server = Server::start(command, &directory.join("serve.log"));
         server.wait_for(|log| log.lines().any(|line| line == "ready").then_some(()));
         let cluster = Self { directory, _server: server };
@@ -107,10 +136,14 @@ impl Cluster {
     /// Puts command and plugin where `make install` puts them.
     fn install(&self) {
         let command = Path::new(env!("CARGO_BIN_EXE_cabane"));
-        let plugin = command.with_file_name("libcabane_slurm.so");
+        let plugin = match release() {
+            Some(release) => releases::build_one(&release),
+            None => command.with_file_name("libcabane_slurm.so"),
+        };
         assert!(plugin.is_file(), "`cargo build -p cabane-slurm` makes the plugin of these tests");
         self.root(&format!(
-            "install -m 755 {} /usr/local/bin/cabane
+            "set -e
+             install -m 755 {} /usr/local/bin/cabane
              install -D -m 644 {} {PLUGIN}
              mkdir -p /etc/cabane /user-environment /user-tools",
             command.display(),
@@ -252,6 +285,14 @@ END"
     }
 }
 
+/// What commands in a cluster find at its place although the root is not that of the machine:
+/// the checkout, what was built, and what the set-up brought.
+fn seen_in_other_roots() -> Vec<PathBuf> {
+    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
+    let places = [PathBuf::from(TOP), built, Path::new(TOP).join(".cabane/mpi")];
+    places.iter().filter_map(|place| fs::canonicalize(place).ok()).collect()
+}
+
 /// Slurm mounts the namespace of a job as a file. Linux 6.18 refuses that if the number of the
 /// namespace is below that of the one around, and numbers grow on each processor by itself:
 /// the nodes stay on one.
@@ -273,7 +314,9 @@ pub(crate) fn no_control_groups() -> Option<&'static str> {
 }
 
 fn command_for_control_groups(directory: &Path) -> Command {
-    let settings = "ProctrackType=proctrack/cgroup\nTaskPlugin=task/cgroup\n";
+    // Newer releases limit memory only where it is allocated.
+    let settings = "ProctrackType=proctrack/cgroup\nTaskPlugin=task/cgroup\n\
+                    SelectTypeParameters=CR_CPU_Memory\n";
     fs::write(directory.join("slurm.conf"), settings).unwrap();
     let groups = "CgroupPlugin=cgroup/v1\nConstrainRAMSpace=yes\nConstrainDevices=yes\n";
     fs::write(directory.join("cgroup.conf"), groups).unwrap();
@@ -289,7 +332,7 @@ pub(crate) fn assert_failed(finished: &Finished, reason: &str) {
 }
 
 fn script() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/slurm/cluster")
+    Path::new(TOP).join("tests/slurm/cluster")
 }
 
 /// Someone who types commands.
