@@ -143,12 +143,13 @@ fn a_step_ends_on_all_nodes_where_one_cannot_mount_and_says_which() {
             let step = "srun -N4 -n8 --uenv=app/1:v1 sh -c 'who; exec sleep 40'";
             cluster.user("alice").sh(&format!("time {step}"))
         });
-        let reason = "slurmstepd-n3: error: cabane: a mistake in /etc/cabane/mount.policy";
+        let reason = "error: cabane: a mistake in /etc/cabane/mount.policy";
         let seconds = finished.stderr.split("real\t0m").nth(1);
         let seconds = seconds.and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
         assert!(
             finished.code != 0
                 && finished.stderr.contains(reason)
+                && finished.stderr.contains("srun: error: n3: task")
                 && seconds.is_some_and(|seconds| seconds < 20),
             "{finished:?}"
         );
@@ -185,7 +186,8 @@ fn a_step_of_a_batch_job_fails_the_job_where_another_node_cannot_mount() {
         assert!(
             finished.code != 0
                 && finished.stdout.starts_with("app 1\n")
-                && finished.stdout.contains("slurmstepd-n4: error: cabane: ")
+                && finished.stdout.contains("error: cabane: a mistake in ")
+                && finished.stdout.contains("srun: error: n4: task")
                 && !finished.stdout.contains("after"),
             "{finished:?}"
         );
