@@ -14,13 +14,15 @@ use crate::Destination;
 
 /// Where Slurm looks for the list of plugins, unless its configuration says otherwise.
 const PLUGSTACK: &str = "/etc/slurm/plugstack.conf";
+/// Where it is on a node that has its configuration from the head.
+const RECEIVED: &str = "/run/slurm/conf/plugstack.conf";
 /// How the file of the plugin is called.
 pub(crate) const PLUGIN: &str = "cabane-slurm.so";
 
 /// Looks for faults in the plugin, its configuration file, and the policy. `plugstack` is the plugin
 /// configuration of Slurm.
 pub fn find_faults(plugstack: Option<&Path>) -> Vec<String> {
-    let plugstack = plugstack.map_or_else(find_plugstack, Path::to_owned);
+    let plugstack = plugstack.map_or_else(plugstack_of_node, Path::to_owned);
     let mut faults = Vec::new();
     match line_in(&plugstack) {
         Ok(Some(line)) => faults.extend(faults_of_line(&line)),
@@ -177,6 +179,14 @@ fn faults_of_policy() -> Vec<String> {
 fn fault_of_order() -> Option<String> {
     let error = cabane_mount::uarch_order().err()?;
     Some(format!("{error}: images with several builds are not mounted on this node"))
+}
+
+/// Returns the list of plugins that counts on this node: like Slurm, it prefers a file of its own
+/// to one from the head.
+fn plugstack_of_node() -> PathBuf {
+    let named = find_plugstack();
+    let received = Path::new(RECEIVED);
+    if !named.exists() && received.exists() { received.to_owned() } else { named }
 }
 
 /// Asks Slurm where the list of plugins is.
