@@ -4,6 +4,7 @@
 //! The cluster of these tests, with Cabane installed, and looking at it.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -38,11 +39,15 @@ pub(crate) enum Kind {
     JobContainers,
     /// One that holds jobs in control groups, with a limit of memory.
     ControlGroups,
+    /// One whose nodes have their configuration from the head. Its jobs have a prolog, an
+    /// epilog, and a step that Slurm starts before theirs.
+    Configless,
 }
 
 static PLAIN: OnceLock<Mutex<Cluster>> = OnceLock::new();
 static JOB_CONTAINERS: OnceLock<Mutex<Cluster>> = OnceLock::new();
 static CONTROL_GROUPS: OnceLock<Mutex<Cluster>> = OnceLock::new();
+static CONFIGLESS: OnceLock<Mutex<Cluster>> = OnceLock::new();
 
 /// Programs without which there is no cluster.
 const PROGRAMS: [&str; 4] = ["slurmctld", "slurmd", "munged", "ip"];
@@ -93,6 +98,7 @@ pub(crate) fn with_cluster(kind: Kind, test: impl FnOnce(&Cluster)) {
         Kind::Plain => &PLAIN,
         Kind::JobContainers => &JOB_CONTAINERS,
         Kind::ControlGroups => &CONTROL_GROUPS,
+        Kind::Configless => &CONFIGLESS,
     };
     let cluster = cluster.get_or_init(|| Mutex::new(Cluster::start(kind)));
     let cluster: MutexGuard<'_, Cluster> = cluster.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,6 +122,7 @@ impl Cluster {
             Kind::Plain => Server::command(script()),
             Kind::JobContainers => command_for_job_containers(&directory),
             Kind::ControlGroups => command_for_control_groups(&directory),
+            Kind::Configless => command_for_configless(&directory),
         };
         command.arg("serve");
         if let Some(release) = &release {
@@ -130,7 +137,23 @@ impl Cluster {
         let cluster = Self { directory, _server: server };
         cluster.install();
         cluster.furnish();
+        if matches!(kind, Kind::Configless) {
+            cluster.hand_out();
+        }
         cluster
+    }
+
+    /// Gives the configuration of the plugin to nodes that have theirs from the head.
+    fn hand_out(&self) {
+        self.be_as_at_the_beginning();
+        self.root("scontrol reconfigure");
+        for node in (1..=NODES).map(|number| format!("n{number}")) {
+            let script = format!(
+                "until grep -q {PLUGIN} /run/slurm/conf/plugstack.conf; do sleep 0.05; done"
+            );
+            self.on_node(&node, "root").sh(&script).success();
+        }
+        self.wait_until_idle();
     }
 
     /// Puts command and plugin where `make install` puts them.
@@ -321,6 +344,32 @@ fn command_for_control_groups(directory: &Path) -> Command {
     let groups = "CgroupPlugin=cgroup/v1\nConstrainRAMSpace=yes\nConstrainDevices=yes\n";
     fs::write(directory.join("cgroup.conf"), groups).unwrap();
     Server::command(script())
+}
+
+/// What prolog and epilog have seen: `n1 prolog alice: 0 files, 0 servers`.
+pub(crate) const SEEN_BY_SCRIPTS: &str = "/shared/scripts.log";
+
+fn command_for_configless(directory: &Path) -> Command {
+    let script = |name: &str| {
+        let path = directory.join(name);
+        let text = format!(
+            "#!/bin/sh
+files=$(ls -A /user-environment | wc -l)
+servers=$(pgrep -c squashfuse_ll)
+echo \"$(cat /run/cluster/name) {name} $SLURM_JOB_USER: $files files, $servers servers\" >>{SEEN_BY_SCRIPTS}
+"
+        );
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    };
+    let settings = format!(
+        "SlurmctldParameters=enable_configless\nPrologFlags=Contain\nProlog={}\nEpilog={}\n",
+        script("prolog").display(),
+        script("epilog").display()
+    );
+    fs::write(directory.join("slurm.conf"), settings).unwrap();
+    Server::command(self::script())
 }
 
 /// Nothing of the user has run, and the reason was printed.
