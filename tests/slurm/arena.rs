@@ -4,6 +4,7 @@
 //! The cluster of these tests, with Cabane installed, and looking at it.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,6 +12,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use cabane_testkit::{Finished, Program, Server, Tree, squashfs};
+
+use crate::releases;
 
 /// How many nodes there are: n1, n2, …
 pub(crate) const NODES: usize = 4;
@@ -36,19 +39,40 @@ pub(crate) enum Kind {
     JobContainers,
     /// One that holds jobs in control groups, with a limit of memory.
     ControlGroups,
+    /// One whose nodes have their configuration from the head. Its jobs have a prolog, an
+    /// epilog, and a step that Slurm starts before theirs.
+    Configless,
 }
 
 static PLAIN: OnceLock<Mutex<Cluster>> = OnceLock::new();
 static JOB_CONTAINERS: OnceLock<Mutex<Cluster>> = OnceLock::new();
 static CONTROL_GROUPS: OnceLock<Mutex<Cluster>> = OnceLock::new();
+static CONFIGLESS: OnceLock<Mutex<Cluster>> = OnceLock::new();
 
 /// Programs without which there is no cluster.
 const PROGRAMS: [&str; 4] = ["slurmctld", "slurmd", "munged", "ip"];
+
+const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// The release of Slurm that the cluster has, if it is another than that of the machine.
+pub(crate) fn release() -> Option<String> {
+    std::env::var("CABANE_TEST_SLURM").ok()
+}
+
+/// The root file system of a cluster with another release.
+fn root_with(release: &str) -> PathBuf {
+    Path::new(TOP).join(".cabane/slurm").join(release)
+}
 
 /// Why there can be no cluster here.
 pub(crate) fn obstacle() -> Option<String> {
     if !cabane_testkit::is_root() {
         return Some("only root can make a cluster of virtual nodes".to_owned());
+    }
+    if let Some(release) = release() {
+        let command = format!("`scripts/setup slurm-roots {release}`");
+        let is_there = root_with(&release).join("usr").exists();
+        return (!is_there).then(|| format!("there is no Slurm {release}: {command} brings it"));
     }
     let missing = PROGRAMS.iter().find(|name| Program::find(name).path().is_none());
     missing.map(|name| format!("there is no {name}: `scripts/setup test` brings it"))
@@ -74,6 +98,7 @@ pub(crate) fn with_cluster(kind: Kind, test: impl FnOnce(&Cluster)) {
         Kind::Plain => &PLAIN,
         Kind::JobContainers => &JOB_CONTAINERS,
         Kind::ControlGroups => &CONTROL_GROUPS,
+        Kind::Configless => &CONFIGLESS,
     };
     let cluster = cluster.get_or_init(|| Mutex::new(Cluster::start(kind)));
     let cluster: MutexGuard<'_, Cluster> = cluster.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,7 +109,10 @@ pub(crate) fn with_cluster(kind: Kind, test: impl FnOnce(&Cluster)) {
 
 impl Cluster {
     fn start(kind: Kind) -> Self {
-        let name = format!("slurm-cluster-{kind:?}").to_lowercase();
+        let release = release();
+        let of_release = release.as_deref().map(|release| format!("{release}-"));
+        let name = format!("slurm-cluster-{}{kind:?}", of_release.unwrap_or_default());
+        let name = name.to_lowercase();
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         if directory.exists() {
             fs::remove_dir_all(&directory).unwrap();
@@ -94,23 +122,51 @@ impl Cluster {
             Kind::Plain => Server::command(script()),
             Kind::JobContainers => command_for_job_containers(&directory),
             Kind::ControlGroups => command_for_control_groups(&directory),
+            Kind::Configless => command_for_configless(&directory),
         };
-        command.arg("serve").arg(&directory).arg(NODES.to_string());
+        command.arg("serve");
+        if let Some(release) = &release {
+            command.arg("--root").arg(fs::canonicalize(root_with(release)).unwrap());
+            for place in seen_in_other_roots() {
+                command.arg("--show").arg(place);
+            }
+        }
+        command.arg(&directory).arg(NODES.to_string());
         let mut server = Server::start(command, &directory.join("serve.log"));
         server.wait_for(|log| log.lines().any(|line| line == "ready").then_some(()));
         let cluster = Self { directory, _server: server };
         cluster.install();
         cluster.furnish();
+        if matches!(kind, Kind::Configless) {
+            cluster.hand_out();
+        }
         cluster
+    }
+
+    /// Gives the configuration of the plugin to nodes that have theirs from the head.
+    fn hand_out(&self) {
+        self.be_as_at_the_beginning();
+        self.root("scontrol reconfigure");
+        for node in (1..=NODES).map(|number| format!("n{number}")) {
+            let script = format!(
+                "until grep -q {PLUGIN} /run/slurm/conf/plugstack.conf; do sleep 0.05; done"
+            );
+            self.on_node(&node, "root").sh(&script).success();
+        }
+        self.wait_until_idle();
     }
 
     /// Puts command and plugin where `make install` puts them.
     fn install(&self) {
         let command = Path::new(env!("CARGO_BIN_EXE_cabane"));
-        let plugin = command.with_file_name("libcabane_slurm.so");
+        let plugin = match release() {
+            Some(release) => releases::build_one(&release),
+            None => command.with_file_name("libcabane_slurm.so"),
+        };
         assert!(plugin.is_file(), "`cargo build -p cabane-slurm` makes the plugin of these tests");
         self.root(&format!(
-            "install -m 755 {} /usr/local/bin/cabane
+            "set -e
+             install -m 755 {} /usr/local/bin/cabane
              install -D -m 644 {} {PLUGIN}
              mkdir -p /etc/cabane /user-environment /user-tools",
             command.display(),
@@ -252,6 +308,14 @@ END"
     }
 }
 
+/// What commands in a cluster find at its place although the root is not that of the machine:
+/// the checkout, what was built, and what the set-up brought.
+fn seen_in_other_roots() -> Vec<PathBuf> {
+    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
+    let places = [PathBuf::from(TOP), built, Path::new(TOP).join(".cabane/mpi")];
+    places.iter().filter_map(|place| fs::canonicalize(place).ok()).collect()
+}
+
 /// Slurm mounts the namespace of a job as a file. Linux 6.18 refuses that if the number of the
 /// namespace is below that of the one around, and numbers grow on each processor by itself:
 /// the nodes stay on one.
@@ -273,11 +337,39 @@ pub(crate) fn no_control_groups() -> Option<&'static str> {
 }
 
 fn command_for_control_groups(directory: &Path) -> Command {
-    let settings = "ProctrackType=proctrack/cgroup\nTaskPlugin=task/cgroup\n";
+    // Newer releases limit memory only where it is allocated.
+    let settings = "ProctrackType=proctrack/cgroup\nTaskPlugin=task/cgroup\n\
+                    SelectTypeParameters=CR_CPU_Memory\n";
     fs::write(directory.join("slurm.conf"), settings).unwrap();
     let groups = "CgroupPlugin=cgroup/v1\nConstrainRAMSpace=yes\nConstrainDevices=yes\n";
     fs::write(directory.join("cgroup.conf"), groups).unwrap();
     Server::command(script())
+}
+
+/// What prolog and epilog have seen: `n1 prolog alice: 0 files, 0 servers`.
+pub(crate) const SEEN_BY_SCRIPTS: &str = "/shared/scripts.log";
+
+fn command_for_configless(directory: &Path) -> Command {
+    let script = |name: &str| {
+        let path = directory.join(name);
+        let text = format!(
+            "#!/bin/sh
+files=$(ls -A /user-environment | wc -l)
+servers=$(pgrep -c squashfuse_ll)
+echo \"$(cat /run/cluster/name) {name} $SLURM_JOB_USER: $files files, $servers servers\" >>{SEEN_BY_SCRIPTS}
+"
+        );
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    };
+    let settings = format!(
+        "SlurmctldParameters=enable_configless\nPrologFlags=Contain\nProlog={}\nEpilog={}\n",
+        script("prolog").display(),
+        script("epilog").display()
+    );
+    fs::write(directory.join("slurm.conf"), settings).unwrap();
+    Server::command(self::script())
 }
 
 /// Nothing of the user has run, and the reason was printed.
@@ -289,7 +381,7 @@ pub(crate) fn assert_failed(finished: &Finished, reason: &str) {
 }
 
 fn script() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/slurm/cluster")
+    Path::new(TOP).join("tests/slurm/cluster")
 }
 
 /// Someone who types commands.

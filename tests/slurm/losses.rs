@@ -149,6 +149,7 @@ fn a_step_ends_on_all_nodes_where_one_cannot_mount_and_says_which() {
         assert!(
             finished.code != 0
                 && finished.stderr.contains(reason)
+                && finished.stderr.contains("srun: error: n3: task")
                 && seconds.is_some_and(|seconds| seconds < 20),
             "{finished:?}"
         );

@@ -20,6 +20,7 @@ mod records;
 mod releases;
 mod requests;
 mod roots;
+mod sites;
 mod stage;
 mod steps;
 mod substitute;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cabane_testkit::{Finished, Program, not_run};
 
@@ -53,24 +53,35 @@ const OF_SLURM: [&str; 8] = [
 ];
 
 static BUILT: OnceLock<PathBuf> = OnceLock::new();
+/// One build at a time: all have one directory.
+static BUILDING: Mutex<()> = Mutex::new(());
 
-/// Builds the plugin for all releases, once, apart from what other tests load. Optimised it
-/// would take a minute, and be no different in what matters here.
+/// Builds the plugin for all releases, once, apart from what other tests load.
 fn built() -> &'static Path {
-    BUILT.get_or_init(|| {
-        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("slurm-releases");
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/build-slurm");
-        let mut command = Command::new(script);
-        command
-            .args(RELEASES.map(|(release, _)| release))
-            .env("CARGO_TARGET_DIR", &place)
-            .env("CARGO_PROFILE_RELEASE_LTO", "off")
-            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
-            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
-            .stdin(Stdio::null());
-        Finished::of(&mut command).success();
-        place.join("release/slurm")
-    })
+    BUILT.get_or_init(|| build(&RELEASES.map(|(release, _)| release)))
+}
+
+/// Builds the plugin for one release, and says where it is.
+pub(crate) fn build_one(release: &str) -> PathBuf {
+    build(&[release]).join(release).join("cabane-slurm.so")
+}
+
+/// Builds the plugin for releases. Optimised it would take a minute, and be no different in what
+/// matters here.
+fn build(releases: &[&str]) -> PathBuf {
+    let _alone = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("slurm-releases");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/build-slurm");
+    let mut command = Command::new(script);
+    command
+        .args(releases)
+        .env("CARGO_TARGET_DIR", &place)
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+        .stdin(Stdio::null());
+    Finished::of(&mut command).success();
+    place.join("release/slurm")
 }
 
 fn object(release: &str) -> PathBuf {

@@ -9,7 +9,7 @@ use cabane_testkit::mpi::{compile_below, installed};
 use cabane_testkit::{Tree, not_run};
 
 use crate::arena::{Cluster, assert_failed, in_cluster};
-use crate::mpi::are_one_program;
+use crate::mpi::{are_one_program, needs_pmix};
 
 /// Lets the site allow root images, and gives alice one: `os`.
 fn prepare(cluster: &Cluster) {
@@ -30,9 +30,10 @@ fn every_task_is_in_the_root_of_the_image() {
         let printed = cluster
             .user("alice")
             .sh("srun -N4 --ntasks-per-node=2 --uenv=/shared/os.squashfs \
-                 sh -c 'cat /etc/image; echo; readlink /proc/self/ns/mnt' | sort | uniq -c")
+                 sh -c 'cat /etc/image; echo; readlink /proc/self/ns/mnt; sleep 1' | sort | uniq -c")
             .success();
-        // Eight tasks, two in each of four namespaces.
+        // Eight tasks, two in each of four namespaces. They stay for a moment: a number is used
+        // again after the end.
         let counts: Vec<&str> =
             printed.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
         assert_eq!(counts, ["2", "2", "2", "2", "8"], "{}", printed.stdout);
@@ -206,6 +207,7 @@ fn ranks_of_open_mpi_in_a_root_image_are_one_program() {
         not_run!("needs openmpi: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| {
+        needs_pmix!(cluster);
         ranks_are_one_program(cluster, "root-openmpi", "pmix", &installed);
     });
 }

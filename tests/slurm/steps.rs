@@ -28,9 +28,12 @@ fn every_task_has_the_image_and_its_view() {
 #[test]
 fn an_image_is_mounted_once_on_each_node_however_many_tasks_there_are() {
     in_cluster!(|cluster: &Cluster| {
-        let namespaces = alice(cluster, "srun -N4 -n32 --uenv=app/1:v1 readlink /proc/self/ns/mnt");
-        let devices =
-            alice(cluster, "srun -N4 -n32 --uenv=app/1:v1 stat --format=%d /user-environment");
+        // A number is used again after the end.
+        let all = |command| {
+            alice(cluster, &format!("srun -N4 -n32 --uenv=app/1:v1 sh -c '{command}; sleep 1'"))
+        };
+        let namespaces = all("readlink /proc/self/ns/mnt");
+        let devices = all("stat --format=%d /user-environment");
         assert_eq!((namespaces.len(), devices.len()), (4, 4));
     });
 }

@@ -12,7 +12,7 @@ use cabane_testkit::mpi::{compile_below, installed};
 use cabane_testkit::{Finished, Tree, not_run};
 
 use crate::arena::{Cluster, in_cluster};
-use crate::mpi::container_with;
+use crate::mpi::{container_with, needs_pmix};
 
 /// Makes an OCI layout with one layer of a tree, by the tools that every system has.
 const MAKE_LAYOUT: &str = r#"
@@ -142,6 +142,7 @@ fn the_swap_of_open_mpi_is_proven_over_four_nodes() {
         not_run!("needs openmpi in two versions: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| {
+        needs_pmix!(cluster);
         import(cluster, "elsewhere", &own);
         cluster.share("other", &other);
         let options = "--with /shared/other --probe";

@@ -14,6 +14,8 @@ use crate::Destination;
 
 /// Where Slurm looks for the list of plugins, unless its configuration says otherwise.
 const PLUGSTACK: &str = "/etc/slurm/plugstack.conf";
+/// Where it is on a node that has its configuration from the head.
+const RECEIVED: &str = "/run/slurm/conf/plugstack.conf";
 /// Where the plugin finds the command if its line names none.
 const COMMANDS: [&str; 2] = ["/usr/local/bin/cabane", "/usr/bin/cabane"];
 /// How the file of the plugin is called.
@@ -31,7 +33,7 @@ pub struct Checked {
 /// Looks at the plugin, its configuration file, and the policy. `plugstack` is the plugin
 /// configuration of Slurm.
 pub fn check_machine(plugstack: Option<&Path>) -> Checked {
-    let plugstack = plugstack.map_or_else(find_plugstack, Path::to_owned);
+    let plugstack = plugstack.map_or_else(plugstack_of_node, Path::to_owned);
     let (mut facts, mut faults) = (Vec::new(), Vec::new());
     match line_in(&plugstack) {
         Ok(Some(line)) => {
@@ -262,6 +264,14 @@ fn faults_of_policy() -> Vec<String> {
 fn fault_of_order() -> Option<String> {
     let error = cabane_mount::uarch_order().err()?;
     Some(format!("{error}: images with several builds are not mounted on this node"))
+}
+
+/// Returns the list of plugins that counts on this node: like Slurm, it prefers a file of its own
+/// to one from the head.
+fn plugstack_of_node() -> PathBuf {
+    let named = find_plugstack();
+    let received = Path::new(RECEIVED);
+    if !named.exists() && received.exists() { received.to_owned() } else { named }
 }
 
 /// Asks Slurm where the list of plugins is.
