@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use cabane_mount::{ImageFormat, JobImage, JobMounts, JobOwner, JobRoot, Way, verity};
+use cabane_mount::{ImageFormat, JobImage, JobMounts, JobOwner, JobRoot, RootHash, Way, verity};
 use cabane_testkit::{Finished, Tree, belongs_to, not_run};
 
 use crate::arena::{Arena, COMMAND, in_private_world, root};
@@ -44,7 +44,7 @@ impl Own {
         let opened = File::options().read(true).write(true).create_new(true).open(&tree).unwrap();
         let root_hash = cabane_verity::write_tree(&File::open(&image).unwrap(), &opened).unwrap();
         root(&format!("chown 61234 {} {}", image.display(), tree.display()));
-        let root_hash = verity::root_hash(&root_hash).unwrap().to_string();
+        let root_hash = RootHash::new(root_hash).to_string();
         Self { image, tree, root_hash }
     }
 

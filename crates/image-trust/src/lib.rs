@@ -18,7 +18,7 @@ use std::path::Path;
 
 use cabane_environment::find_image;
 use cabane_label::ImageDescription;
-use cabane_mount::{RootHash, verity};
+use cabane_mount::RootHash;
 use cabane_process::Scratch;
 use cabane_report::{IoContext, Result};
 use cabane_resolve::LocatedImage;
@@ -43,8 +43,7 @@ fn write_tree(image: &Path, tree: &Path) -> Result<RootHash> {
     let opened = File::open(image).or_failed(read)?;
     let file = File::options().read(true).write(true).create_new(true).open(tree);
     let file = file.or_failed(|| format!("create {}", tree.display()))?;
-    let root = cabane_verity::write_tree(&opened, &file).or_failed(read)?;
-    verity::root_hash(&root).or_failed(read)
+    cabane_verity::write_tree(&opened, &file).or_failed(read).map(RootHash::new)
 }
 
 /// Returns how an image is called in messages: by its label, or else by its path.

@@ -46,19 +46,16 @@ pub fn sign(context: &Context, image: &str, key: SigningKey<'_>) -> Result<Signe
     let (located, root_hash) = root_hash_of(context, image)?;
     let bytes = signature_of(&root_hash, key)?;
     let [tree, signature] = Verity::beside(&located.path);
-    match repository_of(context, &located)? {
-        Some((repository, digest)) => {
-            repository.hash_tree(digest)?;
-            repository.keep_root_signature(digest, &bytes)?;
+    if let Some((repository, digest)) = repository_of(context, &located)? {
+        repository.hash_tree(digest)?;
+        repository.keep_root_signature(digest, &bytes)?;
+    } else {
+        if verity::root_hash_beside(&located.path).as_ref() != Some(&root_hash) {
+            in_one_step(&tree, |new| write_tree(&located.path, new).map(drop))?;
         }
-        None => {
-            if verity::root_hash_beside(&located.path).as_ref() != Some(&root_hash) {
-                in_one_step(&tree, |new| write_tree(&located.path, new).map(drop))?;
-            }
-            in_one_step(&signature, |new| {
-                fs::write(new, &bytes).or_failed(|| format!("write {}", new.display()))
-            })?;
-        }
+        in_one_step(&signature, |new| {
+            fs::write(new, &bytes).or_failed(|| format!("write {}", new.display()))
+        })?;
     }
     Ok(Signed { name: name_of(&located), root_hash, signature })
 }

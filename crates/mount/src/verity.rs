@@ -24,7 +24,7 @@ pub fn open_tree(image: &File, path: &Path) -> io::Result<Option<Verity>> {
     let Some(tree) = if_there(File::open(tree))? else {
         return Ok(None);
     };
-    let root_hash = root_hash(&cabane_verity::root_of(image, &tree)?)?;
+    let root_hash = RootHash::new(cabane_verity::root_of(image, &tree)?);
     let signature = if_there(File::open(signature))?.map(read_signature).transpose()?;
     Ok(Some(Verity { tree, root_hash, signature: signature.unwrap_or_default() }))
 }
@@ -34,17 +34,7 @@ pub fn open_tree(image: &File, path: &Path) -> io::Result<Option<Verity>> {
 pub fn root_hash_beside(image: &Path) -> Option<RootHash> {
     let [tree, _] = Verity::beside(image);
     let tree = File::open(tree).ok()?;
-    root_hash(&cabane_verity::root_of(&File::open(image).ok()?, &tree).ok()?).ok()
-}
-
-/// Writes a root hash as the helper and the kernel want it.
-///
-/// # Errors
-///
-/// None in practice: each has a spelling.
-pub fn root_hash(bytes: &cabane_verity::RootHash) -> io::Result<RootHash> {
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    digits.parse().map_err(io::Error::other)
+    cabane_verity::root_of(&File::open(image).ok()?, &tree).ok().map(RootHash::new)
 }
 
 /// Reads a signature, as far as it may be long.

@@ -32,6 +32,7 @@ use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
+use crate::verity::hexadecimal;
 use crate::{ImageFormat, RootHash, Way};
 
 const MAGIC: &[u8] = b"cabane-mount";
@@ -417,10 +418,6 @@ impl<'a> Reader<'a> {
         let count = self.count_up_to(usize::MAX, "a number of texts")?;
         (0..count).map(|_| self.owned("a text of the list")).collect()
     }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the bytes, if the text has their one spelling.

@@ -7,7 +7,7 @@
 //! it is worth what its root hash is worth, which is in a list that belongs to root, or signed with a
 //! key that the kernel has. No hash and no signature is computed or checked here.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,12 @@ const MAX_LIST: u64 = 16 << 20;
 pub struct RootHash(String);
 
 impl RootHash {
+    /// Takes the hash itself.
+    #[must_use]
+    pub fn new(bytes: [u8; 32]) -> Self {
+        Self(hexadecimal(&bytes))
+    }
+
     /// Returns its 64 hexadecimal digits.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -48,6 +54,15 @@ impl fmt::Display for RootHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// Writes bytes as hexadecimal digits.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut digits, byte| {
+        // Writing to a text cannot fail.
+        let _ = write!(digits, "{byte:02x}");
+        digits
+    })
 }
 
 /// What an image is checked with while it is read.

@@ -173,17 +173,19 @@ fn load(name: &str, verity: &Verity<'_>, control: &File) -> Result<(), Errno> {
     let block = Verity::BLOCK;
     let blocks = size.checked_div(block).unwrap_or_default();
     let devices = format!("{}:{} {}:{}", data.0, data.1, tree.0, tree.1);
-    let mut table = format!("1 {devices} {block} {block} {blocks} 1 sha256 {root_hash} -");
-    if !signature.is_empty() {
+    let table = format!("1 {devices} {block} {block} {blocks} 1 sha256 {root_hash} -");
+    let options = if signature.is_empty() {
+        String::new()
+    } else {
         hold_key(name, signature)?;
-        table.push_str(&format!(" 2 root_hash_sig_key_desc {name}"));
-    }
+        format!(" 2 root_hash_sig_key_desc {name}")
+    };
     let mut message = Message::about(name)?;
     message.header.flags = READ_ONLY;
     message.header.target_count = 1;
     message.length = size.checked_div(SECTOR).unwrap_or_default();
     fill(&mut message.kind, "verity")?;
-    fill(&mut message.parameters, &table)?;
+    fill(&mut message.parameters, &(table + &options))?;
     message.send::<LOAD>(control)?;
     Message::about(name)?.send::<SUSPEND>(control)
 }

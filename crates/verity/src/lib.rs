@@ -21,16 +21,16 @@ use sha2::{Digest, Sha256};
 
 /// The size of a block of an image and of a tree, in bytes.
 pub const BLOCK: u64 = 4096;
+const BLOCK_SIZE: usize = 4096;
 /// The size of a hash, in bytes.
 const HASH: usize = 32;
 /// How many hashes a block of a tree holds.
-const FANOUT: u64 = BLOCK / HASH as u64;
-/// The size of the superblock, in bytes.
-const SUPERBLOCK: usize = 512;
+const FANOUT: u64 = 128;
+const _: () = assert!(BLOCK_SIZE == HASH * 128);
 /// Where it has its UUID.
 const UUID: Range<usize> = 16..32;
 /// What one thread reads at a time, in bytes: what the hashes of one block of the tree are about.
-const PORTION: usize = (BLOCK * FANOUT) as usize;
+const PORTION: usize = BLOCK_SIZE * 128;
 /// More threads than read an image from memory as fast as its processors can hash it.
 const MOST_THREADS: usize = 16;
 
@@ -65,7 +65,7 @@ fn levels(blocks: u64) -> Vec<Level> {
 
 /// Returns how many blocks an image of a size has.
 fn blocks_of(size: u64) -> io::Result<u64> {
-    if size == 0 || size % BLOCK != 0 {
+    if size == 0 || !size.is_multiple_of(BLOCK) {
         let problem = format!("the size of the image, {size} bytes, is no multiple of {BLOCK}");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
     }
@@ -86,9 +86,7 @@ pub fn write_tree(image: &File, tree: &File) -> io::Result<RootHash> {
         (below, of) = (tree, level);
     }
     let root = hash_of_block(below, of.first)?;
-    let mut first = [0; BLOCK as usize];
-    first[..SUPERBLOCK].copy_from_slice(&superblock(blocks, &root));
-    tree.write_all_at(&first, 0)?;
+    tree.write_all_at(&superblock(blocks, &root), 0)?;
     Ok(root)
 }
 
@@ -100,11 +98,14 @@ pub fn write_tree(image: &File, tree: &File) -> io::Result<RootHash> {
 /// Those of reading; `InvalidInput` if it is no tree for an image of this size.
 pub fn root_of(image: &File, tree: &File) -> io::Result<RootHash> {
     let blocks = blocks_of(image.metadata()?.len())?;
-    let mut found = [0; SUPERBLOCK];
+    let mut found = [0; BLOCK_SIZE];
     tree.read_exact_at(&mut found, 0)?;
-    let mut expected = superblock(blocks, &RootHash::default());
-    expected[UUID].copy_from_slice(&found[UUID]);
-    if found != expected {
+    // Each has a UUID of its own where another tool has made it.
+    let plain = |mut block: [u8; BLOCK_SIZE]| {
+        block.iter_mut().take(UUID.end).skip(UUID.start).for_each(|byte| *byte = 0);
+        block
+    };
+    if plain(found) != plain(superblock(blocks, &RootHash::default())) {
         let problem = "it is no hash tree for an image of this size";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
     }
@@ -112,7 +113,7 @@ pub fn root_of(image: &File, tree: &File) -> io::Result<RootHash> {
 }
 
 fn hash_of_block(file: &File, number: u64) -> io::Result<RootHash> {
-    let mut block = [0; BLOCK as usize];
+    let mut block = [0; BLOCK_SIZE];
     file.read_exact_at(&mut block, number * BLOCK)?;
     Ok(Sha256::digest(block).into())
 }
@@ -131,10 +132,10 @@ fn hash_level(below: &File, of: Level, tree: &File, level: Level) -> io::Result<
             }
             let begin = number * FANOUT;
             let count = FANOUT.min(of.count - begin);
-            let portion = &mut portion[..(count * BLOCK) as usize];
-            below.read_exact_at(portion, (of.first + begin) * BLOCK)?;
-            let mut hashes = [0; BLOCK as usize];
-            let blocks = portion.chunks_exact(BLOCK as usize);
+            portion.resize(usize::try_from(count * BLOCK).map_err(io::Error::other)?, 0);
+            below.read_exact_at(&mut portion, (of.first + begin) * BLOCK)?;
+            let mut hashes = [0; BLOCK_SIZE];
+            let blocks = portion.chunks_exact(BLOCK_SIZE);
             for (place, block) in hashes.chunks_exact_mut(HASH).zip(blocks) {
                 place.copy_from_slice(&Sha256::digest(block));
             }
@@ -152,15 +153,20 @@ fn hash_level(below: &File, of: Level, tree: &File, level: Level) -> io::Result<
 }
 
 /// Returns what stands in front of a tree (`struct verity_sb`). Its UUID follows from the root.
-fn superblock(blocks: u64, root: &RootHash) -> [u8; SUPERBLOCK] {
-    let mut bytes = [0; SUPERBLOCK];
-    let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+fn superblock(blocks: u64, root: &RootHash) -> [u8; BLOCK_SIZE] {
+    let mut bytes = [0; BLOCK_SIZE];
+    let mut put = |at: usize, field: &[u8]| {
+        for (place, byte) in bytes.iter_mut().skip(at).zip(field) {
+            *place = *byte;
+        }
+    };
     let block = u32::try_from(BLOCK).unwrap_or_default().to_le_bytes();
     put(0, b"verity");
     // The version of the superblock, and the type of the hashes.
     put(8, &1_u32.to_le_bytes());
     put(12, &1_u32.to_le_bytes());
-    put(UUID.start, &root[..UUID.len()]);
+    let (uuid, _) = root.split_at(UUID.len());
+    put(UUID.start, uuid);
     put(32, b"sha256");
     put(64, &block);
     put(68, &block);
