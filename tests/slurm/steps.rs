@@ -148,6 +148,19 @@ fn images_are_there_where_no_variables_are_handed_on() {
 }
 
 #[test]
+fn a_view_whose_variables_are_not_handed_on_is_refused() {
+    in_cluster!(|cluster: &Cluster| {
+        let view = "--uenv=app/1:v1 --view=default";
+        let refused = cluster.user("alice").sh(&format!("srun --export=NONE {view} echo ran"));
+        assert!(refused.code != 0 && refused.stdout.is_empty(), "{refused:?}");
+        let reason = "the variables of the view default were not handed on to the job";
+        assert!(refused.stderr.contains(reason), "{refused:?}");
+        assert!(refused.stderr.contains("hint: `--export=ALL` hands them on"), "{refused:?}");
+        assert_eq!(alice(cluster, &format!("srun --export=ALL {view} who")), ["app 1"]);
+    });
+}
+
+#[test]
 fn steps_of_one_allocation_have_images_of_their_own() {
     in_cluster!(|cluster: &Cluster| {
         let printed = cluster

@@ -68,6 +68,7 @@ pub fn submit(context: &Context, request: &Submission) -> Result<BTreeMap<OsStri
         devices: if is_requested { Vec::new() } else { request.devices.clone() },
     };
     let (mut variables, mut images) = variants.resolve()?;
+    images.views = request.images.view.clone().unwrap_or_default();
     images.unfit = request.unfit.unwrap_or(variants.inherited.list.unfit);
     let stage = stage(request, &context.calling).filter(|_| !images.images.is_empty());
     if images.images.is_empty() {

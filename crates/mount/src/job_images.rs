@@ -45,6 +45,8 @@ const MAX_BUILDS: usize = 16;
 pub struct JobImages {
     /// What becomes of a step on a node that cannot run its images.
     pub unfit: Unfit,
+    /// The views that were named. Their variables are among those of the job, or were not handed on.
+    pub views: String,
     /// The images, each as one or several builds.
     pub images: Vec<Vec<JobImage>>,
     /// What of a node is seen in a root image, if there is one.
@@ -188,6 +190,9 @@ impl fmt::Display for JobImages {
         if self.unfit == Unfit::Warn {
             f.write_str(",unfit=warn")?;
         }
+        if !self.views.is_empty() {
+            write!(f, ",views={}", escaped(self.views.as_ref()))?;
+        }
         for builds in &self.images {
             for (position, build) in builds.iter().enumerate() {
                 f.write_str(if position == 0 { "," } else { ";" })?;
@@ -272,6 +277,9 @@ impl JobImages {
         }
         if let Some((key, value)) = first.split_once('=') {
             match (key, value) {
+                ("views", value) => {
+                    self.views = printable(value).ok_or("the names of views")?;
+                }
                 ("unfit", "refuse") => self.unfit = Unfit::Refuse,
                 ("unfit", "warn") => self.unfit = Unfit::Warn,
                 (HOME, NO) => self.root.without_home = true,
@@ -328,6 +336,7 @@ mod tests {
         };
         JobImages {
             unfit: Unfit::Warn,
+            views: "develop,app:docs".to_owned(),
             images: vec![
                 vec![build("zen2"), build("zen3")],
                 vec![JobImage::new(ImageFormat::Erofs, "/my dir/50%,ü:", "/user-tools")],
@@ -360,7 +369,7 @@ mod tests {
         let text = images().to_string();
         assert_eq!(
             text,
-            "2,unfit=warn,\
+            "2,unfit=warn,views=develop%2capp%3adocs,\
              squashfs:/repository/zen2/image:/user-environment:label=app/1%3av1@here%25zen2:\
              uarch=zen2:glibc=2.34:features=avx2%20fma;\
              squashfs:/repository/zen3/image:/user-environment:label=app/1%3av1@here%25zen3:\

@@ -142,9 +142,21 @@ fn not_chosen(
 ///
 /// # Errors
 ///
-/// That Slurm does not take one.
-pub(crate) fn set_variables(spank: &dyn Spank, taken: &Taken<'_>) -> Result<(), Vec<String>> {
+/// That Slurm does not take one, or that views were named whose variables are not handed on.
+pub(crate) fn set_variables(
+    spank: &dyn Spank,
+    views: &str,
+    taken: &Taken<'_>,
+) -> Result<(), Vec<String>> {
     if !matches!(spank.variable(CABANE_LOADED), Ok(Some(_))) {
+        if !views.is_empty() {
+            return Err(vec![
+                format!("the variables of the view {views} were not handed on to the job"),
+                "hint: `--export=ALL` hands them on; with `--export=NONE` name no view, and the \
+                 images are mounted"
+                    .to_owned(),
+            ]);
+        }
         let mut list = OsString::new();
         for image in &taken.images {
             if !list.is_empty() {
@@ -181,7 +193,7 @@ mod tests {
         } else {
             Vec::new()
         };
-        JobImages { root: cabane_mount::JobRoot::default(), unfit, images: vec![builds], variables }
+        JobImages { unfit, images: vec![builds], variables, ..JobImages::default() }
     }
 
     /// What a node takes whose processor has no avx512f.

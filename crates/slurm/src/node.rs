@@ -76,7 +76,7 @@ fn try_mount(
     let taken = builds::take(&list)?;
     notes.clone_from(&taken.notes);
     if !list.images.is_empty() {
-        builds::set_variables(spank, &taken)?;
+        builds::set_variables(spank, &list.views, &taken)?;
     }
     let mut root = seen(list.root.clone());
     let query = Query { command, owner: &owner };
