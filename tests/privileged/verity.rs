@@ -184,6 +184,58 @@ impl Own {
     }
 }
 
+/// Makes an EROFS image whose blocks are hashes of other blocks: of those of a larger image, which has one
+/// more level of hashes. What is written in front of the file system, EROFS does not read.
+const CONFUSE_LEVELS: &str = r#"
+import hashlib, sys
+good, evil = (open(name, "rb").read() for name in sys.argv[1:3])
+count = 129
+salt = lambda count: count.to_bytes(8, "little")
+hashed = lambda block, count: hashlib.sha256(salt(count) + block).digest()
+blocks = lambda data: [data[i:i + 4096] for i in range(0, len(data), 4096)]
+larger = evil + bytes(4096 * count - len(evil))
+good = good.ljust(16 * 4096, b"\0")
+front = b"".join(hashed(block, count) for block in blocks(larger)[:32])
+good = front + good[1024:]
+top = b"".join(hashed(block, len(blocks(good))) for block in blocks(good)).ljust(4096, b"\0")
+open("good.erofs", "wb").write(good)
+open("evil.erofs", "wb").write(larger)
+open("evil.erofs.verity", "wb").write(bytes(4096) + top + good[:8192])
+print(hashed(top, len(blocks(good))).hex())
+"#;
+
+#[test]
+fn the_blocks_of_an_image_cannot_be_taken_for_hashes_of_another() {
+    with_verity!(|arena: &Arena| {
+        arena.set_policy(POLICY);
+        let place = arena.world.path("");
+        let pack = |name: &str| {
+            let tree = Tree::new(arena.world.path(&format!("trees/{name}"))).file("name", name);
+            arena.pack(&tree, &format!("packed-{name}"), ImageFormat::Erofs)
+        };
+        let (good, evil) = (pack("good"), pack("evil"));
+        let mut python = std::process::Command::new("python3");
+        python.args(["-c", CONFUSE_LEVELS]).args([&good, &evil]).current_dir(&place);
+        let root_hash = Finished::of(&mut python).success().stdout.trim().to_owned();
+        fs::write(LIST, format!("{root_hash} good\n")).unwrap();
+        // What is trusted is an image, and has this root hash.
+        let image = place.join("good.erofs");
+        let tree = place.join("good.erofs.verity");
+        let opened = File::options().read(true).write(true).create_new(true).open(&tree).unwrap();
+        let written = cabane_verity::write_tree(&File::open(&image).unwrap(), &opened).unwrap();
+        assert_eq!(RootHash::new(written).as_str(), root_hash);
+        root(&format!("chown 61234 {0}/*.erofs {0}/*.verity", place.display()));
+        let own = |name: &str| Own {
+            image: place.join(name),
+            tree: place.join(format!("{name}.verity")),
+            root_hash: root_hash.clone(),
+        };
+        assert_eq!(own("good.erofs").start(arena).finish().success().stdout, "good");
+        let refused = own("evil.erofs").start(arena).finish();
+        assert_eq!((refused.code, refused.stdout.as_str()), (125, ""), "{refused:?}");
+    });
+}
+
 /// A tree with files that fill many blocks and cannot be packed smaller.
 fn large(arena: &Arena) -> Own {
     let tree = Tree::new(arena.world.path("trees/large")).file("name", "large");

@@ -84,7 +84,8 @@ pub struct Verity<'a> {
     pub data: (u32, u32),
     /// The device with the hash tree, which begins in its second block.
     pub tree: (u32, u32),
-    /// The size of the content, in bytes: a multiple of the size of a block.
+    /// The size of the content, in bytes: a multiple of the size of a block. The number of blocks is the
+    /// salt of all hashes, so that a root hash belongs to one size.
     pub size: u64,
     /// The root hash, as hexadecimal digits.
     pub root_hash: &'a str,
@@ -173,7 +174,9 @@ fn load(name: &str, verity: &Verity<'_>, control: &File) -> Result<(), Errno> {
     let block = Verity::BLOCK;
     let blocks = size.checked_div(block).unwrap_or_default();
     let devices = format!("{}:{} {}:{}", data.0, data.1, tree.0, tree.1);
-    let table = format!("1 {devices} {block} {block} {blocks} 1 sha256 {root_hash} -");
+    // The bytes of the number, the lowest first.
+    let salt = blocks.swap_bytes();
+    let table = format!("1 {devices} {block} {block} {blocks} 1 sha256 {root_hash} {salt:016x}");
     let options = if signature.is_empty() {
         String::new()
     } else {

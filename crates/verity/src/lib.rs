@@ -4,7 +4,11 @@
 //! Hash trees of images, as dm-verity has them: with one the kernel checks each block of an image when
 //! it reads it.
 //!
-//! The parameters are fixed, so that a content has one root hash: SHA-256, blocks of 4 KiB, no salt.
+//! The parameters are fixed, so that a content has one root hash: SHA-256, blocks of 4 KiB, and as salt
+//! the number of blocks of the image (8 bytes, the lowest first). The root hash alone does not fix the
+//! number of levels. Without the salt, whoever makes an image could take its blocks for hashes later,
+//! and so show another image with the same root hash.
+//!
 //! A tree is a file of its own, with the superblock of `veritysetup`, whose `veritysetup verify IMAGE
 //! TREE ROOT_HASH` can check it. The format is that of the kernel's
 //! `Documentation/admin-guide/device-mapper/verity.rst` and of cryptsetup's `lib/verity/verity.c`.
@@ -22,6 +26,9 @@ use sha2::{Digest, Sha256};
 /// The size of a block of an image and of a tree, in bytes.
 pub const BLOCK: u64 = 4096;
 const BLOCK_SIZE: usize = 4096;
+/// What stands in front of each block that is hashed.
+type Salt = [u8; 8];
+
 /// The size of a hash, in bytes.
 const HASH: usize = 32;
 /// How many hashes a block of a tree holds.
@@ -80,12 +87,13 @@ fn blocks_of(size: u64) -> io::Result<u64> {
 /// Those of reading and writing; `InvalidInput` if the size of the image is no multiple of [`BLOCK`].
 pub fn write_tree(image: &File, tree: &File) -> io::Result<RootHash> {
     let blocks = blocks_of(image.metadata()?.len())?;
+    let salt = blocks.to_le_bytes();
     let (mut below, mut of) = (image, Level { first: 0, count: blocks });
     for level in levels(blocks) {
-        hash_level(below, of, tree, level)?;
+        hash_level(below, of, tree, level, salt)?;
         (below, of) = (tree, level);
     }
-    let root = hash_of_block(below, of.first)?;
+    let root = hash_of_block(below, of.first, salt)?;
     tree.write_all_at(&superblock(blocks, &root), 0)?;
     Ok(root)
 }
@@ -109,17 +117,22 @@ pub fn root_of(image: &File, tree: &File) -> io::Result<RootHash> {
         let problem = "it is no hash tree for an image of this size";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
     }
-    if blocks == 1 { hash_of_block(image, 0) } else { hash_of_block(tree, 1) }
+    let (file, number) = if blocks == 1 { (image, 0) } else { (tree, 1) };
+    hash_of_block(file, number, blocks.to_le_bytes())
 }
 
-fn hash_of_block(file: &File, number: u64) -> io::Result<RootHash> {
+fn hash_of(block: &[u8], salt: Salt) -> RootHash {
+    Sha256::new().chain_update(salt).chain_update(block).finalize().into()
+}
+
+fn hash_of_block(file: &File, number: u64, salt: Salt) -> io::Result<RootHash> {
     let mut block = [0; BLOCK_SIZE];
     file.read_exact_at(&mut block, number * BLOCK)?;
-    Ok(Sha256::digest(block).into())
+    Ok(hash_of(&block, salt))
 }
 
 /// Writes the hashes of the blocks of a level, which begin at a place of a file, into the next one.
-fn hash_level(below: &File, of: Level, tree: &File, level: Level) -> io::Result<()> {
+fn hash_level(below: &File, of: Level, tree: &File, level: Level, salt: Salt) -> io::Result<()> {
     let next = AtomicU64::new(0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     let threads = usize::try_from(level.count).unwrap_or(threads).min(threads);
@@ -137,7 +150,7 @@ fn hash_level(below: &File, of: Level, tree: &File, level: Level) -> io::Result<
             let mut hashes = [0; BLOCK_SIZE];
             let blocks = portion.chunks_exact(BLOCK_SIZE);
             for (place, block) in hashes.chunks_exact_mut(HASH).zip(blocks) {
-                place.copy_from_slice(&Sha256::digest(block));
+                place.copy_from_slice(&hash_of(block, salt));
             }
             tree.write_all_at(&hashes, (level.first + number) * BLOCK)?;
         }
@@ -171,6 +184,9 @@ fn superblock(blocks: u64, root: &RootHash) -> [u8; BLOCK_SIZE] {
     put(64, &block);
     put(68, &block);
     put(72, &blocks.to_le_bytes());
+    // The size of the salt, and the salt.
+    put(80, &8_u16.to_le_bytes());
+    put(88, &blocks.to_le_bytes());
     bytes
 }
 
