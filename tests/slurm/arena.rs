@@ -22,7 +22,7 @@ const POLICY: &str = "mount-point /user-environment\nmount-point /user-tools\n\
                       image-owners any\nidle-seconds 0\n";
 pub(crate) const PLUGIN: &str = "/usr/local/lib/cabane/slurm/cabane-slurm.so";
 /// What ends a command that hangs, in seconds.
-const TIME_LIMIT: &str = "60";
+const TIME_LIMIT: &str = "180";
 
 /// A cluster, for one test at a time.
 pub(crate) struct Cluster {
