@@ -12,12 +12,12 @@ use serde_json::Value;
 use crate::arena::{Cluster, in_cluster, release};
 use crate::fuse::trust_root_only;
 
-/// Whether this Slurm starts ranks by PMIx. Debian builds newer releases without it.
+/// Whether this Slurm starts ranks by means of `pmix`. Debian builds newer releases without it.
 pub(crate) fn has_pmix(cluster: &Cluster) -> bool {
     cluster.root("srun --mpi=list 2>&1").contains("pmix")
 }
 
-/// Leaves a test out in a cluster without PMIx.
+/// Leaves a test out in a cluster without `pmix`.
 macro_rules! needs_pmix {
     ($cluster:expr) => {
         if !crate::mpi::has_pmix($cluster) {

@@ -63,8 +63,15 @@ fn print(policy: &Policy) -> String {
     };
     let _ = writeln!(text, "image-owners {owners}");
     let _ = writeln!(text, "images-per-user {}", policy.images_per_user);
-    let roots = if policy.root_images { "yes" } else { "no" };
-    let _ = writeln!(text, "root-images {roots}");
+    let switches = [
+        ("fuse-images", policy.fuse_images),
+        ("verified-signatures", policy.verified_signatures),
+        ("root-images", policy.root_images),
+    ];
+    for (name, is_on) in switches {
+        let _ = writeln!(text, "{name} {}", if is_on { "yes" } else { "no" });
+    }
+    let _ = writeln!(text, "verified-images {}", policy.verified_images.display());
     let _ = writeln!(text, "idle-seconds {}", policy.idle.as_secs());
     if let Some(kinds) = &policy.image_filesystems {
         let _ = writeln!(text, "image-filesystems {}", kinds.join(" "));
