@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! `cabane slurm collect`, which the Slurm plugin starts: failures of many nodes, told as one.
+//! `cabane slurm collect`, which the Slurm plugin starts: failures of many nodes, reported as one.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpStream};

@@ -140,7 +140,7 @@ fn a_list_that_others_can_write_is_none() {
         arena.set_policy(POLICY);
         let own = Own::make(arena, "own");
         vouch_for(&[&own]);
-        for (weaken, mend) in [
+        for (weaken, restore) in [
             ("chown 61234 L", "chown 0 L"),
             ("chmod 666 L", "chmod 644 L"),
             ("chmod 777 /etc/cabane", "chmod 755 /etc/cabane"),
@@ -148,7 +148,7 @@ fn a_list_that_others_can_write_is_none() {
         ] {
             root(&weaken.replace('L', LIST));
             let refused = own.start(arena).finish();
-            root(&mend.replace('L', LIST));
+            root(&restore.replace('L', LIST));
             assert_eq!((refused.code, refused.stdout.as_str()), (125, ""), "{weaken} {refused:?}");
         }
         own.start(arena).finish().success();

@@ -66,7 +66,7 @@ const NO_MPICHS: &str = "needs mpich in two versions: scripts/setup test";
 
 /// The step has ended with this code, and a line was printed once.
 fn assert_refused(printed: &Finished, code: i32, line: &str) {
-    // At the end the first reason is told once more.
+    // At the end the first reason is printed again.
     let mut told = printed.stderr.lines().filter(|told| !told.contains("the step ended because"));
     let is_told_once =
         told.by_ref().any(|told| told.contains(line)) && !told.any(|told| told.contains(line));

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What nodes of a step say when they fail, told as one.
+//! What nodes of a step say when they fail, reported as one.
 //!
 //! `srun` starts this process, and the plugin hands the nodes its port. Each of them that fails
-//! connects and says why; those that say the same are told together, with their names as Slurm
+//! connects and says why; equal reasons are printed once, with their names as Slurm
 //! writes them. A node that gets no answer tells the user itself, so nothing depends on this.
 //!
 //! A node sends a text and closes its side: the secret, its name, and lines for the user, each
@@ -22,7 +22,7 @@ use cabane_report::{IoContext, Result};
 use cabane_slurm_report::node_list;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// After this time without another node, what is known is told,
+/// After this time without another node, the known reasons are printed,
 const QUIET: Duration = Duration::from_millis(500);
 /// and after this time in any case.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -34,7 +34,7 @@ const ANSWER: Duration = Duration::from_secs(2);
 const LONGEST: u64 = 16 * 1024;
 /// Nodes that may wait to be heard.
 const BACKLOG: i32 = 4096;
-/// So many reasons are told apart.
+/// How many different reasons are kept.
 const MOST: usize = 32;
 
 /// The first node to fail is asked to end the step.
@@ -181,7 +181,7 @@ impl Failures {
         let known = self.reasons.iter_mut().find(|reason| reason.lines == lines);
         if let Some(reason) = known {
             reason.nodes.insert(node);
-            // Whoever comes late is told once more, with all others.
+            // A node that comes late is printed again, with all others.
             reason.is_told = false;
         } else if has_room {
             let nodes = BTreeSet::from([node.clone()]);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Failures of many nodes, told as one.
+//! Failures of many nodes, reported as one.
 //!
 //! In `srun` a process is started, `cabane slurm collect`, which listens for as long as `srun`
 //! runs; where it listens is a variable of the step. A node that fails says so there, by `cabane

@@ -6,7 +6,7 @@
 //! Slurm loads this object into four programs. In `srun`, `sbatch`, and `salloc` ([`submit`])
 //! the `cabane` command finds out which images and variables are meant, as the user. In
 //! `slurmstepd` ([`node`]) the images are mounted, once for each step on each node, as root;
-//! what was mounted can be recorded ([`record`]), and what many nodes fail with is told as one
+//! what was mounted can be recorded ([`record`]), and failures of many nodes are reported as one
 //! ([`failures`]).
 //! [`dispatch`] tells the programs from each other; [`ffi`] is the border to Slurm, with all
 //! that is unsafe. `docs/design/0009-slurm.md` has the reasons.

@@ -242,7 +242,7 @@ fn tell(spank: &dyn Spank, lines: &[String], heard: Heard) {
 }
 
 /// In `slurmstepd`: says why there are no images, into the log of the node, and where the
-/// failures of all nodes are told as one.
+/// failures of all nodes are reported as one.
 pub(crate) fn say_failure(spank: &dyn Spank, command: Option<&Path>, outcome: &Outcome) -> Heard {
     let (Outcome::Failed(lines) | Outcome::Refused(Refusal { lines, .. })) = outcome else {
         return Heard::No;

@@ -26,7 +26,7 @@ use sha2::{Digest, Sha256};
 /// The size of a block of an image and of a tree, in bytes.
 pub const BLOCK: u64 = 4096;
 const BLOCK_SIZE: usize = 4096;
-/// What stands in front of each block that is hashed.
+/// What is hashed before each block.
 type Salt = [u8; 8];
 
 /// The size of a hash, in bytes.
@@ -165,7 +165,7 @@ fn hash_level(below: &File, of: Level, tree: &File, level: Level, salt: Salt) ->
     })
 }
 
-/// Returns what stands in front of a tree (`struct verity_sb`). Its UUID follows from the root.
+/// Returns the first block of a tree, the superblock (`struct verity_sb`). Its UUID follows from the root.
 fn superblock(blocks: u64, root: &RootHash) -> [u8; BLOCK_SIZE] {
     let mut bytes = [0; BLOCK_SIZE];
     let mut put = |at: usize, field: &[u8]| {
