@@ -13,8 +13,8 @@ mod sign;
 pub use list::{Change, Listed, change, policy_list};
 pub use sign::{Signed, SigningKey, sign};
 
-use std::fs::File;
-use std::path::Path;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 
 use cabane_environment::find_image;
 use cabane_label::ImageDescription;
@@ -44,6 +44,17 @@ fn write_tree(image: &Path, tree: &Path) -> Result<RootHash> {
     let file = File::options().read(true).write(true).create_new(true).open(tree);
     let file = file.or_failed(|| format!("create {}", tree.display()))?;
     cabane_verity::write_tree(&opened, &file).or_failed(read).map(RootHash::new)
+}
+
+/// Lets a file appear when it is complete.
+fn in_one_step(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    // What a killed process has left.
+    let _ = fs::remove_file(&new);
+    write(&new)?;
+    fs::rename(&new, path).or_failed(|| format!("write {}", path.display()))
 }
 
 /// Returns how an image is called in messages: by its label, or else by its path.

@@ -14,7 +14,7 @@ use cabane_report::{IoContext, Result};
 use cabane_site::Context;
 use jiff::Timestamp;
 
-use crate::{name_of, root_hash_of};
+use crate::{in_one_step, name_of, root_hash_of};
 
 /// What becomes of images in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,14 +96,10 @@ fn write(list: &Path, text: &str) -> Result<()> {
     if let Some(directory) = list.parent() {
         fs::create_dir_all(directory).or_failed(failed)?;
     }
-    let mut name = list.as_os_str().to_owned();
-    name.push(".new");
-    let new = PathBuf::from(name);
-    // What a killed process has left.
-    let _ = fs::remove_file(&new);
-    let mut file = fs::File::create_new(&new).or_failed(failed)?;
-    file.set_permissions(fs::Permissions::from_mode(0o644)).or_failed(failed)?;
-    file.write_all(text.as_bytes()).or_failed(failed)?;
-    file.sync_all().or_failed(failed)?;
-    fs::rename(&new, list).or_failed(failed)
+    in_one_step(list, |new| {
+        let mut file = fs::File::create_new(new).or_failed(failed)?;
+        file.set_permissions(fs::Permissions::from_mode(0o644)).or_failed(failed)?;
+        file.write_all(text.as_bytes()).or_failed(failed)?;
+        file.sync_all().or_failed(failed)
+    })
 }

@@ -15,7 +15,7 @@ use cabane_repository::Repository;
 use cabane_resolve::LocatedImage;
 use cabane_site::Context;
 
-use crate::{name_of, root_hash_of, write_tree};
+use crate::{in_one_step, name_of, root_hash_of, write_tree};
 
 /// A private key and its certificate. `openssl` reads both, so that the key may be on a token.
 #[derive(Clone, Copy, Debug)]
@@ -58,17 +58,6 @@ pub fn sign(context: &Context, image: &str, key: SigningKey<'_>) -> Result<Signe
         })?;
     }
     Ok(Signed { name: name_of(&located), root_hash, signature })
-}
-
-/// Lets a file appear when it is complete.
-fn in_one_step(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
-    let new = PathBuf::from(new);
-    // What a killed process has left.
-    let _ = fs::remove_file(&new);
-    write(&new)?;
-    fs::rename(&new, path).or_failed(|| format!("write {}", path.display()))
 }
 
 fn repository_of<'a>(
