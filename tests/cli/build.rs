@@ -31,6 +31,27 @@ fn a_directory_becomes_an_image_that_runs() {
 }
 
 #[test]
+fn an_image_says_which_launcher_its_mpi_needs() {
+    let Some([mpich, openmpi]) = cabane_testkit::mpi::installed(["mpich", "openmpi"]) else {
+        cabane_testkit::not_run!("needs mpich and openmpi: scripts/setup test");
+    };
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let recipe = tree_recipe(&cabane, "/cabane-built");
+    let files = cabane_testkit::Tree::new(cabane.world.path("recipe/files"));
+    let needs = || {
+        cabane.run(&["build", &recipe, "app/1.0", "--replace"]).success();
+        let seen = cabane.run(&["image", "inspect", "app"]).success().stdout;
+        let line = seen.lines().find(|line| line.contains("srun"));
+        line.unwrap_or_default().trim().trim_start_matches("needs").trim().to_owned()
+    };
+    assert_eq!(needs(), "");
+    let files = files.copy_of(&mpich.join("lib"), "mpich/lib");
+    assert_eq!(needs(), "`srun --mpi=pmi2` for MPI programs");
+    let _files = files.copy_of(&openmpi.join("lib"), "openmpi/lib");
+    assert_eq!(needs(), "`srun --mpi=pmi2` or `--mpi=pmix` for MPI programs");
+}
+
+#[test]
 fn the_same_recipe_gives_the_same_digest_to_everybody() {
     let digests: Vec<String> = everybody()
         .into_iter()

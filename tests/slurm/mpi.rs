@@ -105,6 +105,42 @@ fn ranks_in_containers_of_their_job_are_one_program() {
     });
 }
 
+const HELLO: &str = "/user-environment/bin/hello";
+
+/// What a build writes about an MPICH that it finds in a tree.
+const WITH_MPICH: &str = r#"{"name": "lone", "mount": "/user-environment", "views": {},
+    "cabane": {"version": 1, "needs": {"mpi": {"srun": ["pmi2"]}}}}"#;
+
+#[test]
+fn ranks_that_would_not_find_each_other_are_warned_of_once_before_they_start() {
+    let Some([installed]) = installed(["mpich"]) else {
+        not_run!("needs mpich: scripts/setup test");
+    };
+    in_cluster!(|cluster: &Cluster| {
+        let place = cluster.machine_directory("lone").join("tree");
+        let _ = Tree::new(&place).copy_of(&installed, "").file("meta/env.json", WITH_MPICH);
+        compile_below(&place, "hello");
+        cluster.pack("lone", &place);
+        let run = |options: &str, program: &str| {
+            let step = format!("srun {options} --uenv=/shared/lone.squashfs {program}");
+            cluster.user("alice").sh(&step).success()
+        };
+        let alone = run("-N2 --ntasks-per-node=2", HELLO);
+        let warnings: Vec<_> =
+            alone.stderr.lines().filter(|line| line.contains("do not find each other")).collect();
+        let [warning] = warnings[..] else { panic!("{alone:?}") };
+        let expected = "under `srun --mpi=none`: each of 4 would be alone; `srun --mpi=pmi2` is \
+                        what it knows";
+        assert!(warning.contains("MPICH") && warning.ends_with(expected), "{alone:?}");
+        assert_eq!(alone.stdout.matches(" of 1, right").count(), 4, "{alone:?}");
+        let quiet = [("-n4 --mpi=pmi2", HELLO), ("-n4", "true"), ("-n1", HELLO)];
+        for (options, program) in quiet {
+            let seen = run(options, program);
+            assert!(!seen.stderr.contains("warning"), "{options} {program}: {seen:?}");
+        }
+    });
+}
+
 #[test]
 fn libraries_are_audited_over_two_nodes_each_started_in_its_own_way() {
     let Some([mpich, openmpi]) = installed(["mpich-4.0.3", "openmpi"]) else {

@@ -13,6 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use cabane_compat::{GlibcVersion, needed_glibc};
+use cabane_mpi::{Language, Library, Name, Tree};
 
 /// This brings a C library.
 const C_LIBRARY: &str = "libc.so.6";
@@ -24,6 +25,8 @@ const EVERYWHERE: [&str; 3] = ["/dev", "/proc", "/sys"];
 pub(crate) struct Contents {
     /// The oldest C library that all programs and libraries can be loaded with.
     pub(crate) glibc: Option<GlibcVersion>,
+    /// What starts the ranks of the MPIs in it, as `srun --mpi` names it; `None` if there is no MPI.
+    pub(crate) launchers: Option<BTreeSet<&'static str>>,
     /// Where links of the tree lead out of it.
     pub(crate) links: BTreeSet<PathBuf>,
     /// How many bytes there are below each of the directories that were requested.
@@ -35,6 +38,7 @@ pub(crate) struct Contents {
 pub(crate) fn look_through(root: &Path, mount_point: &Path, prefixes: &[PathBuf]) -> Contents {
     let numbers = prefixes.iter().enumerate();
     let mut look = Look {
+        root,
         mount_point,
         prefixes: numbers.map(|(n, path)| (path.as_path(), n)).collect(),
         brings_library: false,
@@ -47,6 +51,7 @@ pub(crate) fn look_through(root: &Path, mount_point: &Path, prefixes: &[PathBuf]
 }
 
 struct Look<'a> {
+    root: &'a Path,
     mount_point: &'a Path,
     prefixes: HashMap<&'a Path, usize>,
     brings_library: bool,
@@ -92,8 +97,25 @@ impl Look<'_> {
             return;
         }
         self.brings_library |= name == C_LIBRARY;
+        if is_library {
+            self.mpi(&entry.path());
+        }
         let needed = File::open(entry.path()).ok().and_then(|file| needed_glibc(&file));
         self.contents.glibc = self.contents.glibc.max(needed);
+    }
+
+    /// Looks whether a library is one of an MPI.
+    fn mpi(&mut self, path: &Path) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if Name::of(&name).is_none_or(|name| name.language != Language::C) {
+            return;
+        }
+        let inside = path.strip_prefix(self.root).unwrap_or(path);
+        if let Some(library) = Library::read(&Tree::below(self.root), inside) {
+            let protocols = library.protocols.iter();
+            let launchers = self.contents.launchers.get_or_insert_default();
+            launchers.extend(protocols.map(|protocol| protocol.slurm_name()));
+        }
     }
 
     fn add(&mut self, within: Option<usize>, bytes: u64) {

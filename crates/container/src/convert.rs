@@ -6,7 +6,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use cabane_view::Meta;
+use cabane_view::{Meta, MpiNeed};
 
 use crate::budget::{Budget, MAX_UNPACKED};
 use crate::import_record::{CONVERTER, Converted, ImportRecord};
@@ -96,8 +96,11 @@ fn make(
     }
     let Variables { patch, left_out } = metadata::variables(&image.config);
     report.changed.variables = left_out;
+    let has_mpi = plan.has_mpi();
     let made = plan.write(image, &listings, (&mut pool, &budget.again()), progress, |glibc| {
         let mut meta = metadata::of(image, request.name, request.reference, &patch, glibc);
+        // The node that starts ranks looks which one it is.
+        meta.needs.mpi = has_mpi.then(MpiNeed::default);
         edit(&mut meta, &mut report);
         Converted { meta, report }
     });

@@ -47,6 +47,7 @@ pub(crate) struct Plan<'a> {
     written: &'a Written,
     /// How many files were written ahead and are left.
     confirmed: usize,
+    has_mpi: bool,
 }
 
 impl<'a> Plan<'a> {
@@ -66,6 +67,7 @@ impl<'a> Plan<'a> {
             tree,
             written,
             confirmed: 0,
+            has_mpi: false,
         };
         plan.count(report)?;
         Ok(plan)
@@ -76,8 +78,13 @@ impl<'a> Plan<'a> {
         self.confirmed == self.written.count()
     }
 
+    /// Whether there are libraries of an MPI in it, going by their names.
+    pub(crate) fn has_mpi(&self) -> bool {
+        self.has_mpi
+    }
+
     fn count(&mut self, report: &mut ImportRecord) -> Result<(), Error> {
-        let Self { tree, names, written, confirmed, .. } = self;
+        let Self { tree, names, written, confirmed, has_mpi, .. } = self;
         let ImportRecord { changed, directories, symlinks, bytes, .. } = report;
         tree.visit(|path, node| {
             if path.len() > LONGEST_PATH {
@@ -101,6 +108,7 @@ impl<'a> Plan<'a> {
                         return Ok(());
                     };
                     *names += 1;
+                    *has_mpi |= is_mpi(path);
                     if *names == 1 {
                         let was_written = written.place(file.layer, file.entry).is_some();
                         *confirmed += usize::from(was_written);
@@ -224,6 +232,14 @@ impl<'a> Plan<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether a file is a library of an MPI, going by its name.
+fn is_mpi(path: &[u8]) -> bool {
+    let name = crate::layer::split_last(path).1;
+    let starts = [&b"libmpi.so."[..], b"libmpich.so.", b"libmpi_", b"libmpich_"];
+    starts.iter().any(|start| name.starts_with(start))
+        && name.windows(4).any(|part| part == b".so.")
 }
 
 /// Where the content of a file is, if that was written ahead.

@@ -355,7 +355,13 @@ fn described(image: JobImage, label: Option<&Label>, needs: &Needs) -> JobImage 
     let features = needs.processor.iter().flat_map(|need| &need.features);
     let glibc = needs.glibc.as_deref();
     let glibc = glibc.and_then(|version| version.parse::<GlibcVersion>().ok());
+    let launchers = needs.mpi.iter().flat_map(|need| &need.srun).filter(is_printable).cloned();
+    let mut launchers: Vec<String> = launchers.collect();
+    if needs.mpi.is_some() && launchers.is_empty() {
+        launchers.push("unknown".to_owned());
+    }
     JobImage {
+        mpi: launchers,
         label: label.map(ToString::to_string).unwrap_or_default(),
         uarch: label.map_or_else(String::new, |label| label.uarch.to_string()),
         features: features.filter(is_printable).cloned().collect(),

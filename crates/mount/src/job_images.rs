@@ -82,6 +82,9 @@ pub struct JobImage {
     pub features: Vec<String>,
     /// The C library that a node must have.
     pub glibc: Option<String>,
+    /// The values of `srun --mpi` with which the ranks of its MPI find each other, `unknown` if it has
+    /// one and they are not known; empty if it has none.
+    pub mpi: Vec<String>,
     /// The root of the hash tree beside it, if there is one.
     pub root_hash: Option<RootHash>,
 }
@@ -122,6 +125,7 @@ impl JobImage {
             uarch: String::new(),
             features: Vec::new(),
             glibc: None,
+            mpi: Vec::new(),
             root_hash: None,
         }
     }
@@ -152,9 +156,8 @@ impl JobImage {
                 "uarch" => image.uarch = value,
                 "glibc" => image.glibc = Some(value).filter(|value| !value.is_empty()),
                 "verity" => image.root_hash = Some(value.parse().ok()?),
-                "features" => {
-                    image.features = value.split_whitespace().map(str::to_owned).collect();
-                }
+                "features" => image.features = texts_in(&value),
+                "mpi" => image.mpi = texts_in(&value),
                 _ => {}
             }
         }
@@ -167,7 +170,7 @@ impl fmt::Display for JobImage {
         let format = self.format.name();
         let (path, place) = (escaped(self.path.as_os_str()), escaped(self.mount_point.as_os_str()));
         write!(f, "{format}:{path}:{place}")?;
-        let features = self.features.join(" ");
+        let (features, mpi) = (self.features.join(" "), self.mpi.join(" "));
         let glibc = self.glibc.as_deref().unwrap_or_default();
         let root_hash = self.root_hash.as_ref().map_or("", RootHash::as_str);
         let pairs = [
@@ -175,6 +178,7 @@ impl fmt::Display for JobImage {
             ("uarch", &self.uarch),
             ("glibc", glibc),
             ("features", &features),
+            ("mpi", &mpi),
             ("verity", root_hash),
         ];
         for (key, value) in pairs.into_iter().filter(|(_, value)| !value.is_empty()) {
@@ -298,6 +302,10 @@ impl JobImages {
     }
 }
 
+fn texts_in(value: &str) -> Vec<String> {
+    value.split_whitespace().map(str::to_owned).collect()
+}
+
 fn parse_variable(text: &str) -> Option<JobVariable> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, Some(plain(value)?)),
@@ -319,6 +327,7 @@ mod tests {
             uarch: uarch.to_owned(),
             features: vec!["avx2".to_owned(), "fma".to_owned()],
             glibc: Some("2.34".to_owned()),
+            mpi: vec!["pmi2".to_owned(), "pmix".to_owned()],
             ..JobImage::new(
                 ImageFormat::Squashfs,
                 format!("/repository/{uarch}/image"),
@@ -371,9 +380,9 @@ mod tests {
             text,
             "2,unfit=warn,views=develop%2capp%3adocs,\
              squashfs:/repository/zen2/image:/user-environment:label=app/1%3av1@here%25zen2:\
-             uarch=zen2:glibc=2.34:features=avx2%20fma;\
+             uarch=zen2:glibc=2.34:features=avx2%20fma:mpi=pmi2%20pmix;\
              squashfs:/repository/zen3/image:/user-environment:label=app/1%3av1@here%25zen3:\
-             uarch=zen3:glibc=2.34:features=avx2%20fma,\
+             uarch=zen3:glibc=2.34:features=avx2%20fma:mpi=pmi2%20pmix,\
              erofs:/my%20dir/50%25%2c%c3%bc%3a:/user-tools,\
              home=no,bind:/a%20b:/c%2cd:ro:must,lines:/etc/passwd:me%3ax%3a1%3a%0a,\
              device:vendor.example/gpu%3d0%3a1:must,\
@@ -429,7 +438,7 @@ mod tests {
     /// Texts that are lists by chance more often than by themselves.
     const NEARLY: &str = "2(,(unfit=(warn|refuse|x)|home=(no|x)|vars(:[A-C]{0,2}(=[a-z%0-9]{0,4})?){0,3}|\
                           (squashfs|erofs):/[a-z%0-9]{0,4}:/[a-z]{0,3}\
-                          (:(label|uarch|glibc|features|new)=[ -~]{0,6}){0,3}(;erofs:/b:/c)?)){0,4}";
+                          (:(label|uarch|glibc|features|mpi|new)=[ -~]{0,6}){0,3}(;erofs:/b:/c)?)){0,4}";
 
     proptest::proptest! {
         #[test]

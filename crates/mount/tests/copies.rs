@@ -71,16 +71,7 @@ impl Node {
 
 /// Makes the mounts of a step, as its plugin does on each node.
 fn step(image: &Path, stage: Stage) -> Result<JobMounts, String> {
-    let image = JobImage {
-        format: ImageFormat::Squashfs,
-        path: image.to_owned(),
-        mount_point: "/mnt/a".into(),
-        label: String::new(),
-        uarch: String::new(),
-        features: Vec::new(),
-        glibc: None,
-        root_hash: None,
-    };
+    let image = JobImage::new(ImageFormat::Squashfs, image, "/mnt/a");
     let owner = JobOwner { user: ORDINARY_USER, group: ORDINARY_USER, groups: Vec::new() };
     JobMounts::make(&[image], &JobRoot::default(), &owner, Some(stage))
         .map_err(|error| error.to_string())

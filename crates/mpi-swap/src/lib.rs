@@ -33,7 +33,7 @@ pub use judgment::{
     Judgment, accepted, check_launcher, judge_here, make_links, path_in_container, variable, warn,
 };
 pub use ring_test::{Loading, RingResult, RingTest, With, own_launcher};
-pub use step::{StepRequest, step_mpi};
+pub use step::{StepRequest, step_mpi, warn_of_lone_ranks};
 pub use substitute::{
     HOST, Launchers, Substitute, SubstituteImage, SubstituteRequest, search, substitute_image,
 };

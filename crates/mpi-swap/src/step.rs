@@ -11,21 +11,22 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use cabane_label::escape;
 use cabane_mount::JobBind;
-use cabane_mpi::{Library, Protocol, Refusal, Tree, Verdict};
+use cabane_mpi::{Inspected, Library, Loader, Protocol, Refusal, Tree, Verdict, inspect};
 use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
 
 use crate::container::{binds_of, is_list};
 use crate::judgment::{Judgment, SwapCommand, judge_command};
 use crate::substitute::{refined, search};
-use crate::{SubstituteRequest, accepted, check_launcher, judge_here, make_links, warn};
+use crate::{
+    CommandLine, SubstituteRequest, accepted, check_launcher, judge_here, make_links, warn,
+};
 
-/// A step of a job, and which MPI it is to get.
+/// A step of a job, as its program will see it.
 #[derive(Clone, Copy, Debug)]
 pub struct StepRequest<'a> {
-    /// The MPI.
-    pub substitute: SubstituteRequest<'a>,
     /// The directory in which the step was started.
     pub directory: Option<&'a Path>,
     /// Where the image is mounted that will be the root, if one will.
@@ -49,10 +50,14 @@ pub struct StepRequest<'a> {
 /// # Errors
 ///
 /// It cannot have that MPI.
-pub fn step_mpi(context: &Context, request: &StepRequest<'_>) -> Result<Vec<String>> {
-    judge(context, request).map_err(|error| {
+pub fn step_mpi(
+    context: &Context,
+    substitute: SubstituteRequest<'_>,
+    request: &StepRequest<'_>,
+) -> Result<Vec<String>> {
+    judge(context, substitute, request).map_err(|error| {
         if is_list_of_programs(request.command) {
-            several(request.substitute.with)
+            several(substitute.with)
         } else {
             error
                 .with_hints_about("--mpi-program", "--uenv-mpi-program")
@@ -61,11 +66,14 @@ pub fn step_mpi(context: &Context, request: &StepRequest<'_>) -> Result<Vec<Stri
     })
 }
 
-fn judge(context: &Context, request: &StepRequest<'_>) -> Result<Vec<String>> {
+fn judge(
+    context: &Context,
+    substitute: SubstituteRequest<'_>,
+    request: &StepRequest<'_>,
+) -> Result<Vec<String>> {
     let command = whole(request);
-    let substitute = request.substitute;
     let judged = match request.root {
-        Some(root) => judge_in_root(context, request, root, &command)?,
+        Some(root) => judge_in_root(context, substitute, request, root, &command)?,
         None => judge_here(context, substitute, &command, request.library_path)?,
     };
     let verdict = &judged.verdict;
@@ -103,15 +111,30 @@ fn whole(request: &StepRequest<'_>) -> Vec<OsString> {
 /// Judges for the image that will be the root.
 fn judge_in_root(
     context: &Context,
+    substitute: SubstituteRequest<'_>,
     request: &StepRequest<'_>,
     root: &Path,
     command: &[OsString],
 ) -> Result<Judgment> {
-    let path = Path::new(request.substitute.with);
+    let path = Path::new(substitute.with);
     if request.stacks.iter().any(|stack| path.starts_with(stack)) {
         return Err(Report::new(Kind::NotSwapped, format!("{} lies in another image, and nothing of that can be shown as an MPI in a container", path.display()))
             .hinted("name a prefix of the nodes, or `host`".to_owned()));
     }
+    let tree = tree_in_root(request, root);
+    let command = SwapCommand {
+        search: search(context, &tree),
+        library_path: request.library_path,
+        command,
+        is_launched: false,
+        is_contained: true,
+    };
+    judge_command(context, substitute, command, &Tree::here())
+        .map_err(|error| refined(context, error))
+}
+
+/// Returns the files as they are seen in the image that will be the root.
+fn tree_in_root(request: &StepRequest<'_>, root: &Path) -> Tree {
     let mut tree = Tree::below(root);
     for pair in request.seen.chunks_exact(2) {
         if let [target, source] = pair
@@ -123,15 +146,7 @@ fn judge_in_root(
     for stack in request.stacks {
         tree = tree.with(stack, stack);
     }
-    let command = SwapCommand {
-        search: search(context, &tree),
-        library_path: request.library_path,
-        command,
-        is_launched: false,
-        is_contained: true,
-    };
-    judge_command(context, request.substitute, command, &Tree::here())
-        .map_err(|error| refined(context, error))
+    tree
 }
 
 /// What helps in a job, beside what helps anywhere.
@@ -167,22 +182,71 @@ fn several(with: &str) -> Report {
 
 /// Whether the ranks find each other in the way that Slurm offers them.
 fn check_ranks(request: &StepRequest<'_>, verdict: &Verdict) -> Result<()> {
-    let (Some(library), Some(kind)) = (&verdict.to, request.pmi) else {
-        return Ok(());
+    let lone = verdict.to.as_ref().and_then(|library| lone_ranks(request, library));
+    lone.map_or(Ok(()), |(error, hint)| Err(Report::new(Kind::NotProven, error).hinted(hint)))
+}
+
+/// Warns that the ranks of a step would not find each other, with the MPI that its program has.
+///
+/// Nothing is warned of where that is not certain: a program without MPI, a script, or a launcher,
+/// which starts ranks in its own way.
+pub fn warn_of_lone_ranks(context: &Context, request: &StepRequest<'_>) {
+    let tree = request.root.map_or_else(Tree::here, |root| tree_in_root(request, root));
+    let search = search(context, &tree);
+    let Ok(line) = CommandLine::parse(search, &whole(request), None, false) else {
+        return;
     };
-    if request.tasks < 2 || speaks(library, kind) != Some(false) {
-        return Ok(());
+    let loader = Loader::new(&tree).library_path(request.library_path);
+    let look = |path: &Path| match inspect(&tree, &loader, path)? {
+        Inspected::File(file) => Some(file),
+        Inspected::Directory(_) => None,
+    };
+    let file = look(&line.file).filter(|file| file.library.is_some());
+    let file = file.or_else(|| mpi4py(&tree, &line.file).and_then(|path| look(&path)));
+    let Some(file) = file.filter(|_| line.launcher.is_none()) else {
+        return;
+    };
+    // Slurm's own library finds the ranks with any kind of PMI.
+    if file.files.iter().any(|one| one.name.starts_with("libpmi.so")) {
+        return;
     }
+    let lone = file.library.as_ref().and_then(|library| lone_ranks(request, library));
+    if let Some((text, hint)) = lone {
+        context.warning(format_args!("{}; {hint}", escape(&text)));
+    }
+}
+
+/// Finds the part of mpi4py that needs MPI, for a Python that has it.
+fn mpi4py(tree: &Tree, python: &Path) -> Option<PathBuf> {
+    let name = python.file_name()?.to_str()?;
+    let library = python.parent()?.parent()?.join("lib");
+    let versions = tree.names(&library).into_iter().filter(|one| one.starts_with("python3"));
+    let versions = versions.filter(|_| name.starts_with("python"));
+    let mut parts = versions.flat_map(|version| {
+        let directory = library.join(version).join("site-packages/mpi4py");
+        let names = tree.names(&directory).into_iter();
+        names.map(move |name| directory.join(name))
+    });
+    parts.find(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("MPI.") && name.ends_with(".so")
+    })
+}
+
+/// Returns why the ranks of a step do not find each other with a library, and what helps; `None` if
+/// they do, or if that is not known.
+fn lone_ranks(request: &StepRequest<'_>, library: &Library) -> Option<(String, String)> {
+    let kind = request.pmi?;
+    if request.tasks < 2 || speaks(library, kind) != Some(false) {
+        return None;
+    }
+    let (title, tasks) = (library.title(), request.tasks);
     let error = format!(
-        "ranks with {library} do not find each other under `srun --mpi={kind}`: each of {tasks} \
-         would be alone",
-        library = library.title(),
-        tasks = request.tasks
+        "ranks with {title} do not find each other under `srun --mpi={kind}`: each of {tasks} would \
+         be alone"
     );
-    let is_new = library.protocols.contains(&Protocol::Pmix);
-    let other = if is_new { "pmix" } else { "pmi2" };
-    Err(Report::new(Kind::NotProven, error)
-        .hinted(format!("`srun --mpi={other}` is what it knows")))
+    let known = library.protocols.last()?.slurm_name();
+    Some((error, format!("`srun --mpi={known}` is what it knows")))
 }
 
 /// Whether a library knows what Slurm calls by this name; `None` if that is not known.

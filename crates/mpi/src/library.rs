@@ -54,6 +54,17 @@ pub enum Protocol {
     Pmix,
 }
 
+impl Protocol {
+    /// Returns what `srun --mpi` calls it. Slurm's `pmi2` speaks the first protocol, too.
+    #[must_use]
+    pub const fn slurm_name(self) -> &'static str {
+        match self {
+            Self::Pmi1 | Self::Pmi2 => "pmi2",
+            Self::Pmix => "pmix",
+        }
+    }
+}
+
 impl Library {
     /// Reads a library; `None` if the file is not one of an MPI.
     #[must_use]

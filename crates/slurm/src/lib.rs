@@ -26,6 +26,7 @@ mod hints;
 mod node;
 mod options;
 mod query;
+mod ranks;
 mod record;
 mod release;
 mod spank;

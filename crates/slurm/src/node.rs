@@ -23,6 +23,7 @@ use crate::devices;
 use crate::failures::{self, Heard};
 use crate::hints::lines;
 use crate::query::Query;
+use crate::ranks;
 use crate::record::{self, Mounted, Recorded};
 use crate::spank::{Spank, node_name};
 use crate::substitute::{self, On, Refusal};
@@ -83,8 +84,8 @@ fn try_mount(
     if !root.devices.is_empty() {
         notes.extend(devices::add(spank, query, &taken.images, &mut root)?);
     }
+    let on = On { query, owner: &owner, images: &taken.images, stage };
     if let Some(mpi) = &mpi {
-        let on = On { query, owner: &owner, images: &taken.images, stage };
         let given = substitute::give(spank, &on, mpi, &mut root);
         notes.extend(given.map_err(Outcome::Refused)?);
     }
@@ -93,6 +94,9 @@ fn try_mount(
     }
     let mounts =
         JobMounts::make(&taken.images, &root, &owner, stage).map_err(|error| lines(&error))?;
+    if mpi.is_none() {
+        notes.extend(ranks::warn(spank, &on, &mounts, &root));
+    }
     Ok(Outcome::Mounted(Box::new(mounts), owner, taken.images))
 }
 

@@ -103,7 +103,8 @@ pub(crate) fn give(
         .map_err(|error| failed(format!("its program is not known: {}", error.0)))?;
     let view = ImageView::make(on)?;
     let mut arguments = view.arguments(root);
-    arguments.extend(arguments_for(spank, mpi, *step));
+    arguments.extend(arguments_for(mpi));
+    arguments.extend(arguments_about(spank, *step));
     arguments.push("--".into());
     arguments.extend(program);
     let finished = on
@@ -129,7 +130,7 @@ pub(crate) fn give(
 }
 
 /// The files of a step, for one who looks at them.
-struct ImageView {
+pub(crate) struct ImageView {
     mounts: Option<JobMounts>,
     /// Where the image is that will be the root.
     root: Option<PathBuf>,
@@ -138,7 +139,7 @@ struct ImageView {
 }
 
 impl ImageView {
-    fn make(on: &On<'_>) -> Result<Self, Vec<String>> {
+    pub(crate) fn make(on: &On<'_>) -> Result<Self, Vec<String>> {
         let is_root = |image: &&JobImage| image.mount_point == Path::new("/");
         let has_root = on.images.iter().any(|image| is_root(&image));
         let mut images = on.images.to_vec();
@@ -165,7 +166,7 @@ impl ImageView {
         Ok(Self { mounts, root, stacks })
     }
 
-    fn namespace(&self) -> Option<&std::fs::File> {
+    pub(crate) fn namespace(&self) -> Option<&std::fs::File> {
         self.mounts.as_ref().map(JobMounts::namespace)
     }
 
@@ -177,7 +178,7 @@ impl ImageView {
     }
 
     /// Says what is seen where in a root image.
-    fn arguments(&self, seen: &JobRoot) -> Vec<OsString> {
+    pub(crate) fn arguments(&self, seen: &JobRoot) -> Vec<OsString> {
         let Some(root) = &self.root else {
             return Vec::new();
         };
@@ -193,7 +194,7 @@ impl ImageView {
     }
 }
 
-fn arguments_for(spank: &dyn Spank, mpi: &JobMpi, step: Step) -> Vec<OsString> {
+fn arguments_for(mpi: &JobMpi) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = vec!["--mpi".into(), mpi.name()];
     for library in &mpi.libraries {
         arguments.extend(["--mpi-library".into(), library.into()]);
@@ -201,25 +202,36 @@ fn arguments_for(spank: &dyn Spank, mpi: &JobMpi, step: Step) -> Vec<OsString> {
     if let Some(program) = &mpi.program {
         arguments.extend(["--mpi-program".into(), program.into()]);
     }
-    let value = |name| spank.variable(name).ok().flatten();
     if let Some(directory) = &mpi.directory {
         arguments.extend(["--directory".into(), directory.into()]);
     }
+    arguments
+}
+
+/// Describes the step: where its libraries are, how its ranks find each other, and how many there are.
+pub(crate) fn arguments_about(spank: &dyn Spank, step: Step) -> Vec<OsString> {
+    let value = |name| spank.variable(name).ok().flatten();
+    let mut arguments = Vec::new();
     // One argument each: a value may begin with a dash.
     let mut path = OsString::from("--library-path=");
     path.push(value(LIBRARY_PATH).unwrap_or_default());
     arguments.push(path);
     if value(OWN_PMI).is_none() {
         let mut kind = OsString::from("--pmi=");
-        kind.push(value(MPI_TYPE).unwrap_or_else(|| "none".into()));
+        kind.push(mpi_type(spank));
         arguments.push(kind);
     }
     arguments.extend(["--tasks".into(), step.tasks.to_string().into()]);
     arguments
 }
 
+/// Returns in which way Slurm lets ranks find each other, as `srun --mpi` names it.
+pub(crate) fn mpi_type(spank: &dyn Spank) -> OsString {
+    spank.variable(MPI_TYPE).ok().flatten().unwrap_or_else(|| "none".into())
+}
+
 /// The variables of the job that the answer depends on.
-fn handed_on(spank: &dyn Spank) -> Vec<(&'static str, OsString)> {
+pub(crate) fn handed_on(spank: &dyn Spank) -> Vec<(&'static str, OsString)> {
     let value = |name: &'static str| Some((name, spank.variable(name).ok().flatten()?));
     let mut variables: Vec<_> = HANDED_ON.into_iter().filter_map(value).collect();
     if !variables.iter().any(|(name, _)| *name == "PATH") {

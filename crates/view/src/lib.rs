@@ -30,7 +30,8 @@ mod write;
 pub use cabane_label::ViewName;
 pub use document::MetaError;
 pub use meta::{
-    Container, ContainerSource, InterpreterNeed, Meta, Needs, OutsideNeed, ProcessorNeed, View,
+    Container, ContainerSource, InterpreterNeed, Meta, MpiNeed, Needs, OutsideNeed, ProcessorNeed,
+    View,
 };
 pub use name::{ViewDescription, ViewOwner, parse_view_list};
 pub use package_index::{Answer, Found, PackageIndex};

@@ -75,6 +75,9 @@ pub struct Needs {
     /// What its packages were compiled for, if that is more than any processor has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub processor: Option<ProcessorNeed>,
+    /// What starts the ranks of its MPI, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mpi: Option<MpiNeed>,
     /// Files and directories of the system to which it refers; a hundred at most.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outside: Vec<OutsideNeed>,
@@ -91,8 +94,21 @@ impl Needs {
         let processor = self.processor.iter();
         let processor =
             processor.map(|need| format!("a processor as good as {}", need.targets.join(" and ")));
-        interpreter.chain(glibc).chain(processor).collect()
+        let launchers = self.mpi.iter().filter(|need| !need.srun.is_empty());
+        let launchers = launchers.map(|need| {
+            format!("`srun --mpi={}` for MPI programs", need.srun.join("` or `--mpi="))
+        });
+        interpreter.chain(glibc).chain(processor).chain(launchers).collect()
     }
+}
+
+/// What starts the ranks of an MPI that is in an image.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MpiNeed {
+    /// The values of `srun --mpi` with which ranks find each other, such as `pmi2`; empty if they are
+    /// not known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub srun: Vec<String>,
 }
 
 /// A processor that can run what is in an image.

@@ -13,7 +13,8 @@ use serde_json::value::RawValue;
 use crate::document::Member;
 use crate::read::Reader;
 use crate::{
-    Container, ContainerSource, InterpreterNeed, MetaError, Needs, OutsideNeed, ProcessorNeed,
+    Container, ContainerSource, InterpreterNeed, MetaError, MpiNeed, Needs, OutsideNeed,
+    ProcessorNeed,
 };
 
 const TEXTS: &str = "a list of texts";
@@ -26,6 +27,7 @@ impl<'a> Reader<'a> {
                 "interpreter" => needs.interpreter = Some(self.interpreter(value)?),
                 "glibc" => needs.glibc = Some(self.text(value, &"`glibc`")?),
                 "processor" => needs.processor = Some(self.processor(value)?),
+                "mpi" => needs.mpi = Some(self.mpi(value)?),
                 "outside" => needs.outside = self.outside(value)?,
                 _ => {}
             }
@@ -41,6 +43,16 @@ impl<'a> Reader<'a> {
                 "targets" => need.targets = list()?,
                 "features" => need.features = list()?,
                 _ => {}
+            }
+        }
+        Ok(need)
+    }
+
+    fn mpi(&self, value: &'a RawValue) -> Result<MpiNeed, MetaError> {
+        let mut need = MpiNeed::default();
+        for Member { key, value, .. } in self.members(value, &"`mpi`")? {
+            if key == "srun" {
+                need.srun = self.document.read(value, &"`srun` of `mpi`", TEXTS)?;
             }
         }
         Ok(need)

@@ -24,7 +24,7 @@ mod views;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cabane_view::{InterpreterNeed, OutsideNeed, PackageList};
+use cabane_view::{InterpreterNeed, MpiNeed, OutsideNeed, PackageList};
 use serde::Serialize;
 
 use crate::engine::{Facts, StepDraft};
@@ -112,6 +112,9 @@ fn look_through(job: &Job, facts: &mut Facts) {
     }
     let needs = &mut facts.needs;
     needs.glibc = found.glibc.map(|version| version.to_string());
+    needs.mpi = found
+        .launchers
+        .map(|launchers| MpiNeed { srun: launchers.into_iter().map(str::to_owned).collect() });
     let interpreter = needs.interpreter.as_ref().map(|need| need.path.clone());
     let links = found.links.into_iter();
     let links = links.filter(|path| Some(path) != interpreter.as_ref());

@@ -123,6 +123,14 @@ fn an_image_without_a_c_library_has_no_version_of_one() {
 }
 
 #[test]
+fn an_image_with_libraries_of_mpi_says_so() {
+    let has_mpi =
+        |path: &str| meta(&flat(&[layer(&[file(path, "\x7fELF")])]).unwrap()).needs.mpi.is_some();
+    let paths = ["opt/mpi/lib/libmpi.so.12", "usr/lib/libmpich.so.12.1", "usr/lib/libmpiman.so.1"];
+    assert_eq!(paths.map(has_mpi), [true, true, false]);
+}
+
+#[test]
 fn mount_points_are_made_and_what_is_there_stays() {
     let flat = flat(&[layer(&[dir("tmp/").mode(0o1777), file("etc/hosts", "x")])]).unwrap();
     let made = &flat.converted.report.changed.mount_points;

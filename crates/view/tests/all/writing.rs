@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cabane_view::{
-    Change, Container, ContainerSource, EnvPatch, InterpreterNeed, ListOperation, Meta, Needs,
-    OutsideNeed, ProcessorNeed, View,
+    Change, Container, ContainerSource, EnvPatch, InterpreterNeed, ListOperation, Meta, MpiNeed,
+    Needs, OutsideNeed, ProcessorNeed, View,
 };
 
 fn meta() -> Meta {
@@ -119,6 +119,7 @@ fn what_an_image_needs_is_read_as_it_was_written() {
                 targets: vec!["x86_64_v3".to_owned()],
                 features: vec!["avx2".to_owned()],
             }),
+            mpi: Some(MpiNeed { srun: vec!["pmi2".to_owned()] }),
             outside: vec![OutsideNeed { path: "/usr/bin/gcc".into(), package: None }],
         },
         ..Meta::default()

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 //! What the plugin of Slurm requests on a node, as the owner of a job: what the node's devices
-//! bring, or how a step gets another MPI.
+//! bring, how a step gets another MPI, or whether its ranks find each other.
 //!
 //! The answer on standard output is for the plugin: texts, each ended by a zero byte, of which
 //! an empty one is the last.
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use cabane_device::{Compatibility, Wanted};
 use cabane_environment::{give, newer_in_image};
 use cabane_mount::JobBind;
-use cabane_mpi_swap::{StepRequest, SubstituteRequest, step_mpi};
+use cabane_mpi_swap::{StepRequest, SubstituteRequest, step_mpi, warn_of_lone_ranks};
 use cabane_recipe::DeviceRequest;
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_repository::ImageFormat;
@@ -49,6 +49,9 @@ pub(crate) struct NodeArgs {
 /// A step, and the MPI that its program gets.
 #[derive(Debug, Args)]
 struct NodeMpiArgs {
+    /// Warn if the ranks of the step would not find each other
+    #[arg(long)]
+    check_ranks: bool,
     /// The MPI that the program of the step gets
     #[arg(long = "mpi", value_name = "MPI")]
     with: Option<String>,
@@ -85,13 +88,12 @@ struct NodeMpiArgs {
 }
 
 impl NodeMpiArgs {
-    fn request<'a>(&'a self, with: &'a str) -> StepRequest<'a> {
+    fn substitute<'a>(&'a self, with: &'a str) -> SubstituteRequest<'a> {
+        SubstituteRequest { with, libraries: &self.libraries, program: self.program.as_deref() }
+    }
+
+    fn request(&self) -> StepRequest<'_> {
         StepRequest {
-            substitute: SubstituteRequest {
-                with,
-                libraries: &self.libraries,
-                program: self.program.as_deref(),
-            },
             directory: self.directory.as_deref(),
             root: self.root.as_deref(),
             seen: &self.seen,
@@ -106,7 +108,11 @@ impl NodeMpiArgs {
 
 pub(crate) fn node(setup: &Setup, args: &NodeArgs) -> Result<()> {
     if let Some(with) = &args.mpi.with {
-        return answer(&step_mpi(setup, &args.mpi.request(with))?);
+        return answer(&step_mpi(setup, args.mpi.substitute(with), &args.mpi.request())?);
+    }
+    if args.mpi.check_ranks {
+        warn_of_lone_ranks(setup, &args.mpi.request());
+        return answer(&[]);
     }
     let wanted = if args.image.is_some() { Wanted::Everything } else { Wanted::Variables };
     let given = give(setup, &args.usual, &args.devices, wanted)?;
