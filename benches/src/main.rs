@@ -41,6 +41,7 @@ mod prefixes;
 mod processor;
 mod python_tree;
 mod ranks;
+mod reading;
 mod rebuild;
 mod registry;
 mod report;
@@ -48,6 +49,7 @@ mod request;
 mod slurm;
 mod slurm_cluster;
 mod slurm_copies;
+mod slurm_messages;
 mod slurm_ranks;
 mod stack;
 mod stack_site;
@@ -74,6 +76,7 @@ type MakeSection = fn(&Bed, &Options) -> Vec<Section>;
 const SECTIONS: &[(&str, MakeSection)] = &[
     ("start", start::sections),
     ("python", start_python::sections),
+    ("reading", reading::sections),
     ("many", together::sections),
     ("busy", busy::sections),
     ("list", listing::sections),

@@ -22,13 +22,26 @@ const NATIVE: f64 = 1.1;
 
 /// How many times as many messages are sent as in the tests: each size must take long
 /// enough for both ranks to have a processor at the same time now and then.
-const MORE: &str = "40";
+pub(crate) const MORE: &str = "40";
 
 /// Messages so large that an MPI library goes another way than with small ones, and
 /// some that are not.
-const SIZES: [&str; 4] = ["8", "4096", "1048576", "4194304"];
+pub(crate) const SIZES: [&str; 4] = ["8", "4096", "1048576", "4194304"];
 
-const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/mpi/ping_pong.c");
+pub(crate) const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/mpi/ping_pong.c");
+
+/// What the tables have of messages.
+pub(crate) const COLUMNS: [&str; 9] = [
+    "ranks",
+    "bytes",
+    "over native [quartiles]",
+    "of minima",
+    "target",
+    "reached",
+    "µs: min / median",
+    "native, µs: min / median",
+    "pairs",
+];
 
 const METHOD: &str = "\
 Two ranks on this machine exchange messages. A figure is the one-way time in microseconds, of \
@@ -60,7 +73,7 @@ struct Library {
 }
 
 /// The figures of two runs, one for each size.
-type Pair = (Vec<f64>, Vec<f64>);
+pub(crate) type Pair = (Vec<f64>, Vec<f64>);
 
 /// Where the program of the ranks is.
 #[derive(Clone, Copy)]
@@ -82,17 +95,7 @@ impl Library {
     }
 
     fn table(&self, bed: &Bed, rounds: Rounds) -> Table {
-        let mut table = Table::new(&[
-            "ranks",
-            "bytes",
-            "over native [quartiles]",
-            "of minima",
-            "target",
-            "reached",
-            "µs: min / median",
-            "native, µs: min / median",
-            "pairs",
-        ]);
+        let mut table = Table::new(&COLUMNS);
         let rows = [
             ("control: native", Place::Directory, None),
             ("joined", Place::Joined, Some(NATIVE)),
@@ -148,13 +151,17 @@ impl Library {
             }
         };
         let output = finish(command.arg(MORE))?;
-        let output = String::from_utf8_lossy(&output);
-        let times: Vec<f64> = SIZES.iter().filter_map(|size| time_of(&output, size)).collect();
-        if times.len() == SIZES.len() {
-            Ok(times)
-        } else {
-            Err("the ranks did not say how long it took".to_owned())
-        }
+        times_in(&String::from_utf8_lossy(&output))
+    }
+}
+
+/// Returns one figure for each size.
+pub(crate) fn times_in(output: &str) -> Result<Vec<f64>, NotMeasured> {
+    let times: Vec<f64> = SIZES.iter().filter_map(|size| time_of(output, size)).collect();
+    if times.len() == SIZES.len() {
+        Ok(times)
+    } else {
+        Err("the ranks did not say how long it took".to_owned())
     }
 }
 
@@ -166,7 +173,7 @@ fn time_of(output: &str, size: &str) -> Option<f64> {
         .and_then(|rest| rest.strip_suffix(" us")?.parse().ok())
 }
 
-fn figures(pairs: &[Pair], position: usize, target: Option<f64>) -> Vec<String> {
+pub(crate) fn figures(pairs: &[Pair], position: usize, target: Option<f64>) -> Vec<String> {
     let pick = |times: &[f64]| times.get(position).copied().unwrap_or(f64::NAN);
     let pairs = pairs.iter();
     let pairs = Pairs::of(pairs.map(|(here, native)| (pick(here), pick(native))));

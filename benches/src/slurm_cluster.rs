@@ -16,7 +16,7 @@ use crate::users::is_root;
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/slurm/cluster");
 const PAIRS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/slurm/pairs");
 const PLUGIN: &str = "/usr/local/lib/cabane/cabane-slurm.so";
-const POLICY: &str = "mount-point /user-environment\\nimage-owners any\\nidle-seconds 3600\\n\
+const POLICY: &str = "mount-point /user-environment\\nimage-owners root $(id -u alice)\\nidle-seconds 3600\\n\
                       stage-memory 4096\\n";
 /// The label of a small image.
 pub(crate) const LABEL: &str = "app/1:v1";
@@ -76,7 +76,7 @@ impl Cluster {
             "install -m 755 {} /usr/local/bin/cabane
              install -D -m 644 {} {PLUGIN}
              mkdir -p /etc/cabane /user-environment
-             printf '{POLICY}' >/etc/cabane/mount.policy
+             printf \"{POLICY}\" >/etc/cabane/mount.policy
              printf '[[repositories]]\\nname = \"site\"\\npath = \"/shared/repository\"\\n' \
                  >/etc/cabane/config.toml
              cabane repo create /shared/repository
