@@ -19,7 +19,7 @@ test-kernels: ## attack the set-uid helper in the kernels of three Debians, in a
 	@KERNELS='$(KERNELS)' KERNELS_TESTS='$(KERNELS_TESTS)' scripts/test-kernels
 
 test-slurm: ## run the tests on a Slurm cluster of virtual nodes alone; needs root
-	@RELEASE='$(RELEASE)' scripts/test-slurm
+	@RELEASE='$(RELEASE)' KERNEL='$(KERNEL)' scripts/test-slurm
 
 test-spack: ## build the examples with real Spack; variables name its clones
 	@scripts/test-spack

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use cabane_testkit::{Finished, Program, Server, Tree, squashfs};
+use cabane_testkit::{Finished, Program, Server, Tree, slowness, squashfs, time_limit};
 
 use crate::releases;
 
@@ -22,7 +22,7 @@ const POLICY: &str = "mount-point /user-environment\nmount-point /user-tools\n\
                       image-owners any\nidle-seconds 0\n";
 pub(crate) const PLUGIN: &str = "/usr/local/lib/cabane/slurm/cabane-slurm.so";
 /// What ends a command that hangs, in seconds.
-const TIME_LIMIT: &str = "180";
+const TIME_LIMIT: u32 = 180;
 
 /// A cluster, for one test at a time.
 pub(crate) struct Cluster {
@@ -39,6 +39,8 @@ pub(crate) enum Kind {
     JobContainers,
     /// One that holds jobs in control groups, with a limit of memory.
     ControlGroups,
+    /// The same with control groups of the second version.
+    UnifiedControlGroups,
     /// One whose nodes have their configuration from the head. Its jobs have a prolog, an
     /// epilog, and a step that Slurm starts before theirs.
     Configless,
@@ -47,6 +49,7 @@ pub(crate) enum Kind {
 static PLAIN: OnceLock<Mutex<Cluster>> = OnceLock::new();
 static JOB_CONTAINERS: OnceLock<Mutex<Cluster>> = OnceLock::new();
 static CONTROL_GROUPS: OnceLock<Mutex<Cluster>> = OnceLock::new();
+static UNIFIED_CONTROL_GROUPS: OnceLock<Mutex<Cluster>> = OnceLock::new();
 static CONFIGLESS: OnceLock<Mutex<Cluster>> = OnceLock::new();
 
 /// Programs without which there is no cluster.
@@ -98,6 +101,7 @@ pub(crate) fn with_cluster(kind: Kind, test: impl FnOnce(&Cluster)) {
         Kind::Plain => &PLAIN,
         Kind::JobContainers => &JOB_CONTAINERS,
         Kind::ControlGroups => &CONTROL_GROUPS,
+        Kind::UnifiedControlGroups => &UNIFIED_CONTROL_GROUPS,
         Kind::Configless => &CONFIGLESS,
     };
     let cluster = cluster.get_or_init(|| Mutex::new(Cluster::start(kind)));
@@ -121,7 +125,11 @@ impl Cluster {
         let mut command = match kind {
             Kind::Plain => Server::command(script()),
             Kind::JobContainers => command_for_job_containers(&directory),
-            Kind::ControlGroups => command_for_control_groups(&directory),
+            Kind::ControlGroups => command_for_control_groups(&directory, "CgroupPlugin=cgroup/v1"),
+            Kind::UnifiedControlGroups => {
+                let settings = "CgroupPlugin=cgroup/v2\nIgnoreSystemd=yes";
+                command_for_control_groups(&directory, settings)
+            }
             Kind::Configless => command_for_configless(&directory),
         };
         command.arg("serve");
@@ -290,7 +298,7 @@ END"
                 return;
             }
             let found = self.root("squeue; sinfo --long --Node; sinfo --list-reasons");
-            assert!(begin.elapsed() < Duration::from_secs(20), "{found}");
+            assert!(begin.elapsed() < time_limit(Duration::from_secs(20)), "{found}");
             sleep(Duration::from_millis(50));
         }
     }
@@ -336,12 +344,18 @@ pub(crate) fn no_control_groups() -> Option<&'static str> {
     (!is_complete).then_some("the machine has no control groups of the first version")
 }
 
-fn command_for_control_groups(directory: &Path) -> Command {
+/// Whether the machine has control groups of the second version, with a limit of memory.
+pub(crate) fn has_unified_control_groups() -> bool {
+    let controllers = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
+    controllers.split_whitespace().any(|name| name == "memory")
+}
+
+fn command_for_control_groups(directory: &Path, plugin: &str) -> Command {
     // Newer releases limit memory only where it is allocated.
     let settings = "ProctrackType=proctrack/cgroup\nTaskPlugin=task/cgroup\n\
-                    SelectTypeParameters=CR_CPU_Memory\n";
+                    SelectTypeParameters=CR_CPU_Memory\nPrologFlags=Contain,X11\n";
     fs::write(directory.join("slurm.conf"), settings).unwrap();
-    let groups = "CgroupPlugin=cgroup/v1\nConstrainRAMSpace=yes\nConstrainDevices=yes\n";
+    let groups = format!("{plugin}\nConstrainRAMSpace=yes\nConstrainDevices=yes\n");
     fs::write(directory.join("cgroup.conf"), groups).unwrap();
     Server::command(script())
 }
@@ -410,7 +424,8 @@ impl<'a> Account<'a> {
         if let Some(node) = self.node {
             command.args(["--node", node]);
         }
-        command.args(["timeout", "--kill-after=5", TIME_LIMIT, "bash", "-c", text]);
+        let limit = (TIME_LIMIT * slowness()).to_string();
+        command.args(["timeout", "--kill-after=5", &limit, "bash", "-c", text]);
         command.stdin(Stdio::null());
         command
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_testkit::{Finished, not_run};
 
-use crate::arena::{Cluster, in_cluster};
+use crate::arena::{Cluster, in_cluster, no_control_groups};
 
 const INSTALLED: &str = "/usr/local/libexec/cabane/cabane-mount";
 /// What a task does until it may end.
@@ -189,5 +189,59 @@ fn further_images_are_there_for_the_command_alone() {
         let arguments = format!("{job}.0 --with tool/1:v1 -- sh -c 'who; what'");
         let seen = attach(cluster, "alice", &arguments).success();
         assert_eq!(seen.stdout, "app 1\ntool\n");
+    });
+}
+
+/// Lets users into n1 by `ssh`, as a site does: those whose jobs are there.
+const LET_IN: &str = "
+     id sshd >/dev/null 2>&1 || useradd --system --home-dir /run/sshd sshd
+     mkdir -p /run/sshd /etc/ssh
+     [ -e /etc/ssh/ssh_host_ed25519_key ] || ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key
+     module=$(find $SSH -name pam_slurm_adopt.so)
+     printf '%s\n' \"account required $module\" 'account required pam_permit.so' \
+         'session required pam_permit.so' >/etc/pam.d/sshd
+     for user in alice bob; do
+         install -d -m 700 -o $user -g $user /home/$user/.ssh
+         [ -e /home/$user/.ssh/id ] || ssh-keygen -q -t ed25519 -N '' -f /home/$user/.ssh/id
+         cp /home/$user/.ssh/id.pub /home/$user/.ssh/authorized_keys
+         chown $user: /home/$user/.ssh/*
+     done
+     LD_LIBRARY_PATH=$(dirname $(find $SSH -name libwrap.so.0)) \
+         $SSH/usr/sbin/sshd -f /dev/null -o UsePAM=yes -o PidFile=/run/sshd.pid";
+
+#[test]
+fn a_user_who_comes_by_ssh_is_in_the_job_and_gets_to_its_images() {
+    if let Some(reason) = no_control_groups() {
+        not_run!("{reason}");
+    }
+    if !helper().is_file() {
+        not_run!("cabane-mount is not built; `cargo build -p cabane-helper` does it");
+    }
+    let ssh = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cabane/ssh");
+    let Ok(ssh) = ssh.canonicalize() else {
+        not_run!("needs the server of ssh: scripts/setup test");
+    };
+    in_cluster!(ControlGroups, |cluster: &Cluster| {
+        let let_in = format!("SSH={}\n{LET_IN}", ssh.display());
+        cluster.on_node("n1", "root").sh(&let_in).success();
+        cluster.root(&format!("install -D -m 4755 {} {INSTALLED}", helper().display()));
+        let come = "ssh -q -i .ssh/id -o StrictHostKeyChecking=no -o BatchMode=yes n1";
+        let script = format!(
+            "rm -f up go
+             job=$(sbatch --parsable --output=/dev/null -w n1 --uenv=app/1:v1 --wrap 'touch up; until [ -e go ]; do sleep 0.1; done')
+             until [ -e up ]; do sleep 0.1; done
+             {come} 'grep -o job_.* /proc/self/cgroup | sort -u'
+             {come} cabane attach $job -- who
+             touch go"
+        );
+        let seen = cluster.user("alice").sh(&script).success().stdout;
+        let lines: Vec<&str> = seen.lines().collect();
+        let [groups @ .., who] = &lines[..] else { panic!("{seen}") };
+        let is_adopted = |group: &&str| group.contains("/step_extern");
+        assert!(*who == "app 1" && !groups.is_empty() && groups.iter().all(is_adopted), "{seen}");
+        let refused = cluster.user("bob").sh(&format!("{come} true"));
+        assert!(refused.code != 0, "{refused:?}");
+        cluster.on_node("n1", "root").sh("kill $(cat /run/sshd.pid)").success();
+        cluster.root(&format!("rm -rf {INSTALLED} /home/alice/up /home/alice/go"));
     });
 }

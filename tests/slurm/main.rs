@@ -12,6 +12,7 @@ mod containers;
 mod devices;
 mod failures;
 mod fuse;
+mod kernel;
 mod losses;
 mod mpi;
 mod operations;

@@ -4,7 +4,9 @@
 //! What sites do: nodes have their configuration from the head, and jobs a prolog, an epilog,
 //! and a step that Slurm starts before theirs (`PrologFlags=Contain`).
 
-use crate::arena::{Cluster, SEEN_BY_SCRIPTS, in_cluster};
+use cabane_testkit::{Program, belongs_to, not_run};
+
+use crate::arena::{Cluster, SEEN_BY_SCRIPTS, in_cluster, no_control_groups};
 use crate::fuse::trust_root_only;
 
 #[test]
@@ -72,5 +74,32 @@ fn an_allocation_alone_mounts_and_serves_nothing() {
             assert_eq!(job.join().unwrap().success().stdout, "app 1\n");
             assert_eq!(seen.stdout, "1\n0\n0\n");
         });
+    });
+}
+
+#[test]
+fn a_step_with_windows_has_its_image() {
+    if let Some(reason) = no_control_groups() {
+        not_run!("{reason}");
+    }
+    let programs = ["Xvfb", "xauth", "xdpyinfo"];
+    if programs.iter().any(|name| Program::find(name).path().is_none()) {
+        belongs_to!("make test-slurm");
+    }
+    in_cluster!(ControlGroups, |cluster: &Cluster| {
+        trust_root_only(cluster);
+        let script = "rm -f .Xauthority; xauth -q add :7 . $(mcookie) 2>/dev/null
+             Xvfb :7 -screen 0 64x64x8 -auth .Xauthority >/dev/null 2>&1 & server=$!
+             until [ -e /tmp/.X11-unix/X7 ]; do sleep 0.1; done
+             export DISPLAY=:7
+             srun -w n1 --x11 --uenv=app/1:v1 sh -c 'who; echo $DISPLAY; xdpyinfo | grep \"^vendor string\"'
+             kill $server; wait";
+        let seen = cluster.user("alice").sh(script).stdout;
+        let lines: Vec<&str> = seen.lines().collect();
+        let [who, display, vendor] = lines[..] else { panic!("{seen}") };
+        assert!(
+            who == "app 1" && display.starts_with("localhost:") && vendor.contains("X.Org"),
+            "{seen}"
+        );
     });
 }

@@ -210,8 +210,8 @@ pub fn warn_of_lone_ranks(context: &Context, request: &StepRequest<'_>) {
     if file.files.iter().any(|one| one.name.starts_with("libpmi.so")) {
         return;
     }
-    let lone = file.library.as_ref().and_then(|library| lone_ranks(request, library));
-    if let Some((text, hint)) = lone {
+    let reason = file.library.as_ref().and_then(|library| lone_ranks(request, library));
+    if let Some((text, hint)) = reason {
         context.warning(format_args!("{}; {hint}", escape(&text)));
     }
 }
