@@ -49,8 +49,8 @@ mod request;
 mod slurm;
 mod slurm_cluster;
 mod slurm_copies;
-mod slurm_messages;
 mod slurm_ranks;
+mod slurm_ways;
 mod stack;
 mod stack_site;
 mod start;
@@ -76,7 +76,7 @@ type MakeSection = fn(&Bed, &Options) -> Vec<Section>;
 const SECTIONS: &[(&str, MakeSection)] = &[
     ("start", start::sections),
     ("python", start_python::sections),
-    ("reading", reading::sections),
+    ("ways", reading::sections),
     ("many", together::sections),
     ("busy", busy::sections),
     ("list", listing::sections),

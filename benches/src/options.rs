@@ -16,7 +16,8 @@ Usage: cabane-benches [--quick] [--pairs N] [--only SECTION,…] [--output FILE]
                    page unless --output is given
   --pairs N        how often the two commands of a comparison are run in turn
   --only LIST      sections to measure: start, python, many, busy, list, pack, rebuild, mpi;
-                   and stack, registry, slurm, containers and crowd (a part of containers),
+  --only LIST      sections to measure: start, python, many, busy, list, pack, rebuild, mpi;
+                   and stack, registry, slurm, ways, containers and crowd (a part of containers),
                    which are measured only when they are named.
                    Writes no page unless --output is given
   --output FILE    the page to write
@@ -30,7 +31,7 @@ benches/README.md lists the variables that name programs.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/performance.md");
 
 /// The sections that take long; each is measured when it is requested, and has a page of its own.
-const ON_THEIR_OWN: [&str; 5] = ["stack", "registry", "slurm", "containers", "crowd"];
+const ON_THEIR_OWN: [&str; 6] = ["stack", "registry", "slurm", "containers", "crowd", "ways"];
 
 /// What was typed.
 #[derive(Debug, Default)]

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! How fast programs read all files of an image, by the kernel and through FUSE.
+//! The ways to mount: how Python starts, and how fast programs read all files of an image, by the
+//! kernel and through FUSE.
 
 use std::path::Path;
 
@@ -15,6 +16,7 @@ use crate::report::{Section, Table};
 use crate::starters::Before::{Alone, Held};
 use crate::starters::{Starters, Through};
 use crate::users::as_ordinary_user;
+use crate::{slurm_ways, start_python};
 
 const METHOD: &str = "\
 All files of the tree of a Python interpreter are read with `cat`, by one or by eight processes that \
@@ -34,7 +36,10 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
         Ok(tables) => section.tables.extend(tables),
         Err(reason) => section.remarks.push(format!("Not measured: {reason}.")),
     }
-    vec![section]
+    let mut sections = start_python::sections(bed, options);
+    sections.push(section);
+    sections.push(slurm_ways::section(bed, options));
+    sections
 }
 
 /// Reads everything, by so many processes.

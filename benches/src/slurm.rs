@@ -14,7 +14,7 @@ use crate::peers::first_line;
 use crate::report::{Section, Table};
 use crate::slurm_cluster::{CLEAN, Cluster, LABEL, OFF, ON, Step};
 use crate::statistics::Summary;
-use crate::{slurm_copies, slurm_messages, slurm_ranks};
+use crate::{slurm_copies, slurm_ranks};
 
 /// What a step with an image may cost over one without the plugin.
 const TARGET: f64 = 1.15;
@@ -38,7 +38,6 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
     let mut row = Goal::ratio("64 short steps in a row, the same", TARGET);
     let mut ranks = slurm_ranks::section();
     let mut copies = slurm_copies::section();
-    let mut messages = slurm_messages::section();
     for (nodes, name) in SIZES {
         let cluster = match Cluster::start(bed, nodes) {
             Ok(cluster) => cluster,
@@ -57,7 +56,6 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
         copies.measure(&cluster, nodes, options);
         if nodes == SIZES[0].0 {
             ranks.measure(bed, &cluster, nodes, options);
-            slurm_messages::measure(&mut messages, bed, &cluster, options);
         }
     }
     let versions = [("slurmd", "-V"), ("bindfs", "--version")];
@@ -65,7 +63,7 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
     let versions: Vec<String> = versions.into_iter().flatten().collect();
     launches.remarks.push(format!("Programs: {}.", versions.join("; ")));
     launches.goals = vec![step, tasks, row];
-    vec![launches, ranks.section(), messages, copies.section()]
+    vec![launches, ranks.section(), copies.section()]
 }
 
 /// Measures a table, and returns the three ratios that are to be reached.

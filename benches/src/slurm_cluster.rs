@@ -16,7 +16,7 @@ use crate::users::is_root;
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/slurm/cluster");
 const PAIRS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/slurm/pairs");
 const PLUGIN: &str = "/usr/local/lib/cabane/cabane-slurm.so";
-const POLICY: &str = "mount-point /user-environment\\nimage-owners root $(id -u alice)\\nidle-seconds 3600\\n\
+const POLICY: &str = "mount-point /user-environment\\nimage-owners any\\nidle-seconds 3600\\n\
                       stage-memory 4096\\n";
 /// The label of a small image.
 pub(crate) const LABEL: &str = "app/1:v1";
@@ -41,6 +41,17 @@ pub(crate) struct Step {
     pub(crate) command: String,
 }
 
+/// Finds the plugin for the release of Slurm that is installed.
+fn plugin() -> Result<PathBuf, NotMeasured> {
+    let version = finish(Command::new("slurmd").arg("-V"))?;
+    let version = String::from_utf8_lossy(&version).into_owned();
+    let numbers = version.split_whitespace().last().unwrap_or_default();
+    let release: Vec<&str> = numbers.split('.').take(2).collect();
+    let plugin = format!("slurm/{}/cabane-slurm.so", release.join("."));
+    beside_this_program(&plugin)
+        .map_err(|_| "there is no plugin: `scripts/build-slurm` makes it".to_owned())
+}
+
 impl Cluster {
     /// Starts so many nodes.
     pub(crate) fn start(bed: &Bed, nodes: usize) -> Result<Self, NotMeasured> {
@@ -51,8 +62,7 @@ impl Cluster {
             let found = finish(Command::new("which").arg(program));
             found.map_err(|_| format!("there is no {program}: `scripts/setup test` brings it"))?;
         }
-        let plugin = beside_this_program("libcabane_slurm.so")
-            .map_err(|_| "there is no plugin: `scripts/build-slurm` makes it".to_owned())?;
+        let plugin = plugin()?;
         let directory = bed.directory(&format!("cluster-{nodes}"))?;
         let mut command = Server::command(SCRIPT);
         command.arg("serve").arg(&directory).arg(nodes.to_string());
@@ -76,7 +86,7 @@ impl Cluster {
             "install -m 755 {} /usr/local/bin/cabane
              install -D -m 644 {} {PLUGIN}
              mkdir -p /etc/cabane /user-environment
-             printf \"{POLICY}\" >/etc/cabane/mount.policy
+             printf '{POLICY}' >/etc/cabane/mount.policy
              printf '[[repositories]]\\nname = \"site\"\\npath = \"/shared/repository\"\\n' \
                  >/etc/cabane/config.toml
              cabane repo create /shared/repository

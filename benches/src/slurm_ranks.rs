@@ -24,8 +24,7 @@ wants, like a client with locks. The times contain no network, so the counts bel
 matters. The image is in the file system of the machine, which is the same for all nodes; so is \
 the *local directory*. *Cold*: the nodes have cached nothing of the tree, hold no image, and \
 make the copy. *Warm*: the second run. All data is in the memory of the machine. The 32 \
-interpreters share these processors; with one for each rank the ratios would be further from 1. An \
-image *through FUSE* belongs to an owner whom the policy does not trust.";
+interpreters share these processors; with one for each rank the ratios would be further from 1.";
 const COUNTS: &str = "\
 *Counts* are those of a step on one node with empty caches. For the directory they are the \
 requests that reach the process outside: names and attributes (LOOKUP, GETATTR, READLINK), opens \
@@ -34,10 +33,8 @@ its loop device; the image itself is looked up and opened once. For the copy in 
 complete file.";
 
 const SERVER: &str = "bindfs -o kernel_cache,entry_timeout=3600,attr_timeout=3600";
-const TREE: &str = "/shared/tree";
+pub(crate) const TREE: &str = "/shared/tree";
 const IMAGE: &str = "/shared/numpy.squashfs";
-/// The same, of an owner whom the policy does not trust.
-const SERVED_IMAGE: &str = "/shared/served.squashfs";
 
 /// What was measured so far.
 pub(crate) struct Ranks(Section);
@@ -84,7 +81,7 @@ impl Ranks {
 }
 
 /// Puts the tree and its image where all nodes find them.
-fn furnish(bed: &Bed, cluster: &Cluster) -> Result<(), NotMeasured> {
+pub(crate) fn furnish(bed: &Bed, cluster: &Cluster) -> Result<(), NotMeasured> {
     finish(std::process::Command::new("which").arg("bindfs"))
         .map_err(|_| "there is no bindfs".to_owned())?;
     let images = bed.numpy()?;
@@ -94,20 +91,19 @@ fn furnish(bed: &Bed, cluster: &Cluster) -> Result<(), NotMeasured> {
     finish(copy.arg("-a").arg(&images.tree).arg(&tree))?;
     cluster
         .root(&format!(
-            "cp -a {} {TREE}; chown -R alice: {TREE}; install -o alice -m 644 {image} {IMAGE}; \
-             install -o bob -m 644 {image} {SERVED_IMAGE}; mkdir -p /fs",
+            "cp -a {} {TREE}; chown -R alice: {TREE}; install -o alice -m 644 {} {IMAGE}; mkdir -p /fs",
             tree.display(),
-            image = image.display()
+            image.display()
         ))
         .map(drop)
 }
 
-fn python(place: &str, arguments: &str) -> String {
+pub(crate) fn python(place: &str, arguments: &str) -> String {
     format!("srun {arguments} {place}/bin/python3 -c 'import numpy'")
 }
 
-fn of_image(image: &str, arguments: &str) -> String {
-    let image = format!("--uenv={image}:/user-environment --no-default-view {arguments}");
+pub(crate) fn of_image(arguments: &str) -> String {
+    let image = format!("--uenv={IMAGE}:/user-environment --no-default-view {arguments}");
     python("/user-environment", &image)
 }
 
@@ -127,10 +123,9 @@ fn compare(cluster: &Cluster, nodes: usize, rounds: Rounds, is_cold: bool) -> Ta
         python("/fs", &size),
     );
     let step = |name: &str, command| step(name, &before(CLEAN), command);
-    let memory = of_image(IMAGE, &format!("{size} --uenv-stage=memory"));
-    let ways: [Step; 4] = [
-        step("image", of_image(IMAGE, &size)),
-        step("image, through FUSE", of_image(SERVED_IMAGE, &size)),
+    let memory = of_image(&format!("{size} --uenv-stage=memory"));
+    let ways: [Step; 3] = [
+        step("image", of_image(&size)),
         step("image, copied to memory", memory),
         step("local directory", python(TREE, &size)),
     ];
@@ -167,7 +162,7 @@ fn counts(cluster: &Cluster) -> Result<Table, NotMeasured> {
         let size = format!("-w n1 -N1 -n{ranks}");
         // A device goes on counting when it is given another file.
         let before = cluster.root_on("n1", "grep -H . /sys/block/loop*/stat || true")?;
-        cluster.alice(&of_image(IMAGE, &size))?;
+        cluster.alice(&of_image(&size))?;
         let ask = "cd -P /sys/dev/block/$(stat --format=%Hd:%Ld /user-environment) && \
                    grep -H . $PWD/stat";
         let ask = format!(

@@ -6,10 +6,12 @@
 # They expect `place`, where the kernels are, and `seconds`, how long a machine may run.
 
 # Its own disk, with what `scripts/setup kernels` has put there.
+# shellcheck disable=SC2034  # for those who source this
 disk=(-m 2048 -drive "if=virtio,format=raw,snapshot=on,cache=unsafe,file=${place:?}/root.ext4")
 # The files of this machine; what is written goes to memory.
 # shellcheck disable=SC2034  # for those who source this
-machine=(-m 6144 -virtfs local,path=/,mount_tag=machine,security_model=passthrough,readonly=on,multidevs=remap)
+machine=(-m 6144 -virtfs
+    "local,path=/,mount_tag=machine,security_model=passthrough,readonly=on,multidevs=remap")
 
 # The names of the kernels that are wanted.
 chosen() {
@@ -45,7 +47,7 @@ run() {
     rm -f "$there/log" "$there/console"
     # A kernel that reports a mistake of its own ends. The processor is one whose kernel copies in
     # words and not with `rep movsb`, which the emulator does byte by byte.
-    timeout --kill-after=5 "$seconds" qemu-system-x86_64 \
+    timeout --kill-after=5 "${seconds:?}" qemu-system-x86_64 \
         -accel tcg,thread=multi -cpu Nehalem,+rdrand -smp 2 \
         -nodefaults -no-user-config -display none -no-reboot \
         -kernel "$there/vmlinuz" -initrd "$there/initrd.cpio" \

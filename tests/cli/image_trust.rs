@@ -63,6 +63,21 @@ fn an_image_is_added_to_the_list_once_and_removed() {
 }
 
 #[test]
+fn administrators_who_change_the_list_at_the_same_time_lose_nothing() {
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
+    let images: Vec<String> =
+        (0..8).map(|number| cabane.image(&format!("own{number}"), "/mnt/own")).collect();
+    let list = format!("--list={}", cabane.world.path("list").display());
+    std::thread::scope(|scope| {
+        for image in &images {
+            scope.spawn(|| cabane.run(&["image", "trust", &list, image]).success());
+        }
+    });
+    let text = fs::read_to_string(cabane.world.path("list")).unwrap();
+    assert_eq!(text.lines().count(), images.len(), "{text}");
+}
+
+#[test]
 fn the_root_hash_is_that_of_the_image_and_not_what_lies_beside_it() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let other = cabane.image("other", "/mnt/other");

@@ -11,6 +11,7 @@ use cabane_testkit::belongs_to;
 
 use crate::arena::{Cluster, NODES, has_unified_control_groups, in_cluster};
 use crate::fuse::trust_root_only;
+use crate::stage::counts_for_its_step;
 
 /// Leaves a test out where the kernel has none of what it is about.
 macro_rules! needs_kernel {
@@ -50,25 +51,7 @@ fn what_serves_is_in_the_unified_control_group_of_the_step_and_ends_with_it() {
 #[test]
 fn a_copy_in_memory_counts_for_the_unified_control_group_of_its_step() {
     needs_kernel!(has_unified_control_groups());
-    in_cluster!(UnifiedControlGroups, |cluster: &Cluster| {
-        cluster.root(
-            "echo stage-memory 200 >>/etc/cabane/mount.policy
-             mkdir -p /shared/large/meta && head -c 90M /dev/urandom >/shared/large/file
-             mksquashfs /shared/large /shared/large.squashfs -noI -noD -quiet -no-progress >/dev/null
-             chmod 644 /shared/large.squashfs; rm -r /shared/large",
-        );
-        let run = |memory: u32| {
-            cluster.user("alice").sh(&format!(
-                "srun --mem={memory} --uenv=/shared/large.squashfs:/user-environment \
-                 --uenv-stage=memory wc -c /user-environment/file"
-            ))
-        };
-        let refused = run(40);
-        assert!(refused.code != 0 && refused.stdout.is_empty(), "{refused:?}");
-        let seen = run(300).success();
-        assert_eq!(seen.stdout, "94371840 /user-environment/file\n");
-        cluster.root("rm /shared/large.squashfs");
-    });
+    in_cluster!(UnifiedControlGroups, counts_for_its_step);
 }
 
 /// A file system that all nodes see, on a disk of the machine: of the overlay that is the root of a
@@ -77,7 +60,8 @@ const MAKE_DISK: &str = "truncate -s 64M /shared/disk && mkfs.ext4 -q /shared/di
      losetup --find --show /shared/disk >/shared/device";
 const MOUNT_DISK: &str = "mkdir -p /shared/scratch && mount $(cat /shared/device) /shared/scratch";
 const UNMOUNT_DISK: &str = "umount /shared/scratch";
-const REMOVE_DISK: &str = "losetup --detach $(cat /shared/device); rm -r /shared/scratch /shared/disk";
+const REMOVE_DISK: &str =
+    "losetup --detach $(cat /shared/device); rm -r /shared/scratch /shared/disk";
 
 fn on_all(cluster: &Cluster, script: &str) {
     cluster.root(script);

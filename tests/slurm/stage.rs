@@ -10,7 +10,9 @@ use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::arena::{Cluster, assert_failed, in_cluster};
+use cabane_testkit::not_run;
+
+use crate::arena::{Cluster, assert_failed, in_cluster, no_control_groups};
 
 /// Prints the file that a mounted image is read from.
 const SOURCE: &str =
@@ -285,4 +287,33 @@ END
         let printed = cluster.user("alice").sh(&script).success().stdout;
         assert_eq!(printed.matches("app 1").count(), 4, "{printed}");
     });
+}
+
+/// A step whose memory is too small for a copy does not get it, and one with enough does.
+pub(crate) fn counts_for_its_step(cluster: &Cluster) {
+    cluster.root(
+        "echo stage-memory 200 >>/etc/cabane/mount.policy
+         mkdir -p /shared/large/meta && head -c 90M /dev/urandom >/shared/large/file
+         mksquashfs /shared/large /shared/large.squashfs -noI -noD -quiet -no-progress >/dev/null
+         chmod 644 /shared/large.squashfs; rm -r /shared/large",
+    );
+    let run = |memory: u32| {
+        cluster.user("alice").sh(&format!(
+            "srun --mem={memory} --uenv=/shared/large.squashfs:/user-environment \
+             --uenv-stage=memory wc -c /user-environment/file"
+        ))
+    };
+    let refused = run(40);
+    assert!(refused.code != 0 && refused.stdout.is_empty(), "{refused:?}");
+    let seen = run(300).success();
+    assert_eq!(seen.stdout, "94371840 /user-environment/file\n");
+    cluster.root("rm /shared/large.squashfs");
+}
+
+#[test]
+fn a_copy_in_memory_counts_for_the_control_group_of_its_step() {
+    if let Some(reason) = no_control_groups() {
+        not_run!("{reason}");
+    }
+    in_cluster!(ControlGroups, counts_for_its_step);
 }

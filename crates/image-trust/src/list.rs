@@ -3,7 +3,7 @@
 
 //! The list of images that the kernel may read whoever owns them.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ pub fn policy_list() -> PathBuf {
 /// Adds images to a list, or removes them, and returns what became of each. Without a list only the
 /// lines are returned.
 ///
-/// The list is written anew, and appears by one rename.
+/// The list is written anew, and appears by one rename. Others who change it at the same time wait.
 ///
 /// # Errors
 ///
@@ -59,11 +59,14 @@ pub fn change(
     change: Change,
     list: Option<&Path>,
 ) -> Result<Vec<Listed>> {
+    // Before the lock: this reads the whole images.
+    let found = images.iter().map(|image| root_hash_of(context, image));
+    let found = found.collect::<Result<Vec<_>>>()?;
+    let _lock = list.map(lock).transpose()?;
     let before = list.map(read).transpose()?.unwrap_or_default();
     let mut lines: Vec<String> = before.lines().map(str::to_owned).collect();
     let mut listed = Vec::new();
-    for image in images {
-        let (located, root_hash) = root_hash_of(context, image)?;
+    for (located, root_hash) in found {
         let is_of = |line: &String| line.split_whitespace().next() == Some(root_hash.as_str());
         let was_there = lines.iter().any(is_of);
         let name = name_of(&located);
@@ -84,6 +87,16 @@ pub fn change(
     Ok(listed)
 }
 
+/// Locks the directory of a list, which is made if there is none.
+fn lock(list: &Path) -> Result<File> {
+    let failed = || format!("lock the directory of {}", list.display());
+    let directory = list.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(directory).or_failed(failed)?;
+    let lock = File::open(directory).or_failed(failed)?;
+    lock.lock().or_failed(failed)?;
+    Ok(lock)
+}
+
 fn read(list: &Path) -> Result<String> {
     match fs::read_to_string(list) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
@@ -93,11 +106,8 @@ fn read(list: &Path) -> Result<String> {
 
 fn write(list: &Path, text: &str) -> Result<()> {
     let failed = || format!("write {}", list.display());
-    if let Some(directory) = list.parent() {
-        fs::create_dir_all(directory).or_failed(failed)?;
-    }
     in_one_step(list, |new| {
-        let mut file = fs::File::create_new(new).or_failed(failed)?;
+        let mut file = File::create_new(new).or_failed(failed)?;
         file.set_permissions(fs::Permissions::from_mode(0o644)).or_failed(failed)?;
         file.write_all(text.as_bytes()).or_failed(failed)?;
         file.sync_all().or_failed(failed)

@@ -100,7 +100,8 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NoSuchImage`]; [`ErrorKind::NoDeletion`] where the registry does not delete.
+    /// [`ErrorKind::NoSuchImage`]; [`ErrorKind::NoDeletion`] where the registry does not delete, or
+    /// says that it does and still has the label.
     pub fn delete(&self, place: &Place) -> Result<Deleted> {
         let image = self.image(place)?;
         let subject = OciDigest(image.manifest.clone());
@@ -119,8 +120,23 @@ impl Registry {
             }
             self.delete_by_digest(&image.repository, &subject)?;
         }
+        self.check_deleted(&image)?;
         self.forget_label(place)?;
         Ok(Deleted { image, remains: others })
+    }
+
+    /// Looks whether a label is gone: a registry may accept the request and ignore it.
+    fn check_deleted(&self, image: &RemoteImage) -> Result<()> {
+        if self.digest_of(&image.repository, image.place.tag())?.is_none() {
+            return Ok(());
+        }
+        let (host, place) = (self.address().host(), &image.place);
+        let message =
+            format!("the registry {host} accepted the deletion of {place} and still has it");
+        let hint =
+            "`cabane image find --refresh` shows what it has; its administrator can delete it";
+        let report = Report::new(Kind::Registry, message).hinted(hint.to_owned());
+        Err(Error::new(ErrorKind::NoDeletion, report))
     }
 
     /// Returns whether other tags of the repository stand for the same manifest.

@@ -3,7 +3,8 @@
 
 //! Copying and deleting.
 
-use cabane_registry::{Listing, Place};
+use cabane_registry::{ErrorKind, Listing, Place};
+use cabane_testkit::Fault;
 
 use crate::bed::{Bed, MIB, REPOSITORY, place};
 
@@ -20,6 +21,16 @@ fn what_is_deleted_leaves_nothing() {
         assert_eq!(bed.server.tags(REPOSITORY), []);
         assert_eq!(bed.labels(Listing::Index).unwrap_or_default(), [""; 0]);
     }
+}
+
+#[test]
+fn a_registry_that_ignores_a_deletion_is_an_error() {
+    let (bed, _) = Bed::pushed(MIB);
+    bed.server.on("DELETE", "/manifests/").does(Fault::answer(202));
+    let error = bed.delete().unwrap_err();
+    assert_eq!(error.kind, ErrorKind::NoDeletion);
+    assert!(error.to_string().contains("accepted the deletion of"), "{error}");
+    assert_ne!(bed.labels(Listing::Index).unwrap(), [""; 0]);
 }
 
 #[test]
