@@ -11,7 +11,7 @@ use cabane_testkit::belongs_to;
 
 use crate::arena::{Cluster, NODES, has_unified_control_groups, in_cluster};
 use crate::fuse::trust_root_only;
-use crate::stage::counts_for_its_step;
+use crate::stage::copy_with_limits;
 
 /// Leaves a test out where the kernel has none of what it is about.
 macro_rules! needs_kernel {
@@ -51,7 +51,11 @@ fn what_serves_is_in_the_unified_control_group_of_the_step_and_ends_with_it() {
 #[test]
 fn a_copy_in_memory_counts_for_the_unified_control_group_of_its_step() {
     needs_kernel!(has_unified_control_groups());
-    in_cluster!(UnifiedControlGroups, counts_for_its_step);
+    in_cluster!(UnifiedControlGroups, |cluster: &Cluster| {
+        let [refused, copied] = copy_with_limits(cluster);
+        assert!(refused.code != 0 && refused.stdout.is_empty(), "{refused:?}");
+        assert_eq!(copied.success().stdout, "94371840\n");
+    });
 }
 
 /// A file system that all nodes see, on a disk of the machine: of the overlay that is the root of a
