@@ -14,6 +14,7 @@ use crate::comparison::{cells_of_ratio, not_measured};
 use crate::goal::Goal;
 use crate::images::{image_at, make_squashfs};
 use crate::measure::{NotMeasured, Pairs, finish};
+use crate::mpi::COLUMNS;
 use crate::options::Options;
 use crate::ranks::{library_with_program, program_in, two_ranks};
 use crate::report::{Section, Table};
@@ -115,18 +116,7 @@ impl<'a> Ranks<'a> {
     }
 
     fn table(&self, pairs: usize) -> (Table, Goal) {
-        let mut table = Table::new(&[
-            "ranks",
-            "bytes",
-            "over native [quartiles]",
-            "of minima",
-            "target",
-            "reached",
-            "µs: min / median",
-            "native, µs: min / median",
-            "pairs",
-            "left out",
-        ]);
+        let mut table = Table::new(&[&COLUMNS[..], &["left out"]].concat());
         let mut goal = Goal::ratio("a message in a container, over native, at worst", NATIVE);
         let rows = [
             ("control: native", Place::Native(LOADED), LOADED, false),

@@ -159,12 +159,15 @@ fn what_serves_is_in_the_control_groups_of_the_step_and_ends_with_it() {
                 && groups.iter().all(|group| group.contains("/job_") && group.contains("/step_0")),
             "{output}"
         );
-        // Stopped by its user, it is killed with the tasks that wait for it.
-        let script =
-            "sbatch --quiet -N1 --wrap 'srun --uenv=app/1:v1 sh -c \"while who; do :; done\"'
-             until pgrep squashfuse_ll >/dev/null; do sleep 0.1; done
-             sleep 0.3; pkill -STOP squashfuse_ll; sleep 0.3
-             scancel --user=alice; rm -f slurm-*.out";
-        cluster.user("alice").sh(script).success();
+        ends_with_its_step_when_it_is_stopped(cluster);
     });
+}
+
+/// A program that its user has stopped is killed with the tasks that wait for it.
+pub(crate) fn ends_with_its_step_when_it_is_stopped(cluster: &Cluster) {
+    let script = "sbatch --quiet -N1 --wrap 'srun --uenv=app/1:v1 sh -c \"while who; do :; done\"'
+         until pgrep squashfuse_ll >/dev/null; do sleep 0.1; done
+         sleep 0.3; pkill -STOP squashfuse_ll; sleep 0.3
+         scancel --user=alice; rm -f slurm-*.out";
+    cluster.user("alice").sh(script).success();
 }

@@ -10,7 +10,7 @@ use std::process::Stdio;
 use cabane_testkit::belongs_to;
 
 use crate::arena::{Cluster, NODES, has_unified_control_groups, in_cluster};
-use crate::fuse::trust_root_only;
+use crate::fuse::{ends_with_its_step_when_it_is_stopped, trust_root_only};
 use crate::stage::copy_with_limits;
 
 /// Leaves a test out where the kernel has none of what it is about.
@@ -39,12 +39,7 @@ fn what_serves_is_in_the_unified_control_group_of_the_step_and_ends_with_it() {
         let groups: Vec<&str> = output.lines().filter(|line| *line != "app 1").collect();
         let of_step = |group: &&&str| group.contains("/job_") && group.contains("/step_0");
         assert_eq!(groups.iter().filter(of_step).count(), 4, "{output}");
-        let script =
-            "sbatch --quiet -N1 --wrap 'srun --uenv=app/1:v1 sh -c \"while who; do :; done\"'
-             until pgrep squashfuse_ll >/dev/null; do sleep 0.1; done
-             sleep 0.3; pkill -STOP squashfuse_ll; sleep 0.3
-             scancel --user=alice; rm -f slurm-*.out";
-        cluster.user("alice").sh(script).success();
+        ends_with_its_step_when_it_is_stopped(cluster);
     });
 }
 

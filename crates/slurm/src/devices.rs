@@ -10,7 +10,7 @@ use std::path::Path;
 
 use cabane_mount::{JobImage, JobRoot};
 
-use crate::query::{Answer, Query, lines_of};
+use crate::query::{Answer, Query, TIME_LIMIT, lines_of};
 use crate::spank::Spank;
 
 /// Adds what the devices of a list bring on this node. Returns what the user sees.
@@ -25,7 +25,7 @@ pub(crate) fn add(
     root: &mut JobRoot,
 ) -> Result<Vec<String>, Vec<String>> {
     let finished = query
-        .ask(&arguments(images, root), &[], None)
+        .ask(&arguments(images, root), &[], None, TIME_LIMIT)
         .map_err(|error| vec![format!("cannot ask for the devices of this node: {error}")])?;
     let mut lines = lines_of(&finished.errors);
     if !finished.is_well {

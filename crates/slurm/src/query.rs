@@ -23,7 +23,7 @@ use crate::spank::{Spank, change_variable};
 
 /// After which time a node without an answer fails the step. It is a matter of milliseconds,
 /// unless a file system hangs.
-const TIME_LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// The command that answers, and for whom.
 #[derive(Clone, Copy, Debug)]
@@ -44,8 +44,8 @@ pub(crate) struct Answer {
 }
 
 impl Query<'_> {
-    /// Asks with the arguments of a command line. The process has these variables alone, and sees
-    /// the files of a mount namespace if one is given.
+    /// Asks with the arguments of a command line, and waits for so long. The process has these
+    /// variables alone, and sees the files of a mount namespace if one is given.
     ///
     /// # Errors
     ///
@@ -55,6 +55,7 @@ impl Query<'_> {
         arguments: &[OsString],
         variables: &[(&str, OsString)],
         mounts: Option<&File>,
+        limit: Duration,
     ) -> io::Result<Finished> {
         let nothing = || io::Error::other("there is no `cabane` where it is looked for");
         let program = find_command(self.command).ok_or_else(nothing)?;
@@ -70,7 +71,7 @@ impl Query<'_> {
             group: self.owner.group,
             groups: self.owner.groups.clone(),
         };
-        output_as(&mut command, &user, mounts, TIME_LIMIT).map_err(|error| {
+        output_as(&mut command, &user, mounts, limit).map_err(|error| {
             io::Error::new(error.kind(), format!("{}: {error}", program.display()))
         })
     }

@@ -9,12 +9,16 @@
 //! not fit.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use cabane_mount::{JobImage, JobMounts, JobRoot};
 
 use crate::query::lines_of;
 use crate::spank::Spank;
 use crate::substitute::{ImageView, On, arguments_about, handed_on, mpi_type};
+
+/// A step is not held up for a warning, also where files hang.
+const TIME_LIMIT: Duration = Duration::from_secs(5);
 
 /// Returns what the user is warned of. What cannot be found out is no reason for a warning.
 pub(crate) fn warn(
@@ -52,7 +56,9 @@ pub(crate) fn warn(
     arguments.extend(arguments_about(spank, step));
     arguments.push("--".into());
     arguments.extend(program);
-    let finished = on.query.ask(&arguments, &handed_on(spank), namespace);
+    let finished = on.query.ask(&arguments, &handed_on(spank), namespace, TIME_LIMIT);
+    // A command of another version may not know the question.
+    let finished = finished.ok().filter(|finished| finished.is_well);
     finished.map(|finished| lines_of(&finished.errors)).unwrap_or_default()
 }
 

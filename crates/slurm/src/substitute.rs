@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use cabane_mount::{JOB_MPI, JobImage, JobMounts, JobMpi, JobOwner, JobRoot, Stage, place_to_look};
 
 use crate::hints::lines;
-use crate::query::{Answer, Query, lines_of};
+use crate::query::{Answer, Query, TIME_LIMIT, lines_of};
 use crate::spank::{Spank, Step};
 
 /// The list in which the loader looks for libraries before all others.
@@ -109,7 +109,7 @@ pub(crate) fn give(
     arguments.extend(program);
     let finished = on
         .query
-        .ask(&arguments, &handed_on(spank), view.namespace())
+        .ask(&arguments, &handed_on(spank), view.namespace(), TIME_LIMIT)
         .map_err(|error| failed(error.to_string()))?;
     let mut lines = lines_of(&finished.errors);
     if !finished.is_well {
