@@ -52,9 +52,10 @@ impl Line {
         Some(Self(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// Returns whether the writer downloads; a line that is being written says nothing.
-    pub(crate) fn downloads(&self) -> bool {
-        self.0.starts_with(State::Downloads.as_str())
+    /// Returns whether the writer may download already: a line that is being written is empty
+    /// for an instant, and a download changes its line again and again.
+    pub(crate) fn may_download(&self) -> bool {
+        !self.0.starts_with(State::Claims.as_str())
     }
 
     /// Returns whether the writer was on this kernel, so that its lock says whether it lives.

@@ -33,6 +33,9 @@ const LEASE: Duration = Duration::from_secs(60);
 /// How long who wants to download waits for others to see it, where there are no locks.
 const SETTLE: Duration = Duration::from_secs(1);
 
+/// How often is looked for others, where each look takes too long.
+const LOOKS: u32 = 5;
+
 /// How often a place is made anew that another process has removed.
 const ATTEMPTS: u32 = 50;
 
@@ -86,7 +89,10 @@ impl Queue {
         }
         let own = self.name();
         let is_busy = |one: &String| Some(one) != own.as_ref();
-        if self.places()?.iter().filter(|one| is_busy(one)).any(|one| self.is_alive(one)) {
+        let places = self.places()?;
+        // A process that begins anew writes the line that it wrote before.
+        self.seen.retain(|name, _| places.contains(name));
+        if places.iter().filter(|one| is_busy(one)).any(|one| self.is_alive(one)) {
             return Ok(Claim::Busy);
         }
         let incoming = match own {
@@ -97,11 +103,11 @@ impl Queue {
             },
         };
         heartbeat::write(&incoming.path, State::Claims, 0);
-        let is_certain = self.reach == Reach::AllHosts && incoming.lock.is_some();
-        if !is_certain && self.is_second(&incoming.path)? {
+        if self.reach == Reach::AllHosts && incoming.lock.is_some() {
+            heartbeat::write(&incoming.path, State::Downloads, 0);
+        } else if !self.begins(&incoming.path)? {
             return Ok(Claim::Busy);
         }
-        heartbeat::write(&incoming.path, State::Downloads, 0);
         Ok(Claim::Taken(incoming))
     }
 
@@ -186,16 +192,34 @@ impl Queue {
         Incoming { digest: self.digest.clone(), path, layout: self.layout.clone(), lock }
     }
 
-    /// Waits a moment, and tells whether someone else is to download: who does already, and of
-    /// two who want to, the one whose place has the lesser name.
+    /// Waits a moment, and writes that the download begins; `false` if someone else is to
+    /// download.
+    fn begins(&mut self, own: &Path) -> Result<bool, Error> {
+        for _ in 0..LOOKS {
+            sleep(self.settle);
+            let looked = Instant::now();
+            if self.is_second(own)? {
+                return Ok(false);
+            }
+            heartbeat::write(own, State::Downloads, 0);
+            // Who claims after this look waits first, and then sees this line; unless it took
+            // too long to write.
+            if looked.elapsed() < self.settle {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Returns whether someone else is to download: who does already, and of two who want to,
+    /// the one whose place has the lesser name.
     fn is_second(&mut self, own: &Path) -> Result<bool, Error> {
-        sleep(self.settle);
         let own = own.file_name().unwrap_or_default().to_string_lossy().into_owned();
         for name in self.places()?.into_iter().filter(|name| *name != own) {
             let Some(line) = Line::of(&self.path(&name)) else {
                 continue;
             };
-            let goes_first = line.downloads() || name < own;
+            let goes_first = line.may_download() || name < own;
             // A line that was there before and has not changed is that of a dead one.
             let is_known = self.seen.get(&name).is_some_and(|seen| seen.0.as_ref() == Some(&line));
             if goes_first && !is_known {

@@ -138,6 +138,44 @@ fn a_line_of_another_kernel_counts_though_its_lock_is_not_seen() {
 }
 
 #[test]
+fn who_rewrites_its_line_at_this_moment_is_at_work() {
+    let (_place, layout) = layout();
+    let mut first = queue(&layout, Reach::ThisHost, 'a');
+    first.settle = Duration::from_secs(1);
+    let own = layout.tmp().join(first.name().unwrap());
+    let place = layout.tmp().join(queue(&layout, Reach::ThisHost, 'b').name().unwrap());
+    let claims = thread::scope(|scope| {
+        let claims = scope.spawn(|| first.try_take().unwrap());
+        // While the first waits for others to see it.
+        while !own.join("alive").exists() {
+            sleep(Duration::from_millis(1));
+        }
+        fs::create_dir(&place).unwrap();
+        fs::write(place.join("alive"), "").unwrap();
+        claims.join().unwrap()
+    });
+    assert!(matches!(claims, Claim::Busy));
+}
+
+#[test]
+fn a_claim_that_is_made_anew_is_not_that_of_a_dead_process() {
+    let (_place, layout) = layout();
+    let mut ours = queue(&layout, Reach::ThisHost, 'b');
+    let place = layout.tmp().join(queue(&layout, Reach::ThisHost, 'a').name().unwrap());
+    let claims = || {
+        fs::create_dir(&place).unwrap();
+        fs::write(place.join("alive"), "claims 0123 1 0\n").unwrap();
+    };
+    claims();
+    assert!(taken(&mut ours).is_none());
+    fs::remove_dir_all(&place).unwrap();
+    drop(taken(&mut ours).unwrap());
+    sleep(ours.lease);
+    claims();
+    assert!(taken(&mut ours).is_none());
+}
+
+#[test]
 fn after_a_restart_of_the_host_no_process_is_waited_for_on_its_own_disk() {
     let (_place, layout) = layout();
     let mut ours = queue(&layout, Reach::AllHosts, 'a');
