@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-kernels test-slurm test-spack slurm-shell build check self-test bench bench-containers bench-registry bench-slurm bench-spack bench-ways docs install package release clean
+.PHONY: help demo test test-kernels test-slurm test-spack slurm-shell build check self-test bench bench-containers bench-registry bench-slurm bench-spack bench-verified bench-ways docs install package release clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +54,9 @@ bench-slurm: ## measure steps of jobs on virtual nodes, and write docs/performan
 	@scripts/setup test
 	scripts/build-slurm
 	scripts/env cargo run --locked --release -p cabane-benches -- --only slurm --output "$(CURDIR)/docs/performance-slurm.md"
+
+bench-verified: ## measure images that the kernel checks, and write docs/performance-verified.md
+	@KERNEL='$(KERNEL)' scripts/bench-verified
 
 bench-ways: ## measure starts and reads by the kernel and through FUSE, and write docs/performance-ways.md
 	@scripts/setup test

@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 
 use crate::bed::Bed;
 use crate::measure::{NotMeasured, finish};
+use crate::users::as_ordinary_user;
 use crate::{container, peers, python_tree};
 
 /// One tree as a directory, as squashfs and as EROFS, and a repository with both.
+#[derive(Clone)]
 pub(crate) struct Images {
     /// The tree, a whole Python interpreter.
     pub(crate) tree: PathBuf,
@@ -101,6 +103,16 @@ impl Images {
             erofs,
             container: Err("there is no such container".to_owned()),
         })
+    }
+
+    /// Makes the same in a repository that belongs to the ordinary user.
+    pub(crate) fn of_ordinary_user(&self, bed: &Bed) -> Result<Self, NotMeasured> {
+        let repository = bed.directory("own")?.join("repository");
+        let repository = as_ordinary_user(|| {
+            let erofs = Err(&"only squashfs is needed".to_owned());
+            make_repository(bed, repository, &self.squashfs, erofs)
+        });
+        Ok(Self { repository, ..self.clone() })
     }
 
     /// Returns the image of a format.

@@ -60,6 +60,7 @@ mod statistics;
 mod together;
 mod tree;
 mod users;
+mod verified;
 mod world;
 
 use std::fs;
@@ -77,6 +78,7 @@ const SECTIONS: &[(&str, MakeSection)] = &[
     ("start", start::sections),
     ("python", start_python::sections),
     ("ways", reading::sections),
+    ("verified", verified::sections),
     ("many", together::sections),
     ("busy", busy::sections),
     ("list", listing::sections),

@@ -43,7 +43,7 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
 }
 
 /// Reads everything, by so many processes.
-fn readers<'a>(bed: &'a Bed, images: &'a Images, processes: u32) -> Starters<'a> {
+pub(crate) fn readers<'a>(bed: &'a Bed, images: &'a Images, processes: u32) -> Starters<'a> {
     let command = |root: &Path| {
         let script = format!(
             "find \"$0\" -type f -print0 | xargs -0 -P {processes} -n 100 cat >/dev/null 2>&1"

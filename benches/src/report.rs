@@ -84,8 +84,8 @@ listed with the reason.
 
 const OTHER_PAGES: &str = "\
 [Transfers with registries](performance-registry.md), [containers](performance-containers.md),
-[builds with Spack](performance-spack.md), [jobs of Slurm](performance-slurm.md), and [the ways to
-mount](performance-ways.md) have pages of their own.
+[builds with Spack](performance-spack.md), [jobs of Slurm](performance-slurm.md), [the ways to
+mount](performance-ways.md), and [verified images](performance-verified.md) have pages of their own.
 ";
 
 const GOALS: &str = "\
@@ -102,6 +102,7 @@ impl Report {
             Some("stack") => ("Performance of builds with Spack", "bench-spack", ""),
             Some("slurm") => ("Performance of jobs with Slurm", "bench-slurm", METHOD),
             Some("ways") => ("Performance of the ways to mount", "bench-ways", METHOD),
+            Some("verified") => ("Performance of verified images", "bench-verified", METHOD),
             Some("containers") => ("Performance of containers", "bench-containers", METHOD),
             Some(_) => ("Performance with registries", "bench-registry", METHOD),
             None => ("Performance", "bench", METHOD),
