@@ -67,7 +67,7 @@ fn measured(bed: &Bed, options: &Options) -> Result<(Table, [Goal; 2]), NotMeasu
             for (name, before, goal, target) in
                 [("warm", Held, &mut warm, WARM), ("cold", Alone, &mut cold, COLD)]
             {
-                let started = |start: &Starters, how: &str| {
+                let started = |start: &Starters<'_>, how: &str| {
                     let name = format!("{task}, {how}, {name}");
                     start.cabane(Through::Helper, Squashfs, before).named(name)
                 };

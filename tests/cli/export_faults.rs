@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use cabane_testkit::{is_root, not_run, squashfs};
 
-use crate::cabane::{Cabane, Who};
+use crate::cabane::{APP, Cabane, Who};
 use crate::export::{stack_tree, typed};
 use crate::import_containers::{TOOL, leftovers};
 use crate::import_registry::kill_within;
@@ -58,6 +58,31 @@ fn an_export_that_is_killed_at_any_instant_leaves_nothing_half() {
             cabane.run(&["import", &target, TOOL, "--force"]).success();
         }
         remove();
+    }
+}
+
+#[test]
+fn an_export_goes_on_where_one_was_killed_and_not_where_something_else_is() {
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
+    let target = typed(&cabane, "oci", "place/out");
+    let cases: [(&[&str], i32); 5] = [
+        (&[], 0),
+        (&["oci-layout"], 0),
+        (&["oci-layout", "blobs/"], 0),
+        (&[".export-abcdef"], 0),
+        (&["blobs/"], 1),
+    ];
+    for (left, code) in cases {
+        let out = cabane.world.directory("place/out");
+        for name in left {
+            match name.strip_suffix('/') {
+                Some(name) => drop(cabane.world.directory(&format!("place/out/{name}"))),
+                None => drop(cabane.world.file(&format!("place/out/{name}"), "")),
+            }
+        }
+        let exported = cabane.run(&["export", APP, &target]);
+        assert_eq!(exported.code, code, "{left:?}: {}", exported.stderr);
+        fs::remove_dir_all(out).unwrap();
     }
 }
 

@@ -11,7 +11,7 @@ use anstyle::{AnsiColor, Style};
 use cabane_label::escape;
 use cabane_report::{Notices, Report, Transfer};
 use serde::Serialize;
-use transfer::Watched;
+use transfer::{Unit, Watched};
 
 use crate::format::json;
 
@@ -133,6 +133,10 @@ impl Notices for Printer {
     }
 
     fn transfer(&self, what: &str) -> Box<dyn Transfer> {
-        Box::new(Watched::new(*self, what))
+        Box::new(Watched::new(*self, what, Unit::Bytes))
+    }
+
+    fn counted(&self, what: &str) -> Box<dyn Transfer> {
+        Box::new(Watched::new(*self, what, Unit::Things))
     }
 }

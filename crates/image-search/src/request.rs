@@ -16,8 +16,8 @@ pub struct SearchRequest {
     pub exact: bool,
     /// Packages that an image must have, as Spack specs.
     pub packages: Vec<String>,
-    /// In a registry: download the list again, and ask again for the packages of images that did
-    /// not list them.
+    /// In a registry: ask for each image, whatever the list says, and ask again for the packages
+    /// of images that did not list them.
     pub refresh: bool,
     /// In a registry: also get the signatures of the images.
     pub signatures: bool,

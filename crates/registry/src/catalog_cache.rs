@@ -73,12 +73,10 @@ impl Registry {
         }
     }
 
-    /// Forgets what is kept of this registry, for a part of it.
-    pub fn forget_lists(&self, namespace: &Namespace) {
-        for who in [CATALOG, INDEX] {
-            if let Some(path) = self.kept_path(&self.question(namespace, who)) {
-                let _ = fs::remove_file(path);
-            }
+    /// Forgets the list that is kept of a part of this registry.
+    pub fn forget_list(&self, namespace: &Namespace) {
+        if let Some(path) = self.kept_path(&self.question(namespace, INDEX)) {
+            let _ = fs::remove_file(path);
         }
     }
 

@@ -6,7 +6,7 @@
 //! What was answered is kept, and counts only as long as the registry says that it still
 //! holds: by the digest of each manifest, or by the state of the list.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cabane_label::{Label, LabelPattern, NameMatch, Namespace};
 use cabane_report::{Kind, Report};
@@ -17,18 +17,21 @@ use crate::entry::Entry;
 use crate::image::Listed;
 use crate::parallel::side_by_side;
 use crate::registry::Changed;
-use crate::{Error, ErrorKind, Place, Registry, Result};
+use crate::{Error, ErrorKind, Place, Progress, Registry, Result};
+
+/// How many images are looked at until what was seen is kept.
+const BATCH: usize = 1024;
 
 /// Where the list of images comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Listing {
-    /// The registry, if it lists its repositories; otherwise the index.
+    /// The list, if there is one; otherwise the registry itself, if it lists its repositories.
     #[default]
     Auto,
-    /// The registry. It knows every image, and needs a question for each.
+    /// The registry itself. It knows every image, and needs a request for each.
     Catalog,
-    /// The index that is kept when images are pushed, copied and deleted. It needs one
-    /// question for all, and does not know what other tools have pushed.
+    /// The list that is kept when images are pushed, copied and deleted. It needs one
+    /// request for all, and lacks what other tools have pushed since it was repaired.
     Index,
 }
 
@@ -44,7 +47,7 @@ pub struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    fn fits(&self, label: &Label) -> bool {
+    pub(crate) fn fits(&self, label: &Label) -> bool {
         self.pattern.is_none_or(|pattern| pattern.matches(label, self.how))
     }
 
@@ -69,23 +72,24 @@ impl Registry {
             // Where there is no index yet nothing was pushed.
             Listing::Index => Some(self.by_index(wanted)?.unwrap_or_default()),
             Listing::Catalog => self.by_catalog(wanted)?,
-            Listing::Auto => match self.by_catalog(wanted)? {
+            Listing::Auto => match self.by_index(wanted)? {
                 Some(found) => Some(found),
-                None => self.by_index(wanted)?,
+                None => self.by_catalog(wanted)?,
             },
         };
         if let Some(found) = &mut found {
             found.sort_by(|one, other| one.label.cmp(&other.label));
         }
-        found.ok_or_else(|| {
-            let host = self.address().host();
-            let message = format!("the registry {host} does not tell which images it has");
-            let report = Report::new(Kind::Registry, message).hinted(
-                "an image can be pulled by its full label: `name/version:tag@system%uarch`"
-                    .to_owned(),
-            );
-            Error::new(ErrorKind::NoListing, report)
-        })
+        found.ok_or_else(|| self.no_listing())
+    }
+
+    pub(crate) fn no_listing(&self) -> Error {
+        let host = self.address().host();
+        let message = format!("the registry {host} does not tell which images it has");
+        let report = Report::new(Kind::Registry, message).hinted(
+            "an image can be pulled by its full label: `name/version:tag@system%uarch`".to_owned(),
+        );
+        Error::new(ErrorKind::NoListing, report)
     }
 
     /// Asks the registry itself; `None` if it does not tell.
@@ -93,6 +97,16 @@ impl Registry {
         let Some(repositories) = self.catalog()? else {
             return Ok(None);
         };
+        let places = self.places_in(&repositories, wanted)?;
+        self.look_at(wanted, &places, &mut |_, _| ()).map(Some)
+    }
+
+    /// Lists the labels in repositories.
+    pub(crate) fn places_in(
+        &self,
+        repositories: &[String],
+        wanted: &Wanted<'_>,
+    ) -> Result<Vec<Place>> {
         let names = repositories.iter().filter_map(|repository| {
             let any = "any".parse().ok()?;
             let place = Place::of_repository(self.address().below_prefix(repository)?, any)?;
@@ -106,22 +120,43 @@ impl Registry {
             Ok(places.collect::<Vec<Place>>())
         })?;
         let places = places.into_iter().flatten();
-        let places: Vec<Place> = places.filter(|place| wanted.fits(&place.label)).collect();
-        let cached_list = self.cached_list(wanted.namespace, CATALOG);
-        let known: BTreeMap<&Label, &Listed> =
-            cached_list.images.iter().map(|one| (&one.label, one)).collect();
-        let found = side_by_side(&places, |place| {
-            self.look_again(place, known.get(&place.label).copied())
-        })?;
-        let found: Vec<Listed> = found.into_iter().flatten().collect();
-        // What was not requested now may still be so the next time.
-        let mut images = found.clone();
-        images.extend(cached_list.images.iter().filter(|one| !wanted.fits(&one.label)).cloned());
-        images.sort_by(|one, other| one.label.cmp(&other.label));
-        if images != cached_list.images {
-            self.cache_list(wanted.namespace, CATALOG, &CachedList { state: None, images });
+        Ok(places.filter(|place| wanted.fits(&place.label)).collect())
+    }
+
+    /// Returns the images that there are under labels, sorted by label. What was seen is kept, so
+    /// that it need not be read again: also if this is interrupted.
+    pub(crate) fn look_at(
+        &self,
+        wanted: &Wanted<'_>,
+        places: &[Place],
+        progress: &mut Progress<'_>,
+    ) -> Result<Vec<Listed>> {
+        let kept = self.cached_list(wanted.namespace, CATALOG).images;
+        let mut images: BTreeMap<Label, Listed> =
+            kept.iter().map(|one| (one.label.clone(), one.clone())).collect();
+        let labels: BTreeSet<&Label> = places.iter().map(|place| &place.label).collect();
+        // What is not requested now may be so the next time.
+        images.retain(|label, _| labels.contains(label) || !wanted.fits(label));
+        let mut found = Vec::with_capacity(places.len());
+        for (number, batch) in places.chunks(BATCH).enumerate() {
+            let look = |place: &Place| self.look_again(place, images.get(&place.label));
+            for (place, image) in batch.iter().zip(side_by_side(batch, look)?) {
+                match image {
+                    Some(image) => {
+                        images.insert(image.label.clone(), image.clone());
+                        found.push(image);
+                    }
+                    None => drop(images.remove(&place.label)),
+                }
+            }
+            progress((number * BATCH + batch.len()) as u64, places.len() as u64);
+            let seen = CachedList { state: None, images: images.values().cloned().collect() };
+            if seen.images != kept {
+                self.cache_list(wanted.namespace, CATALOG, &seen);
+            }
         }
-        Ok(Some(found))
+        found.sort_by(|one, other| one.label.cmp(&other.label));
+        Ok(found)
     }
 
     /// Looks at the image of a place; where it is the one that is known nothing is read.
@@ -174,11 +209,7 @@ impl Registry {
             let Some(entry) = Entry::read(tag) else {
                 continue;
             };
-            let label = match &entry.label {
-                Some(label) => Some(label.clone()),
-                None => self.long_label(&repository, tag)?,
-            };
-            let Some(label) = label else {
+            let Some(label) = self.label_of(&repository, tag, &entry)? else {
                 continue;
             };
             let is_newer = |known: &Entry| known.date < entry.date;

@@ -7,7 +7,7 @@
 //! after every change of a line. Anyone who has seen the list after the state it has now need not get it
 //! again.
 
-use cabane_label::{Label, Namespace};
+use cabane_label::{Digest, Label, Namespace};
 use jiff::Timestamp;
 use ring::rand::{SecureRandom, SystemRandom};
 
@@ -21,7 +21,16 @@ use crate::{ErrorKind, Place, Registry, RemoteImage, Result};
 const NOTE_ATTEMPTS: usize = 16;
 
 impl Registry {
-    pub(crate) fn long_label(&self, repository: &str, tag: &str) -> Result<Option<Label>> {
+    /// Returns the label of a line, which is in its manifest if it is too long for a tag.
+    pub(crate) fn label_of(
+        &self,
+        repository: &str,
+        tag: &str,
+        entry: &Entry,
+    ) -> Result<Option<Label>> {
+        if let Some(label) = &entry.label {
+            return Ok(Some(label.clone()));
+        }
         let manifest: Option<Manifest> = self.parsed_document("a manifest", repository, tag)?;
         Ok(manifest.and_then(|manifest| manifest.annotations.get(entry::LABEL)?.parse().ok()))
     }
@@ -32,9 +41,6 @@ impl Registry {
 
     /// Sees to it that the index says of a label what the registry says.
     ///
-    /// No one takes a line away without having written one. So one is always left, and
-    /// the writer of the last one has seen afterwards that the label has that image.
-    ///
     /// The packages are those of the image that the caller has given the label.
     pub(crate) fn note_label(
         &self,
@@ -42,35 +48,90 @@ impl Registry {
         noted: &RemoteImage,
         packages: Option<&Packages>,
     ) -> Result<()> {
+        self.correct(place, packages.map(|packages| (&noted.digest, packages)), None)?;
+        // Also if nothing had to be written: the writer of the line may have been killed before this.
+        self.change_state(&place.namespace)
+    }
+
+    /// Takes the lines of a label out of the index, unless it has an image again.
+    pub(crate) fn forget_label(&self, place: &Place) -> Result<()> {
+        self.correct(place, None, None)?;
+        self.change_state(&place.namespace)
+    }
+
+    /// Lets the lines of a label say what the registry says, and returns whether they did not. Of an
+    /// image the packages may be known, and of the label the lines.
+    ///
+    /// No one takes a line away that was not there before the look at the registry. So one is
+    /// always left, and the writer of the last one has seen afterwards that the label has that image.
+    pub(crate) fn correct(
+        &self,
+        place: &Place,
+        packages: Option<(&Digest, &Packages)>,
+        mut known: Option<Vec<String>>,
+    ) -> Result<bool> {
+        let repository = self.index_of(&place.namespace);
+        let mut is_changed = false;
         for _ in 0..NOTE_ATTEMPTS {
-            let Some(image) = self.image_if_there(place)? else {
-                return self.forget_label(place);
+            let before = match known.take() {
+                Some(lines) => lines,
+                None => self.lines_of(&repository, &place.label)?,
             };
-            self.note(&image, packages.filter(|_| image.digest == noted.digest))?;
-            let now = self.image_if_there(place)?;
-            if now.is_some_and(|now| now.digest == image.digest) {
-                // Also if nothing had to be written: the writer of the line may have been
-                // killed before this.
-                return self.change_state(&place.namespace);
+            let image = self.listable(place)?;
+            match &image {
+                Some(image) => {
+                    let packages = packages.filter(|(digest, _)| **digest == image.digest);
+                    is_changed |=
+                        self.note(image, packages.map(|(_, packages)| packages), &before)?;
+                }
+                None => {
+                    before.iter().try_for_each(|line| self.remove_line(&repository, line))?;
+                    is_changed |= !before.is_empty();
+                }
+            }
+            let digest = |image: Option<RemoteImage>| image.map(|image| image.digest);
+            if digest(self.listable(place)?) == digest(image) {
+                return Ok(is_changed);
             }
         }
         Err(self.client.odd("the label gets another image again and again"))
     }
 
-    /// Writes a line for an image, and takes those before it away.
-    fn note(&self, image: &RemoteImage, packages: Option<&Packages>) -> Result<()> {
+    /// Returns the image that has a label; `None` if none has, or something else.
+    fn listable(&self, place: &Place) -> Result<Option<RemoteImage>> {
+        match self.image_if_there(place) {
+            Err(error) if matches!(error.kind, ErrorKind::NotAnImage | ErrorKind::Document) => {
+                Ok(None)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Writes a line for an image, and takes those before it away; `false` if nothing had to be
+    /// written.
+    fn note(
+        &self,
+        image: &RemoteImage,
+        packages: Option<&Packages>,
+        before: &[String],
+    ) -> Result<bool> {
         let place = &image.place;
         let repository = self.index_of(&place.namespace);
-        let before = self.lines_of(&repository, &place.label)?;
-        let newest = before.iter().filter_map(|tag| Entry::read(tag)).max_by_key(|one| one.date);
-        let is_noted = newest.as_ref().is_some_and(|newest| newest.digest == image.digest);
-        if let ([line], true) = (before.as_slice(), is_noted)
-            && (packages.is_none() || self.packages_of_line(&repository, line)?.is_some())
-        {
-            return Ok(());
+        let dated = |tag: &String| Entry::read(tag).map(|entry| (entry, tag.clone()));
+        let newest = before.iter().filter_map(dated).max_by_key(|(entry, _)| entry.date);
+        let same = newest.as_ref().filter(|(entry, _)| entry.digest == image.digest);
+        let is_right = same.is_some() && before.len() == 1;
+        let listed = match same {
+            Some(_) if is_right && packages.is_none() => return Ok(false),
+            Some((_, line)) => self.packages_of_line(&repository, line)?,
+            None => None,
+        };
+        if is_right && listed.is_some() {
+            return Ok(false);
         }
+        let packages = packages.or(listed.as_ref());
         // The clocks of hosts differ, and the newest line is the one that counts.
-        let after = newest.map_or(0, |newest| newest.date.as_second() + 1);
+        let after = newest.as_ref().map_or(0, |(entry, _)| entry.date.as_second() + 1);
         let now = Timestamp::now().as_second().max(after);
         let date = Timestamp::from_second(now).unwrap_or_else(|_| Timestamp::now());
         let tag = Entry::tag(&place.label, &image.digest, image.size, date);
@@ -93,16 +154,7 @@ impl Registry {
         for old in before.iter().filter(|old| **old != tag) {
             self.remove_line(&repository, old)?;
         }
-        Ok(())
-    }
-
-    /// Takes the lines of a label out of the index.
-    pub(crate) fn forget_label(&self, place: &Place) -> Result<()> {
-        let repository = self.index_of(&place.namespace);
-        for tag in self.lines_of(&repository, &place.label)? {
-            self.remove_line(&repository, &tag)?;
-        }
-        self.change_state(&place.namespace)
+        Ok(true)
     }
 
     /// Asks for the state of a list, where one is known only whether it is the same. It is gone
@@ -116,7 +168,7 @@ impl Registry {
     }
 
     /// Gives a list another state. Comes after every change of it.
-    fn change_state(&self, namespace: &Namespace) -> Result<()> {
+    pub(crate) fn change_state(&self, namespace: &Namespace) -> Result<()> {
         let repository = self.state_of(namespace);
         let mut bytes = [0; 16];
         let filled = SystemRandom::new().fill(&mut bytes);

@@ -12,6 +12,7 @@
 mod address;
 mod catalog_cache;
 mod chunks;
+mod comparison;
 mod container;
 mod container_push;
 mod contents;
@@ -41,6 +42,7 @@ mod upload;
 
 pub use address::{Address, Place};
 pub use chunks::Format;
+pub use comparison::{Comparison, Difference};
 pub use container::ContainerName;
 pub use container_push::{ContainerBlob, ContainerPush, PushedContainer};
 pub use contents::Content;

@@ -166,13 +166,15 @@ pub trait Notices: Send + Sync {
     /// Returns the option with which another process of this program colors its output in the same
     /// way.
     fn color_option(&self) -> String;
-    /// Starts a progress display with a title.
+    /// Starts a progress display with a title, of bytes.
     fn transfer(&self, what: &str) -> Box<dyn Transfer>;
+    /// Starts a progress display with a title, of things that are counted.
+    fn counted(&self, what: &str) -> Box<dyn Transfer>;
 }
 
-/// The progress display of one transfer.
+/// The progress display of one transfer, or of other work.
 pub trait Transfer: Send {
-    /// Shows how many bytes of the total are done.
+    /// Shows how much of the total is done.
     fn show(&self, done: u64, total: u64);
     /// Removes the display.
     fn end(&self);

@@ -76,9 +76,14 @@ impl Context {
         Ok(vec![program.into(), self.notices.color_option().into()])
     }
 
-    /// Starts a progress display with a title.
+    /// Starts a progress display with a title, of bytes.
     pub fn transfer(&self, what: &str) -> Box<dyn Transfer> {
         self.notices.transfer(what)
+    }
+
+    /// Starts a progress display with a title, of things that are counted.
+    pub fn counted(&self, what: &str) -> Box<dyn Transfer> {
+        self.notices.counted(what)
     }
 
     /// As [`Site::repositories`].

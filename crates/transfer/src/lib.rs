@@ -13,6 +13,7 @@
 mod export;
 mod groups;
 mod import;
+mod list;
 mod pull;
 mod push;
 mod registry;
@@ -26,6 +27,7 @@ pub use import::{
     CheckedSource, ImportRequest, Imported, PlannedImport, Reference, Remote, check_source,
     directory_of, import, restrict,
 };
+pub use list::{check_list, repair_list};
 pub use pull::{PullRequest, find_remote, look_up, pull, pull_metadata};
 pub use push::{Upload, push};
 pub use registry::{Connection, RegistryRequest, of_containers};

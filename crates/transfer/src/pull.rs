@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::{ImageDescription, Label, LabelPattern, NameMatch, SystemPattern};
 use cabane_process::Scratch;
-use cabane_registry::{Listed, Place, RemoteImage};
+use cabane_registry::{Listed, Place, RemoteImage, Wanted};
 use cabane_report::{IoContext, Kind, Report, Result, size};
 use cabane_repository::{Access, Added, ImageFormat, Incoming, Repository, VerifiedRequest};
 use cabane_run::{metadata, open_image};
@@ -20,6 +20,7 @@ use cabane_site::settings::RestrictedSetting;
 use crate::groups::number_of;
 use crate::import::place::find_or_make;
 use crate::import::{close, restrict};
+use crate::list::{compare, labeled_image, listed_image, say_differences};
 use crate::registry::Connection;
 
 /// What is to be pulled, and how.
@@ -54,13 +55,13 @@ pub fn pull(
     for image in images {
         // `--force` is about labels, and no way around it.
         let checked = signature_policy::check_at_pull(context, &connection.registry, &image)?;
-        let wanted = Wanted {
+        let pulled = Pulled {
             image: &image,
             is_signed: checked.is_signed,
             access: access(context, request, &image.place)?,
             force: request.force,
         };
-        let added = one(context, connection, &written.repository, wanted)?;
+        let added = one(context, connection, &written.repository, pulled)?;
         if let Some(record) = checked.record {
             signature_policy::remember(context, &written.repository, &image.digest, record);
         }
@@ -124,11 +125,23 @@ pub fn find_remote(
         let error = format!("`{}` is a file, and not an image in a registry", path.display());
         return Err(Report::new(Kind::Usage, error));
     }
-    let places = match whole_place(context, connection, description) {
-        Some(place) => vec![place],
-        None => look_up_places(context, connection, typed, description)?,
-    };
-    places.iter().map(|place| Ok(connection.registry.image(place)?)).collect()
+    if let Some(place) = whole_place(context, connection, description) {
+        return Ok(vec![labeled_image(context, connection, &place)?]);
+    }
+    let mut images = Vec::new();
+    for listed in look_up_listed(context, connection, typed, description)? {
+        images.extend(listed_image(context, connection, &listed)?);
+    }
+    // A digest is that image, whatever has become of its labels.
+    match description {
+        ImageDescription::Id(id) => images.retain(|image| image.digest.id() == *id),
+        ImageDescription::Digest(digest) => images.retain(|image| image.digest == *digest),
+        _ => {}
+    }
+    if images.is_empty() {
+        return Err(not_found(connection, typed));
+    }
+    Ok(images)
 }
 
 /// Returns the place that a pattern names, if nothing is left open: then no one has to list
@@ -151,15 +164,15 @@ fn whole_place(
     Some(Place { namespace: connection.namespace_of(Some(pattern)), label })
 }
 
-fn look_up_places(
+fn look_up_listed(
     context: &Context,
     connection: &Connection,
     typed: &str,
     description: &ImageDescription,
-) -> Result<Vec<Place>> {
+) -> Result<Vec<Listed>> {
     let mut found = look_up(context, connection, Some(description), NameMatch::Exact, false)?;
     if found.is_empty() {
-        // It may have been pushed a moment ago.
+        // It may have been pushed a moment ago, or by another tool.
         found = look_up(context, connection, Some(description), NameMatch::Exact, true)?;
     }
     if found.is_empty() {
@@ -172,12 +185,12 @@ fn look_up_places(
             .detailed(lines.join("\n"))
             .hinted("name the one you mean".to_owned()));
     }
-    Ok(found.iter().map(Listed::place).collect())
+    Ok(found)
 }
 
 /// What is pulled, and how.
 #[derive(Clone, Copy)]
-struct Wanted<'a> {
+struct Pulled<'a> {
     image: &'a RemoteImage,
     /// Whether it had to be signed, and is.
     is_signed: bool,
@@ -190,9 +203,9 @@ fn one(
     context: &Context,
     connection: &Connection,
     repository: &Repository,
-    pulled: Wanted<'_>,
+    pulled: Pulled<'_>,
 ) -> Result<Added> {
-    let Wanted { image, force, .. } = pulled;
+    let Pulled { image, force, .. } = pulled;
     let label = image.place.label.clone();
     // Before gigabytes are on their way.
     let known = repository.by_label(&label)?;
@@ -230,7 +243,7 @@ fn download(
     context: &Context,
     connection: &Connection,
     repository: &Repository,
-    pulled: Wanted<'_>,
+    pulled: Pulled<'_>,
     incoming: Incoming,
 ) -> Result<Added> {
     let image = pulled.image;
@@ -326,7 +339,7 @@ fn pull_meta(connection: &Connection, image: &RemoteImage, directory: &Path) -> 
 }
 
 /// Finds what was typed in the list of a registry, among the images of this system unless another
-/// is named. With `refresh` the list is requested anew.
+/// is named. With `refresh` the registry is asked for each image, whatever its list says.
 ///
 /// # Errors
 ///
@@ -350,11 +363,15 @@ pub fn look_up(
     if pattern.system.is_none() && !by_digest {
         pattern.system = context.system().map(SystemPattern::Is);
     }
-    if refresh {
-        connection.registry.forget_lists(&namespace);
-    }
-    let wanted = cabane_registry::Wanted { namespace: &namespace, pattern: Some(&pattern), how };
-    let mut found = connection.registry.find(&wanted, context.settings.registry.listing.value)?;
+    let wanted = Wanted { namespace: &namespace, pattern: Some(&pattern), how };
+    let mut found = if refresh {
+        connection.registry.forget_list(&namespace);
+        let comparison = compare(context, connection, &wanted)?;
+        say_differences(context, &comparison);
+        comparison.images
+    } else {
+        connection.registry.find(&wanted, context.settings.registry.listing.value)?
+    };
     match description {
         Some(ImageDescription::Id(id)) => found.retain(|image| image.digest.id() == *id),
         Some(ImageDescription::Digest(digest)) => found.retain(|image| image.digest == *digest),

@@ -25,6 +25,7 @@ mod image;
 mod import;
 mod mpi;
 mod recipe;
+mod registry;
 mod repo;
 mod run;
 mod slurm;
@@ -82,6 +83,9 @@ pub(crate) enum Command {
     /// Manage repositories
     #[command(subcommand)]
     Repo(repo::RepoCommand),
+    /// Manage the list of images in a registry
+    #[command(subcommand)]
+    Registry(registry::RegistryCommand),
     /// Import a container image into the repository
     Import(import::ImportArgs),
     /// Export images as a container image
@@ -150,6 +154,7 @@ pub(crate) fn run_command(
         Command::VendorMpi(args) => vendor_mpi::vendor_mpi(setup, &args)?,
         Command::Image(command) => image::image(setup, &command)?,
         Command::Repo(command) => return repo::repo(setup, &command),
+        Command::Registry(command) => return registry::registry(setup, &command),
         Command::Recipe(command) => return recipe::recipe(setup, &command),
         Command::System(command) => system::system(setup, &command)?,
         Command::Slurm(command) => return slurm::slurm(setup, &command),

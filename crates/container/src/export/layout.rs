@@ -6,6 +6,7 @@
 //! The kernel removes files without a name when the process ends, however it ends. They get
 //! their names when all of them are whole, and the index of the layout names the image last.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -23,6 +24,8 @@ use crate::error::failure;
 use crate::{Error, digest};
 
 const NAME: &str = "org.opencontainers.image.ref.name";
+/// How names begin of files that are not whole yet, where they must have one.
+const UNSEEN: &str = ".export-";
 pub(super) const LAYOUT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
 
 /// A file that is invisible until it gets a name. Where the file system has no files
@@ -42,7 +45,7 @@ impl Unseen {
             Ok(file) => Ok(Self { file, named: None }),
             Err(error) if is_unknown(&error) => {
                 let mut builder = tempfile::Builder::new();
-                let builder = builder.prefix(".export-");
+                let builder = builder.prefix(UNSEEN);
                 options.create_new(true);
                 let made = builder.make_in(directory, |path| options.open(path))?;
                 let (file, named) = made.into_parts();
@@ -139,6 +142,8 @@ impl LooseTarget {
         // Another export may add to it at the same time. Where there are no locks it goes on.
         let _ = rustix::fs::flock(&directory, FlockOperation::LockExclusive);
         let index = with_image(path, name, exported, replace)?;
+        // It comes first: by it a directory is known whose export was killed.
+        write_document(path, "oci-layout", LAYOUT)?;
         made(&path.join("blobs"))?;
         made(&blobs)?;
         for (blob, unseen) in self.blobs {
@@ -149,18 +154,19 @@ impl LooseTarget {
                 unseen.publish(&file, true).map_err(Error::io("write", &file))?;
             }
         }
-        let documents = [("oci-layout", LAYOUT.to_vec()), ("index.json", index)];
-        for (name, bytes) in documents {
-            let file = path.join(name);
-            let failed = Error::io("write", &file);
-            let written = Unseen::new(path).and_then(|mut unseen| {
-                unseen.file.write_all(&bytes)?;
-                unseen.publish(&file, true)
-            });
-            written.map_err(failed)?;
-        }
+        write_document(path, "index.json", &index)?;
         directory.sync_all().map_err(Error::io("write", path))
     }
+}
+
+/// Writes a document of a layout at once.
+fn write_document(layout: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
+    let file = layout.join(name);
+    let written = Unseen::new(layout).and_then(|mut unseen| {
+        unseen.file.write_all(bytes)?;
+        unseen.publish(&file, true)
+    });
+    written.map(drop).map_err(Error::io("write", &file))
 }
 
 impl Target for LooseTarget {
@@ -193,8 +199,10 @@ pub fn check_layout(path: &Path) -> Result<(), Error> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(Error::io("read", path))?,
     };
-    let is_empty = entries.into_iter().next().is_none();
-    if is_empty || path.join("oci-layout").is_file() {
+    // What is left of an export that was killed is nothing of others.
+    let is_left = |name: &OsStr| name.as_encoded_bytes().starts_with(UNSEEN.as_bytes());
+    let is_free = entries.into_iter().all(|entry| entry.is_ok_and(|one| is_left(&one.file_name())));
+    if is_free || path.join("oci-layout").is_file() {
         return Ok(());
     }
     let report = failure(format!("{} holds something else than container images", shown(path)));

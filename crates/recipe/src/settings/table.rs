@@ -127,9 +127,9 @@ settings! {
     /// A file with a token for the registry, or a directory with a file `TOKEN`. Default: the
     /// credentials of `podman login`, `docker login`, and netrc.
     REGISTRY_TOKEN: "registry.token" = "\"~/.config/registry/TOKEN\"", values::path ["CABANE_REGISTRY_TOKEN"] {"--token"};
-    /// How to list images: "catalog" asks the registry, with one request for each image; "index"
-    /// reads a list that cabane updates when it pushes, copies, and deletes images; "auto" falls
-    /// back to the index if the registry has no catalog.
+    /// How to list images: "index" reads the list that cabane updates when it pushes, copies, and
+    /// deletes images; "catalog" asks the registry, with one request for each image; "auto" reads
+    /// the list if there is one, and asks the registry otherwise.
     LISTING: "registry.listing" = "\"auto\"", values::listing;
     /// Required signatures, a rule for each namespace. "*" is for all namespaces without a rule.
     /// The rules of all configuration files apply: users can add rules to those of the site, but

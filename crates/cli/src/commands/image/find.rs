@@ -38,7 +38,7 @@ pub(crate) struct FindArgs {
     /// Show who signed each image; needs several requests for each
     #[arg(long)]
     signatures: bool,
-    /// Download the whole list again, without asking whether the cached one is current
+    /// Ask the registry for each image, instead of its list
     #[arg(long)]
     refresh: bool,
     /// Omit the table header
