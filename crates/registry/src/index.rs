@@ -78,16 +78,12 @@ impl Registry {
                 None => self.lines_of(&repository, &place.label)?,
             };
             let image = self.listable(place)?;
-            match &image {
-                Some(image) => {
-                    let packages = packages.filter(|(digest, _)| **digest == image.digest);
-                    is_changed |=
-                        self.note(image, packages.map(|(_, packages)| packages), &before)?;
-                }
-                None => {
-                    before.iter().try_for_each(|line| self.remove_line(&repository, line))?;
-                    is_changed |= !before.is_empty();
-                }
+            if let Some(image) = &image {
+                let of_image = packages.filter(|(digest, _)| **digest == image.digest);
+                is_changed |= self.note(image, of_image.map(|(_, packages)| packages), &before)?;
+            } else {
+                before.iter().try_for_each(|line| self.remove_line(&repository, line))?;
+                is_changed |= !before.is_empty();
             }
             let digest = |image: Option<RemoteImage>| image.map(|image| image.digest);
             if digest(self.listable(place)?) == digest(image) {
