@@ -61,6 +61,7 @@ mod registry_cosign;
 mod registry_find;
 mod registry_hosts;
 mod registry_kills;
+mod registry_labels;
 mod registry_list;
 mod registry_trust;
 mod repo;

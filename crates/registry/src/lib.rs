@@ -63,5 +63,7 @@ pub use proxy::ProxySettings;
 pub use push::{PushRequest, Pushed};
 pub use registry::Registry;
 pub use retry_policy::RetryPolicy;
-pub use signature::{Distrust, MAX_RECORD, PublicKey, SignatureRecord, Signatures, SigningKey};
+pub use signature::{
+    Distrust, MAX_RECORD, PublicKey, SignatureRecord, Signatures, SigningKey, Statement,
+};
 pub use sum::Progress;

@@ -104,7 +104,8 @@ impl Registry {
         let manifest =
             to_bytes(&Manifest::artifact(media_type, vec![layer], dated(request.created)));
         self.attach(&repository, &manifest, media_type, request, chunks.as_ref())?;
-        let sign = |key| self.sign_manifest(&repository, &OciDigest::of(&manifest), key);
+        // It comes back to a label that it may have had before.
+        let sign = |key| self.sign_manifest(request.place, &OciDigest::of(&manifest), key, true);
         let signed = request.sign.map_or(Ok(false), sign)?;
         // An upload takes time, in which someone may have taken the label.
         let replaced = self.image_before(request.place, request.replace, is_same)?;
@@ -156,7 +157,7 @@ impl Registry {
             subject.artifact_type = Some(image.media_type.clone());
             self.attach_root_signature(&image.repository, &subject, bytes, request)?;
         }
-        let sign = |key| self.sign_manifest(&image.repository, &subject, key);
+        let sign = |key| self.sign_manifest(request.place, &subject, key, false);
         let signed = request.sign.map_or(Ok(false), sign)?;
         self.note_label(&image.place, image, packages_of(request).as_ref())?;
         Ok(Pushed { image: image.clone(), sent: false, unchanged: true, replaced: None, signed })

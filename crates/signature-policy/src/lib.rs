@@ -9,9 +9,11 @@
 #![forbid(unsafe_code)]
 
 mod known_keys;
+mod labels;
 mod pull;
 mod start;
 
 pub use known_keys::{KnownKeys, SignatureVerdict};
+pub use labels::check_label;
 pub use pull::{Checked, Wanted, check_at_pull, remember, signing_key, wanted};
 pub use start::{Candidate, Doubt, check_at_start};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
 use cabane_label::{Digest, escape};
-use cabane_recipe::Requirement;
+use cabane_recipe::{Labels, Requirement};
 use cabane_registry::{
     Distrust, MAX_RECORD, Place, PublicKey, Registry, RemoteImage, SignatureRecord, Signatures,
     SigningKey,
@@ -19,11 +19,14 @@ use cabane_repository::{Repository, signatures_beside};
 use cabane_site::Context;
 use cabane_site::settings::TrustSetting;
 
+use crate::labels::check_label;
+
 /// Keys of which one must have signed, and who wants that.
 #[derive(Default)]
 pub struct Wanted {
     who: String,
     pub(crate) keys: Vec<(PathBuf, PublicKey)>,
+    pub(crate) labels: Labels,
 }
 
 impl Wanted {
@@ -35,7 +38,7 @@ impl Wanted {
     pub fn new(who: String, paths: &[PathBuf]) -> Result<Self> {
         let keys = paths.iter().map(|path| Ok((path.clone(), PublicKey::read(path)?)));
         let keys = keys.collect::<Result<_>>()?;
-        Ok(Self { who, keys })
+        Ok(Self { who, keys, labels: Labels::default() })
     }
 
     /// Reads the keys that a rule of a configuration file names; `None` if it wants nothing.
@@ -50,7 +53,12 @@ impl Wanted {
     ) -> Result<Option<Self>> {
         let keys = setting.keys(requirement, &context.calling)?;
         let who = || setting.file.display().to_string();
-        keys.map(|keys| Self::new(who(), &keys)).transpose()
+        let labels = match requirement {
+            Requirement::Signature { labels, .. } => *labels,
+            Requirement::Nothing => Labels::default(),
+        };
+        let wanted = keys.map(|keys| Self::new(who(), &keys)).transpose()?;
+        Ok(wanted.map(|wanted| Self { labels, ..wanted }))
     }
 
     pub(crate) fn public_keys(&self) -> Vec<PublicKey> {
@@ -135,6 +143,7 @@ pub fn check_at_pull(
     for one in &wanted {
         let signer = one.signer_of_remote(image, &signatures)?.display();
         context.detail(format_args!("{} is signed with {signer}", image.place));
+        check_label(context, registry, image, one, &signatures)?;
     }
     Ok(Checked { is_signed: !wanted.is_empty(), record: Some(registry.record(image, &signatures)) })
 }

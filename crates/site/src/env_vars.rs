@@ -74,6 +74,8 @@ variables! {
     XDG_DATA_HOME;
     /// The directory for the caches of the user. Default: `.cache` in the home directory.
     XDG_CACHE_HOME;
+    /// The directory for what must be remembered about the user's actions, such as the newest signed image of a label. Default: `.local/state` in the home directory.
+    XDG_STATE_HOME;
     /// A private directory of the user on this node. Processes that share namespaces find each other there. Default: `cabane-UID` in `/tmp` or `/dev/shm`.
     XDG_RUNTIME_DIR;
     /// The shell that `cabane start` starts.

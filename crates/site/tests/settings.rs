@@ -85,7 +85,7 @@ fn no_file_takes_away_what_another_wants_of_signatures() {
         let policies = settings.trust.iter();
         let keys = policies.map(|one| match one.policy.requirement(&namespace) {
             Requirement::Nothing => 0,
-            Requirement::Signature { keys } => keys.len(),
+            Requirement::Signature { keys, .. } => keys.len(),
         });
         keys.collect()
     };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cabane_label::System;
 use cabane_recipe::settings::table;
-use cabane_recipe::{AtStart, PathTemplate, Requirement, RetentionSettings};
+use cabane_recipe::{AtStart, Labels, PathTemplate, Requirement, RetentionSettings};
 use cabane_registry::{Address, Listing};
 use cabane_report::Result;
 use cabane_site::settings::{Effective, Origin, Value, processors};
@@ -179,9 +179,13 @@ fn trust_rows(settings: &Effective, rows: &mut Rows) {
         for rule in &setting.policy.rules {
             let mut wanted = match &rule.requirement {
                 Requirement::Nothing => "nothing".to_owned(),
-                Requirement::Signature { keys } => {
+                Requirement::Signature { keys, labels } => {
                     let keys: Vec<_> = keys.iter().map(PathTemplate::as_str).collect();
-                    format!("signature by {}", keys.join(" or "))
+                    let labels = match labels {
+                        Labels::Warn => "",
+                        Labels::Refuse => " for the label",
+                    };
+                    format!("signature by {}{labels}", keys.join(" or "))
                 }
             };
             wanted += match rule.at_start {

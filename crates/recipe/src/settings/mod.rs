@@ -26,7 +26,7 @@ pub use mpi::MpiRule;
 pub use path::{PathTemplate, PathTemplateError};
 pub use read::parse_settings;
 pub use restricted::RestrictedRule;
-pub use trust::{AtStart, Namespaces, Requirement, TrustPolicy, TrustRule};
+pub use trust::{AtStart, Labels, Namespaces, Requirement, TrustPolicy, TrustRule};
 
 /// The content of one configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

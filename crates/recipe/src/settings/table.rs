@@ -141,6 +141,9 @@ settings! {
     TRUST_REQUIRE: "trust.require" = "\"signature\"";
     /// Public keys; one valid signature is enough.
     TRUST_KEYS: "trust.keys" = "[\"/etc/cabane/keys/site.pub\"]";
+    /// If the signature is for another label, or older than the one of the image that had the label
+    /// before: "warn" (the default) or "refuse".
+    TRUST_LABELS: "trust.labels" = "\"refuse\"";
     /// When to check signatures also at the start of an image: "never" (the default), "others" (for
     /// images of other users), or "all". The rule for "*" also applies to images that were built
     /// here, added by hand, or given by path.

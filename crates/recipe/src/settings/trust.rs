@@ -81,7 +81,23 @@ pub enum Requirement {
     Signature {
         /// Files with public keys.
         keys: Vec<PathTemplate>,
+        /// What happens if the signature is not for the label, or older than what the label had.
+        labels: Labels,
     },
+}
+
+/// What happens to an image whose signature does not fit its label.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Labels {
+    /// A warning.
+    #[default]
+    Warn,
+    /// It is not pulled.
+    Refuse,
+}
+
+impl Labels {
+    const WORDS: &[(&str, Self)] = &[("warn", Self::Warn), ("refuse", Self::Refuse)];
 }
 
 impl TrustPolicy {
@@ -154,6 +170,7 @@ fn requirement(section: &Section<'_>) -> Option<Requirement> {
         let refused = [
             ("keys", "keys say nothing where nothing is required"),
             ("at_start", "where nothing is required there is nothing to check"),
+            ("labels", "where nothing is required there is nothing to check"),
         ];
         for (key, message) in refused {
             if let Some(field) = section.get(key) {
@@ -169,5 +186,9 @@ fn requirement(section: &Section<'_>) -> Option<Requirement> {
     if items.is_empty() {
         return keys.refuse("a signature by no key is none", example);
     }
-    Some(Requirement::Signature { keys: each(items, |item| path_template(&item))? })
+    let labels = match section.get("labels") {
+        Some(field) => field.choice(Labels::WORDS)?,
+        None => Labels::default(),
+    };
+    Some(Requirement::Signature { keys: each(items, |item| path_template(&item))?, labels })
 }

@@ -89,7 +89,7 @@ fn wanted(settings: &Settings, namespace: &str) -> Vec<String> {
     let policies = settings.trust.iter();
     let wanted = policies.map(|policy| match policy.requirement(&namespace) {
         Requirement::Nothing => "nothing".to_owned(),
-        Requirement::Signature { keys } => {
+        Requirement::Signature { keys, .. } => {
             let keys: Vec<_> = keys.iter().map(PathTemplate::as_str).collect();
             keys.join(" ")
         }

@@ -9,14 +9,15 @@ use std::collections::btree_map::Entry;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
 use serde_json::json;
 
 use super::key::SigningKey;
-use super::payload;
+use super::payload::{self, Statement};
 use super::verdict::{Base64, Signature, Signatures};
 use crate::document::{Annotations, Descriptor, MANIFEST, Manifest, OciDigest, to_bytes};
 use crate::parallel::each_by_itself;
-use crate::{Listed, Registry, RemoteImage, Result};
+use crate::{Listed, Place, Registry, RemoteImage, Result};
 
 const SIMPLE_SIGNING: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
@@ -30,30 +31,34 @@ const MAX_SIGNATURES: usize = 256;
 const ATTEMPTS: usize = 8;
 
 impl Registry {
-    /// Signs an image; returns whether it had no signature of this key before.
+    /// Signs an image under its label; returns whether there was no such signature of this key
+    /// before. With `renew` there is another one in any case, with the present time.
     ///
     /// Signatures of others stay.
     ///
     /// # Errors
     ///
     /// That the registry refuses it.
-    pub fn sign(&self, image: &RemoteImage, key: &SigningKey) -> Result<bool> {
+    pub fn sign(&self, image: &RemoteImage, key: &SigningKey, renew: bool) -> Result<bool> {
         let manifest = OciDigest(image.manifest.clone());
-        self.sign_manifest(&image.repository, &manifest, key)
+        self.sign_manifest(&image.place, &manifest, key, renew)
     }
 
     pub(crate) fn sign_manifest(
         &self,
-        repository: &str,
+        place: &Place,
         manifest: &OciDigest,
         key: &SigningKey,
+        renew: bool,
     ) -> Result<bool> {
-        let known = self.signatures_of(repository, manifest)?;
-        if known.accepted_by(&[key.public()]).is_ok() {
+        let repository = &self.repository(place)?;
+        let known = self.signatures_of(repository, manifest)?.statements(&[key.public()]);
+        if !renew && known.iter().any(|known| known.place == *place) {
             return Ok(false);
         }
         let reference = format!("{}/{repository}", self.address().host());
-        let text = payload::write(&reference, manifest);
+        let statement = Statement { place: place.clone(), time: Timestamp::now() };
+        let text = payload::write(&reference, manifest, Some(&statement));
         let signature = STANDARD.encode(key.sign(&text)?);
         self.put_small_blob(repository, &text)?;
         let layer = Descriptor::of(SIMPLE_SIGNING, &text).with(SIGNATURE, signature);

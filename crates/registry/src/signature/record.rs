@@ -183,7 +183,8 @@ mod tests {
 
     /// The record of an image of this content, with a signature for the manifest of another.
     fn record(content: &[u8], signed: &[u8], key: &SigningKey) -> SignatureRecord {
-        let text = payload::write("registry.example/app", &OciDigest::of(&manifest(signed)));
+        let manifest_of_it = OciDigest::of(&manifest(signed));
+        let text = payload::write("registry.example/app", &manifest_of_it, None);
         let signature = key.sign(&text).unwrap();
         SignatureRecord {
             version: VERSION,

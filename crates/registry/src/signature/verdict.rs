@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use super::key::PublicKey;
-use super::payload;
+use super::payload::{self, Statement};
 use crate::document::OciDigest;
 
 /// Why an image is not trusted.
@@ -107,19 +107,34 @@ impl Signatures {
         first_accepted(self.found.iter().map(|found| self.judge(found, keys)))
     }
 
-    /// What is in the text counts only when someone we know has signed it.
+    /// Returns what those signatures say that one of the keys has made: under which label, and when.
+    /// Those of cosign say nothing.
+    pub fn statements(&self, keys: &[PublicKey]) -> Vec<Statement> {
+        let read = |found| self.read(found, keys).ok();
+        self.found.iter().filter_map(read).filter_map(|(_, statement)| statement).collect()
+    }
+
     fn judge<'k>(
         &self,
         found: &Result<Signature, &'static str>,
         keys: &'k [PublicKey],
     ) -> Result<&'k PublicKey, Distrust> {
+        self.read(found, keys).map(|(signer, _)| signer)
+    }
+
+    /// What is in the text counts only when someone we know has signed it.
+    fn read<'k>(
+        &self,
+        found: &Result<Signature, &'static str>,
+        keys: &'k [PublicKey],
+    ) -> Result<(&'k PublicKey, Option<Statement>), Distrust> {
         let damaged = |reason| Distrust::Damaged { reason };
         let found = found.as_ref().map_err(|reason| damaged(*reason))?;
         let mut keys = keys.iter();
         let signer = keys.find(|key| key.accepts(&found.text.0, &found.signature.0));
         let signer = signer.ok_or(Distrust::UnknownKey)?;
-        let manifest = payload::read(&found.text.0).map_err(damaged)?;
-        if manifest == self.manifest { Ok(signer) } else { Err(Distrust::OtherImage) }
+        let (manifest, statement) = payload::read(&found.text.0).map_err(damaged)?;
+        if manifest == self.manifest { Ok((signer, statement)) } else { Err(Distrust::OtherImage) }
     }
 }
 
@@ -134,7 +149,7 @@ mod tests {
     }
 
     fn signed(key: &SigningKey, content: &[u8]) -> Result<Signature, &'static str> {
-        let text = payload::write("registry.example/app", &OciDigest::of(content));
+        let text = payload::write("registry.example/app", &OciDigest::of(content), None);
         let signature = key.sign(&text).unwrap();
         Ok(Signature { text: Base64(text), signature: Base64(signature) })
     }

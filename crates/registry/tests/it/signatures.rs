@@ -89,7 +89,7 @@ fn an_image_without_signatures_is_unsigned() {
 fn signing_again_adds_nothing() {
     let (bed, ours) = signed();
     let image = bed.image().unwrap();
-    assert!(!bed.registry.sign(&image, &ours).unwrap());
+    assert!(!bed.registry.sign(&image, &ours, false).unwrap());
     assert_eq!(bed.registry.signatures(&image).unwrap().count(), 1);
     let pushed = bed.push_signed(&noise(1000), false, Some(&ours)).unwrap();
     assert!(pushed.unchanged && !pushed.signed);
@@ -99,7 +99,7 @@ fn signing_again_adds_nothing() {
 fn signatures_of_several_keys_stay_beside_each_other() {
     let (bed, ours) = signed();
     let theirs = key(&bed, "theirs");
-    assert!(bed.registry.sign(&bed.image().unwrap(), &theirs).unwrap());
+    assert!(bed.registry.sign(&bed.image().unwrap(), &theirs, false).unwrap());
     assert_eq!(thought(&bed, &[ours.public()]), Ok(()));
     assert_eq!(thought(&bed, &[theirs.public()]), Ok(()));
 }
@@ -188,7 +188,7 @@ fn copying_takes_signatures_along_and_leaves_those_that_are_there() {
     };
     let from = place("app/1.0:v1@daint%gh200");
     let copied = bed.registry.copy(&from, &to, false).unwrap().image;
-    bed.registry.sign(&copied, &theirs).unwrap();
+    bed.registry.sign(&copied, &theirs, false).unwrap();
     let again = bed.registry.copy(&from, &to, false).unwrap().image;
     assert_eq!(bed.registry.signatures(&again).unwrap().count(), 2);
     for key in [ours.public(), theirs.public()] {
@@ -273,7 +273,7 @@ fn what_openssl_signed_in_the_way_of_cosign_is_accepted_and_kept() {
     let theirs = PublicKey::read(&bed.path("theirs.pub")).unwrap();
     assert_eq!(thought(&bed, std::slice::from_ref(&theirs)), Ok(()));
     let ours = key(&bed, "ours");
-    bed.registry.sign(&image, &ours).unwrap();
+    bed.registry.sign(&image, &ours, false).unwrap();
     assert_eq!(thought(&bed, &[theirs]), Ok(()));
     assert_eq!(signatures(&bed)["layers"][0], manifest["layers"][0]);
 }

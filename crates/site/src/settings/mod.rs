@@ -53,6 +53,8 @@ pub struct Effective {
     pub repositories: Vec<RepositorySetting>,
     /// Where caches are; nowhere for who has no home and names no place.
     pub cache_directory: Value<Option<PathBuf>>,
+    /// Where is noted what must not be forgotten; nowhere in the same case.
+    pub state_directory: Option<PathBuf>,
     /// Where builds are kept; nowhere in the same case.
     pub build_directory: Value<Option<PathBuf>>,
     /// Where builds take place in memory.
@@ -218,6 +220,9 @@ impl Effective {
             repositories: layers.repositories()?,
             build_directory: layers.path_or(&table::BUILD_DIRECTORY, builds)?,
             memory_directory: layers.memory_directory()?,
+            state_directory: variables
+                .below_home(env_vars::XDG_STATE_HOME, ".local/state")
+                .map(|state| state.join("cabane")),
             cache_directory,
             image_format: layers.value_or(&table::FORMAT, FormatChoice::Squashfs)?,
             jobs: layers.optional(&table::JOBS)?,

@@ -61,7 +61,7 @@ impl TrustSetting {
         requirement: &Requirement,
         calling: &BTreeMap<OsString, OsString>,
     ) -> Result<Option<Vec<PathBuf>>> {
-        let Requirement::Signature { keys } = requirement else {
+        let Requirement::Signature { keys, .. } = requirement else {
             return Ok(None);
         };
         let origin = Origin::File(self.file.clone());

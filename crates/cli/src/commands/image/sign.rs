@@ -39,6 +39,9 @@ pub(crate) struct SignArgs {
     /// Sign the root hash with this private key, in PEM, by means of `openssl`
     #[arg(long, value_name = "FILE", requires = "certificate", conflicts_with = "key")]
     kernel_key: Option<PathBuf>,
+    /// Sign again, with the current time, even if this key has signed the label before
+    #[arg(long, conflicts_with = "kernel_key")]
+    renew: bool,
     /// The certificate of that key, in PEM
     #[arg(long, value_name = "FILE", requires = "kernel_key")]
     certificate: Option<PathBuf>,
@@ -77,7 +80,7 @@ pub(crate) fn sign(setup: &Setup, args: &SignArgs) -> Result<()> {
     let connection = args.registry.connect(setup)?;
     let description: ImageDescription = args.image.parse()?;
     for image in find_remote(setup, &connection, &args.image, &description)? {
-        let is_new = connection.registry.sign(&image, &key)?;
+        let is_new = connection.registry.sign(&image, &key, args.renew)?;
         let already = if is_new { "" } else { " already" };
         setup.note(format_args!(
             "{} ({}) is signed with the key {}{already}",

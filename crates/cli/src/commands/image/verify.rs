@@ -120,6 +120,7 @@ fn verify_remote(setup: &Setup, args: &VerifyArgs, description: &ImageDescriptio
         let signatures = connection.registry.signatures(&image)?;
         for one in &wanted {
             let signer = one.signer_of_remote(&image, &signatures)?.display();
+            signature_policy::check_label(setup, &connection.registry, &image, one, &signatures)?;
             let (place, id) = (&image.place, image.digest.id());
             setup.note(format_args!("{place} ({id}) is signed with {signer}"));
         }
