@@ -75,6 +75,25 @@ impl Images {
         Ok(Self { container, ..images })
     }
 
+    /// Makes the same as squashfs only, for machines on which everything takes long.
+    pub(crate) fn only_squashfs(bed: &Bed) -> Result<Self, NotMeasured> {
+        let mount_point = bed.world.mount_points.first().ok_or("there is no mount point")?;
+        let tree = python_tree::make(bed, mount_point)?;
+        let squashfs = make_squashfs(bed, &tree, &bed.path("bench.squashfs"))?;
+        let other = || Err("only squashfs is measured here".to_owned());
+        let repository = bed.path("repository-bench");
+        Ok(Self {
+            repository: make_repository(bed, repository, &squashfs, Err(&String::new())),
+            fuse_mount_point: bed.directory("fuse")?,
+            tree,
+            mount_point: mount_point.clone(),
+            for_peers: squashfs.clone(),
+            squashfs,
+            erofs: other(),
+            container: other(),
+        })
+    }
+
     /// Makes the same with numpy, in files of this name.
     pub(crate) fn with_numpy(bed: &Bed) -> Result<Self, NotMeasured> {
         let plain = bed.images()?;
@@ -109,8 +128,7 @@ impl Images {
     pub(crate) fn of_ordinary_user(&self, bed: &Bed) -> Result<Self, NotMeasured> {
         let repository = bed.directory("own")?.join("repository");
         let repository = as_ordinary_user(|| {
-            let erofs = Err(&"only squashfs is needed".to_owned());
-            make_repository(bed, repository, &self.squashfs, erofs)
+            make_repository(bed, repository, &self.squashfs, Err(&String::new()))
         });
         Ok(Self { repository, ..self.clone() })
     }

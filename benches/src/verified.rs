@@ -9,6 +9,7 @@ use crate::bed::Bed;
 use crate::comparison::Comparisons;
 use crate::goal::Goal;
 use crate::images::Format::Squashfs;
+use crate::images::Images;
 use crate::measure::{NotMeasured, finish};
 use crate::options::Options;
 use crate::reading::readers;
@@ -50,7 +51,7 @@ fn measured(bed: &Bed, options: &Options) -> Result<(Table, [Goal; 2]), NotMeasu
     if !Path::new(DEVICE_MAPPER).exists() {
         return Err(format!("this kernel has no {DEVICE_MAPPER}"));
     }
-    let images = bed.images()?;
+    let images = &Images::only_squashfs(bed)?;
     let _site = bed.with_helper()?;
     let own = images.of_ordinary_user(bed)?;
     let repository = own.repository.as_ref().map_err(Clone::clone)?;

@@ -4,6 +4,7 @@
 //! `cabane image`.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
 use crate::cabane::{APP, Cabane, Who, everybody, finished};
@@ -32,6 +33,28 @@ fn the_table_has_a_head_and_one_line_for_each_label() {
             &["app/1.0:v1", "here", "x86_64"][..]
         )
     );
+}
+
+#[test]
+fn the_content_of_an_image_is_verified_without_a_key() {
+    for who in everybody() {
+        let cabane = Cabane::with_app(who);
+        let digest = cabane.run(&["image", "ls", "--format={digest}"]).success().stdout;
+        let digest = digest.trim();
+        let whole = cabane.run(&["image", "verify", "app"]).success();
+        let says = format!("has the content of {}; no signature is required", &digest[..16]);
+        assert!(whole.stderr.contains(&says), "{}", whole.stderr);
+        let image = cabane.run(&["image", "inspect", "--format={sqfs}", "app"]).success().stdout;
+        let image = image.trim().replace("[WORLD]", &cabane.world.path("").to_string_lossy());
+        fs::set_permissions(&image, fs::Permissions::from_mode(0o644)).unwrap();
+        let mut bytes = fs::read(&image).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&image, bytes).unwrap();
+        let changed = cabane.run(&["image", "verify", "app"]);
+        assert_eq!(changed.code, 12, "{}", changed.stderr);
+        assert!(changed.stderr.contains("has changed: its digest is"), "{}", changed.stderr);
+    }
 }
 
 #[test]

@@ -124,7 +124,7 @@ fn a_group_to_which_one_cannot_give_files_takes_nothing_away() {
     let arguments = ["import", &layout.typed(), "tool/2.0:v1", "--group", "0"];
     let refused = cabane.run(&arguments);
     assert!(
-        refused.code == 6 && refused.stderr.contains("cannot be closed to all but the group 0"),
+        refused.code == 6 && refused.stderr.contains("cannot be closed to all but the group root"),
         "{}",
         refused.stderr
     );

@@ -43,7 +43,7 @@ fn users_outside_the_group_learn_why_the_image_does_not_start() {
     };
     let path = site.to_string_lossy();
     let seen = cabane.run(&["--repo", &path, "run", "app", "--", "hello"]);
-    let says = seen.stderr.contains("only the group 0 may read the image");
+    let says = seen.stderr.contains("only the group root may read the image");
     assert!(seen.code != 0 && says, "{seen:?}");
 }
 

@@ -300,7 +300,7 @@ fn verifying_reads_the_whole_image() {
     overwrite(&image, &bytes);
     let refused = verify();
     assert_eq!(refused.code, UNTRUSTED, "{}", refused.stderr);
-    assert!(refused.stderr.contains("its content has changed"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("has changed"), "{}", refused.stderr);
 }
 
 #[test]

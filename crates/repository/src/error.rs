@@ -13,6 +13,8 @@ use cabane_label::{Digest, Label, shown};
 use cabane_report::{Kind, Report};
 use cabane_view::MetaError;
 
+use crate::groups;
+
 /// An error of a repository.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -170,7 +172,8 @@ impl Error {
             Self::RemovedMeanwhile { .. } => Some("try the same command again".to_owned()),
             Self::Pin { path } => Some(format!("`rm {}` removes it", shown(path))),
             Self::Access { group: Some(group), .. } => Some(format!(
-                "`getent group {group}` shows who may: only its members give files to it"
+                "`getent group {}` shows who may: only its members give files to it",
+                groups::name_of(*group)
             )),
             Self::UenvRepository { path } => {
                 Some(format!("`cabane repo import {}` copies its images", shown(path)))
@@ -209,7 +212,10 @@ impl Error {
 }
 
 fn readers(group: Option<u32>) -> String {
-    group.map_or_else(|| "its owner".to_owned(), |group| format!("the group {group} and its owner"))
+    group.map_or_else(
+        || "its owner".to_owned(),
+        |group| format!("the group {} and its owner", groups::name_of(group)),
+    )
 }
 
 fn amounts(need: Option<u64>, free: Option<u64>) -> String {

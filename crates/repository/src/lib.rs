@@ -19,6 +19,7 @@ mod corruption;
 mod disk;
 mod error;
 mod format;
+pub mod groups;
 mod heartbeat;
 mod import;
 mod in_use;

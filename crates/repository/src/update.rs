@@ -8,12 +8,13 @@ use std::fs;
 use cabane_label::{Digest, Label};
 use serde::Serialize;
 
+use crate::index::{Index, Line};
 use crate::layout::RefName;
-use crate::listing::Listing;
+use crate::listing::{Listing, read_index};
 use crate::record::{KnownImage, RefError};
 use crate::repository::read_meta_directory;
 use crate::writer::Writer;
-use crate::{Error, ImageFormat, Record, Repository};
+use crate::{Error, ImageFormat, Record, Repository, disk};
 
 /// What an update found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -22,7 +23,8 @@ pub struct Repaired {
     pub leftovers: usize,
     /// The images that a killed writer had taken away, and that are back.
     pub restored: Vec<Digest>,
-    /// The labels whose damaged ref was written anew from what is known about the image.
+    /// The labels whose damaged ref was written anew from what is known about the image, and, if all
+    /// refs were lost, those that the index has.
     pub rewritten: Vec<Label>,
     /// The files of refs that were removed, since there is no image for them.
     pub dropped: Vec<String>,
@@ -56,6 +58,7 @@ impl Repository {
         let mut writer = Writer::open(self.layout())?;
         writer.lock();
         let mut repaired = writer.sweep()?;
+        restore_refs(&writer, &mut repaired)?;
         repair_refs(&writer, &mut repaired)?;
         // The index is made from the files alone, whatever the index held before.
         let listing = Listing::read_files(self.layout())?;
@@ -63,6 +66,25 @@ impl Repository {
         repaired.without_label = listing.images_without_ref();
         Ok(repaired)
     }
+}
+
+/// Where there is no ref at all, takes what the index has of the images that are there: whoever
+/// removes the last label leaves no index with it.
+fn restore_refs(writer: &Writer<'_>, repaired: &mut Repaired) -> Result<(), Error> {
+    let refs = writer.layout.refs();
+    disk::create_directory(&refs).map_err(Error::io("create", &refs))?;
+    if disk::names(&refs).map_err(Error::io("read", &refs))?.iter().next().is_some() {
+        return Ok(());
+    }
+    let bytes = read_index(writer.layout);
+    let lines = Index::open(&bytes).unwrap_or_default().lines();
+    for record in lines.filter_map(Line::record) {
+        if writer.layout.has_image(&record.digest) {
+            writer.write_ref(&record)?;
+            repaired.rewritten.push(record.label);
+        }
+    }
+    Ok(())
 }
 
 fn repair_refs(writer: &Writer<'_>, repaired: &mut Repaired) -> Result<(), Error> {

@@ -14,7 +14,7 @@ use cabane_label::{
     UenvDescription, escape, shown,
 };
 use cabane_report::{Kind, Report, Result};
-use cabane_repository::{ImageError, ImageFormat, Record, Repository};
+use cabane_repository::{ImageError, ImageFormat, Record, Repository, groups};
 use cabane_view::Meta;
 
 use crate::names::quoted;
@@ -238,12 +238,11 @@ fn closed(path: &Path, record: &Record) -> Option<Report> {
     const OTHERS: u32 = 0o007;
     let denied = fs::File::open(path).err()?.kind() == io::ErrorKind::PermissionDenied;
     let directory = fs::metadata(path.parent()?).ok()?;
-    let (label, group) = (&record.label, directory.gid());
+    let (label, group) = (&record.label, groups::name_of(directory.gid()));
     (denied && directory.mode() & OTHERS == 0).then(|| {
         let message = format!("only the group {group} may read the image `{label}`");
-        Report::new(Kind::Failure, message).hinted(format!(
-            "`getent group {group}` shows which group that is, and `id` shows yours"
-        ))
+        Report::new(Kind::Failure, message)
+            .hinted(format!("`getent group {group}` shows its members, and `id` shows your groups"))
     })
 }
 

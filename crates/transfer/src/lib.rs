@@ -11,7 +11,6 @@
 #![forbid(unsafe_code)]
 
 mod export;
-mod groups;
 mod import;
 mod list;
 mod pull;
@@ -22,7 +21,6 @@ mod scratch;
 pub use export::base::{ContainerQuery, Use};
 pub use export::tree::{Found, layer_of};
 pub use export::{ExportRequest, Exported, MadeImage, NeededInterpreter, export};
-pub use groups::number_of;
 pub use import::{
     CheckedSource, ImportRequest, Imported, PlannedImport, Reference, Remote, check_source,
     directory_of, import, restrict,

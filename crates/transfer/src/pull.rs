@@ -7,17 +7,18 @@ use std::cmp::Reverse;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cabane_label::{ImageDescription, Label, LabelPattern, NameMatch, SystemPattern};
+use cabane_label::{ImageDescription, Label, LabelPattern, NameMatch, SystemPattern, escape};
 use cabane_process::Scratch;
 use cabane_registry::{Listed, Place, RemoteImage, Wanted};
 use cabane_report::{IoContext, Kind, Report, Result, size};
-use cabane_repository::{Access, Added, ImageFormat, Incoming, Repository, VerifiedRequest};
+use cabane_repository::{
+    Access, Added, ImageFormat, Incoming, Repository, VerifiedRequest, groups,
+};
 use cabane_run::{metadata, open_image};
 use cabane_signature_policy as signature_policy;
 use cabane_site::Context;
 use cabane_site::settings::RestrictedSetting;
 
-use crate::groups::number_of;
 use crate::import::place::find_or_make;
 use crate::import::{close, restrict};
 use crate::list::{compare, labeled_image, listed_image, say_differences};
@@ -99,8 +100,20 @@ fn access(context: &Context, request: &PullRequest, place: &Place) -> Result<Acc
     let group = request.group.as_ref().or(rule.map(|one| &one.rule.group));
     match group {
         None => Ok(Access::AsNewFiles),
-        Some(group) => number_of(group).map(Access::Group),
+        Some(group) => group_of(group).map(Access::Group),
     }
+}
+
+/// Returns the number of a group that was typed.
+///
+/// # Errors
+///
+/// A name that no one knows.
+pub(crate) fn group_of(name: &str) -> Result<u32> {
+    groups::number_of(name).ok_or_else(|| {
+        Report::new(Kind::Usage, format!("there is no group `{}`", escape(name)))
+            .hinted("`id` lists your groups".to_owned())
+    })
 }
 
 fn not_found(connection: &Connection, typed: &str) -> Report {

@@ -16,6 +16,37 @@ fn corruption(world: &World) -> Vec<String> {
 }
 
 #[test]
+fn labels_come_back_from_the_index_where_all_refs_are_lost() {
+    for lost in ["the directory", "its files"] {
+        let world = World::new();
+        world.add("a", 1).unwrap();
+        world.add("b", 2).unwrap();
+        world.add("c", 3).unwrap();
+        world.repository.remove(&label("c")).unwrap();
+        let before = world.labels();
+        fs::remove_dir_all(world.file("refs")).unwrap();
+        if lost == "its files" {
+            fs::create_dir(world.file("refs")).unwrap();
+        }
+        let repaired = world.repository.update().unwrap();
+        assert_eq!(repaired.rewritten, [label("a"), label("b")], "{lost}");
+        assert_eq!(world.labels(), before, "{lost}");
+        assert_tidy(&world.repository);
+    }
+}
+
+#[test]
+fn a_label_that_was_removed_does_not_come_back() {
+    let world = World::new();
+    world.add("a", 1).unwrap();
+    let index = fs::read(world.file("index")).unwrap();
+    world.repository.remove(&label("a")).unwrap();
+    fs::write(world.file("index"), index).unwrap();
+    world.repository.update().unwrap();
+    assert!(world.labels().is_empty());
+}
+
+#[test]
 fn an_index_that_is_missing_is_not_missed() {
     let world = World::new();
     world.add("a", 1).unwrap();
@@ -185,6 +216,8 @@ fn an_update_keeps_an_image_without_a_known_label() {
     let world = World::new();
     let digest = world.add("a", 1).unwrap().record.digest;
     fs::remove_file(world.only_ref()).unwrap();
+    // Which knows the label.
+    fs::remove_file(world.file("index")).unwrap();
     assert_eq!(world.repository.update().unwrap().without_label, [digest]);
 }
 

@@ -25,7 +25,6 @@ use cabane_repository::{Access, Added, Incoming, Repository};
 use cabane_site::Context;
 use serde::Serialize;
 
-use crate::groups;
 use crate::import::make::Wanted;
 use crate::import::place::{NEW, key_of, program};
 use crate::registry::of_containers;
@@ -100,7 +99,7 @@ pub fn import(context: &Context, request: &ImportRequest) -> Result<Imported> {
     let label = complete_label_for(context, &pattern, platform.machine())?;
     let reference: Reference = request.image.parse()?;
     let group = request.group.as_deref();
-    let group = group.map(groups::number_of).transpose()?;
+    let group = group.map(crate::pull::group_of).transpose()?;
     let import = Import {
         context,
         request,

@@ -27,7 +27,8 @@ Examples:
   cabane image verify --remote prgenv-gnu/24.11:v2
 
 The command reads the whole image and the signatures that were saved when it was pulled; it
-does not contact the registry. Without --key, the configuration names the required signers.")]
+does not contact the registry. Without --key, the configuration names the required signers. If
+no signature is required, only the content is checked against the digest.")]
 pub(crate) struct VerifyArgs {
     /// The image: label, ID, digest, or path
     image: String,
@@ -71,7 +72,13 @@ fn verify_here(setup: &Setup, args: &VerifyArgs, image: &LocatedImage) -> Result
     }
     let name = candidate.name();
     if wanted.is_empty() {
-        return Err(nothing_wanted(&name));
+        let Some(digest) = candidate.digest.clone() else {
+            return Err(nothing_wanted(&name));
+        };
+        check_content(setup, &candidate, image)?;
+        let id = digest.id();
+        setup.note(format_args!("{name} has the content of {id}; no signature is required"));
+        return Ok(());
     }
     let signer = |one| candidate.signer(one).map_err(|doubt| candidate.refuse(one, doubt));
     let signers: Vec<&Path> = wanted.iter().map(signer).collect::<Result<_>>()?;
@@ -91,7 +98,7 @@ fn check_content(setup: &Setup, candidate: &Candidate<'_>, image: &LocatedImage)
     let found: Digest = found?;
     if candidate.digest.as_ref() != Some(&found) {
         let what = candidate.name();
-        let error = format!("`{what}` is not what was signed: its content has changed");
+        let error = format!("the content of `{what}` has changed: its digest is {}", found.id());
         return Err(Report::new(Kind::Untrusted, error)
             .hinted("remove it with `cabane image rm`, and pull it again".to_owned()));
     }
