@@ -93,8 +93,12 @@ fn ask(wanted: &[u8]) -> Result<(), Error> {
     match wanted {
         b"catalog" => find(Listing::Catalog).map(drop),
         b"index" => find(Listing::Index).map(drop),
+        b"compare" => {
+            let wanted = Wanted { namespace: &namespace, pattern: None, how: NameMatch::Exact };
+            registry.compare_list(&wanted, Listing::Auto, &mut |_, _| ()).map(drop)
+        }
         b"contents" => {
-            let found = find(Listing::Auto)?;
+            let found = find(Listing::Catalog)?;
             registry.contents(&found, &["env.json"]).map(drop)
         }
         b"meta" => registry.fetch_meta(&image()?, directory()?.path()).map(drop),
