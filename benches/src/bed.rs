@@ -203,6 +203,16 @@ fn build() -> Result<(), String> {
         .args(["--bin", SMALL_PROGRAMS, "--", "-C"])
         .arg("target-feature=+crt-static");
     for mut command in [Command::new(Path::new(workspace).join("scripts/build")), small] {
+        // Build scripts of others run anew when these are not those of their last run.
+        for (name, _) in env::vars_os() {
+            let name_of_cargo = name.as_encoded_bytes();
+            if [&b"CARGO_PKG_"[..], b"CARGO_MANIFEST_"]
+                .iter()
+                .any(|one| name_of_cargo.starts_with(one))
+            {
+                command.env_remove(name);
+            }
+        }
         match command.stdin(Stdio::null()).status() {
             Ok(status) if status.success() => {}
             _ => return Err("cannot build what is to be measured".to_owned()),

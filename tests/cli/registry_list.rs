@@ -186,6 +186,28 @@ fn requests(shared: &Shared) -> usize {
 }
 
 #[test]
+fn packages_of_what_another_client_pushed_are_read_once() {
+    needs!("docker-registry");
+    let oras = needs!("oras");
+    let bed = Bed { shared: Shared::new(Who::OrdinaryUser), oras };
+    bed.push_by_oras("v1");
+    let packages =
+        r#"{"version":1,"packages":[{"name":"hdf5","version":"1.14.3","manager":"spack"}]}"#;
+    bed.shared.cabane.world.file("work/meta/packages.json", packages);
+    let kind = "uenv/meta";
+    bed.oras(&["attach", "--plain-http", "--artifact-type", kind, &bed.name("v1"), "./meta"]);
+    bed.run(&["registry", "reindex"]).success();
+    let added = bed.run(&["registry", "enrich"]).success();
+    assert!(added.stderr.contains("added the packages of 1 of 1 label"), "{}", added.stderr);
+    let again = bed.run(&["registry", "enrich"]).success();
+    assert!(again.stderr.contains("added the packages of 0 of 1 label"), "{}", again.stderr);
+    // A user who knows nothing yet: the state, the lines twice, the packages.
+    let before = requests(&bed.shared);
+    assert_eq!(bed.shared.labels(&["--package", "hdf5@1.14"]), [APP]);
+    assert!(requests(&bed.shared) - before <= 4);
+}
+
+#[test]
 fn after_pushes_that_were_killed_the_next_command_makes_the_list_right() {
     needs!("docker-registry");
     let oras = needs!("oras");

@@ -3,16 +3,19 @@
 
 //! Images of repositories and registries, found by label, package, and signature.
 //!
-//! [`list()`] searches the repositories of the user, [`find()`] searches a registry.
+//! [`list()`] searches the repositories of the user, [`find()`] searches a registry, [`enrich()`] adds to
+//! its list what a search needs.
 
 #![forbid(unsafe_code)]
 
 mod cache;
+mod enrich;
 mod list;
 mod packages;
 mod registry;
 mod request;
 
+pub use enrich::{Enriched, enrich};
 pub use list::{Images, list};
 pub use packages::{Package, Packages};
 pub use registry::{FoundImage, find};

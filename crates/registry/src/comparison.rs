@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cabane_label::{Digest, Label, Namespace};
 
+use crate::contents::Packages;
 use crate::entry::Entry;
 use crate::image::Listed;
 use crate::parallel::side_by_side;
@@ -110,6 +111,34 @@ impl Registry {
         let lines = self.lines(namespace)?;
         let is_wrong = |one: &&Difference| listed(&lines, &one.place.label) != one.found;
         Ok(differences.iter().filter(is_wrong).cloned().collect())
+    }
+
+    /// Adds packages to the lines of images, which are in a list and say nothing of them yet.
+    /// `progress` counts images.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading and writing.
+    pub fn add_packages(
+        &self,
+        namespace: &Namespace,
+        images: &[(Listed, String)],
+        progress: &mut Progress<'_>,
+    ) -> Result<()> {
+        let lines = self.lines(namespace)?;
+        let total = images.len() as u64;
+        let mut done = 0;
+        for batch in images.chunks(BATCH) {
+            side_by_side(batch, |(image, packages)| {
+                let known = lines.get(&image.label).cloned().unwrap_or_default();
+                let packed = Packages::pack(packages);
+                let packages = packed.as_ref().map(|packages| (&image.digest, packages));
+                self.correct(&image.place(), packages, Some(known))
+            })?;
+            done += batch.len() as u64;
+            progress(done, total);
+        }
+        self.change_state(namespace)
     }
 
     /// Lets the list say what the registry says of one label; `false` if it did, or if who asks may

@@ -54,6 +54,35 @@ pub(crate) struct ReindexArgs {
     registry: RegistryArgs,
 }
 
+/// Add the packages of images that other tools pushed to the list
+#[derive(Debug, Args)]
+#[command(after_help = "\
+`image push` puts the packages of an image into its line of the list, where `image find --package`
+reads them with one request. For images that other tools pushed, this command reads them from the
+metadata. It needs the right to push, and continues after an interruption.")]
+pub(crate) struct EnrichArgs {
+    /// The namespace; default: that of the configuration
+    namespace: Option<Namespace>,
+    #[command(flatten)]
+    registry: RegistryArgs,
+}
+
+pub(crate) fn enrich(setup: &Setup, args: &EnrichArgs) -> Result<ExitCode> {
+    let connection = args.registry.connect(setup)?;
+    let namespace = namespace(&connection, args.namespace.as_ref());
+    let enriched = cabane_image_search::enrich(setup, &connection, &namespace)?;
+    let (added, all) = (enriched.added, labels(enriched.images));
+    setup.note(format_args!("{namespace}: added the packages of {added} of {all} in the list"));
+    for image in &enriched.silent {
+        setup.detail(format_args!("{} does not list its packages", image.label));
+    }
+    if !enriched.silent.is_empty() {
+        let count = labels(enriched.silent.len());
+        setup.note(format_args!("{count} do not list their packages; `--verbose` names them"));
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
 pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
     let connection = args.registry.connect(setup)?;
     let namespace = namespace(&connection, args.namespace.as_ref());

@@ -19,6 +19,8 @@ pub(crate) enum RegistryCommand {
     Check(list::CheckArgs),
     /// Repair the list of images, or create it
     Reindex(list::ReindexArgs),
+    /// Add the packages of images that other tools pushed to the list
+    Enrich(list::EnrichArgs),
 }
 
 /// Runs one of them.
@@ -30,5 +32,6 @@ pub(crate) fn registry(setup: &Setup, command: &RegistryCommand) -> Result<ExitC
     match command {
         RegistryCommand::Check(args) => list::check(setup, args),
         RegistryCommand::Reindex(args) => list::reindex(setup, args),
+        RegistryCommand::Enrich(args) => list::enrich(setup, args),
     }
 }
