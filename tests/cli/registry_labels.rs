@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What someone can do who may write to a registry and has no key: give a label the signed image of
+//! What a user with write access to a registry and without a key can do: give a label the signed image of
 //! another one, or an old one again.
 
 use std::fs;

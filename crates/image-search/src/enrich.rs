@@ -3,14 +3,14 @@
 
 //! Packages of images that other tools pushed, in the list of a registry.
 
-use std::cell::RefCell;
-
 use cabane_label::{NameMatch, Namespace};
 use cabane_registry::{Content, Listed, Listing, Wanted};
 use cabane_report::Result;
-use cabane_run::difference::{PACKAGE_FILES, packages_in_metadata};
+use cabane_run::difference::PACKAGE_FILES;
 use cabane_site::Context;
 use cabane_transfer::Connection;
+
+use crate::registry::package_lines;
 
 /// How many images are read until their packages are in the list, so that an interrupted run
 /// continues.
@@ -48,12 +48,7 @@ pub fn enrich(
         for (image, content) in batch.iter().zip(registry.contents(batch, &PACKAGE_FILES)?) {
             let lines = match content {
                 Ok(Content::Lines(_)) => continue,
-                Ok(Content::Files(files)) => {
-                    let files = RefCell::new(files);
-                    let list = packages_in_metadata(|name| files.borrow_mut().remove(name));
-                    list.map(|list| list.to_lines())
-                }
-                Ok(Content::Nothing) => None,
+                Ok(answer) => package_lines(answer),
                 Err(error) => {
                     context.warning(format_args!(
                         "cannot read the packages of {}: {error}",

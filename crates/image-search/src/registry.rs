@@ -112,13 +112,7 @@ fn package_lists(
     let mut failed = Vec::new();
     for (image, content) in images.iter().zip(contents) {
         let lines = match content {
-            Ok(Content::Lines(lines)) => Some(lines),
-            Ok(Content::Files(files)) => {
-                let files = RefCell::new(files);
-                let list = packages_in_metadata(|name| files.borrow_mut().remove(name));
-                list.map(|list| list.to_lines())
-            }
-            Ok(Content::Nothing) => None,
+            Ok(answer) => package_lines(answer),
             Err(error) => {
                 failed.push((&image.label, error));
                 continue;
@@ -131,6 +125,19 @@ fn package_lists(
         context.warning(format_args!("it is not known which packages are in {labels}: {error}"));
     }
     Ok(lists)
+}
+
+/// Returns the packages of an image as lines; `None` if it does not list them.
+pub(crate) fn package_lines(content: Content) -> Option<String> {
+    match content {
+        Content::Lines(lines) => Some(lines),
+        Content::Files(files) => {
+            let files = RefCell::new(files);
+            let list = packages_in_metadata(|name| files.borrow_mut().remove(name));
+            list.map(|list| list.to_lines())
+        }
+        Content::Nothing => None,
+    }
 }
 
 fn add_signatures(

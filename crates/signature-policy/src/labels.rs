@@ -4,7 +4,8 @@
 //! Whether the signature of an image is for the label that it has, and not older than the one that
 //! the label had before.
 //!
-//! Who may write to a registry can give a label the signed image of another, or an old one again.
+//! A user with write access to a registry can give a label the signed image of another label, or an old
+//! image again.
 //! A signature therefore names a label and a time, and what was seen last of a label is noted:
 //!
 //! ```text
@@ -80,11 +81,12 @@ pub fn check_label(
         Err(doubt) => doubt,
     };
     let hint = format!(
-        "if that is right, who has the key signs it again: `cabane image sign --renew {place} --key FILE`"
+        "if this is intended, the owner of the key signs it again: \
+         `cabane image sign --renew {place} --key FILE`"
     );
     match (wanted.labels, &doubt) {
         (Labels::Refuse, _) => return Err(wanted.refuse(&place.to_string(), doubt, hint)),
-        // Those of cosign are good signatures; what they lack is for who asks for it.
+        // Signatures of cosign are valid without a label; only `refuse` demands one.
         (Labels::Warn, Doubt::NoLabel) => context.detail(format_args!("{place}: {doubt}")),
         (Labels::Warn, _) => {
             context.warning(format_args!("{place}: {doubt}"));

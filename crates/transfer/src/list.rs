@@ -4,7 +4,7 @@
 //! The list of a registry: what it lacks, and its repair.
 
 use cabane_label::{NameMatch, Namespace};
-use cabane_registry::{Comparison, Difference, Listed, Listing, Place, RemoteImage, Wanted};
+use cabane_registry::{Comparison, Difference, Listed, Place, RemoteImage, Wanted};
 use cabane_report::Result;
 use cabane_site::Context;
 
@@ -49,11 +49,7 @@ pub(crate) fn compare(
     connection: &Connection,
     wanted: &Wanted<'_>,
 ) -> Result<Comparison> {
-    let listing = match context.settings.registry.listing.value {
-        // Where there is no list, the images that the registry names are compared with nothing.
-        Listing::Catalog => Listing::Auto,
-        listing => listing,
-    };
+    let listing = context.settings.registry.listing.value;
     let watched = context.counted("reading images");
     let comparison = connection.registry.compare_list(wanted, listing, &mut |done, total| {
         watched.show(done, total);
