@@ -3,20 +3,25 @@
 
 //! `cabane slurm collect`, which the Slurm plugin starts: failures of many nodes, reported as one.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::process::{Child, Stdio};
 
 use crate::cabane::{Cabane, Who};
 
-fn started(cabane: &Cabane) -> (Child, u16, String) {
+const SECRET: &str = "0123456789abcdef";
+
+/// Starts it as the plugin does; returns the port, too.
+fn started(cabane: &Cabane) -> (Child, u16) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    // Nodes connect at the same time.
+    rustix::net::listen(&listener, 4096).unwrap();
+    let port = listener.local_addr().unwrap().port();
     let mut command = cabane.command(&["slurm", "collect"]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut process = command.spawn().unwrap();
-    let mut place = String::new();
-    BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut place).unwrap();
-    let (port, secret) = place.trim_end().split_once(':').unwrap();
-    (process, port.parse().unwrap(), secret.to_owned())
+    command.env("SLURM_CABANE_FAILURES", format!("{port}:{SECRET}"));
+    command.stdin(Stdio::piped()).stdout(OwnedFd::from(listener)).stderr(Stdio::piped());
+    (command.spawn().unwrap(), port)
 }
 
 /// Says something as a node does; returns the answer.
@@ -38,9 +43,9 @@ fn last_words(mut process: Child) -> String {
 #[test]
 fn a_thousand_nodes_are_one_block_also_if_srun_is_killed() {
     let cabane = Cabane::new(Who::OrdinaryUser);
-    let (process, port, secret) = started(&cabane);
+    let (process, port) = started(&cabane);
     let nodes: Vec<u32> = (1..=1000).collect();
-    let one = |node: &u32| say(port, &format!("{secret}\nnid{node:06}\nno room\nhint: wait\n"));
+    let one = |node: &u32| say(port, &format!("{SECRET}\nnid{node:06}\nno room\nhint: wait\n"));
     let first: usize = std::thread::scope(|scope| {
         let one = &one;
         let threads = nodes.chunks(125).map(|nodes| {
@@ -59,9 +64,19 @@ fn a_thousand_nodes_are_one_block_also_if_srun_is_killed() {
 #[test]
 fn strangers_are_neither_answered_nor_told() {
     let cabane = Cabane::new(Who::OrdinaryUser);
-    let (process, port, secret) = started(&cabane);
+    let (process, port) = started(&cabane);
     assert_eq!(say(port, "secret\nn1\nno room\n"), b"");
     assert_eq!(say(port, "\n\n"), b"");
-    assert_eq!(say(port, &format!("{secret}\nn1\nno\u{1b}[2J room\n")), b"e");
+    assert_eq!(say(port, &format!("{SECRET}\nn1\nno\u{1b}[2J room\n")), b"e");
     assert_eq!(last_words(process), "cabane: n1: no\\u{1b}[2J room\n");
+}
+
+#[test]
+fn without_a_socket_it_ends() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let mut command = cabane.command(&["slurm", "collect"]);
+    command.env("SLURM_CABANE_FAILURES", "1:secret");
+    let finished = cabane.finish(&mut command);
+    assert_eq!(finished.code, 1, "{finished:?}");
+    assert!(finished.stderr.contains("cannot listen for the nodes"), "{finished:?}");
 }

@@ -3,7 +3,7 @@
 
 //! What nodes of a step say when they fail, reported as one.
 //!
-//! `srun` starts this process, and the plugin hands the nodes its port. Each of them that fails
+//! The plugin in `srun` starts this process with a socket that listens, whose port the nodes know. Each of them that fails
 //! connects and says why; equal reasons are printed once, with their names as Slurm
 //! writes them. A node that gets no answer tells the user itself, so nothing depends on this.
 //!
@@ -11,9 +11,8 @@
 //! ended by a line feed. The answer is a byte.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -32,8 +31,6 @@ const TIME_LIMIT: Duration = Duration::from_millis(500);
 const ANSWER: Duration = Duration::from_secs(2);
 /// More of a text is not read.
 const LONGEST: u64 = 16 * 1024;
-/// Nodes that may wait to be heard.
-const BACKLOG: i32 = 4096;
 /// How many different reasons are kept.
 const MOST: usize = 32;
 
@@ -41,26 +38,28 @@ const MOST: usize = 32;
 const END_THE_STEP: &[u8] = b"e";
 const HEARD: &[u8] = b"h";
 
-/// Listens until standard input is closed. Prints where, and then, to `tell`, blocks of lines.
+/// Answers nodes until standard input is closed. The socket that listens is standard output, and
+/// `place` is its port with the secret. Gives blocks of lines to `tell`.
 ///
 /// # Errors
 ///
-/// There is no port.
-pub fn collect_failures(tell: impl Fn(&str)) -> Result<()> {
+/// Standard output is no such socket.
+pub fn collect_failures(place: &str, tell: impl Fn(&str)) -> Result<()> {
     // Whoever interrupts `srun` at a terminal does not interrupt this process.
     let _ = rustix::process::setsid();
     let failed = || "listen for the nodes".to_owned();
-    let listener = listen().or_failed(failed)?;
-    let secret = secret().or_failed(failed)?;
-    let port = listener.local_addr().or_failed(failed)?.port();
-    let mut out = io::stdout();
-    writeln!(out, "{port}:{secret}").and_then(|()| out.flush()).or_failed(failed)?;
+    let malformed = || io::Error::from(io::ErrorKind::InvalidInput);
+    let (_, secret) = place.split_once(':').ok_or_else(malformed).or_failed(failed)?;
+    let socket = io::stdout().as_fd().try_clone_to_owned().or_failed(failed)?;
+    let listener = TcpListener::from(socket);
+    listener.local_addr().or_failed(failed)?;
+    listener.set_nonblocking(true).or_failed(failed)?;
     let mut failures = Failures::default();
     loop {
         let is_over = wait(&listener, failures.wait()).or_failed(failed)?;
         while let Ok((stream, _)) = listener.accept() {
             // What is no node of this step gets no answer.
-            let _ = hear(stream, &secret, &mut failures);
+            let _ = hear(stream, secret, &mut failures);
         }
         if is_over {
             failures.ended(&tell);
@@ -105,20 +104,6 @@ fn say(place: SocketAddr, text: &str) -> io::Result<Vec<u8>> {
     let mut answer = Vec::new();
     stream.take(LONGEST).read_to_end(&mut answer)?;
     Ok(answer)
-}
-
-fn listen() -> io::Result<TcpListener> {
-    let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0))
-        .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
-    rustix::net::listen(&listener, BACKLOG)?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
-}
-
-fn secret() -> io::Result<String> {
-    let mut bytes = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 
 /// Waits for a node, or for so long; tells whether standard input is closed.
@@ -242,6 +227,7 @@ fn block(lines: &[String], nodes: &BTreeSet<String>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::net::Ipv4Addr;
 
     use super::*;
 

@@ -3,17 +3,20 @@
 
 //! Failures of many nodes, reported as one.
 //!
-//! In `srun` a process is started, `cabane slurm collect`, which listens for as long as `srun`
-//! runs; where it listens is a variable of the step. A node that fails says so there, by `cabane
+//! `srun` listens on a port, which is a variable of the step, and starts a process, `cabane slurm
+//! collect`, which answers there for as long as `srun` runs. A node that fails says so there, by `cabane
 //! slurm tell`, which runs as the owner of the job: place and secret are his. If it is not heard,
 //! it tells the user itself.
 
 use std::ffi::OsStr;
-use std::io::{self, BufRead, BufReader, Read};
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::{Child, Command};
+use std::time::Duration;
 
 use cabane_mount::JOB_FAILURES;
 use cabane_process::as_user::{User, output_as};
@@ -27,47 +30,60 @@ const ADDRESSES: [&str; 2] = ["SLURM_LAUNCH_NODE_IPADDR", "SLURM_SRUN_COMM_HOST"
 const TIME_LIMIT: Duration = Duration::from_secs(4);
 /// `srun` does not wait longer for the last words.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-const LONGEST: u64 = 256;
+/// Nodes that may wait to be heard.
+const BACKLOG: i32 = 4096;
 
 /// The process that listens, in `srun`.
 #[derive(Debug)]
 pub(crate) struct Collector {
     process: Child,
-    /// It ends when this is closed, also because `srun` was killed.
-    input: Option<ChildStdin>,
+    /// Its standard input. It ends when this is closed, also because `srun` was killed.
+    connection: UnixStream,
 }
 
 impl Collector {
-    /// Starts it, and tells the step where it listens.
+    /// Starts it, and sets the variable of the step that says where it listens. The socket is made
+    /// here, so that `srun` goes on while the process starts.
     ///
     /// # Errors
     ///
-    /// It cannot be started, or does not say where it listens.
+    /// There is no port, or it cannot be started.
     pub(crate) fn start(spank: &dyn Spank, program: &Path) -> io::Result<Self> {
-        let mut process = Command::new(program)
+        let listener = listen()?;
+        let place = format!("{}:{}", listener.local_addr()?.port(), secret()?);
+        let (connection, input) = UnixStream::pair()?;
+        connection.set_read_timeout(Some(LAST_WORDS))?;
+        let process = Command::new(program)
             .args(["slurm", "collect"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
+            // Arguments can be seen by others.
+            .env(JOB_FAILURES, &place)
+            .stdin(OwnedFd::from(input))
+            .stdout(OwnedFd::from(listener))
             .spawn()?;
-        let input = process.stdin.take();
-        let mut place = String::new();
-        if let Some(output) = process.stdout.take() {
-            BufReader::new(output.take(LONGEST)).read_line(&mut place)?;
-        }
-        let collector = Self { process, input };
-        let place = place.strip_suffix('\n').ok_or(io::ErrorKind::UnexpectedEof)?;
-        spank.change_own_variable(JOB_FAILURES.as_ref(), Some(OsStr::new(place)));
-        Ok(collector)
+        spank.change_own_variable(JOB_FAILURES.as_ref(), Some(OsStr::new(&place)));
+        Ok(Self { process, connection })
     }
+}
+
+fn listen() -> io::Result<TcpListener> {
+    let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0))
+        .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
+    rustix::net::listen(&listener, BACKLOG)?;
+    Ok(listener)
+}
+
+fn secret() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        self.input = None;
-        let begin = Instant::now();
-        while matches!(self.process.try_wait(), Ok(None)) && begin.elapsed() < LAST_WORDS {
-            sleep(Duration::from_millis(5));
-        }
+        let _ = self.connection.shutdown(Shutdown::Write);
+        // The end of the connection is that of the process.
+        let _ = self.connection.read(&mut [0]);
+        let _ = self.process.try_wait();
     }
 }
 

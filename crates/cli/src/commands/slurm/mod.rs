@@ -65,7 +65,7 @@ pub(crate) fn slurm(setup: &Setup, command: &SlurmCommand) -> Result<ExitCode> {
         SlurmCommand::Node(args) => node::node(setup, args)?,
         SlurmCommand::Record(args) => record(args)?,
         SlurmCommand::Collect => {
-            collect_failures(|line| setup.note(format_args!("cabane: {line}")))?;
+            collect_failures(place(setup), |line| setup.note(format_args!("cabane: {line}")))?;
         }
         SlurmCommand::Tell(args) => tell(setup, args)?,
     }
@@ -191,7 +191,12 @@ pub(crate) struct TellArgs {
 }
 
 fn tell(setup: &Setup, args: &TellArgs) -> Result<()> {
-    let place = setup.calling.get(OsStr::new(JOB_FAILURES)).and_then(|place| place.to_str());
-    let answer = tell_failure(args.to, place.unwrap_or_default(), &args.node, &args.lines)?;
+    let answer = tell_failure(args.to, place(setup), &args.node, &args.lines)?;
     std::io::stdout().write_all(&answer).or_failed(|| "answer".to_owned())
+}
+
+/// Returns the port and the secret for the failures of a step.
+fn place(setup: &Setup) -> &str {
+    let place = setup.calling.get(OsStr::new(JOB_FAILURES));
+    place.and_then(|place| place.to_str()).unwrap_or_default()
 }
