@@ -67,6 +67,8 @@ exit_codes! {
     REGISTRY = 11, Registry;
     /// An image does not have the signature that is wanted, or is not what was signed.
     UNTRUSTED = 12, Untrusted;
+    /// The gate of a channel rejected an image: `cabane channel promote`.
+    REJECTED = 13, Rejected;
     /// Another MPI was refused, since it cannot work for this program: by `cabane mpi swap`, `cabane run --mpi`, or in a step of a job with `--uenv-mpi`.
     NOT_SWAPPED = 14, NotSwapped;
     /// `cabane mpi swap --probe` could not prove the substitution, or each rank of a step with `--uenv-mpi` would be alone; the command was not run.

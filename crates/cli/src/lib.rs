@@ -10,6 +10,7 @@
 
 mod added;
 mod args;
+mod change;
 mod commands;
 mod exit_codes;
 mod format;

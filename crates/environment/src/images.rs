@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::builds::choose_here;
 use crate::files;
 use crate::metadata_cache::MetadataCache;
+use crate::retirement;
 
 /// Which images and views to load, as it was typed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -153,17 +154,20 @@ fn default_view(is_wanted: bool, none_is_named: bool) -> DefaultView {
 }
 
 impl FoundImages {
-    /// Looks whether all builds are trusted, and reads their metadata.
+    /// Looks whether all builds are trusted, reads their metadata, and says which are retired.
     ///
     /// # Errors
     ///
     /// That one is not trusted, or has malformed metadata.
     pub fn make_ready(&mut self, context: &Context) -> Result<()> {
-        let mut builds = self.images.iter_mut().flat_map(|image| &mut image.builds);
-        builds.try_for_each(|located| {
-            check_at_start(context, located)?;
-            fill_in_metadata(context, located)
-        })
+        for image in &mut self.images {
+            for located in &mut image.builds {
+                check_at_start(context, located)?;
+                fill_in_metadata(context, located)?;
+                retirement::announce(context, &image.description.image, located);
+            }
+        }
+        Ok(())
     }
 
     /// Returns for each image the place of the build that this machine takes; the first where

@@ -14,6 +14,7 @@ mod files;
 mod images;
 mod joining;
 mod metadata_cache;
+mod retirement;
 mod root;
 
 pub use devices::{GivenDevices, give, newer_in_image};

@@ -40,6 +40,8 @@ pub enum Expected {
     Uenv,
     /// Several of them, separated by commas.
     UenvList,
+    /// `stable`, the name of a channel.
+    ChannelName,
     /// The name of a view.
     ViewName,
     /// `view` or `uenv:view`
@@ -78,6 +80,7 @@ impl Expected {
             Self::Image => "an image",
             Self::Uenv => "a uenv",
             Self::UenvList => "a list of uenvs",
+            Self::ChannelName => "a channel",
             Self::ViewName => "the name of a view",
             Self::View => "a view",
             Self::ViewList => "a list of views",

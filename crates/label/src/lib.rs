@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod channel;
 mod corruption;
 mod description;
 mod digest;
@@ -22,7 +23,9 @@ mod part;
 mod pattern;
 mod segment;
 mod text;
+mod version;
 
+pub use channel::{ChannelName, ChannelPattern};
 pub use corruption::corrupt_sum;
 pub use description::{ImageDescription, UenvDescription, parse_uenv_list};
 pub use digest::{Digest, ImageId};

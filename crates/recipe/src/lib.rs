@@ -67,8 +67,8 @@ pub use recipe::{
     PackageRepository, PythonConfig, PythonSource, Recipe, SpackConfig, TreeConfig, ViewRecipe,
 };
 pub use settings::{
-    AmountError, AtStart, BindSetting, ContainerSettings, Labels, MpiRule, Namespaces,
-    PathTemplate, PathTemplateError, RepositorySettings, Requirement, RestrictedRule,
+    AmountError, AtStart, BindSetting, ChannelRule, ContainerSettings, GateRules, Labels, MpiRule,
+    Namespaces, PathTemplate, PathTemplateError, RepositorySettings, Requirement, RestrictedRule,
     RetentionSettings, Settings, TrustPolicy, TrustRule, parse_settings, parse_size, parse_time,
 };
 pub use stack::{

@@ -11,6 +11,7 @@
 
 mod address;
 mod catalog_cache;
+mod channel;
 mod chunks;
 mod comparison;
 mod container;
@@ -28,6 +29,7 @@ mod http;
 mod image;
 mod index;
 mod meta;
+mod mirror;
 mod options;
 mod paged;
 mod parallel;
@@ -41,6 +43,7 @@ mod trust;
 mod upload;
 
 pub use address::{Address, Place};
+pub use channel::ChannelPlace;
 pub use chunks::Format;
 pub use comparison::{Comparison, Difference};
 pub use container::ContainerName;
@@ -57,6 +60,7 @@ pub use find::{Listing, Wanted};
 pub use http::answer_with;
 pub use http::{give_to_collector, is_address_of_collector};
 pub use image::{Listed, RemoteImage};
+pub use mirror::Mirrored;
 pub use options::Options;
 pub use parallel::each_of;
 pub use proxy::ProxySettings;
@@ -64,6 +68,6 @@ pub use push::{PushRequest, Pushed};
 pub use registry::Registry;
 pub use retry_policy::RetryPolicy;
 pub use signature::{
-    Distrust, MAX_RECORD, PublicKey, SignatureRecord, Signatures, SigningKey, Statement,
+    Distrust, Envelope, MAX_RECORD, PublicKey, SignatureRecord, Signatures, SigningKey, Statement,
 };
 pub use sum::Progress;

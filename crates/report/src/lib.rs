@@ -36,6 +36,8 @@ pub enum Kind {
     Registry,
     /// An image does not have the signature that is required.
     Untrusted,
+    /// The gate of a channel rejected an image.
+    Rejected,
     /// Another MPI was refused, because it cannot work for this program.
     NotSwapped,
     /// A substitution of MPI could not be proven.

@@ -84,6 +84,11 @@ pub enum Corruption {
         /// Its path in the repository.
         path: PathBuf,
     },
+    /// The names that follow a channel cannot be read.
+    UnreadableChannel {
+        /// The path of their file in the repository.
+        path: PathBuf,
+    },
     /// Something a killed writer has left, which the next writer removes.
     Leftover {
         /// Its name in the directory `tmp`.
@@ -163,6 +168,9 @@ impl fmt::Display for Corruption {
                 "the pin `{}` does not name its label, and `cabane repo gc` removes nothing",
                 shown(path)
             ),
+            Self::UnreadableChannel { path } => {
+                write!(f, "`{}` does not list the names that follow a channel", shown(path))
+            }
             Self::Leftover { name } => {
                 write!(f, "`tmp/{}` was left by a writer that is gone", escape(name))
             }
@@ -207,7 +215,9 @@ impl Corruption {
             | Self::Overtaken { .. }
             | Self::BadIndex
             | Self::Leftover { .. } => update(),
-            Self::UnreadablePin { path } => vec![format!("rm {}", inside(path))],
+            Self::UnreadablePin { path } | Self::UnreadableChannel { path } => {
+                vec![format!("rm {}", inside(path))]
+            }
             Self::Stranger { path } => vec![format!("rm -r {}", inside(path))],
             Self::UnreadableDirectory { path, .. } => vec![format!("chmod u+rwx {}", inside(path))],
             Self::OpenToAll { path } => vec![format!("chmod o-w {}", inside(path))],

@@ -100,6 +100,12 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// The file with the names that follow a channel is damaged.
+    #[error("{} does not list the names that follow a channel", shown(.path))]
+    Channel {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file system has no space for the image.
     #[error("no space left on the file system of {}{}", shown(.path), amounts(*.need, *.free))]
     NoSpace {
@@ -171,6 +177,10 @@ impl Error {
             Self::Refused { hint, .. } => hint.clone(),
             Self::RemovedMeanwhile { .. } => Some("try the same command again".to_owned()),
             Self::Pin { path } => Some(format!("`rm {}` removes it", shown(path))),
+            Self::Channel { path } => Some(format!(
+                "remove it with `rm {}`, and pull the images of the channel again",
+                shown(path)
+            )),
             Self::Access { group: Some(group), .. } => Some(format!(
                 "`getent group {}` shows who may: only its members give files to it",
                 groups::name_of(*group)

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cabane_label::{Digest, Label};
+use cabane_label::{ChannelName, Digest, Label, System};
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
@@ -85,6 +85,15 @@ impl Layout {
 
     pub(crate) fn pin(&self, label: &Label) -> PathBuf {
         self.pins().join(RefName::file_of_pin(label))
+    }
+
+    pub(crate) fn channels(&self) -> PathBuf {
+        self.root.join("channels")
+    }
+
+    /// The names that follow a channel; neither channels nor systems have a comma.
+    pub(crate) fn channel(&self, channel: &ChannelName, system: &System) -> PathBuf {
+        self.channels().join(format!("{channel},{system}.json"))
     }
 
     pub(crate) fn index(&self) -> PathBuf {

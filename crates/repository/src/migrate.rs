@@ -79,6 +79,7 @@ impl Repository {
                 target.pin(&record.label)?;
             }
         }
+        self.copy_followed(target)?;
         Ok(migrated)
     }
 

@@ -15,7 +15,7 @@ use crate::layout::{FORMAT, Layout};
 use crate::lock::WriterLock;
 use crate::search::{self, Wanted};
 use crate::staging::Staging;
-use crate::{Error, Record, disk};
+use crate::{Error, Record, disk, listing};
 
 /// A local directory that holds images under labels.
 ///
@@ -31,6 +31,7 @@ use crate::{Error, Record, disk};
 /// │                                        one file for each label and its image
 /// ├── pins/<name>,<version>,<tag>,<system>,<uarch>
 /// │                                        labels that are never removed by themselves
+/// ├── channels/<channel>,<system>.json     which images the names are that follow a channel
 /// ├── index                                a cache of the refs; see the module `index`
 /// └── tmp/                                 temporary names only; see the module `staging`
 /// ```
@@ -124,6 +125,14 @@ impl Repository {
     /// Returns the records of an image, one for each of its labels.
     pub fn by_digest(&self, digest: &Digest) -> Result<Vec<Record>, Error> {
         self.with_digest(&|one| one == digest.as_str())
+    }
+
+    /// Returns the newest record of an image, also of one whose labels other images have by now.
+    pub fn last_record(&self, digest: &Digest) -> Result<Option<Record>, Error> {
+        let names = listing::ref_names(&self.layout)?;
+        let of_image = names.into_iter().filter(|name| name.names(digest));
+        let records = of_image.filter_map(|name| listing::read_ref(&self.layout, &name).ok());
+        Ok(records.max_by(Record::in_order))
     }
 
     /// Returns the records of the images with this short form of the digest.

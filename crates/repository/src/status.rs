@@ -101,6 +101,7 @@ impl Survey<'_> {
         }
         self.index();
         self.pins();
+        self.channels();
         self.places();
         self.status.images = images.len();
         self.leftovers()
@@ -121,6 +122,23 @@ impl Survey<'_> {
             }
             Err(Error::Io { path, source, .. }) => self.unreadable(&path, &source),
             _ => {}
+        }
+    }
+
+    fn channels(&mut self) {
+        let channels = match self.repository.channels() {
+            Err(Error::Io { path, source, .. }) => return self.unreadable(&path, &source),
+            channels => channels.unwrap_or_default(),
+        };
+        for (channel, system) in channels {
+            match self.repository.followed(&channel, &system) {
+                Err(Error::Channel { path }) => {
+                    let path = self.inside(&path);
+                    self.status.damaged.push(Corruption::UnreadableChannel { path });
+                }
+                Err(Error::Io { path, source, .. }) => self.unreadable(&path, &source),
+                _ => {}
+            }
         }
     }
 

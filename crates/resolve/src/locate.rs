@@ -121,7 +121,14 @@ impl Resolver {
             }
             ImageDescription::Pattern(pattern) => {
                 let limited = self.limited(pattern);
-                self.search(image, |one| one.find(&limited, NameMatch::Exact))
+                self.search(image, |one| {
+                    let followed = followed(one, &limited)?;
+                    if followed.is_empty() {
+                        one.find(&limited, NameMatch::Exact)
+                    } else {
+                        Ok(followed)
+                    }
+                })
             }
             ImageDescription::Id(id) => self.search(image, |one| one.by_id(id)),
             ImageDescription::Digest(digest) => self.search(image, |one| one.by_digest(digest)),
@@ -191,6 +198,29 @@ enum Found<'a> {
     File(Box<LocatedImage>),
     /// Labels of a repository; at least one.
     Records(&'a NamedRepository, Vec<Record>),
+}
+
+/// Returns the images that are here for a name whose tag is a channel.
+fn followed(
+    repository: &Repository,
+    pattern: &LabelPattern,
+) -> Result<Vec<Record>, cabane_repository::Error> {
+    let Some(SystemPattern::Is(system)) = &pattern.system else {
+        return Ok(Vec::new());
+    };
+    let mut records = Vec::new();
+    for (_, followed) in repository.followed_by(pattern, system)? {
+        let release = followed.release;
+        let of_image = repository.by_digest(&release.digest)?;
+        let same = of_image.into_iter().find(|record| record.label == release.label);
+        // Another image may have the label by now.
+        let record = match same {
+            Some(same) => Some(same),
+            None => repository.last_record(&release.digest)?,
+        };
+        records.extend(record.filter(|record| repository.has_image(&record.digest)));
+    }
+    Ok(records)
 }
 
 /// Returns one record for each image. Records are sorted by label; the first label stands for

@@ -10,13 +10,16 @@
 
 #![forbid(unsafe_code)]
 
+mod channel;
 mod export;
 mod import;
 mod list;
+mod mirror;
 mod pull;
 mod push;
 mod registry;
 mod scratch;
+mod upgrade;
 
 pub use export::base::{ContainerQuery, Use};
 pub use export::tree::{Found, layer_of};
@@ -26,7 +29,11 @@ pub use import::{
     directory_of, import, restrict,
 };
 pub use list::{check_list, repair_list};
+pub use mirror::{MirrorRequest, MirrorSummary, mirror};
 pub use pull::{PullRequest, find_remote, look_up, pull, pull_metadata};
 pub use push::{Upload, push};
 pub use registry::{Connection, RegistryRequest, of_containers};
 pub use scratch::scratch_place;
+pub use upgrade::{
+    Fate, NewImage, PlannedUpgrade, RolledBack, Unchanged, plan_upgrade, roll_back, upgrade,
+};

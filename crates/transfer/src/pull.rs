@@ -12,13 +12,14 @@ use cabane_process::Scratch;
 use cabane_registry::{Listed, Place, RemoteImage, Wanted};
 use cabane_report::{IoContext, Kind, Report, Result, size};
 use cabane_repository::{
-    Access, Added, ImageFormat, Incoming, Repository, VerifiedRequest, groups,
+    Access, Added, FollowedName, ImageFormat, Incoming, Repository, VerifiedRequest, groups,
 };
 use cabane_run::{metadata, open_image};
 use cabane_signature_policy as signature_policy;
 use cabane_site::Context;
 use cabane_site::settings::RestrictedSetting;
 
+use crate::channel::{check_revoked, follow, released_image};
 use crate::import::place::find_or_make;
 use crate::import::{close, restrict};
 use crate::list::{compare, labeled_image, listed_image, say_differences};
@@ -51,24 +52,50 @@ pub fn pull(
     done: &mut dyn FnMut(&Added),
 ) -> Result<()> {
     let description: ImageDescription = request.image.parse()?;
-    let images = find_remote(context, connection, &request.image, &description)?;
+    let released = match &description {
+        ImageDescription::Pattern(pattern) => released_image(context, connection, pattern)?,
+        _ => None,
+    };
+    let images = match &released {
+        Some(released) => vec![released.image.clone()],
+        None => find_remote(context, connection, &request.image, &description)?,
+    };
     let written = context.repository_to_write()?;
     for image in images {
-        // `--force` is about labels, and no way around it.
-        let checked = signature_policy::check_at_pull(context, &connection.registry, &image)?;
-        let pulled = Pulled {
-            image: &image,
-            is_signed: checked.is_signed,
-            access: access(context, request, &image.place)?,
-            force: request.force,
-        };
-        let added = one(context, connection, &written.repository, pulled)?;
-        if let Some(record) = checked.record {
-            signature_policy::remember(context, &written.repository, &image.digest, record);
-        }
+        let (group, force) = (request.group.as_ref(), request.force);
+        let added = add_image(context, connection, &written.repository, &image, group, force)?;
         done(&added);
+        if let (Some(released), ImageDescription::Pattern(pattern)) = (&released, &description) {
+            let name = FollowedName::new(pattern, &image.place.label);
+            follow(connection, &written.repository, released, &name)?;
+        }
     }
     Ok(())
+}
+
+/// Downloads an image into a repository, if it is trusted.
+///
+/// # Errors
+///
+/// As [`pull`].
+pub(crate) fn add_image(
+    context: &Context,
+    connection: &Connection,
+    repository: &Repository,
+    image: &RemoteImage,
+    group: Option<&String>,
+    force: bool,
+) -> Result<Added> {
+    check_revoked(context, connection, image)?;
+    // `--force` is about labels, and no way around it.
+    let checked = signature_policy::check_at_pull(context, &connection.registry, image)?;
+    let access = access(context, group, &image.place)?;
+    let pulled = Pulled { image, is_signed: checked.is_signed, access, force };
+    let added = one(context, connection, repository, pulled)?;
+    if let Some(record) = checked.record {
+        signature_policy::remember(context, repository, &image.digest, record);
+    }
+    Ok(added)
 }
 
 /// Downloads only the metadata of an image, into a new directory, and returns its label.
@@ -94,10 +121,10 @@ pub fn pull_metadata(
 
 /// Returns who may read an image here: whom the command line names, else the first rule of the
 /// configuration that is for it.
-fn access(context: &Context, request: &PullRequest, place: &Place) -> Result<Access> {
+fn access(context: &Context, group: Option<&String>, place: &Place) -> Result<Access> {
     let is_for = |one: &&RestrictedSetting| one.rule.is_for(&place.namespace, &place.label);
     let rule = context.settings.restricted.iter().find(is_for);
-    let group = request.group.as_ref().or(rule.map(|one| &one.rule.group));
+    let group = group.or(rule.map(|one| &one.rule.group));
     match group {
         None => Ok(Access::AsNewFiles),
         Some(group) => group_of(group).map(Access::Group),
@@ -137,6 +164,11 @@ pub fn find_remote(
     if let ImageDescription::Path(path) = description {
         let error = format!("`{}` is a file, and not an image in a registry", path.display());
         return Err(Report::new(Kind::Usage, error));
+    }
+    if let ImageDescription::Pattern(pattern) = description
+        && let Some(released) = released_image(context, connection, pattern)?
+    {
+        return Ok(vec![released.image]);
     }
     if let Some(place) = whole_place(context, connection, description) {
         return Ok(vec![labeled_image(context, connection, &place)?]);
@@ -313,7 +345,7 @@ fn keep_root_signature(
 
 /// Returns images of the repository that may have much in common with one: those of the same
 /// name, the newest first.
-fn other_versions(repository: &Repository, image: &RemoteImage) -> Result<Vec<PathBuf>> {
+pub(crate) fn other_versions(repository: &Repository, image: &RemoteImage) -> Result<Vec<PathBuf>> {
     let label = &image.place.label;
     let pattern = LabelPattern { name: Some(label.name.clone()), ..LabelPattern::default() };
     let mut found = repository.find(&pattern, NameMatch::Exact)?;

@@ -90,6 +90,12 @@ fn rows(settings: &Effective) -> Vec<Row> {
     }
     registry_rows(settings, &mut rows);
     trust_rows(settings, &mut rows);
+    for setting in &settings.channels {
+        let key = format!("channel.{}::{}", setting.namespace, setting.name);
+        let keys: Vec<_> = setting.keys.iter().map(path).collect();
+        let value = format!("signed by {}", keys.join(" or "));
+        rows.push(&key, value, &Origin::File(setting.file.clone()));
+    }
     for setting in &settings.restricted {
         let key = format!("restricted.{}", setting.rule.images);
         let value = format!("group {}", setting.rule.group);

@@ -13,6 +13,7 @@ use crate::setup::Setup;
 
 mod attach;
 mod build;
+mod channel;
 mod clean;
 mod completion;
 mod config;
@@ -32,6 +33,7 @@ mod slurm;
 mod start;
 mod status;
 mod system;
+mod upgrade;
 mod vendor_mpi;
 
 /// Build, share, and run software environments for HPC: one read-only image, mounted for one shell, command, or job
@@ -83,9 +85,16 @@ pub(crate) enum Command {
     /// Manage repositories
     #[command(subcommand)]
     Repo(repo::RepoCommand),
-    /// Manage the list of images in a registry
+    /// Manage registries: their lists of images, and mirrors
     #[command(subcommand)]
     Registry(registry::RegistryCommand),
+    /// Upgrade images that follow a channel
+    Upgrade(upgrade::UpgradeArgs),
+    /// Return to the image before the last upgrade
+    Rollback(upgrade::RollbackArgs),
+    /// Release images of a registry through channels
+    #[command(subcommand)]
+    Channel(channel::ChannelCommand),
     /// Import a container image into the repository
     Import(import::ImportArgs),
     /// Export images as a container image
@@ -154,6 +163,9 @@ pub(crate) fn run_command(
         Command::VendorMpi(args) => vendor_mpi::vendor_mpi(setup, &args)?,
         Command::Image(command) => image::image(setup, &command)?,
         Command::Repo(command) => return repo::repo(setup, &command),
+        Command::Upgrade(args) => upgrade::upgrade(setup, &args)?,
+        Command::Rollback(args) => upgrade::rollback(setup, &args)?,
+        Command::Channel(command) => return channel::channel(setup, &command),
         Command::Registry(command) => return registry::registry(setup, &command),
         Command::Recipe(command) => return recipe::recipe(setup, &command),
         Command::System(command) => system::system(setup, &command)?,

@@ -7,6 +7,7 @@
 //! effect, is for the caller to decide.
 
 mod amount;
+mod channel;
 mod container;
 mod mpi;
 mod path;
@@ -21,6 +22,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 pub use amount::{AmountError, parse_size, parse_time};
+pub use channel::{ChannelRule, GateRules};
 pub use container::{BindSetting, ContainerSettings};
 pub use mpi::MpiRule;
 pub use path::{PathTemplate, PathTemplateError};
@@ -39,6 +41,8 @@ pub struct Settings {
     pub repositories: Vec<RepositorySettings>,
     /// Whose signatures images must have.
     pub trust: Vec<TrustPolicy>,
+    /// The channels; of two for one channel, that of the site counts.
+    pub channels: Vec<ChannelRule>,
     /// Which images only a group may read; the first rule for one counts.
     pub restricted: Vec<RestrictedRule>,
     /// How container images are entered.

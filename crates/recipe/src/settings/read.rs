@@ -10,8 +10,8 @@ use cabane_label::Name;
 use super::sections::{refuse_unknown, sections};
 use super::values::{number_from_one, path_template, whole_number};
 use super::{
-    AmountError, RepositorySettings, RetentionSettings, Settings, container, mpi, parse_size,
-    parse_time, restricted, table, trust,
+    AmountError, RepositorySettings, RetentionSettings, Settings, channel, container, mpi,
+    parse_size, parse_time, restricted, table, trust,
 };
 use crate::ask::{Field, Section, each};
 use crate::diagnostic::{Mistakes, quote};
@@ -40,6 +40,7 @@ fn read(report: &Report<'_>, root: &Node) -> Option<Settings> {
         read_values(&section, "registry", &mut settings);
     }
     settings.trust = trust::read(&file);
+    settings.channels = channel::read(&file);
     settings.restricted = restricted::read(&file);
     if let Some(section) = section(&file, "container") {
         settings.container = container::read(&section);
@@ -113,7 +114,10 @@ fn retention_of(section: &Section<'_>) -> RetentionSettings {
     }
 }
 
-fn amount<T>(field: &Field<'_>, parse: impl Fn(&str) -> Result<T, AmountError>) -> Option<T> {
+pub(super) fn amount<T>(
+    field: &Field<'_>,
+    parse: impl Fn(&str) -> Result<T, AmountError>,
+) -> Option<T> {
     let parsed = parse(field.text()?);
     parsed.map_err(|error| field.report.note(Some(field.place()), &error.to_string(), None)).ok()
 }

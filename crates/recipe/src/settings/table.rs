@@ -148,6 +148,26 @@ settings! {
     /// images of other users), or "all". The rule for "*" also applies to images that were built
     /// here, added by hand, or given by path.
     TRUST_AT_START: "trust.at_start" = "\"others\"";
+    /// Channels, whose documents say which images are released. `image pull prgenv-gnu:stable` gets the
+    /// image that the channel `stable` names.
+    CHANNEL: "channel" = "[[channel]]";
+    /// The name of the channel, which is used like a tag.
+    CHANNEL_NAME: "channel.name" = "\"stable\"";
+    /// The namespace. Default: that of the registry.
+    CHANNEL_NAMESPACE: "channel.namespace" = "\"deploy\"";
+    /// Public keys; one of them must have signed the document of the channel.
+    CHANNEL_KEYS: "channel.keys" = "[\"/etc/cabane/keys/release.pub\"]";
+    /// What to do with a document that has expired: "warn" (the default) or "refuse".
+    CHANNEL_EXPIRED: "channel.expired" = "\"refuse\"";
+    /// The lowest serial number to accept. Cabane also rejects numbers below the highest one that it
+    /// has seen.
+    CHANNEL_MINIMUM_SERIAL: "channel.minimum_serial" = "42";
+    /// To be promoted, an image needs a signature for its label with one of these public keys.
+    CHANNEL_SIGNED_BY: "channel.signed_by" = "[\"/etc/cabane/keys/build.pub\"]";
+    /// To be promoted, an image must be in this channel.
+    CHANNEL_FROM: "channel.from" = "\"testing\"";
+    /// To be promoted, an image must have been in the other channel for this time.
+    CHANNEL_AGE: "channel.age" = "\"7d\"";
     /// Images that only one Unix group can read after they are pulled: a namespace, a name, or
     /// both. The first matching rule applies, and the rules of the site come first.
     RESTRICTED: "restricted" = "[[restricted]]";

@@ -97,7 +97,9 @@ pub enum Labels {
 }
 
 impl Labels {
-    const WORDS: &[(&str, Self)] = &[("warn", Self::Warn), ("refuse", Self::Refuse)];
+    pub(super) fn read(field: &Field<'_>) -> Option<Self> {
+        field.choice(&[("warn", Self::Warn), ("refuse", Self::Refuse)])
+    }
 }
 
 impl TrustPolicy {
@@ -187,7 +189,7 @@ fn requirement(section: &Section<'_>) -> Option<Requirement> {
         return keys.refuse("a signature by no key is none", example);
     }
     let labels = match section.get("labels") {
-        Some(field) => field.choice(Labels::WORDS)?,
+        Some(field) => Labels::read(&field)?,
         None => Labels::default(),
     };
     Some(Requirement::Signature { keys: each(items, |item| path_template(&item))?, labels })

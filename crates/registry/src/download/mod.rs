@@ -84,6 +84,14 @@ impl Registry {
         self.fetch(&whole, delta, directory, bases, progress)
     }
 
+    /// Returns how many bytes of an image are in none of the images in `bases`: so many are downloaded
+    /// beside them. Those images are read for that.
+    pub fn missing_bytes(&self, image: &RemoteImage, bases: &[PathBuf]) -> u64 {
+        let known = self.known_parts(image, bases).unwrap_or_default();
+        let reused: u64 = known.iter().map(|piece| piece.length).sum();
+        image.size.saturating_sub(reused)
+    }
+
     /// Fails if a directory has no space for all layers of a container image, whose sizes are
     /// what the registry says. Layers that are there in part are counted as missing.
     ///

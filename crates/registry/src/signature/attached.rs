@@ -114,7 +114,7 @@ impl Registry {
     }
 
     /// Adds signatures whose texts the repository has.
-    fn add_layers(
+    pub(crate) fn add_layers(
         &self,
         repository: &str,
         manifest: &OciDigest,

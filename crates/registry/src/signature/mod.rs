@@ -8,6 +8,7 @@
 //! signed what is for the caller to say. The design is in `docs/design/0008-registries.md`.
 
 mod attached;
+mod envelope;
 mod key;
 mod payload;
 mod pem;
@@ -15,6 +16,7 @@ mod record;
 mod verdict;
 
 pub(crate) use attached::signatures_tag;
+pub use envelope::Envelope;
 pub use key::{PublicKey, SigningKey};
 pub use payload::Statement;
 pub use record::{MAX_RECORD, SignatureRecord};

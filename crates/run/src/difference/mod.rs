@@ -19,8 +19,8 @@ pub use environments::{
 pub use files::{FileDifference, FileState, compare_files};
 pub use images::{Field, ImageSide, ViewDifference, compare_metadata, compare_views};
 pub use package_list::{
-    PACKAGE_FILES, lines_beside, list_packages, packages_in_metadata, read_package_list,
-    read_packages,
+    PACKAGE_FILES, lines_beside, list_packages, packages_beside, packages_in_metadata,
+    read_package_list, read_packages,
 };
 pub use packages::{PackageDifference, compare_packages};
 pub use variables::{VariableDifference, compare_variables};

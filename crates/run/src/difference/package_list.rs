@@ -116,8 +116,14 @@ pub fn packages_in_metadata(read: impl Fn(&str) -> Option<Vec<u8>>) -> Option<Pa
 /// nothing.
 #[must_use]
 pub fn lines_beside(meta: &Path) -> Option<String> {
-    let list = packages_in_metadata(|name| std::fs::read(meta.join(name)).ok());
+    let list = packages_in_metadata(|name| fs::read(meta.join(name)).ok());
     list.map(|list| list.to_lines())
+}
+
+/// Returns the packages that the metadata in a directory list; `None` if they list none.
+#[must_use]
+pub fn packages_beside(meta: &Path) -> Option<Vec<Package>> {
+    packages_in_metadata(|name| fs::read(meta.join(name)).ok()).map(packages_of)
 }
 
 fn list_of(packages: Vec<Package>) -> PackageList {
@@ -132,15 +138,17 @@ fn list_of(packages: Vec<Package>) -> PackageList {
 }
 
 fn of_list(text: &[u8]) -> Option<Vec<Package>> {
-    let list = PackageList::from_json(text).ok()?;
-    let packages = list.packages.into_iter();
+    PackageList::from_json(text).ok().map(packages_of)
+}
+
+fn packages_of(list: PackageList) -> Vec<Package> {
     let package = |record: PackageRecord| Package {
         name: record.name,
         version: record.version,
         manager: record.manager,
         hash: record.hash,
     };
-    Some(packages.map(package).collect())
+    list.packages.into_iter().map(package).collect()
 }
 
 fn from_locks(read: impl Fn(&str) -> Option<Vec<u8>>) -> Option<Vec<Package>> {

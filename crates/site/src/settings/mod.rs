@@ -6,6 +6,7 @@
 //! Layers, the later one wins: built-in defaults, the site's configuration file, the
 //! user's, variables, options.
 
+mod channel;
 mod container;
 mod machine;
 mod mpi;
@@ -29,6 +30,7 @@ use cabane_report::{IoContext, Report, Result};
 
 use crate::env_vars;
 
+pub use channel::ChannelSetting;
 pub use container::ContainerSetting;
 pub use machine::{find_program, find_programs, processors};
 pub use mpi::MpiSetting;
@@ -79,6 +81,8 @@ pub struct Effective {
     pub registry: RegistrySetting,
     /// Whose signatures images must have.
     pub trust: Vec<TrustSetting>,
+    /// The channels, those of the site first.
+    pub channels: Vec<ChannelSetting>,
     /// Which images only a group may read.
     pub restricted: Vec<RestrictedSetting>,
     /// How container images are entered.
@@ -212,6 +216,7 @@ impl Effective {
         let layers = Layers { files: files.iter().collect(), variables: &variables, args };
         let cache_directory = layers.cache_directory()?;
         let builds = cache_directory.value.as_ref().map(|cache| cache.join("builds"));
+        let registry = layers.registry()?;
         Ok(Self {
             color: layers.value_or(&table::COLOR, ColorChoice::Auto)?,
             system: layers.system()?,
@@ -232,7 +237,8 @@ impl Effective {
             environment_directories: layers
                 .directories(env_vars::CABANE_ENVIRONMENT_PATH, "environments"),
             system_directories: layers.directories(env_vars::CABANE_SYSTEM_PATH, "systems"),
-            registry: layers.registry()?,
+            channels: layers.channels(&registry.namespace.value)?,
+            registry,
             trust: layers.trust(),
             restricted: layers.restricted(),
             mpi: layers.mpi()?,

@@ -8,10 +8,11 @@ use std::fmt::Write as _;
 use cabane_label::{Digest, escape};
 use cabane_report::size;
 use cabane_run::difference::{
-    EnvironmentDifference, Field, FileDifference, FileState, MountDifference, PackageDifference,
-    VariableDifference, ViewDifference,
+    EnvironmentDifference, Field, FileDifference, FileState, MountDifference, VariableDifference,
+    ViewDifference,
 };
 
+use crate::change::{change_line, package_line};
 use crate::commands::diff::Difference;
 use crate::printer::style;
 
@@ -41,8 +42,9 @@ pub(crate) fn images(difference: &Difference) -> String {
 
 /// Shows what differs between two environments; nothing if they are the same.
 pub(crate) fn environments(difference: &EnvironmentDifference) -> String {
-    let line =
-        |one: &MountDifference| change("  ", &one.name, one.from.as_deref(), one.to.as_deref());
+    let line = |one: &MountDifference| {
+        change_line("  ", &one.name, one.from.as_deref(), one.to.as_deref())
+    };
     let mut text = section("images", &difference.images, line);
     text += &section("mounts", &difference.mounts, line);
     for field in &difference.settings {
@@ -53,7 +55,7 @@ pub(crate) fn environments(difference: &EnvironmentDifference) -> String {
             if views.is_empty() { "none".to_owned() } else { views.join(", ") }
         };
         let (from, to) = (describe(&difference.views_from), describe(&difference.views_to));
-        text += &change("", "views", Some(&from), Some(&to));
+        text += &change_line("", "views", Some(&from), Some(&to));
     }
     text += &section("variables", &difference.variables, |one| variable_lines("  ", one));
     text
@@ -86,19 +88,8 @@ fn files(number: u64) -> String {
     if number == 1 { "1 file".to_owned() } else { format!("{number} files") }
 }
 
-/// One line: what was removed, added or changed.
-fn change(indent: &str, name: &str, from: Option<&str>, to: Option<&str>) -> String {
-    let (sign, what) = match (from, to) {
-        (Some(from), Some(to)) => ("~", format!("{from} -> {to}")),
-        (Some(from), None) => ("-", from.to_owned()),
-        (None, to) => ("+", to.unwrap_or_default().to_owned()),
-    };
-    let line = format!("{sign} {} {}", escape(name), escape(&what));
-    format!("{indent}{}\n", line.trim_end())
-}
-
 fn field_line(indent: &str, field: &Field) -> String {
-    change(indent, field.name, field.from.as_deref(), field.to.as_deref())
+    change_line(indent, field.name, field.from.as_deref(), field.to.as_deref())
 }
 
 /// Shows digests by their short form and sizes as people read them.
@@ -116,12 +107,6 @@ fn with_short_values(field: &Field) -> Field {
         return field.clone();
     }
     Field { name: field.name, from, to }
-}
-
-fn package_line(package: &PackageDifference) -> String {
-    let describe = |versions: &[String]| (!versions.is_empty()).then(|| versions.join(", "));
-    let (from, to) = (describe(&package.from), describe(&package.to));
-    change("  ", &package.name, from.as_deref(), to.as_deref())
 }
 
 fn view_lines(view: &ViewDifference) -> String {
@@ -148,7 +133,7 @@ fn variable_lines(indent: &str, difference: &VariableDifference) -> String {
     if let ([from], [to]) = (removed.as_slice(), added.as_slice())
         && let (Some(from), Some(to)) = (from.strip_prefix("set "), to.strip_prefix("set "))
     {
-        return change(indent, variable, Some(from), Some(to));
+        return change_line(indent, variable, Some(from), Some(to));
     }
     let mut text = String::new();
     for (sign, items) in [('-', removed), ('+', added)] {

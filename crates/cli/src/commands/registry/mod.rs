@@ -10,6 +10,7 @@ use crate::exit_codes::ExitCode;
 use crate::setup::Setup;
 
 mod list;
+mod mirror;
 
 /// What can be done with registries.
 #[derive(Debug, Subcommand)]
@@ -21,6 +22,8 @@ pub(crate) enum RegistryCommand {
     Reindex(list::ReindexArgs),
     /// Add the packages of images that other tools pushed to the list
     Enrich(list::EnrichArgs),
+    /// Copy images and channels to another registry
+    Mirror(mirror::MirrorArgs),
 }
 
 /// Runs one of them.
@@ -33,5 +36,6 @@ pub(crate) fn registry(setup: &Setup, command: &RegistryCommand) -> Result<ExitC
         RegistryCommand::Check(args) => list::check(setup, args),
         RegistryCommand::Reindex(args) => list::reindex(setup, args),
         RegistryCommand::Enrich(args) => list::enrich(setup, args),
+        RegistryCommand::Mirror(args) => mirror::mirror(setup, args),
     }
 }

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! A note that an image is going to be retired from the channel that it came from.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use cabane_label::ImageDescription;
+use cabane_repository::Followed;
+use cabane_resolve::LocatedImage;
+use cabane_site::Context;
+
+/// How long nothing more is said about an image.
+const PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Says that an image is going to be retired, or is, and what replaces it: once a day. It is known since
+/// the last pull or upgrade of the channel. An image that was named by its digest is meant as it is.
+pub(crate) fn announce(context: &Context, typed: &ImageDescription, located: &LocatedImage) {
+    if !matches!(typed, ImageDescription::Pattern(_)) {
+        return;
+    }
+    let Some((channel, followed)) = retired(context, located) else {
+        return;
+    };
+    let (Some(date), Some(label)) = (followed.retired, &located.label) else {
+        return;
+    };
+    let notices = context.settings.state_directory.as_ref().map(|state| state.join("notices"));
+    let id = followed.release.digest.id();
+    if notices.is_some_and(|notices| !is_due(&notices, id.as_str())) {
+        return;
+    }
+    let when = if followed.is_withdrawn() { "was retired from" } else { "will be retired from" };
+    context.note(format_args!("{label} {when} {channel} on {date}"));
+    match &followed.replacement {
+        Some(replacement) => context.hint(format_args!("use `{replacement}` instead")),
+        None => context.hint("`cabane upgrade --dry-run` shows what replaces it"),
+    }
+}
+
+/// Returns the channel, and what it says of an image here that it retires.
+fn retired(context: &Context, located: &LocatedImage) -> Option<(String, Followed)> {
+    let (digest, label) = (located.digest.as_ref()?, located.label.as_ref()?);
+    let name = located.repository.as_ref()?;
+    let known = context.repositories().ok()?.into_iter().find(|known| known.name == *name)?;
+    let channels = known.repository.channels().ok()?;
+    for (channel, system) in channels.into_iter().filter(|(_, system)| *system == label.system) {
+        let names = known.repository.followed(&channel, &system).ok()?;
+        let is_meant = |one: &Followed| one.release.digest == *digest && one.retired.is_some();
+        if let Some(followed) = names.into_values().find(is_meant) {
+            return Some((channel.to_string(), followed));
+        }
+    }
+    None
+}
+
+/// Returns whether nothing was said for a day, and notes that something is.
+fn is_due(notices: &Path, id: &str) -> bool {
+    let path = notices.join(id);
+    let said = fs::metadata(&path).and_then(|file| file.modified()).ok();
+    let since = said.map(|said| SystemTime::now().duration_since(said).unwrap_or(PAUSE));
+    if since.is_some_and(|since| since < PAUSE) {
+        return false;
+    }
+    // Where it cannot be noted, it is said more often.
+    let _ = fs::create_dir_all(notices).and_then(|()| fs::write(&path, ""));
+    true
+}

@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Where the documents of channels are in a registry: in a repository for each namespace and system,
+//! `<namespace>/cabane-channel/<system>`, under the tags `<channel>` and `<channel>.<serial>`.
+//!
+//! Names of channels have no `.`, so that no two channels share a tag. What a document says, and whether
+//! it counts, is for the caller.
+
+use std::fmt;
+
+use cabane_label::{ChannelName, Digest, Namespace, System};
+use cabane_report::{Kind, Report};
+
+use crate::address::is_component;
+use crate::document::{Annotations, Descriptor, EMPTY, MANIFEST, Manifest, OciDigest, to_bytes};
+use crate::{Envelope, Error, ErrorKind, Place, Registry, RemoteImage, Result};
+
+const REPOSITORY: &str = "cabane-channel";
+const KIND: &str = "application/vnd.cabane.channel.v1";
+/// The media type of DSSE envelopes, as sigstore uses it.
+const ENVELOPE: &str = "application/vnd.dsse.envelope.v1+json";
+/// Some thousand images.
+const MAX_ENVELOPE: u64 = 4 * 1024 * 1024;
+
+/// A channel in a registry.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ChannelPlace {
+    /// The part of the registry.
+    pub namespace: Namespace,
+    /// The channel.
+    pub name: ChannelName,
+    /// The system.
+    pub system: System,
+}
+
+impl fmt::Display for ChannelPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}::{}@{}", self.namespace, self.name, self.system)
+    }
+}
+
+impl ChannelPlace {
+    fn tag(&self, serial: Option<u64>) -> String {
+        match serial {
+            Some(serial) => format!("{}.{serial}", self.name),
+            None => self.name.to_string(),
+        }
+    }
+}
+
+impl Registry {
+    /// Gets a document of a channel: the current one, or that of a serial number; `None` if there is
+    /// none.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Document`] if something else is there.
+    pub fn channel_document(
+        &self,
+        channel: &ChannelPlace,
+        serial: Option<u64>,
+    ) -> Result<Option<Envelope>> {
+        let repository = self.channel_repository(channel)?;
+        let manifest: Option<Manifest> =
+            self.parsed_document("the document of a channel", &repository, &channel.tag(serial))?;
+        let Some(manifest) = manifest else {
+            return Ok(None);
+        };
+        let odd = || {
+            let message = format!(
+                "`{}` in {}/{repository} is not the document of a channel",
+                channel.tag(serial),
+                self.address().host()
+            );
+            Error::new(ErrorKind::Document, Report::new(Kind::Registry, message))
+        };
+        let [layer] = manifest.layers.as_slice() else {
+            return Err(odd());
+        };
+        if manifest.kind() != KIND {
+            return Err(odd());
+        }
+        let bytes = self.small_blob(&repository, layer, MAX_ENVELOPE)?;
+        Envelope::from_bytes(&bytes).ok_or_else(odd).map(Some)
+    }
+
+    /// Writes a document under the tag of a serial number, or as the current one.
+    ///
+    /// # Errors
+    ///
+    /// That the registry refuses it.
+    pub fn put_channel_document(
+        &self,
+        channel: &ChannelPlace,
+        serial: Option<u64>,
+        envelope: &Envelope,
+    ) -> Result<()> {
+        let repository = self.channel_repository(channel)?;
+        let bytes = envelope.to_bytes();
+        self.put_small_blob(&repository, EMPTY)?;
+        self.put_small_blob(&repository, &bytes)?;
+        let layer = Descriptor::of(ENVELOPE, &bytes);
+        let manifest = to_bytes(&Manifest::artifact(KIND, vec![layer], Annotations::new()));
+        self.put_document(&repository, &channel.tag(serial), MANIFEST, &manifest)?;
+        Ok(())
+    }
+
+    /// Gets an image by its manifest, whichever image its label has now; `None` if it is gone.
+    ///
+    /// # Errors
+    ///
+    /// That something else has this digest, or that the registry was not reached.
+    pub fn image_of_manifest(
+        &self,
+        place: &Place,
+        manifest: &Digest,
+    ) -> Result<Option<RemoteImage>> {
+        let repository = self.repository(place)?;
+        let reference = OciDigest(manifest.clone()).to_string();
+        let document = self.document(&repository, &reference)?;
+        document.map(|document| self.read_image(place, repository, document)).transpose()
+    }
+
+    fn channel_repository(&self, channel: &ChannelPlace) -> Result<String> {
+        let parts = [channel.namespace.as_str(), REPOSITORY, channel.system.as_str()];
+        if let Some(part) = parts.iter().find(|part| !is_component(part)) {
+            let message = format!("a registry cannot have `{part}` in the name of a repository");
+            return Err(Report::new(Kind::BadInput, message).into());
+        }
+        Ok(self.address().repository(&parts.join("/")))
+    }
+}

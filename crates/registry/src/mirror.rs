@@ -1,0 +1,174 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! An image of another registry, with everything that is attached to it.
+//!
+//! Manifests stay what they are, so that signatures of them stay good. The label comes last.
+
+use std::path::Path;
+
+use crate::document::{Descriptor, EMPTY, MANIFEST, Manifest, OciDigest};
+use crate::download::Blob;
+use crate::signature::signatures_tag;
+use crate::sum::Progress;
+use crate::upload::FileBlob;
+use crate::{Place, Registry, RemoteImage, Result};
+
+/// A blob of this size goes through a file, a smaller one through memory.
+const LARGE: u64 = 1024 * 1024;
+
+/// What a mirror has of an image now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mirrored {
+    /// Whether its label has another image than before, or was not there.
+    pub is_new: bool,
+    /// How many documents were added to it: metadata, chunk lists, and signatures.
+    pub attached: usize,
+    /// How many bytes were sent.
+    pub sent: u64,
+}
+
+impl Registry {
+    /// Copies an image of another registry into this one under its label, with what is attached to it
+    /// and its signatures. `directory` is for large blobs; what a killed process has left there is
+    /// used.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading and writing. The label does not change then.
+    pub fn mirror(
+        &self,
+        source: &Self,
+        image: &RemoteImage,
+        directory: &Path,
+        progress: &mut Progress<'_>,
+    ) -> Result<Mirrored> {
+        let place = &image.place;
+        let target = self.repository(place)?;
+        let subject = OciDigest(image.manifest.clone());
+        let mut mirrored = Mirrored::default();
+        let manifest: Manifest = self.client.parse("a manifest", &image.document)?;
+        for blob in manifest.layers.iter().chain([&manifest.config]) {
+            let moved = Moved { source, from: &image.repository, to: &target, directory };
+            mirrored.sent += self.take_blob(&moved, blob, progress)?;
+        }
+        // By its digest first: what refers to it wants it to be there.
+        self.put_document(&target, &subject.to_string(), MANIFEST, &image.document)?;
+        let known = self.all_referrers(&target, &subject)?;
+        for referrer in source.all_referrers(&image.repository, &subject)? {
+            if !known.iter().any(|one| one.digest == referrer.digest) {
+                let moved = Moved { source, from: &image.repository, to: &target, directory };
+                mirrored.sent += self.take_referrer(&moved, &subject, &referrer)?;
+                mirrored.attached += 1;
+            }
+        }
+        mirrored.attached += self.take_signatures(source, &image.repository, &target, &subject)?;
+        let before = self.digest_of(&target, place.tag())?;
+        if before.as_ref() != Some(&subject) {
+            self.put_document(&target, place.tag(), MANIFEST, &image.document)?;
+            mirrored.is_new = true;
+        }
+        if mirrored.is_new || mirrored.attached > 0 || !self.is_listed(place, image)? {
+            let packages = source.packages_in_list(&place.namespace, &image.digest)?;
+            let image = self.image(place)?;
+            self.note_label(place, &image, packages.as_ref())?;
+        }
+        Ok(mirrored)
+    }
+
+    /// Returns whether the list of this registry has an image under its label.
+    fn is_listed(&self, place: &Place, image: &RemoteImage) -> Result<bool> {
+        let lines = self.tags(&self.index_of(&place.namespace))?;
+        let entries = lines.iter().filter(|line| crate::entry::is_of(line, &place.label));
+        let mut entries = entries.filter_map(|line| crate::entry::Entry::read(line));
+        Ok(entries.any(|entry| entry.digest == image.digest))
+    }
+
+    /// Copies a blob, unless it is there. Returns how many bytes were sent.
+    fn take_blob(
+        &self,
+        moved: &Moved<'_>,
+        blob: &Descriptor,
+        progress: &mut Progress<'_>,
+    ) -> Result<u64> {
+        if self.has_blob(moved.to, &blob.digest)? {
+            return Ok(0);
+        }
+        if blob.digest == OciDigest::of(EMPTY) {
+            self.put_small_blob(moved.to, EMPTY)?;
+            return Ok(0);
+        }
+        if blob.size <= LARGE {
+            let bytes = moved.source.small_blob(moved.from, blob, LARGE)?;
+            self.put_small_blob(moved.to, &bytes)?;
+            return Ok(blob.size);
+        }
+        let whole = Blob::new(moved.from, blob.digest.clone(), blob.size);
+        let twice = blob.size.saturating_mul(2);
+        let fetched = moved.source.fetch(&whole, None, moved.directory, &[], &mut |done, _| {
+            progress(done, twice);
+        })?;
+        let file = FileBlob {
+            path: &fetched.path,
+            digest: blob.digest.clone(),
+            size: blob.size,
+            notes: Some(moved.directory),
+        };
+        self.put_file(moved.to, &file, &mut |done, _| progress(blob.size + done, twice))?;
+        let _ = std::fs::remove_file(&fetched.path);
+        Ok(blob.size)
+    }
+
+    fn take_referrer(
+        &self,
+        moved: &Moved<'_>,
+        subject: &OciDigest,
+        referrer: &Descriptor,
+    ) -> Result<u64> {
+        let reference = referrer.digest.to_string();
+        let document = moved.source.document(moved.from, &reference)?;
+        let document = document.ok_or_else(|| moved.source.wrong(&referrer.digest, "nothing"))?;
+        let manifest: Manifest = self.client.parse("a manifest", &document.bytes)?;
+        let mut sent = 0;
+        for blob in manifest.layers.iter().chain([&manifest.config]) {
+            sent += self.take_blob(moved, blob, &mut |_, _| ())?;
+        }
+        self.put_referrer(moved.to, subject, referrer, &document.bytes)?;
+        Ok(sent)
+    }
+
+    /// Copies the signatures of a manifest, beside those there. Returns how many are new.
+    fn take_signatures(
+        &self,
+        source: &Self,
+        from: &str,
+        to: &str,
+        subject: &OciDigest,
+    ) -> Result<usize> {
+        let tag = signatures_tag(subject);
+        let Some(signatures) = source.parsed_document::<Manifest>("signatures", from, &tag)? else {
+            return Ok(0);
+        };
+        let known: Option<Manifest> = self.parsed_document("signatures", to, &tag)?;
+        let known = known.map(|known| known.layers).unwrap_or_default();
+        let is_new = |layer: &&Descriptor| !known.contains(layer);
+        let new: Vec<_> = signatures.layers.iter().filter(is_new).cloned().collect();
+        for layer in &new {
+            let bytes = source.small_blob(from, layer, LARGE)?;
+            self.put_small_blob(to, &bytes)?;
+        }
+        if !new.is_empty() {
+            self.add_layers(to, subject, &new)?;
+        }
+        Ok(new.len())
+    }
+}
+
+/// From where to where blobs are copied.
+struct Moved<'a> {
+    source: &'a Registry,
+    from: &'a str,
+    to: &'a str,
+    /// For large ones.
+    directory: &'a Path,
+}

@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What an image must fulfill to be promoted: the rules of the configuration, and what is known of the
+//! image.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use cabane_channel::{ChannelDocument, Entry, State, Waiver, read_channel, setting_of, today};
+use cabane_label::{enumerate, escape};
+use cabane_registry::{ChannelPlace, Distrust, PublicKey, RemoteImage};
+use cabane_report::Result;
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use crate::publish::Target;
+
+/// A rule of the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateRule {
+    /// The image is not revoked. It always applies, and cannot be waived.
+    NotRevoked,
+    /// `signed_by`: a signature for the label.
+    SignedBy,
+    /// `from`: the image is in another channel.
+    From,
+    /// `age`: for so long.
+    Age,
+}
+
+impl GateRule {
+    /// Those that can be waived, by the key in the configuration.
+    const WAIVABLE: [Self; 3] = [Self::SignedBy, Self::From, Self::Age];
+
+    /// Returns its name, which is its key in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotRevoked => "not_revoked",
+            Self::SignedBy => "signed_by",
+            Self::From => "from",
+            Self::Age => "age",
+        }
+    }
+}
+
+impl fmt::Display for GateRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for GateRule {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::WAIVABLE.into_iter().find(|rule| rule.name() == text);
+        let names = Self::WAIVABLE.map(Self::name);
+        found.ok_or_else(|| format!("use {}", enumerate(&names, "or")))
+    }
+}
+
+/// Whether an image fulfills a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// It does.
+    Passed,
+    /// It does not, and someone decided that it need not.
+    Waived,
+    /// It does not.
+    Failed,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Passed => "passed",
+            Self::Waived => "waived",
+            Self::Failed => "failed",
+        })
+    }
+}
+
+/// What came of a rule for an image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GateVerdict {
+    /// The rule.
+    pub rule: GateRule,
+    /// Whether the image fulfills it.
+    pub outcome: Outcome,
+    /// The evidence, or what is missing.
+    pub evidence: String,
+}
+
+/// Applies all rules to an image.
+pub(crate) fn judge(
+    target: Target<'_>,
+    image: &RemoteImage,
+    document: Option<&ChannelDocument>,
+) -> Result<Vec<GateVerdict>> {
+    let mut verdicts = vec![revocation(image, document)];
+    if !target.setting.signed_by.is_empty() {
+        verdicts.push(signature(target, image)?);
+    }
+    if target.setting.from.is_some() {
+        verdicts.extend(presence(target, image)?);
+    }
+    for verdict in verdicts.iter_mut().filter(|one| one.outcome == Outcome::Failed) {
+        let waivers = document.map(|one| one.waivers.as_slice()).unwrap_or_default();
+        let counts = |one: &&Waiver| {
+            one.manifest == image.manifest
+                && one.rule == verdict.rule.name()
+                && one.until >= today()
+        };
+        if let Some(waiver) = waivers.iter().find(counts) {
+            let (by, reason) = (escape(&waiver.by), escape(&waiver.reason));
+            let until = waiver.until;
+            verdict.outcome = Outcome::Waived;
+            verdict.evidence =
+                format!("{}; waived by {by} until {until}: {reason}", verdict.evidence);
+        }
+    }
+    Ok(verdicts)
+}
+
+fn verdict(rule: GateRule, evidence: Result<String, String>) -> GateVerdict {
+    let (outcome, evidence) = match evidence {
+        Ok(evidence) => (Outcome::Passed, evidence),
+        Err(missing) => (Outcome::Failed, missing),
+    };
+    GateVerdict { rule, outcome, evidence }
+}
+
+fn revocation(image: &RemoteImage, document: Option<&ChannelDocument>) -> GateVerdict {
+    let revoked = document.and_then(|document| document.revocation(&image.digest));
+    verdict(
+        GateRule::NotRevoked,
+        match revoked {
+            None => Ok("not revoked".to_owned()),
+            Some(one) => Err(format!("revoked on {}: {}", one.date, escape(&one.reason))),
+        },
+    )
+}
+
+/// The signature of a build must be for this label: that of another one says nothing.
+fn signature(target: Target<'_>, image: &RemoteImage) -> Result<GateVerdict> {
+    let known: Vec<(PathBuf, PublicKey)> = target
+        .setting
+        .signed_by
+        .iter()
+        .map(|path| Ok((path.clone(), PublicKey::read(path)?)))
+        .collect::<Result<_>>()?;
+    let keys: Vec<_> = known.iter().map(|(_, key)| key.clone()).collect();
+    let signatures = target.registry.signatures(image)?;
+    let statements = signatures.statements(&keys);
+    let own = statements.iter().filter(|one| one.place == image.place);
+    let newest = own.max_by_key(|one| one.time);
+    let evidence = match (signatures.accepted_by(&keys), newest) {
+        (Ok(_), Some(statement)) => {
+            Ok(format!("signed for its label on {}", statement.time.strftime("%F %T UTC")))
+        }
+        (Ok(_), None) => Err("the signature is for another label".to_owned()),
+        (Err(Distrust::Unsigned), _) => Err("not signed".to_owned()),
+        (Err(reason), _) => Err(reason.to_string()),
+    };
+    Ok(verdict(GateRule::SignedBy, evidence))
+}
+
+/// Whether the image is in the channel that comes before, and since when.
+fn presence(target: Target<'_>, image: &RemoteImage) -> Result<Vec<GateVerdict>> {
+    let Some(name) = &target.setting.from else {
+        return Ok(Vec::new());
+    };
+    let place = ChannelPlace { name: name.clone(), ..target.place.clone() };
+    let setting = setting_of(target.context, &place.namespace, name)?;
+    let other = read_channel(target.context, target.registry, setting, &place)?;
+    let entry = other.document.entry(&image.place.label);
+    let entry = entry.filter(|entry| entry.manifest == image.manifest);
+    let entry = entry.filter(|entry| entry.state(today()) != State::Retired);
+    let from = match entry {
+        Some(entry) => Ok(format!("in {name} since number {}", entry.since)),
+        None => Err(format!("not in {name}")),
+    };
+    let mut verdicts = vec![verdict(GateRule::From, from)];
+    if let Some(age) = target.setting.age {
+        let age = SignedDuration::try_from(age).unwrap_or(SignedDuration::MAX);
+        verdicts.push(verdict(GateRule::Age, old_enough(entry, age, name.as_str())));
+    }
+    Ok(verdicts)
+}
+
+fn old_enough(entry: Option<&Entry>, wanted: SignedDuration, name: &str) -> Result<String, String> {
+    let Some(entry) = entry else {
+        return Err(format!("not in {name}"));
+    };
+    let age = Timestamp::now().duration_since(entry.promoted);
+    let shown = format!("in {name} for {}", time(age));
+    if age >= wanted { Ok(shown) } else { Err(format!("{shown}, and {} are wanted", time(wanted))) }
+}
+
+fn time(time: SignedDuration) -> String {
+    match (time.as_hours() / 24, time.as_hours(), time.as_mins()) {
+        (days, ..) if days > 1 => format!("{days} days"),
+        (_, hours, _) if hours > 1 => format!("{hours} hours"),
+        (.., minutes) => format!("{minutes} minutes"),
+    }
+}

@@ -1,0 +1,204 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! A registry gets the images of another one: those of channels, or of labels.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use cabane_channel::{VerifiedChannel, document_of, place_of, read_channel};
+use cabane_label::{ChannelPattern, ImageDescription, LabelPattern, NameMatch};
+use cabane_process::Scratch;
+use cabane_registry::{ChannelPlace, Mirrored, RemoteImage};
+use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_signature_policy as signature_policy;
+use cabane_site::Context;
+use cabane_site::settings::ChannelSetting;
+
+use crate::pull::look_up;
+use crate::registry::Connection;
+
+/// What is copied from which registry to which.
+pub struct MirrorRequest<'a> {
+    /// From here.
+    pub source: &'a Connection,
+    /// To there.
+    pub target: &'a Connection,
+    /// The images of these channels, with the documents of the channels.
+    pub channels: Vec<ChannelPattern>,
+    /// The images under these labels.
+    pub patterns: Vec<LabelPattern>,
+    /// Whether nothing is copied.
+    pub dry_run: bool,
+}
+
+/// What was copied.
+#[derive(Clone, Debug, Default)]
+pub struct MirrorSummary {
+    /// The images that were selected.
+    pub images: usize,
+    /// Those that the target did not have under their label.
+    pub new: usize,
+    /// Metadata, chunk lists, and signatures that were added to images.
+    pub attached: usize,
+    /// The bytes that were sent.
+    pub sent: u64,
+    /// The documents of channels that were added.
+    pub documents: usize,
+}
+
+/// Copies images, and calls `done` for each that changed. An image without a signature that the
+/// configuration requires is not copied. A channel comes after its images.
+///
+/// # Errors
+///
+/// A channel or an image that is not trusted; and those of reading and writing. What was copied before
+/// stays.
+pub fn mirror(
+    context: &Context,
+    request: &MirrorRequest<'_>,
+    done: &mut dyn FnMut(&RemoteImage, Option<Mirrored>),
+) -> Result<MirrorSummary> {
+    let mut summary = MirrorSummary::default();
+    let mut seen = BTreeSet::new();
+    let mut channels = Vec::new();
+    for typed in &request.channels {
+        let (setting, place) = place_of(context, typed)?;
+        let channel = read_channel(context, &request.source.registry, setting, &place)?;
+        for image in images_of(request.source, &channel)? {
+            if seen.insert(image.place.clone()) {
+                copy(context, request, &image, &mut summary, done)?;
+            }
+        }
+        channels.push((setting, channel));
+    }
+    for pattern in &request.patterns {
+        let description = ImageDescription::Pattern(pattern.clone());
+        let how = NameMatch::Exact;
+        for listed in look_up(context, request.source, Some(&description), how, false)? {
+            let place = listed.place();
+            let image = request.source.registry.image_if_there(&place)?;
+            if let Some(image) = image.filter(|_| seen.insert(place)) {
+                copy(context, request, &image, &mut summary, done)?;
+            }
+        }
+    }
+    if summary.images == 0 && channels.is_empty() {
+        let address = request.source.registry.address();
+        let message = format!("no image in the registry {address} was selected");
+        return Err(Report::new(Kind::NotFound, message)
+            .hinted("`cabane image find '@*'` lists all images".to_owned()));
+    }
+    for (setting, channel) in channels.iter().filter(|_| !request.dry_run) {
+        summary.documents += copy_documents(request, setting, channel)?;
+    }
+    Ok(summary)
+}
+
+/// Gets the images of a channel by their manifests. Those that are retired may be gone.
+fn images_of(source: &Connection, channel: &VerifiedChannel) -> Result<Vec<RemoteImage>> {
+    let document = &channel.document;
+    let mut images = Vec::new();
+    for entry in &document.entries {
+        let place = document.place_of(entry);
+        match source.registry.image_of_manifest(&place, &entry.manifest)? {
+            Some(image) => images.push(image),
+            None if entry.retirement.is_some() => {}
+            None => {
+                let (channel, label) = (document.place(), &entry.label);
+                let message =
+                    format!("the registry has lost {label}, which the channel {channel} releases");
+                return Err(Report::new(Kind::Registry, message));
+            }
+        }
+    }
+    Ok(images)
+}
+
+fn copy(
+    context: &Context,
+    request: &MirrorRequest<'_>,
+    image: &RemoteImage,
+    summary: &mut MirrorSummary,
+    done: &mut dyn FnMut(&RemoteImage, Option<Mirrored>),
+) -> Result<()> {
+    summary.images += 1;
+    signature_policy::check_at_pull(context, &request.source.registry, image)?;
+    let target = &request.target.registry;
+    if request.dry_run {
+        let there = target.image_if_there(&image.place)?;
+        if there.is_none_or(|there| there.manifest != image.manifest) {
+            summary.new += 1;
+            done(image, None);
+        }
+        return Ok(());
+    }
+    let directory = Directory::of(context, image)?;
+    let watched = context.transfer(&format!("mirroring {}", image.place.label));
+    let mirrored =
+        target.mirror(&request.source.registry, image, &directory.path, &mut |at, all| {
+            watched.show(at, all);
+        });
+    watched.end();
+    let mirrored = mirrored?;
+    directory.remove();
+    summary.new += usize::from(mirrored.is_new);
+    summary.attached += mirrored.attached;
+    summary.sent += mirrored.sent;
+    if mirrored.is_new || mirrored.attached > 0 {
+        done(image, Some(mirrored));
+    }
+    Ok(())
+}
+
+/// Copies the documents of a channel that the target does not have, the current one last.
+fn copy_documents(
+    request: &MirrorRequest<'_>,
+    setting: &ChannelSetting,
+    channel: &VerifiedChannel,
+) -> Result<usize> {
+    let place: ChannelPlace = channel.document.place();
+    let (source, target) = (&request.source.registry, &request.target.registry);
+    let newest = channel.document.serial;
+    let mut copied = 0;
+    for serial in 1..=newest {
+        // What is not signed there is replaced.
+        let there = document_of(target, setting, &place, serial).ok().flatten();
+        if there.is_some() {
+            continue;
+        }
+        if let Some(document) = document_of(source, setting, &place, serial)? {
+            target.put_channel_document(&place, Some(serial), &document.envelope)?;
+            copied += 1;
+        }
+    }
+    if target.channel_document(&place, None)?.as_ref() != Some(&channel.envelope) {
+        target.put_channel_document(&place, None, &channel.envelope)?;
+    }
+    Ok(copied)
+}
+
+/// Where large blobs are on their way: a place in the cache, so that a killed copy is continued.
+struct Directory {
+    path: PathBuf,
+    /// Without a cache.
+    _scratch: Option<Scratch>,
+}
+
+impl Directory {
+    fn of(context: &Context, image: &RemoteImage) -> Result<Self> {
+        let cache = context.settings.cache_directory.value.as_ref();
+        let Some(cache) = cache else {
+            let scratch = Scratch::new().or_failed(|| "make a temporary directory".to_owned())?;
+            return Ok(Self { path: scratch.path().to_owned(), _scratch: Some(scratch) });
+        };
+        let path = cache.join("mirror").join(image.digest.as_str());
+        fs::create_dir_all(&path).or_failed(|| format!("make {}", path.display()))?;
+        Ok(Self { path, _scratch: None })
+    }
+
+    fn remove(self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
