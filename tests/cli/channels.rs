@@ -257,6 +257,10 @@ fn a_revoked_image_leaves_the_channel_and_does_not_come_back() {
     assert!(refused.stdout.contains("CVE-2026-1"), "{}", refused.stdout);
     bed.change(&["rollback", "stable", "--to", "1"]).success();
     assert_eq!(bed.labels("stable"), [NEW]);
+    // Whoever has it is warned, however it is named.
+    let started = bed.run(&["run", APP, "--", "true"]).success().stderr;
+    assert!(started.contains("revoked app/1.0:v1@here%x86_64 on"), "{started}");
+    assert!(started.contains("CVE-2026-1"), "{started}");
     // Nobody gets it under its own label either.
     bed.shared.forget();
     let pulled = bed.pull(APP);
@@ -362,7 +366,12 @@ fn names_that_follow_a_channel_are_upgraded_and_rolled_back() {
         let upgraded = bed.run(&["upgrade"]).success();
         assert!(upgraded.stderr.contains(&format!("is {NEW} now")), "{}", upgraded.stderr);
         assert_eq!(bed.hello("app:stable"), "hello from other\n");
+        let limits = ["repo", "gc", "--keep-last", "1", "--spare", "0s", "--dry-run"];
+        let kept = bed.run(&limits).success().stdout;
+        assert_eq!(kept.matches("follows a channel").count(), 2, "{kept}");
         // A version that was named stays.
+        let gone = bed.run(&["run", "app/3.0:stable", "--", "true"]);
+        assert!(!gone.stderr.contains("from its channel"), "{}", gone.stderr);
         assert_eq!(bed.hello("app/1.0:stable"), "hello from app\n");
         let back = bed.run(&["rollback", "app"]).success();
         assert!(
@@ -377,6 +386,13 @@ fn names_that_follow_a_channel_are_upgraded_and_rolled_back() {
         assert_eq!(nothing.code, 4, "{}", nothing.stderr);
         let unknown = bed.run(&["upgrade", "nothing"]);
         assert_eq!(unknown.code, 4, "{}", unknown.stderr);
+        bed.run(&["image", "rm", NEW]).success();
+        let gone = bed.run(&["run", "app:stable", "--", "true"]);
+        assert_eq!(gone.code, 125, "{}", gone.stderr);
+        let hint = "`cabane image pull app:stable` gets it from its channel";
+        assert!(gone.stderr.contains(hint), "{}", gone.stderr);
+        bed.run(&["upgrade"]).success();
+        assert_eq!(bed.hello("app:stable"), "hello from other\n");
     }
 }
 

@@ -66,6 +66,7 @@ mod registry_kills;
 mod registry_labels;
 mod registry_list;
 mod registry_mirror;
+mod registry_service;
 mod registry_trust;
 mod repo;
 mod repo_damage;

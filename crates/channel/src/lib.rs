@@ -14,6 +14,7 @@ mod document;
 mod lookup;
 mod memory;
 mod read;
+mod revoked;
 mod verified;
 
 pub use changes::{Change, changes};
@@ -23,4 +24,5 @@ pub use document::{
 pub use lookup::{channel_of, place_of, setting_of};
 pub use memory::{Memory, Seen};
 pub use read::{Newest, PUBLISHING, document_of, newest, read_channel};
+pub use revoked::known_revocation;
 pub use verified::{VerifiedChannel, channel_keys};

@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! A note that an image is going to be retired from the channel that it came from.
+//! What channels say of an image that is started: that it is revoked, or going to be retired.
 
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use cabane_label::ImageDescription;
+use cabane_channel::known_revocation;
+use cabane_label::{ImageDescription, escape};
 use cabane_repository::Followed;
 use cabane_resolve::LocatedImage;
 use cabane_site::Context;
@@ -15,10 +16,11 @@ use cabane_site::Context;
 /// How long nothing more is said about an image.
 const PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Says that an image is going to be retired, or is, and what replaces it: once a day. It is known since
-/// the last pull or upgrade of the channel. An image that was named by its digest is meant as it is.
+/// Says that an image is revoked; or that it is going to be retired, or is, and what replaces it, once a
+/// day. It is known since the last look at the channel. An image that was named by its digest is meant
+/// as it is, unless it is revoked.
 pub(crate) fn announce(context: &Context, typed: &ImageDescription, located: &LocatedImage) {
-    if !matches!(typed, ImageDescription::Pattern(_)) {
+    if warn_revoked(context, located) || !matches!(typed, ImageDescription::Pattern(_)) {
         return;
     }
     let Some((channel, followed)) = retired(context, located) else {
@@ -38,6 +40,20 @@ pub(crate) fn announce(context: &Context, typed: &ImageDescription, located: &Lo
         Some(replacement) => context.hint(format_args!("use `{replacement}` instead")),
         None => context.hint("`cabane upgrade --dry-run` shows what replaces it"),
     }
+}
+
+fn warn_revoked(context: &Context, located: &LocatedImage) -> bool {
+    let (Some(digest), Some(label)) = (&located.digest, &located.label) else {
+        return false;
+    };
+    let Some((channel, revoked)) = known_revocation(context, None, &label.system, digest) else {
+        return false;
+    };
+    let (date, reason) = (revoked.date, escape(&revoked.reason));
+    context.warning(format_args!("the channel {channel} revoked {label} on {date}: {reason}"));
+    context
+        .hint(format_args!("`cabane channel show {channel}` lists the images that are released"));
+    true
 }
 
 /// Returns the channel, and what it says of an image here that it retires.

@@ -20,9 +20,9 @@ use cabane_view::{Meta, ViewDescription, parse_view_list};
 use serde::{Deserialize, Serialize};
 
 use crate::builds::choose_here;
+use crate::channels;
 use crate::files;
 use crate::metadata_cache::MetadataCache;
-use crate::retirement;
 
 /// Which images and views to load, as it was typed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -164,7 +164,7 @@ impl FoundImages {
             for located in &mut image.builds {
                 check_at_start(context, located)?;
                 fill_in_metadata(context, located)?;
-                retirement::announce(context, &image.description.image, located);
+                channels::announce(context, &image.description.image, located);
             }
         }
         Ok(())

@@ -9,12 +9,12 @@
 #![forbid(unsafe_code)]
 
 mod builds;
+mod channels;
 mod devices;
 mod files;
 mod images;
 mod joining;
 mod metadata_cache;
-mod retirement;
 mod root;
 
 pub use devices::{GivenDevices, give, newer_in_image};

@@ -148,6 +148,10 @@ impl Registry {
     ///
     /// Those of reading and writing.
     pub fn repair_line(&self, place: &Place) -> Result<bool> {
+        // The list of a service is its own.
+        if self.listing_url.is_some() {
+            return Ok(false);
+        }
         let repaired = self.correct(place, None, None).and_then(|is_changed| {
             if is_changed {
                 self.change_state(&place.namespace)?;

@@ -25,7 +25,7 @@ const BATCH: usize = 1024;
 /// Where the list of images comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Listing {
-    /// The list, if there is one; otherwise the registry itself, if it lists its repositories.
+    /// The list of a service, if one is configured; the list, if there is one; otherwise the registry itself, if it lists its repositories.
     #[default]
     Auto,
     /// The registry itself. It knows every image, and needs a request for each.
@@ -69,6 +69,11 @@ impl Registry {
     /// [`ErrorKind::NoListing`] where it is unknown.
     pub fn find(&self, wanted: &Wanted<'_>, listing: Listing) -> Result<Vec<Listed>> {
         let mut found = match listing {
+            Listing::Auto if self.listing_url.is_some() => {
+                let url = self.listing_url.as_deref().unwrap_or_default();
+                let images = self.by_service(url, wanted.namespace)?.into_iter();
+                Some(images.filter(|image| wanted.fits(&image.label)).collect())
+            }
             // Where there is no index yet nothing was pushed.
             Listing::Index => Some(self.by_index(wanted)?.unwrap_or_default()),
             Listing::Catalog => self.by_catalog(wanted)?,

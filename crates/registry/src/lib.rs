@@ -37,6 +37,7 @@ mod proxy;
 mod push;
 mod registry;
 mod retry_policy;
+mod service_list;
 mod signature;
 pub mod sum;
 mod trust;
@@ -67,6 +68,7 @@ pub use proxy::ProxySettings;
 pub use push::{PushRequest, Pushed};
 pub use registry::Registry;
 pub use retry_policy::RetryPolicy;
+pub use service_list::service_list;
 pub use signature::{
     Distrust, Envelope, MAX_RECORD, PublicKey, SignatureRecord, Signatures, SigningKey, Statement,
 };

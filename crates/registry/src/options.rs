@@ -22,6 +22,8 @@ pub struct Options {
     pub retry_policy: RetryPolicy,
     /// How many parts of an image are got at once.
     pub streams: usize,
+    /// Where a service lists the images, if [`Listing::Auto`](crate::Listing) asks that.
+    pub listing_url: Option<String>,
     /// A directory in which lists of images are kept for the next time.
     pub cache: Option<PathBuf>,
 }
@@ -34,6 +36,7 @@ impl Default for Options {
             proxy: ProxySettings::default(),
             retry_policy: RetryPolicy::default(),
             streams: 4,
+            listing_url: None,
             cache: None,
         }
     }

@@ -33,6 +33,8 @@ const PAGE: usize = 1000;
 pub struct Registry {
     pub(crate) client: Client,
     pub(crate) streams: usize,
+    /// Where a service lists the images.
+    pub(crate) listing_url: Option<String>,
     /// Where lists are kept for the next time.
     pub(crate) cache: Option<PathBuf>,
 }
@@ -80,6 +82,7 @@ impl Registry {
         Ok(Self {
             client: Client::new(address, options)?,
             streams: options.streams.max(1),
+            listing_url: options.listing_url.clone(),
             cache: options.cache.clone(),
         })
     }

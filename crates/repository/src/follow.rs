@@ -7,7 +7,7 @@
 //! rename. A channel is followed by what was pulled: a name, with or without a version, for one
 //! micro-architecture. That the channel was trusted is for the writer to know.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::str::FromStr;
 use std::{fmt, fs};
@@ -169,6 +169,20 @@ impl Repository {
             .collect();
         channels.sort();
         Ok(channels)
+    }
+
+    /// Returns the images that names are which follow a channel.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::followed`].
+    pub(crate) fn followed_images(&self) -> Result<BTreeSet<Digest>, Error> {
+        let mut images = BTreeSet::new();
+        for (channel, system) in self.channels()? {
+            let names = self.followed(&channel, &system)?.into_values();
+            images.extend(names.map(|followed| followed.release.digest));
+        }
+        Ok(images)
     }
 
     /// Finds the followed names that fit a pattern whose tag is a channel. A version that was not
@@ -340,6 +354,7 @@ mod tests {
         assert_eq!(found[0].1.release, old);
         assert_eq!(repository.roll_back(&channel, &system, &name).unwrap(), Some(new));
         assert_eq!(repository.channels().unwrap(), [(channel, system)]);
+        assert_eq!(repository.followed_images().unwrap().len(), 1);
     }
 
     #[test]

@@ -88,6 +88,8 @@ pub enum Fate {
 pub enum Kept {
     /// It is pinned.
     Pinned,
+    /// A name that follows a channel is this image.
+    Followed,
     /// The image is open or mounted on this host.
     InUse,
     /// It was used or added a short while ago.
@@ -155,6 +157,7 @@ struct Facts<'a> {
     limits: &'a Limits,
     observer: Observer<'a>,
     pins: BTreeSet<Label>,
+    followed: BTreeSet<Digest>,
     now: Timestamp,
     images: BTreeMap<Digest, Option<(Timestamp, bool)>>,
 }
@@ -166,6 +169,7 @@ impl<'a> Facts<'a> {
             limits,
             observer: Observer::new(repository.layout()),
             pins: repository.pins()?,
+            followed: repository.followed_images()?,
             now: Timestamp::now(),
             images: BTreeMap::new(),
         })
@@ -190,6 +194,7 @@ impl<'a> Facts<'a> {
             None => Fate::Kept(Kept::Closed),
             Some((_, true)) => Fate::Kept(Kept::InUse),
             Some(_) if self.pins.contains(&record.label) => Fate::Kept(Kept::Pinned),
+            Some(_) if self.followed.contains(&record.digest) => Fate::Kept(Kept::Followed),
             Some(_) if !is_older(limits.spare) => Fate::Kept(Kept::Recent),
             Some(_) if is_newest => Fate::Kept(Kept::Newest),
             Some(_) => match (limits.older_than, limits.keep_last, limits.max_size) {

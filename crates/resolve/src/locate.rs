@@ -160,16 +160,30 @@ impl Resolver {
             ImageDescription::Pattern(pattern) => Some(pattern),
             _ => None,
         };
-        let near = pattern.and_then(|pattern| near_miss(pattern, self.labels().iter()));
+        let gone = pattern.filter(|pattern| self.follows(pattern));
+        let gone = gone.map(|name| format!("`cabane image pull {name}` gets it from its channel"));
+        let near = || pattern.and_then(|pattern| near_miss(pattern, self.labels().iter()));
         let otherwise = if self.repositories.is_empty() {
             "`cabane repo create` makes a repository"
         } else {
             "`cabane image ls` shows all images"
         };
-        let hint = near.or_else(|| image.hint()).unwrap_or_else(|| otherwise.to_owned());
+        let hint =
+            gone.or_else(near).or_else(|| image.hint()).unwrap_or_else(|| otherwise.to_owned());
         let is_limited = pattern.is_some_and(|pattern| pattern.system.is_none());
         let message = format!("no image matches `{image}`");
         Report::caused(Kind::NotFound, message, self.searched(is_limited)).hinted(hint)
+    }
+
+    /// Whether a name follows a channel in one of the repositories: then its image was here.
+    fn follows(&self, pattern: &LabelPattern) -> bool {
+        let limited = self.limited(pattern);
+        let Some(SystemPattern::Is(system)) = &limited.system else {
+            return false;
+        };
+        self.repositories.iter().any(|named| {
+            named.repository.followed_by(&limited, system).is_ok_and(|names| !names.is_empty())
+        })
     }
 
     /// Says where an image was looked for in vain.

@@ -4,9 +4,9 @@
 //! Images of a registry that a channel releases, and the names here that follow it.
 
 use cabane_channel::{
-    Entry, Memory, State, VerifiedChannel, channel_of, place_of, read_channel, today,
+    Entry, State, VerifiedChannel, channel_of, known_revocation, read_channel, today,
 };
-use cabane_label::{ChannelPattern, LabelPattern, escape};
+use cabane_label::{LabelPattern, escape};
 use cabane_registry::{Place, RemoteImage};
 use cabane_report::{Kind, Report, Result};
 use cabane_repository::{Followed, FollowedName, Release, Repository};
@@ -121,27 +121,13 @@ pub(crate) fn check_revoked(
     image: &RemoteImage,
 ) -> Result<()> {
     let Place { namespace, label } = &image.place;
-    let channels = context.settings.channels.iter().filter(|one| one.namespace == *namespace);
-    for setting in channels {
-        let typed = ChannelPattern {
-            namespace: Some(namespace.clone()),
-            name: setting.name.clone(),
-            serial: None,
-            system: Some(label.system.clone()),
-        };
-        let (_, place) = place_of(context, &typed)?;
-        let seen = Memory::of(context, connection.registry.address(), &place).read();
-        let seen =
-            seen.and_then(|seen| VerifiedChannel::open(setting, &place, &seen.envelope).ok());
-        let revoked = seen.as_ref().and_then(|seen| seen.document.revocation(&image.digest));
-        if let Some(revoked) = revoked {
-            let (date, reason) = (revoked.date, escape(&revoked.reason));
-            let message =
-                format!("the channel {place} revoked {} on {date}: {reason}", image.place);
-            return Err(Report::new(Kind::Untrusted, message).hinted(format!(
-                "`cabane channel show {place}` lists the images that are released"
-            )));
-        }
-    }
-    Ok(())
+    let of = Some((connection.registry.address(), namespace));
+    let Some((channel, revoked)) = known_revocation(context, of, &label.system, &image.digest)
+    else {
+        return Ok(());
+    };
+    let (date, reason) = (revoked.date, escape(&revoked.reason));
+    let message = format!("the channel {channel} revoked {} on {date}: {reason}", image.place);
+    Err(Report::new(Kind::Untrusted, message)
+        .hinted(format!("`cabane channel show {channel}` lists the images that are released")))
 }

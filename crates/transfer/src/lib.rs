@@ -28,7 +28,7 @@ pub use import::{
     CheckedSource, ImportRequest, Imported, PlannedImport, Reference, Remote, check_source,
     directory_of, import, restrict,
 };
-pub use list::{check_list, repair_list};
+pub use list::{check_list, repair_list, static_list, write_static_list};
 pub use mirror::{MirrorRequest, MirrorSummary, mirror};
 pub use pull::{PullRequest, find_remote, look_up, pull, pull_metadata};
 pub use push::{Upload, push};

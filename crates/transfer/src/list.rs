@@ -3,9 +3,14 @@
 
 //! The list of a registry: what it lacks, and its repair.
 
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
 use cabane_label::{NameMatch, Namespace};
-use cabane_registry::{Comparison, Difference, Listed, Place, RemoteImage, Wanted};
-use cabane_report::Result;
+use cabane_registry::{Comparison, Difference, Listed, Place, RemoteImage, Wanted, service_list};
+use cabane_report::{IoContext, Result};
 use cabane_site::Context;
 
 use crate::registry::Connection;
@@ -41,6 +46,39 @@ pub fn repair_list(
     });
     watched.end();
     Ok(left?)
+}
+
+/// Returns the list of a part of the registry in the form that uenv's listing service answers.
+///
+/// # Errors
+///
+/// Those of asking.
+pub fn static_list(
+    context: &Context,
+    connection: &Connection,
+    namespace: &Namespace,
+) -> Result<Vec<u8>> {
+    let comparison = check_list(context, connection, namespace)?;
+    Ok(service_list(&comparison.images))
+}
+
+/// Writes a list into a file for a web server, which is replaced as a whole.
+///
+/// # Errors
+///
+/// Those of writing.
+pub fn write_static_list(path: &Path, list: &[u8]) -> Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    // As for any new file, the user's mask decides who may read it.
+    let permissions = fs::Permissions::from_mode(0o666);
+    let mut builder = tempfile::Builder::new();
+    let file = builder.permissions(permissions).tempfile_in(directory.unwrap_or(Path::new(".")));
+    let written = file.and_then(|mut file| {
+        file.write_all(list)?;
+        file.persist(path)?;
+        Ok(())
+    });
+    written.or_failed(|| format!("write {}", path.display()))
 }
 
 /// Asks for each image that is wanted, whatever the list says.

@@ -42,8 +42,11 @@ impl RegistryRequest {
         let (token, username) = (self.token.as_deref(), self.username.as_deref());
         let given = given(context, &address, token, username)?;
         let cache = context.settings.cache_directory.value.as_ref();
-        let options =
-            Options { cache: cache.map(|cache| cache.join("registry")), ..options(context, given) };
+        let setting = &context.settings.registry;
+        let is_configured = setting.address.value.as_ref() == Some(&address);
+        let listing_url = setting.listing_url.value.clone().filter(|_| is_configured);
+        let cache = cache.map(|cache| cache.join("registry"));
+        let options = Options { cache, listing_url, ..options(context, given) };
         let registry = Registry::new(address, &options)?;
         Ok(Connection { registry, namespace: context.settings.registry.namespace.value.clone() })
     }

@@ -131,6 +131,10 @@ settings! {
     /// deletes images; "catalog" asks the registry, with one request for each image; "auto" reads
     /// the list if there is one, and asks the registry otherwise.
     LISTING: "registry.listing" = "\"auto\"", values::listing;
+    /// The address of a service or file that lists the images, in the format of uenv's listing service.
+    /// `{namespace}` stands for the namespace; without it, `?namespace=…` is added. It is used if `listing`
+    /// is "auto".
+    LISTING_URL: "registry.listing_url" = "\"https://list.example.org/list\"", values::listing_url;
     /// Required signatures, a rule for each namespace. "*" is for all namespaces without a rule.
     /// The rules of all configuration files apply: users can add rules to those of the site, but
     /// not remove any.

@@ -73,6 +73,17 @@ pub(super) fn registry_url(field: &Field<'_>) -> Option<String> {
     field.text_if(is_address, "is not the address of a registry", hint)
 }
 
+pub(super) fn listing_url(field: &Field<'_>) -> Option<String> {
+    let is_odd = |c: char| c.is_whitespace() || c.is_control();
+    let is_address = |text: &str| {
+        let mut starts = ["https://", "http://"].iter();
+        let host = starts.find_map(|start| text.strip_prefix(start));
+        host.is_some_and(|host| !host.is_empty() && !host.contains(is_odd))
+    };
+    let hint = "an address begins with `https://` or `http://`";
+    field.text_if(is_address, "is not the address of a list", hint)
+}
+
 pub(super) fn number_from_one(field: &Field<'_>, hint: &str) -> Option<NonZeroU32> {
     let number = whole_number(field).and_then(|number| u32::try_from(number).ok());
     number

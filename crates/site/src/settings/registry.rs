@@ -27,6 +27,8 @@ pub struct RegistrySetting {
     pub username: Value<Option<String>>,
     /// A file with a token.
     pub token: Value<Option<PathBuf>>,
+    /// Where a service lists them.
+    pub listing_url: Value<Option<String>>,
     /// How the images are listed.
     pub listing: Value<Listing>,
     /// Through whom it is reached.
@@ -56,6 +58,10 @@ impl Layers<'_> {
                 None => Value::new(None, Origin::Default),
             },
             token: layers.path_or(&table::REGISTRY_TOKEN, None)?,
+            listing_url: match layers.text(&table::LISTING_URL) {
+                Some((text, origin)) => Value::new(Some(text), origin),
+                None => Value::new(None, Origin::Default),
+            },
             listing: match layers.text(&table::LISTING) {
                 Some((text, origin)) => Value::new(listing(&text), origin),
                 None => Value::new(Listing::Auto, Origin::Default),

@@ -4,11 +4,12 @@
 //! `cabane registry check` and `cabane registry reindex`: the list of images.
 
 use std::fmt::Display;
+use std::path::PathBuf;
 
 use cabane_label::{Digest, Namespace};
 use cabane_registry::{Comparison, Difference};
 use cabane_report::Result;
-use cabane_transfer::{Connection, check_list, repair_list};
+use cabane_transfer::{Connection, check_list, repair_list, static_list, write_static_list};
 use clap::Args;
 use serde_json::json;
 
@@ -65,6 +66,37 @@ pub(crate) struct EnrichArgs {
     namespace: Option<Namespace>,
     #[command(flatten)]
     registry: RegistryArgs,
+}
+
+/// Write the list of images for a web server
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cabane registry serve-list --output /srv/www/deploy.json
+  cabane registry serve-list build > build.json
+
+The format is that of uenv's listing service. To read the list, set `listing_url` below `[registry]`
+in the configuration, as in `https://www.example.org/{namespace}.json`. The file is replaced as a
+whole.")]
+pub(crate) struct ServeListArgs {
+    /// The namespace; default: that of the configuration
+    namespace: Option<Namespace>,
+    /// The file; default: standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    registry: RegistryArgs,
+}
+
+pub(crate) fn serve_list(setup: &Setup, args: &ServeListArgs) -> Result<ExitCode> {
+    let connection = args.registry.connect(setup)?;
+    let namespace = namespace(&connection, args.namespace.as_ref());
+    let list = static_list(setup, &connection, &namespace)?;
+    match &args.output {
+        Some(output) => write_static_list(output, &list)?,
+        None => setup.printer.data(String::from_utf8_lossy(&list)),
+    }
+    Ok(exit_codes::SUCCESS)
 }
 
 pub(crate) fn enrich(setup: &Setup, args: &EnrichArgs) -> Result<ExitCode> {

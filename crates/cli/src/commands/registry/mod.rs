@@ -22,6 +22,8 @@ pub(crate) enum RegistryCommand {
     Reindex(list::ReindexArgs),
     /// Add the packages of images that other tools pushed to the list
     Enrich(list::EnrichArgs),
+    /// Write the list of images for a web server
+    ServeList(list::ServeListArgs),
     /// Copy images and channels to another registry
     Mirror(mirror::MirrorArgs),
 }
@@ -36,6 +38,7 @@ pub(crate) fn registry(setup: &Setup, command: &RegistryCommand) -> Result<ExitC
         RegistryCommand::Check(args) => list::check(setup, args),
         RegistryCommand::Reindex(args) => list::reindex(setup, args),
         RegistryCommand::Enrich(args) => list::enrich(setup, args),
+        RegistryCommand::ServeList(args) => list::serve_list(setup, args),
         RegistryCommand::Mirror(args) => mirror::mirror(setup, args),
     }
 }

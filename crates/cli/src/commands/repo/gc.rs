@@ -182,6 +182,7 @@ fn warn_if_too_large(setup: &Setup, bytes: u64, limits: &Limits) {
 fn kept_text(kept: Kept) -> &'static str {
     match kept {
         Kept::Pinned => "pinned",
+        Kept::Followed => "follows a channel",
         Kept::InUse => "in use on this host",
         Kept::Recent => "used or added a short while ago",
         Kept::Newest => "among the newest of its name",
