@@ -25,7 +25,8 @@ fn check_channel(text: &str, part: Expected) -> Result<(), ParseError> {
         None => Ok(()),
         Some((offset, character)) => {
             let kind = ParseErrorKind::Character { part, character };
-            Err(ParseError::new(part, text, offset, kind))
+            let hint = "use lower-case letters, digits, `-`, and `_`".to_owned();
+            Err(ParseError::new(part, text, offset, kind).with_hint(Some(hint)))
         }
     }
 }
