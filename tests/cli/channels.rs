@@ -87,8 +87,9 @@ fn an_image_is_promoted_and_users_get_it_by_the_name_of_the_channel() {
         let bed = Bed::new(who, "", "");
         bed.shared.forget();
         let promoted = bed.change(&["promote", "stable", APP, "--by", "ada"]).success();
-        let said = format!("deploy::stable@here, number 1, releases {APP}; app:stable means it");
+        let said = format!("deploy::stable@here, number 1, releases {APP} (");
         assert!(promoted.stderr.contains(&said), "{}", promoted.stderr);
+        assert!(promoted.stderr.contains("; app:stable means it"), "{}", promoted.stderr);
         bed.pull("app:stable").success();
         assert_eq!(bed.hello("app:stable"), "hello from app\n");
         assert_eq!(bed.hello("app/1.0:v1"), "hello from app\n");
@@ -179,8 +180,9 @@ fn a_rule_is_waived_with_a_reason_and_until_a_day() {
     let bed = Bed::new(Who::OrdinaryUser, "signed_by = [\"KEY.pub\"]", "");
     let waive =
         ["waive", "stable", APP, "--rule", "signed_by", "--reason", "old build", "--by", "ada"];
-    bed.change(&[&waive[..], &["--until", "2020-01-01"]].concat()).success();
-    assert_eq!(bed.change(&["promote", "stable", APP]).code, REJECTED);
+    let late = bed.change(&[&waive[..], &["--until", "2020-01-01"]].concat());
+    assert_eq!(late.code, 2, "{}", late.stderr);
+    assert!(late.stderr.contains("the day 2020-01-01 is over"), "{}", late.stderr);
     bed.change(&[&waive[..], &["--until", "2999-12-31"]].concat()).success();
     let shown = bed.run(&["channel", "promote", "stable", APP, "--dry-run"]).success().stdout;
     assert!(shown.contains("waived by ada until 2999-12-31: old build"), "{shown}");
@@ -241,6 +243,13 @@ fn a_retired_image_is_announced_and_then_withdrawn() {
     }
     // The image itself stays.
     bed.pull(APP).success();
+    // A new tag of the version does not take the announcement back.
+    bed.run(&["image", "copy", NEW, "app/1.0:v2"]).success();
+    let again = bed.change(&["promote", "stable", "app/1.0:v2"]).success();
+    assert!(again.stderr.contains("app/1.0 stays retired on"), "{}", again.stderr);
+    assert_eq!(bed.pull("app/1.0:stable").code, 4);
+    let other = bed.change(&["retire", "stable", "app/1.0:v1"]);
+    assert_eq!(other.code, 4, "{}", other.stderr);
     bed.change(&["retire", "stable", "app/1.0", "--cancel"]).success();
     bed.pull("app/1.0:stable").success();
 }
@@ -250,7 +259,11 @@ fn a_revoked_image_leaves_the_channel_and_does_not_come_back() {
     needs!("docker-registry");
     let bed = Bed::new(Who::OrdinaryUser, "", "");
     bed.change(&["promote", "stable", APP, NEW]).success();
+    // Which image the tag has does not matter, if the channel has one of that name.
+    bed.run(&["image", "copy", APP, "app/1.0:kept"]).success();
+    bed.run(&["image", "copy", "--force", NEW, APP]).success();
     bed.change(&["revoke", "stable", APP, "--reason", "CVE-2026-1"]).success();
+    bed.run(&["image", "copy", "--force", "app/1.0:kept", APP]).success();
     assert_eq!(bed.labels("stable"), [NEW]);
     let refused = bed.change(&["promote", "stable", APP]);
     assert_eq!(refused.code, REJECTED);
@@ -266,6 +279,38 @@ fn a_revoked_image_leaves_the_channel_and_does_not_come_back() {
     let pulled = bed.pull(APP);
     assert_eq!(pulled.code, 12, "{}", pulled.stderr);
     assert!(pulled.stderr.contains("CVE-2026-1"), "{}", pulled.stderr);
+}
+
+#[test]
+fn what_the_default_was_and_is_revoked_makes_room_for_the_next_version() {
+    needs!("docker-registry");
+    let bed = Bed::new(Who::OrdinaryUser, "", "");
+    let candidate = "app/2.0-rc1:v1@here%x86_64";
+    bed.run(&["image", "copy", APP, candidate]).success();
+    bed.change(&["promote", "stable", candidate]).success();
+    // A release is newer than its candidate.
+    let promoted = bed.change(&["promote", "stable", NEW]).success();
+    assert!(promoted.stderr.contains("app:stable means it"), "{}", promoted.stderr);
+    bed.change(&["revoke", "stable", NEW, "--reason", "broken"]).success();
+    let remote = ["image", "inspect", "--remote", "--format", "{label}", "app:stable"];
+    assert_eq!(bed.run(&remote).success().stdout.trim(), candidate);
+}
+
+#[test]
+fn the_name_of_a_channel_is_no_tag_to_write() {
+    needs!("docker-registry");
+    let bed = Bed::new(Who::OrdinaryUser, "", "");
+    bed.change(&["promote", "stable", APP]).success();
+    for arguments in [
+        &["image", "push", APP, "app/1.0:stable"][..],
+        &["image", "copy", NEW, "app/1.0:stable"],
+        &["image", "delete", "app/1.0:stable"],
+    ] {
+        let refused = bed.run(arguments);
+        assert_eq!(refused.code, 2, "{arguments:?}: {}", refused.stderr);
+        assert!(refused.stderr.contains("`stable` is a channel"), "{}", refused.stderr);
+    }
+    bed.pull("app:stable").success();
 }
 
 #[test]
@@ -370,8 +415,9 @@ fn names_that_follow_a_channel_are_upgraded_and_rolled_back() {
         let kept = bed.run(&limits).success().stdout;
         assert_eq!(kept.matches("follows a channel").count(), 2, "{kept}");
         // A version that was named stays.
-        let gone = bed.run(&["run", "app/3.0:stable", "--", "true"]);
-        assert!(!gone.stderr.contains("from its channel"), "{}", gone.stderr);
+        let other = bed.run(&["run", "app/3.0:stable", "--", "true"]);
+        assert_eq!(other.code, 125, "{}", other.stderr);
+        assert!(!other.stderr.contains("from its channel"), "{}", other.stderr);
         assert_eq!(bed.hello("app/1.0:stable"), "hello from app\n");
         let back = bed.run(&["rollback", "app"]).success();
         assert!(
@@ -391,7 +437,9 @@ fn names_that_follow_a_channel_are_upgraded_and_rolled_back() {
         assert_eq!(gone.code, 125, "{}", gone.stderr);
         let hint = "`cabane image pull app:stable` gets it from its channel";
         assert!(gone.stderr.contains(hint), "{}", gone.stderr);
-        bed.run(&["upgrade"]).success();
+        let left = bed.run(&["upgrade"]).success().stdout;
+        assert!(left.contains("was removed here"), "{left}");
+        bed.pull("app:stable").success();
         assert_eq!(bed.hello("app:stable"), "hello from other\n");
     }
 }
@@ -437,4 +485,7 @@ fn an_upgrade_says_what_is_retired_or_gone() {
     let upgraded: Value = serde_json::from_str(&upgraded).unwrap();
     assert!(upgraded[0]["error"].as_str().unwrap().contains("was retired"), "{upgraded}");
     assert_eq!(bed.hello("app:stable"), "hello from app\n");
+    fs::remove_dir_all(bed.shared.cabane.world.path("home/.local/state/cabane/notices")).unwrap();
+    let said = start("app:stable");
+    assert!(said.contains("was retired from stable on"), "{said}");
 }

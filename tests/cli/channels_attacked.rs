@@ -46,6 +46,16 @@ impl<'a> Attacker<'a> {
         self.oras(&["cp", "--from-plain-http", "--to-plain-http", from, to]);
     }
 
+    /// Takes all documents of the channel away.
+    fn delete_channel(&self) {
+        for tag in ["stable", "stable.1", "stable.2"] {
+            let name = self.channel("here", tag);
+            let mut command = self.bed.shared.cabane.world.command(&self.oras);
+            // Two tags may have one document.
+            Finished::of(command.args(["manifest", "delete", "--plain-http", "--force", &name]));
+        }
+    }
+
     /// Writes a document that is signed by nobody.
     fn write(&self, tag: &str, content: &str) {
         let world = &self.bed.shared.cabane.world;
@@ -70,7 +80,7 @@ fn refused(bed: &Bed, words: &str) {
 /// Forgets what was seen of channels, as a user at the first time.
 fn forget(bed: &Bed) {
     let seen = bed.shared.cabane.world.path("home/.local/state/cabane/channels");
-    let _ = fs::remove_dir_all(seen);
+    fs::remove_dir_all(seen).unwrap();
 }
 
 #[test]
@@ -95,10 +105,10 @@ fn an_old_document_that_is_put_back_is_refused() {
     forget(&bed);
     bed.configure("minimum_serial = 2", "");
     refused(&bed, "it is at number 1, and the configuration wants 2");
-    // The next change repairs it.
-    bed.configure("", "");
-    bed.change(&["renew", "stable"]).success();
-    bed.run(&["image", "pull", "app:stable"]).success();
+    // A release manager who has seen nothing does not continue with the old state either.
+    let renewed = bed.change(&["renew", "stable"]);
+    assert_eq!(renewed.code, UNTRUSTED, "{}", renewed.stderr);
+    assert!(renewed.stderr.contains("registry mirror"), "{}", renewed.stderr);
 }
 
 #[test]
@@ -133,12 +143,21 @@ fn a_document_of_another_channel_namespace_or_system_is_refused() {
     bed.run(&["image", "pull", "app:stable"]).success();
     let keep = attacker.channel("here", "kept");
     attacker.copy(&attacker.channel("here", "stable"), &keep);
+    let ignored = |words: &str| {
+        let pulled = bed.run(&["image", "pull", "app:stable"]).success();
+        assert!(pulled.stderr.contains("`stable` is ignored"), "{}", pulled.stderr);
+        assert!(pulled.stderr.contains(words), "{}", pulled.stderr);
+    };
     attacker.tag("testing", "stable");
-    refused(&bed, "signed for the channel deploy::testing@here");
+    ignored("signed for the channel deploy::testing@here");
     attacker.copy(&attacker.channel("there", "stable"), &attacker.channel("here", "stable"));
-    refused(&bed, "signed for the channel deploy::stable@there");
+    ignored("signed for the channel deploy::stable@there");
+    // Where the document itself is gone, nothing counts.
+    attacker.tag("testing", "stable.1");
+    refused(&bed, "signed for the channel");
     attacker.tag("kept", "stable");
-    bed.run(&["image", "pull", "app:stable"]).success();
+    let pulled = bed.run(&["image", "pull", "app:stable"]).success();
+    assert!(!pulled.stderr.contains("is ignored"), "{}", pulled.stderr);
 }
 
 #[test]
@@ -157,12 +176,78 @@ fn a_document_without_the_right_signature_is_refused_and_a_next_one_ignored() {
     }
     bed.change(&["promote", "stable", NEW]).success();
     assert_eq!(bed.show("stable")["serial"], 2);
-    attacker.write("stable", unsigned);
-    refused(&bed, "it is not signed");
-    attacker.write("stable", "{}");
-    let pulled = bed.run(&["image", "pull", "app:stable"]);
-    assert_eq!(pulled.code, 11, "{}", pulled.stderr);
-    assert!(pulled.stderr.contains("is not the document of a channel"), "{}", pulled.stderr);
+    let large = format!("{{\"payloadType\":\"{}\"}}", "x".repeat(5 << 20));
+    for (junk, words) in [
+        (unsigned, "it is not signed"),
+        ("{}", "is not the document of a channel"),
+        (&large, "is not the document of a channel"),
+    ] {
+        for tag in ["stable", "stable.3"] {
+            attacker.write(tag, junk);
+            let pulled = bed.run(&["image", "pull", "app:stable"]).success();
+            assert!(pulled.stderr.contains(&format!("`{tag}` is ignored")), "{}", pulled.stderr);
+            assert!(pulled.stderr.contains(words), "{}", pulled.stderr);
+        }
+    }
+    // A release manager replaces it.
+    bed.change(&["renew", "stable"]).success();
+    let shown = bed.run(&["channel", "show", "stable"]).success();
+    assert!(!shown.stderr.contains("is ignored"), "{}", shown.stderr);
+    assert_eq!(bed.show("stable")["serial"], 3);
+}
+
+#[test]
+fn two_documents_with_one_number_are_named_and_a_release_manager_leaves_a_number_out() {
+    needs!("docker-registry");
+    let oras = needs!("oras");
+    let bed = Bed::new(Who::OrdinaryUser, "", "");
+    let attacker = Attacker::new(&bed, &oras);
+    bed.change(&["promote", "stable", APP]).success();
+    attacker.copy(&attacker.channel("here", "stable"), &attacker.channel("here", "kept"));
+    bed.change(&["promote", "stable", NEW]).success();
+    let seen = bed.shared.cabane.world.path("home/.local/state/cabane/channels");
+    let aside = bed.shared.cabane.world.path("home/aside");
+    fs::rename(&seen, &aside).unwrap();
+    // The registry was restored, and someone without a memory continued.
+    for tag in ["stable", "stable.2"] {
+        attacker.tag("kept", tag);
+    }
+    bed.change(&["renew", "stable"]).success();
+    assert_eq!(bed.show("stable")["serial"], 2);
+    fs::remove_dir_all(&seen).unwrap();
+    fs::rename(&aside, &seen).unwrap();
+    refused(&bed, "there are two documents with the number 2");
+    let renewed = bed.change(&["renew", "stable"]).success();
+    assert!(renewed.stderr.contains("has another document than number 2"), "{}", renewed.stderr);
+    assert_eq!(bed.show("stable")["serial"], 4);
+    let log = bed.run(&["channel", "log", "stable"]).success();
+    assert!(!log.stderr.contains("is gone"), "{}", log.stderr);
+}
+
+#[test]
+fn a_key_is_replaced_and_the_old_one_no_longer_counts() {
+    needs!("docker-registry");
+    let bed = Bed::new(Who::OrdinaryUser, "", "");
+    bed.change(&["promote", "stable", APP]).success();
+    let new = bed.shared.cabane.world.path("work/new").to_str().unwrap().to_owned();
+    bed.run(&["image", "key", "new", &new]).success();
+    let keys = |keys: &str| {
+        let path = bed.shared.cabane.world.path("site.toml");
+        let text = fs::read_to_string(&path).unwrap();
+        let lines = text.lines().map(|line| {
+            let is_meant = line.starts_with("keys = ");
+            if is_meant { format!("keys = [{keys}]\n") } else { format!("{line}\n") }
+        });
+        fs::write(&path, lines.collect::<String>()).unwrap();
+    };
+    keys(&format!("\"{}.pub\", \"{new}.pub\"", bed.key));
+    bed.run(&["channel", "renew", "stable", "--key", &new]).success();
+    keys(&format!("\"{new}.pub\""));
+    bed.run(&["image", "pull", "app:stable"]).success();
+    let old = bed.change(&["renew", "stable"]);
+    assert_eq!(old.code, UNTRUSTED, "{}", old.stderr);
+    bed.run(&["channel", "promote", "stable", NEW, "--key", &new]).success();
+    assert_eq!(bed.show("stable")["serial"], 3);
 }
 
 #[test]
@@ -196,7 +281,11 @@ fn a_channel_that_is_frozen_or_gone_is_named() {
     refused(&bed, "its document expired on");
     bed.change(&["renew", "stable"]).success();
     bed.run(&["image", "pull", "app:stable"]).success();
-    // Another registry under this address is another memory, and has no channel.
+    let oras = needs!("oras");
+    let attacker = Attacker::new(&bed, &oras);
+    attacker.delete_channel();
+    refused(&bed, "it is gone, and was at number 2");
+    // Another registry is another memory, and has no channel.
     let host = bed.shared.registry.host();
     let url = format!("http://{host}/empty");
     let missing = bed.run(&["image", "pull", "app:stable", "--registry", &url]);

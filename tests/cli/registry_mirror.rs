@@ -106,6 +106,26 @@ fn a_mirror_that_is_killed_continues() {
     bed.run(&["run", "large", "--", "true"]).success();
     // Nothing of it is left in the cache.
     let left = bed.shared.cabane.world.path("home/.cache/cabane/mirror");
-    let left: Vec<_> = std::fs::read_dir(left).map(Iterator::collect).unwrap_or_default();
-    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(std::fs::read_dir(left).unwrap().count(), 0);
+}
+
+#[test]
+fn neither_labels_nor_channels_of_the_target_go_back() {
+    needs!("docker-registry");
+    let bed = Bed::new(Who::OrdinaryUser, "", "");
+    let (_registry, target) = other(&bed);
+    bed.change(&["promote", "stable", APP]).success();
+    let arguments = ["registry", "mirror", &source(&bed), &target, "--channel", "stable"];
+    bed.run(&arguments).success();
+    // The target goes on by itself.
+    bed.change(&["renew", "stable", "--registry", &target]).success();
+    let refused = bed.run(&arguments);
+    assert_eq!(refused.code, 12, "{}", refused.stderr);
+    assert!(refused.stderr.contains("is at number 2"), "{}", refused.stderr);
+    let label = ["registry", "mirror", &source(&bed), &target, "app/2.0"];
+    bed.run(&["image", "push", &bed.image("own"), NEW, "--registry", &target]).success();
+    let refused = bed.run(&label);
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(refused.stderr.contains("belongs to the image"), "{}", refused.stderr);
+    bed.run(&[&label[..], &["--force"]].concat()).success();
 }

@@ -20,6 +20,8 @@ use serde::{Deserialize, Serialize};
 
 const KIND: &str = "application/vnd.cabane.channel.v1+json";
 const VERSION: u32 = 1;
+/// Enough for a document every second for some million years, and numbers in JSON are exact.
+const MAX_SERIAL: u64 = 1 << 50;
 /// The longest reason and the longest name of a person, in bytes.
 pub const MAX_REASON: usize = 512;
 
@@ -232,7 +234,9 @@ impl ChannelDocument {
             return Err(format!("it has the version {}, and this program knows 1", self.version));
         }
         let reasons = self.reason.iter().chain([&self.by]);
-        if self.serial == 0 || reasons.map(String::len).any(|length| length > MAX_REASON) {
+        if !(1..=MAX_SERIAL).contains(&self.serial)
+            || reasons.map(String::len).any(|length| length > MAX_REASON)
+        {
             return Err("its serial number or a text in it is out of bounds".to_owned());
         }
         for (number, entry) in self.entries.iter().enumerate() {
@@ -272,6 +276,23 @@ impl ChannelDocument {
         self.entries.sort_by(|one, other| one.label.cmp(&other.label));
     }
 
+    /// Lets a name mean its newest version that is not retired, if it means none.
+    pub fn choose_default(&mut self, label: &Label) {
+        let day = today();
+        if self.default_beside(label).is_some_and(|now| now.state(day) != State::Retired) {
+            return;
+        }
+        let rivals = self.entries.iter().filter(|entry| entry.shares_default(label));
+        let rivals = rivals.filter(|entry| entry.state(day) != State::Retired);
+        let order =
+            |one: &&Entry, other: &&Entry| one.label.version.natural_order(&other.label.version);
+        if let Some(best) = rivals.max_by(order).map(|entry| entry.label.clone()) {
+            for entry in self.entries.iter_mut().filter(|entry| entry.shares_default(label)) {
+                entry.is_default = entry.label == best;
+            }
+        }
+    }
+
     /// Returns the version that a name without a version means, beside a label.
     pub fn default_beside(&self, label: &Label) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.is_default && entry.shares_default(label))
@@ -305,6 +326,13 @@ impl ChannelDocument {
         }
     }
 
+    /// Returns that the image for a label is withdrawn, if it is.
+    pub fn retirement_of(&self, pattern: &LabelPattern) -> Option<&Retirement> {
+        // A day before all retirements.
+        let entry = self.released(pattern, Date::MIN).ok()?;
+        entry.retirement.as_ref()
+    }
+
     fn not_released(&self, pattern: &LabelPattern) -> Report {
         let channel = self.place();
         let error = format!("the channel {channel} has no image `{pattern}`");
@@ -321,10 +349,12 @@ impl ChannelDocument {
         let reason = reason.unwrap_or_default();
         let error = format!("{label} was retired from the channel {channel}{date}{reason}");
         let replacement = retirement.and_then(|one| one.replacement.as_ref());
-        Report::new(Kind::NotFound, error).hinted(match replacement {
-            Some(other) => format!("use `{other}` instead"),
-            None => format!("`cabane image pull {label}` gets it without the channel"),
-        })
+        let without = || {
+            let place = self.place_of(entry);
+            format!("`cabane image pull {place}` gets it without the channel")
+        };
+        let hint = replacement.map_or_else(without, |other| format!("use `{other}` instead"));
+        Report::new(Kind::NotFound, error).hinted(hint)
     }
 
     /// Returns where the document belongs.

@@ -23,6 +23,6 @@ pub use document::{
 };
 pub use lookup::{channel_of, place_of, setting_of};
 pub use memory::{Memory, Seen};
-pub use read::{Newest, PUBLISHING, document_of, newest, read_channel};
+pub use read::{Newest, PUBLISHING, current_document, document_of, newest, read_channel};
 pub use revoked::known_revocation;
 pub use verified::{VerifiedChannel, channel_keys};

@@ -11,8 +11,8 @@
 //! {"registry":"https://…","channel":"deploy::stable@daint","serial":42,"digest":"…","envelope":{…}}
 //! ```
 
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 
 use cabane_label::Digest;
 use cabane_registry::{Address, ChannelPlace, Envelope, sum, write_at_once};
@@ -25,7 +25,7 @@ use crate::verified::VerifiedChannel;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     registry: String,
-    channel: String,
+    pub(crate) channel: String,
     /// The serial number.
     pub serial: u64,
     /// The sha256 of the document.
@@ -65,6 +65,8 @@ impl Memory {
         let Some(path) = self.path.as_ref() else {
             return;
         };
+        // Two processes that have seen different numbers keep the higher one.
+        let _lock = lock(&path.with_extension("lock"));
         if self.read().is_some_and(|seen| seen.serial >= serial) {
             return;
         }
@@ -77,7 +79,28 @@ impl Memory {
         };
         let bytes = serde_json::to_vec(&seen).unwrap_or_default();
         if let Err(error) = write_at_once(path, &bytes) {
-            context.detail(format_args!("cannot write {}: {error}", path.display()));
+            context.warning(format_args!(
+                "cannot remember the state of the channel {} in {}: {error}",
+                self.channel,
+                path.display()
+            ));
         }
     }
+
+    /// Returns all that is kept, of any registry and channel.
+    pub(crate) fn all(context: &Context) -> Vec<Seen> {
+        let directory = context.settings.state_directory.as_ref();
+        let files = directory.and_then(|state| fs::read_dir(state.join("channels")).ok());
+        let paths = files.into_iter().flatten().filter_map(|file| Some(file.ok()?.path()));
+        let paths = paths.filter(|path| path.extension().is_some_and(|ending| ending == "json"));
+        paths.filter_map(|path| serde_json::from_slice(&fs::read(path).ok()?).ok()).collect()
+    }
+}
+
+/// Takes a lock, if files can be locked there.
+fn lock(path: &Path) -> Option<File> {
+    fs::create_dir_all(path.parent()?).ok()?;
+    let file = File::options().create(true).append(true).open(path).ok()?;
+    file.lock().ok()?;
+    Some(file)
 }

@@ -6,8 +6,6 @@
 //! A document counts only if one of the configured keys has signed it. Serial numbers never go back,
 //! and no number has two documents. A document that has expired is a warning, or refused.
 
-use std::fmt;
-
 use cabane_recipe::Labels;
 use cabane_registry::{ChannelPlace, ErrorKind, Registry};
 use cabane_report::{Kind, Report, Result};
@@ -18,8 +16,8 @@ use jiff::{SignedDuration, Timestamp};
 use crate::memory::{Memory, Seen};
 use crate::verified::{VerifiedChannel, channel_keys, untrusted};
 
-/// How many documents may be newer than the current one: those of interrupted promotions.
-const MOST_AHEAD: usize = 16;
+/// How many documents with higher numbers may be there that nobody has signed.
+const MOST_UNSIGNED: usize = 64;
 /// How long it may take from signing a document until it is the current one. A younger one may yet be
 /// replaced by that of another release manager.
 pub const PUBLISHING: SignedDuration = SignedDuration::from_secs(10);
@@ -36,11 +34,26 @@ pub fn read_channel(
     place: &ChannelPlace,
 ) -> Result<VerifiedChannel> {
     let memory = Memory::of(context, registry.address(), place);
-    let seen = memory.read();
-    let found = newest(context, registry, setting, place)?.current;
+    let seen = memory.read().filter(|seen| {
+        // A key that no longer counts cannot hold the channel at a number.
+        VerifiedChannel::open(setting, place, &seen.envelope).is_ok()
+    });
+    let Newest { current, pending } = newest(context, registry, setting, place)?;
+    // One that was seen before is published, whatever the tag of the channel says.
+    let is_known =
+        |one: &VerifiedChannel| seen.as_ref().is_some_and(|seen| seen.digest == one.digest);
+    let found = match pending {
+        Some(pending) if current.is_none() || is_known(&pending) => Some(pending),
+        _ => current,
+    };
     let found = match (found, &seen) {
         (Some(found), _) => found,
         (None, Some(seen)) => return Err(vanished(setting, place, seen)?),
+        (None, None) if setting.minimum_serial > 0 => {
+            let reason =
+                format!("it is gone, and the configuration wants {}", setting.minimum_serial);
+            return Err(untrusted(setting, place, &reason, &channel_keys(setting)?));
+        }
         (None, None) => return Err(no_channel(registry, place)),
     };
     compare(setting, place, &found, seen.as_ref())?;
@@ -58,53 +71,89 @@ pub struct Newest {
     pub pending: Option<VerifiedChannel>,
 }
 
-/// Gets the newest document that the registry has, without a look at what was seen before.
+/// Gets the newest document that the registry has, without a look at what was seen before: the current
+/// one, or one with a higher number.
 ///
-/// A killed promotion leaves a document that is newer than the current one; it counts after
-/// [`PUBLISHING`]. A document that is not signed is named and ignored.
+/// So a tag that is moved back hides nothing, and a killed promotion counts after [`PUBLISHING`]. What
+/// is not signed is named and ignored.
 ///
 /// # Errors
 ///
-/// That the current document is not trusted, or that the registry was not reached.
+/// That no document is trusted, or that the registry was not reached.
 pub fn newest(
     context: &Context,
     registry: &Registry,
     setting: &ChannelSetting,
     place: &ChannelPlace,
 ) -> Result<Newest> {
-    let envelope = registry.channel_document(place, None)?;
-    let current = envelope.map(|envelope| VerifiedChannel::open(setting, place, &envelope));
-    let mut newest = Newest { current: current.transpose()?, pending: None };
-    for _ in 0..MOST_AHEAD {
-        let serial = newest.current.as_ref().map_or(1, |current| current.document.serial + 1);
-        let ignored = |reason: &dyn fmt::Display| {
-            let name = &place.name;
-            context.warning(format_args!("`{name}.{serial}` is ignored: {reason}"));
-        };
-        let next = match document_of(registry, setting, place, serial) {
-            Ok(Some(next)) => next,
-            Ok(None) => break,
+    let mut newest = Newest::default();
+    let mut refused = None;
+    match current_document(registry, setting, place) {
+        Ok(current) => newest.current = current,
+        Err(error) if error.kind() == Kind::Untrusted => {
+            context.warning(format_args!("`{}` is ignored: {error}", place.name));
+            refused = Some(error);
+        }
+        Err(error) => return Err(error),
+    }
+    let known = newest.current.as_ref().map_or(0, |current| current.document.serial);
+    let mut unsigned = 0;
+    for serial in registry.channel_numbers(place)?.into_iter().filter(|serial| *serial > known) {
+        match document_of(registry, setting, place, serial) {
+            Ok(Some(found)) => {
+                if Timestamp::now().duration_since(found.document.issued) < PUBLISHING {
+                    newest.pending.get_or_insert(found);
+                } else {
+                    newest.current = Some(found);
+                    break;
+                }
+            }
+            Ok(None) => {}
             Err(error) if error.kind() == Kind::Untrusted => {
-                ignored(&error);
-                break;
+                let name = &place.name;
+                context.warning(format_args!("`{name}.{serial}` is ignored: {error}"));
+                refused.get_or_insert(error);
+                unsigned += 1;
+                if unsigned > MOST_UNSIGNED {
+                    break;
+                }
             }
             Err(error) => return Err(error),
-        };
-        let follows = match &newest.current {
-            Some(current) => next.follows(current),
-            None => next.document.previous.is_none(),
-        };
-        if !follows {
-            ignored(&"it does not follow the current document");
-            break;
         }
-        if Timestamp::now().duration_since(next.document.issued) < PUBLISHING {
-            newest.pending = Some(next);
-            break;
-        }
-        newest.current = Some(next);
     }
-    Ok(newest)
+    match refused {
+        // Nothing that is there counts.
+        Some(error) if newest.current.is_none() && newest.pending.is_none() => Err(error),
+        _ => Ok(newest),
+    }
+}
+
+/// Gets the document that the tag of the channel has, verified.
+///
+/// # Errors
+///
+/// That it is not trusted, or that the registry was not reached.
+pub fn current_document(
+    registry: &Registry,
+    setting: &ChannelSetting,
+    place: &ChannelPlace,
+) -> Result<Option<VerifiedChannel>> {
+    open_if_there(registry, setting, place, None)
+}
+
+fn open_if_there(
+    registry: &Registry,
+    setting: &ChannelSetting,
+    place: &ChannelPlace,
+    serial: Option<u64>,
+) -> Result<Option<VerifiedChannel>> {
+    let envelope = match registry.channel_document(place, serial) {
+        Err(error) if error.kind == ErrorKind::Document => {
+            return Err(Report::from(error).with_kind(Kind::Untrusted));
+        }
+        envelope => envelope?,
+    };
+    envelope.map(|envelope| VerifiedChannel::open(setting, place, &envelope)).transpose()
 }
 
 /// Gets the document of a serial number, verified; `None` if there is none.
@@ -118,16 +167,9 @@ pub fn document_of(
     place: &ChannelPlace,
     serial: u64,
 ) -> Result<Option<VerifiedChannel>> {
-    let envelope = match registry.channel_document(place, Some(serial)) {
-        Err(error) if error.kind == ErrorKind::Document => {
-            return Err(Report::from(error).with_kind(Kind::Untrusted));
-        }
-        envelope => envelope?,
-    };
-    let Some(envelope) = envelope else {
+    let Some(found) = open_if_there(registry, setting, place, Some(serial))? else {
         return Ok(None);
     };
-    let found = VerifiedChannel::open(setting, place, &envelope)?;
     if found.document.serial != serial {
         let reason = format!("the document {serial} has the number {}", found.document.serial);
         return Err(untrusted(setting, place, &reason, &channel_keys(setting)?));
@@ -157,7 +199,7 @@ fn compare(
     if serial == seen.serial && found.digest != seen.digest {
         return refuse(format!("there are two documents with the number {serial}"));
     }
-    let is_next = serial == seen.serial + 1;
+    let is_next = serial == seen.serial.saturating_add(1);
     if is_next && found.document.previous.as_ref() != Some(&seen.digest) {
         let before = seen.serial;
         return refuse(format!("number {serial} follows another document {before}"));

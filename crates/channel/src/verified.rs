@@ -72,7 +72,7 @@ impl VerifiedChannel {
 
     /// Whether this document is the one after another.
     pub fn follows(&self, before: &Self) -> bool {
-        self.document.serial == before.document.serial + 1
+        self.document.serial == before.document.serial.saturating_add(1)
             && self.document.previous.as_ref() == Some(&before.digest)
     }
 }
@@ -91,5 +91,5 @@ pub(crate) fn untrusted(
     let message = format!("the channel {place} is not trusted: {reason}");
     Report::new(Kind::Untrusted, message)
         .detailed(detail)
-        .hinted("ask the release managers of the registry".to_owned())
+        .hinted(format!("`cabane channel log {place}` shows the states that count"))
 }

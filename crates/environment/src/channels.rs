@@ -46,7 +46,7 @@ fn warn_revoked(context: &Context, located: &LocatedImage) -> bool {
     let (Some(digest), Some(label)) = (&located.digest, &located.label) else {
         return false;
     };
-    let Some((channel, revoked)) = known_revocation(context, None, &label.system, digest) else {
+    let Some((channel, revoked)) = known_revocation(context, digest) else {
         return false;
     };
     let (date, reason) = (revoked.date, escape(&revoked.reason));

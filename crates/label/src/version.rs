@@ -9,11 +9,28 @@ use crate::Version;
 
 impl Version {
     /// Compares two versions as people do: numbers by value, the rest as text. `24.7` is before
-    /// `24.11`, and `1.0` before `1.0.1`.
+    /// `24.11`, `1.0` before `1.0.1`, and `1.0-rc1` before `1.0`.
     #[must_use]
     pub fn natural_order(&self, other: &Self) -> Ordering {
-        pieces(self.as_str()).cmp(pieces(other.as_str()))
+        let (mut ours, mut theirs) = (pieces(self.as_str()), pieces(other.as_str()));
+        loop {
+            let order = match (ours.next(), theirs.next()) {
+                (None, None) => return Ordering::Equal,
+                (Some(more), None) if is_before_release(more.2) => Ordering::Less,
+                (None, Some(more)) if is_before_release(more.2) => Ordering::Greater,
+                (one, other) => one.cmp(&other),
+            };
+            if order != Ordering::Equal {
+                return order;
+            }
+        }
     }
+}
+
+/// Whether a suffix marks what comes before a release.
+fn is_before_release(piece: &str) -> bool {
+    let word = piece.trim_matches(|c: char| !c.is_ascii_alphabetic()).to_ascii_lowercase();
+    matches!(word.as_str(), "rc" | "alpha" | "beta" | "pre" | "dev")
 }
 
 /// Cuts a version into numbers and what is between them. A number is compared by its length first.
@@ -39,9 +56,7 @@ mod tests {
         let versions = versions.map(|text| text.parse::<Version>().unwrap());
         let mut sorted = versions.clone();
         sorted.sort_by(Version::natural_order);
-        // A suffix is not known to be a candidate.
-        assert_eq!(sorted[..2].iter().map(Version::as_str).collect::<Vec<_>>(), ["1.0", "1.0-rc1"]);
-        assert_eq!(sorted[2..], versions[2..]);
+        assert_eq!(sorted, versions);
         let same: [Version; 2] = ["1.02".parse().unwrap(), "1.2".parse().unwrap()];
         assert_eq!(same[0].natural_order(&same[1]), Ordering::Equal);
     }

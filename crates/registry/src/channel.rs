@@ -62,11 +62,6 @@ impl Registry {
         serial: Option<u64>,
     ) -> Result<Option<Envelope>> {
         let repository = self.channel_repository(channel)?;
-        let manifest: Option<Manifest> =
-            self.parsed_document("the document of a channel", &repository, &channel.tag(serial))?;
-        let Some(manifest) = manifest else {
-            return Ok(None);
-        };
         let odd = || {
             let message = format!(
                 "`{}` in {}/{repository} is not the document of a channel",
@@ -75,14 +70,46 @@ impl Registry {
             );
             Error::new(ErrorKind::Document, Report::new(Kind::Registry, message))
         };
+        // Whoever may write can put anything there. That is told apart from a registry that does not
+        // answer.
+        let named = |error: Error| match error.kind {
+            ErrorKind::WrongContent
+            | ErrorKind::Document
+            | ErrorKind::Other
+            | ErrorKind::Status(404) => odd(),
+            _ => error,
+        };
+        let what = "the document of a channel";
+        let manifest = self.parsed_document::<Manifest>(what, &repository, &channel.tag(serial));
+        let Some(manifest) = manifest.map_err(named)? else {
+            return Ok(None);
+        };
         let [layer] = manifest.layers.as_slice() else {
             return Err(odd());
         };
         if manifest.kind() != KIND {
             return Err(odd());
         }
-        let bytes = self.small_blob(&repository, layer, MAX_ENVELOPE)?;
+        let bytes = self.small_blob(&repository, layer, MAX_ENVELOPE).map_err(named)?;
         Envelope::from_bytes(&bytes).ok_or_else(odd).map(Some)
+    }
+
+    /// Returns the serial numbers of which there are documents, in descending order. What they are
+    /// is not yet known.
+    ///
+    /// # Errors
+    ///
+    /// That the registry was not reached.
+    pub fn channel_numbers(&self, channel: &ChannelPlace) -> Result<Vec<u64>> {
+        let tags = self.tags(&self.channel_repository(channel)?)?;
+        let number = |tag: String| {
+            let serial =
+                tag.strip_prefix(channel.name.as_str())?.strip_prefix('.')?.parse().ok()?;
+            (channel.tag(Some(serial)) == tag).then_some(serial)
+        };
+        let mut numbers: Vec<u64> = tags.into_iter().filter_map(number).collect();
+        numbers.sort_unstable_by(|one, other| other.cmp(one));
+        Ok(numbers)
     }
 
     /// Writes a document under the tag of a serial number, or as the current one.

@@ -7,15 +7,20 @@
 
 use std::path::Path;
 
+use crate::chunks::{CHUNKS, MAX_LIST};
 use crate::document::{Descriptor, EMPTY, MANIFEST, Manifest, OciDigest};
-use crate::download::Blob;
+use crate::download::{Blob, Space};
+use crate::image::{META, ROOT_SIGNATURE};
+use crate::meta::MAX_ARCHIVE;
 use crate::signature::signatures_tag;
 use crate::sum::Progress;
 use crate::upload::FileBlob;
-use crate::{Place, Registry, RemoteImage, Result};
+use crate::{ErrorKind, Place, Registry, RemoteImage, Result};
 
 /// A blob of this size goes through a file, a smaller one through memory.
 const LARGE: u64 = 1024 * 1024;
+/// Anyone who may write to the source can attach as many as they like.
+const MOST_ATTACHED: usize = 64;
 
 /// What a mirror has of an image now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,15 +36,17 @@ pub struct Mirrored {
 impl Registry {
     /// Copies an image of another registry into this one under its label, with what is attached to it
     /// and its signatures. `directory` is for large blobs; what a killed process has left there is
-    /// used.
+    /// used. Attached documents of other kinds than ours, and damaged ones, are left out.
     ///
     /// # Errors
     ///
-    /// Those of reading and writing. The label does not change then.
+    /// [`ErrorKind::LabelTaken`] if the label has another image and is not to be taken from it; those of
+    /// reading and writing. The label does not change then.
     pub fn mirror(
         &self,
         source: &Self,
         image: &RemoteImage,
+        replace: bool,
         directory: &Path,
         progress: &mut Progress<'_>,
     ) -> Result<Mirrored> {
@@ -47,6 +54,8 @@ impl Registry {
         let target = self.repository(place)?;
         let subject = OciDigest(image.manifest.clone());
         let mut mirrored = Mirrored::default();
+        let is_same = |there: &RemoteImage| there.manifest == image.manifest;
+        self.image_before(place, replace, is_same)?;
         let manifest: Manifest = self.client.parse("a manifest", &image.document)?;
         for blob in manifest.layers.iter().chain([&manifest.config]) {
             let moved = Moved { source, from: &image.repository, to: &target, directory };
@@ -55,10 +64,12 @@ impl Registry {
         // By its digest first: what refers to it wants it to be there.
         self.put_document(&target, &subject.to_string(), MANIFEST, &image.document)?;
         let known = self.all_referrers(&target, &subject)?;
-        for referrer in source.all_referrers(&image.repository, &subject)? {
-            if !known.iter().any(|one| one.digest == referrer.digest) {
-                let moved = Moved { source, from: &image.repository, to: &target, directory };
-                mirrored.sent += self.take_referrer(&moved, &subject, &referrer)?;
+        let is_new = |one: &&Descriptor| !known.iter().any(|known| known.digest == one.digest);
+        let referrers = source.all_referrers(&image.repository, &subject)?;
+        for referrer in referrers.iter().filter(is_new).take(MOST_ATTACHED) {
+            let moved = Moved { source, from: &image.repository, to: &target, directory };
+            if let Some(sent) = self.take_referrer(&moved, &subject, referrer)? {
+                mirrored.sent += sent;
                 mirrored.attached += 1;
             }
         }
@@ -103,6 +114,8 @@ impl Registry {
             self.put_small_blob(moved.to, &bytes)?;
             return Ok(blob.size);
         }
+        let space = Space::of(moved.directory)?;
+        space.check(moved.from, &blob.digest, blob.size)?;
         let whole = Blob::new(moved.from, blob.digest.clone(), blob.size);
         let twice = blob.size.saturating_mul(2);
         let fetched = moved.source.fetch(&whole, None, moved.directory, &[], &mut |done, _| {
@@ -119,22 +132,49 @@ impl Registry {
         Ok(blob.size)
     }
 
+    /// Copies what is attached to an image, and returns how many bytes were sent; `None` if it is of no
+    /// kind that is known here, refers to something else, or is damaged.
     fn take_referrer(
         &self,
         moved: &Moved<'_>,
         subject: &OciDigest,
         referrer: &Descriptor,
-    ) -> Result<u64> {
-        let reference = referrer.digest.to_string();
-        let document = moved.source.document(moved.from, &reference)?;
-        let document = document.ok_or_else(|| moved.source.wrong(&referrer.digest, "nothing"))?;
-        let manifest: Manifest = self.client.parse("a manifest", &document.bytes)?;
-        let mut sent = 0;
-        for blob in manifest.layers.iter().chain([&manifest.config]) {
-            sent += self.take_blob(moved, blob, &mut |_, _| ())?;
+    ) -> Result<Option<u64>> {
+        let document = moved.source.document(moved.from, &referrer.digest.to_string())?;
+        let document = document.filter(|found| found.digest == referrer.digest);
+        let Some(document) = document else {
+            return Ok(None);
+        };
+        let Ok(manifest) = serde_json::from_slice::<Manifest>(&document.bytes) else {
+            return Ok(None);
+        };
+        let limit = match manifest.kind() {
+            META => MAX_ARCHIVE,
+            CHUNKS => MAX_LIST,
+            ROOT_SIGNATURE => LARGE,
+            _ => return Ok(None),
+        };
+        // Otherwise it would be attached to another image of the target.
+        if manifest.subject.as_ref().map(|one| &one.digest) != Some(subject) {
+            return Ok(None);
         }
-        self.put_referrer(moved.to, subject, referrer, &document.bytes)?;
-        Ok(sent)
+        let blobs: Vec<_> = manifest.layers.iter().chain([&manifest.config]).collect();
+        if blobs.iter().any(|blob| blob.size > limit) {
+            return Ok(None);
+        }
+        let mut sent = 0;
+        for blob in blobs {
+            match self.take_blob(moved, blob, &mut |_, _| ()) {
+                Ok(bytes) => sent += bytes,
+                Err(error) if is_damage(error.kind) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        let mut attached = Descriptor::of(MANIFEST, &document.bytes);
+        attached.artifact_type = Some(manifest.kind().to_owned());
+        attached.annotations = manifest.annotations;
+        self.put_referrer(moved.to, subject, &attached, &document.bytes)?;
+        Ok(Some(sent))
     }
 
     /// Copies the signatures of a manifest, beside those there. Returns how many are new.
@@ -152,16 +192,24 @@ impl Registry {
         let known: Option<Manifest> = self.parsed_document("signatures", to, &tag)?;
         let known = known.map(|known| known.layers).unwrap_or_default();
         let is_new = |layer: &&Descriptor| !known.contains(layer);
-        let new: Vec<_> = signatures.layers.iter().filter(is_new).cloned().collect();
-        for layer in &new {
-            let bytes = source.small_blob(from, layer, LARGE)?;
-            self.put_small_blob(to, &bytes)?;
+        let mut new = Vec::new();
+        for layer in signatures.layers.iter().filter(is_new).take(MOST_ATTACHED) {
+            // One bad signature does not spoil the others.
+            if let Some(bytes) = source.blob_if_good(from, layer, LARGE)? {
+                self.put_small_blob(to, &bytes)?;
+                new.push(layer.clone());
+            }
         }
         if !new.is_empty() {
             self.add_layers(to, subject, &new)?;
         }
         Ok(new.len())
     }
+}
+
+/// Whether a registry does not have what it names.
+fn is_damage(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WrongContent | ErrorKind::Status(404))
 }
 
 /// From where to where blobs are copied.

@@ -7,13 +7,16 @@ use cabane_channel::{
     ChannelDocument, Entry, Retirement, Revocation, VerifiedChannel, Waiver, document_of, place_of,
     today,
 };
-use cabane_label::{ChannelPattern, ImageDescription, LabelPattern};
+use cabane_label::{
+    ChannelPattern, Digest, ImageDescription, Label, LabelPattern, NameMatch, SystemPattern,
+};
 use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
 use cabane_transfer::{Connection, find_remote};
 use jiff::civil::Date;
 
 use crate::gate::GateRule;
+use crate::history::before;
 use crate::manager::Manager;
 use crate::publish::Target;
 
@@ -75,13 +78,24 @@ fn entry_mut<'d>(document: &'d mut ChannelDocument, image: &LabelPattern) -> Res
     // A day before all retirements.
     let label = document.released(image, Date::MIN)?.label.clone();
     let place = document.place();
+    let is_tag = image.tag.as_ref().is_none_or(|tag| *tag == label.tag || place.name.is_tag(tag));
+    let is_system = match &image.system {
+        Some(SystemPattern::Is(system)) => *system == label.system,
+        _ => true,
+    };
+    if !is_tag || !is_system {
+        let message = format!("the channel {place} releases {label}, and not `{image}`");
+        return Err(Report::new(Kind::NotFound, message)
+            .hinted(format!("leave the rest out: `{}/{}`", label.name, label.version)));
+    }
     let mut entries = document.entries.iter_mut();
     entries.find(|entry| entry.label == label).ok_or_else(|| {
         Report::new(Kind::NotFound, format!("the channel {place} has no image `{image}`"))
     })
 }
 
-/// Says that nobody should use an image any more, and removes it from the channel.
+/// Says that nobody should use an image any more, and removes it from the channel. What the channel
+/// releases counts, and not which image a tag of the registry has now.
 ///
 /// # Errors
 ///
@@ -94,24 +108,59 @@ pub fn revoke(
     typed: &str,
 ) -> Result<(VerifiedChannel, Revocation)> {
     let reason = manager.reason.clone().unwrap_or_default();
-    let description: ImageDescription = typed.parse()?;
-    let images = find_remote(context, connection, typed, &description)?;
-    let image = images.first().ok_or_else(|| {
-        Report::new(Kind::NotFound, format!("no image in the registry matches `{typed}`"))
-    })?;
-    let revocation = Revocation {
-        digest: image.digest.clone(),
-        label: image.place.label.clone(),
-        reason,
-        date: today(),
-    };
+    let (digest, label) = to_revoke(context, connection, channel, typed)?;
+    let revocation = Revocation { digest, label, reason, date: today() };
     let published = publish(context, connection, channel, manager, &mut |document| {
         document.entries.retain(|entry| entry.digest != revocation.digest);
+        document.choose_default(&revocation.label);
         document.revoked.retain(|one| one.digest != revocation.digest);
         document.revoked.push(revocation.clone());
         Ok(())
     })?;
     Ok((published, revocation))
+}
+
+/// Finds an image among those of the channel, or else in the registry.
+fn to_revoke(
+    context: &Context,
+    connection: &Connection,
+    channel: &ChannelPattern,
+    typed: &str,
+) -> Result<(Digest, Label)> {
+    let (setting, place) = place_of(context, channel)?;
+    let target = Target { context, registry: &connection.registry, setting, place: &place };
+    let description: ImageDescription = typed.parse()?;
+    let document = target.before()?.map(|before| before.document);
+    let entries = document.map(|document| document.entries).unwrap_or_default();
+    let fits = |entry: &&Entry| match &description {
+        ImageDescription::Digest(digest) => entry.digest == *digest,
+        ImageDescription::Id(id) => entry.digest.id() == *id,
+        ImageDescription::Pattern(pattern) => {
+            let is_channel = pattern.tag.as_ref().is_some_and(|tag| place.name.is_tag(tag));
+            let tag = pattern.tag.clone().filter(|_| !is_channel);
+            let pattern = LabelPattern { tag, ..pattern.clone() };
+            pattern.matches(&entry.label, NameMatch::Exact)
+        }
+        ImageDescription::Path(_) => false,
+    };
+    let found: Vec<&Entry> = entries.iter().filter(fits).collect();
+    match found.as_slice() {
+        [entry] => Ok((entry.digest.clone(), entry.label.clone())),
+        [] => {
+            let images = find_remote(context, connection, typed, &description)?;
+            let image = images.first().ok_or_else(|| {
+                Report::new(Kind::NotFound, format!("no image matches `{typed}`"))
+            })?;
+            Ok((image.digest.clone(), image.place.label.clone()))
+        }
+        several => {
+            let lines: Vec<_> = several.iter().map(|entry| format!("  {}", entry.label)).collect();
+            let error = format!("several images of the channel {place} match `{typed}`");
+            Err(Report::new(Kind::Ambiguous, error)
+                .detailed(lines.join("\n"))
+                .hinted("name the one you mean".to_owned()))
+        }
+    }
 }
 
 /// Says that a rule of the gate does not apply to an image, until a day.
@@ -126,6 +175,11 @@ pub fn waive(
     manager: &Manager,
     request: &Waive,
 ) -> Result<(VerifiedChannel, Vec<Waiver>)> {
+    if request.until < today() {
+        let message = format!("the day {} is over", request.until);
+        return Err(Report::new(Kind::Usage, message)
+            .hinted("`--until` names the last day on which the waiver counts".to_owned()));
+    }
     let description: ImageDescription = request.image.parse()?;
     let images = find_remote(context, connection, &request.image, &description)?;
     let waivers: Vec<_> = images
@@ -181,17 +235,33 @@ pub fn rollback(
         let hint = format!("`cabane channel log {place}` lists them");
         Report::new(Kind::NotFound, message).hinted(hint)
     };
-    let current = target.before()?.map_or(0, |before| before.document.serial);
-    let serial = to.unwrap_or(current.saturating_sub(1));
-    if serial == 0 || serial >= current {
-        return Err(missing(serial));
-    }
-    let old = document_of(&connection.registry, setting, &place, serial)?;
-    let old = old.ok_or_else(|| missing(serial))?.document;
+    let Some(current) = target.before()? else {
+        return Err(missing(0));
+    };
+    let old = match to {
+        Some(serial) if serial >= current.document.serial => return Err(missing(serial)),
+        Some(serial) => document_of(&connection.registry, setting, &place, serial)?
+            .ok_or_else(|| missing(serial))?,
+        None => before(&connection.registry, setting, &place, &current)
+            .ok_or_else(|| missing(current.document.serial.saturating_sub(1)))?,
+    };
+    let (serial, old) = (old.document.serial, old.document);
     let published = target.publish(manager, &mut |document| {
-        document.entries.clone_from(&old.entries);
+        // What somebody else did in the meantime must not be undone unseen.
+        if document.entries != current.document.entries {
+            let message = format!("someone else changed the channel {place} at the same time");
+            let hint = format!("look at `cabane channel log {place}`, and try again");
+            return Err(Report::new(Kind::Failure, message).hinted(hint));
+        }
+        let known = std::mem::replace(&mut document.entries, old.entries.clone());
         let revoked: Vec<_> = document.revoked.iter().map(|one| one.digest.clone()).collect();
         document.entries.retain(|entry| !revoked.contains(&entry.digest));
+        for entry in &mut document.entries {
+            // What was away comes in anew: rules of other channels count from then on.
+            if !known.iter().any(|one| one.manifest == entry.manifest) {
+                (entry.since, entry.promoted) = (document.serial, document.issued);
+            }
+        }
         Ok(())
     })?;
     Ok((published, serial))

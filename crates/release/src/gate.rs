@@ -198,13 +198,18 @@ fn old_enough(entry: Option<&Entry>, wanted: SignedDuration, name: &str) -> Resu
     };
     let age = Timestamp::now().duration_since(entry.promoted);
     let shown = format!("in {name} for {}", time(age));
-    if age >= wanted { Ok(shown) } else { Err(format!("{shown}, and {} are wanted", time(wanted))) }
+    if age >= wanted {
+        Ok(shown)
+    } else {
+        Err(format!("{shown}, and the rule is {}", time(wanted)))
+    }
 }
 
 fn time(time: SignedDuration) -> String {
-    match (time.as_hours() / 24, time.as_hours(), time.as_mins()) {
-        (days, ..) if days > 1 => format!("{days} days"),
-        (_, hours, _) if hours > 1 => format!("{hours} hours"),
-        (.., minutes) => format!("{minutes} minutes"),
-    }
+    let units = [("day", 24 * 60 * 60), ("hour", 60 * 60), ("minute", 60), ("second", 1)];
+    let seconds = time.as_secs().max(0);
+    let (name, length) =
+        units.into_iter().find(|(_, length)| seconds >= *length).unwrap_or(units[3]);
+    let count = seconds / length;
+    format!("{count} {name}{}", if count == 1 { "" } else { "s" })
 }

@@ -5,8 +5,10 @@
 
 use cabane_channel::{ChannelDocument, VerifiedChannel, document_of, place_of, read_channel};
 use cabane_label::ChannelPattern;
+use cabane_registry::{ChannelPlace, Registry};
 use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
+use cabane_site::settings::ChannelSetting;
 use cabane_transfer::Connection;
 
 /// A document, and the one before it.
@@ -57,23 +59,14 @@ pub fn history(
     let mut next = Some(document(context, connection, channel)?);
     let mut entries: Vec<HistoryEntry> = Vec::new();
     while let Some(found) = next.take().filter(|_| entries.len() < most) {
-        let before = match (&found.document.previous, found.document.serial) {
-            (Some(previous), serial) => {
-                // A number is left out where two managers had published under one.
-                let mut numbers = (serial.saturating_sub(2).max(1)..serial).rev();
-                let document = |serial| document_of(registry, setting, &place, serial).ok()?;
-                let one = numbers
-                    .find_map(|serial| document(serial).filter(|one| one.digest == *previous));
-                if one.is_none() {
-                    context.warning(format_args!(
-                        "the document before number {serial} of the channel {place} is gone, or \
-                         was replaced"
-                    ));
-                }
-                one
-            }
-            (None, _) => None,
-        };
+        let before = before(registry, setting, &place, &found);
+        if before.is_none() && found.document.previous.is_some() {
+            let serial = found.document.serial;
+            context.warning(format_args!(
+                "the state before number {serial} of the channel {place} is gone, was replaced, or is \
+                 not signed with a key that counts"
+            ));
+        }
         entries.push(HistoryEntry {
             channel: found,
             before: before.as_ref().map(|before| before.document.clone()),
@@ -81,4 +74,21 @@ pub fn history(
         next = before;
     }
     Ok(entries)
+}
+
+/// Returns the document that another one names as the one before it, as far as the registry has it.
+pub(crate) fn before(
+    registry: &Registry,
+    setting: &ChannelSetting,
+    place: &ChannelPlace,
+    after: &VerifiedChannel,
+) -> Option<VerifiedChannel> {
+    let previous = after.document.previous.as_ref()?;
+    let serial = after.document.serial;
+    // A number is left out where two managers had published under one.
+    let mut numbers = (serial.saturating_sub(2).max(1)..serial).rev();
+    numbers.find_map(|serial| {
+        let found = document_of(registry, setting, place, serial).ok()??;
+        (found.digest == *previous).then_some(found)
+    })
 }

@@ -5,14 +5,14 @@
 
 use std::cmp::Ordering;
 
-use cabane_channel::{ChannelDocument, Entry, VerifiedChannel, place_of};
+use cabane_channel::{ChannelDocument, Entry, State, VerifiedChannel, place_of, today};
 use cabane_label::{ChannelPattern, ImageDescription, Label};
 use cabane_registry::RemoteImage;
 use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
 use cabane_transfer::{Connection, find_remote};
 
-use crate::gate::{GateVerdict, Outcome, judge};
+use crate::gate::{GateRule, GateVerdict, Outcome, judge};
 use crate::manager::Manager;
 use crate::publish::Target;
 
@@ -93,7 +93,7 @@ pub fn plan_promotion(
 ///
 /// # Errors
 ///
-/// An image that fails a rule; that no image is new; and those of publishing.
+/// An image that fails a rule; and those of publishing.
 pub fn promote(
     context: &Context,
     connection: &Connection,
@@ -106,10 +106,16 @@ pub fn promote(
     if refused > 0 {
         let images = if refused == 1 { "image" } else { "images" };
         let message = format!("the gate of the channel {place} rejects {refused} {images}");
-        return Err(Report::new(Kind::Rejected, message).hinted(format!(
-            "nothing was promoted; a rule can be waived: `cabane channel waive {place} LABEL --rule \
-             RULE --reason TEXT --until DATE --key FILE`"
-        )));
+        let can_be_waived =
+            |one: &GateVerdict| one.outcome == Outcome::Failed && one.rule != GateRule::NotRevoked;
+        let mut verdicts = promotions.iter().flat_map(|one| &one.verdicts);
+        let hint = verdicts.any(can_be_waived).then(|| {
+            format!(
+                "nothing was promoted; a rule can be waived: `cabane channel waive {place} LABEL \
+                 --rule RULE --reason TEXT --until DATE --key FILE`"
+            )
+        });
+        return Err(Report::new(Kind::Rejected, message).hinted(hint));
     }
     let target = Target { context, registry: &connection.registry, setting, place: &place };
     target.publish(manager, &mut |document| {
@@ -124,12 +130,17 @@ pub fn promote(
                 becomes_default(Some(document), &image.place.label, request.is_default);
             let entry =
                 Entry { since: document.serial, promoted: document.issued, ..Entry::of(image) };
-            // An image that is promoted again keeps its date: rules of other channels count it.
             let entry = match document.entry(&image.place.label) {
-                Some(known) if is_entry_of(known, image) => {
-                    Entry { since: known.since, promoted: known.promoted, ..entry }
-                }
-                _ => entry,
+                // An image that is promoted again keeps its date: rules of other channels count it.
+                Some(known) if is_entry_of(known, image) => Entry {
+                    since: known.since,
+                    promoted: known.promoted,
+                    retirement: known.retirement.clone(),
+                    ..entry
+                },
+                // It is the version that is retired.
+                Some(known) => Entry { retirement: known.retirement.clone(), ..entry },
+                None => entry,
             };
             document.promote(entry, is_default);
         }
@@ -141,10 +152,15 @@ fn is_entry_of(entry: &Entry, image: &RemoteImage) -> bool {
     entry.manifest == image.manifest && entry.label == image.place.label
 }
 
-/// Whether a name without a version will mean a version, unless that was typed: if none is newer.
+/// Whether a name without a version will mean a version: if none is newer, or as it was typed. Without
+/// being chosen, a version stays what the name means.
 fn becomes_default(document: Option<&ChannelDocument>, label: &Label, typed: Option<bool>) -> bool {
-    typed.unwrap_or_else(|| {
-        let now = document.and_then(|document| document.default_beside(label));
-        now.is_none_or(|now| now.label.version.natural_order(&label.version) != Ordering::Greater)
-    })
+    let now = document.and_then(|document| document.default_beside(label));
+    let now = now.filter(|now| now.state(today()) != State::Retired);
+    match typed {
+        Some(true) => true,
+        Some(false) => now.is_some_and(|now| now.label.version == label.version),
+        None => now
+            .is_none_or(|now| now.label.version.natural_order(&label.version) != Ordering::Greater),
+    }
 }

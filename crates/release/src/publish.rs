@@ -14,7 +14,10 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cabane_channel::{ChannelDocument, Memory, PUBLISHING, VerifiedChannel, channel_keys, newest};
+use cabane_channel::{
+    ChannelDocument, Memory, PUBLISHING, VerifiedChannel, channel_keys, current_document,
+    document_of, newest,
+};
 use cabane_registry::{ChannelPlace, Envelope, Registry};
 use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
@@ -47,6 +50,13 @@ struct Base {
     serial: u64,
 }
 
+impl Base {
+    fn after(before: VerifiedChannel) -> Self {
+        let serial = before.document.serial.saturating_add(1);
+        Self { before: Some(before), serial }
+    }
+}
+
 impl Target<'_> {
     /// Publishes the next document of the channel: the current one, changed by `edit`. It is called
     /// again if another release manager was faster.
@@ -72,57 +82,87 @@ impl Target<'_> {
         Err(Report::new(Kind::Registry, message).hinted("try again later".to_owned()))
     }
 
-    /// Returns the document that the next change begins with. One that is being published is waited
-    /// for.
+    /// Returns the document that the next change begins with.
     pub(crate) fn before(self) -> Result<Option<VerifiedChannel>> {
         self.base().map(|base| base.before)
     }
 
     fn base(self) -> Result<Base> {
-        let begun = Instant::now();
-        let found = loop {
-            let found = newest(self.context, self.registry, self.setting, self.place)?;
-            let Some(pending) = found.pending else {
-                break found.current;
-            };
-            if begun.elapsed() > PUBLISHING.unsigned_abs() {
-                break Some(pending);
-            }
-            thread::sleep(LOOK);
-        };
         let seen = Memory::of(self.context, self.registry.address(), self.place).read();
         let seen = seen.map(|seen| VerifiedChannel::open(self.setting, self.place, &seen.envelope));
         // The memory may have been signed with a key that no longer counts.
         let seen = seen.transpose().ok().flatten();
+        let found = match self.found() {
+            Err(error) if error.kind() == Kind::Untrusted && seen.is_some() => None,
+            found => found?,
+        };
+        let base = match (found, seen) {
+            (Some(found), Some(seen)) => self.newer(found, seen),
+            (Some(one), None) | (None, Some(one)) => Base::after(one),
+            (None, None) if self.setting.minimum_serial > 0 => {
+                return Err(self.too_old("it is gone"));
+            }
+            (None, None) => Base { before: None, serial: 1 },
+        };
+        if base.before.as_ref().is_some_and(|one| one.document.serial < self.setting.minimum_serial)
+        {
+            let serial = base.serial.saturating_sub(1);
+            return Err(self.too_old(&format!("it is at number {serial}")));
+        }
+        Ok(base)
+    }
+
+    /// Returns the newest document of the registry. One that is being published is waited for.
+    fn found(self) -> Result<Option<VerifiedChannel>> {
+        let begun = Instant::now();
+        loop {
+            let found = newest(self.context, self.registry, self.setting, self.place)?;
+            let Some(pending) = found.pending else {
+                return Ok(found.current);
+            };
+            if begun.elapsed() > PUBLISHING.unsigned_abs() {
+                return Ok(Some(pending));
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Chooses between what the registry has and what was published or seen here.
+    fn newer(self, found: VerifiedChannel, seen: VerifiedChannel) -> Base {
         let place = self.place;
-        Ok(match (found, seen) {
-            (Some(found), Some(seen)) => {
-                let (serial, last) = (found.document.serial, seen.document.serial);
-                if serial < last {
-                    self.context.warning(format_args!(
-                        "the channel {place} went back from number {last} to {serial}: continuing \
-                         with number {last}"
-                    ));
-                    Base { before: Some(seen), serial: last + 1 }
-                } else if serial == last && found.digest != seen.digest {
-                    self.context.warning(format_args!(
-                        "the channel {place} has another document with number {serial} than the one \
-                         published or seen here: continuing with that of the registry"
-                    ));
-                    self.context
-                        .hint(format_args!("`cabane channel show {place}` lists its images"));
-                    // Clients have seen one or the other, and accept what does not follow directly.
-                    Base { before: Some(found), serial: serial + 2 }
-                } else {
-                    Base { before: Some(found), serial: serial + 1 }
-                }
-            }
-            (Some(one), None) | (None, Some(one)) => {
-                let serial = one.document.serial + 1;
-                Base { before: Some(one), serial }
-            }
-            (None, None) => Base { before: None, serial: self.setting.minimum_serial.max(1) },
-        })
+        let (serial, last) = (found.document.serial, seen.document.serial);
+        if serial < last {
+            self.context.warning(format_args!(
+                "the channel {place} went back from number {last} to {serial}: continuing with number \
+                 {last}"
+            ));
+            return Base::after(seen);
+        }
+        let is_same = serial == last && found.digest == seen.digest;
+        let is_next = serial == last.saturating_add(1);
+        let follows = found.document.previous.as_ref() == Some(&seen.digest);
+        if is_same || is_next && follows || serial > last.saturating_add(1) {
+            return Base::after(found);
+        }
+        self.context.warning(format_args!(
+            "the channel {place} has another document than number {last}, which was published or seen \
+             here: continuing with that of the registry, number {serial}"
+        ));
+        self.context.hint(format_args!("`cabane channel show {place}` lists its images"));
+        // Clients have seen one or the other, and accept what does not follow directly.
+        Base { before: Some(found), serial: serial.saturating_add(2) }
+    }
+
+    fn too_old(self, reason: &str) -> Report {
+        let (place, least) = (self.place, self.setting.minimum_serial);
+        let message = format!(
+            "the channel {place} cannot be continued: {reason}, and the configuration wants {least}"
+        );
+        Report::new(Kind::Untrusted, message).hinted(
+            "a machine that has seen a newer state, or a mirror, can bring it back: `cabane registry \
+             mirror SOURCE TARGET --channel NAME`"
+                .to_owned(),
+        )
     }
 
     /// Makes and signs the next document.
@@ -160,12 +200,21 @@ impl Target<'_> {
             return Ok(false);
         }
         // Was ours so late that it overwrote one that is current by now?
-        let current = self.current()?;
-        if let Some(other) = current.filter(|one| one.document.serial >= ours.document.serial) {
-            if other.document.serial == ours.document.serial && other.digest != ours.digest {
-                registry.put_channel_document(place, number, &other.envelope)?;
+        if let Some(other) = self.current()? {
+            let (theirs, number_of_ours) = (other.document.serial, ours.document.serial);
+            if other.digest == ours.digest {
+                return Ok(true);
             }
-            return Ok(other.digest == ours.digest);
+            if theirs > number_of_ours {
+                // Someone may have found ours under its number, and continued.
+                let next = number_of_ours.saturating_add(1);
+                let next = document_of(registry, self.setting, place, next).ok().flatten();
+                return Ok(next.is_some_and(|next| next.follows(ours)));
+            }
+            if theirs == number_of_ours {
+                registry.put_channel_document(place, number, &other.envelope)?;
+                return Ok(false);
+            }
         }
         registry.put_channel_document(place, None, &ours.envelope)?;
         // Was this process so slow that another one has taken the number in the meantime?
@@ -183,10 +232,12 @@ impl Target<'_> {
         }
     }
 
+    /// Returns the current document. One that is not trusted is replaced.
     fn current(self) -> Result<Option<VerifiedChannel>> {
-        let envelope = self.registry.channel_document(self.place, None)?;
-        let open = |envelope| VerifiedChannel::open(self.setting, self.place, &envelope);
-        envelope.map(open).transpose()
+        match current_document(self.registry, self.setting, self.place) {
+            Err(error) if error.kind() == Kind::Untrusted => Ok(None),
+            current => current,
+        }
     }
 
     /// Checks that clients accept what is signed.

@@ -171,7 +171,7 @@ impl Repository {
         Ok(channels)
     }
 
-    /// Returns the images that names are which follow a channel.
+    /// Returns the images that names are, or were before, which follow a channel.
     ///
     /// # Errors
     ///
@@ -180,7 +180,10 @@ impl Repository {
         let mut images = BTreeSet::new();
         for (channel, system) in self.channels()? {
             let names = self.followed(&channel, &system)?.into_values();
-            images.extend(names.map(|followed| followed.release.digest));
+            images.extend(names.flat_map(|followed| {
+                let previous = followed.previous.map(|release| release.digest);
+                previous.into_iter().chain([followed.release.digest])
+            }));
         }
         Ok(images)
     }
@@ -229,7 +232,11 @@ impl Repository {
         self.change_followed(channel, &system, &mut |names| {
             let old = names.remove(name);
             before = old.as_ref().map(|old| old.release.clone());
-            let previous = match old {
+            let is_same = |old: &Followed| {
+                old.registry == followed.registry && old.namespace == followed.namespace
+            };
+            // The way back does not lead to another channel of the same name.
+            let previous = match old.filter(is_same) {
                 Some(old) if old.release != followed.release => Some(old.release),
                 Some(old) => old.previous,
                 None => None,
@@ -267,6 +274,27 @@ impl Repository {
             true
         })?;
         Ok(now)
+    }
+
+    /// Notes that a channel withdraws the image that a name is.
+    ///
+    /// # Errors
+    ///
+    /// The file is damaged, or cannot be written.
+    pub fn note_retirement(
+        &self,
+        channel: &ChannelName,
+        system: &System,
+        name: &FollowedName,
+        (date, replacement): (Date, Option<&LabelPattern>),
+    ) -> Result<(), Error> {
+        self.change_followed(channel, system, &mut |names| {
+            let Some(followed) = names.get_mut(name) else {
+                return false;
+            };
+            (followed.retired, followed.replacement) = (Some(date), replacement.cloned());
+            true
+        })
     }
 
     /// Lets the names that follow a channel here do so in another repository, unless they do there.
@@ -354,7 +382,7 @@ mod tests {
         assert_eq!(found[0].1.release, old);
         assert_eq!(repository.roll_back(&channel, &system, &name).unwrap(), Some(new));
         assert_eq!(repository.channels().unwrap(), [(channel, system)]);
-        assert_eq!(repository.followed_images().unwrap().len(), 1);
+        assert_eq!(repository.followed_images().unwrap().len(), 2);
     }
 
     #[test]

@@ -121,18 +121,29 @@ impl Resolver {
             }
             ImageDescription::Pattern(pattern) => {
                 let limited = self.limited(pattern);
-                self.search(image, |one| {
-                    let followed = followed(one, &limited)?;
-                    if followed.is_empty() {
-                        one.find(&limited, NameMatch::Exact)
-                    } else {
-                        Ok(followed)
-                    }
-                })
+                self.by_pattern(image, &limited)
             }
             ImageDescription::Id(id) => self.search(image, |one| one.by_id(id)),
             ImageDescription::Digest(digest) => self.search(image, |one| one.by_digest(digest)),
         }
+    }
+
+    /// Finds the labels that fit, or the images of a name that follows a channel.
+    fn by_pattern(&self, image: &ImageDescription, limited: &LabelPattern) -> Result<Found<'_>> {
+        for named in &self.repositories {
+            let failed = |source| unreadable(named, source);
+            let followed = followed(&named.repository, limited).map_err(failed)?;
+            let matches = match followed {
+                // Another image, which happens to have the tag, is not what is meant.
+                Some(records) if records.is_empty() => return Err(self.not_found(image)),
+                Some(records) => records,
+                None => named.repository.find(limited, NameMatch::Exact).map_err(failed)?,
+            };
+            if !matches.is_empty() {
+                return Ok(Found::Records(named, matches));
+            }
+        }
+        Err(self.not_found(image))
     }
 
     /// Adds the current system to a pattern that names none.
@@ -214,16 +225,20 @@ enum Found<'a> {
     Records(&'a NamedRepository, Vec<Record>),
 }
 
-/// Returns the images that are here for a name whose tag is a channel.
+/// Returns the images that are here for a name whose tag is a channel; `None` if it follows none.
 fn followed(
     repository: &Repository,
     pattern: &LabelPattern,
-) -> Result<Vec<Record>, cabane_repository::Error> {
+) -> Result<Option<Vec<Record>>, cabane_repository::Error> {
     let Some(SystemPattern::Is(system)) = &pattern.system else {
-        return Ok(Vec::new());
+        return Ok(None);
     };
+    let names = repository.followed_by(pattern, system)?;
+    if names.is_empty() {
+        return Ok(None);
+    }
     let mut records = Vec::new();
-    for (_, followed) in repository.followed_by(pattern, system)? {
+    for (_, followed) in names {
         let release = followed.release;
         let of_image = repository.by_digest(&release.digest)?;
         let same = of_image.into_iter().find(|record| record.label == release.label);
@@ -234,7 +249,7 @@ fn followed(
         };
         records.extend(record.filter(|record| repository.has_image(&record.digest)));
     }
-    Ok(records)
+    Ok(Some(records))
 }
 
 /// Returns one record for each image. Records are sorted by label; the first label stands for

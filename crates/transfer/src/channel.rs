@@ -3,11 +3,13 @@
 
 //! Images of a registry that a channel releases, and the names here that follow it.
 
+use std::fmt;
+
 use cabane_channel::{
     Entry, State, VerifiedChannel, channel_of, known_revocation, read_channel, today,
 };
-use cabane_label::{LabelPattern, escape};
-use cabane_registry::{Place, RemoteImage};
+use cabane_label::{Digest, LabelPattern, escape};
+use cabane_registry::RemoteImage;
 use cabane_report::{Kind, Report, Result};
 use cabane_repository::{Followed, FollowedName, Release, Repository};
 use cabane_site::Context;
@@ -117,17 +119,14 @@ pub(crate) fn follow(
 /// One does.
 pub(crate) fn check_revoked(
     context: &Context,
-    connection: &Connection,
-    image: &RemoteImage,
+    name: &dyn fmt::Display,
+    digest: &Digest,
 ) -> Result<()> {
-    let Place { namespace, label } = &image.place;
-    let of = Some((connection.registry.address(), namespace));
-    let Some((channel, revoked)) = known_revocation(context, of, &label.system, &image.digest)
-    else {
+    let Some((channel, revoked)) = known_revocation(context, digest) else {
         return Ok(());
     };
     let (date, reason) = (revoked.date, escape(&revoked.reason));
-    let message = format!("the channel {channel} revoked {} on {date}: {reason}", image.place);
+    let message = format!("the channel {channel} revoked {name} on {date}: {reason}");
     Err(Report::new(Kind::Untrusted, message)
         .hinted(format!("`cabane channel show {channel}` lists the images that are released")))
 }

@@ -35,5 +35,6 @@ pub use push::{Upload, push};
 pub use registry::{Connection, RegistryRequest, of_containers};
 pub use scratch::scratch_place;
 pub use upgrade::{
-    Fate, NewImage, PlannedUpgrade, RolledBack, Unchanged, plan_upgrade, roll_back, upgrade,
+    Fate, NewImage, Nothing, PlannedUpgrade, RolledBack, Unchanged, plan_upgrade, roll_back,
+    upgrade,
 };

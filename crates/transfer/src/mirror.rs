@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use cabane_channel::{VerifiedChannel, document_of, place_of, read_channel};
+use cabane_channel::{
+    VerifiedChannel, current_document, document_of, newest, place_of, read_channel,
+};
 use cabane_label::{ChannelPattern, ImageDescription, LabelPattern, NameMatch};
 use cabane_process::Scratch;
 use cabane_registry::{ChannelPlace, Mirrored, RemoteImage};
@@ -29,6 +31,8 @@ pub struct MirrorRequest<'a> {
     pub channels: Vec<ChannelPattern>,
     /// The images under these labels.
     pub patterns: Vec<LabelPattern>,
+    /// Whether labels are taken from other images of the target.
+    pub force: bool,
     /// Whether nothing is copied.
     pub dry_run: bool,
 }
@@ -88,10 +92,10 @@ pub fn mirror(
         let address = request.source.registry.address();
         let message = format!("no image in the registry {address} was selected");
         return Err(Report::new(Kind::NotFound, message)
-            .hinted("`cabane image find '@*'` lists all images".to_owned()));
+            .hinted(format!("`cabane image find --registry {address} '@*'` lists all images")));
     }
     for (setting, channel) in channels.iter().filter(|_| !request.dry_run) {
-        summary.documents += copy_documents(request, setting, channel)?;
+        summary.documents += copy_documents(context, request, setting, channel)?;
     }
     Ok(summary)
 }
@@ -109,7 +113,9 @@ fn images_of(source: &Connection, channel: &VerifiedChannel) -> Result<Vec<Remot
                 let (channel, label) = (document.place(), &entry.label);
                 let message =
                     format!("the registry has lost {label}, which the channel {channel} releases");
-                return Err(Report::new(Kind::Registry, message));
+                return Err(Report::new(Kind::Registry, message).hinted(format!(
+                    "a release manager pushes it again and promotes it, or retires it from {channel}"
+                )));
             }
         }
     }
@@ -136,10 +142,10 @@ fn copy(
     }
     let directory = Directory::of(context, image)?;
     let watched = context.transfer(&format!("mirroring {}", image.place.label));
-    let mirrored =
-        target.mirror(&request.source.registry, image, &directory.path, &mut |at, all| {
-            watched.show(at, all);
-        });
+    let (source, force) = (&request.source.registry, request.force);
+    let mirrored = target.mirror(source, image, force, &directory.path, &mut |at, all| {
+        watched.show(at, all);
+    });
     watched.end();
     let mirrored = mirrored?;
     directory.remove();
@@ -152,28 +158,60 @@ fn copy(
     Ok(())
 }
 
-/// Copies the documents of a channel that the target does not have, the current one last.
+/// Copies the documents of a channel that the target does not have, the current one last. Those that
+/// are not trusted are left out.
+///
+/// # Errors
+///
+/// The target has a newer document, or another one with the same number.
 fn copy_documents(
+    context: &Context,
     request: &MirrorRequest<'_>,
     setting: &ChannelSetting,
     channel: &VerifiedChannel,
 ) -> Result<usize> {
     let place: ChannelPlace = channel.document.place();
     let (source, target) = (&request.source.registry, &request.target.registry);
-    let newest = channel.document.serial;
+    let serial = channel.document.serial;
+    let there = newest(context, target, setting, &place);
+    let there = match there {
+        Ok(there) => there.pending.or(there.current),
+        // It is replaced.
+        Err(error) if error.kind() == Kind::Untrusted => None,
+        Err(error) => return Err(error),
+    };
+    let is_newer = |there: &&VerifiedChannel| {
+        there.document.serial > serial
+            || there.document.serial == serial && there.digest != channel.digest
+    };
+    if let Some(there) = there.as_ref().filter(is_newer) {
+        let (address, number) = (target.address(), there.document.serial);
+        let message = format!(
+            "the channel {place} in {address} is at number {number}, and that of the source, number \
+             {serial}, is not the next"
+        );
+        return Err(Report::new(Kind::Untrusted, message).hinted(format!(
+            "`cabane channel log {place} --registry {address}` shows its states"
+        )));
+    }
+    let known = target.channel_numbers(&place)?;
+    let numbers = source.channel_numbers(&place)?.into_iter();
     let mut copied = 0;
-    for serial in 1..=newest {
-        // What is not signed there is replaced.
-        let there = document_of(target, setting, &place, serial).ok().flatten();
-        if there.is_some() {
-            continue;
-        }
-        if let Some(document) = document_of(source, setting, &place, serial)? {
-            target.put_channel_document(&place, Some(serial), &document.envelope)?;
-            copied += 1;
+    for number in numbers.filter(|number| *number <= serial && !known.contains(number)) {
+        match document_of(source, setting, &place, number) {
+            Ok(Some(document)) => {
+                target.put_channel_document(&place, Some(number), &document.envelope)?;
+                copied += 1;
+            }
+            Ok(None) => {}
+            Err(error) if error.kind() == Kind::Untrusted => {
+                context.warning(format_args!("`{}.{number}` is left out: {error}", place.name));
+            }
+            Err(error) => return Err(error),
         }
     }
-    if target.channel_document(&place, None)?.as_ref() != Some(&channel.envelope) {
+    let current = current_document(target, setting, &place).ok().flatten();
+    if current.is_none_or(|current| current.digest != channel.digest) {
         target.put_channel_document(&place, None, &channel.envelope)?;
     }
     Ok(copied)

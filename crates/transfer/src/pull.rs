@@ -86,7 +86,7 @@ pub(crate) fn add_image(
     group: Option<&String>,
     force: bool,
 ) -> Result<Added> {
-    check_revoked(context, connection, image)?;
+    check_revoked(context, &image.place, &image.digest)?;
     // `--force` is about labels, and no way around it.
     let checked = signature_policy::check_at_pull(context, &connection.registry, image)?;
     let access = access(context, group, &image.place)?;

@@ -10,7 +10,7 @@ use cabane_label::{LabelPattern, Namespace};
 use cabane_registry::{Address, Credential, CredentialSources, Options, Place, Registry};
 use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
-use cabane_site::settings::{Origin, bad_address};
+use cabane_site::settings::{ChannelSetting, Origin, bad_address};
 
 /// Which registry is meant, and who asks, as it was typed.
 #[derive(Clone, Debug, Default)]
@@ -132,12 +132,34 @@ impl Connection {
         named.unwrap_or_else(|| self.namespace.clone())
     }
 
+    /// Fails if the tag of a label is a channel: which image that is, is decided by its document.
+    ///
+    /// # Errors
+    ///
+    /// It is.
+    pub fn refuse_channel(&self, context: &Context, pattern: &LabelPattern) -> Result<()> {
+        let namespace = self.namespace_of(Some(pattern));
+        let is_channel = |one: &&ChannelSetting| {
+            one.namespace == namespace
+                && pattern.tag.as_ref().is_some_and(|tag| one.name.is_tag(tag))
+        };
+        let Some(setting) = context.settings.channels.iter().find(is_channel) else {
+            return Ok(());
+        };
+        let (name, file) = (&setting.name, setting.file.display());
+        let message = format!("`{name}` is a channel, and not a tag (in {file})");
+        Err(Report::new(Kind::Usage, message).hinted(format!(
+            "use the tag of the image, such as `v1`; `cabane channel promote {name} LABEL` releases it"
+        )))
+    }
+
     /// Returns the place of a new image; parts of the label that were left out are filled in.
     ///
     /// # Errors
     ///
     /// A name or version that is missing.
     pub fn new_place(&self, context: &Context, pattern: &LabelPattern) -> Result<Place> {
+        self.refuse_channel(context, pattern)?;
         let without = LabelPattern { namespace: None, ..pattern.clone() };
         Ok(Place {
             namespace: self.namespace_of(Some(pattern)),

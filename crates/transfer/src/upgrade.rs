@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use cabane_channel::{VerifiedChannel, read_channel, setting_of};
+use cabane_channel::{Retirement, VerifiedChannel, read_channel, setting_of};
 use cabane_label::{ChannelName, LabelPattern, System, SystemPattern};
 use cabane_process::Scratch;
 use cabane_registry::ChannelPlace;
@@ -14,7 +14,7 @@ use cabane_repository::{Added, Followed, FollowedName, Release, Repository};
 use cabane_run::difference::{PackageDifference, compare_packages, packages_beside};
 use cabane_site::Context;
 
-use crate::channel::{ReleasedImage, follow, image_of};
+use crate::channel::{ReleasedImage, check_revoked, follow, image_of};
 use crate::pull::{add_image, other_versions};
 use crate::registry::Connection;
 
@@ -37,7 +37,21 @@ pub enum Fate {
     /// Another image.
     New(Box<NewImage>),
     /// Nothing: why not.
-    Nothing(Report),
+    Nothing(Box<Nothing>),
+}
+
+/// Why a channel has nothing for a name.
+pub struct Nothing {
+    /// The reason.
+    pub error: Report,
+    /// That the channel has withdrawn the image: since when, and what replaces it.
+    retirement: Option<Retirement>,
+}
+
+impl Fate {
+    fn nothing(error: Report) -> Self {
+        Self::Nothing(Box::new(Nothing { error, retirement: None }))
+    }
 }
 
 /// The image that a name is already, as the channel has it now.
@@ -97,12 +111,17 @@ pub fn plan_upgrade(
             continue;
         }
         if !documents.contains_key(&channel) {
-            let setting = setting_of(context, &channel.namespace, &channel.name)?;
-            let document = read_channel(context, &connection.registry, setting, &channel)?;
+            let document = setting_of(context, &channel.namespace, &channel.name)
+                .and_then(|setting| read_channel(context, &connection.registry, setting, &channel));
             documents.insert(channel.clone(), document);
         }
-        let Some(document) = documents.get(&channel) else { continue };
-        let fate = fate(connection, &repository, document, &name, &now)?;
+        let fate = match documents.get(&channel) {
+            Some(Ok(document)) => fate(connection, &repository, document, &name, &now),
+            Some(Err(error)) => Ok(Fate::nothing(Report::new(error.kind(), error.to_string()))),
+            None => continue,
+        };
+        // One name is no reason to give the others up.
+        let fate = fate.unwrap_or_else(Fate::nothing);
         planned.push(PlannedUpgrade { channel, name, now, fate });
     }
     Ok(planned)
@@ -150,7 +169,7 @@ fn is_system(context: &Context, pattern: &LabelPattern, system: &System) -> bool
 }
 
 fn no_such_name(pattern: &LabelPattern) -> Report {
-    let message = format!("nothing here that fits `{pattern}` follows a channel");
+    let message = format!("no name that follows a channel matches `{pattern}`");
     Report::new(Kind::NotFound, message).hinted(
         "`cabane upgrade --dry-run` lists what does; `cabane image pull NAME:CHANNEL` adds to it"
             .to_owned(),
@@ -166,12 +185,20 @@ fn fate(
 ) -> Result<Fate> {
     let released = match image_of(connection, document.clone(), &name.pattern()) {
         Ok(released) => released,
-        Err(error) if error.kind() == Kind::NotFound => return Ok(Fate::Nothing(error)),
-        Err(error) => return Err(error),
+        Err(error) => {
+            let retirement = document.document.retirement_of(&name.pattern()).cloned();
+            return Ok(Fate::Nothing(Box::new(Nothing { error, retirement })));
+        }
     };
     let is_here = repository.has_image(&released.entry.digest);
-    if released.entry.digest == now.release.digest && is_here {
-        return Ok(Fate::Unchanged(Box::new(Unchanged { released })));
+    if released.entry.digest == now.release.digest {
+        if is_here {
+            return Ok(Fate::Unchanged(Box::new(Unchanged { released })));
+        }
+        let message = format!("{} was removed here", now.release.label);
+        let hint =
+            format!("`cabane image pull {name}` gets it again", name = typed(name, document));
+        return Ok(Fate::nothing(Report::new(Kind::NotFound, message).hinted(hint)));
     }
     let image = &released.image;
     let bytes = if is_here {
@@ -187,12 +214,18 @@ fn fate(
     Ok(Fate::New(Box::new(NewImage { released, packages, bytes })))
 }
 
+/// Returns how a name is typed that follows a channel.
+fn typed(name: &FollowedName, document: &VerifiedChannel) -> LabelPattern {
+    let tag = Some(document.document.channel.to_tag());
+    LabelPattern { tag, ..name.pattern() }
+}
+
 /// Downloads the images that are new, and lets the names be them. What they were stays, as the way
 /// back.
 ///
 /// # Errors
 ///
-/// Those of downloading and writing. Names that were upgraded before stay so.
+/// A name that could not be upgraded; the others are.
 pub fn upgrade(
     context: &Context,
     connection: &Connection,
@@ -200,24 +233,61 @@ pub fn upgrade(
     done: &mut dyn FnMut(&PlannedUpgrade, &Added),
 ) -> Result<()> {
     let repository = context.repository_to_write()?.repository;
+    let mut failed = Vec::new();
     for one in planned {
-        match &one.fate {
-            Fate::New(new) => {
-                // The label is that of the image before, where the channel has another under the same.
-                let force = new.released.entry.label == one.now.release.label;
-                let image = &new.released.image;
-                let added = add_image(context, connection, &repository, image, None, force)?;
-                follow(connection, &repository, &new.released, &one.name)?;
-                done(one, &added);
+        let outcome = upgrade_one(context, connection, &repository, one);
+        match outcome {
+            Ok(Some(added)) => done(one, &added),
+            Ok(None) => {}
+            Err(error) => {
+                context.warning(format_args!("{}:{}: {error}", one.name, one.channel.name));
+                failed.push(error);
             }
-            // It may be announced that the image is going to be withdrawn.
-            Fate::Unchanged(unchanged) => {
-                follow(connection, &repository, &unchanged.released, &one.name)?;
-            }
-            Fate::Nothing(_) => {}
         }
     }
-    Ok(())
+    let count = failed.len();
+    match failed.into_iter().next() {
+        Some(error) if count == 1 => Err(error),
+        Some(error) => {
+            let message = format!("{count} names could not be upgraded");
+            Err(Report::new(error.kind(), message).hinted(error.hints().first().cloned()))
+        }
+        None => Ok(()),
+    }
+}
+
+fn upgrade_one(
+    context: &Context,
+    connection: &Connection,
+    repository: &Repository,
+    one: &PlannedUpgrade,
+) -> Result<Option<Added>> {
+    match &one.fate {
+        Fate::New(new) => {
+            // The label is that of an image of this channel, where it has another under the same.
+            let label = &new.released.entry.label;
+            let previous = one.now.previous.as_ref();
+            let force = *label == one.now.release.label
+                || previous.is_some_and(|previous| previous.label == *label);
+            let image = &new.released.image;
+            let added = add_image(context, connection, repository, image, None, force)?;
+            follow(connection, repository, &new.released, &one.name)?;
+            Ok(Some(added))
+        }
+        // It may be announced that the image is going to be withdrawn.
+        Fate::Unchanged(unchanged) => {
+            follow(connection, repository, &unchanged.released, &one.name)?;
+            Ok(None)
+        }
+        Fate::Nothing(nothing) => {
+            if let Some(retirement) = &nothing.retirement {
+                let (channel, system) = (&one.channel.name, &one.channel.system);
+                let noted = (retirement.date, retirement.replacement.as_ref());
+                repository.note_retirement(channel, system, &one.name, noted)?;
+            }
+            Ok(None)
+        }
+    }
 }
 
 /// A name that is again what it was before.
@@ -242,6 +312,7 @@ pub fn roll_back(context: &Context, pattern: &LabelPattern) -> Result<Vec<Rolled
     let mut rolled_back = Vec::new();
     for (place, name, now) in names(context, &repository, std::slice::from_ref(pattern))? {
         let Some(previous) = &now.previous else { continue };
+        check_revoked(context, &previous.label, &previous.digest)?;
         if !repository.has_image(&previous.digest) {
             let (label, digest) = (&previous.label, &previous.digest);
             let message = format!("{label}, which {name}:{} was before, is gone", place.name);
@@ -254,7 +325,7 @@ pub fn roll_back(context: &Context, pattern: &LabelPattern) -> Result<Vec<Rolled
         }
     }
     if rolled_back.is_empty() {
-        let message = format!("`{pattern}` was no other image before");
+        let message = format!("`{pattern}` has no earlier image");
         return Err(Report::new(Kind::NotFound, message).hinted(
             "`cabane image pull NAME/VERSION:TAG` gets any image of the registry".to_owned(),
         ));

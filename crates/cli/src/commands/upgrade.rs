@@ -82,7 +82,7 @@ fn show(setup: &Setup, one: &PlannedUpgrade) {
             }
             None => format!("{name}:{channel}: {now} is up to date\n"),
         },
-        Fate::Nothing(error) => format!("{name}:{channel}: {now} stays: {error}\n"),
+        Fate::Nothing(nothing) => format!("{name}:{channel}: {now} stays: {}\n", nothing.error),
         Fate::New(new) => {
             let to = new.release();
             let to =
@@ -118,7 +118,10 @@ fn value(one: &PlannedUpgrade) -> Value {
             Fate::Unchanged(unchanged) => json!(unchanged.retired().map(|(date, _)| date)),
             _ => Value::Null,
         },
-        "error": match &one.fate { Fate::Nothing(error) => json!(error.to_string()), _ => Value::Null },
+        "error": match &one.fate {
+            Fate::Nothing(nothing) => json!(nothing.error.to_string()),
+            _ => Value::Null,
+        },
     })
 }
 

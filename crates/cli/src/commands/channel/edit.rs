@@ -39,7 +39,7 @@ pub(crate) struct RollbackArgs {
     registry: RegistryArgs,
 }
 
-/// Announce that a channel stops to release an image
+/// Announce that a channel stops releasing an image
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -164,7 +164,7 @@ pub(crate) fn retire(setup: &Setup, args: &RetireArgs) -> Result<()> {
     let (place, label) = (published.document.place(), &entry.label);
     match &entry.retirement {
         Some(retirement) => {
-            setup.note(format_args!("{place} releases {label} until {}", retirement.date));
+            setup.note(format_args!("{place} stops releasing {label} on {}", retirement.date));
         }
         None => setup.note(format_args!("{place} keeps releasing {label}")),
     }

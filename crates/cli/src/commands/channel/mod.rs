@@ -31,7 +31,7 @@ pub(crate) enum ChannelCommand {
     Promote(Box<promote::PromoteArgs>),
     /// Bring an earlier state of a channel back
     Rollback(edit::RollbackArgs),
-    /// Announce that a channel stops to release an image
+    /// Announce that a channel stops releasing an image
     Retire(Box<edit::RetireArgs>),
     /// Declare that an image must no longer be used
     Revoke(edit::RevokeArgs),

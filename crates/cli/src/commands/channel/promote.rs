@@ -104,25 +104,35 @@ pub(crate) fn promote(setup: &Setup, args: &PromoteArgs) -> Result<ExitCode> {
     let published = cabane_release::promote(setup, &connection, &manager, &request, &promotions)?;
     let (place, serial) = (published.document.place(), published.document.serial);
     for promotion in &promotions {
-        let label = &promotion.image.place.label;
+        let (label, id) = (&promotion.image.place.label, promotion.image.digest.id());
         let replaces = promotion.replaces.as_ref().filter(|old| *old != label);
         let replaces = replaces.map(|old| format!(" instead of :{}", old.tag)).unwrap_or_default();
-        let meaning = if promotion.is_default {
+        let entry = published.document.entry(label);
+        let meaning = if entry.is_some_and(|entry| entry.is_default) {
             format!("; {}:{} means it", label.name, place.name)
         } else {
             String::new()
         };
-        setup.note(format_args!("{place}, number {serial}, releases {label}{replaces}{meaning}"));
+        setup.note(format_args!(
+            "{place}, number {serial}, releases {label} ({id}){replaces}{meaning}"
+        ));
+        if let Some(retirement) = entry.and_then(|entry| entry.retirement.as_ref()) {
+            let (name, version, date) = (&label.name, &label.version, retirement.date);
+            setup.note(format_args!("{name}/{version} stays retired on {date}"));
+            setup.hint(format_args!(
+                "`cabane channel retire {place} {name}/{version} --cancel --key FILE` keeps it"
+            ));
+        }
     }
     Ok(exit_codes::SUCCESS)
 }
 
 fn table(promotions: &[Promotion]) -> Table {
-    let mut table = Table::new(&["image", "rule", "outcome", "evidence"]);
+    let mut table = Table::new(&["image", "id", "rule", "outcome", "evidence"]);
     for promotion in promotions {
         for verdict in &promotion.verdicts {
-            let label = &promotion.image.place.label;
-            table.push(&[label, &verdict.rule, &verdict.outcome, &verdict.evidence]);
+            let (label, id) = (&promotion.image.place.label, promotion.image.digest.id());
+            table.push(&[label, &id, &verdict.rule, &verdict.outcome, &verdict.evidence]);
         }
     }
     table

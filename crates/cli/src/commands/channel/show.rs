@@ -5,11 +5,11 @@
 
 use std::fmt::Display;
 
-use cabane_channel::{ChannelDocument, VerifiedChannel, newest, place_of, today};
+use cabane_channel::{ChannelDocument, VerifiedChannel, place_of, read_channel, today};
 use cabane_label::{ChannelPattern, escape};
 use cabane_registry::ChannelPlace;
 use cabane_release::document;
-use cabane_report::{Report, Result, size};
+use cabane_report::{Kind, Report, Result, size};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -59,8 +59,11 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<()> {
             system: None,
         };
         let (setting, place) = place_of(setup, &typed)?;
-        let found = newest(setup, &connection.registry, setting, &place);
-        push_row(&mut table, &place, &found.map(|found| found.current), &mut values);
+        let found = match read_channel(setup, &connection.registry, setting, &place) {
+            Err(error) if error.kind() == Kind::NotFound => Ok(None),
+            found => found.map(Some),
+        };
+        push_row(&mut table, &place, &found, &mut values);
     }
     if args.json {
         setup.printer.json(&values);

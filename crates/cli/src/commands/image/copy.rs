@@ -76,6 +76,9 @@ pub(crate) fn copy(setup: &Setup, args: &CopyArgs) -> Result<()> {
 pub(crate) fn delete(setup: &Setup, args: &DeleteArgs) -> Result<()> {
     let connection = args.registry.connect(setup)?;
     let description: ImageDescription = args.image.parse()?;
+    if let ImageDescription::Pattern(pattern) = &description {
+        connection.refuse_channel(setup, pattern)?;
+    }
     let found = find_remote(setup, &connection, &args.image, &description)?;
     let [image] = found.as_slice() else {
         let error = format!(

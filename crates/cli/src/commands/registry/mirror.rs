@@ -21,7 +21,8 @@ Examples:
   cabane registry mirror https://a.example.org https://b.example.org 'deploy::@*' --dry-run
 
 Images are copied with their metadata, chunk lists, and signatures, under the same labels. The command
-copies only what the target does not have, and continues after an interruption. It removes nothing.")]
+copies only what the target does not have, and continues after an interruption. It removes nothing.
+A label that another image of the target has moves only with --force, and a channel never goes back.")]
 pub(crate) struct MirrorArgs {
     /// The address of the registry with the images
     #[arg(value_name = "SOURCE")]
@@ -35,6 +36,9 @@ pub(crate) struct MirrorArgs {
     /// The images of this channel, and the channel itself
     #[arg(long = "channel", value_name = "CHANNEL")]
     channels: Vec<ChannelPattern>,
+    /// Move labels from other images of the target
+    #[arg(long)]
+    force: bool,
     /// List what would be copied, and stop
     #[arg(long)]
     dry_run: bool,
@@ -59,6 +63,7 @@ pub(crate) fn mirror(setup: &Setup, args: &MirrorArgs) -> Result<ExitCode> {
         target: &target,
         channels: args.channels.clone(),
         patterns: args.patterns.clone(),
+        force: args.force,
         dry_run: args.dry_run,
     };
     let summary = copy_images(setup, &request, &mut |image, mirrored| match mirrored {
