@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use cabane_channel::known_revocation;
 use cabane_label::{ImageDescription, escape};
-use cabane_repository::Followed;
+use cabane_repository::{Followed, Repository};
 use cabane_resolve::LocatedImage;
 use cabane_site::Context;
 
@@ -23,7 +23,7 @@ pub(crate) fn announce(context: &Context, typed: &ImageDescription, located: &Lo
     if warn_revoked(context, located) || !matches!(typed, ImageDescription::Pattern(_)) {
         return;
     }
-    let Some((channel, followed)) = retired(context, located) else {
+    let Some((channel, followed)) = retired(located) else {
         return;
     };
     let (Some(date), Some(label)) = (followed.retired, &located.label) else {
@@ -57,13 +57,17 @@ fn warn_revoked(context: &Context, located: &LocatedImage) -> bool {
 }
 
 /// Returns the channel, and what it says of an image here that it retires.
-fn retired(context: &Context, located: &LocatedImage) -> Option<(String, Followed)> {
+fn retired(located: &LocatedImage) -> Option<(String, Followed)> {
     let (digest, label) = (located.digest.as_ref()?, located.label.as_ref()?);
-    let name = located.repository.as_ref()?;
-    let known = context.repositories().ok()?.into_iter().find(|known| known.name == *name)?;
-    let channels = known.repository.channels().ok()?;
+    // Of `<repository>/images/<digest>/image`; mostly there is no channel, and nothing is opened.
+    let root = located.repository.as_ref().and(located.path.ancestors().nth(3))?;
+    if !root.join("channels").is_dir() {
+        return None;
+    }
+    let repository = Repository::open(root).ok()?;
+    let channels = repository.channels().ok()?;
     for (channel, system) in channels.into_iter().filter(|(_, system)| *system == label.system) {
-        let names = known.repository.followed(&channel, &system).ok()?;
+        let names = repository.followed(&channel, &system).ok()?;
         let is_meant = |one: &Followed| one.release.digest == *digest && one.retired.is_some();
         if let Some(followed) = names.into_values().find(is_meant) {
             return Some((channel.to_string(), followed));
