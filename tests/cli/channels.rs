@@ -270,7 +270,7 @@ fn a_revoked_image_leaves_the_channel_and_does_not_come_back() {
     assert!(refused.stdout.contains("CVE-2026-1"), "{}", refused.stdout);
     bed.change(&["rollback", "stable", "--to", "1"]).success();
     assert_eq!(bed.labels("stable"), [NEW]);
-    // Whoever has it is warned, however it is named.
+    // A start of it warns, however it is named.
     let started = bed.run(&["run", APP, "--", "true"]).success().stderr;
     assert!(started.contains("revoked app/1.0:v1@here%x86_64 on"), "{started}");
     assert!(started.contains("CVE-2026-1"), "{started}");

@@ -98,7 +98,7 @@ fn an_old_document_that_is_put_back_is_refused() {
     assert_eq!(bed.show("stable")["serial"], 2);
     forget(&bed);
     assert_eq!(bed.show("stable")["serial"], 2);
-    // With both tags, whoever has seen the newer one finds out.
+    // With both tags, a client that has seen the newer one finds out.
     attacker.tag("stable.1", "stable.2");
     refused(&bed, "went back from number 2 to 1");
     // The others, if the site names a number.
@@ -167,7 +167,7 @@ fn a_document_without_the_right_signature_is_refused_and_a_next_one_ignored() {
     let bed = Bed::new(Who::OrdinaryUser, "", "");
     let attacker = Attacker::new(&bed, &oras);
     bed.change(&["promote", "stable", APP]).success();
-    // Junk under the next number is named, and in nobody's way.
+    // Junk under the next number is named, and ignored.
     let unsigned = "{\"payloadType\":\"application/vnd.cabane.channel.v1+json\",\"payload\":\"e30=\",\"signatures\":[]}";
     for junk in ["{}", "no JSON", unsigned] {
         attacker.write("stable.2", junk);

@@ -310,19 +310,11 @@ impl ChannelDocument {
         if asked.version.is_none() {
             fits.retain(|entry| entry.is_default);
         }
-        let channel = &self.channel;
         match fits.as_slice() {
             [] => Err(self.not_released(pattern)),
             [entry] if entry.state(day) == State::Retired => Err(self.retired(entry)),
             [entry] => Ok(entry),
-            several => {
-                let lines: Vec<_> =
-                    several.iter().map(|entry| format!("  {}", entry.label)).collect();
-                let error = format!("several images of the channel {channel} match `{pattern}`");
-                Err(Report::new(Kind::Ambiguous, error)
-                    .detailed(lines.join("\n"))
-                    .hinted("name the one you mean".to_owned()))
-            }
+            several => Err(self.ambiguous(pattern, several)),
         }
     }
 
@@ -331,6 +323,15 @@ impl ChannelDocument {
         // A day before all retirements.
         let entry = self.released(pattern, Date::MIN).ok()?;
         entry.retirement.as_ref()
+    }
+
+    /// Says that a text stands for several images of the channel.
+    pub fn ambiguous(&self, typed: &dyn std::fmt::Display, several: &[&Entry]) -> Report {
+        let lines: Vec<_> = several.iter().map(|entry| format!("  {}", entry.label)).collect();
+        let error = format!("several images of the channel {} match `{typed}`", self.place());
+        Report::new(Kind::Ambiguous, error)
+            .detailed(lines.join("\n"))
+            .hinted("name the one you mean".to_owned())
     }
 
     fn not_released(&self, pattern: &LabelPattern) -> Report {

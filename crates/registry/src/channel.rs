@@ -70,8 +70,7 @@ impl Registry {
             );
             Error::new(ErrorKind::Document, Report::new(Kind::Registry, message))
         };
-        // Whoever may write can put anything there. That is told apart from a registry that does not
-        // answer.
+        // Any user with write access can put anything there, which is not a failure of the registry.
         let named = |error: Error| match error.kind {
             ErrorKind::WrongContent
             | ErrorKind::Document

@@ -131,7 +131,7 @@ fn to_revoke(
     let target = Target { context, registry: &connection.registry, setting, place: &place };
     let description: ImageDescription = typed.parse()?;
     let document = target.before()?.map(|before| before.document);
-    let entries = document.map(|document| document.entries).unwrap_or_default();
+    let document = document.unwrap_or_else(|| ChannelDocument::empty(&place));
     let fits = |entry: &&Entry| match &description {
         ImageDescription::Digest(digest) => entry.digest == *digest,
         ImageDescription::Id(id) => entry.digest.id() == *id,
@@ -143,7 +143,7 @@ fn to_revoke(
         }
         ImageDescription::Path(_) => false,
     };
-    let found: Vec<&Entry> = entries.iter().filter(fits).collect();
+    let found: Vec<&Entry> = document.entries.iter().filter(fits).collect();
     match found.as_slice() {
         [entry] => Ok((entry.digest.clone(), entry.label.clone())),
         [] => {
@@ -153,13 +153,7 @@ fn to_revoke(
             })?;
             Ok((image.digest.clone(), image.place.label.clone()))
         }
-        several => {
-            let lines: Vec<_> = several.iter().map(|entry| format!("  {}", entry.label)).collect();
-            let error = format!("several images of the channel {place} match `{typed}`");
-            Err(Report::new(Kind::Ambiguous, error)
-                .detailed(lines.join("\n"))
-                .hinted("name the one you mean".to_owned()))
-        }
+        several => Err(document.ambiguous(&typed, several)),
     }
 }
 

@@ -23,7 +23,7 @@ pub struct PromoteRequest {
     pub channel: ChannelPattern,
     /// The images, as they are typed.
     pub images: Vec<String>,
-    /// Whether the name without a version shall mean these versions; by default, if none is newer.
+    /// Whether the name without a version means these versions; by default, if none is newer.
     pub is_default: Option<bool>,
 }
 

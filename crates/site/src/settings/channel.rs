@@ -21,7 +21,7 @@ pub struct ChannelSetting {
     pub name: ChannelName,
     /// The part of the registry.
     pub namespace: Namespace,
-    /// Files with the public keys of those who may promote.
+    /// Files with the public keys of the release managers.
     pub keys: Vec<PathBuf>,
     /// What happens when a document has expired.
     pub expired: Labels,
