@@ -203,6 +203,7 @@ fn the_device_is_opened_with_the_rights_of_the_user() {
         let finished = arena.start().served(helpers, Path::new("/mnt/a")).finish();
         root("chmod 666 /dev/fuse");
         assert_refused(&finished, "failed to open /dev/fuse");
+        assert_refused(&finished, "hint: an administrator can open it to users");
     });
 }
 

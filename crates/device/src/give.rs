@@ -11,7 +11,7 @@ use cabane_recipe::{ContainerEdits, DeviceHook, DeviceMount, DeviceNode};
 use rustix::process::{getegid, getgroups};
 
 use crate::hooks::{self, Purpose};
-use crate::libraries::{Seen, add_libraries, add_links};
+use crate::libraries::{Seen, Sonames, add_libraries, add_links};
 use crate::{Chosen, DeviceError, DeviceWarning, nodes};
 
 /// What of the kernel's is seen in every container as it is.
@@ -198,12 +198,14 @@ impl<'a> Gathered<'a> {
 
     fn finish(mut self) -> Given {
         let links = std::mem::take(&mut self.links);
-        for (target, link, (file, line)) in add_links(&mut self.seen, &self.folders, links) {
+        let mut sonames = Sonames::default();
+        let left = add_links(&mut self.seen, &self.folders, &mut sonames, links);
+        for (target, link, (file, line)) in left {
             let what = format!("the link {} to {}", link.display(), target.display());
             let why = "the device does not bring what it leads to";
             self.leave_out(file, line, &what, why);
         }
-        self.given.library_path = add_libraries(&mut self.seen, &self.folders);
+        self.given.library_path = add_libraries(&mut self.seen, &self.folders, &mut sonames);
         self.warn_of_closed();
         for (target, (source, read_only)) in self.seen {
             let comes_with = |outer: &Place| {

@@ -3,6 +3,7 @@
 
 //! What the known hooks do. Nothing is run: the same is reached in other ways.
 
+use std::env;
 use std::path::PathBuf;
 
 use cabane_recipe::DeviceHook;
@@ -27,6 +28,11 @@ pub(crate) enum Purpose {
     /// root can make no nodes.
     Nothing,
 }
+
+/// Variables with which a container asks for less of a GPU's memory. It takes the rights of root
+/// to limit a control group.
+/// Source: `nvidia-cdi-hook apply-cuda-memory-limits --help`, version 1.20.
+const MEMORY_LIMITS: [&str; 2] = ["NVIDIA_GPU_MEMORY_REQUEST", "NVIDIA_GPU_MEMORY_LIMIT"];
 
 /// Tells what a hook is for, if that is known.
 pub(crate) fn purpose(hook: &DeviceHook) -> Option<Purpose> {
@@ -63,6 +69,11 @@ pub(crate) fn purpose(hook: &DeviceHook) -> Option<Purpose> {
             None => Purpose::Nothing,
         },
         "chmod" | "disable-device-node-modification" | "update-application-profile" => {
+            Purpose::Nothing
+        }
+        "apply-cuda-memory-limits"
+            if !MEMORY_LIMITS.iter().any(|name| env::var_os(name).is_some()) =>
+        {
             Purpose::Nothing
         }
         _ => return None,

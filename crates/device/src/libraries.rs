@@ -7,7 +7,7 @@
 //! more place of its file, and a library is also seen in a private directory by each name that
 //! the loader may want: its own, that of its links, and its soname.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Component, Path, PathBuf};
@@ -23,10 +23,24 @@ const MOST_FILES: usize = 10_000;
 /// writing is refused there.
 pub(crate) type Seen = BTreeMap<PathBuf, (PathBuf, bool)>;
 
+/// The names by which programs want libraries, each file read once.
+#[derive(Default)]
+pub(crate) struct Sonames(HashMap<PathBuf, Option<String>>);
+
+impl Sonames {
+    fn of(&mut self, path: &Path) -> Option<&str> {
+        if !self.0.contains_key(path) {
+            self.0.insert(path.to_owned(), soname(path));
+        }
+        self.0.get(path)?.as_deref()
+    }
+}
+
 /// Makes places of links. Returns those that lead to nothing that is seen.
 pub(crate) fn add_links<T>(
     seen: &mut Seen,
     folders: &[PathBuf],
+    sonames: &mut Sonames,
     links: Vec<(PathBuf, PathBuf, T)>,
 ) -> Vec<(PathBuf, PathBuf, T)> {
     let mut left = links;
@@ -34,7 +48,7 @@ pub(crate) fn add_links<T>(
         let (mut found, mut missing) = (Vec::new(), Vec::new());
         for (target, link, about) in left {
             let whole = link.parent().unwrap_or(Path::new("/")).join(&target);
-            match find(seen, folders, &plain(&whole)) {
+            match find(seen, folders, sonames, &plain(&whole)) {
                 Some(source) => found.push((link, source)),
                 None => missing.push((target, link, about)),
             }
@@ -51,7 +65,12 @@ pub(crate) fn add_links<T>(
 
 /// Finds what would be at a place: something that is seen there or around it, or a library
 /// that the loader's cache would have under that name.
-fn find(seen: &Seen, folders: &[PathBuf], place: &Path) -> Option<(PathBuf, bool)> {
+fn find(
+    seen: &Seen,
+    folders: &[PathBuf],
+    sonames: &mut Sonames,
+    place: &Path,
+) -> Option<(PathBuf, bool)> {
     let wanted = without_usr(place);
     for (target, (source, read_only)) in seen {
         let target = without_usr(target);
@@ -73,13 +92,17 @@ fn find(seen: &Seen, folders: &[PathBuf], place: &Path) -> Option<(PathBuf, bool
     let mut sources = beside.map(|(_, source)| source);
     let name = place.file_name()?;
     sources
-        .find(|(source, _)| soname(source).is_some_and(|found| OsStr::new(&found) == name))
+        .find(|(source, _)| sonames.of(source).is_some_and(|found| OsStr::new(found) == name))
         .cloned()
 }
 
 /// Shows the libraries in some directories in private ones, by all of their names. Returns the
 /// directories in which the loader is to look, in their order.
-pub(crate) fn add_libraries(seen: &mut Seen, folders: &[PathBuf]) -> Vec<PathBuf> {
+pub(crate) fn add_libraries(
+    seen: &mut Seen,
+    folders: &[PathBuf],
+    sonames: &mut Sonames,
+) -> Vec<PathBuf> {
     let mut directories = Vec::new();
     for folder in folders {
         let private = Path::new(PRIVATE).join(folder.strip_prefix("/").unwrap_or(folder));
@@ -88,7 +111,7 @@ pub(crate) fn add_libraries(seen: &mut Seen, folders: &[PathBuf]) -> Vec<PathBuf
         for (target, (source, read_only)) in seen.iter() {
             let place = (source.clone(), *read_only);
             if target.parent().map(without_usr) == Some(without_usr(folder)) {
-                let Some(soname) = soname(source) else {
+                let Some(soname) = sonames.of(source) else {
                     continue;
                 };
                 let name = target.file_name().unwrap_or_default();
@@ -187,7 +210,7 @@ mod tests {
             link("a.1", "/usr/lib/b"),
             link("nothing", "/lib/d"),
         ];
-        let left = add_links(&mut seen, &[], links);
+        let left = add_links(&mut seen, &[], &mut Sonames::default(), links);
         let places: Vec<&Path> = seen.keys().map(PathBuf::as_path).collect();
         assert_eq!(places, ["/lib/a.1", "/opt/c", "/usr/lib/b"].map(Path::new));
         assert_eq!(left, [link("nothing", "/lib/d")]);

@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::PolicyError;
+use crate::fuse::DEVICE as FUSE_DEVICE;
 
 /// A step of mounting that failed, or what is not allowed.
 ///
@@ -188,6 +189,11 @@ impl Error {
                 "find it with `ps -u $USER -o pid,stat,args` (state T: stopped) and resume it with \
                  `kill -CONT PID`"
                     .to_owned()
+            }
+            Self::Step { path, .. } if path == Path::new(FUSE_DEVICE) => {
+                "an administrator can open it to users, as on other systems: `cabane doctor` shows \
+                 how"
+                .to_owned()
             }
             Self::Untrusted { .. } | Self::Policy { .. } => {
                 "an administrator can fix it: `cabane doctor` shows how".to_owned()

@@ -17,7 +17,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 
 use crate::{Caller, Error, ImageFormat, operations};
 
-const DEVICE: &str = "/dev/fuse";
+pub(crate) const DEVICE: &str = "/dev/fuse";
 
 /// Says why a served image cannot be looked at.
 pub const SERVER_ENDED: &str = "the FUSE program gave up: the file is damaged or of another kind";

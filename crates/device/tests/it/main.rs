@@ -339,6 +339,18 @@ fn a_file_that_is_gone_is_an_error() {
 }
 
 #[test]
+fn limits_of_memory_that_nobody_asked_for_are_not_missed() {
+    let machine = Machine::new();
+    machine.specified(
+        "  hooks:
+  - {hookName: createRuntime, path: /usr/bin/nvidia-cdi-hook, args: [nvidia-cdi-hook, apply-cuda-memory-limits, --driver-root, '', --gpu-id, GPU-1]}
+",
+    );
+    let given = machine.give(&["all"]).unwrap();
+    assert_eq!(given.warnings, [] as [DeviceWarning; 0]);
+}
+
+#[test]
 fn older_drivers_are_noted() {
     let machine = Machine::new();
     machine.specified(
