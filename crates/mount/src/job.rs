@@ -19,7 +19,7 @@ use cabane_privileged::{
 };
 use cabane_process::alone::move_into_groups_of;
 use cabane_process::as_user::User;
-use cabane_process::open_as::{Opened, open_as};
+use cabane_process::open_as::{Opened, open_as, open_cached};
 use cabane_sys::{namespace, privilege};
 use rustix::fs::{CWD, fstat};
 use rustix::io::Errno;
@@ -268,7 +268,8 @@ fn mount(
     let failed = || about_process("take the rights of the owner of the job in");
     let user = owner.user();
     let begin = Instant::now();
-    let mut opened = open(images, root, &user)?.into_iter();
+    let (files, places) = open(images, root, owner)?;
+    let mut files = files.into_iter();
     let opening = begin.elapsed();
     // Also while the images are mounted: a file server may not trust root.
     let groups = privilege::FileSystemGroups::become_group(owner.group, &owner.groups);
@@ -277,9 +278,9 @@ fn mount(
     let mounting =
         Mounting { policy, user: &user, caller: &caller, images, has_copies: copies.is_some() };
     let chosen = images.iter().map(|image| {
-        let place = opened.next().unwrap_or(Err(Errno::NOENT));
-        let place = place.map_err(Error::step("open", &image.path))?.file;
-        let mut beside = || Some(opened.next()?.ok()?.file);
+        let place = files.next().unwrap_or(Err(Errno::NOENT));
+        let place = place.map_err(Error::step("open", &image.path))?;
+        let mut beside = || files.next()?.ok();
         let beside = image.root_hash.as_ref().map(|_| [beside(), beside()]);
         mounting.choose(image, place, beside.unwrap_or_default())
     });
@@ -291,7 +292,7 @@ fn mount(
         servers.extend(server);
     }
     let plan =
-        PrivilegedPlan { namespace: None, images: mounted, root: root.with(opened)?, copies };
+        PrivilegedPlan { namespace: None, images: mounted, root: root.with(places)?, copies };
     perform_privileged(plan, policy, &caller)?;
     drop(groups);
     let mut served = images.iter().zip(&ways).filter(|(_, way)| **way == Way::Fuse);
@@ -300,21 +301,41 @@ fn mount(
     Ok((ways, servers.collect(), opening))
 }
 
-/// Opens the images, each with what its content can be checked with behind it, and then the places of
-/// a root image, as the owner.
+/// The files of images, each with what its content can be checked with behind it.
+type ImageFiles = Vec<Result<OwnedFd, Errno>>;
+/// The places that are seen in a root image, if there is one.
+type Places = Vec<Result<Opened, Errno>>;
+
+/// Opens the images and the places of a root image, as the owner.
 fn open(
     images: &[JobImage],
     root: &JobRoot,
-    user: &User,
-) -> Result<Vec<Result<Opened, Errno>>, Error> {
+    owner: &JobOwner,
+) -> Result<(ImageFiles, Places), Error> {
     let files = images.iter().flat_map(|image| {
         let beside = image.root_hash.as_ref().map(|_| Verity::beside(&image.path));
         std::iter::once(image.path.clone()).chain(beside.into_iter().flatten())
     });
-    let named: Vec<PathBuf> = files.chain(root.named()).collect();
-    open_as(user, &named, OPENING).map_err(|source| Error::Step {
+    let mut named: Vec<PathBuf> = files.collect();
+    let count = named.len();
+    if images.iter().any(|image| image.mount_point == Path::new("/")) {
+        named.extend(root.named());
+    }
+    // Most steps find the paths of the step before, and need no other process to be safe from a
+    // file system that does not answer.
+    if named.len() == count {
+        let rights = owner.rights()?;
+        let files = open_cached(&named);
+        drop(rights);
+        if let Some(files) = files {
+            return Ok((files, Vec::new()));
+        }
+    }
+    let mut opened = open_as(&owner.user(), &named, OPENING).map_err(|source| Error::Step {
         what: "open as the owner of the job",
         path: named.first().cloned().unwrap_or_default(),
         source,
-    })
+    })?;
+    let places = opened.split_off(count.min(opened.len()));
+    Ok((opened.into_iter().map(|one| one.map(|opened| opened.file)).collect(), places))
 }

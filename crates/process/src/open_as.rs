@@ -36,6 +36,23 @@ pub struct Opened {
     pub mode: u32,
 }
 
+/// Opens places whose whole path the kernel has in memory, with the rights of the calling thread. No
+/// file system is asked anything, so nothing can take long (`openat2(2)`, `RESOLVE_CACHED`).
+///
+/// Returns nothing if that is not so of all of them. What is known to be missing is an error in the
+/// result, as with [`open_as`].
+#[must_use]
+pub fn open_cached(named: &[PathBuf]) -> Option<Vec<Result<OwnedFd, Errno>>> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let how = ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED;
+    let open = |path: &PathBuf| match openat2(CWD, path, flags, Mode::empty(), how) {
+        Ok(file) => Some(Ok(file)),
+        Err(Errno::NOENT) => Some(Err(Errno::NOENT)),
+        Err(_) => None,
+    };
+    named.iter().map(open).collect()
+}
+
 /// Opens places that a user names, as the user, and waits for no more than `limit`. No link of
 /// `/proc` to the descriptors of a process is followed.
 ///
@@ -154,6 +171,20 @@ mod tests {
     use rustix::process::geteuid;
 
     use super::*;
+
+    #[test]
+    fn what_was_looked_up_is_opened_at_once() {
+        let named = [PathBuf::from("/etc/passwd"), "/etc".into(), "/nonexistent".into()];
+        for one in &named {
+            let _ = fs::metadata(one);
+        }
+        let magic = [PathBuf::from("/proc/self/fd/0")];
+        let Some(found) = open_cached(&named) else {
+            cabane_testkit::not_run!("RESOLVE_CACHED needs Linux 5.12");
+        };
+        let found: Vec<_> = found.iter().map(Result::is_ok).collect();
+        assert_eq!((found, open_cached(&magic).is_none()), (vec![true, true, false], true));
+    }
 
     const USER: User = User { user: 61234, group: 61235, groups: Vec::new() };
 
