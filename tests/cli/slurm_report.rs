@@ -7,7 +7,7 @@ use std::fs::{self, File};
 
 use crate::cabane::{APP, Cabane, Who};
 
-fn record(kind: &str, node: &str, user: &str, digest: &str, more: &str) -> String {
+pub(crate) fn record(kind: &str, node: &str, user: &str, digest: &str, more: &str) -> String {
     format!(
         "{{\"record\":\"{kind}\",\"version\":1,\"time\":\"2026-11-22T04:18:33.512Z\",\
          \"node\":\"{node}\",\"job\":4711,\"step\":\"0\",\"user\":\"{user}\",\"uid\":1001,\

@@ -15,7 +15,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use cabane_label::Digest;
-use cabane_registry::{Address, ChannelPlace, Envelope, sum, write_at_once};
+use cabane_registry::{ChannelPlace, Envelope, Registry, sum, write_at_once};
 use cabane_site::Context;
 use serde::{Deserialize, Serialize};
 
@@ -43,8 +43,8 @@ pub struct Memory {
 
 impl Memory {
     /// Returns the memory of a channel. Without a state directory nothing is kept.
-    pub fn of(context: &Context, registry: &Address, place: &ChannelPlace) -> Self {
-        let (registry, channel) = (registry.to_string(), place.to_string());
+    pub fn of(context: &Context, registry: &Registry, place: &ChannelPlace) -> Self {
+        let (registry, channel) = (registry.remembered_as(), place.to_string());
         let name = sum::bytes(format!("{registry} {channel}").as_bytes()).id();
         let directory = context.settings.state_directory.as_ref();
         let path = directory.map(|state| state.join("channels").join(format!("{name}.json")));

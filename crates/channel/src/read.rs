@@ -33,7 +33,7 @@ pub fn read_channel(
     setting: &ChannelSetting,
     place: &ChannelPlace,
 ) -> Result<VerifiedChannel> {
-    let memory = Memory::of(context, registry.address(), place);
+    let memory = Memory::of(context, registry, place);
     let seen = memory.read().filter(|seen| {
         // A key that no longer counts cannot hold the channel at a number.
         VerifiedChannel::open(setting, place, &seen.envelope).is_ok()

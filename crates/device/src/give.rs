@@ -75,15 +75,20 @@ struct Gathered<'a> {
 }
 
 impl Chosen<'_> {
-    /// Says what a container gets, after looking whether everything is there.
+    /// Says what a container gets, after looking whether everything is there. `is_set` tells of a variable
+    /// whether the container has it anyhow.
     ///
     /// # Errors
     ///
     /// What is not there, or another one than a specification says.
-    pub fn give(&self, wanted: Wanted) -> Result<Given, DeviceError> {
+    pub fn give(
+        &self,
+        wanted: Wanted,
+        is_set: &dyn Fn(&str) -> bool,
+    ) -> Result<Given, DeviceError> {
         let mut gathered = Gathered::default();
         for (file, edits) in &self.edits {
-            gathered.take(file, edits, wanted)?;
+            gathered.take(file, edits, wanted, is_set)?;
         }
         Ok(gathered.finish())
     }
@@ -95,6 +100,7 @@ impl<'a> Gathered<'a> {
         file: &'a Path,
         edits: &ContainerEdits,
         wanted: Wanted,
+        is_set: &dyn Fn(&str) -> bool,
     ) -> Result<(), DeviceError> {
         self.given.variables.extend_from_slice(&edits.env);
         for node in &edits.nodes {
@@ -110,7 +116,7 @@ impl<'a> Gathered<'a> {
                 self.mount(file, mount)?;
             }
             for hook in &edits.hooks {
-                self.hook(file, hook);
+                self.hook(file, hook, is_set);
             }
         }
         Ok(())
@@ -171,8 +177,8 @@ impl<'a> Gathered<'a> {
         Ok(())
     }
 
-    fn hook(&mut self, file: &'a Path, hook: &DeviceHook) {
-        match hooks::purpose(hook) {
+    fn hook(&mut self, file: &'a Path, hook: &DeviceHook, is_set: &dyn Fn(&str) -> bool) {
+        match hooks::purpose(hook, is_set) {
             Some(Purpose::Links(links)) => {
                 let about = (file, hook.line);
                 let links = links.into_iter();

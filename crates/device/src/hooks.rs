@@ -3,7 +3,6 @@
 
 //! What the known hooks do. Nothing is run: the same is reached in other ways.
 
-use std::env;
 use std::path::PathBuf;
 
 use cabane_recipe::DeviceHook;
@@ -35,7 +34,7 @@ pub(crate) enum Purpose {
 const MEMORY_LIMITS: [&str; 2] = ["NVIDIA_GPU_MEMORY_REQUEST", "NVIDIA_GPU_MEMORY_LIMIT"];
 
 /// Tells what a hook is for, if that is known.
-pub(crate) fn purpose(hook: &DeviceHook) -> Option<Purpose> {
+pub(crate) fn purpose(hook: &DeviceHook, is_set: &dyn Fn(&str) -> bool) -> Option<Purpose> {
     let program = hook.program.file_name()?.to_str()?;
     if !PROGRAMS.contains(&program) {
         return None;
@@ -71,11 +70,7 @@ pub(crate) fn purpose(hook: &DeviceHook) -> Option<Purpose> {
         "chmod" | "disable-device-node-modification" | "update-application-profile" => {
             Purpose::Nothing
         }
-        "apply-cuda-memory-limits"
-            if !MEMORY_LIMITS.iter().any(|name| env::var_os(name).is_some()) =>
-        {
-            Purpose::Nothing
-        }
+        "apply-cuda-memory-limits" if !MEMORY_LIMITS.into_iter().any(is_set) => Purpose::Nothing,
         _ => return None,
     })
 }

@@ -3,6 +3,7 @@
 
 //! Devices of this machine, as commands give them to containers.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use cabane_device::{Compatibility, DIRECTORIES, DeviceError, Devices, Given, Wanted};
@@ -81,6 +82,7 @@ pub fn give(
     requested: &[DeviceRequest],
     wanted: Wanted,
 ) -> Result<Given> {
+    let is_set = |name: &str| context.calling.contains_key(OsStr::new(name));
     let devices = Devices::look(&DIRECTORIES.map(AsRef::as_ref));
     for problem in devices.problems() {
         let text = problem.text.lines().next().unwrap_or_default();
@@ -89,7 +91,7 @@ pub fn give(
     let mut all: Vec<DeviceRequest> = Vec::with_capacity(usual.len() + requested.len());
     for device in usual {
         let one = std::slice::from_ref(device);
-        match devices.choose(one).and_then(|chosen| chosen.give(wanted)) {
+        match devices.choose(one).and_then(|chosen| chosen.give(wanted, &is_set)) {
             Ok(_) => all.push(device.clone()),
             Err(DeviceError::Unknown(report)) => context.detail(&report),
             Err(error) => {
@@ -99,7 +101,7 @@ pub fn give(
         }
     }
     all.extend_from_slice(requested);
-    let given = devices.choose(&all)?.give(wanted)?;
+    let given = devices.choose(&all)?.give(wanted, &is_set)?;
     for warning in &given.warnings {
         // A job has some of the devices of a node, and no one requested the others.
         let is_usual = requested.is_empty() && warning.is_no_access;

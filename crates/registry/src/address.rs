@@ -18,6 +18,8 @@ pub struct Address {
     is_plain: bool,
     host: String,
     prefix: String,
+    /// What people call it, if that is not its address.
+    shown: Option<String>,
 }
 
 const EXAMPLE: &str = "an address looks like `https://registry.example.org/uenv`";
@@ -26,7 +28,13 @@ impl Address {
     /// Returns the host, and the port if there is one.
     #[must_use]
     pub fn host(&self) -> &str {
-        &self.host
+        self.shown.as_deref().unwrap_or(&self.host)
+    }
+
+    /// Makes the address of a registry that no server keeps.
+    pub(crate) fn of_backing(shown: &str) -> Self {
+        let (host, prefix) = ("backing".to_owned(), String::new());
+        Self { is_plain: true, host, prefix, shown: Some(shown.to_owned()) }
     }
 
     /// Returns whether nothing is encrypted.
@@ -92,12 +100,16 @@ impl FromStr for Address {
             let message = format!("`{component}` cannot be in the name of a repository");
             return refused(message, EXAMPLE);
         }
-        Ok(Self { is_plain, host: host.to_ascii_lowercase(), prefix: prefix.to_owned() })
+        let (host, prefix) = (host.to_ascii_lowercase(), prefix.to_owned());
+        Ok(Self { is_plain, host, prefix, shown: None })
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(shown) = &self.shown {
+            return f.write_str(shown);
+        }
         f.write_str(&self.origin())?;
         if !self.prefix.is_empty() {
             write!(f, "/{}", self.prefix)?;

@@ -91,6 +91,11 @@ impl ChunkList {
         Self::cut(path, self.average)
     }
 
+    /// Whether two images were cut in the same way, so that what they have in common is found.
+    pub(crate) fn is_cut_like(&self, other: &Self) -> bool {
+        self.average == other.average
+    }
+
     fn cut(path: &Path, average: u32) -> Result<Self> {
         let file = File::open(path).map_err(Error::io("read", path))?;
         let mut chunks = Vec::new();

@@ -13,6 +13,7 @@ use cabane_label::{Digest, Label, Namespace};
 use crate::contents::Packages;
 use crate::entry::Entry;
 use crate::image::Listed;
+use crate::index::Changer;
 use crate::parallel::side_by_side;
 use crate::{ErrorKind, Listing, Place, Progress, Registry, Result, Wanted};
 
@@ -101,7 +102,7 @@ impl Registry {
         for batch in differences.chunks(BATCH) {
             side_by_side(batch, |one| {
                 let known = lines.get(&one.place.label).cloned().unwrap_or_default();
-                self.correct(&one.place, None, Some(known))
+                self.correct(&one.place, None, Some(known), Changer::Others)
             })?;
             done += batch.len() as u64;
             progress(done, total);
@@ -133,7 +134,7 @@ impl Registry {
                 let known = lines.get(&image.label).cloned().unwrap_or_default();
                 let packed = Packages::pack(packages);
                 let packages = packed.as_ref().map(|packages| (&image.digest, packages));
-                self.correct(&image.place(), packages, Some(known))
+                self.correct(&image.place(), packages, Some(known), Changer::Others)
             })?;
             done += batch.len() as u64;
             progress(done, total);
@@ -152,7 +153,7 @@ impl Registry {
         if self.listing_url.is_some() {
             return Ok(false);
         }
-        let repaired = self.correct(place, None, None).and_then(|is_changed| {
+        let repaired = self.correct(place, None, None, Changer::Others).and_then(|is_changed| {
             if is_changed {
                 self.change_state(&place.namespace)?;
             }

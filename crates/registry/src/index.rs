@@ -20,6 +20,21 @@ use crate::{ErrorKind, Place, Registry, RemoteImage, Result};
 /// How often a label may get another image while it is noted which one it has.
 const NOTE_ATTEMPTS: usize = 16;
 
+/// Who changed what a line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Changer {
+    /// This process.
+    Us,
+    /// Another tool, or a process that was killed before it wrote the line.
+    Others,
+}
+
+/// Returns the line that counts, read.
+fn newest(lines: &[String]) -> Option<(Entry, String)> {
+    let dated = |tag: &String| Entry::read(tag).map(|entry| (entry, tag.clone()));
+    lines.iter().filter_map(dated).max_by_key(|(entry, _)| entry.date)
+}
+
 impl Registry {
     /// Returns the label of a line, which is in its manifest if it is too long for a tag.
     pub(crate) fn label_of(
@@ -48,14 +63,15 @@ impl Registry {
         noted: &RemoteImage,
         packages: Option<&Packages>,
     ) -> Result<()> {
-        self.correct(place, packages.map(|packages| (&noted.digest, packages)), None)?;
+        let packages = packages.map(|packages| (&noted.digest, packages));
+        self.correct(place, packages, None, Changer::Us)?;
         // Also if nothing had to be written: the writer of the line may have been killed before this.
         self.change_state(&place.namespace)
     }
 
     /// Takes the lines of a label out of the index, unless it has an image again.
     pub(crate) fn forget_label(&self, place: &Place) -> Result<()> {
-        self.correct(place, None, None)?;
+        self.correct(place, None, None, Changer::Us)?;
         self.change_state(&place.namespace)
     }
 
@@ -69,6 +85,7 @@ impl Registry {
         place: &Place,
         packages: Option<(&Digest, &Packages)>,
         mut known: Option<Vec<String>>,
+        changer: Changer,
     ) -> Result<bool> {
         let repository = self.index_of(&place.namespace);
         let mut is_changed = false;
@@ -80,9 +97,13 @@ impl Registry {
             let image = self.listable(place)?;
             if let Some(image) = &image {
                 let of_image = packages.filter(|(digest, _)| **digest == image.digest);
-                is_changed |= self.note(image, of_image.map(|(_, packages)| packages), &before)?;
+                let packages = of_image.map(|(_, packages)| packages);
+                is_changed |= self.note(image, packages, &before, changer)?;
             } else {
                 before.iter().try_for_each(|line| self.remove_line(&repository, line))?;
+                if let Some((entry, _)) = newest(&before) {
+                    self.log(place, Some(&entry.digest), None, changer == Changer::Us)?;
+                }
                 is_changed |= !before.is_empty();
             }
             let digest = |image: Option<RemoteImage>| image.map(|image| image.digest);
@@ -110,11 +131,11 @@ impl Registry {
         image: &RemoteImage,
         packages: Option<&Packages>,
         before: &[String],
+        changer: Changer,
     ) -> Result<bool> {
         let place = &image.place;
         let repository = self.index_of(&place.namespace);
-        let dated = |tag: &String| Entry::read(tag).map(|entry| (entry, tag.clone()));
-        let newest = before.iter().filter_map(dated).max_by_key(|(entry, _)| entry.date);
+        let newest = newest(before);
         let same = newest.as_ref().filter(|(entry, _)| entry.digest == image.digest);
         let is_right = same.is_some() && before.len() == 1;
         let listed = match same {
@@ -147,6 +168,10 @@ impl Registry {
         };
         let manifest = to_bytes(&Manifest::artifact(entry::KIND, vec![layer], annotations));
         self.put_document(&repository, &tag, MANIFEST, &manifest)?;
+        if same.is_none() {
+            let before = newest.as_ref().map(|(entry, _)| &entry.digest);
+            self.log(place, before, Some(&image.digest), changer == Changer::Us)?;
+        }
         for old in before.iter().filter(|old| **old != tag) {
             self.remove_line(&repository, old)?;
         }

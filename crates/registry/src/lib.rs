@@ -28,6 +28,7 @@ mod find;
 mod http;
 mod image;
 mod index;
+mod log;
 mod meta;
 mod mirror;
 mod options;
@@ -59,8 +60,11 @@ pub use files::{KeptBadly, write_at_once};
 pub use find::{Listing, Wanted};
 #[cfg(feature = "fuzzing")]
 pub use http::answer_with;
-pub use http::{give_to_collector, is_address_of_collector};
+pub use http::{
+    Backing, BackingAnswer, BackingBody, BackingRequest, give_to_collector, is_address_of_collector,
+};
 pub use image::{Listed, RemoteImage};
+pub use log::LogEntry;
 pub use mirror::Mirrored;
 pub use options::Options;
 pub use parallel::each_of;

@@ -24,6 +24,8 @@ pub struct Options {
     pub streams: usize,
     /// Where a service lists the images, if [`Listing::Auto`](crate::Listing) asks that.
     pub listing_url: Option<String>,
+    /// The name of the user, for the log of the registry. Without one nothing is logged.
+    pub actor: Option<String>,
     /// A directory in which lists of images are kept for the next time.
     pub cache: Option<PathBuf>,
 }
@@ -37,6 +39,7 @@ impl Default for Options {
             retry_policy: RetryPolicy::default(),
             streams: 4,
             listing_url: None,
+            actor: None,
             cache: None,
         }
     }

@@ -4,7 +4,9 @@
 //! The requests of the OCI distribution specification, version 1.1, that are needed here.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use cabane_label::Digest;
 use cabane_report::{Kind, Report};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -16,7 +18,7 @@ use crate::document::{
     DOCKER_INDEX, DOCKER_MANIFEST, Descriptor, INDEX, Index, MANIFEST, OciDigest, to_bytes,
 };
 use crate::http::url::follow;
-use crate::http::{Answer, Body, Client, Request, Scope};
+use crate::http::{Answer, Backing, Body, Client, Request, Scope};
 use crate::options::Options;
 use crate::paged::PagedList;
 use crate::{Error, ErrorKind, Result};
@@ -35,8 +37,12 @@ pub struct Registry {
     pub(crate) streams: usize,
     /// Where a service lists the images.
     pub(crate) listing_url: Option<String>,
+    /// The name of the user, for the log.
+    pub(crate) actor: Option<String>,
     /// Where lists are kept for the next time.
     pub(crate) cache: Option<PathBuf>,
+    /// The address of the registry from which its content is.
+    origin: Option<String>,
 }
 
 /// A page of a list, of tags or of repositories. Some registries write `null` for none.
@@ -83,8 +89,41 @@ impl Registry {
             client: Client::new(address, options)?,
             streams: options.streams.max(1),
             listing_url: options.listing_url.clone(),
+            actor: options.actor.clone(),
             cache: options.cache.clone(),
+            origin: None,
         })
+    }
+
+    /// Makes a registry that no server keeps. `shown` is what people call it, and `origin` is the
+    /// address of the registry from which its content is, if it is known.
+    ///
+    /// # Errors
+    ///
+    /// None that are of the backing.
+    pub fn of_backing(
+        backing: Arc<dyn Backing>,
+        shown: &str,
+        origin: Option<String>,
+    ) -> Result<Self> {
+        let options = Options { streams: 1, ..Options::default() };
+        let mut registry = Self::new(Address::of_backing(shown), &options)?;
+        registry.client.backing = Some(backing);
+        registry.origin = origin;
+        Ok(registry)
+    }
+
+    /// Returns the address by which a client remembers the registry: of one that no server keeps, that
+    /// of the registry from which its content is.
+    #[must_use]
+    pub fn remembered_as(&self) -> String {
+        self.origin.clone().unwrap_or_else(|| self.address().to_string())
+    }
+
+    /// Returns the images with which one is complete that is there in part.
+    #[must_use]
+    pub fn bases_of(&self, digest: &Digest) -> Vec<Digest> {
+        self.client.backing.as_ref().map(|backing| backing.bases(digest)).unwrap_or_default()
     }
 
     /// Returns where the registry is.

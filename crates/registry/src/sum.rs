@@ -46,3 +46,29 @@ pub fn file(path: &Path, progress: &mut Progress<'_>) -> Result<Digest, Error> {
 pub fn bytes(bytes: &[u8]) -> Digest {
     Digest::from_bytes(Sha256::digest(bytes).into())
 }
+
+/// Reads, and sums what was read.
+pub struct Summed<R> {
+    reader: R,
+    sum: Sha256,
+}
+
+impl<R: Read> Summed<R> {
+    /// Sums what is going to be read.
+    pub fn new(reader: R) -> Self {
+        Self { reader, sum: Sha256::new() }
+    }
+
+    /// Returns the sum of what was read.
+    pub fn digest(self) -> Digest {
+        Digest::from_bytes(self.sum.finalize().into())
+    }
+}
+
+impl<R: Read> Read for Summed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.reader.read(buffer)?;
+        self.sum.update(buffer.get(..count).unwrap_or_default());
+        Ok(count)
+    }
+}

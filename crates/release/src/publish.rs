@@ -71,8 +71,7 @@ impl Target<'_> {
             let base = self.base()?;
             let next = self.next(manager, &base, edit)?;
             if self.try_publish(&next)? {
-                Memory::of(self.context, self.registry.address(), self.place)
-                    .keep(self.context, &next);
+                Memory::of(self.context, self.registry, self.place).keep(self.context, &next);
                 return Ok(next);
             }
             let serial = next.document.serial;
@@ -88,7 +87,7 @@ impl Target<'_> {
     }
 
     fn base(self) -> Result<Base> {
-        let seen = Memory::of(self.context, self.registry.address(), self.place).read();
+        let seen = Memory::of(self.context, self.registry, self.place).read();
         let seen = seen.map(|seen| VerifiedChannel::open(self.setting, self.place, &seen.envelope));
         // The memory may have been signed with a key that no longer counts.
         let seen = seen.transpose().ok().flatten();

@@ -130,7 +130,7 @@ struct Memory {
 
 impl Memory {
     fn of(context: &Context, registry: &Registry, place: &Place) -> Option<Self> {
-        let name = format!("{} {place}", registry.address());
+        let name = format!("{} {place}", registry.remembered_as());
         let directory = context.settings.state_directory.as_ref()?.join("labels");
         Some(Self { path: directory.join(sum::bytes(name.as_bytes()).id().to_string()), name })
     }

@@ -100,7 +100,7 @@ pub(crate) fn follow(
     let entry = &released.entry;
     let retirement = entry.retirement.as_ref();
     let followed = Followed {
-        registry: connection.registry.address().to_string(),
+        registry: connection.registry.remembered_as(),
         namespace: document.namespace.clone(),
         serial: document.serial,
         release: Release { label: entry.label.clone(), digest: entry.digest.clone() },

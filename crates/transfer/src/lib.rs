@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bundle;
 mod channel;
 mod export;
 mod import;
@@ -21,6 +22,10 @@ mod registry;
 mod scratch;
 mod upgrade;
 
+pub use bundle::{
+    BundleRequest, InstallPlan, InstallRequest, OpenedBundle, PlannedImage, WrittenBundle,
+    create_bundle, open_bundle, plan_install,
+};
 pub use export::base::{ContainerQuery, Use};
 pub use export::tree::{Found, layer_of};
 pub use export::{ExportRequest, Exported, MadeImage, NeededInterpreter, export};

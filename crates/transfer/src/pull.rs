@@ -37,7 +37,7 @@ pub struct PullRequest {
 }
 
 /// How many images are looked through for what they have in common with one.
-const MOST_BASES: usize = 2;
+pub(crate) const MOST_BASES: usize = 2;
 
 /// Downloads what was typed into the repository, and calls `done` for each image that was added.
 ///
@@ -299,7 +299,7 @@ fn download(
     // What is attached to an image is not signed with it; what is in the image is.
     let has_meta = !pulled.is_signed && registry.fetch_meta(image, directory.path())?;
     let watched = context.transfer(&format!("pulling {}", image.place.label));
-    let bases = other_versions(repository, image)?;
+    let bases = bases_of(connection, repository, image)?;
     let fetched = registry.fetch_image(image, incoming.path(), &bases, &mut |done, total| {
         watched.show(done, total);
     });
@@ -343,9 +343,17 @@ fn keep_root_signature(
     Ok(kept.transpose().map(drop)?)
 }
 
-/// Returns images of the repository that may have much in common with one: those of the same
-/// name, the newest first.
-pub(crate) fn other_versions(repository: &Repository, image: &RemoteImage) -> Result<Vec<PathBuf>> {
+/// Returns images of the repository that may have much in common with one: those without which it is
+/// not complete, or those of the same name, the newest first.
+pub(crate) fn bases_of(
+    connection: &Connection,
+    repository: &Repository,
+    image: &RemoteImage,
+) -> Result<Vec<PathBuf>> {
+    let needed = connection.registry.bases_of(&image.digest);
+    if !needed.is_empty() {
+        return Ok(needed.iter().map(|digest| repository.image_path(digest)).collect());
+    }
     let label = &image.place.label;
     let pattern = LabelPattern { name: Some(label.name.clone()), ..LabelPattern::default() };
     let mut found = repository.find(&pattern, NameMatch::Exact)?;

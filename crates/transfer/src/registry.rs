@@ -3,14 +3,17 @@
 
 //! What the commands have in common that talk to a registry.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use cabane_environment::complete_label;
 use cabane_label::{LabelPattern, Namespace};
 use cabane_registry::{Address, Credential, CredentialSources, Options, Place, Registry};
 use cabane_report::{Kind, Report, Result};
-use cabane_site::Context;
 use cabane_site::settings::{ChannelSetting, Origin, bad_address};
+use cabane_site::{Context, env_vars};
+
+use crate::bundle::open_bundle;
 
 /// Which registry is meant, and who asks, as it was typed.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +41,9 @@ impl RegistryRequest {
     ///
     /// No registry, an address that is none, a token that cannot be read.
     pub fn connect(&self, context: &Context) -> Result<Connection> {
+        if let Some(path) = self.registry.as_deref().and_then(bundle_path) {
+            return Ok(open_bundle(context, path)?.into_connection());
+        }
         let address = self.address(context)?;
         let (token, username) = (self.token.as_deref(), self.username.as_deref());
         let given = given(context, &address, token, username)?;
@@ -65,6 +71,12 @@ impl RegistryRequest {
             )
         })
     }
+}
+
+/// Returns the file, where a bundle was typed in the place of an address.
+fn bundle_path(typed: &str) -> Option<&Path> {
+    let is_path = typed.starts_with(['/', '.']) || Path::new(typed).is_file();
+    is_path.then(|| Path::new(typed))
 }
 
 /// Returns who asks, where a token says so. That of the configuration is for its own registry
@@ -112,7 +124,11 @@ pub fn of_containers(
 
 fn options(context: &Context, given: Option<Credential>) -> Options {
     let setting = &context.settings.registry;
+    let user = context.calling.get(OsStr::new(env_vars::USER));
+    let number = || format!("uid {}", rustix::process::getuid().as_raw());
+    let actor = user.map_or_else(number, |user| user.to_string_lossy().into_owned());
     Options {
+        actor: Some(actor),
         credentials: CredentialSources {
             given,
             login_files: setting.login_files.clone(),
@@ -126,6 +142,11 @@ fn options(context: &Context, given: Option<Credential>) -> Options {
 }
 
 impl Connection {
+    /// Makes a connection to a registry that no server keeps.
+    pub(crate) fn new(context: &Context, registry: Registry) -> Self {
+        Self { registry, namespace: context.settings.registry.namespace.value.clone() }
+    }
+
     /// Returns the part of the registry that a pattern names.
     pub fn namespace_of(&self, pattern: Option<&LabelPattern>) -> Namespace {
         let named = pattern.and_then(|pattern| pattern.namespace.clone());

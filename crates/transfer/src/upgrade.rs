@@ -15,7 +15,7 @@ use cabane_run::difference::{PackageDifference, compare_packages, packages_besid
 use cabane_site::Context;
 
 use crate::channel::{ReleasedImage, check_revoked, follow, image_of};
-use crate::pull::{add_image, other_versions};
+use crate::pull::{add_image, bases_of};
 use crate::registry::Connection;
 
 /// A name that follows a channel, and what becomes of it.
@@ -101,7 +101,7 @@ pub fn plan_upgrade(
     patterns: &[LabelPattern],
 ) -> Result<Vec<PlannedUpgrade>> {
     let repository = context.repository_to_write()?.repository;
-    let address = connection.registry.address().to_string();
+    let address = connection.registry.remembered_as();
     let mut documents = BTreeMap::new();
     let mut planned = Vec::new();
     for (channel, name, now) in names(context, &repository, patterns)? {
@@ -204,7 +204,7 @@ fn fate(
     let bytes = if is_here {
         0
     } else {
-        connection.registry.missing_bytes(image, &other_versions(repository, image)?)
+        connection.registry.missing_bytes(image, &bases_of(connection, repository, image)?)
     };
     let directory = Scratch::new().or_failed(|| "make a temporary directory".to_owned())?;
     let has_meta = connection.registry.fetch_meta(image, directory.path())?;

@@ -13,6 +13,7 @@ use crate::setup::Setup;
 
 mod attach;
 mod build;
+mod bundle;
 mod channel;
 mod clean;
 mod completion;
@@ -95,6 +96,9 @@ pub(crate) enum Command {
     /// Release images of a registry through channels
     #[command(subcommand)]
     Channel(channel::ChannelCommand),
+    /// Carry images of a registry to a site without a network
+    #[command(subcommand)]
+    Bundle(bundle::BundleCommand),
     /// Import a container image into the repository
     Import(import::ImportArgs),
     /// Export images as a container image
@@ -166,6 +170,7 @@ pub(crate) fn run_command(
         Command::Upgrade(args) => upgrade::upgrade(setup, &args)?,
         Command::Rollback(args) => upgrade::rollback(setup, &args)?,
         Command::Channel(command) => return channel::channel(setup, &command),
+        Command::Bundle(command) => return bundle::bundle(setup, &command),
         Command::Registry(command) => return registry::registry(setup, &command),
         Command::Recipe(command) => return recipe::recipe(setup, &command),
         Command::System(command) => system::system(setup, &command)?,

@@ -60,10 +60,17 @@ impl Machine {
     }
 
     fn give(&self, wanted: &[&str]) -> Result<Given, String> {
+        self.give_beside(wanted, "")
+    }
+
+    /// Gives devices to a container that has a variable.
+    fn give_beside(&self, wanted: &[&str], variable: &str) -> Result<Given, String> {
         let wanted: Vec<_> = wanted.iter().map(|text| text.parse().unwrap()).collect();
         let devices = self.devices();
         assert_eq!(devices.problems(), []);
-        let given = devices.choose(&wanted).and_then(|chosen| chosen.give(Wanted::Everything));
+        let given = devices
+            .choose(&wanted)
+            .and_then(|chosen| chosen.give(Wanted::Everything, &|name| name == variable));
         given.map_err(|error| {
             let report = Report::from(error);
             self.blank(&format!("{report}; {}", report.hints()[0]))
@@ -348,6 +355,8 @@ fn limits_of_memory_that_nobody_asked_for_are_not_missed() {
     );
     let given = machine.give(&["all"]).unwrap();
     assert_eq!(given.warnings, [] as [DeviceWarning; 0]);
+    let given = machine.give_beside(&["all"], "NVIDIA_GPU_MEMORY_LIMIT").unwrap();
+    assert_eq!(given.warnings.len(), 1);
 }
 
 #[test]
@@ -378,7 +387,7 @@ fn where_the_files_of_the_host_are_seen_variables_are_enough() {
     );
     let devices = machine.devices();
     let chosen = devices.choose(&["all".parse().unwrap()]).unwrap();
-    let given = chosen.give(Wanted::Variables).unwrap();
+    let given = chosen.give(Wanted::Variables, &|_| false).unwrap();
     let pair = |value: &str| ("A".to_owned(), value.to_owned());
     let expected = Given { variables: vec![pair("1"), pair("2")], ..Given::default() };
     assert_eq!(given, expected);

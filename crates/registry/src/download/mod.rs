@@ -92,6 +92,27 @@ impl Registry {
         image.size.saturating_sub(reused)
     }
 
+    /// Returns which parts of an image are in none of some images of other registries, by the lists of
+    /// chunks that are attached: where each begins, and how long it is, in bytes. `None` if a list is
+    /// missing, or an image was cut in another way.
+    pub fn missing_parts(
+        &self,
+        image: &RemoteImage,
+        bases: &[(&Self, &RemoteImage)],
+    ) -> Option<Vec<(u64, u64)>> {
+        if image.size < SMALLEST_IMAGE {
+            return None;
+        }
+        let list = self.chunks_of(image).ok()??;
+        let of_base = |(registry, base): &(&Self, &RemoteImage)| registry.chunks_of(base).ok()?;
+        let lists: Vec<_> = bases.iter().map(of_base).collect::<Option<_>>()?;
+        if lists.is_empty() || !lists.iter().all(|base| list.is_cut_like(base)) {
+            return None;
+        }
+        let whole = Blob::new(&image.repository, OciDigest(image.digest.clone()), image.size);
+        Some(whole.without(list.known_in(&lists)).parts)
+    }
+
     /// Fails if a directory has no space for all layers of a container image, whose sizes are
     /// what the registry says. Layers that are there in part are counted as missing.
     ///

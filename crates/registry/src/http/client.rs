@@ -4,6 +4,7 @@
 //! Sending requests to one registry.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use ureq::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use ureq::http::{self, HeaderName, HeaderValue, Method, Uri};
 
 use super::agents::Agents;
+use super::backing::{Backing, ask};
 use super::body::Body;
 use super::challenge::Challenge;
 use super::tokens::{Proof, Tokens};
@@ -68,6 +70,8 @@ impl Request {
 #[derive(Debug)]
 pub(crate) struct Client {
     agents: Agents,
+    /// What answers in place of a server.
+    pub(crate) backing: Option<Arc<dyn Backing>>,
     pub(crate) address: Address,
     pub(super) origin: Origin,
     pub(super) credentials: CredentialSources,
@@ -87,6 +91,7 @@ impl Client {
         })?;
         Ok(Self {
             agents: Agents::new(origin.is_plain, options)?,
+            backing: None,
             address,
             origin,
             credentials: options.credentials.clone(),
@@ -208,6 +213,13 @@ impl Client {
 
     /// Sends one request to one place.
     fn exchange(&self, request: &Request, uri: &Uri, proof: Option<&Proof>) -> Result<Answer> {
+        if let Some(backing) = &self.backing {
+            let failed = |source| {
+                let report = format!("failed to use {}", self.address.host());
+                Error::new(ErrorKind::File, Report::caused(Kind::Failure, report, source))
+            };
+            return ask(backing.as_ref(), request, uri).map_err(failed);
+        }
         let to = Origin::of(uri).ok_or_else(|| self.odd("it leads to a place that is none"))?;
         self.check_encryption(&to)?;
         let mut builder = http::Request::builder().method(request.method.clone()).uri(uri.clone());

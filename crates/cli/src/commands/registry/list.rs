@@ -9,10 +9,11 @@ use std::path::PathBuf;
 use cabane_label::{Digest, Namespace};
 use cabane_registry::{Comparison, Difference};
 use cabane_report::Result;
-use cabane_transfer::{Connection, check_list, repair_list, static_list, write_static_list};
+use cabane_transfer::{check_list, repair_list, static_list, write_static_list};
 use clap::Args;
 use serde_json::json;
 
+use super::namespace;
 use crate::exit_codes::{self, ExitCode};
 use crate::registry::RegistryArgs;
 use crate::setup::Setup;
@@ -166,10 +167,6 @@ pub(crate) fn reindex(setup: &Setup, args: &ReindexArgs) -> Result<ExitCode> {
     ));
     setup.printer.data(table(&left));
     Ok(exit_codes::REGISTRY)
-}
-
-fn namespace(connection: &Connection, typed: Option<&Namespace>) -> Namespace {
-    typed.cloned().unwrap_or_else(|| connection.namespace_of(None))
 }
 
 fn labels(count: usize) -> String {

@@ -3,14 +3,19 @@
 
 //! `cabane registry`: registries.
 
+use cabane_label::Namespace;
 use cabane_report::Result;
+use cabane_transfer::Connection;
 use clap::Subcommand;
 
-use crate::exit_codes::ExitCode;
+use crate::exit_codes::{self, ExitCode};
 use crate::setup::Setup;
 
+mod gc;
 mod list;
+mod log;
 mod mirror;
+mod usage;
 
 /// What can be done with registries.
 #[derive(Debug, Subcommand)]
@@ -26,6 +31,12 @@ pub(crate) enum RegistryCommand {
     ServeList(list::ServeListArgs),
     /// Copy images and channels to another registry
     Mirror(mirror::MirrorArgs),
+    /// Show which labels moved to which images, when, and by whom
+    Log(log::LogArgs),
+    /// Show how much space images take
+    Usage(usage::UsageArgs),
+    /// Delete old or surplus images
+    Gc(gc::GcArgs),
 }
 
 /// Runs one of them.
@@ -40,5 +51,16 @@ pub(crate) fn registry(setup: &Setup, command: &RegistryCommand) -> Result<ExitC
         RegistryCommand::Enrich(args) => list::enrich(setup, args),
         RegistryCommand::ServeList(args) => list::serve_list(setup, args),
         RegistryCommand::Mirror(args) => mirror::mirror(setup, args),
+        RegistryCommand::Log(args) => done(log::log(setup, args)),
+        RegistryCommand::Usage(args) => done(usage::usage(setup, args)),
+        RegistryCommand::Gc(args) => done(gc::gc(setup, args)),
     }
+}
+
+fn done(outcome: Result<()>) -> Result<ExitCode> {
+    outcome.map(|()| exit_codes::SUCCESS)
+}
+
+fn namespace(connection: &Connection, typed: Option<&Namespace>) -> Namespace {
+    typed.cloned().unwrap_or_else(|| connection.namespace_of(None))
 }
