@@ -29,6 +29,8 @@ const BY: &str = "org.cabane.by";
 const TIME: &str = "%Y%m%dT%H%M%SZ";
 /// The longest name of a user that is kept, in bytes.
 const MAX_BY: usize = 128;
+/// The most entries that are read, the newest ones: anyone who may write can add as many as they like.
+const MOST_ENTRIES: usize = 100_000;
 /// How many entries are read between two reports of progress.
 const BATCH: usize = 256;
 
@@ -107,6 +109,7 @@ impl Registry {
             |tag: &String| time_of(tag).is_some_and(|time| since.is_none_or(|since| time >= since));
         tags.retain(is_wanted);
         tags.sort();
+        tags.drain(..tags.len().saturating_sub(MOST_ENTRIES));
         let total = tags.len() as u64;
         let (mut entries, mut done) = (Vec::new(), 0);
         for batch in tags.chunks(BATCH) {

@@ -327,6 +327,24 @@ mod tests {
     }
 
     #[test]
+    fn more_than_is_usual_does_not_come_out() {
+        let many = hostile(|builder| {
+            for number in 0..=MAX_ENTRIES {
+                entry(builder, &format!("meta/{number}"), EntryType::Symlink, "x");
+            }
+        });
+        assert!(many.unwrap_err().to_string().contains("more than 100000 entries"));
+        let large = hostile(|builder| {
+            let mut header = Header::new_gnu();
+            header.set_size(MAX_BYTES + 1);
+            header.set_mode(0o644);
+            let zeros = io::repeat(0).take(MAX_BYTES + 1);
+            builder.append_data(&mut header, "meta/zeros", zeros).unwrap();
+        });
+        assert!(large.unwrap_err().to_string().contains("more than 268435456 bytes"));
+    }
+
+    #[test]
     fn another_content_than_announced_is_refused() {
         let (source, target) = (sample(), tempfile::tempdir().unwrap());
         let (bytes, descriptor) = pack(source.path()).unwrap();

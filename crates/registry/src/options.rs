@@ -22,6 +22,9 @@ pub struct Options {
     pub retry_policy: RetryPolicy,
     /// How many parts of an image are got at once.
     pub streams: usize,
+    /// Hosts, with a port if it is not the usual one, that may get the password for a registry because they
+    /// issue tokens for it.
+    pub token_services: Vec<String>,
     /// Where a service lists the images, if [`Listing::Auto`](crate::Listing) asks that.
     pub listing_url: Option<String>,
     /// The name of the user, for the log of the registry. Without one nothing is logged.
@@ -38,6 +41,7 @@ impl Default for Options {
             proxy: ProxySettings::default(),
             retry_policy: RetryPolicy::default(),
             streams: 4,
+            token_services: Vec::new(),
             listing_url: None,
             actor: None,
             cache: None,

@@ -129,6 +129,7 @@ fn options(context: &Context, given: Option<Credential>) -> Options {
     let actor = user.map_or_else(number, |user| user.to_string_lossy().into_owned());
     Options {
         actor: Some(actor),
+        token_services: setting.token_services.clone(),
         credentials: CredentialSources {
             given,
             login_files: setting.login_files.clone(),

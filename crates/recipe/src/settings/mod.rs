@@ -37,6 +37,8 @@ pub struct Settings {
     values: Vec<(&'static str, String)>,
     /// The indexes of Python packages, the first before the others.
     pub index_urls: Option<Vec<String>>,
+    /// Hosts that may get the password for a registry.
+    pub token_services: Vec<String>,
     /// Where images are looked for; no two have the same name.
     pub repositories: Vec<RepositorySettings>,
     /// Whose signatures images must have.

@@ -8,7 +8,7 @@ use std::path::Path;
 use cabane_label::Name;
 
 use super::sections::{refuse_unknown, sections};
-use super::values::{number_from_one, path_template, whole_number};
+use super::values::{host, number_from_one, path_template, whole_number};
 use super::{
     AmountError, RepositorySettings, RetentionSettings, Settings, channel, container, mpi,
     parse_size, parse_time, restricted, table, trust,
@@ -38,6 +38,8 @@ fn read(report: &Report<'_>, root: &Node) -> Option<Settings> {
     }
     if let Some(section) = section(&file, "registry") {
         read_values(&section, "registry", &mut settings);
+        let services = section.items("token_services", "a host").into_iter();
+        settings.token_services = services.filter_map(|field| host(&field)).collect();
     }
     settings.trust = trust::read(&file);
     settings.channels = channel::read(&file);

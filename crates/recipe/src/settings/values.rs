@@ -84,6 +84,12 @@ pub(super) fn listing_url(field: &Field<'_>) -> Option<String> {
     field.text_if(is_address, "is not the address of a list", hint)
 }
 
+pub(super) fn host(field: &Field<'_>) -> Option<String> {
+    let is_odd = |c: char| c.is_whitespace() || c.is_control() || "/@?#".contains(c);
+    let is_host = |text: &str| !text.is_empty() && !text.contains(is_odd);
+    field.text_if(is_host, "is not a host", "write one such as `auth.example.org`")
+}
+
 pub(super) fn number_from_one(field: &Field<'_>, hint: &str) -> Option<NonZeroU32> {
     let number = whole_number(field).and_then(|number| u32::try_from(number).ok());
     number

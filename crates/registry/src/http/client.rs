@@ -76,6 +76,8 @@ pub(crate) struct Client {
     pub(super) origin: Origin,
     pub(super) credentials: CredentialSources,
     pub(super) tokens: Tokens,
+    /// Hosts that may get the password.
+    pub(super) token_services: Vec<String>,
     pub(crate) retry_policy: RetryPolicy,
     /// Whether anything was ever answered: a name that is mistyped will not be there later.
     was_reached: AtomicBool,
@@ -96,6 +98,7 @@ impl Client {
             origin,
             credentials: options.credentials.clone(),
             tokens: Tokens::default(),
+            token_services: options.token_services.clone(),
             retry_policy: options.retry_policy,
             was_reached: AtomicBool::new(false),
         })

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use cabane_label::escape;
+use cabane_report::{Kind, Report};
 use serde::Deserialize;
 use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use ureq::http::{Method, Uri};
@@ -15,11 +17,32 @@ use super::challenge::Challenge;
 use super::tokens::{Proof, life};
 use super::url::{Origin, encoded, with_parameter};
 use super::{Answer, Body, Client, Request, Scope};
-use crate::Result;
 use crate::credentials::{Credential, Secret};
+use crate::{Error, ErrorKind, Result};
 
 const MAX_TOKEN: u64 = 1024 * 1024;
 const CLIENT_ID: &str = "cabane";
+/// Public registries, and the hosts that issue tokens for them.
+/// Source: their answers to `GET /v2/`, 2026.
+const TOKEN_SERVICES: [(&str, &str); 3] = [
+    ("registry-1.docker.io", "auth.docker.io"),
+    ("index.docker.io", "auth.docker.io"),
+    ("registry.redhat.io", "sso.redhat.com"),
+];
+
+/// Whether a host may get the password for a registry: the registry itself, a host above it, or the service of a
+/// public one.
+fn may_issue_tokens(registry: &Origin, service: &Origin) -> bool {
+    if registry == service {
+        return true;
+    }
+    let is_name =
+        service.host.contains('.') && !service.host.ends_with(|c: char| c.is_ascii_digit());
+    let is_above = is_name
+        && registry.host.strip_suffix(&service.host).is_some_and(|rest| rest.ends_with('.'));
+    let is_known = TOKEN_SERVICES.contains(&(&registry.host, &service.host));
+    service.has_usual_port() && registry.has_usual_port() && (is_above || is_known)
+}
 
 impl Client {
     /// Finds out what proves to the registry who asks.
@@ -49,6 +72,23 @@ impl Client {
         Ok(Some(proof))
     }
 
+    /// Fails if a token service is another host than the registry, and nobody has said that it may get
+    /// the password: a registry could send it anywhere.
+    fn check_token_service(&self, realm: &Uri, origin: &Origin) -> Result<()> {
+        let named = realm.authority().map_or("", |authority| authority.as_str());
+        let is_same = |one: &String| one.eq_ignore_ascii_case(named);
+        if may_issue_tokens(&self.origin, origin) || self.token_services.iter().any(is_same) {
+            return Ok(());
+        }
+        let (host, named) = (self.address.host(), escape(named));
+        let message = format!("the registry {host} wants your password to be sent to {named}");
+        let report = Report::new(Kind::Untrusted, message).hinted(format!(
+            "if that host issues tokens for it, add to config.toml:\n  [registry]\n  token_services = \
+             [\"{named}\"]"
+        ));
+        Err(Error::new(ErrorKind::Unauthorized, report))
+    }
+
     /// Gets a token from where the registry says, and how long it lives.
     fn token(
         &self,
@@ -63,6 +103,9 @@ impl Client {
         let realm: Uri = realm.parse().map_err(|_| no_place())?;
         let origin = Origin::of(&realm).ok_or_else(no_place)?;
         self.check_encryption(&origin)?;
+        if credential.is_some() {
+            self.check_token_service(&realm, &origin)?;
+        }
         // What the registry asks for, and what will be needed next.
         let mut scopes: Vec<&str> = scope.parts().collect();
         let wanted = wanted.as_deref();
@@ -140,4 +183,34 @@ fn covers(scope: &str, wanted: &str) -> bool {
         let is_allowed = |action| has.split(',').any(|one| one == action);
         what == other && wants.split(',').all(is_allowed)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_goes_to_the_registry_a_host_above_it_or_a_known_service() {
+        let origin = |text: &str| Origin::of(&format!("https://{text}").parse().unwrap()).unwrap();
+        let table = [
+            ("r.example.org", "r.example.org", true),
+            ("r.example.org:5000", "r.example.org:5000", true),
+            ("r.example.org", "R.Example.org:443", true),
+            ("registry.gitlab.com", "gitlab.com", true),
+            ("registry-1.docker.io", "auth.docker.io", true),
+            ("r.example.org", "auth.docker.io", false),
+            ("r.example.org", "auth.example.org", false),
+            ("r.example.org", "xample.org", false),
+            ("r.example.org", "org", false),
+            ("example.org", "r.example.org", false),
+            ("r.example.org", "r.example.org:8443", false),
+            ("r.example.org", "example.org:8443", false),
+            ("r.example.org:8443", "example.org", false),
+            ("10.0.0.1", "0.0.1", false),
+        ];
+        for (registry, service, expected) in table {
+            let answer = may_issue_tokens(&origin(registry), &origin(service));
+            assert_eq!(answer, expected, "{registry} {service}");
+        }
+    }
 }

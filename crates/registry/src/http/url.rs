@@ -18,6 +18,11 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
+    /// Whether the port is the one of the scheme: others may belong to other users of a host.
+    pub(super) fn has_usual_port(&self) -> bool {
+        self.port == if self.is_plain { 80 } else { 443 }
+    }
+
     pub(crate) fn of(uri: &Uri) -> Option<Self> {
         let is_plain = match uri.scheme()? {
             scheme if *scheme == Scheme::HTTP => true,

@@ -11,22 +11,24 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cabane_registry::{ContainerName, Listing, Options, Registry, Wanted};
+use cabane_registry::{
+    ContainerName, Credential, CredentialSources, Listing, Options, Registry, Secret, Wanted,
+};
 
 use crate::bed::{options, retry_policy};
 
 /// What is answered: the status, headers, and the body.
-type Reply = (u16, Vec<(String, String)>, String);
+pub(crate) type Reply = (u16, Vec<(String, String)>, String);
 
 /// A server that sends given answers, on real sockets.
-struct Server {
-    address: String,
+pub(crate) struct Server {
+    pub(crate) address: String,
     /// The head of each request.
-    requests: Arc<Mutex<Vec<String>>>,
+    pub(crate) requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
-    fn start(answer: impl Fn(&str, &str) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(answer: impl Fn(&str, &str) -> Reply + Send + Sync + 'static) -> Self {
         Self::raw(move |stream, head, address| {
             let path = head.split(' ').nth(1).unwrap_or_default();
             let (status, headers, body) = answer(path, address);
@@ -63,11 +65,11 @@ impl Server {
         Self { address, requests }
     }
 
-    fn registry(&self) -> Registry {
+    pub(crate) fn registry(&self) -> Registry {
         self.registry_with(&options())
     }
 
-    fn registry_with(&self, options: &Options) -> Registry {
+    pub(crate) fn registry_with(&self, options: &Options) -> Registry {
         let address = format!("http://{}", self.address).parse().unwrap();
         Registry::new(address, options).unwrap()
     }
@@ -276,4 +278,38 @@ fn a_registry_without_tls_may_be_behind_a_proxy_that_has_it() {
     let address = "http://registry.test".parse().unwrap();
     let error = list(&Registry::new(address, &options).unwrap(), Listing::Catalog);
     assert!(error.contains("answers without encryption"), "{error}");
+}
+
+#[test]
+fn a_password_goes_to_another_host_only_if_someone_says_so() {
+    let server = Server::start(|path, address| {
+        if path.starts_with("/token") {
+            return (200, Vec::new(), r#"{"token": "t"}"#.to_owned());
+        }
+        let port = address.rsplit_once(':').unwrap().1;
+        let challenge = format!("Bearer realm=\"http://localhost:{port}/token\"");
+        (401, vec![("WWW-Authenticate".to_owned(), challenge)], String::new())
+    });
+    let password =
+        Credential::Password { username: "alice".to_owned(), password: Secret::new("secret") };
+    let credentials = CredentialSources { given: Some(password), ..CredentialSources::default() };
+    let with = |token_services: Vec<String>| Options {
+        credentials: credentials.clone(),
+        token_services,
+        ..options()
+    };
+    let asked = || {
+        let requests = server.requests.lock().unwrap();
+        requests.iter().filter(|head| head.contains("/token")).cloned().collect::<Vec<_>>()
+    };
+    let error = list(&server.registry_with(&with(Vec::new())), Listing::Index);
+    assert!(error.contains("wants your password to be sent to localhost:"), "{error}");
+    assert_eq!(asked(), [] as [String; 0]);
+    // Nobody's password is in a request for everybody's token.
+    let _ = list(&server.registry(), Listing::Index);
+    assert_eq!(asked().len(), 1);
+    assert!(!asked().concat().to_lowercase().contains("authorization"));
+    let port = server.address.rsplit_once(':').unwrap().1;
+    let _ = list(&server.registry_with(&with(vec![format!("LocalHost:{port}")])), Listing::Index);
+    assert!(asked().last().unwrap().to_lowercase().contains("authorization: basic"));
 }

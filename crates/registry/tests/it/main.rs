@@ -5,6 +5,7 @@
 
 mod access;
 mod bed;
+mod bounds;
 mod contents;
 mod copies;
 mod delta;

@@ -31,6 +31,8 @@ pub struct RegistrySetting {
     pub listing_url: Value<Option<String>>,
     /// How the images are listed.
     pub listing: Value<Listing>,
+    /// Hosts that may get the password for a registry.
+    pub token_services: Vec<String>,
     /// Through whom it is reached.
     pub proxy: ProxySettings,
     /// Files as `docker login` and `podman login` write them, the first one first.
@@ -65,6 +67,10 @@ impl Layers<'_> {
             listing: match layers.text(&table::LISTING) {
                 Some((text, origin)) => Value::new(listing(&text), origin),
                 None => Value::new(Listing::Auto, Origin::Default),
+            },
+            token_services: {
+                let files = self.files.iter();
+                files.flat_map(|(_, settings)| settings.token_services.clone()).collect()
             },
             proxy: proxy(variables),
             login_files: login_files(variables),
