@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-kernels test-slurm test-spack slurm-shell build check self-test bench bench-containers bench-registry bench-slurm bench-spack bench-verified bench-ways docs install package release clean
+.PHONY: help demo test test-kernels test-registries test-slurm test-spack slurm-shell build check self-test bench bench-containers bench-registry bench-slurm bench-spack bench-verified bench-ways docs install package release clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -17,6 +17,9 @@ test: ## install what is missing, build everything, run all tests
 
 test-kernels: ## attack the set-uid helper in the kernels of three Debians, in an emulator
 	@KERNELS='$(KERNELS)' KERNELS_TESTS='$(KERNELS_TESTS)' scripts/test-kernels
+
+test-registries: ## run the tests of registries with distribution 3 and zot; needs Go
+	@scripts/test-registries $(REGISTRIES)
 
 test-slurm: ## run the tests on a Slurm cluster of virtual nodes alone; needs root
 	@RELEASE='$(RELEASE)' KERNEL='$(KERNEL)' scripts/test-slurm

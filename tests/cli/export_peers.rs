@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use cabane_testkit::{RealRegistry, needs};
+use cabane_testkit::{RealRegistry, needs, only_for_registries};
 use serde_json::Value;
 
 use crate::cabane::{Cabane, Who, everybody};
@@ -149,6 +149,7 @@ fn a_tag_that_another_image_has_is_taken_only_by_force() {
 
 #[test]
 fn layers_of_a_base_in_the_same_registry_are_not_sent() {
+    only_for_registries!("docker-registry", "distribution");
     let skopeo = needs!("skopeo");
     needs!("docker-registry");
     let cabane = Cabane::new(Who::OrdinaryUser);

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use cabane_testkit::{RealRegistry, is_root, needs, not_run};
+use cabane_testkit::{RealRegistry, is_root, needs, not_run, only_for_registries};
 use serde_json::Value;
 
 use crate::cabane::{Cabane, Who, everybody, finished};
@@ -104,6 +104,7 @@ fn a_registry_without_encryption_is_named_as_such() {
 
 #[test]
 fn what_was_imported_is_not_fetched_again() {
+    only_for_registries!("docker-registry", "distribution");
     needs!("docker-registry");
     let remote = Remote::new(Who::OrdinaryUser);
     remote.push(&layout(&remote.cabane, "first").typed(), "tool:1", &[]);
@@ -119,6 +120,7 @@ fn what_was_imported_is_not_fetched_again() {
 
 #[test]
 fn a_tag_that_was_moved_is_noticed_and_a_digest_does_not_move() {
+    only_for_registries!("docker-registry", "distribution");
     needs!("docker-registry");
     let remote = Remote::new(Who::OrdinaryUser);
     let cabane = &remote.cabane;
@@ -150,6 +152,7 @@ fn a_tag_that_was_moved_is_noticed_and_a_digest_does_not_move() {
 
 #[test]
 fn a_blob_that_was_tampered_with_in_the_registry_is_refused_and_nothing_is_left() {
+    only_for_registries!("docker-registry", "distribution");
     needs!("docker-registry");
     let remote = Remote::new(Who::OrdinaryUser);
     remote.push(&layout(&remote.cabane, "first").typed(), "tool:1", &[]);

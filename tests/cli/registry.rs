@@ -7,7 +7,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-use cabane_testkit::{Finished, HostileRegistry, RealRegistry, Tree, needs, squashfs};
+use cabane_testkit::{
+    Finished, HostileRegistry, RealRegistry, Tree, needs, only_for_registries, squashfs,
+};
 use serde_json::Value;
 
 use crate::cabane::{APP, Cabane, Who, everybody};
@@ -124,6 +126,7 @@ fn an_image_gets_another_label_in_another_namespace() {
 
 #[test]
 fn copying_leaves_the_manifest_as_it_is_and_sends_no_image() {
+    only_for_registries!("docker-registry", "distribution");
     needs!("docker-registry");
     let shared = Shared::pushed(Who::OrdinaryUser);
     // Images are sent with PATCH, and nothing else is.
@@ -156,6 +159,7 @@ fn a_deleted_label_is_gone_and_others_stay() {
 
 #[test]
 fn a_registry_that_does_not_delete_is_left_as_it_is() {
+    only_for_registries!("docker-registry");
     needs!("docker-registry");
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let directory = cabane.world.path("registry");

@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use cabane_testkit::{Finished, Tree, needs, squashfs};
+use cabane_testkit::{Finished, Tree, needs, only_for_registries, squashfs};
 use serde_json::{Value, json};
 
 use crate::cabane::{APP, Cabane, Who, everybody};
@@ -135,6 +135,7 @@ fn what_was_found_in_an_image_is_shown() {
 
 #[test]
 fn what_images_contain_is_requested_once() {
+    only_for_registries!("docker-registry", "distribution");
     needs!("docker-registry");
     let stacks = Stacks::new(Who::OrdinaryUser);
     fs::write(
@@ -154,6 +155,7 @@ fn what_images_contain_is_requested_once() {
 
 #[test]
 fn the_packages_of_an_image_that_others_pushed_are_read_from_its_metadata() {
+    only_for_registries!("docker-registry", "distribution");
     needs!("docker-registry");
     let stacks = Stacks::new(Who::OrdinaryUser);
     // What is known without the list: as if another tool had pushed it.
@@ -189,6 +191,7 @@ fn an_image_that_does_not_say_what_is_in_it_is_named() {
 
 #[test]
 fn an_image_whose_packages_cannot_be_had_is_named_with_the_reason() {
+    only_for_registries!("docker-registry", "distribution");
     needs!("docker-registry");
     let stacks = Stacks::new(Who::OrdinaryUser);
     let data = stacks.0.registry.data();

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use cabane_testkit::{is_root, needs, not_run};
+use cabane_testkit::{is_root, needs, not_run, only_for_registries};
 
 use crate::cabane::Who;
 use crate::registry::{Shared, large};
@@ -52,6 +52,7 @@ fn has_begun(shared: &Shared) -> bool {
 
 #[test]
 fn ten_pulls_of_five_hosts_get_an_image_once() {
+    only_for_registries!("docker-registry", "distribution");
     needs!("docker-registry");
     if !is_root() {
         not_run!("needs root, to imitate hosts");

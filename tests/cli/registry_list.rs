@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use cabane_testkit::{Finished, needs};
+use cabane_testkit::{Finished, needs, only_for_registries};
 use serde_json::Value;
 
 use crate::cabane::{APP, Who};
@@ -162,6 +162,7 @@ fn what_another_client_deletes_leaves_the_list_with_the_next_command() {
 
 #[test]
 fn where_there_is_no_list_the_registry_is_asked_and_a_list_can_be_made() {
+    only_for_registries!("docker-registry", "distribution");
     needs!("docker-registry");
     let oras = needs!("oras");
     let shared = Shared::new(Who::OrdinaryUser);

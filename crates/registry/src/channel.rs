@@ -132,6 +132,21 @@ impl Registry {
         Ok(())
     }
 
+    /// Gives the manifest of an image a tag of its own, which is no label: many registries remove manifests
+    /// without a tag, and a channel releases an image whatever becomes of its label.
+    ///
+    /// # Errors
+    ///
+    /// That the registry refuses it.
+    pub fn hold(&self, image: &RemoteImage) -> Result<()> {
+        let repository = self.repository(&image.place)?;
+        let tag = format!("sha256-{}.released", image.manifest);
+        if self.digest_of(&repository, &tag)?.is_none() {
+            self.put_document(&repository, &tag, MANIFEST, &image.document)?;
+        }
+        Ok(())
+    }
+
     /// Gets an image by its manifest, whichever image its label has now; `None` if it is gone.
     ///
     /// # Errors

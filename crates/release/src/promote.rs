@@ -117,6 +117,9 @@ pub fn promote(
         });
         return Err(Report::new(Kind::Rejected, message).hinted(hint));
     }
+    for promotion in promotions {
+        connection.registry.hold(&promotion.image)?;
+    }
     let target = Target { context, registry: &connection.registry, setting, place: &place };
     target.publish(manager, &mut |document| {
         for promotion in promotions {

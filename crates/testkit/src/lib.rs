@@ -30,7 +30,7 @@ pub use private::{
     again_in_private_world, can_have_private_world, furnish_private_world, run_as_root,
 };
 pub use process::{is_running, wait_until};
-pub use program::Program;
+pub use program::{Program, is_registry_one_of};
 pub use registry::{
     Bearer, Fault, HostileRegistry, RealRegistry, RealRegistryOptions, Request, Settings, When,
     digest_of,

@@ -63,6 +63,25 @@ macro_rules! needs {
     };
 }
 
+/// Ends a test, and says so, where the registry is none of these: the test looks into its files or its log, or at
+/// something that others do in their own way.
+#[macro_export]
+macro_rules! only_for_registries {
+    ($($name:literal),*) => {
+        if !$crate::is_registry_one_of(&[$($name),*]) {
+            $crate::say(concat!("not run: only for", $(" ", $name),*));
+            return;
+        }
+    };
+}
+
+/// Whether the registry of tests is one of these.
+pub fn is_registry_one_of(names: &[&str]) -> bool {
+    let registry = Program::find("docker-registry").path();
+    let name = registry.as_ref().and_then(|path| path.file_name()?.to_str());
+    name.is_none_or(|name| names.contains(&name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -73,6 +73,9 @@ pub fn mirror(
         for image in images_of(request.source, &channel)? {
             if seen.insert(image.place.clone()) {
                 copy(context, request, &image, &mut summary, done)?;
+                if !request.dry_run {
+                    request.target.registry.hold(&image)?;
+                }
             }
         }
         channels.push((setting, channel));

@@ -1,7 +1,10 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Debian's `docker-registry`, started for one test.
+//! Debian's `docker-registry`, or another registry in its place, started for one test.
+//!
+//! The variable `CABANE_TEST_DOCKER_REGISTRY` may name a newer `registry` of the same project, or
+//! `zot`, which gets a configuration of its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -68,7 +71,9 @@ impl RealRegistryOptions {
         let program = Program::find("docker-registry").path();
         let program = program.expect("docker-registry: a test says `needs!` first");
         let configuration = self.directory.join("config.json");
-        fs::write(&configuration, self.configuration(port)).expect("write a configuration");
+        let is_zot = program.file_name().is_some_and(|name| name == "zot");
+        let text = if is_zot { self.configuration_of_zot(port) } else { self.configuration(port) };
+        fs::write(&configuration, text).expect("write a configuration");
         let mut command = Server::command(program);
         // Variables of others would change the configuration.
         command.env_clear().env("OTEL_TRACES_EXPORTER", "none").arg("serve").arg(&configuration);
@@ -103,14 +108,42 @@ impl RealRegistryOptions {
         configuration.to_string()
     }
 
+    fn configuration_of_zot(&self, port: u16) -> String {
+        let port = port.to_string();
+        // Images of Docker, as well as those of OCI.
+        let compat = ["docker2s2"];
+        let mut http =
+            serde_json::json!({ "address": "127.0.0.1", "port": port, "compat": compat });
+        if let Some(files) = &self.certificate {
+            let (certificate, key) = (&files.chain, &files.key);
+            http["tls"] = serde_json::json!({"cert": certificate, "key": key});
+        }
+        if self.account.is_some() {
+            http["auth"] = serde_json::json!({"htpasswd": {"path": self.passwords()}});
+        }
+        if !self.deletion {
+            let policy = serde_json::json!({"anonymousPolicy": ["read", "create", "update"]});
+            http["accessControl"] = serde_json::json!({"repositories": {"**": policy}});
+        }
+        let configuration = serde_json::json!({
+            "distSpecVersion": "1.1.1",
+            "storage": {"rootDirectory": self.directory.join("data"), "gc": false},
+            "http": http,
+            "log": {"level": "info"},
+        });
+        configuration.to_string()
+    }
+
     fn passwords(&self) -> PathBuf {
         self.directory.join("passwords")
     }
 }
 
-/// The port in a line such as `… msg="listening on 127.0.0.1:5000, tls" …`.
+/// The port in a line such as `… msg="listening on 127.0.0.1:5000, tls" …`, or of zot
+/// `… chosen port","port":5000,…`.
 fn port_in(log: &str) -> Option<u16> {
-    let (_, rest) = log.split_once("listening on 127.0.0.1:")?;
+    const ZOT: &str = "listening on kernel chosen port\",\"port\":";
+    let (_, rest) = log.split_once("listening on 127.0.0.1:").or(log.split_once(ZOT))?;
     let digits = rest.find(|c: char| !c.is_ascii_digit())?;
     rest[..digits].parse().ok()
 }
