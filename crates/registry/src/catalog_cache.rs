@@ -50,12 +50,22 @@ pub(crate) struct CachedList {
 impl Registry {
     /// Returns what is kept of the answers of someone; nothing, if there is nothing.
     pub(crate) fn cached_list(&self, namespace: &Namespace, who: &str) -> CachedList {
+        self.cached_part(namespace, who, &|_| true)
+    }
+
+    /// As [`Self::cached_list`], with those images alone whose labels fit.
+    pub(crate) fn cached_part(
+        &self,
+        namespace: &Namespace,
+        who: &str,
+        fits: &dyn Fn(&Label) -> bool,
+    ) -> CachedList {
         let question = self.question(namespace, who);
         let path = self.kept_path(&question);
         let cached_list = path.and_then(|path| {
             let age = fs::metadata(&path).ok()?.modified().ok()?;
             let bytes = fs::read(&path).ok()?;
-            let mut cached_list = read(&bytes, &question)?;
+            let mut cached_list = read(&bytes, &question, fits)?;
             let is_young = SystemTime::now().duration_since(age);
             if is_young.is_ok_and(|age| age > MOST_AGE) {
                 cached_list.state = None;
@@ -112,7 +122,7 @@ fn push_line(lines: &mut String, image: &Listed) {
     let _ = writeln!(lines, "{}", manifest.as_ref().map_or("-", Digest::as_str));
 }
 
-fn read(bytes: &[u8], question: &str) -> Option<CachedList> {
+fn read(bytes: &[u8], question: &str, fits: &dyn Fn(&Label) -> bool) -> Option<CachedList> {
     let text = std::str::from_utf8(bytes).ok()?;
     let (head, body) = text.split_once('\n')?;
     let (expected, state) = head.strip_prefix(MAGIC)?.strip_prefix(' ')?.split_once(' ')?;
@@ -125,22 +135,35 @@ fn read(bytes: &[u8], question: &str) -> Option<CachedList> {
     };
     let namespace: Namespace = question.split(' ').nth(1)?.parse().ok()?;
     let lines = body.strip_prefix(question)?.strip_prefix('\n')?.lines();
-    let images = lines.map(|line| read_line(&namespace, line)).collect::<Option<_>>()?;
+    let mut images = Vec::new();
+    for line in lines {
+        images.extend(read_line(&namespace, line, fits)?);
+    }
     Some(CachedList { state, images })
 }
 
-fn read_line(namespace: &Namespace, line: &str) -> Option<Listed> {
+/// Reads a line; `None` if it is damaged, and `Some(None)` if its label does not fit.
+#[expect(clippy::option_option, reason = "damaged, or left out")]
+fn read_line(
+    namespace: &Namespace,
+    line: &str,
+    fits: &dyn Fn(&Label) -> bool,
+) -> Option<Option<Listed>> {
     let mut fields = line.split('\t');
     let mut next = || fields.next();
-    Some(Listed {
+    let label = Label {
+        name: next()?.parse().ok()?,
+        version: next()?.parse().ok()?,
+        tag: next()?.parse().ok()?,
+        system: next()?.parse().ok()?,
+        uarch: next()?.parse().ok()?,
+    };
+    if !fits(&label) {
+        return Some(None);
+    }
+    Some(Some(Listed {
         namespace: namespace.clone(),
-        label: Label {
-            name: next()?.parse().ok()?,
-            version: next()?.parse().ok()?,
-            tag: next()?.parse().ok()?,
-            system: next()?.parse().ok()?,
-            uarch: next()?.parse().ok()?,
-        },
+        label,
         digest: next()?.parse().ok()?,
         size: next()?.parse().ok()?,
         date: match next()? {
@@ -151,7 +174,7 @@ fn read_line(namespace: &Namespace, line: &str) -> Option<Listed> {
             "-" => None,
             digest => Some(digest.parse().ok()?),
         },
-    })
+    }))
 }
 
 #[cfg(test)]
@@ -188,7 +211,7 @@ mod tests {
     fn what_is_kept_can_be_read_again() {
         for cached_list in [cached_list(), CachedList::default()] {
             let text = render(&cached_list, QUESTION);
-            assert_eq!(read(text.as_bytes(), QUESTION), Some(cached_list));
+            assert_eq!(read(text.as_bytes(), QUESTION, &|_| true), Some(cached_list));
         }
     }
 
@@ -196,8 +219,8 @@ mod tests {
     fn the_answer_to_another_question_is_none() {
         let text = render(&cached_list(), QUESTION);
         let other = "index build https://registry.example/uenv";
-        assert_eq!(read(text.as_bytes(), other), None);
-        assert_eq!(read(text.as_bytes(), "index deploy https://registry.example"), None);
+        assert_eq!(read(text.as_bytes(), other, &|_| true), None);
+        assert_eq!(read(text.as_bytes(), "index deploy https://registry.example", &|_| true), None);
     }
 
     proptest! {
@@ -205,11 +228,11 @@ mod tests {
         fn what_is_cut_off_or_damaged_is_not_there(place: prop::sample::Index, byte in 1..128_u8) {
             let bytes = render(&cached_list(), QUESTION).into_bytes();
             let place = place.index(bytes.len());
-            prop_assert_eq!(read(&bytes[..place], QUESTION), None);
+            prop_assert_eq!(read(&bytes[..place], QUESTION, &|_| true), None);
             let mut damaged = bytes;
             damaged[place] ^= byte;
             // A leading zero of a sum may be lost; and the state is not part of it.
-            let read = read(&damaged, QUESTION);
+            let read = read(&damaged, QUESTION, &|_| true);
             prop_assert!(read.is_none_or(|read| read.images == cached_list().images));
         }
     }

@@ -185,10 +185,11 @@ impl Registry {
 
     /// Asks the index; `None` if there is none.
     fn by_index(&self, wanted: &Wanted<'_>) -> Result<Option<Vec<Listed>>> {
-        let cached_list = self.cached_list(wanted.namespace, INDEX);
+        let fits = |label: &Label| wanted.fits(label);
+        let cached_list = self.cached_part(wanted.namespace, INDEX, &fits);
         // The state before the list: what changes in between is found the next time.
-        let images = match self.state(wanted.namespace, cached_list.state.as_ref())? {
-            Changed::Not => cached_list.images,
+        let mut images = match self.state(wanted.namespace, cached_list.state.as_ref())? {
+            Changed::Not => return Ok(Some(cached_list.images)),
             changed => {
                 let state = changed.document().map(|document| document.digest);
                 let Some(images) = self.read_index(wanted.namespace)? else {
@@ -199,7 +200,8 @@ impl Registry {
                 cached_list.images
             }
         };
-        Ok(Some(images.into_iter().filter(|one| wanted.fits(&one.label)).collect()))
+        images.retain(|one| fits(&one.label));
+        Ok(Some(images))
     }
 
     /// Reads all lines of an index, sorted by label; `None` if there is none.

@@ -25,8 +25,8 @@ use crate::{Error, ErrorKind, Result};
 
 /// A manifest or an index is smaller than this; the specification asks registries for 4 MiB.
 const MAX_DOCUMENT: u64 = 4 * 1024 * 1024;
-/// A list comes in pages, each smaller than this.
-const MAX_PAGE: u64 = 8 * 1024 * 1024;
+/// A list comes in pages, each smaller than this. Debian's registry sends all tags in one page.
+const MAX_PAGE: u64 = 32 * 1024 * 1024;
 /// How many names of a page are requested.
 const PAGE: usize = 1000;
 

@@ -151,8 +151,8 @@ fn a_page_that_is_too_large_is_not_read_to_its_end() {
         }
     });
     let error = list(&server.registry(), Listing::Catalog);
-    assert!(error.contains("more than 8388608 bytes"), "{error}");
-    assert!(sent.load(Ordering::Relaxed) < 64 << 20);
+    assert!(error.contains("more than 33554432 bytes"), "{error}");
+    assert!(sent.load(Ordering::Relaxed) < 128 << 20);
 }
 
 #[test]
