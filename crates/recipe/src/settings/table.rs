@@ -136,8 +136,8 @@ settings! {
     /// is "auto".
     LISTING_URL: "registry.listing_url" = "\"https://list.example.org/list\"", values::listing_url;
     /// Hosts that may get a password or a token of a registry, because they issue tokens for it. The
-    /// registry itself, the hosts above it, such as `example.org` for `registry.example.org`, and those of
-    /// well-known public registries need no entry.
+    /// registry itself needs no entry, nor do `example.org` and `auth.example.org` for
+    /// `registry.example.org`.
     TOKEN_SERVICES: "registry.token_services" = "[\"auth.example.org\"]";
     /// Required signatures, a rule for each namespace. "*" is for all namespaces without a rule.
     /// The rules of all configuration files apply: users can add rules to those of the site, but

@@ -22,26 +22,26 @@ use crate::{Error, ErrorKind, Result};
 
 const MAX_TOKEN: u64 = 1024 * 1024;
 const CLIENT_ID: &str = "cabane";
-/// Public registries, and the hosts that issue tokens for them.
-/// Source: their answers to `GET /v2/`, 2026.
-const TOKEN_SERVICES: [(&str, &str); 3] = [
-    ("registry-1.docker.io", "auth.docker.io"),
-    ("index.docker.io", "auth.docker.io"),
-    ("registry.redhat.io", "sso.redhat.com"),
-];
+/// How the host is called beside a registry that issues tokens for it: that of the largest public registry
+/// is `auth.…` where the registry is `registry-1.…`.
+const SIBLING: &str = "auth";
 
-/// Whether a host may get the password for a registry: the registry itself, a host above it, or the service of a
-/// public one.
+/// Whether a host may get the password for a registry: the registry itself, a host above it, or the one beside
+/// it that is called so.
 fn may_issue_tokens(registry: &Origin, service: &Origin) -> bool {
     if registry == service {
         return true;
     }
     let is_name =
-        service.host.contains('.') && !service.host.ends_with(|c: char| c.is_ascii_digit());
-    let is_above = is_name
-        && registry.host.strip_suffix(&service.host).is_some_and(|rest| rest.ends_with('.'));
-    let is_known = TOKEN_SERVICES.contains(&(&registry.host, &service.host));
-    service.has_usual_port() && registry.has_usual_port() && (is_above || is_known)
+        service.host.contains('.') && !service.host.ends_with(|last: char| last.is_ascii_digit());
+    let is_above =
+        registry.host.strip_suffix(&service.host).is_some_and(|rest| rest.ends_with('.'));
+    let above = registry.host.split_once('.').map(|(_, above)| above);
+    let is_beside = service
+        .host
+        .split_once('.')
+        .is_some_and(|(first, rest)| first == SIBLING && rest.contains('.') && above == Some(rest));
+    service.has_usual_port() && registry.has_usual_port() && is_name && (is_above || is_beside)
 }
 
 impl Client {
@@ -190,16 +190,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_goes_to_the_registry_a_host_above_it_or_a_known_service() {
+    fn a_password_goes_to_the_registry_a_host_above_it_or_the_one_beside_it() {
         let origin = |text: &str| Origin::of(&format!("https://{text}").parse().unwrap()).unwrap();
         let table = [
             ("r.example.org", "r.example.org", true),
             ("r.example.org:5000", "r.example.org:5000", true),
             ("r.example.org", "R.Example.org:443", true),
-            ("registry.gitlab.com", "gitlab.com", true),
-            ("registry-1.docker.io", "auth.docker.io", true),
-            ("r.example.org", "auth.docker.io", false),
-            ("r.example.org", "auth.example.org", false),
+            ("registry.example.com", "example.com", true),
+            ("registry-1.example.org", "auth.example.org", true),
+            ("r.example.org", "auth.example.com", false),
+            ("r.example.org", "login.example.org", false),
+            ("example.org", "auth.org", false),
             ("r.example.org", "xample.org", false),
             ("r.example.org", "org", false),
             ("example.org", "r.example.org", false),
