@@ -90,6 +90,7 @@ fn an_image_is_promoted_and_users_get_it_by_the_name_of_the_channel() {
         let said = format!("deploy::stable@here, number 1, releases {APP} (");
         assert!(promoted.stderr.contains(&said), "{}", promoted.stderr);
         assert!(promoted.stderr.contains("; app:stable means it"), "{}", promoted.stderr);
+        assert_eq!(bed.shared.labels(&["app:stable"]), [APP]);
         bed.pull("app:stable").success();
         assert_eq!(bed.hello("app:stable"), "hello from app\n");
         assert_eq!(bed.hello("app/1.0:v1"), "hello from app\n");

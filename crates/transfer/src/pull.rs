@@ -408,6 +408,19 @@ pub fn look_up(
         Some(ImageDescription::Pattern(pattern)) => Some(pattern),
         _ => None,
     };
+    if let Some(pattern) = typed
+        && let Some(released) = released_image(context, connection, pattern)?
+    {
+        let image = released.image;
+        return Ok(vec![Listed {
+            namespace: image.place.namespace,
+            label: image.place.label,
+            digest: image.digest,
+            size: image.size,
+            date: image.created,
+            manifest: Some(image.manifest),
+        }]);
+    }
     let by_digest =
         matches!(description, Some(ImageDescription::Id(_) | ImageDescription::Digest(_)));
     let namespace = connection.namespace_of(typed);
