@@ -138,6 +138,18 @@ fn an_image_in_a_newer_version_is_what_differs() {
     island.run(&["run", "large/2.0:v1", "--", "true"]).success();
     let verified = island.run(&["image", "verify", "large/2.0:v1"]);
     verified.success();
+    // A registry is completed from what it has.
+    let registry = RealRegistry::start(&bed.shared.cabane.world.path("island"));
+    let target = format!("{}/island", registry.url());
+    let copy = |file: &str| bed.run(&["registry", "mirror", file, &target, "large"]);
+    let refused = copy(&delta);
+    assert_eq!(refused.code, 4, "{}", refused.stderr);
+    assert!(refused.stderr.contains("lacks deploy::large/1.0"), "{}", refused.stderr);
+    copy(&whole).success();
+    copy(&delta).success();
+    let pull = ["image", "pull", "large/2.0:v1", "--registry", &target];
+    bed.run(&pull).success();
+    bed.run(&["image", "verify", "large/2.0:v1"]).success();
     // What is there already takes no space at all.
     let same = bed.bundle("3.bundle", &["large/2.0", "--since", &whole, "--since", &delta]);
     assert!(size(&same) < 100_000, "{}", size(&same));

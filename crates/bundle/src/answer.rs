@@ -9,7 +9,7 @@
 use std::io::{self, Read};
 
 use cabane_label::Digest;
-use cabane_registry::{Backing, BackingAnswer, BackingBody, BackingRequest};
+use cabane_registry::{Backing, BackingAnswer, BackingBody, BackingRequest, BaseImage};
 use serde::Serialize;
 use serde_json::json;
 
@@ -55,7 +55,7 @@ impl Backing for Layout {
         }
     }
 
-    fn bases(&self, digest: &Digest) -> Vec<Digest> {
+    fn bases(&self, digest: &Digest) -> Vec<BaseImage> {
         let state = self.state();
         state.blobs.get(digest).map(|blob| blob.bases.clone()).unwrap_or_default()
     }
@@ -209,7 +209,7 @@ fn content(
     if let Some(reader) = blob.reader(start, end) {
         return answer.content(end - start, reader.take(end - start));
     }
-    let bases: Vec<String> = blob.bases.iter().map(|digest| digest.id().to_string()).collect();
+    let bases: Vec<String> = blob.bases.iter().map(|base| base.digest.id().to_string()).collect();
     refusal(416, &format!("it has only what differs from {}", bases.join(" and ")))
 }
 

@@ -13,7 +13,7 @@ use cabane_report::{IoContext, Kind, Report, Result};
 use serde::{Deserialize, Serialize};
 use tar::{EntryType, Header};
 
-use crate::contents::VERSION;
+use crate::contents::{BundledBase, VERSION};
 use crate::layout::{Blob, State};
 use crate::pieces::{PieceReader, PieceWriter, existing};
 use crate::{Contents, Layout};
@@ -302,7 +302,7 @@ impl Opening<'_> {
                 let mut blob = blob.ok_or_else(|| {
                     self.malformed(&format!("the parts of {} do not fit", image.digest.id()))
                 })?;
-                blob.bases.clone_from(&image.bases);
+                blob.bases = image.bases.iter().map(BundledBase::image).collect();
                 state.blobs.insert(image.digest.clone(), blob);
             }
         }

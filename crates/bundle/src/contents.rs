@@ -4,7 +4,7 @@
 //! What a bundle says of itself. The registry in it is checked on its own, whatever is written here.
 
 use cabane_label::{Digest, Label, Namespace};
-use cabane_registry::{ChannelPlace, Place};
+use cabane_registry::{BaseImage, ChannelPlace, Place};
 use serde::{Deserialize, Serialize};
 
 /// The version of the format.
@@ -70,7 +70,31 @@ pub struct BundledImage {
     pub parts: Option<Vec<(u64, u64)>>,
     /// The images that have what is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub bases: Vec<Digest>,
+    pub bases: Vec<BundledBase>,
+}
+
+/// An image that has what is missing of another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BundledBase {
+    namespace: Namespace,
+    label: Label,
+    digest: Digest,
+}
+
+impl From<&BaseImage> for BundledBase {
+    fn from(base: &BaseImage) -> Self {
+        let Place { namespace, label } = base.place.clone();
+        Self { namespace, label, digest: base.digest.clone() }
+    }
+}
+
+impl BundledBase {
+    /// Returns which image it is.
+    #[must_use]
+    pub fn image(&self) -> BaseImage {
+        let place = Place { namespace: self.namespace.clone(), label: self.label.clone() };
+        BaseImage { place, digest: self.digest.clone() }
+    }
 }
 
 impl BundledImage {
@@ -83,8 +107,8 @@ impl BundledImage {
 
     /// Describes one of which only parts are there, and the images that have the rest.
     #[must_use]
-    pub fn only(self, parts: Vec<(u64, u64)>, bases: Vec<Digest>) -> Self {
-        Self { parts: Some(parts), bases, ..self }
+    pub fn only(self, parts: Vec<(u64, u64)>, bases: &[BaseImage]) -> Self {
+        Self { parts: Some(parts), bases: bases.iter().map(Into::into).collect(), ..self }
     }
 
     /// Returns its label, and the part of the registry.

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cabane_label::Digest;
-use cabane_registry::sum;
+use cabane_registry::{BaseImage, sum};
 
 /// A part of a blob, and the part of a file that it is.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct Blob {
     /// In their order; what is between them is not there.
     pub(crate) pieces: Vec<Piece>,
     /// The images that have what is not there.
-    pub(crate) bases: Vec<Digest>,
+    pub(crate) bases: Vec<BaseImage>,
 }
 
 impl Blob {

@@ -32,13 +32,13 @@ impl Digest {
             // Writing to a string does not fail.
             let _ = write!(text, "{byte:02x}");
         }
-        Self(text)
+        Self(text.into())
     }
 
     /// Returns the short form.
     #[must_use]
     pub fn id(&self) -> ImageId {
-        ImageId(self.0[..ImageId::LENGTH].to_owned())
+        ImageId(self.0[..ImageId::LENGTH].into())
     }
 }
 

@@ -45,13 +45,13 @@ macro_rules! word {
     ($(#[$doc:meta])* $type:ident, $check:ident $(, $more:expr)?) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $type(String);
+        pub struct $type(smol_str::SmolStr);
 
         impl $type {
             /// Takes a text that was checked before.
             pub(crate) fn from_checked(text: &str) -> Self {
                 debug_assert_eq!($check(text, crate::Expected::$type $(, $more)?), Ok(()));
-                Self(text.to_owned())
+                Self(smol_str::SmolStr::new(text))
             }
 
             /// Returns the text.

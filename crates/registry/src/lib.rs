@@ -61,7 +61,8 @@ pub use find::{Listing, Wanted};
 #[cfg(feature = "fuzzing")]
 pub use http::answer_with;
 pub use http::{
-    Backing, BackingAnswer, BackingBody, BackingRequest, give_to_collector, is_address_of_collector,
+    Backing, BackingAnswer, BackingBody, BackingRequest, BaseImage, give_to_collector,
+    is_address_of_collector,
 };
 pub use image::{Listed, RemoteImage};
 pub use log::LogEntry;

@@ -5,7 +5,10 @@
 //!
 //! Manifests stay what they are, so that signatures of them stay good. The label comes last.
 
+use std::fs;
 use std::path::Path;
+
+use cabane_report::{Kind, Report};
 
 use crate::chunks::{CHUNKS, MAX_LIST};
 use crate::document::{Descriptor, EMPTY, MANIFEST, Manifest, OciDigest};
@@ -15,7 +18,7 @@ use crate::meta::MAX_ARCHIVE;
 use crate::signature::signatures_tag;
 use crate::sum::Progress;
 use crate::upload::FileBlob;
-use crate::{ErrorKind, Place, Registry, RemoteImage, Result};
+use crate::{BaseImage, Error, ErrorKind, Place, Registry, RemoteImage, Result};
 
 /// A blob of this size goes through a file, a smaller one through memory.
 const LARGE: u64 = 1024 * 1024;
@@ -57,9 +60,14 @@ impl Registry {
         let is_same = |there: &RemoteImage| there.manifest == image.manifest;
         self.image_before(place, replace, is_same)?;
         let manifest: Manifest = self.client.parse("a manifest", &image.document)?;
+        let moved = Moved { source, from: &image.repository, to: &target, directory };
         for blob in manifest.layers.iter().chain([&manifest.config]) {
-            let moved = Moved { source, from: &image.repository, to: &target, directory };
-            mirrored.sent += self.take_blob(&moved, blob, progress)?;
+            let needed = source.bases_of(&blob.digest.0);
+            mirrored.sent += if needed.is_empty() || self.has_blob(&target, &blob.digest)? {
+                self.take_blob(&moved, blob, progress)?
+            } else {
+                self.complete(&moved, image, &needed, progress)?
+            };
         }
         // By its digest first: what refers to it wants it to be there.
         self.put_document(&target, &subject.to_string(), MANIFEST, &image.document)?;
@@ -67,7 +75,6 @@ impl Registry {
         let is_new = |one: &&Descriptor| !known.iter().any(|known| known.digest == one.digest);
         let referrers = source.all_referrers(&image.repository, &subject)?;
         for referrer in referrers.iter().filter(is_new).take(MOST_ATTACHED) {
-            let moved = Moved { source, from: &image.repository, to: &target, directory };
             if let Some(sent) = self.take_referrer(&moved, &subject, referrer)? {
                 mirrored.sent += sent;
                 mirrored.attached += 1;
@@ -93,6 +100,46 @@ impl Registry {
         let entries = lines.iter().filter(|line| crate::entry::is_of(line, &place.label));
         let mut entries = entries.filter_map(|line| crate::entry::Entry::read(line));
         Ok(entries.any(|entry| entry.digest == image.digest))
+    }
+
+    /// Copies an image of which the source has only what other images lack, with those that this
+    /// registry has. Returns how many bytes were sent.
+    fn complete(
+        &self,
+        moved: &Moved<'_>,
+        image: &RemoteImage,
+        needed: &[BaseImage],
+        progress: &mut Progress<'_>,
+    ) -> Result<u64> {
+        let mut bases = Vec::new();
+        for base in needed {
+            let found = self.image_if_there(&base.place)?.filter(|one| one.digest == base.digest);
+            let found = found.ok_or_else(|| self.lacks_base(image, base))?;
+            let directory = moved.directory.join(base.digest.id().as_str());
+            fs::create_dir_all(&directory).map_err(Error::io("make", &directory))?;
+            bases.push(self.fetch_image(&found, &directory, &[], &mut |_, _| ())?.path);
+        }
+        let fetched = moved.source.fetch_image(image, moved.directory, &bases, progress)?;
+        let file = FileBlob {
+            path: &fetched.path,
+            digest: OciDigest(image.digest.clone()),
+            size: image.size,
+            notes: Some(moved.directory),
+        };
+        self.put_file(moved.to, &file, progress)?;
+        Ok(image.size)
+    }
+
+    fn lacks_base(&self, image: &RemoteImage, base: &BaseImage) -> Error {
+        let (place, wanted, id) = (&image.place, &base.place, base.digest.id());
+        let message = format!(
+            "the registry {} lacks {wanted} ({id}), with which {place} is complete",
+            self.address()
+        );
+        let report = Report::new(Kind::NotFound, message).hinted(
+            "mirror the bundle before this one first, or make one without `--since`".to_owned(),
+        );
+        Error::new(ErrorKind::NoSuchImage, report)
     }
 
     /// Copies a blob, unless it is there. Returns how many bytes were sent.

@@ -18,7 +18,7 @@ use crate::document::{
     DOCKER_INDEX, DOCKER_MANIFEST, Descriptor, INDEX, Index, MANIFEST, OciDigest, to_bytes,
 };
 use crate::http::url::follow;
-use crate::http::{Answer, Backing, Body, Client, Request, Scope};
+use crate::http::{Answer, Backing, BaseImage, Body, Client, Request, Scope};
 use crate::options::Options;
 use crate::paged::PagedList;
 use crate::{Error, ErrorKind, Result};
@@ -122,7 +122,7 @@ impl Registry {
 
     /// Returns the images with which one is complete that is there in part.
     #[must_use]
-    pub fn bases_of(&self, digest: &Digest) -> Vec<Digest> {
+    pub fn bases_of(&self, digest: &Digest) -> Vec<BaseImage> {
         self.client.backing.as_ref().map(|backing| backing.bases(digest)).unwrap_or_default()
     }
 

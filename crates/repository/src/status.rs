@@ -334,13 +334,44 @@ impl Survey<'_> {
         Ok(())
     }
 
-    /// Counts what has arrived; the file may have holes where something is still to come.
+    /// Counts what has arrived; files may have holes where something is still to come.
     fn download(&mut self, place: &Path) {
         const BLOCK: u64 = 512;
         self.status.downloads += 1;
-        for name in disk::names(place).unwrap_or_default().iter() {
-            let found = fs::symlink_metadata(place.join(name));
-            self.status.download_bytes += found.map_or(0, |found| found.blocks() * BLOCK);
-        }
+        let marked = disk::read(&place.join(MARKS), MAX_MARKS).ok();
+        let marked = marked.and_then(|bytes| bytes_marked(&bytes));
+        self.status.download_bytes += marked.unwrap_or_else(|| {
+            let sizes = disk::names(place).unwrap_or_default();
+            let size = |name: &str| fs::symlink_metadata(place.join(name)).ok();
+            sizes.iter().filter_map(size).map(|found| found.blocks() * BLOCK).sum()
+        });
+    }
+}
+
+/// Where a download from a registry notes which parts are there. Space is taken for the whole image from
+/// the start, so that its size tells nothing.
+const MARKS: &str = "image.parts";
+const MAX_MARKS: u64 = 4 * 1024 * 1024;
+
+/// Returns how many bytes are there by the marks: a line with the size as its fourth word, and behind it a
+/// letter for each part, which is `+` if the part is there.
+fn bytes_marked(bytes: &[u8]) -> Option<u64> {
+    let end = bytes.iter().position(|byte| *byte == b'\n')?;
+    let (head, marks) = bytes.split_at(end + 1);
+    let size: u64 = str::from_utf8(head).ok()?.split(' ').nth(3)?.parse().ok()?;
+    let there: u64 = marks.iter().map(|mark| u64::from(*mark == b'+')).sum();
+    let there = u128::from(size) * u128::from(there) / (marks.len() as u128).max(1);
+    u64::try_from(there).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_download_has_as_many_bytes_as_are_marked() {
+        assert_eq!(bytes_marked(b"cabane-parts 2 sha256:ab 1000 cd\n+..+"), Some(500));
+        assert_eq!(bytes_marked(b"cabane-parts 2 sha256:ab 1000 cd\n"), Some(0));
+        assert_eq!(bytes_marked(b"nonsense"), None);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use cabane_bundle::{BundledImage, Contents, Layout, WriteRequest};
 use cabane_channel::{State, VerifiedChannel, read_channel, setting_of, today};
 use cabane_label::{ChannelPattern, LabelPattern, NameMatch, SystemPattern};
-use cabane_registry::{ChannelPlace, Mirrored, Place, Registry, RemoteImage};
+use cabane_registry::{BaseImage, ChannelPlace, Mirrored, Place, Registry, RemoteImage};
 use cabane_report::{Kind, Report, Result};
 use cabane_repository::{Added, FollowedName, Repository};
 use cabane_signature_policy as signature_policy;
@@ -121,8 +121,8 @@ fn difference(target: &Registry, image: &RemoteImage, since: &[OpenedBundle]) ->
     let whole = BundledImage::new(place, image.digest.clone(), image.size, image.manifest.clone());
     let is_same = |one: &&BundledImage| one.digest == image.digest;
     if since.iter().any(|before| before.contents.images.iter().any(|one| is_same(&one))) {
-        let bases = vec![image.digest.clone()];
-        return whole.only(Vec::new(), bases);
+        let itself = BaseImage { place: place.clone(), digest: image.digest.clone() };
+        return whole.only(Vec::new(), &[itself]);
     }
     // The newest bundle is named last.
     let mut bases: Vec<(&Registry, RemoteImage)> = Vec::new();
@@ -141,8 +141,10 @@ fn difference(target: &Registry, image: &RemoteImage, since: &[OpenedBundle]) ->
         bases.iter().map(|(registry, base)| (*registry, base)).collect();
     match target.missing_parts(image, &pairs) {
         Some(parts) => {
-            let bases = bases.into_iter().map(|(_, base)| base.digest).collect();
-            whole.only(parts, bases)
+            let base =
+                |(_, base): (_, RemoteImage)| BaseImage { place: base.place, digest: base.digest };
+            let bases: Vec<BaseImage> = bases.into_iter().map(base).collect();
+            whole.only(parts, &bases)
         }
         None => whole,
     }
@@ -259,11 +261,11 @@ fn is_wanted(context: &Context, image: &BundledImage, patterns: &[LabelPattern])
 
 /// Fails if a bundle has only what differs from images that are not here.
 fn check_bases(repository: &Repository, image: &BundledImage, registry: &Registry) -> Result<()> {
-    let missing = image.bases.iter().find(|digest| !repository.has_image(digest));
-    let (Some(missing), Some(_)) = (missing, &image.parts) else {
+    let mut bases = registry.bases_of(&image.digest).into_iter();
+    let Some(missing) = bases.find(|base| !repository.has_image(&base.digest)) else {
         return Ok(());
     };
-    let (place, id, address) = (image.place(), missing.id(), registry.address());
+    let (place, id, address) = (image.place(), missing.digest.id(), registry.address());
     let message = format!("the bundle {address} has only what {place} does not share with {id}");
     Err(Report::new(Kind::NotFound, message).hinted(format!(
         "{id} is not here: install the bundle that was named by `--since` when this one was made, or \

@@ -352,7 +352,7 @@ pub(crate) fn bases_of(
 ) -> Result<Vec<PathBuf>> {
     let needed = connection.registry.bases_of(&image.digest);
     if !needed.is_empty() {
-        return Ok(needed.iter().map(|digest| repository.image_path(digest)).collect());
+        return Ok(needed.iter().map(|base| repository.image_path(&base.digest)).collect());
     }
     let label = &image.place.label;
     let pattern = LabelPattern { name: Some(label.name.clone()), ..LabelPattern::default() };

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use cabane_label::NameMatch;
 use cabane_registry::{
-    ContainerName, Error, Listing, Options, Place, Registry, RetryPolicy, Wanted, answer_with,
+    ChannelPlace, ContainerName, Error, Format, Listing, Options, Place, PushRequest, Registry,
+    RetryPolicy, Wanted, answer_with,
 };
 use cabane_report::{Kind, Report};
 
@@ -84,11 +85,13 @@ fn ask(wanted: &[u8]) -> Result<(), Error> {
         registry.find(&wanted, listing)
     };
     let failed = |text: &str| Error::from(Report::new(Kind::Failure, text));
-    let image = || {
-        let label = "app/1:v1@here%zen2".parse().map_err(|_| failed("no label"))?;
-        let namespace = namespace.clone();
-        registry.image(&Place { namespace, label })
+    let labeled = |label: &str| {
+        let label = label.parse().map_err(|_| failed("no label"))?;
+        Ok::<_, Error>(Place { namespace: namespace.clone(), label })
     };
+    let place = || labeled("app/1:v1@here%zen2");
+    let other = || labeled("app/2:v1@here%zen2");
+    let image = || registry.image(&place()?);
     let directory = || tempfile::tempdir_in(memory()).map_err(|_| failed("no directory"));
     match wanted {
         b"catalog" => find(Listing::Catalog).map(drop),
@@ -115,6 +118,49 @@ fn ask(wanted: &[u8]) -> Result<(), Error> {
             }
             let fetched = registry.fetch_image(&image, place.path(), &[base], &mut |_, _| ());
             fetched.map(drop)
+        }
+        b"channel" => {
+            let (Ok(name), Ok(system)) = ("stable".parse(), "here".parse()) else {
+                return Ok(());
+            };
+            let channel = ChannelPlace { namespace, name, system };
+            for number in registry.channel_numbers(&channel)?.into_iter().take(4) {
+                drop(registry.channel_document(&channel, Some(number))?);
+            }
+            registry.channel_document(&channel, None).map(drop)
+        }
+        b"log" => registry.log_since(&namespace, None, &mut |_, _| ()).map(drop),
+        b"root" => registry.root_signature(&image()?).map(drop),
+        b"copy" => registry.copy(&place()?, &other()?, true).map(drop),
+        b"delete" => registry.delete(&place()?).map(drop),
+        b"mirror" => {
+            let image = image()?;
+            // Space is taken for all of it.
+            if image.size > MOST_BYTES {
+                return Ok(());
+            }
+            let place = directory()?;
+            registry.mirror(&registry, &image, true, place.path(), &mut |_, _| ()).map(drop)
+        }
+        b"push" => {
+            let directory = directory()?;
+            let path = directory.path().join("image");
+            let _ = std::fs::write(&path, b"abc");
+            let request = PushRequest {
+                place: &place()?,
+                image: &path,
+                digest: cabane_registry::sum::bytes(b"abc"),
+                size: 3,
+                format: Format::Squashfs,
+                meta: None,
+                packages: Some("zlib@1.3"),
+                created: jiff::Timestamp::UNIX_EPOCH,
+                replace: true,
+                notes: None,
+                root_signature: None,
+                sign: None,
+            };
+            registry.push(&request, &mut |_, _| ()).map(drop)
         }
         b"container" => {
             let Ok(name) = "registry.test/library/debian:12".parse::<ContainerName>() else {

@@ -14,6 +14,7 @@ use ureq::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use super::body::Body;
 use super::client::Request;
 use super::{Answer, FilePart};
+use crate::Place;
 
 /// What answers the requests of the OCI distribution specification, version 1.1, such as a file with
 /// images.
@@ -26,7 +27,16 @@ pub trait Backing: fmt::Debug + Send + Sync {
     fn answer(&self, request: &BackingRequest<'_>) -> io::Result<BackingAnswer>;
 
     /// Returns the images with which a blob is complete that is there in part.
-    fn bases(&self, digest: &Digest) -> Vec<Digest>;
+    fn bases(&self, digest: &Digest) -> Vec<BaseImage>;
+}
+
+/// An image that has parts of another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaseImage {
+    /// A label under which it was.
+    pub place: Place,
+    /// The sha256 of the image.
+    pub digest: Digest,
 }
 
 /// A request.

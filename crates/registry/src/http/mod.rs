@@ -19,7 +19,7 @@ mod tokens;
 pub(crate) mod url;
 
 pub(crate) use answer::Answer;
-pub use backing::{Backing, BackingAnswer, BackingBody, BackingRequest};
+pub use backing::{Backing, BackingAnswer, BackingBody, BackingRequest, BaseImage};
 pub(crate) use body::{Body, FilePart};
 pub(crate) use client::{Client, Request, in_parentheses};
 pub use collector::{give_to_collector, is_address_of_collector};
