@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use cabane_label::{Digest, escape, shown};
+use cabane_registry::Address;
 use cabane_registry::sum::Summed;
 use cabane_report::{IoContext, Kind, Report, Result};
 use serde::{Deserialize, Serialize};
@@ -285,6 +286,10 @@ impl Opening<'_> {
             let version = contents.version;
             return Err(self.malformed(&format!("its format has the version {version}")));
         }
+        // It is remembered and shown, and anyone may have written it.
+        if contents.registry.parse::<Address>().is_err() {
+            return Err(self.malformed("it does not name the registry from which it is"));
+        }
         let index: Index = self.list(INDEX, *index)?;
         let mut state = State::default();
         for (name, place) in &entries {
@@ -448,6 +453,20 @@ mod tests {
         assert_eq!(tagged.get("v1"), Some(&digest));
         let other = Layout::open(&directory.path().join("bundle")).unwrap().0;
         assert_eq!(put(&other, "ns/here/any/app/1.0/manifests/v2", b"{}"), 405);
+    }
+
+    #[test]
+    fn a_bundle_whose_registry_is_no_address_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let bytes = archive(directory.path());
+        let text = b"https://registry.example";
+        let place = bytes.windows(text.len()).position(|window| window == text).unwrap();
+        let mut changed = bytes;
+        changed[place..place + 9].copy_from_slice(b"\\u001b://");
+        let path = directory.path().join("changed");
+        fs::write(&path, changed).unwrap();
+        let error = Layout::open(&path).unwrap_err().to_string();
+        assert!(error.contains("does not name the registry"), "{error}");
     }
 
     proptest! {

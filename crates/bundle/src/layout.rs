@@ -141,7 +141,7 @@ impl Layout {
         Ok(Piece { at, length: bytes.len() as u64, file: Arc::clone(file), offset })
     }
 
-    /// Keeps a blob in memory's place, and returns its digest.
+    /// Keeps a small blob in the temporary file, and returns its digest.
     pub(crate) fn keep_blob(&self, state: &mut State, bytes: &[u8]) -> io::Result<Digest> {
         let digest = sum::bytes(bytes);
         if !state.blobs.contains_key(&digest) {
