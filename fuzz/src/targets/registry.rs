@@ -8,6 +8,7 @@
 //! are those of bodies, and of later files. No answer can lead the client to a host of the
 //! network: there is none.
 
+use std::path::Path;
 use std::time::Duration;
 
 use cabane_label::NameMatch;
@@ -142,26 +143,7 @@ fn ask(wanted: &[u8]) -> Result<(), Error> {
             let place = directory()?;
             registry.mirror(&registry, &image, true, place.path(), &mut |_, _| ()).map(drop)
         }
-        b"push" => {
-            let directory = directory()?;
-            let path = directory.path().join("image");
-            let _ = std::fs::write(&path, b"abc");
-            let request = PushRequest {
-                place: &place()?,
-                image: &path,
-                digest: cabane_registry::sum::bytes(b"abc"),
-                size: 3,
-                format: Format::Squashfs,
-                meta: None,
-                packages: Some("zlib@1.3"),
-                created: jiff::Timestamp::UNIX_EPOCH,
-                replace: true,
-                notes: None,
-                root_signature: None,
-                sign: None,
-            };
-            registry.push(&request, &mut |_, _| ()).map(drop)
-        }
+        b"push" => push(&registry, &place()?, directory()?.path()),
         b"container" => {
             let Ok(name) = "registry.test/library/debian:12".parse::<ContainerName>() else {
                 return Ok(());
@@ -170,6 +152,27 @@ fn ask(wanted: &[u8]) -> Result<(), Error> {
         }
         _ => Ok(()),
     }
+}
+
+/// Pushes an image of three bytes, written to `directory`.
+fn push(registry: &Registry, place: &Place, directory: &Path) -> Result<(), Error> {
+    let image = directory.join("image");
+    let _ = std::fs::write(&image, b"abc");
+    let request = PushRequest {
+        place,
+        image: &image,
+        digest: cabane_registry::sum::bytes(b"abc"),
+        size: 3,
+        format: Format::Squashfs,
+        meta: None,
+        packages: Some("zlib@1.3"),
+        created: jiff::Timestamp::UNIX_EPOCH,
+        replace: true,
+        notes: None,
+        root_signature: None,
+        sign: None,
+    };
+    registry.push(&request, &mut |_, _| ()).map(drop)
 }
 
 /// Makes an answer; one that does not say where it ends, ends with the connection.
