@@ -110,3 +110,40 @@ fn many_steps_at_the_same_time_have_their_images() {
         assert_eq!(printed, ["48 app 1", "48 app 2"]);
     });
 }
+
+#[test]
+fn a_job_says_once_a_day_that_its_image_will_be_retired() {
+    in_cluster!(|cluster: &Cluster| {
+        let alice = cluster.user("alice");
+        // As `cabane image pull mine:stable` and `cabane upgrade` leave it.
+        alice
+            .sh(r#"rm -rf mine ~/.local/state/cabane; set -e
+                cabane repo create ~/mine
+                cabane --repo ~/mine image add mine/1:v1@here%any /shared/images/app.squashfs
+                digest=$(cabane --repo ~/mine image ls mine --no-header --format '{digest}')
+                mkdir -p ~/mine/channels
+                cat >~/mine/channels/stable,here.json <<EOF
+                {"version": 1, "names": {"mine%any": {
+                    "registry": "https://registry.example/uenv", "namespace": "deploy", "serial": 2,
+                    "release": {"label": "mine/1:v1@here%any", "digest": "$digest"},
+                    "retired": "2999-01-01", "replacement": "mine/2"}}}
+EOF"#)
+            .success();
+        let srun = |image: &str| {
+            let run = alice.sh(&format!("srun --repo=$HOME/mine --uenv={image} who"));
+            assert_eq!((run.code, run.stdout.as_str()), (0, "app 1\n"), "{}", run.stderr);
+            run.stderr
+        };
+        let notice = "mine/1:v1@here%any will be retired from stable on 2999-01-01";
+        let said = srun("mine:stable@here");
+        assert!(said.contains(notice) && said.contains("use `mine/2` instead"), "{said}");
+        let again = srun("mine:stable@here");
+        assert!(!again.contains("retired"), "{again}");
+        // A digest is meant as it is.
+        alice.sh("rm -r ~/.local/state/cabane/notices").success();
+        let digest = alice.sh("cabane --repo ~/mine image ls mine --no-header --format '{digest}'");
+        let pinned = srun(digest.success().stdout.trim());
+        assert!(!pinned.contains("retired"), "{pinned}");
+        alice.sh("rm -rf ~/mine ~/.local/state/cabane").success();
+    });
+}
