@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use cabane_testkit::{Finished, needs, only_for_registries};
+use cabane_testkit::{Finished, needs, only_for_registries, squashfs};
 use serde_json::Value;
 
 use crate::cabane::{APP, Who};
-use crate::registry::Shared;
+use crate::registry::{Shared, large};
 
 const REPOSITORY: &str = "uenv/deploy/here/x86_64/app/1.0";
 const OTHER: &str = "app/1.0:v2@here%x86_64";
@@ -47,11 +47,14 @@ impl Bed {
 
     /// Pushes another image under a label, and says nothing of it in the list.
     fn push_by_oras(&self, tag: &str) -> String {
-        let world = &self.shared.cabane.world;
         let name = format!("of-oras-{tag}");
         let image = self.shared.cabane.image(&name, &self.shared.cabane.mount_point(&name));
-        let work = world.directory("work");
-        std::fs::copy(&image, work.join("store.squashfs")).unwrap();
+        self.push_file_by_oras(&image, tag)
+    }
+
+    fn push_file_by_oras(&self, image: &str, tag: &str) -> String {
+        let work = self.shared.cabane.world.directory("work");
+        std::fs::copy(image, work.join("store.squashfs")).unwrap();
         let kind = "application/x-squashfs";
         let file = "./store.squashfs";
         self.oras(&["push", "--plain-http", "--artifact-type", kind, &self.name(tag), file]);
@@ -206,6 +209,30 @@ fn packages_of_what_another_client_pushed_are_read_once() {
     let before = requests(&bed.shared);
     assert_eq!(bed.shared.labels(&["--package", "hdf5@1.14"]), [APP]);
     assert!(requests(&bed.shared) - before <= 4);
+}
+
+#[test]
+fn what_another_client_pushes_gets_a_chunk_list_and_is_then_pulled_in_part() {
+    needs!("docker-registry");
+    let oras = needs!("oras");
+    let bed = Bed { shared: Shared::new(Who::OrdinaryUser), oras };
+    let first = large(&bed.shared, "large", 24);
+    bed.push_file_by_oras(&first, "v1");
+    let tree = bed.shared.cabane.world.path("trees/large");
+    std::fs::write(tree.join("a-program"), vec![7; 300_000]).unwrap();
+    let second = bed.shared.cabane.world.path("second.squashfs");
+    squashfs(&tree, &second);
+    bed.push_file_by_oras(second.to_str().unwrap(), "v2");
+    bed.run(&["registry", "reindex"]).success();
+    bed.run(&["image", "pull", "--force", APP]).success();
+    let added = bed.run(&["registry", "enrich", "--chunks"]).success();
+    assert_eq!(added.stderr.matches("attached a chunk list").count(), 2, "{}", added.stderr);
+    let again = bed.run(&["registry", "enrich", "--chunks"]).success();
+    assert!(!again.stderr.contains("chunk list"), "{}", again.stderr);
+    let pulled = bed.run(&["image", "pull", OTHER]).success();
+    assert!(pulled.stderr.contains("MB were in other images of that name"), "{}", pulled.stderr);
+    let left = bed.shared.cabane.world.path("home/.cache/cabane/chunk-lists");
+    assert_eq!(std::fs::read_dir(left).map_or(0, Iterator::count), 0);
 }
 
 #[test]

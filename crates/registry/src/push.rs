@@ -116,6 +116,46 @@ impl Registry {
         Ok(Pushed { image, sent, unchanged: false, replaced, signed })
     }
 
+    /// Whether an image is large enough for a chunk list and has none.
+    ///
+    /// # Errors
+    ///
+    /// That the registry does not tell what is attached.
+    pub fn lacks_chunk_list(&self, image: &RemoteImage) -> Result<bool> {
+        if image.size < SMALLEST_IMAGE {
+            return Ok(false);
+        }
+        let subject = OciDigest(image.manifest.clone());
+        Ok(self.referrers(&image.repository, &subject, CHUNKS)?.is_empty())
+    }
+
+    /// Attaches a chunk list to an image that another tool pushed; `path` is the image. Readers compare
+    /// the whole image with its digest, so a wrong list costs bytes and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read; and those of the registry.
+    pub fn add_chunk_list(&self, image: &RemoteImage, path: &Path) -> Result<()> {
+        let format = if image.media_type == EROFS { Format::Erofs } else { Format::Squashfs };
+        let chunks = ChunkList::of_file(path, format)?;
+        let mut subject = Descriptor::of(MANIFEST, &image.document);
+        subject.artifact_type = Some(image.media_type.clone());
+        let created = image.created.unwrap_or_else(Timestamp::now);
+        self.attach_list(&image.repository, &subject, &chunks, created)
+    }
+
+    fn attach_list(
+        &self,
+        repository: &str,
+        subject: &Descriptor,
+        chunks: &ChunkList,
+        created: Timestamp,
+    ) -> Result<()> {
+        let bytes = chunks.to_bytes();
+        let content = Descriptor::of(CHUNKS, &bytes).with(TITLE, "chunks");
+        self.attach_one(repository, subject, (CHUNKS, content, &bytes), created)
+    }
+
     /// Returns the image that has the label, unless it is another one that must not be
     /// replaced.
     pub(crate) fn image_before(
@@ -175,13 +215,11 @@ impl Registry {
         let mut subject = Descriptor::of(MANIFEST, manifest);
         subject.artifact_type = Some(kind.to_owned());
         if let Some(chunks) = chunks {
-            let bytes = chunks.to_bytes();
-            let content = Descriptor::of(CHUNKS, &bytes).with(TITLE, "chunks");
-            self.attach_one(repository, &subject, (CHUNKS, content, &bytes), request)?;
+            self.attach_list(repository, &subject, chunks, request.created)?;
         }
         if let Some(directory) = request.meta {
             let (bytes, descriptor) = pack(directory)?;
-            self.attach_one(repository, &subject, (META, descriptor, &bytes), request)?;
+            self.attach_one(repository, &subject, (META, descriptor, &bytes), request.created)?;
         }
         request.root_signature.map_or(Ok(()), |bytes| {
             self.attach_root_signature(repository, &subject, bytes, request)
@@ -196,7 +234,7 @@ impl Registry {
         request: &PushRequest<'_>,
     ) -> Result<()> {
         let content = Descriptor::of(ROOT_SIGNATURE, bytes).with(TITLE, "store.verity.p7s");
-        self.attach_one(repository, subject, (ROOT_SIGNATURE, content, bytes), request)
+        self.attach_one(repository, subject, (ROOT_SIGNATURE, content, bytes), request.created)
     }
 
     fn attach_one(
@@ -204,11 +242,11 @@ impl Registry {
         repository: &str,
         subject: &Descriptor,
         (kind, content, bytes): (&str, Descriptor, &[u8]),
-        request: &PushRequest<'_>,
+        created: Timestamp,
     ) -> Result<()> {
         self.put_small_blob(repository, EMPTY)?;
         self.put_small_blob(repository, bytes)?;
-        let mut manifest = Manifest::artifact(kind, vec![content], dated(request.created));
+        let mut manifest = Manifest::artifact(kind, vec![content], dated(created));
         manifest.subject = Some(subject.clone());
         let bytes = to_bytes(&manifest);
         let mut referrer = Descriptor::of(MANIFEST, &bytes);

@@ -12,6 +12,7 @@
 
 mod bundle;
 mod channel;
+mod chunk_lists;
 mod export;
 mod import;
 mod list;
@@ -26,6 +27,7 @@ pub use bundle::{
     BundleRequest, InstallPlan, InstallRequest, OpenedBundle, PlannedImage, WrittenBundle,
     create_bundle, open_bundle, plan_install,
 };
+pub use chunk_lists::add_chunk_lists;
 pub use export::base::{ContainerQuery, Use};
 pub use export::tree::{Found, layer_of};
 pub use export::{ExportRequest, Exported, MadeImage, NeededInterpreter, export};

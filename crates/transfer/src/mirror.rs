@@ -4,22 +4,20 @@
 //! A registry gets the images of another one: those of channels, or of labels.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::PathBuf;
 
 use cabane_channel::{
     VerifiedChannel, current_document, document_of, newest, place_of, read_channel,
 };
 use cabane_label::{ChannelPattern, ImageDescription, LabelPattern, NameMatch};
-use cabane_process::Scratch;
 use cabane_registry::{ChannelPlace, Mirrored, RemoteImage};
-use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_report::{Kind, Report, Result};
 use cabane_signature_policy as signature_policy;
 use cabane_site::Context;
 use cabane_site::settings::ChannelSetting;
 
 use crate::pull::look_up;
 use crate::registry::Connection;
+use crate::scratch::PartialDirectory;
 
 /// What is copied from which registry to which.
 pub struct MirrorRequest<'a> {
@@ -143,10 +141,10 @@ fn copy(
         }
         return Ok(());
     }
-    let directory = Directory::of(context, image)?;
+    let directory = PartialDirectory::of(context, "mirror", image)?;
     let watched = context.transfer(&format!("mirroring {}", image.place.label));
     let (source, force) = (&request.source.registry, request.force);
-    let mirrored = target.mirror(source, image, force, &directory.path, &mut |at, all| {
+    let mirrored = target.mirror(source, image, force, directory.path(), &mut |at, all| {
         watched.show(at, all);
     });
     watched.end();
@@ -218,28 +216,4 @@ fn copy_documents(
         target.put_channel_document(&place, None, &channel.envelope)?;
     }
     Ok(copied)
-}
-
-/// Where large blobs are on their way: a place in the cache, so that a killed copy is continued.
-struct Directory {
-    path: PathBuf,
-    /// Without a cache.
-    _scratch: Option<Scratch>,
-}
-
-impl Directory {
-    fn of(context: &Context, image: &RemoteImage) -> Result<Self> {
-        let cache = context.settings.cache_directory.value.as_ref();
-        let Some(cache) = cache else {
-            let scratch = Scratch::new().or_failed(|| "make a temporary directory".to_owned())?;
-            return Ok(Self { path: scratch.path().to_owned(), _scratch: Some(scratch) });
-        };
-        let path = cache.join("mirror").join(image.digest.as_str());
-        fs::create_dir_all(&path).or_failed(|| format!("make {}", path.display()))?;
-        Ok(Self { path, _scratch: None })
-    }
-
-    fn remove(self) {
-        let _ = fs::remove_dir_all(&self.path);
-    }
 }

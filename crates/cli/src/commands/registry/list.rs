@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use cabane_label::{Digest, Namespace};
 use cabane_registry::{Comparison, Difference};
 use cabane_report::Result;
-use cabane_transfer::{check_list, repair_list, static_list, write_static_list};
+use cabane_transfer::{add_chunk_lists, check_list, repair_list, static_list, write_static_list};
 use clap::Args;
 use serde_json::json;
 
@@ -61,10 +61,16 @@ pub(crate) struct ReindexArgs {
 #[command(after_help = "\
 `image push` puts the packages of an image into its line of the list, where `image find --package`
 reads them with one request. For images that other tools pushed, this command reads them from the
-metadata. It needs the right to push, and continues after an interruption.")]
+metadata. It needs the right to push, and continues after an interruption.
+
+With a chunk list, `image pull` downloads only what changed since an image that is in the repository.
+`image push` attaches one to each image of 16 MiB and more.")]
 pub(crate) struct EnrichArgs {
     /// The namespace; default: that of the configuration
     namespace: Option<Namespace>,
+    /// Also attach chunk lists; downloads each image that has none and is in no repository
+    #[arg(long)]
+    chunks: bool,
     #[command(flatten)]
     registry: RegistryArgs,
 }
@@ -112,6 +118,11 @@ pub(crate) fn enrich(setup: &Setup, args: &EnrichArgs) -> Result<ExitCode> {
     if !enriched.silent.is_empty() {
         let count = labels(enriched.silent.len());
         setup.note(format_args!("{count} do not list their packages; `--verbose` names them"));
+    }
+    if args.chunks {
+        add_chunk_lists(setup, &connection, &namespace, &mut |image| {
+            setup.note(format_args!("attached a chunk list to {}", image.place));
+        })?;
     }
     Ok(exit_codes::SUCCESS)
 }
