@@ -32,8 +32,8 @@ pub use private::{
 pub use process::{is_running, wait_until};
 pub use program::{Program, is_registry_one_of};
 pub use registry::{
-    Bearer, Fault, HostileRegistry, RealRegistry, RealRegistryOptions, Request, Settings, When,
-    digest_of,
+    Bearer, Fault, HostileRegistry, Nginx, RealRegistry, RealRegistryOptions, Request, Settings,
+    When, digest_of,
 };
 pub use server::{Server, free_port};
 pub use slowness::{fewer, slowness, time_limit};

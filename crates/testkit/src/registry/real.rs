@@ -22,6 +22,7 @@ const HASH: &str = r"print crypt($ENV{PASSWORD}, q($2b$05$H3OToQ2YS.vBgcpLnIjZDu
 pub struct RealRegistryOptions {
     directory: PathBuf,
     deletion: bool,
+    relative_addresses: bool,
     certificate: Option<Certificate>,
     account: Option<(String, String)>,
 }
@@ -46,6 +47,13 @@ impl RealRegistryOptions {
     #[must_use]
     pub fn without_deletion(mut self) -> Self {
         self.deletion = false;
+        self
+    }
+
+    /// With addresses in answers that do not name the host, as for a proxy. zot does that anyway.
+    #[must_use]
+    pub fn with_relative_addresses(mut self) -> Self {
+        self.relative_addresses = true;
         self
     }
 
@@ -88,6 +96,7 @@ impl RealRegistryOptions {
             "addr": format!("127.0.0.1:{port}"),
             // With one of its own it forgets what was uploaded in part when it restarts.
             "secret": "of a test",
+            "relativeurls": self.relative_addresses,
         });
         if let Some(files) = &self.certificate {
             let (certificate, key) = (&files.chain, &files.key);
@@ -180,6 +189,7 @@ impl RealRegistry {
         RealRegistryOptions {
             directory: directory.to_owned(),
             deletion: true,
+            relative_addresses: false,
             certificate: None,
             account: None,
         }
