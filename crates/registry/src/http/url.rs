@@ -39,8 +39,8 @@ impl Origin {
 
 /// Returns where an answer leads that was got from `base`; `None` for what is no address.
 ///
-/// An encrypted registry behind a front end may not know that it is one, and name its own
-/// addresses with `http`: those stay encrypted.
+/// An encrypted registry behind a proxy may not know that it is one, and name its own addresses with
+/// `http`: those stay encrypted. One port cannot be both.
 pub(crate) fn follow(base: &Uri, location: &str) -> Option<Uri> {
     // A fragment is for the client alone, and nothing for the server.
     let location = location.split('#').next().unwrap_or_default();
@@ -64,7 +64,11 @@ pub(crate) fn follow(base: &Uri, location: &str) -> Option<Uri> {
         }
     };
     let (from, to) = (Origin::of(base)?, Origin::of(&target)?);
-    if to.is_plain && !from.is_plain && from.host == to.host && to.port == 80 {
+    if to.is_plain
+        && !from.is_plain
+        && from.host == to.host
+        && (to.port == 80 || to.port == from.port)
+    {
         let path = target.path_and_query()?;
         return format!("https://{}{path}", base.authority()?).parse().ok();
     }
@@ -106,11 +110,16 @@ mod tests {
     }
 
     #[test]
-    fn a_front_end_that_forgets_to_encrypt_is_corrected() {
-        assert_eq!(
-            followed("https://r.example/v2/", "http://r.example/v2/a"),
-            "https://r.example/v2/a"
-        );
+    fn a_proxy_that_forgets_to_encrypt_is_corrected() {
+        for (base, location, target) in [
+            ("https://r.example/v2/", "http://r.example/v2/a", "https://r.example/v2/a"),
+            ("https://r.example:8443/v2/", "http://r.example/a", "https://r.example:8443/a"),
+            ("https://r.example:8443/v2/", "http://r.example:8443/a", "https://r.example:8443/a"),
+            ("https://r.example/v2/", "http://r.example:8080/a", "http://r.example:8080/a"),
+            ("https://r.example:8443/", "http://s.example:8443/a", "http://s.example:8443/a"),
+        ] {
+            assert_eq!(followed(base, location), target);
+        }
     }
 
     #[test]
