@@ -90,7 +90,12 @@ impl Registry {
         if !is_there && *blob == OciDigest::of(EMPTY) {
             self.put_small_blob(target, EMPTY)?;
         } else if !is_there {
-            return Err(self.client.odd("it cannot give a blob to another repository"));
+            let host = self.address().host();
+            let message =
+                format!("the registry {host} does not share {blob} of {source} with {target}");
+            let hint = "a proxy may have changed the names of repositories; `cabane image pull LABEL` and \
+                        `cabane image push LABEL OTHER_LABEL` give an image another label, too";
+            return Err(Report::new(Kind::Registry, message).hinted(hint.to_owned()).into());
         }
         Ok(())
     }
