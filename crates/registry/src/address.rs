@@ -48,6 +48,11 @@ impl Address {
         format!("{}://{}", self.scheme(), self.host)
     }
 
+    /// Returns the same address at another host, encrypted.
+    pub(crate) fn encrypted_at(&self, host: &str) -> String {
+        format!("https://{host}/{}", self.prefix).trim_end_matches('/').to_owned()
+    }
+
     fn scheme(&self) -> &'static str {
         if self.is_plain { "http" } else { "https" }
     }

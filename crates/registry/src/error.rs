@@ -8,6 +8,7 @@
 
 use std::error::Error as StdError;
 use std::path::Path;
+use std::time::Duration;
 use std::{fmt, io};
 
 use cabane_label::{escape, shown};
@@ -21,6 +22,8 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 pub struct Error {
     /// What callers tell apart.
     pub kind: ErrorKind,
+    /// The pause before the next attempt that the registry requests.
+    pub(crate) retry_after: Option<Duration>,
     report: Report,
 }
 
@@ -61,7 +64,12 @@ pub enum ErrorKind {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, report: Report) -> Self {
-        Self { kind, report }
+        Self { kind, retry_after: None, report }
+    }
+
+    /// Adds the pause that the registry requests.
+    pub(crate) fn after(self, retry_after: Option<Duration>) -> Self {
+        Self { retry_after, ..self }
     }
 
     /// What came is not HTTP, or not that of a registry.

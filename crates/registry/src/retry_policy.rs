@@ -63,20 +63,23 @@ impl Retries {
         self.done = 0;
     }
 
-    /// Returns how long to wait before the next attempt; `None` when it is enough.
+    /// Returns how long to wait before the next attempt; `None` when it is enough. A pause that the
+    /// registry requests is the least; it may be 0.
     pub(crate) fn next_pause(&mut self, requested: Option<Duration>) -> Option<Duration> {
         if self.done >= self.retry_policy.retries {
             return None;
         }
         self.done += 1;
-        if let Some(requested) = requested {
-            return (requested <= self.retry_policy.longest_request).then_some(requested);
+        let requested = requested.unwrap_or_default();
+        if requested > self.retry_policy.longest_request {
+            return None;
         }
         let doubled = self.retry_policy.pause.saturating_mul(1 << (self.done - 1).min(16));
         let pause = doubled.min(self.retry_policy.longest_pause);
-        // Many nodes that failed at once shall not come back at once.
+        // Clients that failed at once must not return at once, also where all got the same `Retry-After`.
         let share = RandomState::new().hash_one(self.done) % 512;
-        Some(pause / 2 + pause.mul_f64(f64::from(u16::try_from(share).unwrap_or(0)) / 1024.0))
+        let own = pause / 2 + pause.mul_f64(f64::from(u16::try_from(share).unwrap_or(0)) / 1024.0);
+        Some(requested + own)
     }
 
     /// Waits before the next attempt; `false` when it is enough.
@@ -107,8 +110,16 @@ mod tests {
     fn a_registry_may_request_a_pause_but_not_for_any() {
         let mut retries = Retries::new(RetryPolicy::default());
         let minute = Duration::from_secs(60);
-        assert_eq!(retries.next_pause(Some(minute)), Some(minute));
+        let pause = retries.next_pause(Some(minute)).unwrap();
+        assert!(pause >= minute && pause < minute + Duration::from_secs(1), "{pause:?}");
         assert_eq!(retries.next_pause(Some(minute * 10)), None);
+    }
+
+    #[test]
+    fn a_registry_that_requests_no_pause_is_not_asked_again_at_once() {
+        let mut retries = Retries::new(RetryPolicy::default());
+        let pauses = std::iter::from_fn(|| retries.next_pause(Some(Duration::ZERO)));
+        assert!(pauses.sum::<Duration>() > Duration::from_secs(15));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::slice::Chunks;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -55,16 +56,53 @@ impl Registry {
             return Ok(());
         }
         let mut retries = Retries::new(self.client.retry_policy);
+        let mut piece = usize::MAX;
         loop {
             let Some(place) = self.begin_upload(repository, None)? else {
                 return Ok(());
             };
-            let outcome = self.commit(repository, &place, &digest, Body::Bytes(bytes.to_vec()));
-            let may_pass = |error: &Error| error.is_busy() || self.client.may_pass(error);
-            if outcome.is_ok() || !outcome.as_ref().is_err_and(may_pass) || !retries.wait(None) {
-                return outcome;
+            let Err(error) = self.put_pieces(repository, place, &digest, bytes.chunks(piece))
+            else {
+                return Ok(());
+            };
+            let smallest = usize::try_from(SMALLEST).unwrap_or(usize::MAX);
+            if error.kind == ErrorKind::Status(413) && bytes.len().min(piece) > smallest {
+                piece = smallest;
+                continue;
+            }
+            let may_pass = error.is_busy() || self.client.may_pass(&error);
+            if !may_pass || !retries.wait(error.retry_after) {
+                return Err(error);
             }
         }
+    }
+
+    /// Puts a blob in one request, or in one for each piece if there are several.
+    fn put_pieces(
+        &self,
+        repository: &str,
+        mut place: Uri,
+        digest: &OciDigest,
+        pieces: Chunks<'_, u8>,
+    ) -> Result<()> {
+        if pieces.len() < 2 {
+            let all = pieces.flatten().copied().collect();
+            return self.commit(repository, &place, digest, Body::Bytes(all));
+        }
+        let mut offset = 0;
+        for piece in pieces {
+            let mut request = Request::new(Method::PATCH, place, Scope::push(repository))
+                .header(CONTENT_TYPE, OCTETS)
+                .header(CONTENT_RANGE, format!("{offset}-{}", offset + piece.len() - 1));
+            request.body = Body::Bytes(piece.to_vec());
+            let answer = self.client.send_once(&request)?;
+            if !answer.status.is_success() {
+                return Err(self.client.refused(answer, &format!("write {repository}")));
+            }
+            place = self.location(&answer)?;
+            offset += piece.len();
+        }
+        self.commit(repository, &place, digest, Body::None)
     }
 
     /// Lets a repository have a blob that another has, without moving it; `false` where the
@@ -186,11 +224,11 @@ impl Upload<'_> {
             if self.offset > before {
                 retries.progress();
             }
-            let (error, pause) = match outcome {
+            let error = match outcome {
                 Ok(Step::Complete) => return Ok(()),
                 Ok(Step::Sent) => continue,
                 Ok(Step::Refused(answer)) => match self.refused(*answer)? {
-                    Some(pause) => (None, pause),
+                    Some(error) => error,
                     None => continue,
                 },
                 Err(error) => {
@@ -198,14 +236,14 @@ impl Upload<'_> {
                         return Err(error);
                     }
                     // A front end may cut off what is too large instead of saying so.
-                    if self.offset == before {
-                        self.largest = (self.largest / 4).clamp(SMALLEST, MODERATE);
+                    if self.offset == before && !error.is_busy() {
+                        self.send_less();
                     }
-                    (Some(error), None)
+                    error
                 }
             };
-            if !retries.wait(pause) {
-                return Err(error.unwrap_or_else(|| client.odd("it is busy again and again")));
+            if !retries.wait(error.retry_after) {
+                return Err(error);
             }
             if let Some(place) = self.place.clone() {
                 self.look(&place)?;
@@ -213,15 +251,16 @@ impl Upload<'_> {
         }
     }
 
-    /// Deals with an answer that is no success; returns the pause to make, if one helps.
-    #[expect(clippy::option_option, reason = "no pause at all, or one of a length to be chosen")]
-    fn refused(&mut self, answer: Answer) -> Result<Option<Option<Duration>>> {
-        let client = &self.registry.client;
-        match answer.status.as_u16() {
-            _ if answer.is_passing() => Ok(Some(answer.retry_after())),
+    /// Deals with an answer that is no success; returns the error if the same may succeed after a pause.
+    fn refused(&mut self, answer: Answer) -> Result<Option<Error>> {
+        let (status, is_passing) = (answer.status.as_u16(), answer.is_passing());
+        let action = format!("write {}", self.repository);
+        let error = self.registry.client.refused(answer, &action);
+        match status {
+            _ if is_passing => Ok(Some(error)),
             // Too large for a front end: what is in it is not lost.
-            413 if self.largest > SMALLEST => {
-                self.largest = (self.largest / 4).clamp(SMALLEST, MODERATE);
+            413 if self.next_length() > SMALLEST => {
+                self.send_less();
                 let place = self.place.clone();
                 place.map_or(Ok(()), |place| self.look(&place))?;
                 Ok(None)
@@ -229,9 +268,21 @@ impl Upload<'_> {
             // The upload is not as far as we thought, or is gone.
             status @ (404 | 416) if status == 416 || self.offset > 0 => {
                 self.begin_anew();
-                Ok(Some(None))
+                Ok(Some(error))
             }
-            _ => Err(client.refused(answer, &format!("write {}", self.repository))),
+            _ => Err(error),
+        }
+    }
+
+    /// Returns how much the next request sends.
+    fn next_length(&self) -> u64 {
+        self.largest.min(self.blob.size - self.offset)
+    }
+
+    fn send_less(&mut self) {
+        // At the end nothing is sent that could be less.
+        if let length @ 1.. = self.next_length() {
+            self.largest = (length / 4).clamp(SMALLEST, MODERATE);
         }
     }
 
@@ -244,11 +295,10 @@ impl Upload<'_> {
                 None => return Ok(Step::Complete),
             },
         };
-        let left = self.blob.size - self.offset;
-        if left == 0 {
+        let length = self.next_length();
+        if length == 0 {
             return self.complete(&place);
         }
-        let length = left.min(self.largest);
         let end = self.offset + length - 1;
         let sent = Arc::new(AtomicU64::new(0));
         let mut request = Request::new(Method::PATCH, place, Scope::push(self.repository))

@@ -31,6 +31,10 @@ use crate::{Error, ErrorKind, Result};
 const MAX_REDIRECTS: usize = 5;
 const HOW_TO_REACH: &str =
     "`cabane config` shows which registry is used, and `env | grep -i proxy` a proxy";
+const OF_PROXY: &str = "tell the operators of the registry: a proxy in front of it must pass on `Host` and \
+                        `X-Forwarded-Proto`, and a store for blobs needs `https`";
+const OF_LIMIT: &str = "a proxy in front of the registry limits the size of a request; for nginx, its operators \
+                        set `client_max_body_size 0;`";
 
 /// A request to the registry, or to where it has sent us.
 #[derive(Debug)]
@@ -269,8 +273,8 @@ impl Client {
             return Ok(());
         }
         let (host, target) = (self.address.host(), &to.host);
-        let message = format!("the registry {host} sends us to {target}, which is not encrypted");
-        Err(Report::new(Kind::Registry, message).into())
+        let message = format!("the registry {host} refers to {target}, which is not encrypted");
+        Err(Report::new(Kind::Registry, message).hinted(OF_PROXY.to_owned()).into())
     }
 
     /// How long a request may take in all. Without this a registry that sends a byte now and
@@ -357,24 +361,61 @@ impl Client {
 
     /// Turns an answer that does not help into an error.
     pub(crate) fn refused(&self, answer: Answer, action: &str) -> Error {
-        let (host, status, user) =
-            (self.address.host(), answer.status.as_u16(), answer.user.clone());
+        let (status, user) = (answer.status.as_u16(), answer.user.clone());
+        let is_own = self.is_own(&answer.uri);
+        let hint = self.hint(&answer);
+        let retry_after = answer.retry_after();
+        let place = self.place_of(&answer.uri);
         let details = answer.details();
         match status {
-            401 => return self.unauthorized(user.as_deref(), &details),
-            403 => return self.forbidden(user.as_deref(), action, &details),
+            401 if is_own => return self.unauthorized(user.as_deref(), &details),
+            403 if is_own => return self.forbidden(user.as_deref(), action, &details),
             _ => {}
         }
-        let hint = match status {
-            429 | 500..=599 => Some("the registry has trouble or is busy; try again later"),
-            413 => Some("something in front of the registry limits the size of uploads"),
-            _ => None,
-        };
         let details = in_parentheses(&details);
-        let message =
-            format!("the registry {host} answers {status} to the attempt to {action}{details}");
-        let report = Report::new(Kind::Registry, message).hinted(hint.map(str::to_owned));
-        Error::new(ErrorKind::Status(status), report)
+        let message = format!("{place} answers {status} to the attempt to {action}{details}");
+        let report = Report::new(Kind::Registry, message).hinted(hint);
+        Error::new(ErrorKind::Status(status), report).after(retry_after)
+    }
+
+    /// Returns who has answered.
+    fn place_of(&self, uri: &Uri) -> String {
+        let host = self.address.host();
+        if self.is_own(uri) {
+            return format!("the registry {host}");
+        }
+        format!("{}, to which the registry {host} refers,", escape(self.host_of(uri)))
+    }
+
+    fn hint(&self, answer: &Answer) -> Option<String> {
+        let target = answer.header("location").and_then(|location| follow(&answer.uri, location));
+        if let Some(address) = self.encrypted_address(target.as_ref().unwrap_or(&answer.uri)) {
+            return Some(format!("use the address to which it redirects: `{address}`"));
+        }
+        let seconds = answer.retry_after().map(|pause| pause.as_secs()).filter(|pause| *pause > 0);
+        match (answer.status.as_u16(), seconds) {
+            (400, _) if self.origin.is_plain && is_page(answer) => Some(format!(
+                "use `https://{}/…` if the registry is encrypted",
+                self.address.host()
+            )),
+            (413, _) => Some(OF_LIMIT.to_owned()),
+            (429 | 503, Some(seconds)) => Some(format!(
+                "it is busy, and requests a pause of {seconds} seconds; try again later"
+            )),
+            (429 | 500..=599, _) => {
+                Some("the registry has trouble or is busy; try again later".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the address of this registry at an encrypted place on the same host, to which an
+    /// unencrypted one redirects.
+    fn encrypted_address(&self, target: &Uri) -> Option<String> {
+        let to = Origin::of(target)?;
+        let is_upgrade = self.origin.is_plain && !to.is_plain && to.host == self.origin.host;
+        is_upgrade
+            .then(|| self.address.encrypted_at(target.authority().map_or("", |at| at.as_str())))
     }
 
     fn forbidden(&self, user: Option<&str>, action: &str, details: &str) -> Error {
@@ -394,6 +435,11 @@ impl Client {
         let message = format!("the registry {host} does not let {who} {action}{details}");
         Error::new(ErrorKind::Forbidden, Report::new(Kind::Registry, message).hinted(hint))
     }
+}
+
+/// Whether an answer is a page for people, which comes from a proxy.
+fn is_page(answer: &Answer) -> bool {
+    answer.header("content-type").is_some_and(|kind| kind.starts_with("text/html"))
 }
 
 /// Shows what a registry says about an error.

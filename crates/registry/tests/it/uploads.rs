@@ -3,10 +3,12 @@
 
 //! Uploads that something goes wrong with.
 
+use std::time::{Duration, Instant};
+
 use cabane_registry::ErrorKind;
 use cabane_testkit::Fault;
 
-use crate::bed::{Bed, MIB, noise};
+use crate::bed::{Bed, MIB, REPOSITORY, noise};
 
 #[test]
 fn an_upload_that_is_cut_goes_on() {
@@ -97,5 +99,28 @@ fn a_registry_that_is_busy_is_sent_everything_again() {
         bed.server.on(method, path).times(2).does(Fault::answer(503));
         let content = bed.push_content(MIB);
         assert!(bed.fetch().unwrap() == content, "{method}");
+    }
+}
+
+#[test]
+fn a_registry_that_stays_busy_during_an_upload_is_named_with_its_answer() {
+    for method in ["POST", "PATCH", "PUT"] {
+        let bed = Bed::new();
+        bed.server.on(method, "/uploads/").does(Fault::answer(429));
+        let error = bed.push(&noise(MIB), false).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Status(429), "{method}: {error}");
+        let message = format!("answers 429 to the attempt to write {REPOSITORY}");
+        assert!(error.to_string().contains(&message), "{method}: {error}");
+    }
+}
+
+#[test]
+fn the_pause_that_a_registry_requests_is_made_during_an_upload() {
+    for method in ["PATCH", "PUT"] {
+        let bed = Bed::new();
+        bed.server.on(method, "/uploads/").once().does(Fault::answer_later(429, 1));
+        let started = Instant::now();
+        bed.push_content(MIB);
+        assert!(started.elapsed() >= Duration::from_secs(1), "{method}");
     }
 }
