@@ -68,6 +68,7 @@ mod registry_kills;
 mod registry_labels;
 mod registry_list;
 mod registry_mirror;
+mod registry_proxy;
 mod registry_service;
 mod registry_trust;
 mod repo;
