@@ -3,7 +3,7 @@
 
 //! The only way out: data to standard output, everything else to standard error.
 
-use std::fmt::Display;
+use std::fmt::{self, Display, Write as _};
 use std::io::{self, IsTerminal, Write};
 
 use anstream::{AutoStream, ColorChoice};
@@ -42,6 +42,41 @@ pub(crate) struct Printer {
     pub(crate) verbosity: u8,
 }
 
+/// Text on its way to standard output, in parts of whole lines, so that a long list is not in memory
+/// twice.
+///
+/// Looking for styles to take away costs more than writing, and most lines of a long list have none.
+/// No style goes on over the end of a line.
+struct Lines {
+    color: ColorChoice,
+    pending: String,
+}
+
+const PART: usize = 64 * 1024;
+
+impl Lines {
+    fn put(&mut self, end: usize) -> fmt::Result {
+        let rest = self.pending.split_off(end);
+        let part = std::mem::replace(&mut self.pending, rest);
+        let written = if part.contains('\u{1b}') {
+            AutoStream::new(io::stdout(), self.color).write_all(part.as_bytes())
+        } else {
+            io::stdout().write_all(part.as_bytes())
+        };
+        written.map_err(|_| fmt::Error)
+    }
+}
+
+impl fmt::Write for Lines {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.pending.push_str(text);
+        if self.pending.len() < PART {
+            return Ok(());
+        }
+        self.pending.rfind('\n').map_or(Ok(()), |last| self.put(last + 1))
+    }
+}
+
 impl Printer {
     /// Prints a value as JSON.
     pub(crate) fn json(self, value: &impl Serialize) {
@@ -52,19 +87,10 @@ impl Printer {
     ///
     /// A reader that went away (`cabane image ls | head -1`) is no error.
     pub(crate) fn data(self, text: impl Display) {
-        let text = text.to_string();
-        // Looking for styles to take away costs more than writing, and the lines of a
-        // long list have none.
-        let end_of_styles = text
-            .rfind('\u{1b}')
-            .map_or(0, |last| text[last..].find('\n').map_or(text.len(), |newline| last + newline));
-        let (styled, plain) = text.split_at(end_of_styles);
-        let mut out = AutoStream::new(io::stdout(), self.color);
-        let _ = out
-            .write_all(styled.as_bytes())
-            .and_then(|()| out.flush())
-            .and_then(|()| io::stdout().write_all(plain.as_bytes()))
-            .and_then(|()| io::stdout().flush());
+        let mut out = Lines { color: self.color, pending: String::new() };
+        // Only the writer fails.
+        let _ = write!(out, "{text}").and_then(|()| out.put(out.pending.len()));
+        let _ = io::stdout().flush();
     }
 
     /// Prints a failure with its details, causes and hints.

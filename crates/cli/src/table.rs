@@ -67,7 +67,7 @@ impl Table {
 
     fn push_line<'a>(&self, line: &mut String, cells: impl Iterator<Item = &'a str>) {
         for ((cell, width), column) in cells.zip(&self.widths).zip(&self.columns) {
-            if !line.is_empty() && !line.ends_with('\n') {
+            if !line.is_empty() {
                 line.push_str("  ");
             }
             let head = if self.has_head { name_of(column).len() } else { 0 };
@@ -97,11 +97,10 @@ fn width_of(text: &str) -> usize {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut lines = String::with_capacity(self.text.len() * 2);
+        let mut line = String::new();
         if self.has_head && !self.ends.is_empty() {
-            self.push_line(&mut lines, self.columns.iter().map(|column| name_of(column)));
-            writeln!(f, "{}{lines}{:#}", style::HEAD, style::HEAD)?;
-            lines.clear();
+            self.push_line(&mut line, self.columns.iter().map(|column| name_of(column)));
+            writeln!(f, "{}{line}{:#}", style::HEAD, style::HEAD)?;
         }
         let mut start = 0;
         for row in self.ends.chunks(self.columns.len()) {
@@ -110,10 +109,12 @@ impl fmt::Display for Table {
                 start = end;
                 cell
             });
-            self.push_line(&mut lines, cells);
-            lines.push('\n');
+            line.clear();
+            self.push_line(&mut line, cells);
+            line.push('\n');
+            f.write_str(&line)?;
         }
-        f.write_str(&lines)
+        Ok(())
     }
 }
 
