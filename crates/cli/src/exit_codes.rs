@@ -73,6 +73,12 @@ exit_codes! {
     NOT_SWAPPED = 14, NotSwapped;
     /// `cabane mpi swap --probe` could not prove the substitution, or each rank of a step with `--uenv-mpi` would be alone; the command was not run.
     NOT_PROVEN = 15, NotProven;
+    /// `cabane check`: a check of an image failed.
+    CHECK_FAILED = 16;
+    /// `cabane check`: no check failed, and one could not run. That says nothing about the image.
+    CHECK_ERROR = 17;
+    /// `cabane check`: there was nothing to test.
+    NOT_TESTED = 18;
     /// `cabane run` or `cabane start` could not start the command. Codes of the command itself are passed through.
     NOT_STARTED = 125, NotStarted;
     /// The command exists but cannot be started.

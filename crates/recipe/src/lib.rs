@@ -67,9 +67,10 @@ pub use recipe::{
     PackageRepository, PythonConfig, PythonSource, Recipe, SpackConfig, TreeConfig, ViewRecipe,
 };
 pub use settings::{
-    AmountError, AtStart, BindSetting, ChannelRule, ContainerSettings, GateRules, Labels, MpiRule,
-    Namespaces, PathTemplate, PathTemplateError, RepositorySettings, Requirement, RestrictedRule,
-    RetentionSettings, Settings, TrustPolicy, TrustRule, parse_settings, parse_size, parse_time,
+    AmountError, AtStart, BindSetting, ChannelRule, ContainerSettings, EvidenceSettings, GateRules,
+    Labels, MpiRule, Namespaces, PathTemplate, PathTemplateError, RepositorySettings, Requirement,
+    RestrictedRule, RetentionSettings, Settings, TrustPolicy, TrustRule, parse_settings,
+    parse_size, parse_time,
 };
 pub use stack::{
     AccessPair, BuildCache, CompilerName, CompilerRequest, Compilers, Connection, Conversion,

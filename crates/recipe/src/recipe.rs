@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cabane_label::{MountPoint, Name};
-use cabane_view::ViewName;
+use cabane_view::{Check, ViewName};
 use serde::Serialize;
 
 /// What `config.yaml` says: what is built, by which engine, and its views.
@@ -33,6 +33,8 @@ pub struct Recipe {
     pub engine: EngineConfig,
     /// What the recipe says about views; empty for Spack recipes.
     pub views: BTreeMap<ViewName, ViewRecipe>,
+    /// What tells whether the image works.
+    pub checks: Vec<Check>,
 }
 
 /// The version of the recipe format (`version:`).

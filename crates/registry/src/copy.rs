@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use cabane_label::Digest;
 use cabane_report::{Kind, Report};
 
+use crate::attestation::BUNDLE;
 use crate::document::{Annotations, Descriptor, EMPTY, MANIFEST, Manifest, OciDigest, to_bytes};
 use crate::http::in_parentheses;
 use crate::registry::referrers_tag;
@@ -52,9 +53,13 @@ impl Registry {
         let subject = OciDigest(source.manifest.clone());
         let manifest = self.copy_parts(&source.repository, &target, &subject)?;
         if target != source.repository {
-            for referrer in self.all_referrers(&source.repository, &subject)? {
+            for referrer in self.attached(&source.repository, &subject)? {
                 let bytes = self.copy_parts(&source.repository, &target, &referrer.digest)?;
-                self.put_referrer(&target, &subject, &referrer, &bytes)?;
+                if referrer.artifact_type.as_deref() == Some(BUNDLE) {
+                    self.put_attestation(&target, &subject, &referrer, &bytes)?;
+                } else {
+                    self.put_referrer(&target, &subject, &referrer, &bytes)?;
+                }
             }
             self.copy_signatures(&source.repository, &target, &subject)?;
         }
@@ -115,7 +120,7 @@ impl Registry {
             self.delete_tag(&image)?;
         } else {
             // What is attached first: it would not be found without the image.
-            for referrer in self.all_referrers(&image.repository, &subject)? {
+            for referrer in self.attached(&image.repository, &subject)? {
                 self.delete_by_digest(&image.repository, &referrer.digest)?;
             }
             for tag in [referrers_tag(&subject), signatures_tag(&subject)] {

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod attestation;
 mod catalog_cache;
 mod channel;
 mod chunks;
@@ -45,6 +46,7 @@ mod trust;
 mod upload;
 
 pub use address::{Address, Place};
+pub use attestation::{Attestation, MAX_BUNDLE};
 pub use channel::ChannelPlace;
 pub use chunks::Format;
 pub use comparison::{Comparison, Difference};

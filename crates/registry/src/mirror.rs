@@ -10,6 +10,7 @@ use std::path::Path;
 
 use cabane_report::{Kind, Report};
 
+use crate::attestation::{BUNDLE, MAX_BUNDLE, newest_first};
 use crate::chunks::{CHUNKS, MAX_LIST};
 use crate::document::{Descriptor, EMPTY, MANIFEST, Manifest, OciDigest};
 use crate::download::{Blob, Space};
@@ -24,6 +25,8 @@ use crate::{BaseImage, Error, ErrorKind, Place, Registry, RemoteImage, Result};
 const LARGE: u64 = 1024 * 1024;
 /// Anyone who may write to the source can attach as many as they like.
 const MOST_ATTACHED: usize = 64;
+/// As many statements about an image are copied, the newest ones.
+const MOST_STATEMENTS: usize = 256;
 
 /// What a mirror has of an image now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,10 +74,14 @@ impl Registry {
         }
         // By its digest first: what refers to it wants it to be there.
         self.put_document(&target, &subject.to_string(), MANIFEST, &image.document)?;
-        let known = self.all_referrers(&target, &subject)?;
+        let known = self.attached(&target, &subject)?;
         let is_new = |one: &&Descriptor| !known.iter().any(|known| known.digest == one.digest);
-        let referrers = source.all_referrers(&image.repository, &subject)?;
-        for referrer in referrers.iter().filter(is_new).take(MOST_ATTACHED) {
+        let mut referrers = source.attached(&image.repository, &subject)?;
+        newest_first(&mut referrers);
+        let is_statement = |one: &&Descriptor| one.artifact_type.as_deref() == Some(BUNDLE);
+        let statements = referrers.iter().filter(is_statement).take(MOST_STATEMENTS);
+        let others = referrers.iter().filter(|one| !is_statement(one)).take(MOST_ATTACHED);
+        for referrer in others.chain(statements).filter(is_new) {
             if let Some(sent) = self.take_referrer(&moved, &subject, referrer)? {
                 mirrored.sent += sent;
                 mirrored.attached += 1;
@@ -199,6 +206,7 @@ impl Registry {
             META => MAX_ARCHIVE,
             CHUNKS => MAX_LIST,
             ROOT_SIGNATURE => LARGE,
+            BUNDLE => MAX_BUNDLE,
             _ => return Ok(None),
         };
         // Otherwise it would be attached to another image of the target.
@@ -218,9 +226,14 @@ impl Registry {
             }
         }
         let mut attached = Descriptor::of(MANIFEST, &document.bytes);
-        attached.artifact_type = Some(manifest.kind().to_owned());
+        let manifest_kind = manifest.kind().to_owned();
+        attached.artifact_type = Some(manifest_kind.clone());
         attached.annotations = manifest.annotations;
-        self.put_referrer(moved.to, subject, &attached, &document.bytes)?;
+        if manifest_kind == BUNDLE {
+            self.put_attestation(moved.to, subject, &attached, &document.bytes)?;
+        } else {
+            self.put_referrer(moved.to, subject, &attached, &document.bytes)?;
+        }
         Ok(Some(sent))
     }
 

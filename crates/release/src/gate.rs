@@ -7,8 +7,10 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use cabane_channel::{ChannelDocument, Entry, State, Waiver, read_channel, setting_of, today};
+use cabane_evidence::{EvidenceKeys, Outcome as TestOutcome, Wanted, attached, tested};
 use cabane_label::{enumerate, escape};
 use cabane_registry::{ChannelPlace, Distrust, PublicKey, RemoteImage};
 use cabane_report::Result;
@@ -29,11 +31,13 @@ pub enum GateRule {
     From,
     /// `age`: for so long.
     Age,
+    /// `tested_within`: its checks passed on the system of the channel.
+    Tested,
 }
 
 impl GateRule {
     /// Those that can be waived, by the key in the configuration.
-    const WAIVABLE: [Self; 3] = [Self::SignedBy, Self::From, Self::Age];
+    const WAIVABLE: [Self; 4] = [Self::SignedBy, Self::From, Self::Age, Self::Tested];
 
     /// Returns its name, which is its key in the configuration.
     pub fn name(self) -> &'static str {
@@ -42,6 +46,7 @@ impl GateRule {
             Self::SignedBy => "signed_by",
             Self::From => "from",
             Self::Age => "age",
+            Self::Tested => "tested_within",
         }
     }
 }
@@ -108,6 +113,9 @@ pub(crate) fn judge(
     if target.setting.from.is_some() {
         verdicts.extend(presence(target, image)?);
     }
+    if let Some(within) = target.setting.tested_within {
+        verdicts.push(tests(target, image, within)?);
+    }
     for verdict in verdicts.iter_mut().filter(|one| one.outcome == Outcome::Failed) {
         let waivers = document.map(|one| one.waivers.as_slice()).unwrap_or_default();
         let counts = |one: &&Waiver| {
@@ -167,6 +175,31 @@ fn signature(target: Target<'_>, image: &RemoteImage) -> Result<GateVerdict> {
         (Err(reason), _) => Err(reason.to_string()),
     };
     Ok(verdict(GateRule::SignedBy, evidence))
+}
+
+/// Whether the newest results of checks on the system of the channel say that they passed.
+fn tests(target: Target<'_>, image: &RemoteImage, within: Duration) -> Result<GateVerdict> {
+    let keys = EvidenceKeys::of(target.context)?;
+    if keys.is_empty() {
+        let missing = "no `testers` in the section `[evidence]` of the configuration".to_owned();
+        return Ok(verdict(GateRule::Tested, Err(missing)));
+    }
+    let about = [&image.digest, &image.manifest];
+    let statements = attached(target.registry, image)?;
+    let evidence: Vec<_> = statements.iter().filter_map(|one| keys.judge(one, &about)).collect();
+    let now = Timestamp::now();
+    let within = SignedDuration::try_from(within).unwrap_or(SignedDuration::MAX);
+    let wanted = Wanted {
+        system: Some(target.place.system.to_string()),
+        since: now.checked_sub(within).ok(),
+        generation: target.context.settings.evidence.generation.clone(),
+    };
+    let found = tested(&evidence, &wanted, now);
+    let evidence = match found.outcome {
+        TestOutcome::Passed => Ok(found.evidence),
+        _ => Err(found.evidence),
+    };
+    Ok(verdict(GateRule::Tested, evidence))
 }
 
 /// Whether the image is in the channel that comes before, and since when.

@@ -13,6 +13,7 @@ use cabane_label::Digest;
 use jiff::Timestamp;
 
 use crate::add::Parcel;
+use crate::evidence::EVIDENCE;
 use crate::repository::read_meta_directory;
 use crate::signatures::{SIGNATURES, signatures_file};
 use crate::transfer::{Progress, Source};
@@ -76,7 +77,9 @@ impl Repository {
 /// Where that fails, the image is one that was added by hand.
 fn bring_signatures(image: &Path, directory: &Path) {
     let _ = fs::copy(signatures_file(image), directory.join(SIGNATURES));
-    let _ = fs::copy(image.with_file_name(ROOT_SIGNATURE), directory.join(ROOT_SIGNATURE));
+    for name in [ROOT_SIGNATURE, EVIDENCE] {
+        let _ = fs::copy(image.with_file_name(name), directory.join(name));
+    }
     if let (Ok(found), Ok(new)) = (fs::metadata(image), disk::open(&directory.join("image"))) {
         let _ = found.modified().and_then(|time| new.set_modified(time));
     }

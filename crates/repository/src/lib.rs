@@ -18,6 +18,7 @@ mod add_verified;
 mod corruption;
 mod disk;
 mod error;
+mod evidence;
 mod follow;
 mod format;
 pub mod groups;

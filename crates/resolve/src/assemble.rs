@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use cabane_label::{UenvDescription, escape};
 use cabane_report::{Kind, Report, Result};
-use cabane_view::{EnvPatch, Meta, Needs, ViewDescription};
+use cabane_view::{CheckList, EnvPatch, Meta, Needs, ViewDescription};
 
 use crate::views::{choose_views, is_same};
 use crate::{ConcreteEnvironment, ConcreteImage, ConcreteView, LocatedImage};
@@ -106,6 +106,7 @@ fn no_meta(path: &std::path::Path) -> Meta {
         needs: Needs::default(),
         engine: None,
         container: None,
+        checks: CheckList::default(),
     }
 }
 

@@ -13,6 +13,7 @@
 mod bundle;
 mod channel;
 mod chunk_lists;
+mod evidence;
 mod export;
 mod import;
 mod list;
@@ -28,6 +29,9 @@ pub use bundle::{
     create_bundle, open_bundle, plan_install,
 };
 pub use chunk_lists::add_chunk_lists;
+pub use evidence::{
+    FoundEvidence, attach_evidence, find_evidence, prune_evidence, read_statements,
+};
 pub use export::base::{ContainerQuery, Use};
 pub use export::tree::{Found, layer_of};
 pub use export::{ExportRequest, Exported, MadeImage, NeededInterpreter, export};

@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use cabane_evidence as evidence;
 use cabane_label::{ImageDescription, Label, LabelPattern, NameMatch, SystemPattern, escape};
 use cabane_process::Scratch;
 use cabane_registry::{Listed, Place, RemoteImage, Wanted};
@@ -94,6 +95,9 @@ pub(crate) fn add_image(
     let added = one(context, connection, repository, pulled)?;
     if let Some(record) = checked.record {
         signature_policy::remember(context, repository, &image.digest, record);
+    }
+    if let Err(error) = evidence::bring(&connection.registry, image, repository) {
+        context.detail(format_args!("the evidence of {} was not pulled: {error}", image.place));
     }
     Ok(added)
 }

@@ -7,6 +7,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use cabane_environment::find_image;
+use cabane_evidence as evidence;
 use cabane_label::{Digest, ImageDescription, LabelPattern};
 use cabane_mount::Verity;
 use cabane_process::Scratch;
@@ -95,6 +96,9 @@ pub fn push(
     watched.end();
     let pushed = pushed?;
     remember(context, connection, &located, &pushed);
+    for statement in evidence::kept(context, &pushed.image.digest)? {
+        evidence::attach(&connection.registry, &pushed.image, &statement)?;
+    }
     let key = key.filter(|_| pushed.signed);
     Ok((pushed, key))
 }
@@ -107,7 +111,7 @@ fn date_of(file: &std::fs::Metadata) -> Timestamp {
     date.unwrap_or_else(Timestamp::now)
 }
 
-fn digest_of(context: &Context, located: &LocatedImage) -> Result<Digest> {
+pub(crate) fn digest_of(context: &Context, located: &LocatedImage) -> Result<Digest> {
     if let Some(digest) = &located.digest {
         return Ok(digest.clone());
     }

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod apply;
+mod checks;
 mod document;
 mod meta;
 mod name;
@@ -28,6 +29,7 @@ mod setting;
 mod write;
 
 pub use cabane_label::ViewName;
+pub use checks::{Check, CheckList, Decimal, Figure};
 pub use document::MetaError;
 pub use meta::{
     Container, ContainerSource, InterpreterNeed, Meta, MpiNeed, Needs, OutsideNeed, ProcessorNeed,

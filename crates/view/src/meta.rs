@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use cabane_label::MountPoint;
 use serde::{Serialize, Serializer};
 
-use crate::{EnvPatch, ViewName};
+use crate::{CheckList, EnvPatch, ViewName};
 
 /// The contents of an image's `env.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub struct Meta {
     pub engine: Option<String>,
     /// What a root image says about itself; only these can be mounted at `/`.
     pub container: Option<Container>,
+    /// What tells whether it works.
+    pub checks: CheckList,
 }
 
 impl Meta {

@@ -14,7 +14,7 @@ use cabane_label::{ParseError, escape};
 use serde_json::value::RawValue;
 
 use crate::document::{Document, Member, is_null};
-use crate::{Meta, MetaError, View, ViewName};
+use crate::{CheckList, Meta, MetaError, View, ViewName};
 
 impl Meta {
     /// Reads the contents of an `env.json`.
@@ -106,6 +106,7 @@ impl<'a> Reader<'a> {
                 "engine" => meta.engine = Some(self.text(value, &"`engine`")?),
                 "needs" => meta.needs = self.needs(value)?,
                 "container" => meta.container = Some(self.container(value)?),
+                "checks" => meta.checks = CheckList::of_text(value.get()),
                 _ => {}
             }
         }

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use cabane_label::MountPoint;
 use serde::{Serialize, Serializer};
 
-use crate::{Change, Container, EnvPatch, ListOperation, Meta, Needs, View, ViewName};
+use crate::{Change, CheckList, Container, EnvPatch, ListOperation, Meta, Needs, View, ViewName};
 
 impl Meta {
     /// Writes the contents of an `env.json`, with a newline at the end.
@@ -33,6 +33,7 @@ impl Meta {
                 engine: self.engine.as_deref(),
                 needs: (self.needs != Needs::default()).then_some(&self.needs),
                 container: self.container.as_ref(),
+                checks: &self.checks,
             },
         };
         let mut text = match serde_json::to_string_pretty(&document) {
@@ -88,6 +89,8 @@ struct OwnSection<'a> {
     needs: Option<&'a Needs>,
     #[serde(skip_serializing_if = "Option::is_none")]
     container: Option<&'a Container>,
+    #[serde(skip_serializing_if = "CheckList::is_empty")]
+    checks: &'a CheckList,
 }
 
 /// As the `env` of a view.

@@ -7,7 +7,7 @@ use cabane_compat::GlibcVersion;
 use cabane_container::ImportRecord;
 use cabane_label::escape;
 use cabane_recipe::{ContainerConfig, Recipe};
-use cabane_view::{Meta, View};
+use cabane_view::{CheckList, Meta, View};
 
 use crate::containers::AddedImages;
 use crate::metadata::Placeholders;
@@ -23,6 +23,7 @@ fn alters(recipe: &Recipe, config: &ContainerConfig) -> bool {
         || working_directory.is_some()
         || !recipe.views.is_empty()
         || recipe.description.is_some()
+        || !recipe.checks.is_empty()
 }
 
 /// Puts what the recipe says into metadata that say what the container image does.
@@ -51,6 +52,7 @@ pub(super) fn edit(
         };
         meta.views.insert(name.clone(), view);
     }
+    meta.checks = CheckList::new(&recipe.checks);
     meta.default_view = recipe.default_view.clone().or(meta.default_view.take());
     let container = meta.container.get_or_insert_default();
     let config = config.clone();

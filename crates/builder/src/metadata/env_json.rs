@@ -9,7 +9,7 @@ use std::path::Path;
 use cabane_label::shown;
 use cabane_recipe::{Recipe, ViewRecipe};
 use cabane_report::{Kind, Report};
-use cabane_view::{Meta, ViewName};
+use cabane_view::{CheckList, Meta, ViewName};
 use serde_json::{Map, Value};
 
 use crate::engine::Facts;
@@ -67,6 +67,7 @@ fn meta(job: &Job, facts: &Facts, existing: &Meta) -> Meta {
         needs: facts.needs.clone(),
         engine: Some(job.engine.name().to_owned()),
         container: None,
+        checks: CheckList::new(&recipe.checks),
     }
 }
 

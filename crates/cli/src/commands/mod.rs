@@ -15,12 +15,14 @@ mod attach;
 mod build;
 mod bundle;
 mod channel;
+mod check;
 mod clean;
 mod completion;
 mod config;
 mod diff;
 mod doctor;
 mod environment;
+mod evidence;
 mod explain;
 mod export;
 mod image;
@@ -126,6 +128,11 @@ pub(crate) enum Command {
     Config(config::ConfigArgs),
     /// Diagnose mounting problems and suggest fixes
     Doctor(doctor::DoctorArgs),
+    /// Test whether images work here
+    Check(check::CheckArgs),
+    /// Show and manage evidence: signed results of checks
+    #[command(subcommand)]
+    Evidence(evidence::EvidenceCommand),
     /// Remove the leftovers of builds
     Clean(clean::CleanArgs),
     /// Print a shell completion script
@@ -167,6 +174,8 @@ pub(crate) fn run_command(
         Command::VendorMpi(args) => vendor_mpi::vendor_mpi(setup, &args)?,
         Command::Image(command) => image::image(setup, &command)?,
         Command::Repo(command) => return repo::repo(setup, &command),
+        Command::Check(args) => return check::check(setup, &args),
+        Command::Evidence(command) => return evidence::evidence(setup, &command),
         Command::Upgrade(args) => upgrade::upgrade(setup, &args)?,
         Command::Rollback(args) => upgrade::rollback(setup, &args)?,
         Command::Channel(command) => return channel::channel(setup, &command),

@@ -16,4 +16,4 @@ pub use message::first_meaningful;
 pub use others::{OtherBenchmark, other_benchmarks};
 pub use runner::{Ended, Runner};
 pub use settings::{Advice, OtherSettings};
-pub use start::{Manner, PmiTypes};
+pub use start::{Manner, PmiTypes, launcher_variables};

@@ -39,6 +39,11 @@ impl PmiTypes {
         Self(kinds.filter(known).map(str::to_owned).collect())
     }
 
+    /// Whether `srun` knows a value.
+    pub fn has(&self, pmi: &str) -> bool {
+        self.0.contains(pmi)
+    }
+
     /// Those to be tried for an installation, the likeliest first.
     ///
     /// A wrong one makes every rank a world of its own, which is seen and the next tried.
@@ -91,13 +96,13 @@ pub(super) fn ranks(
             command
         }
     };
-    command.envs(permissions(ranks));
+    command.envs(launcher_variables(ranks));
     Some(command)
 }
 
-/// What Open MPI wants to hear before it starts ranks for root, or more ranks than there
-/// are processors. Others do not look at it.
-fn permissions(ranks: u32) -> Vec<(&'static str, &'static str)> {
+/// Returns the variables that let Open MPI start ranks for root, and more of them than there are
+/// processors. Other libraries ignore them.
+pub fn launcher_variables(ranks: u32) -> Vec<(&'static str, &'static str)> {
     let mut all = vec![
         ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
         ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),

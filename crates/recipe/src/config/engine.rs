@@ -19,7 +19,8 @@ pub(super) enum Engine {
 }
 
 /// The keys of every recipe.
-const COMMON: &[&str] = &["name", "version", "engine", "store", "description", "default-view"];
+const COMMON: &[&str] =
+    &["name", "version", "engine", "store", "description", "default-view", "checks"];
 
 impl Engine {
     const ALL: [Self; 4] = [Self::Spack, Self::Python, Self::Tree, Self::Container];

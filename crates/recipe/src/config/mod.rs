@@ -7,6 +7,7 @@
 //! module of that engine. Nothing is looked up: whether a file exists that the
 //! recipe names is for the build to find out.
 
+mod checks;
 mod container;
 mod engine;
 pub(crate) mod env_vars;
@@ -73,6 +74,7 @@ pub(crate) fn read(report: &Report<'_>, root: &Node) -> Option<Recipe> {
         let names: Vec<&str> = views.keys().map(ViewName::as_str).collect();
         check_default_view(&file, view, &names);
     }
+    let checks = checks::read(&file);
     let engine = engine.and_then(|engine| engine.read(&file, format));
 
     Some(Recipe {
@@ -83,6 +85,7 @@ pub(crate) fn read(report: &Report<'_>, root: &Node) -> Option<Recipe> {
         default_view,
         engine: engine?,
         views: views?,
+        checks: checks?,
     })
 }
 

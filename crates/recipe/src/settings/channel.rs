@@ -42,6 +42,8 @@ pub struct GateRules {
     pub from: Option<ChannelName>,
     /// It has been there for so long.
     pub age: Option<Duration>,
+    /// Its checks passed within this time.
+    pub tested_within: Option<Duration>,
 }
 
 /// Reads the channels of a file; one with a mistake has been noted.
@@ -102,5 +104,6 @@ fn gate(section: &Section<'_>) -> Option<GateRules> {
         let hint = "add a line such as `from = \"testing\"`";
         return section.report.refuse(field.key_place, "`age` counts in another channel", hint);
     }
-    Some(GateRules { signed_by, from, age })
+    let tested_within = section.optional("tested_within", |field| amount(field, parse_time))?;
+    Some(GateRules { signed_by, from, age, tested_within })
 }

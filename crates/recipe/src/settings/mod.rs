@@ -9,6 +9,7 @@
 mod amount;
 mod channel;
 mod container;
+mod evidence;
 mod mpi;
 mod path;
 mod read;
@@ -24,6 +25,7 @@ use std::time::Duration;
 pub use amount::{AmountError, parse_size, parse_time};
 pub use channel::{ChannelRule, GateRules};
 pub use container::{BindSetting, ContainerSettings};
+pub use evidence::EvidenceSettings;
 pub use mpi::MpiRule;
 pub use path::{PathTemplate, PathTemplateError};
 pub use read::parse_settings;
@@ -45,6 +47,8 @@ pub struct Settings {
     pub trust: Vec<TrustPolicy>,
     /// The channels; of two for one channel, that of the site counts.
     pub channels: Vec<ChannelRule>,
+    /// Whose evidence counts.
+    pub evidence: EvidenceSettings,
     /// Which images only a group may read; the first rule for one counts.
     pub restricted: Vec<RestrictedRule>,
     /// How container images are entered.

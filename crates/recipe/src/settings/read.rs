@@ -10,8 +10,8 @@ use cabane_label::Name;
 use super::sections::{refuse_unknown, sections};
 use super::values::{host, number_from_one, path_template, whole_number};
 use super::{
-    AmountError, RepositorySettings, RetentionSettings, Settings, channel, container, mpi,
-    parse_size, parse_time, restricted, table, trust,
+    AmountError, RepositorySettings, RetentionSettings, Settings, channel, container, evidence,
+    mpi, parse_size, parse_time, restricted, table, trust,
 };
 use crate::ask::{Field, Section, each};
 use crate::diagnostic::{Mistakes, quote};
@@ -43,6 +43,9 @@ fn read(report: &Report<'_>, root: &Node) -> Option<Settings> {
     }
     settings.trust = trust::read(&file);
     settings.channels = channel::read(&file);
+    if let Some(section) = section(&file, "evidence") {
+        settings.evidence = evidence::read(&section);
+    }
     settings.restricted = restricted::read(&file);
     if let Some(section) = section(&file, "container") {
         settings.container = container::read(&section);

@@ -176,6 +176,15 @@ settings! {
     CHANNEL_FROM: "channel.from" = "\"testing\"";
     /// To be promoted, an image must have been in the other channel for this time.
     CHANNEL_AGE: "channel.age" = "\"7d\"";
+    /// To be promoted, an image must have passed its checks on the system of the channel within this
+    /// time. Only results of `evidence.testers` count.
+    CHANNEL_TESTED_WITHIN: "channel.tested_within" = "\"30d\"";
+    /// Evidence: signed results of checks.
+    EVIDENCE: "evidence" = "[evidence]";
+    /// Public keys of testers. Results that are signed with another key are shown and do not count.
+    EVIDENCE_TESTERS: "evidence.testers" = "[\"/etc/cabane/keys/tests.pub\"]";
+    /// A word that you change with each maintenance of the system. Results from before do not count then.
+    EVIDENCE_GENERATION: "evidence.generation" = "\"2026-11-20\"";
     /// Images that only one Unix group can read after they are pulled: a namespace, a name, or
     /// both. The first matching rule applies, and the rules of the site come first.
     RESTRICTED: "restricted" = "[[restricted]]";

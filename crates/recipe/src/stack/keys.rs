@@ -109,6 +109,40 @@ keys! {
         "packages": Packages, required;
     };
 
+    const FIGURE = {
+        /// its name, such as `bandwidth`
+        "name": Text, required;
+        /// a regular expression whose first group is the number
+        "pattern": Text, required;
+        /// its unit, such as `MB/s`
+        "unit": Text, "none";
+        /// a number, or a number for each system
+        "reference": Anything, "the number is recorded only";
+        /// how far below the reference it may be, such as `-10%`
+        "lower": Text, "no limit";
+        /// how far above the reference it may be, such as `10%`
+        "upper": Text, "no limit";
+    };
+
+    const CHECK = {
+        /// its name
+        "name": Text, required;
+        /// a command for the shell, or a program and its arguments
+        "command": TextOrTexts, required;
+        /// the view in which it runs
+        "view": Text, "the default view";
+        /// how many ranks run it
+        "ranks": Text, "1";
+        /// the exit code that it must have
+        "exit-code": Text, "0";
+        /// a regular expression that must match its output
+        "expect": Text, "any output";
+        /// after which time it is stopped, such as `5m`
+        "limit": Text, "10m";
+        /// numbers in its output
+        "figures": Items(FIGURE), "[]";
+    };
+
     /// `config.yaml` of a recipe for Spack.
     pub(crate) const CONFIG = {
         /// the name of the image
@@ -123,6 +157,8 @@ keys! {
         "description": Text, "none";
         /// the view that is entered when none is requested
         "default-view": Text, "none";
+        /// commands that tell whether the image works
+        "checks": Items(CHECK), "[]";
         /// where Spack and its packages come from
         "spack": Keys(SPACK), required;
         /// whether there are module files

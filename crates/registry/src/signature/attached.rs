@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 //! Signatures in a registry: a manifest under the tag `sha256-<digest>.sig`, with a layer for
-//! each signature. The layer is what was signed; the signature is an annotation of it.
+//! each signature. The layer is what was signed; the signature is an annotation of it. Cosign 3 attaches
+//! a bundle instead; such signatures are read and never written.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -10,10 +11,12 @@ use std::collections::btree_map::Entry;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::json;
 
+use super::envelope::Envelope;
 use super::key::SigningKey;
-use super::payload::{self, Statement};
+use super::payload::{self, SIGN, Statement};
 use super::verdict::{Base64, Signature, Signatures};
 use crate::document::{Annotations, Descriptor, MANIFEST, Manifest, OciDigest, to_bytes};
 use crate::parallel::each_by_itself;
@@ -102,6 +105,11 @@ impl Registry {
             };
             found.push(read_signature(&layer, text.clone()));
         }
+        for bundle in self.bundles(repository, manifest, SIGN)? {
+            let bundle: Option<Bundle> = serde_json::from_slice(&bundle).ok();
+            let signatures = bundle.into_iter().flat_map(|one| one.dsse_envelope.into_signatures());
+            found.extend(signatures.map(Ok));
+        }
         Ok(Signatures { manifest: manifest.clone(), found })
     }
 
@@ -156,6 +164,13 @@ impl Registry {
         }
         self.add_layers(target, manifest, &document.layers)
     }
+}
+
+/// A bundle of Sigstore, as far as signatures need it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Bundle {
+    dsse_envelope: Envelope,
 }
 
 /// The tag under which cosign puts the signatures of a manifest.

@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::key::{PublicKey, SigningKey};
-use super::verdict::{Base64, Distrust, first_accepted};
+use super::verdict::{Base64, Distrust, Signature, first_accepted};
 use crate::Result;
 use crate::document::to_bytes;
 
@@ -27,7 +27,7 @@ pub struct Envelope {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct EnvelopeSignature {
-    /// The sha256 of the key. It is a hint: all keys are tried.
+    /// A hint, which is empty here: all keys are tried, and cosign skips hints that it does not know.
     #[serde(default, rename = "keyid")]
     key: String,
     #[serde(rename = "sig")]
@@ -46,7 +46,7 @@ impl Envelope {
             kind: kind.to_owned(),
             payload: Base64(payload.to_owned()),
             signatures: vec![EnvelopeSignature {
-                key: key.public().fingerprint().to_string(),
+                key: String::new(),
                 signature: Base64(signature),
             }],
         })
@@ -62,6 +62,26 @@ impl Envelope {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         to_bytes(self)
+    }
+
+    /// Returns the type of the document, whoever signed it.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// Returns the document, whoever signed it.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        &self.payload.0
+    }
+
+    /// Returns what was signed, once for each signature.
+    pub(super) fn into_signatures(self) -> impl Iterator<Item = Signature> {
+        let text = signed_bytes(&self.kind, &self.payload.0);
+        let signatures = self.signatures.into_iter().take(MAX_SIGNATURES);
+        signatures
+            .map(move |one| Signature { text: Base64(text.clone()), signature: one.signature })
     }
 
     /// Returns the document and the key with which it was signed.
@@ -85,6 +105,14 @@ impl Envelope {
         }))?;
         Ok((&self.payload.0, signer))
     }
+}
+
+/// Reads what was signed as a document of a type; `None` if it is none.
+pub(super) fn document_in<'t>(kind: &str, text: &'t [u8]) -> Option<&'t [u8]> {
+    let rest = text.strip_prefix(format!("DSSEv1 {} {kind} ", kind.len()).as_bytes())?;
+    let blank = rest.iter().position(|byte| *byte == b' ')?;
+    let (length, document) = (rest.get(..blank)?, rest.get(blank + 1..)?);
+    (length == document.len().to_string().as_bytes()).then_some(document)
 }
 
 /// What is signed: `DSSEv1`, and length and bytes of the type and of the document, separated by blanks.

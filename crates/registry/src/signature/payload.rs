@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::envelope::document_in;
 use crate::Place;
 use crate::document::{OciDigest, to_bytes};
 
@@ -23,6 +24,11 @@ struct Payload {
     #[serde(default)]
     optional: Option<Value>,
 }
+
+/// The type of the statements of cosign 3.
+const IN_TOTO: &str = "application/vnd.in-toto+json";
+/// What such a statement says if it is a signature.
+pub(super) const SIGN: &str = "https://sigstore.dev/cosign/sign/v1";
 
 const NAMESPACE: &str = "org.cabane.namespace";
 const LABEL: &str = "org.cabane.label";
@@ -96,11 +102,42 @@ pub(super) fn write(
     })
 }
 
+/// A signature of cosign 3: a statement of in-toto about a manifest, that it is signed.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SignedManifest {
+    subject: [Subject; 1],
+    predicate_type: String,
+}
+
+#[derive(Deserialize)]
+struct Subject {
+    digest: SubjectDigest,
+}
+
+#[derive(Deserialize)]
+struct SubjectDigest {
+    sha256: cabane_label::Digest,
+}
+
+fn read_in_toto(document: &[u8]) -> Result<OciDigest, &'static str> {
+    let signed: SignedManifest =
+        serde_json::from_slice(document).map_err(|_| "what was signed names no image")?;
+    if signed.predicate_type != SIGN {
+        return Err("what was signed is something else than an image");
+    }
+    let [subject] = signed.subject;
+    Ok(OciDigest(subject.digest.sha256))
+}
+
 /// Returns which manifest was signed and under which label, if that is said; or what is wrong with
 /// the text.
 ///
 /// In which registry the image was then is not looked at: images are copied to others.
 pub(super) fn read(bytes: &[u8]) -> Result<(OciDigest, Option<Statement>), &'static str> {
+    if let Some(document) = document_in(IN_TOTO, bytes) {
+        return read_in_toto(document).map(|digest| (digest, None));
+    }
     let payload: Payload =
         serde_json::from_slice(bytes).map_err(|_| "what was signed names no image")?;
     if payload.critical.kind == KIND {

@@ -33,6 +33,8 @@ pub struct ChannelSetting {
     pub from: Option<ChannelName>,
     /// For how long.
     pub age: Option<Duration>,
+    /// Within which time its checks must have passed.
+    pub tested_within: Option<Duration>,
 }
 
 impl Layers<'_> {
@@ -75,6 +77,7 @@ impl Layers<'_> {
             signed_by: paths(&rule.gate.signed_by)?,
             from: rule.gate.from.clone(),
             age: rule.gate.age,
+            tested_within: rule.gate.tested_within,
         })
     }
 }

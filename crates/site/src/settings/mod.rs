@@ -8,6 +8,7 @@
 
 mod channel;
 mod container;
+mod evidence;
 mod machine;
 mod mpi;
 mod registry;
@@ -32,6 +33,7 @@ use crate::env_vars;
 
 pub use channel::ChannelSetting;
 pub use container::ContainerSetting;
+pub use evidence::EvidenceSetting;
 pub use machine::{find_program, find_programs, processors};
 pub use mpi::MpiSetting;
 pub use registry::{RegistrySetting, bad_address};
@@ -81,6 +83,8 @@ pub struct Effective {
     pub registry: RegistrySetting,
     /// Whose signatures images must have.
     pub trust: Vec<TrustSetting>,
+    /// Whose evidence counts.
+    pub evidence: EvidenceSetting,
     /// The channels, those of the site first.
     pub channels: Vec<ChannelSetting>,
     /// Which images only a group may read.
@@ -239,6 +243,7 @@ impl Effective {
             system_directories: layers.directories(env_vars::CABANE_SYSTEM_PATH, "systems"),
             channels: layers.channels(&registry.namespace.value)?,
             registry,
+            evidence: layers.evidence()?,
             trust: layers.trust(),
             restricted: layers.restricted(),
             mpi: layers.mpi()?,

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cabane_view::{
-    Change, Container, ContainerSource, EnvPatch, InterpreterNeed, ListOperation, Meta, MpiNeed,
-    Needs, OutsideNeed, ProcessorNeed, View,
+    Change, CheckList, Container, ContainerSource, EnvPatch, InterpreterNeed, ListOperation, Meta,
+    MpiNeed, Needs, OutsideNeed, ProcessorNeed, View,
 };
 
 fn meta() -> Meta {
@@ -29,6 +29,7 @@ fn meta() -> Meta {
         needs: Needs { interpreter, ..Needs::default() },
         engine: Some("python".to_owned()),
         container: None,
+        checks: CheckList::default(),
     }
 }
 

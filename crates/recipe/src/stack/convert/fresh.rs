@@ -3,7 +3,7 @@
 
 //! The files of format 3, written from what a recipe says.
 
-use cabane_view::ViewName;
+use cabane_view::{Check, Decimal, Figure, ViewName};
 
 use crate::recipe::{Cleanup, EnvVars, GitSource, PackageRepository, SpackConfig};
 use crate::stack::recipe::{
@@ -19,10 +19,50 @@ pub(super) fn config(recipe: &StackRecipe) -> String {
     file.insert("store", config.store.as_str());
     file.insert_some("description", config.description.as_deref());
     file.insert_some("default-view", config.default_view.as_ref().map(ViewName::as_str));
+    let checks: Vec<Yaml> = config.checks.iter().map(check).collect();
+    file.insert_filled("checks", checks);
     file.insert("spack", spack(&recipe.spack));
     let cleanup = recipe.spack.cleanup;
     file.insert_some("cleanup", (cleanup != Cleanup::None).then_some(cleanup.as_str()));
     Yaml::Map(file).to_string()
+}
+
+fn check(check: &Check) -> Yaml {
+    let mut map = YamlMap::new();
+    map.insert("name", check.name.as_str());
+    match check.command.as_slice() {
+        [shell, option, text] if shell == "sh" && option == "-c" => {
+            map.insert("command", text.as_str());
+        }
+        words => map.insert("command", Yaml::texts(words.iter().map(String::as_str))),
+    }
+    map.insert_some("view", check.view.as_ref().map(ViewName::as_str));
+    map.insert_some("ranks", (check.ranks != 1).then_some(check.ranks));
+    let exit_code = u32::try_from(check.exit_code).ok().filter(|code| *code != 0);
+    map.insert_some("exit-code", exit_code);
+    map.insert_some("expect", check.expect.as_deref());
+    map.insert_some("limit", check.limit.map(|seconds| format!("{seconds}s")));
+    let figures: Vec<Yaml> = check.figures.iter().map(figure).collect();
+    map.insert_filled("figures", figures);
+    Yaml::Map(map)
+}
+
+fn figure(figure: &Figure) -> Yaml {
+    let mut map = YamlMap::new();
+    map.insert("name", figure.name.as_str());
+    map.insert("pattern", figure.pattern.as_str());
+    map.insert_some("unit", Some(figure.unit.as_str()).filter(|unit| !unit.is_empty()));
+    let reference = figure.reference.iter();
+    let reference: YamlMap =
+        reference.map(|(system, number)| (system.as_str(), decimal(*number))).collect();
+    map.insert_filled("reference", reference);
+    map.insert_some("lower", figure.lower.map(decimal));
+    map.insert_some("upper", figure.upper.map(decimal));
+    Yaml::Map(map)
+}
+
+fn decimal(number: Decimal) -> Yaml {
+    Yaml::Number(number.get().to_string())
 }
 
 fn spack(config: &SpackConfig) -> YamlMap {

@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Where commands of checks run: in the image, on this machine or in a step of Slurm.
+//!
+//! This program starts them, as a user would. The first thing that runs in the image is a shell that
+//! makes a file and becomes the command. Without that file the command was never started, and what is
+//! wrong is not the image's.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use cabane_label::shown;
+use cabane_mpi_audit::run::{Ended, PmiTypes, Runner, launcher_variables};
+use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_site::{Context, env_vars};
+use cabane_view::ViewName;
+
+use crate::request::{CheckRequest, Place};
+use crate::subject::Subject;
+
+/// Variables that `cabane run` reads and a command in an image does not need.
+const OF_CABANE: [&str; 6] = ["CABANE_", "XDG_", "UENV_", "SCRATCH", "CLUSTER_NAME", "USER"];
+
+/// Makes the file and becomes the command.
+const BEGIN: &str = r#": >"$0" && exec "$@""#;
+/// Starts ranks with the launcher that `PATH` has in the image.
+const LAUNCH: &str = r#": >"$0" || exit; n=$1; shift
+launcher=$(command -v mpiexec || command -v mpirun) || { rm -f "$0.launcher"; exit 125; }
+: >"$0.launcher" && exec "$launcher" -n "$n" "$@""#;
+
+/// What came of a command.
+pub(crate) struct Run {
+    pub(crate) ended: Ended,
+    /// Whether it was started in the image.
+    pub(crate) has_begun: bool,
+    /// Whether there is a program that starts ranks.
+    pub(crate) has_launcher: bool,
+}
+
+/// A place to run commands in an image.
+pub(crate) struct Bench<'a> {
+    subject: &'a Subject,
+    place: &'a Place,
+    program: Vec<OsString>,
+    runner: Runner,
+    pmi: Option<String>,
+    number: usize,
+}
+
+impl<'a> Bench<'a> {
+    pub(crate) fn new(
+        context: &Context,
+        subject: &'a Subject,
+        request: &'a CheckRequest,
+    ) -> Result<Self> {
+        let mut program = context.own_program()?;
+        program.extend(context.typed_options());
+        let parent = match (&request.work_directory, &request.place) {
+            (Some(directory), _) => directory.clone(),
+            (None, Place::Here) => std::env::temp_dir(),
+            // Nodes have to see it.
+            (None, Place::Slurm { .. }) => {
+                std::env::current_dir().or_failed(|| "find the current directory".to_owned())?
+            }
+        };
+        let runner = Runner::new(&parent, variables(context, &request.place), request.limit)
+            .or_failed(|| format!("make a directory in {}", shown(&parent)))?;
+        let pmi = match &request.place {
+            Place::Here => None,
+            Place::Slurm { srun, .. } => pmi(subject, srun)?,
+        };
+        let place = &request.place;
+        Ok(Self { subject, place, program, runner, pmi, number: 0 })
+    }
+
+    /// The directory in which commands run.
+    pub(crate) fn directory(&self) -> &Path {
+        self.runner.directory()
+    }
+
+    pub(crate) fn runner(&self) -> &Runner {
+        &self.runner
+    }
+
+    /// Runs a command with some ranks in a view.
+    pub(crate) fn run(
+        &mut self,
+        words: &[impl AsRef<OsStr>],
+        view: Option<&ViewName>,
+        ranks: u32,
+        limit: Option<Duration>,
+    ) -> Run {
+        self.number += 1;
+        let marker = self.runner.directory().join(format!("begun-{}", self.number));
+        let launcher = marker.with_extension("launcher");
+        let mut command = match self.place {
+            Place::Here => self.here(&marker, view, ranks),
+            Place::Slurm { srun, options, .. } => {
+                let mut command = Command::new(srun);
+                command.arg(format!("--ntasks={ranks}")).args(options);
+                command.args(self.pmi.as_ref().map(|pmi| format!("--mpi={pmi}")));
+                command.arg(joined("--uenv=", &self.subject.argument()));
+                command.args(view.map(|view| format!("--view={view}")));
+                command.args(["sh", "-c", BEGIN]).arg(&marker);
+                command
+            }
+        };
+        command.args(words);
+        let usual = self.runner.limit;
+        self.runner.limit = limit.unwrap_or(usual);
+        let ended = self.runner.run(&mut command);
+        self.runner.limit = usual;
+        let needs_launcher = ranks > 1 && *self.place == Place::Here;
+        Run {
+            ended,
+            has_begun: marker.exists(),
+            has_launcher: !needs_launcher || launcher.exists(),
+        }
+    }
+
+    fn here(&self, marker: &Path, view: Option<&ViewName>, ranks: u32) -> Command {
+        let mut words = self.program.iter();
+        let mut command = Command::new(words.next().map(OsString::as_os_str).unwrap_or_default());
+        command.args(words).arg("run").arg(self.subject.argument());
+        command.args(view.map(|view| format!("--view={view}"))).arg("--");
+        if ranks > 1 {
+            command.envs(launcher_variables(ranks));
+            command.args(["sh", "-c", LAUNCH]).arg(marker).arg(ranks.to_string());
+        } else {
+            command.args(["sh", "-c", BEGIN]).arg(marker);
+        }
+        command
+    }
+}
+
+fn joined(option: &str, value: &OsStr) -> OsString {
+    let mut option = OsString::from(option);
+    option.push(value);
+    option
+}
+
+/// What commands find of the variables of the caller.
+fn variables(context: &Context, place: &Place) -> BTreeMap<String, String> {
+    let is_slurm = *place != Place::Here;
+    let is_read = |name: &str| {
+        let begins = OF_CABANE.iter().any(|own| name.starts_with(own));
+        let of_slurm = is_slurm && (name.starts_with("SLURM") || name.starts_with("SBATCH"));
+        begins || of_slurm || [env_vars::HOME, env_vars::PATH].contains(&name)
+    };
+    let mut variables: BTreeMap<String, String> = (context.calling.iter())
+        .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned())))
+        .filter(|(name, _)| is_read(name))
+        .collect();
+    if is_slurm {
+        // The directory is far away, and the same for all nodes.
+        variables.insert("TMPDIR".to_owned(), "/tmp".to_owned());
+    }
+    variables
+}
+
+/// Returns the value of `srun --mpi` that the image names first and this Slurm knows.
+fn pmi(subject: &Subject, srun: &Path) -> Result<Option<String>> {
+    if subject.pmi.is_empty() {
+        return Ok(None);
+    }
+    let list = Command::new(srun).arg("--mpi=list").output();
+    let list = list.or_failed(|| format!("run `{} --mpi=list`", shown(srun)))?;
+    let known = PmiTypes::from_list(&String::from_utf8_lossy(&[list.stdout, list.stderr].concat()));
+    Ok(subject.pmi.iter().find(|pmi| known.has(pmi)).cloned())
+}
+
+/// Finds `srun`.
+///
+/// # Errors
+///
+/// There is none in `PATH`.
+pub(crate) fn srun(context: &Context) -> Result<PathBuf> {
+    let path = context.calling.get(OsStr::new(env_vars::PATH));
+    let mut directories = path.map(std::env::split_paths).into_iter().flatten();
+    let found = directories.find_map(|directory| {
+        let srun = directory.join("srun");
+        srun.exists().then_some(srun)
+    });
+    found.ok_or_else(|| {
+        Report::new(Kind::NotFound, "there is no `srun` in PATH")
+            .hinted("without `--on slurm`, checks run on this machine".to_owned())
+    })
+}

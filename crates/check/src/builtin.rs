@@ -1,0 +1,275 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Checks that need no writing.
+
+use std::fs;
+use std::path::PathBuf;
+
+use cabane_evidence::Outcome;
+use cabane_mpi_audit::audit::{AuditRequest, audit};
+use cabane_mpi_audit::find::FindRequest;
+use cabane_mpi_audit::judge::Class;
+use cabane_report::Kind;
+use cabane_site::Context;
+
+use crate::bench::{Bench, Run};
+use crate::judge::{Judged, error_of, short};
+use crate::request::{CheckRequest, Place};
+use crate::subject::Subject;
+
+/// A check that every image has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Builtin {
+    /// The image is mounted and a shell starts in it.
+    Starts,
+    /// Every program of the default view starts.
+    Programs,
+    /// Every compiler of the default view makes a program that runs.
+    Compilers,
+    /// Python imports what was asked for.
+    Imports,
+    /// Two ranks of its MPI exchange messages.
+    Mpi,
+}
+
+/// Returns all built-in checks in the order in which they run.
+#[must_use]
+pub fn builtins() -> Vec<Builtin> {
+    vec![Builtin::Starts, Builtin::Programs, Builtin::Compilers, Builtin::Imports, Builtin::Mpi]
+}
+
+/// So many names of what fails are shown.
+const SHOWN: usize = 3;
+
+impl Builtin {
+    /// Returns its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Starts => "starts",
+            Self::Programs => "programs",
+            Self::Compilers => "compilers",
+            Self::Imports => "imports",
+            Self::Mpi => "mpi",
+        }
+    }
+
+    /// Returns what it checks.
+    #[must_use]
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Starts => "the image is mounted, and a command starts in it",
+            Self::Programs => "every program of the default view starts",
+            Self::Compilers => "every compiler of the default view makes a program that runs",
+            Self::Imports => "Python imports the packages of the recipe",
+            Self::Mpi => "two ranks of its MPI exchange messages",
+        }
+    }
+
+    pub(crate) fn run(
+        self,
+        context: &Context,
+        bench: &mut Bench<'_>,
+        subject: &Subject,
+        request: &CheckRequest,
+    ) -> Judged {
+        let is_root = subject.mount_point == std::path::Path::new("/");
+        match self {
+            Self::Starts => starts(bench),
+            // In a root image they are those of a whole distribution.
+            Self::Programs | Self::Compilers if is_root => {
+                not_tested("the image is a whole root file system; a check of the recipe can do it")
+            }
+            Self::Programs => {
+                script(bench, subject, include_str!("scripts/programs.sh"), "program", "start")
+            }
+            Self::Compilers => {
+                script(bench, subject, include_str!("scripts/compilers.sh"), "compiler", "work")
+            }
+            Self::Imports => imports(bench, subject),
+            Self::Mpi => mpi(context, bench, subject, request),
+        }
+    }
+}
+
+fn not_tested(reason: &str) -> Judged {
+    Judged::new(Outcome::NotTested, reason)
+}
+
+fn starts(bench: &mut Bench<'_>) -> Judged {
+    let run = bench.run(&["true"], None, 1, None);
+    match error_of(&run.ended, run.has_begun) {
+        Some(reason) => Judged::new(Outcome::Error, reason),
+        None if run.ended.code == Some(0) => {
+            Judged { outcome: Outcome::Passed, reason: None, figures: Vec::new() }
+        }
+        None => Judged::new(Outcome::Failed, "the shell of the image cannot run `true`"),
+    }
+}
+
+fn script(bench: &mut Bench<'_>, subject: &Subject, text: &str, what: &str, verb: &str) -> Judged {
+    let mount_point = subject.mount_point.display().to_string();
+    let run = bench.run(&["sh", "-c", text, "sh", &mount_point], None, 1, None);
+    summary(&run, what, verb)
+}
+
+fn imports(bench: &mut Bench<'_>, subject: &Subject) -> Judged {
+    let packages = subject.packages.packages.iter();
+    let wanted = packages.filter(|one| one.manager == "python" && one.explicit);
+    let names: Vec<&str> = wanted.map(|one| one.name.as_str()).collect();
+    if names.is_empty() {
+        return not_tested("the recipe asks for no Python package");
+    }
+    let script = bench.directory().join("imports.py");
+    if let Err(error) = fs::write(&script, include_str!("scripts/imports.py")) {
+        return Judged::new(Outcome::Error, format!("cannot write a script: {error}"));
+    }
+    let script = script.display().to_string();
+    let words: Vec<&str> = ["python3", script.as_str()].into_iter().chain(names).collect();
+    summary(&bench.run(&words, None, 1, None), "module", "are imported")
+}
+
+/// Summarizes lines of exit code, name, and message.
+fn summary(run: &Run, what: &str, verb: &str) -> Judged {
+    if let Some(reason) = error_of(&run.ended, run.has_begun) {
+        return Judged::new(Outcome::Error, reason);
+    }
+    if run.ended.is_late {
+        return Judged::new(Outcome::Failed, "they did not end in time, or printed too much");
+    }
+    let lines = run.ended.output.lines().filter_map(|line| {
+        let mut fields = line.splitn(3, '\t');
+        let code: i32 = fields.next()?.parse().ok()?;
+        Some((code, fields.next()?, fields.next().unwrap_or_default()))
+    });
+    let lines: Vec<_> = lines.collect();
+    if lines.is_empty() {
+        return match run.ended.code {
+            Some(0) => not_tested(&format!("the default view has no {what}")),
+            _ => Judged::new(Outcome::Failed, short(&run.ended.messages)),
+        };
+    }
+    let failed: Vec<_> =
+        lines.iter().filter(|(code, _, said)| is_failure(*code, said, what)).collect();
+    let all = lines.len();
+    if failed.is_empty() {
+        let plural = if all == 1 { "" } else { "s" };
+        let verb = if all == 1 { verb.replace("are ", "is ") } else { verb.to_owned() };
+        let verb = if all == 1 && !verb.contains(' ') { format!("{verb}s") } else { verb };
+        return Judged {
+            outcome: Outcome::Passed,
+            reason: Some(format!("{all} {what}{plural} {verb}")),
+            figures: Vec::new(),
+        };
+    }
+    let shown = failed.iter().take(SHOWN).map(|(code, name, said)| {
+        let name = name.rsplit('/').next().unwrap_or(name);
+        if said.is_empty() {
+            format!("{name}: exit code {code}")
+        } else {
+            format!("{name}: {said}")
+        }
+    });
+    let shown = shown.collect::<Vec<_>>().join("; ");
+    let more = if failed.len() > SHOWN { "; …" } else { "" };
+    let reason = format!("{} of {all} {what}s fail: {shown}{more}", failed.len());
+    Judged::new(Outcome::Failed, short(&reason))
+}
+
+/// A program may reject `--version`; it has started then. A compiler and a module must succeed.
+fn is_failure(code: i32, said: &str, what: &str) -> bool {
+    const BY_SIGNALS: [i32; 6] = [128 + 4, 128 + 6, 128 + 7, 128 + 8, 128 + 11, 128 + 31];
+    const OF_LOADER: [&str; 3] =
+        ["error while loading shared libraries", "symbol lookup error", "' not found (required by"];
+    if what != "program" {
+        return code != 0;
+    }
+    matches!(code, 126 | 127)
+        || BY_SIGNALS.contains(&code)
+        || OF_LOADER.iter().any(|text| said.contains(text))
+}
+
+/// What the audit of installations says about the MPI of the image.
+fn mpi(context: &Context, bench: &Bench<'_>, subject: &Subject, request: &CheckRequest) -> Judged {
+    if subject.pmi.is_empty() {
+        return not_tested("the image has no MPI");
+    }
+    if let Place::Slurm { .. } = request.place {
+        return not_tested("`cabane mpi audit --slurm --image` tests it in a job");
+    }
+    let image = subject.argument().to_string_lossy().into_owned();
+    let wanted = AuditRequest {
+        find: FindRequest {
+            prefixes: Vec::new(),
+            images: vec![image],
+            all_images: false,
+            all: false,
+        },
+        ranks: 2,
+        nodes: None,
+        reference: None,
+        limit: request.limit,
+        measure: 0.2,
+        work_directory: Some(PathBuf::from(bench.runner().directory())),
+    };
+    let audited = match audit(context, &wanted) {
+        Ok(audited) => audited,
+        // Such as an image with the library of an MPI and without compilers.
+        Err(error) if error.kind() == Kind::NotFound => return not_tested(&error.to_string()),
+        Err(error) => return Judged::new(Outcome::Error, short(&error.to_string())),
+    };
+    let Some(tried) = audited.tried.first() else {
+        return not_tested("the image has no MPI");
+    };
+    let reason = format!("{}: {}", tried.verdict.class, tried.verdict.reason);
+    let outcome = match tried.verdict.class {
+        Class::Nonfunctional => Outcome::Failed,
+        _ => Outcome::Passed,
+    };
+    Judged::new(outcome, short(&reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use cabane_mpi_audit::run::Ended;
+
+    use super::*;
+
+    fn run(output: &str) -> Run {
+        let ended = Ended {
+            code: Some(0),
+            is_late: false,
+            output: output.to_owned(),
+            messages: String::new(),
+        };
+        Run { ended, has_begun: true, has_launcher: true }
+    }
+
+    #[test]
+    fn programs_that_reject_the_option_have_started() {
+        let output = "0\t/m/bin/a\ta 1.0\n1\t/m/bin/b\tusage: b\n64\t/m/bin/c\t\n";
+        let judged = summary(&run(output), "program", "start");
+        assert_eq!(judged.outcome, Outcome::Passed);
+        assert_eq!(judged.reason.as_deref(), Some("3 programs start"));
+    }
+
+    #[test]
+    fn programs_that_the_loader_or_a_signal_ends_have_not() {
+        let lost = "127\t/m/bin/a\ta: error while loading shared libraries: libx.so.1: cannot open";
+        let output = format!("{lost}\n139\t/m/bin/b\t\n0\t/m/bin/c\tc\n");
+        let judged = summary(&run(&output), "program", "start");
+        assert_eq!(judged.outcome, Outcome::Failed);
+        let reason = judged.reason.unwrap();
+        assert!(reason.starts_with("2 of 3 programs fail: a: a: error while"), "{reason}");
+        assert!(reason.ends_with("b: exit code 139"), "{reason}");
+    }
+
+    #[test]
+    fn nothing_to_try_is_not_success() {
+        assert_eq!(summary(&run(""), "compiler", "work").outcome, Outcome::NotTested);
+        let lost = Run { has_begun: false, ..run("0\ta\t\n") };
+        assert_eq!(summary(&lost, "compiler", "work").outcome, Outcome::Error);
+        assert_eq!(summary(&run("1\tgcc\tno\n"), "compiler", "work").outcome, Outcome::Failed);
+    }
+}

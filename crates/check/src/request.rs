@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The checks of an image, one after the other.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use cabane_evidence::Outcome;
+use cabane_report::Result;
+use cabane_site::Context;
+use cabane_view::Check;
+use jiff::Timestamp;
+
+use crate::bench::{Bench, srun};
+use crate::builtin::{Builtin, builtins};
+use crate::host;
+use crate::judge::{Judged, judge};
+use crate::outcome::{CheckReport, CheckResult, Source};
+use crate::subject::Subject;
+
+/// Where checks run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On this machine.
+    Here,
+    /// In steps of Slurm.
+    Slurm {
+        /// The program `srun`.
+        srun: PathBuf,
+        /// More options for it, such as `--partition=debug`.
+        options: Vec<String>,
+    },
+}
+
+impl Place {
+    /// Returns the place of steps with some options.
+    ///
+    /// # Errors
+    ///
+    /// There is no `srun` in `PATH`.
+    pub fn slurm(context: &Context, options: Vec<String>) -> Result<Self> {
+        Ok(Self::Slurm { srun: srun(context)?, options })
+    }
+}
+
+/// What is checked, and how.
+#[derive(Clone, Debug)]
+pub struct CheckRequest {
+    /// Only these checks, by name; all if none is named.
+    pub only: Vec<String>,
+    /// Where they run.
+    pub place: Place,
+    /// How long a check may take that has no limit of its own.
+    pub limit: Duration,
+    /// The directory below which they run, instead of that for temporary files.
+    pub work_directory: Option<PathBuf>,
+}
+
+/// A check that is to be run.
+enum Planned<'a> {
+    Recipe(&'a Check),
+    Builtin(Builtin),
+}
+
+impl Planned<'_> {
+    fn name(&self) -> &str {
+        match self {
+            Self::Recipe(check) => &check.name,
+            Self::Builtin(builtin) => builtin.name(),
+        }
+    }
+}
+
+/// Runs the checks of an image. Each result is passed to `done` when it is there.
+///
+/// # Errors
+///
+/// There is no place to run them, or a check that was named does not exist.
+pub fn check(
+    context: &Context,
+    subject: &Subject,
+    request: &CheckRequest,
+    done: &mut dyn FnMut(&CheckResult),
+) -> Result<CheckReport> {
+    let planned = plan(subject, request)?;
+    let host = host::here(context);
+    let system = host.system.clone().unwrap_or_default();
+    let mut bench = Bench::new(context, subject, request)?;
+    let started = Timestamp::now();
+    let mut checks: Vec<CheckResult> = Vec::new();
+    for one in planned {
+        context.detail(format_args!("checking {}", one.name()));
+        let begin = Instant::now();
+        let judged = match &one {
+            Planned::Recipe(check) => run(&mut bench, check, &system),
+            Planned::Builtin(builtin) => builtin.run(context, &mut bench, subject, request),
+        };
+        let result = CheckResult {
+            name: one.name().to_owned(),
+            source: match one {
+                Planned::Recipe(_) => Source::Recipe,
+                Planned::Builtin(_) => Source::Builtin,
+            },
+            outcome: judged.outcome,
+            reason: judged.reason,
+            seconds: begin.elapsed().as_secs_f64(),
+            figures: judged.figures,
+        };
+        done(&result);
+        let is_closed = result.name == Builtin::Starts.name() && result.outcome != Outcome::Passed;
+        checks.push(result);
+        if is_closed {
+            // Nothing else can run either.
+            break;
+        }
+    }
+    Ok(CheckReport {
+        image: subject.typed.clone(),
+        label: subject.label.clone(),
+        digest: subject.digest.clone(),
+        size: subject.size,
+        outcome: Outcome::of_all(checks.iter().map(|one| one.outcome)),
+        checks,
+        started,
+        finished: Timestamp::now(),
+        host,
+    })
+}
+
+/// The built-in checks come first: what does not start fails everywhere.
+fn plan<'a>(subject: &'a Subject, request: &CheckRequest) -> Result<Vec<Planned<'a>>> {
+    let builtins = builtins().into_iter().map(Planned::Builtin);
+    let of_recipe = subject.checks.iter().map(Planned::Recipe);
+    let mut planned: Vec<_> = builtins.chain(of_recipe).collect();
+    if request.only.is_empty() {
+        return Ok(planned);
+    }
+    let known: Vec<&str> = planned.iter().map(Planned::name).collect();
+    if let Some(unknown) = request.only.iter().find(|name| !known.contains(&name.as_str())) {
+        return Err(no_such_check(unknown, &known));
+    }
+    planned.retain(|one| request.only.iter().any(|name| name == one.name()));
+    Ok(planned)
+}
+
+fn no_such_check(name: &str, known: &[&str]) -> cabane_report::Report {
+    let message = format!("the image has no check `{}`", cabane_label::escape(name));
+    let hint = format!("its checks are {}", cabane_label::enumerate(known, "and"));
+    cabane_report::Report::new(cabane_report::Kind::NotFound, message).hinted(hint)
+}
+
+fn run(bench: &mut Bench<'_>, check: &Check, system: &str) -> Judged {
+    let limit = check.limit.map(Duration::from_secs);
+    let run = bench.run(&check.command, check.view.as_ref(), check.ranks, limit);
+    if run.has_begun && !run.has_launcher {
+        let ranks = check.ranks;
+        let reason = format!("no `mpiexec` in the image starts its {ranks} ranks; Slurm can");
+        return Judged::new(Outcome::NotTested, reason);
+    }
+    judge(check, &run.ended, run.has_begun, system)
+}

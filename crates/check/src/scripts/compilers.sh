@@ -1,0 +1,26 @@
+# SPDX-FileCopyrightText: The Cabane developers
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# Makes a program with every compiler of the image that PATH has, and runs it.
+# $1: where the image is mounted. Prints for each: exit code, path, and the first line of a message.
+printf 'int main(void) { return 0; }\n' >hello.c
+printf '#include <iostream>\nint main() { std::cout << "hello" << std::endl; }\n' >hello.cpp
+printf 'program hello\nprint *, "hello"\nend program\n' >hello.f90
+try() {
+    source=$1
+    shift
+    for name; do
+        compiler=$(command -v "$name") || continue
+        case $compiler in "$mount"/*) ;; *) continue ;; esac
+        rm -f hello
+        "$compiler" -o hello "$source" </dev/null >said 2>&1 && ./hello >>said 2>&1
+        code=$?
+        said=
+        [ "$code" = 0 ] || said=$(grep -i -m 1 -e error -e cannot said || head -n 1 said)
+        printf '%s\t%s\t%s\n' "$code" "$compiler" "$said"
+    done
+}
+mount=$1
+try hello.c gcc clang icx nvc amdclang
+try hello.cpp g++ clang++ icpx nvc++ amdclang++
+try hello.f90 gfortran flang ifx nvfortran amdflang

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The report of checks as a statement that can be signed.
+
+use cabane_evidence::{Details, Measured, Outcome, Performance, Runner, Statement, TestError};
+use cabane_label::Digest;
+
+use crate::outcome::CheckReport;
+
+/// Turns the report of checks into a statement about the image; `manifest` is the sha256 of its manifest.
+#[must_use]
+pub fn test_statement(
+    report: &CheckReport,
+    manifest: Option<&Digest>,
+    generation: Option<&str>,
+) -> Statement {
+    let names = |outcome: Outcome| -> Vec<&str> {
+        let fits = report.checks.iter().filter(|one| one.outcome == outcome);
+        fits.map(|one| one.name.as_str()).collect()
+    };
+    let is_wrong = |outcome| matches!(outcome, Outcome::Failed | Outcome::Error);
+    let errors = report.checks.iter().filter(|one| is_wrong(one.outcome)).map(|one| TestError {
+        test: one.name.clone(),
+        outcome: one.outcome,
+        message: one.reason.clone().unwrap_or_default(),
+    });
+    let performance = report.checks.iter().flat_map(|check| {
+        let of_check = |measured: &Measured| Performance {
+            test: check.name.clone(),
+            measured: measured.clone(),
+        };
+        check.figures.iter().map(of_check)
+    });
+    let details = Details {
+        outcome: Some(report.outcome),
+        system: report.host.system.clone(),
+        uarch: report.label.as_ref().map(|label| label.uarch.to_string()),
+        started: Some(report.started),
+        finished: Some(report.finished),
+        runner: Runner { name: "cabane".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
+        errors: errors.collect(),
+        not_tested: names(Outcome::NotTested).into_iter().map(str::to_owned).collect(),
+        host: report.host.clone(),
+        generation: generation.map(str::to_owned),
+        performance: performance.collect(),
+    };
+    let name = report.label.as_ref().map_or_else(|| report.image.clone(), ToString::to_string);
+    let results = (&*names(Outcome::Passed), &*names(Outcome::Failed));
+    Statement::of_checks((&name, &report.digest, manifest), results, &details)
+}

@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The image that is checked: found as for a start, with its metadata.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use cabane_environment::{ImageRequest, find_environment};
+use cabane_label::{Digest, Label, escape, shown};
+use cabane_process::Scratch;
+use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_resolve::ConcreteImage;
+use cabane_run::difference::packages_in_metadata;
+use cabane_run::{metadata, open_image};
+use cabane_site::Context;
+use cabane_view::{Check, PackageList};
+
+/// An image, and what its metadata says about checks.
+#[derive(Debug)]
+pub struct Subject {
+    /// The image as it was typed.
+    pub typed: String,
+    /// Its file.
+    pub path: PathBuf,
+    /// Its label, if it was found by one.
+    pub label: Option<Label>,
+    /// Its sha256.
+    pub digest: Digest,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Whether a repository has it.
+    is_kept: bool,
+    /// Where it is mounted.
+    pub mount_point: PathBuf,
+    /// The values of `srun --mpi` for its MPI; none if it has no MPI or they are not known.
+    pub pmi: Vec<String>,
+    /// The checks of its recipe.
+    pub checks: Vec<Check>,
+    /// Its packages, as far as it lists them.
+    pub packages: PackageList,
+}
+
+impl Subject {
+    /// Finds one image.
+    ///
+    /// # Errors
+    ///
+    /// What was typed is several images or none; the image or its metadata cannot be read.
+    pub fn find(context: &Context, typed: &str) -> Result<Self> {
+        let request = ImageRequest::new(typed, None, true);
+        let images = find_environment(context, &request)?.0.images;
+        let [image] = <[ConcreteImage; 1]>::try_from(images).map_err(|_| {
+            let message = format!("{} is not one image", escape(typed));
+            Report::new(Kind::Usage, message).hinted("name the images one by one".to_owned())
+        })?;
+        Self::of(context, typed, &image)
+    }
+
+    fn of(context: &Context, typed: &str, image: &ConcreteImage) -> Result<Self> {
+        let path = &image.path;
+        let size = fs::metadata(path).or_failed(|| format!("look at {}", shown(path)))?.len();
+        let digest = match &image.digest {
+            Some(digest) => digest.clone(),
+            None => sum_of(context, path, size)?,
+        };
+        let beside = image.digest.as_ref().and(path.parent()).map(|parent| parent.join("meta"));
+        let beside = beside.filter(|directory| directory.is_dir());
+        let copy = if beside.is_some() { None } else { Some(copy_metadata(context, image)?) };
+        let directory = beside.as_deref().or(copy.as_ref().map(Scratch::path)).unwrap_or(path);
+        let checks = image.meta.checks.read().map_err(|error| {
+            let message = "malformed checks in meta/env.json of the image".to_owned();
+            Report::caused(Kind::BadInput, message, error)
+        })?;
+        let packages = packages_in_metadata(|name| {
+            read(&directory.join(name), PackageList::MAX_SIZE).ok().flatten()
+        });
+        Ok(Self {
+            typed: typed.to_owned(),
+            path: path.clone(),
+            label: image.label.clone(),
+            digest,
+            size,
+            is_kept: image.digest.is_some(),
+            mount_point: image.mount_point.as_path().to_owned(),
+            pmi: image.meta.needs.mpi.as_ref().map(|mpi| mpi.srun.clone()).unwrap_or_default(),
+            checks,
+            packages: packages.unwrap_or_default(),
+        })
+    }
+
+    /// Returns what a later command is given for the image. A label could move; a digest cannot.
+    pub(crate) fn argument(&self) -> OsString {
+        if self.is_kept { self.digest.as_str().into() } else { self.path.clone().into() }
+    }
+}
+
+/// Copies the metadata out of an image that no repository has.
+fn copy_metadata(context: &Context, image: &ConcreteImage) -> Result<Scratch> {
+    let scratch = Scratch::new().or_failed(|| "make a temporary directory".to_owned())?;
+    let file = open_image(&image.path, image.format)?;
+    metadata::copy(&file, &context.mount_methods(), scratch.path())?;
+    Ok(scratch)
+}
+
+/// Reads a file; `None` if there is none.
+fn read(path: &Path, limit: u64) -> std::io::Result<Option<Vec<u8>>> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut bytes = Vec::new();
+    // One byte more than allowed, so that the reader notices.
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(std::io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(Some(bytes))
+}
+
+fn sum_of(context: &Context, path: &Path, size: u64) -> Result<Digest> {
+    let watched = context.transfer(&format!("reading {}", shown(path)));
+    let sum = cabane_registry::sum::file(path, &mut |done, _| watched.show(done, size));
+    watched.end();
+    Ok(sum?)
+}

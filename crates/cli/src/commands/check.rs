@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane check`: whether images work on this machine, or on the nodes of Slurm.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cabane_check::{
+    CheckReport, CheckRequest, CheckResult, Place, Subject, check as run, junit, test_statement,
+};
+use cabane_evidence::{Outcome, SignedStatement, keep};
+use cabane_label::escape;
+use cabane_recipe::parse_time;
+use cabane_registry::SigningKey;
+use cabane_report::{IoContext, Result};
+use cabane_signature_policy::signing_key;
+use cabane_transfer::{Connection, attach_evidence, find_evidence};
+use clap::{Args, ValueEnum};
+
+use crate::exit_codes::{self, ExitCode};
+use crate::printer::style;
+use crate::registry::RegistryArgs;
+use crate::setup::Setup;
+use crate::table::Table;
+
+/// Test whether images work here
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Each check has one of four outcomes. PASSED and FAILED are about the image. ERROR means that the check
+could not run, for example because a node failed. NOT TESTED means that there was nothing to test.
+
+The checks of the recipe are those in `checks` of its config.yaml. Built-in checks need no recipe:
+  starts     the image is mounted, and a command starts in it
+  programs   every program of the default view starts; each is called with --version
+  compilers  every compiler of the default view makes a program that runs
+  imports    Python imports the packages that the recipe names
+  mpi        two ranks of the MPI in the image exchange messages
+
+Examples:
+  cabane check prgenv-gnu/25.6
+  cabane check prgenv-gnu/25.6 --only mpi
+  cabane check prgenv-gnu/25.6 --key tests.key --attach
+  cabane check prgenv-gnu/25.6 --on slurm --srun=--partition=debug --work-directory $SCRATCH
+
+The exit code is 16 if a check failed, 17 if none failed and one is an ERROR, and 18 if nothing was
+tested.")]
+pub(crate) struct CheckArgs {
+    /// The images: labels, IDs, digests, or paths
+    #[arg(required = true, value_name = "IMAGE")]
+    images: Vec<String>,
+    /// Run only this check. Repeatable
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Where the checks run
+    #[arg(long, value_name = "PLACE", default_value = "here")]
+    on: On,
+    /// Pass this option to `srun`, such as --srun=--partition=debug. Repeatable
+    #[arg(long = "srun", value_name = "OPTION", allow_hyphen_values = true)]
+    srun_options: Vec<String>,
+    /// The time limit of each check that has none of its own, such as 30s or 10m
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "10m")]
+    limit: Duration,
+    /// Run below this directory; with --on slurm, every node must see it. Default: that for temporary
+    /// files, or the current directory with --on slurm
+    #[arg(long, value_name = "DIR")]
+    work_directory: Option<PathBuf>,
+    /// Sign the results with this private key and keep them beside the image in its repository
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Also attach the signed results to the image in the registry
+    #[arg(long, requires = "key")]
+    attach: bool,
+    #[command(flatten)]
+    registry: RegistryArgs,
+    /// Also write the results to this file, in the XML format that CI systems display
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Where checks run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum On {
+    /// On this machine
+    Here,
+    /// In steps of Slurm
+    Slurm,
+}
+
+pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
+    let place = match args.on {
+        On::Here => Place::Here,
+        On::Slurm => Place::slurm(setup, args.srun_options.clone())?,
+    };
+    let request = CheckRequest {
+        only: args.only.clone(),
+        place,
+        limit: args.limit,
+        work_directory: args.work_directory.clone(),
+    };
+    let subjects: Vec<Subject> =
+        args.images.iter().map(|image| Subject::find(setup, image)).collect::<Result<_>>()?;
+    let key = args.key.as_deref().map(|path| signing_key(setup, path)).transpose()?;
+    let connection = args.attach.then(|| args.registry.connect(setup)).transpose()?;
+    let mut reports = Vec::new();
+    for subject in &subjects {
+        let report = run(setup, subject, &request, &mut |result| {
+            setup.detail(line(result));
+        })?;
+        if !args.json {
+            setup.printer.data(text(&report));
+        }
+        if let Some(key) = &key {
+            sign(setup, &report, key, connection.as_ref())?;
+        }
+        reports.push(report);
+    }
+    if args.json {
+        setup.printer.json(&reports);
+    }
+    if let Some(path) = &args.junit {
+        fs::write(path, junit(&reports)).or_failed(|| format!("write {}", path.display()))?;
+    }
+    let outcome = Outcome::of_all(reports.iter().map(|report| report.outcome));
+    Ok(match outcome {
+        Outcome::Passed => exit_codes::SUCCESS,
+        Outcome::Failed => exit_codes::CHECK_FAILED,
+        Outcome::Error => exit_codes::CHECK_ERROR,
+        Outcome::NotTested => exit_codes::NOT_TESTED,
+    })
+}
+
+/// Signs the results, keeps them beside the image, and attaches them.
+fn sign(
+    setup: &Setup,
+    report: &CheckReport,
+    key: &SigningKey,
+    connection: Option<&Connection>,
+) -> Result<()> {
+    let typed = report.label.as_ref().map_or_else(|| report.image.clone(), ToString::to_string);
+    let remote = connection.map(|connection| find_evidence(setup, Some(connection), &typed));
+    let remote = remote.transpose()?.and_then(|found| found.remote);
+    let manifest = remote.as_ref().map(|image| &image.manifest);
+    let generation = setup.settings.evidence.generation.as_deref();
+    let signed = SignedStatement::sign(&test_statement(report, manifest, generation), key)?;
+    let id = signed.id().id();
+    let keeping = keep(setup, &report.digest, std::slice::from_ref(&signed))?;
+    for name in &keeping {
+        setup.note(format_args!("kept the statement {id} in the repository `{name}`"));
+    }
+    if let (Some(connection), Some(image)) = (connection, &remote) {
+        attach_evidence(connection, image, &[signed])?;
+        setup.note(format_args!("attached the statement {id} to {}", image.place));
+    } else if keeping.is_empty() {
+        setup.warning("no repository has this image; the signed results are lost");
+        setup.hint("`cabane image add` puts it into a repository");
+    }
+    Ok(())
+}
+
+fn line(result: &CheckResult) -> String {
+    let reason = result.reason.as_deref().unwrap_or_default();
+    format!("{}: {} {}", escape(&result.name), result.outcome, escape(reason))
+}
+
+fn text(report: &CheckReport) -> String {
+    let mut table = Table::new(&["check", "outcome", ">time", "reason"]);
+    for check in &report.checks {
+        let figures = check.figures.iter().map(|figure| {
+            let unit = if figure.unit.is_empty() { "" } else { " " };
+            format!("{} {}{unit}{}", figure.variable, figure.value, escape(&figure.unit))
+        });
+        let reason = check.reason.iter().map(|reason| escape(reason).into_owned());
+        let said = reason.chain(figures).collect::<Vec<_>>().join("; ");
+        let time = format!("{:.1} s", check.seconds);
+        table.push(&[&escape(&check.name), &check.outcome, &time, &said]);
+    }
+    let name = report
+        .label
+        .as_ref()
+        .map_or_else(|| escape(&report.image).into_owned(), ToString::to_string);
+    let (id, outcome) = (report.digest.id(), colored(report.outcome));
+    format!("{table}{name} ({id}): {outcome}\n")
+}
+
+fn colored(outcome: Outcome) -> String {
+    let color = match outcome {
+        Outcome::Passed => style::GOOD,
+        Outcome::Failed => style::ERROR,
+        Outcome::Error => style::WARNING,
+        Outcome::NotTested => style::FAINT,
+    };
+    format!("{color}{outcome}{color:#}")
+}

@@ -1,0 +1,166 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane evidence ls`, `show`, and `verify`.
+
+use std::time::Duration;
+
+use cabane_evidence::{Evidence, Outcome, Standing, Wanted, tested};
+use cabane_label::{System, escape, shown};
+use cabane_recipe::parse_time;
+use cabane_report::{Kind, Report, Result};
+use cabane_transfer::{FoundEvidence, find_evidence};
+use clap::Args;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::exit_codes::{self, ExitCode};
+use crate::registry::RegistryArgs;
+use crate::setup::Setup;
+use crate::table::Table;
+
+/// Where the statements are.
+#[derive(Debug, Args)]
+pub(super) struct WhereArgs {
+    /// Read from the registry instead of the repositories
+    #[arg(long)]
+    remote: bool,
+    #[command(flatten)]
+    registry: RegistryArgs,
+}
+
+impl WhereArgs {
+    pub(super) fn find(
+        &self,
+        setup: &Setup,
+        image: &str,
+    ) -> Result<(FoundEvidence, Option<cabane_transfer::Connection>)> {
+        let connection = self.remote.then(|| self.registry.connect(setup)).transpose()?;
+        Ok((find_evidence(setup, connection.as_ref(), image)?, connection))
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Only statements with the key of a tester count: `testers` below `[evidence]` in the configuration. The
+others are listed with the reason.
+
+Examples:
+  cabane evidence ls prgenv-gnu/25.6
+  cabane evidence ls prgenv-gnu/25.6 --remote")]
+pub(crate) struct LsArgs {
+    /// The image: a label, ID, digest, or path
+    image: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: WhereArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The image: a label, ID, digest, or path
+    image: String,
+    /// The first digits of the statement's ID; default: the newest statement
+    id: Option<String>,
+    #[command(flatten)]
+    place: WhereArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The newest statement of a tester for the system decides. Without one, the image is NOT TESTED.
+
+The exit code is 16 if the tests failed, 17 if they could not run, and 18 if nothing was tested.")]
+pub(crate) struct VerifyArgs {
+    /// The image: a label, ID, digest, or path
+    image: String,
+    /// The system on which it was tested; default: this system
+    #[arg(long, value_name = "NAME")]
+    on: Option<System>,
+    /// Ignore results that are older, such as 30d
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    since: Option<Duration>,
+    #[command(flatten)]
+    place: WhereArgs,
+}
+
+pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<()> {
+    let (found, _) = args.place.find(setup, &args.image)?;
+    let judged = found.judged(setup)?;
+    if args.json {
+        setup.printer.json(&judged.iter().map(value).collect::<Vec<_>>());
+        return Ok(());
+    }
+    if judged.is_empty() {
+        setup.note(format_args!("{}: no evidence", found.name));
+        setup.hint("`cabane check IMAGE --key FILE` tests an image and signs the results");
+    }
+    let mut table = Table::new(&["id", "date", "outcome", "system", "by", "counts"]);
+    for one in &judged {
+        let date = one.details.finished.map(|time| time.strftime("%F %R").to_string());
+        let system = one.details.system.as_deref().unwrap_or_default();
+        let runner = &one.details.runner;
+        let by = format!("{} {}", escape(&runner.name), escape(&runner.version));
+        let counts = match &one.standing {
+            Standing::Counts(file) => format!("yes, {}", shown(file)),
+            Standing::Ignored(reason) => format!("no, {}", escape(reason)),
+        };
+        let (date, outcome) = (date.unwrap_or_default(), what(one));
+        table.push(&[&one.id.id(), &date, &outcome, &escape(system), &by.trim(), &counts]);
+    }
+    setup.printer.data(table);
+    Ok(())
+}
+
+/// The outcome of tests, or the type of another statement.
+fn what(one: &Evidence) -> String {
+    match one.outcome {
+        Some(outcome) => outcome.to_string(),
+        None => escape(&one.statement.predicate_type).into_owned(),
+    }
+}
+
+fn value(one: &Evidence) -> Value {
+    json!({
+        "id": one.id,
+        "outcome": one.outcome,
+        "standing": one.standing,
+        "statement": one.statement,
+    })
+}
+
+pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> Result<()> {
+    let (found, _) = args.place.find(setup, &args.image)?;
+    let wanted = args.id.as_deref().unwrap_or_default();
+    let judged = found.judged(setup)?;
+    let one = judged.iter().find(|one| one.id.as_str().starts_with(wanted)).ok_or_else(|| {
+        let message = format!("{} has no such statement", found.name);
+        let hint = format!("`cabane evidence ls {}` lists its statements", args.image);
+        Report::new(Kind::NotFound, message).hinted(hint)
+    })?;
+    setup.printer.json(&value(one));
+    Ok(())
+}
+
+pub(crate) fn verify(setup: &Setup, args: &VerifyArgs) -> Result<ExitCode> {
+    let (found, _) = args.place.find(setup, &args.image)?;
+    let now = Timestamp::now();
+    let since =
+        args.since.map(|time| SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX));
+    let system = args.on.clone().or_else(|| setup.system());
+    let wanted = Wanted {
+        generation: setup.settings.evidence.generation.clone(),
+        system: system.map(|system| system.to_string()),
+        since: since.and_then(|time| now.checked_sub(time).ok()),
+    };
+    let verdict = tested(&found.judged(setup)?, &wanted, now);
+    setup.printer.data(format_args!("{}: {}: {}\n", found.name, verdict.outcome, verdict.evidence));
+    Ok(match verdict.outcome {
+        Outcome::Passed => exit_codes::SUCCESS,
+        Outcome::Failed => exit_codes::CHECK_FAILED,
+        Outcome::Error => exit_codes::CHECK_ERROR,
+        Outcome::NotTested => exit_codes::NOT_TESTED,
+    })
+}

@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane evidence`: signed statements about images.
+
+use cabane_report::Result;
+use clap::Subcommand;
+
+use crate::exit_codes::{self, ExitCode};
+use crate::setup::Setup;
+
+mod attach;
+mod ls;
+mod prune;
+
+/// What can be done with evidence.
+#[derive(Debug, Subcommand)]
+#[command(defer = true)]
+pub(crate) enum EvidenceCommand {
+    /// List what was tested, when, where, and by whom
+    Ls(ls::LsArgs),
+    /// Show one statement
+    Show(ls::ShowArgs),
+    /// Tell whether an image has passed its tests
+    Verify(ls::VerifyArgs),
+    /// Attach signed statements to an image of a registry
+    Attach(attach::AttachArgs),
+    /// Write the signed statements of an image to files
+    Export(attach::ExportArgs),
+    /// Remove old statements
+    Prune(prune::PruneArgs),
+}
+
+/// Runs one of them.
+///
+/// # Errors
+///
+/// Those of the command.
+pub(crate) fn evidence(setup: &Setup, command: &EvidenceCommand) -> Result<ExitCode> {
+    let done = |outcome: Result<()>| outcome.map(|()| exit_codes::SUCCESS);
+    match command {
+        EvidenceCommand::Ls(args) => done(ls::ls(setup, args)),
+        EvidenceCommand::Show(args) => done(ls::show(setup, args)),
+        EvidenceCommand::Verify(args) => ls::verify(setup, args),
+        EvidenceCommand::Attach(args) => done(attach::attach(setup, args)),
+        EvidenceCommand::Export(args) => done(attach::export(setup, args)),
+        EvidenceCommand::Prune(args) => done(prune::prune(setup, args)),
+    }
+}

@@ -1,0 +1,340 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Which statements count, and what they say together.
+//!
+//! A statement counts if a tester of the configuration signed it, it is about this very image, and it is
+//! of the system and the time that are asked for. The newest one that counts decides. Absence is never
+//! success.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use cabane_label::Digest;
+use cabane_registry::{Distrust, PublicKey};
+use cabane_report::Result;
+use cabane_site::Context;
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use crate::bundle::SignedStatement;
+use crate::outcome::Outcome;
+use crate::statement::{Details, Statement};
+
+/// How far the clock of a tester may be ahead.
+const AHEAD: SignedDuration = SignedDuration::from_mins(5);
+
+/// The keys whose statements count.
+#[derive(Clone, Debug, Default)]
+pub struct EvidenceKeys {
+    testers: Vec<PublicKey>,
+    files: Vec<PathBuf>,
+}
+
+/// Whether a statement counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "standing", content = "detail")]
+pub enum Standing {
+    /// A tester of the configuration signed it; the file of the key.
+    Counts(PathBuf),
+    /// It does not count, and why.
+    Ignored(String),
+}
+
+/// A statement, read and judged.
+#[derive(Clone, Debug)]
+pub struct Evidence {
+    /// The sha256 of the statement.
+    pub id: Digest,
+    /// What it says.
+    pub statement: Statement,
+    /// What it says about tests.
+    pub outcome: Option<Outcome>,
+    /// What is said beside the result.
+    pub details: Details,
+    /// Whether it counts.
+    pub standing: Standing,
+}
+
+/// Which statements are asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// The system on which the image was tested; any if none is named.
+    pub system: Option<String>,
+    /// The oldest time.
+    pub since: Option<Timestamp>,
+    /// The generation of the system; any if none is named.
+    pub generation: Option<String>,
+}
+
+/// What the statements about an image say together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tested {
+    /// The outcome of the newest one that counts. Without one, nothing was tested.
+    pub outcome: Outcome,
+    /// When its tests ended.
+    pub finished: Option<Timestamp>,
+    /// The sentence that says so.
+    pub evidence: String,
+}
+
+impl EvidenceKeys {
+    /// Reads the keys of the configuration.
+    ///
+    /// # Errors
+    ///
+    /// A file that is no public key.
+    pub fn of(context: &Context) -> Result<Self> {
+        let files = context.settings.evidence.testers.clone();
+        let testers = files.iter().map(|path| PublicKey::read(path)).collect::<Result<_, _>>()?;
+        Ok(Self { testers, files })
+    }
+
+    /// Whether there are none, so that nothing counts.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.testers.is_empty()
+    }
+
+    /// Judges a statement that is attached to an image, by the digest of the image and, in a registry,
+    /// by that of its manifest; `None` if it cannot be read at all.
+    #[must_use]
+    pub fn judge(&self, signed: &SignedStatement, about: &[&Digest]) -> Option<Evidence> {
+        let opened = signed.open(&self.testers);
+        let (statement, standing) = match opened {
+            Ok((statement, key)) => {
+                let place = self.testers.iter().position(|known| known == key);
+                let file = place.and_then(|place| self.files.get(place)).cloned();
+                (statement, Standing::Counts(file.unwrap_or_default()))
+            }
+            Err(reason) => {
+                let reason = match reason {
+                    Distrust::UnknownKey => "signed with another key".to_owned(),
+                    other => other.to_string(),
+                };
+                (signed.unverified()?, Standing::Ignored(reason))
+            }
+        };
+        let standing = if about.iter().any(|digest| statement.is_about(digest)) {
+            standing
+        } else {
+            Standing::Ignored("it is about another image".to_owned())
+        };
+        Some(Evidence {
+            id: signed.id(),
+            outcome: statement.outcome(),
+            details: statement.details(),
+            statement,
+            standing,
+        })
+    }
+}
+
+/// Says what statements about an image say together.
+#[must_use]
+pub fn tested(evidence: &[Evidence], wanted: &Wanted, now: Timestamp) -> Tested {
+    let nothing =
+        |evidence: String| Tested { outcome: Outcome::NotTested, finished: None, evidence };
+    let of_tests = || evidence.iter().filter(|one| one.outcome.is_some());
+    let counting = || of_tests().filter(|one| matches!(one.standing, Standing::Counts(_)));
+    if of_tests().next().is_none() {
+        return nothing("no results of tests".to_owned());
+    }
+    if counting().next().is_none() {
+        return nothing("no results with the signature of a tester".to_owned());
+    }
+    let on_system = |one: &&Evidence| {
+        wanted.system.as_ref().is_none_or(|system| one.details.system.as_ref() == Some(system))
+    };
+    let system = wanted.system.as_deref().unwrap_or_default();
+    let Some(newest) = counting()
+        .filter(on_system)
+        .filter(|one| one.details.finished.is_some_and(|time| time <= now + AHEAD))
+        .max_by_key(|one| one.details.finished)
+    else {
+        return nothing(format!("not tested on {system}"));
+    };
+    let finished = newest.details.finished.unwrap_or(Timestamp::UNIX_EPOCH);
+    let date = finished.strftime("%F");
+    let is_of = |wanted: &String| newest.details.generation.as_ref() == Some(wanted);
+    if let Some(generation) = wanted.generation.as_ref().filter(|wanted| !is_of(wanted)) {
+        return nothing(format!("last tested on {date}, before the generation {generation}"));
+    }
+    if wanted.since.is_some_and(|since| finished < since) {
+        return nothing(format!("last tested on {date}"));
+    }
+    let outcome = newest.outcome.unwrap_or(Outcome::NotTested);
+    let on = newest.details.system.as_ref().map(|on| format!(" on {on}")).unwrap_or_default();
+    let id = newest.id.id();
+    let evidence = match outcome {
+        Outcome::Passed => format!("tests passed{on} on {date} ({id})"),
+        Outcome::Failed => format!("tests failed{on} on {date} ({id})"),
+        Outcome::Error => format!("tests could not run{on} on {date} ({id})"),
+        Outcome::NotTested => format!("nothing was tested{on} on {date} ({id})"),
+    };
+    Tested { outcome, finished: Some(finished), evidence }
+}
+
+/// Returns the statements that can go: all but the newest `keep_last` of each signer, type, and system.
+/// Those that did not pass stay as long as none has passed since. `evidence` is sorted, the newest first.
+#[must_use]
+pub fn surplus(evidence: &[Evidence], keep_last: usize) -> BTreeSet<Digest> {
+    let mut counts: BTreeMap<_, (usize, bool)> = BTreeMap::new();
+    let mut surplus = BTreeSet::new();
+    for one in evidence {
+        let standing = match &one.standing {
+            Standing::Counts(file) => file.clone(),
+            Standing::Ignored(_) => PathBuf::new(),
+        };
+        let group = (standing, &one.statement.predicate_type, &one.details.system);
+        let (count, has_passed) = counts.entry(group).or_default();
+        *count += 1;
+        *has_passed |= one.outcome == Some(Outcome::Passed);
+        if *count > keep_last && (*has_passed || one.outcome.is_none()) {
+            surplus.insert(one.id.clone());
+        }
+    }
+    surplus
+}
+
+#[cfg(test)]
+mod tests {
+    use cabane_registry::SigningKey;
+
+    use super::*;
+
+    fn digest(letter: &str) -> Digest {
+        letter.repeat(64).parse().unwrap()
+    }
+
+    fn key() -> SigningKey {
+        let directory = tempfile::tempdir().unwrap();
+        SigningKey::generate(&directory.path().join("key")).unwrap().0
+    }
+
+    fn time(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    const NOW: &str = "2026-11-26T12:00:00Z";
+
+    struct Run {
+        outcome: Outcome,
+        system: &'static str,
+        finished: &'static str,
+        generation: &'static str,
+    }
+
+    impl Run {
+        fn new(outcome: Outcome, finished: &'static str) -> Self {
+            Self { outcome, system: "daint", finished, generation: "2" }
+        }
+
+        fn signed(&self, key: &SigningKey) -> SignedStatement {
+            let details = Details {
+                outcome: Some(self.outcome),
+                system: Some(self.system.to_owned()),
+                finished: Some(time(self.finished)),
+                generation: Some(self.generation.to_owned()),
+                ..Details::default()
+            };
+            let image = digest("a");
+            let statement =
+                Statement::of_checks(("app", &image, None), (&["starts"], &[]), &details);
+            SignedStatement::sign(&statement, key).unwrap()
+        }
+    }
+
+    fn keys(key: &SigningKey) -> EvidenceKeys {
+        EvidenceKeys { testers: vec![key.public()], files: vec!["tests.pub".into()] }
+    }
+
+    fn said(key: &SigningKey, signed: &[SignedStatement], wanted: &Wanted) -> (Outcome, String) {
+        let image = digest("a");
+        let evidence: Vec<_> =
+            signed.iter().filter_map(|one| keys(key).judge(one, &[&image])).collect();
+        let tested = tested(&evidence, wanted, time(NOW));
+        (tested.outcome, tested.evidence)
+    }
+
+    fn on_daint() -> Wanted {
+        Wanted {
+            system: Some("daint".to_owned()),
+            since: Some(time("2026-11-01T00:00:00Z")),
+            generation: Some("2".to_owned()),
+        }
+    }
+
+    #[test]
+    fn the_newest_statement_that_counts_decides() {
+        let key = key();
+        let passed = Run::new(Outcome::Passed, "2026-11-20T00:00:00Z").signed(&key);
+        let failed = Run::new(Outcome::Failed, "2026-11-21T00:00:00Z").signed(&key);
+        for order in [[&passed, &failed], [&failed, &passed]] {
+            let (outcome, evidence) = said(&key, &order.map(Clone::clone), &on_daint());
+            assert_eq!(outcome, Outcome::Failed, "{evidence}");
+            assert!(evidence.starts_with("tests failed on daint on 2026-11-21"), "{evidence}");
+        }
+        assert_eq!(said(&key, &[passed], &on_daint()).0, Outcome::Passed);
+    }
+
+    #[test]
+    fn absence_and_what_does_not_count_are_no_success() {
+        let (key, other) = (key(), key());
+        let passed = |change: &dyn Fn(&mut Run)| {
+            let mut run = Run::new(Outcome::Passed, "2026-11-20T00:00:00Z");
+            change(&mut run);
+            run
+        };
+        let cases = [
+            (vec![], "no results of tests"),
+            (vec![passed(&|_| ()).signed(&other)], "no results with the signature of a tester"),
+            (vec![passed(&|run| run.system = "eiger").signed(&key)], "not tested on daint"),
+            (
+                vec![passed(&|run| run.finished = "2026-10-01T00:00:00Z").signed(&key)],
+                "last tested on 2026-10-01",
+            ),
+            (
+                vec![passed(&|run| run.generation = "1").signed(&key)],
+                "last tested on 2026-11-20, before the generation 2",
+            ),
+            // From the future.
+            (
+                vec![passed(&|run| run.finished = "2027-01-01T00:00:00Z").signed(&key)],
+                "not tested on daint",
+            ),
+        ];
+        for (signed, expected) in cases {
+            assert_eq!(said(&key, &signed, &on_daint()), (Outcome::NotTested, expected.to_owned()));
+        }
+        let error = Run::new(Outcome::Error, "2026-11-20T00:00:00Z").signed(&key);
+        assert_eq!(said(&key, &[error], &on_daint()).0, Outcome::Error);
+    }
+
+    #[test]
+    fn a_statement_about_another_image_does_not_count() {
+        let key = key();
+        let signed = Run::new(Outcome::Passed, "2026-11-20T00:00:00Z").signed(&key);
+        let (image, manifest) = (digest("c"), digest("d"));
+        let evidence = keys(&key).judge(&signed, &[&image, &manifest]).unwrap();
+        assert_eq!(evidence.standing, Standing::Ignored("it is about another image".to_owned()));
+        assert_eq!(tested(&[evidence], &Wanted::default(), time(NOW)).outcome, Outcome::NotTested);
+    }
+
+    #[test]
+    fn a_changed_statement_does_not_count() {
+        let key = key();
+        let signed = Run::new(Outcome::Failed, "2026-11-20T00:00:00Z").signed(&key);
+        let text = String::from_utf8(signed.to_bytes()).unwrap();
+        let mut bundle: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let other = Run::new(Outcome::Passed, "2026-11-20T00:00:00Z").signed(&key);
+        let other: serde_json::Value = serde_json::from_slice(&other.to_bytes()).unwrap();
+        bundle["dsseEnvelope"]["payload"] = other["dsseEnvelope"]["payload"].clone();
+        let bytes = serde_json::to_vec(&bundle).unwrap();
+        let changed = SignedStatement::from_bytes(&bytes).unwrap();
+        assert_eq!(said(&key, &[changed], &on_daint()).0, Outcome::NotTested);
+        assert!(SignedStatement::from_bytes(b"{}").is_none());
+        let again = SignedStatement::from_bytes(&signed.to_bytes());
+        assert_eq!(again, Some(signed));
+    }
+}

@@ -1,0 +1,229 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The list `checks:`, which every recipe can have.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cabane_label::{System, ViewName};
+use cabane_view::{Check, Decimal, Figure};
+use regex_lite::Regex;
+
+use crate::ask::{Field, Section, each, instead};
+use crate::diagnostic::quote;
+use crate::node::{Kind, Node, Scalar, Value};
+use crate::settings::parse_time;
+
+pub(crate) const KEYS: &[&str] =
+    &["name", "command", "view", "ranks", "exit-code", "expect", "limit", "figures"];
+pub(crate) const FIGURE_KEYS: &[&str] = &["name", "pattern", "unit", "reference", "lower", "upper"];
+
+const ADD_NAME: &str = "add a line such as `name: imports`";
+const ADD_COMMAND: &str = "add a line such as `command: python -c 'import numpy'`";
+/// So many ranks no test of an image needs.
+const MOST_RANKS: u32 = 100_000;
+const LONGEST_NAME: usize = 64;
+
+/// Reads the checks; `None` if any of them is wrong.
+pub(super) fn read(file: &Section<'_>) -> Option<Vec<Check>> {
+    let Some(field) = file.given("checks") else {
+        return Some(Vec::new());
+    };
+    let items = field.items("the check")?;
+    let checks: Vec<Check> = each(items.iter(), check)?;
+    let mut seen = BTreeSet::new();
+    for (check, item) in checks.iter().zip(&items) {
+        if !seen.insert(&check.name) {
+            let message = format!("there are two checks {}", quote(&check.name));
+            return item.refuse(&message, "give one of them another name");
+        }
+    }
+    Some(checks)
+}
+
+fn check(item: &Field<'_>) -> Option<Check> {
+    let section = item.section()?;
+    section.refuse_unknown(KEYS, |key| match key {
+        "timeout" | "time" => instead("write `limit: 5m`"),
+        "expected" | "output" => instead("write `expect:` and a regular expression"),
+        "run" | "script" | "cmd" => instead("write `command:`"),
+        "np" | "tasks" | "ntasks" => instead("write `ranks: 2`"),
+        "exit" | "exit_code" => instead("write `exit-code: 0`"),
+        "performance" => instead("write `figures:`"),
+        _ => None,
+    });
+    let name = section.needed("name", ADD_NAME, check_name);
+    let command = section.needed("command", ADD_COMMAND, command);
+    let view = section.optional("view", Field::word::<ViewName>);
+    let ranks = section.given_or("ranks", 1, ranks);
+    let exit_code = section.given_or("exit-code", 0, exit_code);
+    let expect = section.optional("expect", regular_expression);
+    let limit = section.optional("limit", |field| {
+        let limit = parse_time(field.text()?);
+        limit.map_err(|error| field.refuse::<()>(&error.to_string(), None)).ok()
+    });
+    let figures = section.given_or("figures", Vec::new(), figures);
+    Some(Check {
+        name: name?,
+        command: command?,
+        view: view?,
+        ranks: ranks?,
+        exit_code: exit_code?,
+        expect: expect?,
+        limit: limit?.map(|limit| limit.as_secs()),
+        figures: figures?,
+    })
+}
+
+/// Names are in reports, file names, and the options of other tools.
+fn check_name(field: &Field<'_>) -> Option<String> {
+    let is_right = |text: &str| {
+        let is_usual = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        (1..=LONGEST_NAME).contains(&text.len()) && text.chars().all(is_usual)
+    };
+    field.text_if(
+        is_right,
+        "is no name of a check",
+        "use at most 64 letters, digits, `.`, `_`, and `-`",
+    )
+}
+
+/// A text is for the shell; a list is a program and its arguments.
+fn command(field: &Field<'_>) -> Option<Vec<String>> {
+    if !matches!(field.node.value, Value::List(_)) {
+        let text = field.text_if(
+            |text| !text.trim().is_empty(),
+            "is no command",
+            "write a command such as `python -c 'import numpy'`",
+        )?;
+        return Some(["sh", "-c", &text].map(str::to_owned).to_vec());
+    }
+    let items = field.items("the argument")?;
+    if items.is_empty() {
+        return field.refuse("a command cannot be empty", ADD_COMMAND);
+    }
+    each(items, |item| item.string())
+}
+
+fn ranks(field: &Field<'_>) -> Option<u32> {
+    let number = integer(field).and_then(|number| u32::try_from(number).ok());
+    let number = number.filter(|number| (1..=MOST_RANKS).contains(number));
+    number.or_else(|| field.wrong_type("a number from 1 to 100000", None))
+}
+
+fn exit_code(field: &Field<'_>) -> Option<i32> {
+    let number = integer(field).and_then(|number| i32::try_from(number).ok());
+    let number = number.filter(|number| (0..=255).contains(number));
+    number.or_else(|| field.wrong_type("a number from 0 to 255", None))
+}
+
+fn integer(field: &Field<'_>) -> Option<i64> {
+    match &field.node.value {
+        Value::Scalar(Scalar { text, kind: Kind::Integer }) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+fn regular_expression(field: &Field<'_>) -> Option<String> {
+    let text = field.text()?;
+    match Regex::new(text) {
+        Ok(_) => Some(text.to_owned()),
+        Err(error) => {
+            let message = format!("{} is no regular expression: {error}", quote(text));
+            field.refuse(&message, "write a `\\` before each sign that means itself")
+        }
+    }
+}
+
+fn figures(field: &Field<'_>) -> Option<Vec<Figure>> {
+    let items = field.items("the figure")?;
+    let figures: Vec<Figure> = each(items.iter(), figure)?;
+    let mut seen = BTreeSet::new();
+    for (figure, item) in figures.iter().zip(&items) {
+        if !seen.insert(&figure.name) {
+            let message = format!("there are two figures {}", quote(&figure.name));
+            return item.refuse(&message, "give one of them another name");
+        }
+    }
+    Some(figures)
+}
+
+fn figure(item: &Field<'_>) -> Option<Figure> {
+    let section = item.section_with(FIGURE_KEYS)?;
+    let name = section.needed("name", "add a line such as `name: bandwidth`", check_name);
+    let hint = "add a line such as `pattern: 'bandwidth: ([0-9.]+)'`";
+    let pattern = section.needed("pattern", hint, |field| {
+        let text = regular_expression(field)?;
+        let groups = Regex::new(&text).map_or(0, |pattern| pattern.captures_len());
+        if groups < 2 {
+            let message = format!("{} has no group around the number", quote(&text));
+            return field.refuse(&message, "put parentheses around it: `([0-9.]+)`");
+        }
+        Some(text)
+    });
+    let unit = section.given_or("unit", String::new(), Field::string);
+    let reference = section.given_or("reference", BTreeMap::new(), references);
+    let lower = section.optional("lower", |field| fraction(field, -1.0));
+    let upper = section.optional("upper", |field| fraction(field, 1.0));
+    let figure = Figure {
+        name: name?,
+        pattern: pattern?,
+        unit: unit?,
+        reference: reference?,
+        lower: lower?,
+        upper: upper?,
+    };
+    let has_limit = figure.lower.is_some() || figure.upper.is_some();
+    if has_limit == figure.reference.is_empty() {
+        let (message, hint) = if has_limit {
+            ("a limit needs a reference", "add a line such as `reference: 1000`")
+        } else {
+            ("a reference needs a limit", "add a line such as `lower: -10%`")
+        };
+        return item.refuse(message, hint);
+    }
+    Some(figure)
+}
+
+/// A number for every system, or one for each.
+fn references(field: &Field<'_>) -> Option<BTreeMap<String, Decimal>> {
+    let Value::Section(entries) = &field.node.value else {
+        let wrong = || field.wrong_type("a number, or a number for each system", None);
+        return number(field.node).or_else(wrong).map(|number| [("*".to_owned(), number)].into());
+    };
+    each(entries, |entry| {
+        let field = Field::named(field.report, "the reference of", entry);
+        let is_system = entry.key == "*" || entry.key.parse::<System>().is_ok();
+        if !is_system {
+            let message = format!("{} is no name of a system", quote(&entry.key));
+            return field.report.refuse(entry.key_place, &message, "`'*'` is any other system");
+        }
+        let number = number(&entry.value).or_else(|| field.wrong_type("a number", None));
+        Some((entry.key.clone(), number?))
+    })
+}
+
+/// A limit below or above the reference: `-10%` or `-0.1`, `10%` or `0.1`.
+fn fraction(field: &Field<'_>, sign: f64) -> Option<Decimal> {
+    let percent = match &field.node.value {
+        Value::Scalar(scalar) => scalar.text.strip_suffix('%'),
+        _ => None,
+    };
+    let percent = percent.and_then(|text| text.parse::<f64>().ok());
+    let value = match percent {
+        Some(percent) => Decimal::try_from(percent / 100.0).ok(),
+        None => number(field.node),
+    };
+    let example = if sign < 0.0 { "`-10%`" } else { "`10%`" };
+    let value = value.filter(|value| value.get() * sign >= 0.0);
+    value.or_else(|| field.wrong_type(&format!("a part of the reference such as {example}"), None))
+}
+
+fn number(node: &Node) -> Option<Decimal> {
+    match &node.value {
+        Value::Scalar(Scalar { text, kind: Kind::Integer | Kind::Float }) => {
+            Decimal::try_from(text.parse::<f64>().ok()?).ok()
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Statements about an image that was typed: of the repositories, or of a registry.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cabane_environment::find_image;
+use cabane_evidence::{Evidence, EvidenceKeys, SignedStatement, attach, attached, kept};
+use cabane_label::{Digest, ImageDescription, escape, shown};
+use cabane_registry::{MAX_BUNDLE, RemoteImage};
+use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_site::Context;
+
+use crate::pull::find_remote;
+use crate::push::digest_of;
+use crate::registry::Connection;
+
+/// An image and the statements about it.
+#[derive(Debug)]
+pub struct FoundEvidence {
+    /// Its label, or what was typed.
+    pub name: String,
+    /// Its sha256.
+    pub digest: Digest,
+    /// The image of the registry, where it was asked.
+    pub remote: Option<RemoteImage>,
+    /// The statements, whether they count or not.
+    pub statements: Vec<SignedStatement>,
+}
+
+impl FoundEvidence {
+    /// Judges the statements, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// A key of the configuration that cannot be read.
+    pub fn judged(&self, context: &Context) -> Result<Vec<Evidence>> {
+        let keys = EvidenceKeys::of(context)?;
+        let manifest = self.remote.as_ref().map(|remote| &remote.manifest);
+        let about: Vec<&Digest> = [&self.digest].into_iter().chain(manifest).collect();
+        let judged = self.statements.iter().filter_map(|one| keys.judge(one, &about));
+        let mut judged: Vec<_> = judged.collect();
+        judged.sort_by(|one, other| {
+            (other.details.finished, &other.id).cmp(&(one.details.finished, &one.id))
+        });
+        judged.dedup_by(|one, other| one.id == other.id && one.standing == other.standing);
+        Ok(judged)
+    }
+}
+
+/// Finds an image and the statements about it: in the repositories, or in a registry if one is given.
+///
+/// # Errors
+///
+/// Nothing, or several, are what was typed; and those of reading.
+pub fn find_evidence(
+    context: &Context,
+    connection: Option<&Connection>,
+    typed: &str,
+) -> Result<FoundEvidence> {
+    let description: ImageDescription = typed.parse()?;
+    let Some(connection) = connection else {
+        let located = find_image(context, &description)?;
+        let digest = digest_of(context, &located)?;
+        let name = located.label.map_or_else(|| typed.to_owned(), |label| label.to_string());
+        let statements = kept(context, &digest)?;
+        return Ok(FoundEvidence { name, digest, remote: None, statements });
+    };
+    let image = find_remote(context, connection, typed, &description)?.into_iter().next();
+    let image = image.ok_or_else(|| {
+        Report::new(Kind::NotFound, format!("no image in the registry matches `{}`", escape(typed)))
+    })?;
+    Ok(FoundEvidence {
+        name: image.place.to_string(),
+        digest: image.digest.clone(),
+        statements: attached(&connection.registry, &image)?,
+        remote: Some(image),
+    })
+}
+
+/// Reads files with signed statements.
+///
+/// # Errors
+///
+/// A file that cannot be read, or that is none.
+pub fn read_statements(paths: &[PathBuf]) -> Result<Vec<SignedStatement>> {
+    paths.iter().map(|path| read_statement(path)).collect()
+}
+
+fn read_statement(path: &Path) -> Result<SignedStatement> {
+    let name = shown(path);
+    let size = fs::metadata(path).or_failed(|| format!("read {name}"))?.len();
+    let is_small = size <= MAX_BUNDLE;
+    let bytes =
+        if is_small { fs::read(path).or_failed(|| format!("read {name}"))? } else { Vec::new() };
+    let statement = SignedStatement::from_bytes(&bytes);
+    statement.filter(|one| one.unverified().is_some()).ok_or_else(|| {
+        let message = format!("{name} is no signed statement: a bundle of Sigstore, version 0.3");
+        Report::new(Kind::BadInput, message).hinted(
+            "`cabane check IMAGE --key FILE` makes one, and `cabane evidence export` writes it"
+                .to_owned(),
+        )
+    })
+}
+
+/// Attaches statements to an image of a registry.
+///
+/// # Errors
+///
+/// One that is about another image; and those of writing.
+pub fn attach_evidence(
+    connection: &Connection,
+    image: &RemoteImage,
+    statements: &[SignedStatement],
+) -> Result<()> {
+    for signed in statements {
+        let is_about = signed.unverified().is_some_and(|statement| {
+            statement.is_about(&image.digest) || statement.is_about(&image.manifest)
+        });
+        if !is_about {
+            let (id, place) = (signed.id().id(), &image.place);
+            let message = format!("the statement {id} is about another image than {place}");
+            return Err(Report::new(Kind::BadInput, message));
+        }
+        attach(&connection.registry, image, signed)?;
+    }
+    Ok(())
+}
+
+/// Removes statements about an image but the newest `keep_last` of each type, system, and outcome.
+/// Failures that are newer than the last success stay. Returns how many are gone.
+///
+/// # Errors
+///
+/// A registry that does not delete; and those of writing.
+pub fn prune_evidence(
+    context: &Context,
+    connection: Option<&Connection>,
+    found: &FoundEvidence,
+    keep_last: usize,
+) -> Result<usize> {
+    let surplus = cabane_evidence::surplus(&found.judged(context)?, keep_last);
+    if let (Some(connection), Some(image)) = (connection, &found.remote) {
+        let attached = connection.registry.attestations(image)?;
+        let is_surplus = |bundle: &[u8]| {
+            SignedStatement::from_bytes(bundle).is_some_and(|one| surplus.contains(&one.id()))
+        };
+        let gone = attached.iter().filter(|one| is_surplus(&one.bundle));
+        let mut count = 0;
+        for one in gone {
+            connection.registry.remove_attestation(image, &one.manifest)?;
+            count += 1;
+        }
+        return Ok(count);
+    }
+    let mut count = 0;
+    for named in context.repositories()? {
+        if named.repository.has_image(&found.digest) {
+            count += named.repository.retain_evidence(&found.digest, &|line| {
+                SignedStatement::from_bytes(line).is_none_or(|one| !surplus.contains(&one.id()))
+            })?;
+        }
+    }
+    Ok(count)
+}
