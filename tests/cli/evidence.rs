@@ -142,6 +142,10 @@ fn the_gate_wants_tests_that_passed() {
     // A statement about one image says nothing about another.
     let swapped = tests.bed.run(&["channel", "promote", "stable", NEW, "--dry-run"]);
     assert_eq!(swapped.code, 13, "{}", swapped.stdout);
+    // Only one of the two images has passed.
+    let find = |outcome: &str| tests.bed.shared.labels(&["--tested", outcome, "--since", "30d"]);
+    assert_eq!(find("passed"), [APP]);
+    assert_eq!(find("not-tested"), [NEW]);
     // After a maintenance everything is tested again.
     tests.bed.configure(
         "tested_within = \"30d\"",

@@ -8,6 +8,7 @@ mod arena;
 mod attach;
 mod batch;
 mod border;
+mod checks;
 mod containers;
 mod devices;
 mod failures;

@@ -9,8 +9,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::time::Duration;
 
-use cabane_label::Digest;
+use cabane_label::{Digest, System};
 use cabane_registry::{Distrust, PublicKey};
 use cabane_report::Result;
 use cabane_site::Context;
@@ -68,7 +69,7 @@ pub struct Wanted {
 }
 
 /// What the statements about an image say together.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Tested {
     /// The outcome of the newest one that counts. Without one, nothing was tested.
     pub outcome: Outcome,
@@ -76,6 +77,27 @@ pub struct Tested {
     pub finished: Option<Timestamp>,
     /// The sentence that says so.
     pub evidence: String,
+}
+
+impl Wanted {
+    /// Returns what is asked for on this machine: results of its system or of another one, not older than
+    /// some time before `now`, and of its generation.
+    #[must_use]
+    pub fn here(
+        context: &Context,
+        system: Option<&System>,
+        within: Option<Duration>,
+        now: Timestamp,
+    ) -> Self {
+        let system = system.cloned().or_else(|| context.system());
+        let within =
+            within.map(|time| SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX));
+        Self {
+            system: system.map(|system| system.to_string()),
+            since: within.and_then(|time| now.checked_sub(time).ok()),
+            generation: context.settings.evidence.generation.clone(),
+        }
+    }
 }
 
 impl EvidenceKeys {

@@ -63,7 +63,11 @@ impl FromStr for Outcome {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wanted = text.replace(['-', '_'], " ");
+        let wanted = match text {
+            "pass" => "passed".to_owned(),
+            "fail" => "failed".to_owned(),
+            other => other.replace(['-', '_'], " "),
+        };
         let found = Self::ALL.into_iter().find(|one| one.as_str().eq_ignore_ascii_case(&wanted));
         found.ok_or_else(|| "use `passed`, `failed`, `error`, or `not-tested`".to_owned())
     }

@@ -19,4 +19,4 @@ pub use enrich::{Enriched, enrich};
 pub use list::{Images, list};
 pub use packages::{Package, Packages};
 pub use registry::{FoundImage, find};
-pub use request::SearchRequest;
+pub use request::{SearchRequest, TestedQuery};

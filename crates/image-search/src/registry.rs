@@ -6,21 +6,25 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use cabane_evidence::{EvidenceKeys, Tested, attached, tested};
 use cabane_label::Digest;
-use cabane_registry::{Content, Listed};
-use cabane_report::Result;
+use cabane_registry::{Content, Listed, each_of};
+use cabane_report::{Report, Result};
 use cabane_run::difference::{PACKAGE_FILES, packages_in_metadata};
 use cabane_signature_policy::{KnownKeys, SignatureVerdict};
 use cabane_site::Context;
 use cabane_transfer::{Connection, RegistryRequest, look_up};
+use jiff::Timestamp;
 
 use crate::cache::PackageSearch;
 use crate::packages::{Packages, names, select};
-use crate::request::SearchRequest;
+use crate::request::{SearchRequest, TestedQuery};
 
 /// How many images are requested their packages before the answers are cached, so that an
 /// interrupted search continues.
 const BATCH: usize = 1000;
+/// How many images are asked at the same time for results of tests.
+const AT_ONCE: usize = 4;
 
 /// An image of a registry.
 pub struct FoundImage {
@@ -30,11 +34,13 @@ pub struct FoundImage {
     pub packages: Option<Packages>,
     /// Who signed it, if that was requested.
     pub signature: Option<SignatureVerdict>,
+    /// What was tested, if that was requested.
+    pub tested: Option<Tested>,
 }
 
 impl FoundImage {
     fn of(image: Listed) -> Self {
-        Self { image, packages: None, signature: None }
+        Self { image, packages: None, signature: None, tested: None }
     }
 }
 
@@ -60,6 +66,9 @@ pub fn find(
         Some(search) => with_packages(context, &connection, search, listed, request.refresh)?,
         None => listed.into_iter().map(FoundImage::of).collect(),
     };
+    if let Some(query) = &request.tested {
+        found = with_results(context, &connection, found, query)?;
+    }
     if request.signatures {
         add_signatures(context, &connection, &mut found)?;
     }
@@ -138,6 +147,35 @@ pub(crate) fn package_lines(content: Content) -> Option<String> {
         }
         Content::Nothing => None,
     }
+}
+
+/// Keeps the images with an outcome of tests. Each takes several requests.
+fn with_results(
+    context: &Context,
+    connection: &Connection,
+    found: Vec<FoundImage>,
+    query: &TestedQuery,
+) -> Result<Vec<FoundImage>> {
+    let keys = EvidenceKeys::of(context)?;
+    let now = Timestamp::now();
+    let places: Vec<_> = found.iter().map(|one| one.image.place()).collect();
+    let results: Vec<Option<Tested>> = each_of(AT_ONCE, &places, |place| {
+        let Some(image) = connection.registry.image_if_there(place)? else {
+            return Ok(None);
+        };
+        let about = [&image.digest, &image.manifest];
+        let statements = attached(&connection.registry, &image)?;
+        let judged: Vec<_> = statements.iter().filter_map(|one| keys.judge(one, &about)).collect();
+        Ok::<_, Report>(Some(tested(&judged, &query.wanted, now)))
+    })?;
+    let mut kept = Vec::new();
+    for (mut one, result) in found.into_iter().zip(results) {
+        if let Some(result) = result.filter(|result| result.outcome == query.outcome) {
+            one.tested = Some(result);
+            kept.push(one);
+        }
+    }
+    Ok(kept)
 }
 
 fn add_signatures(

@@ -3,6 +3,7 @@
 
 //! What is searched for.
 
+use cabane_evidence::{Outcome, Wanted};
 use cabane_label::{ImageDescription, NameMatch};
 use cabane_report::Result;
 use cabane_view::PackagePattern;
@@ -21,6 +22,17 @@ pub struct SearchRequest {
     pub refresh: bool,
     /// In a registry: also get the signatures of the images.
     pub signatures: bool,
+    /// In a registry: also get what was tested, and keep the images with this outcome.
+    pub tested: Option<TestedQuery>,
+}
+
+/// Which results of tests are searched for.
+#[derive(Clone, Debug)]
+pub struct TestedQuery {
+    /// The outcome.
+    pub outcome: Outcome,
+    /// Of which system, and since when.
+    pub wanted: Wanted,
 }
 
 impl SearchRequest {

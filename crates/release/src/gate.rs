@@ -188,12 +188,7 @@ fn tests(target: Target<'_>, image: &RemoteImage, within: Duration) -> Result<Ga
     let statements = attached(target.registry, image)?;
     let evidence: Vec<_> = statements.iter().filter_map(|one| keys.judge(one, &about)).collect();
     let now = Timestamp::now();
-    let within = SignedDuration::try_from(within).unwrap_or(SignedDuration::MAX);
-    let wanted = Wanted {
-        system: Some(target.place.system.to_string()),
-        since: now.checked_sub(within).ok(),
-        generation: target.context.settings.evidence.generation.clone(),
-    };
+    let wanted = Wanted::here(target.context, Some(&target.place.system), Some(within), now);
     let found = tested(&evidence, &wanted, now);
     let evidence = match found.outcome {
         TestOutcome::Passed => Ok(found.evidence),

@@ -3,6 +3,7 @@
 
 //! What is inside of an environment: `METADATA` of every package that is installed.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +23,23 @@ pub(super) fn parts(environment: &Path) -> Vec<Part> {
     let is_one = |path: &Path| path.extension().is_some_and(|end| end == "dist-info");
     let installed = installed.filter(|path| is_one(path));
     let texts = installed.filter_map(|path| disk::read_start(&path.join("METADATA"), MOST).ok());
-    texts.filter_map(|text| part(&String::from_utf8_lossy(&text))).collect()
+    let mut parts: Vec<Part> =
+        texts.filter_map(|text| part(&String::from_utf8_lossy(&text))).collect();
+    mark_explicit(&mut parts);
+    parts
+}
+
+/// A list of requirements may be complete, and then names also what only other packages need. So what no
+/// other package needs is what was asked for.
+fn mark_explicit(parts: &mut [Part]) {
+    let needed: BTreeSet<String> = parts
+        .iter()
+        .flat_map(|part| part.needs.iter().filter(|need| need.key != part.key))
+        .map(|need| need.key.clone())
+        .collect();
+    for part in parts {
+        part.record.explicit = !needed.contains(&part.key);
+    }
 }
 
 fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
@@ -84,5 +101,18 @@ mod tests {
         let seen =
             (part.key.as_str(), part.record.version.as_str(), part.licence.as_deref(), needs);
         assert_eq!(seen, ("some-tool", "1.2", Some("MIT"), vec!["numpy"]));
+    }
+
+    #[test]
+    fn what_no_other_package_needs_was_asked_for() {
+        let texts = [
+            "Name: scipy\nVersion: 1\nRequires-Dist: numpy>=1.23\n",
+            "Name: numpy\nVersion: 2\n",
+            "Name: itself\nVersion: 1\nRequires-Dist: itself; extra == \"all\"\n",
+        ];
+        let mut parts: Vec<_> = texts.iter().filter_map(|text| part(text)).collect();
+        mark_explicit(&mut parts);
+        let explicit: Vec<_> = parts.iter().map(|part| part.record.explicit).collect();
+        assert_eq!(explicit, [true, false, true]);
     }
 }

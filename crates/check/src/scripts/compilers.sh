@@ -13,10 +13,10 @@ try() {
         compiler=$(command -v "$name") || continue
         case $compiler in "$mount"/*) ;; *) continue ;; esac
         rm -f hello
-        "$compiler" -o hello "$source" </dev/null >said 2>&1 && ./hello >>said 2>&1
+        "$compiler" -o hello "$source" </dev/null >output 2>&1 && ./hello >>output 2>&1
         code=$?
         said=
-        [ "$code" = 0 ] || said=$(grep -i -m 1 -e error -e cannot said || head -n 1 said)
+        [ "$code" = 0 ] || said=$(grep -i -m 1 -e error -e cannot output || head -n 1 output)
         printf '%s\t%s\t%s\n' "$code" "$compiler" "$said"
     done
 }

@@ -9,13 +9,15 @@ for directory in $PATH; do
     case $directory/ in "$1"/*) ;; *) continue ;; esac
     unset IFS
     for program in "$directory"/*; do
-        [ -f "$program" ] && [ -x "$program" ] || continue
-        $limit "$program" --version </dev/null >said 2>&1
+        if [ ! -f "$program" ] || [ ! -x "$program" ]; then
+            continue
+        fi
+        $limit "$program" --version </dev/null >output 2>&1
         code=$?
         said=
         case $code in
             124 | 137) code=0 ;;
-            *) IFS= read -r said <said ;;
+            *) IFS= read -r said <output ;;
         esac
         printf '%s\t%s\t%s\n' "$code" "$program" "$said"
     done

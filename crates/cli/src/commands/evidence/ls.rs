@@ -11,7 +11,7 @@ use cabane_recipe::parse_time;
 use cabane_report::{Kind, Report, Result};
 use cabane_transfer::{FoundEvidence, find_evidence};
 use clap::Args;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::exit_codes::{self, ExitCode};
@@ -147,14 +147,7 @@ pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> Result<()> {
 pub(crate) fn verify(setup: &Setup, args: &VerifyArgs) -> Result<ExitCode> {
     let (found, _) = args.place.find(setup, &args.image)?;
     let now = Timestamp::now();
-    let since =
-        args.since.map(|time| SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX));
-    let system = args.on.clone().or_else(|| setup.system());
-    let wanted = Wanted {
-        generation: setup.settings.evidence.generation.clone(),
-        system: system.map(|system| system.to_string()),
-        since: since.and_then(|time| now.checked_sub(time).ok()),
-    };
+    let wanted = Wanted::here(setup, args.on.as_ref(), args.since, now);
     let verdict = tested(&found.judged(setup)?, &wanted, now);
     setup.printer.data(format_args!("{}: {}: {}\n", found.name, verdict.outcome, verdict.evidence));
     Ok(match verdict.outcome {

@@ -4,11 +4,16 @@
 //! `cabane image find`: the images of a registry.
 
 use std::fmt::Display;
+use std::time::Duration;
 
-use cabane_image_search::{FoundImage, Packages, SearchRequest};
+use cabane_evidence::{Outcome, Tested, Wanted};
+use cabane_image_search::{FoundImage, Packages, SearchRequest, TestedQuery};
+use cabane_label::System;
+use cabane_recipe::parse_time;
 use cabane_report::{Result, size};
 use cabane_signature_policy::SignatureVerdict;
 use clap::Args;
+use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::commands::image::ls::{SearchArgs, image_table};
@@ -38,6 +43,16 @@ pub(crate) struct FindArgs {
     /// Show who signed each image; needs several requests for each
     #[arg(long)]
     signatures: bool,
+    /// Show only images whose tests have this outcome: passed, failed, error, or not-tested; needs several
+    /// requests for each image
+    #[arg(long, value_name = "OUTCOME")]
+    tested: Option<Outcome>,
+    /// With --tested: the system on which they were tested; default: this system
+    #[arg(long, value_name = "NAME", requires = "tested")]
+    tested_on: Option<System>,
+    /// With --tested: ignore results that are older, such as 30d
+    #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "tested")]
+    since: Option<Duration>,
     /// Ask the registry for each image, instead of its list
     #[arg(long)]
     refresh: bool,
@@ -58,6 +73,10 @@ pub(crate) fn find(setup: &Setup, args: &FindArgs) -> Result<()> {
     let request = SearchRequest {
         refresh: args.refresh,
         signatures: args.signatures,
+        tested: args.tested.map(|outcome| TestedQuery {
+            outcome,
+            wanted: Wanted::here(setup, args.tested_on.as_ref(), args.since, Timestamp::now()),
+        }),
         ..args.search.request()
     };
     let found = cabane_image_search::find(setup, &args.registry.request(), &request)?;
@@ -92,6 +111,9 @@ fn table(found: &[FoundImage], has_head: bool) -> Table {
     if first.is_some_and(|one| one.signature.is_some()) {
         table.add_column("signed");
     }
+    if first.is_some_and(|one| one.tested.is_some()) {
+        table.add_column("tested");
+    }
     for one in found {
         let (image, label) = (&one.image, &one.image.label);
         let date = image.date.map(|date| date.strftime("%F").to_string()).unwrap_or_default();
@@ -101,6 +123,7 @@ fn table(found: &[FoundImage], has_head: bool) -> Table {
             vec![&title, &label.system, &label.uarch, &id, &size, &date];
         cells.extend(one.packages.as_ref().map(|found| found as &dyn Display));
         cells.extend(one.signature.as_ref().map(|verdict| verdict as &dyn Display));
+        cells.extend(one.tested.as_ref().map(|tested| &tested.evidence as &dyn Display));
         table.push(&cells);
     }
     table
@@ -124,6 +147,8 @@ struct Shown<'a> {
     packages: Option<&'a Packages>,
     #[serde(skip_serializing_if = "Option::is_none")]
     signature: Option<&'a SignatureVerdict>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tested: Option<&'a Tested>,
 }
 
 impl<'a> Shown<'a> {
@@ -144,6 +169,7 @@ impl<'a> Shown<'a> {
             date: image.date.map(|date| format!("{date:.0}")),
             packages: found.packages.as_ref(),
             signature: found.signature.as_ref(),
+            tested: found.tested.as_ref(),
         }
     }
 
