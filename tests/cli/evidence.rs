@@ -139,6 +139,9 @@ fn the_gate_wants_tests_that_passed() {
     assert_eq!(run.code, 0, "{}", run.stdout);
     assert!(run.stdout.contains("tests passed on here on"), "{}", run.stdout);
     tests.bed.change(&["promote", "stable", APP]).success();
+    // The channel says which statement it was.
+    let newest = tests.listed(APP, &["--remote"])[0]["id"].clone();
+    assert_eq!(tests.bed.show("stable")["entries"][0]["evidence"], Value::Array(vec![newest]));
     // A statement about one image says nothing about another.
     let swapped = tests.bed.run(&["channel", "promote", "stable", NEW, "--dry-run"]);
     assert_eq!(swapped.code, 13, "{}", swapped.stdout);

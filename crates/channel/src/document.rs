@@ -77,6 +77,9 @@ pub struct Entry {
     /// Whether the name without a version means this version.
     #[serde(default, rename = "default", skip_serializing_if = "std::ops::Not::not")]
     pub is_default: bool,
+    /// The sha256 of each signed statement that the gate asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<Digest>,
     /// That it is going to be withdrawn, or is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retirement: Option<Retirement>,
@@ -163,6 +166,7 @@ impl Entry {
             since: 0,
             promoted: Timestamp::now(),
             is_default: false,
+            evidence: Vec::new(),
             retirement: None,
         }
     }
@@ -404,6 +408,7 @@ mod tests {
             since: 1,
             promoted: Timestamp::UNIX_EPOCH,
             is_default: false,
+            evidence: Vec::new(),
             retirement: None,
         }
     }

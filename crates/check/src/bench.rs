@@ -103,6 +103,8 @@ impl<'a> Bench<'a> {
                 let mut command = Command::new(srun);
                 command.arg(format!("--ntasks={ranks}")).args(options);
                 command.args(self.pmi.as_ref().map(|pmi| format!("--mpi={pmi}")));
+                let repository = self.subject.repository();
+                command.args(repository.map(|path| joined("--repo=", path.as_os_str())));
                 command.arg(joined("--uenv=", &self.subject.argument()));
                 command.args(view.map(|view| format!("--view={view}")));
                 command.args(["sh", "-c", BEGIN]).arg(&marker);

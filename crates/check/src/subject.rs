@@ -91,6 +91,11 @@ impl Subject {
         })
     }
 
+    /// Returns the directory of the repository that has the image: `<directory>/images/<digest>/image`.
+    pub(crate) fn repository(&self) -> Option<&Path> {
+        self.path.ancestors().nth(3).filter(|_| self.is_kept)
+    }
+
     /// Returns what a later command is given for the image. A label could move; a digest cannot.
     pub(crate) fn argument(&self) -> OsString {
         if self.is_kept { self.digest.as_str().into() } else { self.path.clone().into() }

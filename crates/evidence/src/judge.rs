@@ -75,6 +75,8 @@ pub struct Tested {
     pub outcome: Outcome,
     /// When its tests ended.
     pub finished: Option<Timestamp>,
+    /// The sha256 of that statement.
+    pub statement: Option<Digest>,
     /// The sentence that says so.
     pub evidence: String,
 }
@@ -155,8 +157,12 @@ impl EvidenceKeys {
 /// Says what statements about an image say together.
 #[must_use]
 pub fn tested(evidence: &[Evidence], wanted: &Wanted, now: Timestamp) -> Tested {
-    let nothing =
-        |evidence: String| Tested { outcome: Outcome::NotTested, finished: None, evidence };
+    let nothing = |evidence: String| Tested {
+        outcome: Outcome::NotTested,
+        finished: None,
+        statement: None,
+        evidence,
+    };
     let of_tests = || evidence.iter().filter(|one| one.outcome.is_some());
     let counting = || of_tests().filter(|one| matches!(one.standing, Standing::Counts(_)));
     if of_tests().next().is_none() {
@@ -194,7 +200,7 @@ pub fn tested(evidence: &[Evidence], wanted: &Wanted, now: Timestamp) -> Tested 
         Outcome::Error => format!("tests could not run{on} on {date} ({id})"),
         Outcome::NotTested => format!("nothing was tested{on} on {date} ({id})"),
     };
-    Tested { outcome, finished: Some(finished), evidence }
+    Tested { outcome, finished: Some(finished), statement: Some(newest.id.clone()), evidence }
 }
 
 /// Returns the statements that can go: all but the newest `keep_last` of each signer, type, and system.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use cabane_channel::{ChannelDocument, Entry, State, Waiver, read_channel, setting_of, today};
 use cabane_evidence::{EvidenceKeys, Outcome as TestOutcome, Wanted, attached, tested};
-use cabane_label::{enumerate, escape};
+use cabane_label::{Digest, enumerate, escape};
 use cabane_registry::{ChannelPlace, Distrust, PublicKey, RemoteImage};
 use cabane_report::Result;
 use jiff::{SignedDuration, Timestamp};
@@ -98,6 +98,9 @@ pub struct GateVerdict {
     pub outcome: Outcome,
     /// The evidence, or what is missing.
     pub evidence: String,
+    /// The sha256 of the signed statement that fulfills it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub statement: Option<Digest>,
 }
 
 /// Applies all rules to an image.
@@ -139,7 +142,7 @@ fn verdict(rule: GateRule, evidence: Result<String, String>) -> GateVerdict {
         Ok(evidence) => (Outcome::Passed, evidence),
         Err(missing) => (Outcome::Failed, missing),
     };
-    GateVerdict { rule, outcome, evidence }
+    GateVerdict { rule, outcome, evidence, statement: None }
 }
 
 fn revocation(image: &RemoteImage, document: Option<&ChannelDocument>) -> GateVerdict {
@@ -190,11 +193,13 @@ fn tests(target: Target<'_>, image: &RemoteImage, within: Duration) -> Result<Ga
     let now = Timestamp::now();
     let wanted = Wanted::here(target.context, Some(&target.place.system), Some(within), now);
     let found = tested(&evidence, &wanted, now);
-    let evidence = match found.outcome {
-        TestOutcome::Passed => Ok(found.evidence),
-        _ => Err(found.evidence),
-    };
-    Ok(verdict(GateRule::Tested, evidence))
+    Ok(match found.outcome {
+        TestOutcome::Passed => GateVerdict {
+            statement: found.statement,
+            ..verdict(GateRule::Tested, Ok(found.evidence))
+        },
+        _ => verdict(GateRule::Tested, Err(found.evidence)),
+    })
 }
 
 /// Whether the image is in the channel that comes before, and since when.

@@ -131,8 +131,13 @@ pub fn promote(
             }
             let is_default =
                 becomes_default(Some(document), &image.place.label, request.is_default);
-            let entry =
-                Entry { since: document.serial, promoted: document.issued, ..Entry::of(image) };
+            let statements = promotion.verdicts.iter().filter_map(|one| one.statement.clone());
+            let entry = Entry {
+                since: document.serial,
+                promoted: document.issued,
+                evidence: statements.collect(),
+                ..Entry::of(image)
+            };
             let entry = match document.entry(&image.place.label) {
                 // An image that is promoted again keeps its date: rules of other channels count it.
                 Some(known) if is_entry_of(known, image) => Entry {

@@ -131,6 +131,7 @@ fn ask(wanted: &[u8]) -> Result<(), Error> {
             registry.channel_document(&channel, None).map(drop)
         }
         b"log" => registry.log_since(&namespace, None, &mut |_, _| ()).map(drop),
+        b"statements" => registry.attestations(&image()?).map(drop),
         b"root" => registry.root_signature(&image()?).map(drop),
         b"copy" => registry.copy(&place()?, &other()?, true).map(drop),
         b"delete" => registry.delete(&place()?).map(drop),

@@ -127,6 +127,38 @@ fn attached_documents_that_are_announced_as_too_large_are_not_requested() {
 }
 
 #[test]
+fn a_statement_that_is_announced_as_too_large_is_left_out() {
+    let kind = "application/vnd.dev.sigstore.bundle.v0.3+json";
+    let of_size = |size: u64, bundle: &str| {
+        let (mut world, image) = World::new();
+        let mut attached = manifest(kind, &[descriptor(kind, &digest(bundle), size)]);
+        attached["subject"] = descriptor(MANIFEST, &image, 1);
+        let attached = attached.to_string();
+        let own = digest(&attached);
+        world.add(&format!("{REPOSITORY}/manifests/sha256:{own}"), &attached);
+        world.add(&format!("{REPOSITORY}/blobs/sha256:{}", digest(bundle)), bundle);
+        let mut entry = descriptor(MANIFEST, &own, attached.len() as u64);
+        entry["artifactType"] = kind.into();
+        let index = json!({ "schemaVersion": 2, "manifests": [entry] });
+        world.add(&format!("{REPOSITORY}/referrers/sha256:{image}"), &index.to_string());
+        world.start()
+    };
+    let found = |server: &Server| {
+        let registry = server.registry();
+        registry.attestations(&image(&registry)).unwrap()
+    };
+    assert_eq!(found(&of_size(2, "{}"))[0].bundle, b"{}");
+    let server = of_size(cabane_registry::MAX_BUNDLE + 1, "{}");
+    assert!(found(&server).is_empty());
+    assert!(!asks_for_blobs(&server));
+    // A server that sends more than it announced is none to trust.
+    let server = of_size(1, "{}");
+    let registry = server.registry();
+    let error = registry.attestations(&image(&registry)).unwrap_err().to_string();
+    assert!(error.contains("more than 1 bytes"), "{error}");
+}
+
+#[test]
 fn a_blob_that_is_longer_than_announced_is_not_read_to_its_end() {
     let (mut world, image_digest) = World::new();
     let blob = "x".repeat(1 << 20);
