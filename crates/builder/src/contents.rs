@@ -1,19 +1,22 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Looking through a finished tree: how large its packages are, which C library its
-//! programs need, and where its links lead out of it.
+//! Looking through a finished tree: how large its packages are, what its programs and libraries
+//! need of the host, and where its links lead out of it.
 //!
 //! What cannot be read is passed over here. Packing looks at everything again, and tells.
 
-use std::collections::{BTreeSet, HashMap};
-use std::fs::{self, DirEntry, File};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs::{self, DirEntry};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use cabane_compat::{GlibcVersion, needed_glibc};
+use cabane_compat::GlibcVersion;
 use cabane_mpi::{Language, Library, Name, Tree};
+use cabane_view::{HostNeeds, ProvidedMpi};
+
+mod linkage;
 
 /// This brings a C library.
 const C_LIBRARY: &str = "libc.so.6";
@@ -27,6 +30,8 @@ pub(crate) struct Contents {
     pub(crate) glibc: Option<GlibcVersion>,
     /// What starts the ranks of the MPIs in it, as `srun --mpi` names it; `None` if there is no MPI.
     pub(crate) launchers: Option<BTreeSet<&'static str>>,
+    /// What its files need of the host and offer.
+    pub(crate) needs: HostNeeds,
     /// Where links of the tree lead out of it.
     pub(crate) links: BTreeSet<PathBuf>,
     /// How many bytes there are below each of the directories that were requested.
@@ -39,22 +44,45 @@ pub(crate) fn look_through(root: &Path, mount_point: &Path, prefixes: &[PathBuf]
     let numbers = prefixes.iter().enumerate();
     let mut look = Look {
         root,
+        real_root: root.canonicalize().unwrap_or_else(|_| root.to_owned()),
         mount_point,
         prefixes: numbers.map(|(n, path)| (path.as_path(), n)).collect(),
         brings_library: false,
+        names: BTreeSet::new(),
+        candidates: Vec::new(),
+        mpi: BTreeSet::new(),
         contents: Contents { sizes: vec![0; prefixes.len()], ..Contents::default() },
     };
     look.directory(root, None);
-    let mut contents = look.contents;
-    contents.glibc = contents.glibc.filter(|_| !look.brings_library);
+    let Look { brings_library, names, candidates, mpi, mut contents, .. } = look;
+    let found = linkage::read_all(root, mount_point, &each_once(candidates));
+    contents.glibc = found.glibc.filter(|_| !brings_library);
+    contents.needs = HostNeeds::gather(found.files, &names);
+    contents.needs.mpi = mpi.into_iter().collect();
     contents
+}
+
+/// What may be a program or library, and which file it is if that has several names.
+type Candidate = (PathBuf, Option<(u64, u64)>);
+
+/// Leaves out further names of files: which one is kept does not depend on the order of entries.
+fn each_once(mut candidates: Vec<Candidate>) -> Vec<PathBuf> {
+    candidates.sort();
+    let mut seen = HashSet::new();
+    candidates.retain(|(_, file)| file.is_none_or(|file| seen.insert(file)));
+    candidates.into_iter().map(|(path, _)| path).collect()
 }
 
 struct Look<'a> {
     root: &'a Path,
+    real_root: PathBuf,
     mount_point: &'a Path,
     prefixes: HashMap<&'a Path, usize>,
     brings_library: bool,
+    /// The names of files and links that may be libraries.
+    names: BTreeSet<String>,
+    candidates: Vec<Candidate>,
+    mpi: BTreeSet<ProvidedMpi>,
     contents: Contents,
 }
 
@@ -80,10 +108,26 @@ impl Look<'_> {
             return;
         };
         self.add(within, target.as_os_str().len() as u64);
+        if is_named_as_library(entry) && self.is_inside(entry, &target) {
+            self.remember_name(entry);
+        }
         let is_everywhere = EVERYWHERE.iter().any(|path| target.starts_with(path));
         if target.is_absolute() && !target.starts_with(self.mount_point) && !is_everywhere {
             self.contents.links.insert(target);
         }
+    }
+
+    /// Whether a link leads to something in the tree.
+    fn is_inside(&self, entry: &DirEntry, target: &Path) -> bool {
+        if let Ok(inside) = target.strip_prefix(self.mount_point) {
+            return self.root.join(inside).symlink_metadata().is_ok();
+        }
+        let real = entry.path().canonicalize();
+        real.is_ok_and(|real| real.starts_with(&self.real_root))
+    }
+
+    fn remember_name(&mut self, entry: &DirEntry) {
+        self.names.extend(entry.file_name().into_string());
     }
 
     fn file(&mut self, entry: &DirEntry, within: Option<usize>) {
@@ -91,17 +135,17 @@ impl Look<'_> {
             return;
         };
         self.add(within, found.len());
-        let name = entry.file_name();
-        let is_library = name.as_bytes().windows(3).any(|part| part == b".so");
+        let is_library = is_named_as_library(entry);
         if !is_library && found.mode() & 0o111 == 0 {
             return;
         }
-        self.brings_library |= name == C_LIBRARY;
+        self.brings_library |= entry.file_name() == C_LIBRARY;
         if is_library {
+            self.remember_name(entry);
             self.mpi(&entry.path());
         }
-        let needed = File::open(entry.path()).ok().and_then(|file| needed_glibc(&file));
-        self.contents.glibc = self.contents.glibc.max(needed);
+        let file = (found.nlink() > 1).then(|| (found.dev(), found.ino()));
+        self.candidates.push((entry.path(), file));
     }
 
     /// Looks whether a library is one of an MPI.
@@ -113,8 +157,14 @@ impl Look<'_> {
         let inside = path.strip_prefix(self.root).unwrap_or(path);
         if let Some(library) = Library::read(&Tree::below(self.root), inside) {
             let protocols = library.protocols.iter();
-            let launchers = self.contents.launchers.get_or_insert_default();
-            launchers.extend(protocols.map(|protocol| protocol.slurm_name()));
+            let names: BTreeSet<&str> = protocols.map(|protocol| protocol.slurm_name()).collect();
+            self.contents.launchers.get_or_insert_default().extend(&names);
+            self.mpi.insert(ProvidedMpi {
+                family: library.family.key().to_owned(),
+                product: library.product,
+                version: library.version,
+                srun: names.into_iter().map(str::to_owned).collect(),
+            });
         }
     }
 
@@ -123,6 +173,10 @@ impl Look<'_> {
             *size += bytes;
         }
     }
+}
+
+fn is_named_as_library(entry: &DirEntry) -> bool {
+    entry.file_name().as_bytes().windows(3).any(|part| part == b".so")
 }
 
 #[cfg(test)]
@@ -165,6 +219,35 @@ mod tests {
         });
         let found = (contents.glibc.is_some(), contents.glibc <= cabane_compat::glibc());
         assert_eq!(found, (cabane_compat::glibc().is_some(), true));
+    }
+
+    fn needed(contents: &Contents) -> Vec<&str> {
+        contents.needs.libraries.iter().map(|one| one.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_file_with_several_names_is_read_once() {
+        let contents = look(|tree| {
+            fs::copy("/bin/sh", tree.join("sh")).unwrap();
+            fs::hard_link(tree.join("sh"), tree.join("dash")).unwrap();
+        });
+        let library = &contents.needs.libraries[0];
+        assert_eq!((contents.needs.files, library.users.as_slice()), (1, &["dash".to_owned()][..]));
+    }
+
+    #[test]
+    fn a_link_to_a_library_of_the_host_is_no_library_of_the_image() {
+        let inside = look(|tree| {
+            fs::copy("/bin/sh", tree.join("sh")).unwrap();
+            fs::write(tree.join("own"), "").unwrap();
+            symlink("own", tree.join(C_LIBRARY)).unwrap();
+        });
+        let outside = look(|tree| {
+            fs::copy("/bin/sh", tree.join("sh")).unwrap();
+            symlink("/usr/lib/own", tree.join(C_LIBRARY)).unwrap();
+        });
+        let has = [inside, outside].map(|contents| needed(&contents).contains(&C_LIBRARY));
+        assert_eq!(has, [false, true]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use elf::dynamic::DynamicTable;
 use elf::endian::{AnyEndian, EndianParse};
 use elf::file::{Class, FileHeader, parse_ident};
 use elf::section::{SectionHeader, SectionHeaderTable};
-use elf::segment::SegmentTable;
+use elf::segment::{ProgramHeader, SegmentTable};
 use elf::symbol::{Symbol, SymbolTable};
 
 /// The head of a file of 64 bits; that of 32 is shorter.
@@ -138,6 +138,17 @@ impl<'a> Binary<'a> {
     #[must_use]
     pub fn is_linked(&self) -> bool {
         matches!(self.head.e_type, ET_EXEC | ET_DYN)
+    }
+
+    pub(crate) fn file_type(&self) -> u16 {
+        self.head.e_type
+    }
+
+    /// Looks at each segment that the kernel loads or reads.
+    pub(crate) fn each_segment(&self, see: impl FnMut(ProgramHeader)) {
+        let size = u64::from(self.head.e_phnum) * u64::from(self.head.e_phentsize);
+        let data = read(self.file, self.head.e_phoff, size).unwrap_or_default();
+        SegmentTable::new(self.endian, self.class, &data).iter().for_each(see);
     }
 
     /// Returns the loader that a program names; libraries and static programs name none.

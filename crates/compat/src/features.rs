@@ -15,6 +15,12 @@ pub fn missing_features<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a
     names.into_iter().filter(is_missing).collect()
 }
 
+/// Returns whether a name is that of a feature that can be missing, on this architecture or another.
+#[must_use]
+pub fn is_known_feature(name: &str) -> bool {
+    has(name).is_some() || OF_OTHERS.contains(&name)
+}
+
 /// Names that only processors of other architectures have.
 #[cfg(target_arch = "x86_64")]
 const OF_OTHERS: &[&str] = &[

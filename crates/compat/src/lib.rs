@@ -6,8 +6,9 @@
 //! [`needed_glibc()`] reads from a program or a library which C library it was linked
 //! with, [`older_glibc()`] whether this machine has it, and [`missing_features()`] which
 //! features its processor lacks. [`choose()`] says which of several builds of an image suits
-//! it. All of it is quick enough for every start. [`Binary`] tells more about one file, and
-//! [`library_cache`] where the loader of a machine finds libraries.
+//! it. All of it is quick enough for every start. [`Binary`] tells more about one file,
+//! [`Linkage`] what it needs of others and offers to them, and [`library_cache`] where the loader of
+//! a machine finds libraries.
 
 #![forbid(unsafe_code)]
 
@@ -16,10 +17,14 @@ mod choice;
 mod features;
 mod glibc;
 pub mod library_cache;
+mod linkage;
+mod presence;
 mod versions;
 
 pub use binary::{Binary, Kind, Links, SymbolSeen, VersionNeed};
 pub use choice::{Build, Choice, Lack, NoChoice, Reason, choose, parse_order};
-pub use features::missing_features;
+pub use features::{is_known_feature, missing_features};
 pub use glibc::{GlibcVersion, GlibcVersionError, glibc, older_glibc};
+pub use linkage::Linkage;
+pub use presence::{HostLibraries, LibraryLack};
 pub use versions::{needed_glibc, number_under};

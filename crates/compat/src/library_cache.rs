@@ -53,6 +53,14 @@ pub fn in_cache<'a>(cache: &'a [u8], name: &'a str) -> impl Iterator<Item = Path
     paths.map(|path| OsString::from_vec(path.to_vec()).into())
 }
 
+/// Returns each name in the text of a cache, with the file that the loader takes for it.
+pub fn all_in_cache(cache: &[u8]) -> impl Iterator<Item = (String, PathBuf)> + '_ {
+    entries(cache).filter_map(move |(name, path)| {
+        let name = String::from_utf8(text_at(cache, name)?.to_vec()).ok()?;
+        Some((name, OsString::from_vec(text_at(cache, path)?.to_vec()).into()))
+    })
+}
+
 fn entries(cache: &[u8]) -> impl Iterator<Item = (usize, usize)> {
     let is_ours = cache.starts_with(MAGIC);
     let count = number_at(cache, MAGIC.len()).filter(|_| is_ours).unwrap_or(0);

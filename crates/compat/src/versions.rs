@@ -46,6 +46,24 @@ pub(crate) fn defines(file: &File, version: GlibcVersion) -> Option<bool> {
     Some(all.any(|(definition, _)| definition.vd_hash == wanted))
 }
 
+/// Returns those of some versions that a library does not have. The loader takes a library without
+/// any version for all, and so does this.
+pub(crate) fn lacking(file: &File, wanted: &[String]) -> Vec<String> {
+    let hashes = || {
+        let binary = Binary::open(file)?;
+        let (section, _) = binary.find(SHT_GNU_VERDEF)?;
+        let data = binary.data(&section)?;
+        let count = section.sh_info.into();
+        let all = VerDefIterator::new(binary.endian, binary.class, count, 0, &data);
+        Some(all.map(|(definition, _)| definition.vd_hash).collect::<Vec<u32>>())
+    };
+    let Some(hashes) = (!wanted.is_empty()).then(hashes).flatten() else {
+        return Vec::new();
+    };
+    let is_lacking = |version: &&String| !hashes.contains(&sysv_hash(version.as_bytes()));
+    wanted.iter().filter(is_lacking).cloned().collect()
+}
+
 /// Returns the newest version that a C library has.
 pub(crate) fn newest(file: &File) -> Option<GlibcVersion> {
     let binary = Binary::open(file)?;

@@ -31,6 +31,18 @@ pub enum Family {
     Mpi5Abi,
 }
 
+impl Family {
+    /// Returns the word for it in metadata.
+    #[must_use]
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Mpich => "mpich",
+            Self::OpenMpi => "open-mpi",
+            Self::Mpi5Abi => "mpi5-abi",
+        }
+    }
+}
+
 impl fmt::Display for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -13,8 +13,11 @@
 mod apply;
 mod checks;
 mod document;
+mod host_needs;
+mod line_index;
 mod meta;
 mod name;
+mod need_line;
 mod package_index;
 mod package_line;
 mod package_pattern;
@@ -31,12 +34,18 @@ mod write;
 pub use cabane_label::ViewName;
 pub use checks::{Check, CheckList, Decimal, Figure};
 pub use document::MetaError;
+pub use host_needs::{
+    FileLinks, HostNeeds, NeededExternal, NeededGpu, NeededLibrary, ProvidedLibrary, ProvidedMpi,
+    is_of_c_library,
+};
+pub use line_index::{LineIndex, LineKind, Lines};
 pub use meta::{
-    Container, ContainerSource, InterpreterNeed, Meta, MpiNeed, Needs, OutsideNeed, ProcessorNeed,
-    View,
+    Container, ContainerSource, InterpreterNeed, LibraryNeed, Meta, MpiNeed, Needs, OutsideNeed,
+    ProcessorNeed, View,
 };
 pub use name::{ViewDescription, ViewOwner, parse_view_list};
-pub use package_index::{Answer, Found, PackageIndex};
+pub use need_line::{NeedIndex, NeedLine, NeedLines};
+pub use package_index::{Answer, Found, PackageIndex, PackageLines};
 pub use package_line::PackageLine;
 pub use package_pattern::PackagePattern;
 pub use packages::{PackageList, PackageRecord};

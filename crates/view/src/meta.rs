@@ -6,6 +6,7 @@
 //! ```text
 //! <image>/meta/
 //! ├── env.json       version 1 of `env`, as uenv reads it; version 1 of `cabane`
+//! ├── needs.json     version 1: what it needs of the host, see [`HostNeeds`](crate::HostNeeds)
 //! └── packages.json  version 1: what is inside, see [`PackageList`](crate::PackageList)
 //! ```
 
@@ -80,6 +81,13 @@ pub struct Needs {
     /// What starts the ranks of its MPI, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mpi: Option<MpiNeed>,
+    /// The libraries of the system without which its programs do not start, but for the C library;
+    /// a hundred at most.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub libraries: Vec<LibraryNeed>,
+    /// Directories of the system in which its files look for libraries; a hundred at most.
+    #[serde(rename = "search-paths", skip_serializing_if = "Vec::is_empty")]
+    pub search_paths: Vec<String>,
     /// Files and directories of the system to which it refers; a hundred at most.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outside: Vec<OutsideNeed>,
@@ -100,8 +108,22 @@ impl Needs {
         let launchers = launchers.map(|need| {
             format!("`srun --mpi={}` for MPI programs", need.srun.join("` or `--mpi="))
         });
-        interpreter.chain(glibc).chain(processor).chain(launchers).collect()
+        let names = self.libraries.iter().map(|library| library.name.as_str());
+        let names = names.collect::<Vec<_>>().join(", ");
+        let libraries = Some(names).filter(|names| !names.is_empty());
+        let libraries = libraries.map(|names| format!("libraries of the system: {names}"));
+        interpreter.chain(glibc).chain(processor).chain(launchers).chain(libraries).collect()
     }
+}
+
+/// A library of the system that an image needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LibraryNeed {
+    /// Its soname: `libibverbs.so.1`.
+    pub name: String,
+    /// The versions of its symbols that are needed: `IBVERBS_1.1`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub versions: Vec<String>,
 }
 
 /// What starts the ranks of an MPI that is in an image.

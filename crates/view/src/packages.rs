@@ -54,6 +54,9 @@ pub struct PackageRecord {
     /// Whether it is a part of the system, and not of the image.
     #[serde(default)]
     pub external: bool,
+    /// The packages that it is linked with or runs, by their hashes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dependencies: Vec<String>,
 }
 
 impl PackageList {

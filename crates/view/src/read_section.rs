@@ -13,8 +13,8 @@ use serde_json::value::RawValue;
 use crate::document::Member;
 use crate::read::Reader;
 use crate::{
-    Container, ContainerSource, InterpreterNeed, MetaError, MpiNeed, Needs, OutsideNeed,
-    ProcessorNeed,
+    Container, ContainerSource, InterpreterNeed, LibraryNeed, MetaError, MpiNeed, Needs,
+    OutsideNeed, ProcessorNeed,
 };
 
 const TEXTS: &str = "a list of texts";
@@ -28,6 +28,10 @@ impl<'a> Reader<'a> {
                 "glibc" => needs.glibc = Some(self.text(value, &"`glibc`")?),
                 "processor" => needs.processor = Some(self.processor(value)?),
                 "mpi" => needs.mpi = Some(self.mpi(value)?),
+                "libraries" => needs.libraries = self.libraries(value)?,
+                "search-paths" => {
+                    needs.search_paths = self.document.read(value, &"`search-paths`", TEXTS)?;
+                }
                 "outside" => needs.outside = self.outside(value)?,
                 _ => {}
             }
@@ -56,6 +60,25 @@ impl<'a> Reader<'a> {
             }
         }
         Ok(need)
+    }
+
+    fn libraries(&self, value: &'a RawValue) -> Result<Vec<LibraryNeed>, MetaError> {
+        let what = "`libraries`";
+        let listed: Vec<&'a RawValue> = self.document.read(value, &what, "a list")?;
+        let one = |value: &'a RawValue| {
+            let mut need = LibraryNeed {
+                name: self.text(self.member(value, what, "name")?, &"`name` of `libraries`")?,
+                versions: Vec::new(),
+            };
+            for Member { key, value, .. } in self.members(value, &what)? {
+                if key == "versions" {
+                    need.versions =
+                        self.document.read(value, &"`versions` of `libraries`", TEXTS)?;
+                }
+            }
+            Ok(need)
+        };
+        listed.into_iter().map(one).collect()
     }
 
     fn outside(&self, value: &'a RawValue) -> Result<Vec<OutsideNeed>, MetaError> {

@@ -6,6 +6,7 @@
 //! ```text
 //! meta/
 //! ├── env.json              what starts the image: name, mount point, views, needs
+//! ├── needs.json            what it needs of the host and offers, and who needs it
 //! ├── configure.json        how it was made: engine, versions, interpreter
 //! ├── packages.json         what is inside, if the engine knows: name, version, size, …
 //! ├── sbom.spdx.json        the same as a bill of material, SPDX 2.3
@@ -18,13 +19,14 @@
 
 mod bill;
 mod env_json;
+mod needs;
 mod recipe_files;
 mod views;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cabane_view::{InterpreterNeed, MpiNeed, OutsideNeed, PackageList};
+use cabane_view::{HostNeeds, InterpreterNeed, MpiNeed, OutsideNeed, PackageList};
 use serde::Serialize;
 
 use crate::engine::{Facts, StepDraft};
@@ -84,12 +86,14 @@ pub(crate) fn write(job: &Job) -> Result<()> {
     let meta = job.layout.meta();
     disk::make_empty(&meta)?;
     let mut facts = job.engine.facts()?;
-    look_through(job, &mut facts);
+    let host_needs = look_through(job, &mut facts);
     if let Some(existing) = &facts.existing {
         copy_all(existing, &meta)?;
     }
     let text = env_json::compose(job, &facts)?;
     disk::put(&meta.join(ENV_JSON), text.as_bytes())?;
+    // The files of the tree decide, whatever it says about itself.
+    disk::put(&meta.join(HostNeeds::FILE), host_needs.to_json().as_bytes())?;
     complete(&meta.join(CONFIGURE_JSON), |path| disk::put(path, configure_json(job, &facts)))?;
     complete(&meta.join(RECIPE), |path| RecipeFiles::find(job)?.copy_to(path))?;
     for (name, source) in &facts.files {
@@ -99,7 +103,7 @@ pub(crate) fn write(job: &Job) -> Result<()> {
 }
 
 /// Completes what the engine knows with what can be seen in the tree.
-fn look_through(job: &Job, facts: &mut Facts) {
+fn look_through(job: &Job, facts: &mut Facts) -> HostNeeds {
     let numbered = facts.parts.iter().enumerate();
     let (numbers, prefixes): (Vec<usize>, Vec<PathBuf>) =
         numbered.filter_map(|(number, part)| Some((number, part.here.clone()?))).unzip();
@@ -120,6 +124,9 @@ fn look_through(job: &Job, facts: &mut Facts) {
     let links = links.filter(|path| Some(path) != interpreter.as_ref());
     needs.outside.extend(links.map(|path| OutsideNeed { path, package: None }));
     needs.outside.truncate(MOST_OUTSIDE);
+    needs.libraries = needs::at_start(&found.needs, MOST_OUTSIDE);
+    needs.search_paths = found.needs.search_paths.iter().take(MOST_OUTSIDE).cloned().collect();
+    needs::of_packages(found.needs, &mut facts.parts)
 }
 
 /// Writes the list of packages and the bill of material. Where a tree brings its own,

@@ -104,6 +104,7 @@ fn record(hash: &str, install: &Install, spec: &Spec, names: &Names) -> PackageR
         size: None,
         explicit: install.explicit,
         external: spec.external.is_some(),
+        dependencies: Vec::new(),
     }
 }
 

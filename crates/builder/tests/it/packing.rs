@@ -230,7 +230,7 @@ fn an_image_that_holds_fewer_files_than_the_tree_is_refused() {
     let error = pack_with(&world, "REAL \"$@\" -e lost").unwrap_err();
     assert_eq!(
         error,
-        "error: the image is not whole: it holds 7 files and directories, the tree 8\n\
+        "error: the image is not whole: it holds 8 files and directories, the tree 9\n\
          hint: build again while no process changes the tree"
     );
 }

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cabane_view::{
-    Change, CheckList, Container, ContainerSource, EnvPatch, InterpreterNeed, ListOperation, Meta,
-    MpiNeed, Needs, OutsideNeed, ProcessorNeed, View,
+    Change, CheckList, Container, ContainerSource, EnvPatch, InterpreterNeed, LibraryNeed,
+    ListOperation, Meta, MpiNeed, Needs, OutsideNeed, ProcessorNeed, View,
 };
 
 fn meta() -> Meta {
@@ -121,6 +121,11 @@ fn what_an_image_needs_is_read_as_it_was_written() {
                 features: vec!["avx2".to_owned()],
             }),
             mpi: Some(MpiNeed { srun: vec!["pmi2".to_owned()] }),
+            libraries: vec![LibraryNeed {
+                name: "libibverbs.so.1".to_owned(),
+                versions: vec!["IBVERBS_1.1".to_owned()],
+            }],
+            search_paths: vec!["/opt/cray/lib64".to_owned()],
             outside: vec![OutsideNeed { path: "/usr/bin/gcc".into(), package: None }],
         },
         ..Meta::default()
