@@ -4,17 +4,19 @@
 //! Images of repositories and registries, found by label, package, and signature.
 //!
 //! [`list()`] searches the repositories of the user, [`find()`] searches a registry, [`enrich()`] adds to
-//! its list what a search needs.
+//! its list what a search needs. A [`Catalogue`] has what images need of the host.
 
 #![forbid(unsafe_code)]
 
 mod cache;
+mod catalogue;
 mod enrich;
 mod list;
 mod packages;
 mod registry;
 mod request;
 
+pub use catalogue::{Catalogue, Catalogued, need_lines};
 pub use enrich::{Enriched, enrich};
 pub use list::{Images, list};
 pub use packages::{Package, Packages};

@@ -42,16 +42,28 @@ impl Images {
 ///
 /// A pattern that is none, a repository that cannot be read.
 pub fn list(context: &Context, request: &SearchRequest) -> Result<Images> {
+    let search = PackageSearch::new(context, request.patterns()?, SOURCE);
+    let mut repositories = records_of_all(context, request)?;
+    let packages = search.map(|search| retain_with_packages(context, search, &mut repositories));
+    Ok(Images { repositories, packages })
+}
+
+/// The name of the repositories as a source of what is kept.
+pub(crate) const SOURCE: &str = "repositories";
+
+/// Finds images by their labels.
+pub(crate) fn records_of_all(
+    context: &Context,
+    request: &SearchRequest,
+) -> Result<Vec<(NamedRepository, Vec<Record>)>> {
     let description = request.description()?;
-    let search = PackageSearch::new(context, request.patterns()?, "repositories");
     let mut repositories = Vec::new();
     for repository in context.repositories()? {
         let how = request.name_match();
         let records = records(context, &repository.repository, description.as_ref(), how)?;
         repositories.push((repository, records));
     }
-    let packages = search.map(|search| retain_with_packages(context, search, &mut repositories));
-    Ok(Images { repositories, packages })
+    Ok(repositories)
 }
 
 fn records(
@@ -91,17 +103,17 @@ fn retain_with_packages(
         for record in records {
             let digest = &record.digest;
             // An image without a list is read again: that costs little here.
-            if search.is_missing(digest, true) && !lists.contains_key(digest) {
+            if search.kept.is_missing(digest, true) && !lists.contains_key(digest) {
                 let meta = repository.repository.meta_path(digest);
                 lists.insert(digest.clone(), lines_beside(&meta));
             }
         }
     }
     // Images that still have no list need not be written again.
-    lists.retain(|digest, lines| lines.is_some() || search.is_missing(digest, false));
+    lists.retain(|digest, lines| lines.is_some() || search.kept.is_missing(digest, false));
     let records = || found.iter().flat_map(|(_, records)| records);
     let all: BTreeSet<_> = records().map(|record| &record.digest).collect();
-    search.add(&lists.into_iter().collect::<Vec<_>>(), &all);
+    search.kept.add(&lists.into_iter().collect::<Vec<_>>(), &all);
     let packages = select(context, &search, records().map(|one| (&one.label, &one.digest)));
     for (_, records) in found {
         records.retain(|record| packages.contains_key(&record.digest));

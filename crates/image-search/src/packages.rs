@@ -91,7 +91,7 @@ pub(crate) fn select<'i>(
     search: &PackageSearch,
     images: impl Iterator<Item = (&'i Label, &'i Digest)>,
 ) -> PackagesByImage {
-    let matches = search.index.look_for(&search.patterns);
+    let matches = search.kept.index.look_for(&search.patterns);
     let mut packages = PackagesByImage::new();
     let mut shared = HashMap::new();
     let mut silent = Vec::new();

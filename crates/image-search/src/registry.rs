@@ -86,7 +86,7 @@ fn with_packages(
     // Several labels may have one image.
     let missing: BTreeMap<&Digest, &Listed> = listed
         .iter()
-        .filter(|image| search.is_missing(&image.digest, refresh))
+        .filter(|image| search.kept.is_missing(&image.digest, refresh))
         .map(|image| (&image.digest, image))
         .collect();
     let missing: Vec<Listed> = missing.into_values().cloned().collect();
@@ -98,7 +98,7 @@ fn with_packages(
     }
     let all: BTreeSet<_> = listed.iter().map(|image| &image.digest).collect();
     for batch in missing.chunks(BATCH) {
-        search.add(&package_lists(context, connection, batch)?, &all);
+        search.kept.add(&package_lists(context, connection, batch)?, &all);
     }
     let images = listed.iter().map(|image| (&image.label, &image.digest));
     let packages = select(context, &search, images);
@@ -111,7 +111,7 @@ fn with_packages(
 }
 
 /// Returns the package lists of images. A warning names those that cannot be read.
-fn package_lists(
+pub(crate) fn package_lists(
     context: &Context,
     connection: &Connection,
     images: &[Listed],

@@ -41,6 +41,9 @@ pub enum Content {
     Nothing,
 }
 
+/// Files of the metadata of an image, by name; `None` if it has no metadata.
+pub type MetaFiles = Option<BTreeMap<String, Vec<u8>>>;
+
 /// Lines of packages, packed.
 #[derive(Clone, Debug)]
 pub(crate) struct Packages {
@@ -99,6 +102,22 @@ impl Registry {
             let line = known.and_then(|known| known.get(&image.digest));
             self.content_of(image, line.map(String::as_str), files)
         })
+    }
+
+    /// Gets some files of the metadata of images; `None` for an image without metadata.
+    ///
+    /// The answers come in the order of the images. An image whose answer cannot be had is an
+    /// error of its own.
+    ///
+    /// # Errors
+    ///
+    /// That the registry cannot be reached.
+    pub fn meta_files_of(
+        &self,
+        images: &[Listed],
+        files: &[&str],
+    ) -> Result<Vec<Result<MetaFiles>>> {
+        each_by_itself(images, |image| self.fetch_meta_files(&self.image(&image.place())?, files))
     }
 
     fn content_of(&self, image: &Listed, line: Option<&str>, files: &[&str]) -> Result<Content> {

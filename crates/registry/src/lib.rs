@@ -52,7 +52,7 @@ pub use chunks::Format;
 pub use comparison::{Comparison, Difference};
 pub use container::ContainerName;
 pub use container_push::{ContainerBlob, ContainerPush, PushedContainer};
-pub use contents::Content;
+pub use contents::{Content, MetaFiles};
 pub use copy::{Copied, Deleted};
 pub use credentials::{Credential, CredentialSources, Secret};
 pub use download::Fetched;

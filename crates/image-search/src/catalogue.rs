@@ -1,0 +1,218 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The images of the repositories or of a registry, with what they need of the host.
+//!
+//! What an image needs never changes, so it is read once and kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+
+use cabane_label::Digest;
+use cabane_registry::Listed;
+use cabane_report::Result;
+use cabane_run::difference::lines_beside;
+use cabane_site::Context;
+use cabane_transfer::{RegistryRequest, look_up};
+use cabane_view::{HostNeeds, Meta, NeedIndex, NeedLines, PackageIndex, PackageLines};
+
+use crate::cache::{Kept, NEEDS, PACKAGES};
+use crate::list::{SOURCE, records_of_all};
+use crate::packages::names;
+use crate::registry::package_lists;
+use crate::request::SearchRequest;
+
+/// How many images are requested until the answers are kept, so that an interrupted run continues.
+const BATCH: usize = 1000;
+/// The file of metadata that starts an image.
+const ENV_JSON: &str = "env.json";
+
+/// An image of a catalogue.
+#[derive(Clone, Debug)]
+pub struct Catalogued {
+    /// Its label, in a registry with the namespace.
+    pub label: String,
+    /// Its digest.
+    pub digest: Digest,
+    /// The name of the repository, or the address of the registry.
+    pub source: String,
+    /// Where a copy of its metadata is.
+    pub meta: Option<PathBuf>,
+}
+
+/// Images, with what is known of them.
+#[derive(Debug)]
+pub struct Catalogue {
+    /// The images by label. Several labels may have one image.
+    pub images: Vec<Catalogued>,
+    /// What they need.
+    pub needs: NeedIndex,
+    /// Their packages, if they were requested.
+    pub packages: Option<PackageIndex>,
+}
+
+impl Catalogue {
+    /// Reads the images of the repositories that a request names, with their packages if it asks
+    /// for some.
+    ///
+    /// # Errors
+    ///
+    /// A pattern that is none, a repository that cannot be read.
+    pub fn of_repositories(
+        context: &Context,
+        request: &SearchRequest,
+        with_packages: bool,
+    ) -> Result<Self> {
+        let mut images = Vec::new();
+        for (repository, records) in records_of_all(context, request)? {
+            images.extend(records.into_iter().map(|record| Catalogued {
+                label: record.label.to_string(),
+                meta: Some(repository.repository.meta_path(&record.digest)),
+                digest: record.digest,
+                source: repository.name.clone(),
+            }));
+        }
+        let meta = |image: &Catalogued, name: &str| fs::read(image.meta.as_ref()?.join(name)).ok();
+        let mut needs: Kept<NeedLines> = Kept::read(context, NEEDS, SOURCE);
+        let lines = |image: &Catalogued| need_lines(|name| meta(image, name));
+        add_local(&mut needs, &images, lines);
+        let packages = with_packages.then(|| {
+            let mut packages: Kept<PackageLines> = Kept::read(context, PACKAGES, SOURCE);
+            add_local(&mut packages, &images, |image| lines_beside(image.meta.as_ref()?));
+            packages.index
+        });
+        Ok(Self { images, needs: needs.index, packages })
+    }
+
+    /// As [`Catalogue::of_repositories`], for the images of a registry.
+    ///
+    /// # Errors
+    ///
+    /// A pattern that is none, no registry, a registry that does not answer.
+    pub fn of_registry(
+        context: &Context,
+        registry: &RegistryRequest,
+        request: &SearchRequest,
+        with_packages: bool,
+    ) -> Result<Self> {
+        let description = request.description()?;
+        let connection = registry.connect(context)?;
+        let address = connection.registry.address().to_string();
+        let (how, refresh) = (request.name_match(), request.refresh);
+        let listed = look_up(context, &connection, description.as_ref(), how, refresh)?;
+        let mut needs: Kept<NeedLines> = Kept::read(context, NEEDS, &address);
+        add_remote(context, &mut needs, &listed, refresh, |batch| {
+            let files = [ENV_JSON, HostNeeds::FILE];
+            let answers = connection.registry.meta_files_of(batch, &files)?;
+            let mut lists = Vec::with_capacity(batch.len());
+            let mut failed = Vec::new();
+            for (image, answer) in batch.iter().zip(answers) {
+                match answer {
+                    Ok(files) => {
+                        let mut files = files.unwrap_or_default();
+                        let lines = need_lines(|name| files.remove(name));
+                        lists.push((image.digest.clone(), lines));
+                    }
+                    Err(error) => failed.push((&image.label, error)),
+                }
+            }
+            if let Some((_, error)) = failed.first() {
+                let labels = names(context, failed.iter().map(|(label, _)| label));
+                context.warning(format_args!("cannot read the needs of {labels}: {error}"));
+            }
+            Ok(lists)
+        })?;
+        let mut packages = None;
+        if with_packages {
+            let mut kept: Kept<PackageLines> = Kept::read(context, PACKAGES, &address);
+            add_remote(context, &mut kept, &listed, refresh, |batch| {
+                package_lists(context, &connection, batch)
+            })?;
+            packages = Some(kept.index);
+        }
+        let images = listed.into_iter().map(|image| Catalogued {
+            label: format!("{}::{}", image.namespace, image.label),
+            digest: image.digest,
+            source: address.clone(),
+            meta: None,
+        });
+        Ok(Self { images: images.collect(), needs: needs.index, packages })
+    }
+}
+
+/// Adds the images that are not known yet.
+fn add_local<K: cabane_view::LineKind>(
+    kept: &mut Kept<K>,
+    images: &[Catalogued],
+    lines: impl Fn(&Catalogued) -> Option<String>,
+) {
+    let mut lists = BTreeMap::new();
+    for image in images.iter().filter(|image| kept.is_missing(&image.digest, false)) {
+        lists.entry(image.digest.clone()).or_insert_with(|| lines(image));
+    }
+    let all: BTreeSet<_> = images.iter().map(|image| &image.digest).collect();
+    kept.add(&lists.into_iter().collect::<Vec<_>>(), &all);
+}
+
+/// Asks a registry for the images that are not known yet.
+fn add_remote<K: cabane_view::LineKind>(
+    context: &Context,
+    kept: &mut Kept<K>,
+    listed: &[Listed],
+    refresh: bool,
+    ask: impl Fn(&[Listed]) -> Result<Vec<(Digest, Option<String>)>>,
+) -> Result<()> {
+    let missing = listed.iter().filter(|image| kept.is_missing(&image.digest, refresh));
+    let missing: BTreeMap<&Digest, &Listed> = missing.map(|image| (&image.digest, image)).collect();
+    let missing: Vec<Listed> = missing.into_values().cloned().collect();
+    if missing.len() > BATCH {
+        context.note(format_args!(
+            "reading the metadata of {} images; the answers are kept",
+            missing.len()
+        ));
+    }
+    let all: BTreeSet<_> = listed.iter().map(|image| &image.digest).collect();
+    for batch in missing.chunks(BATCH) {
+        kept.add(&ask(batch)?, &all);
+    }
+    Ok(())
+}
+
+/// Returns what the metadata of an image say about its needs, as lines; `None` if they say nothing.
+/// `read` returns the contents of a file of the metadata.
+pub fn need_lines(mut read: impl FnMut(&str) -> Option<Vec<u8>>) -> Option<String> {
+    let meta = read(ENV_JSON).and_then(|text| Meta::from_json(&text).ok());
+    let needs = read(HostNeeds::FILE).and_then(|text| HostNeeds::from_json(&text).ok());
+    if meta.is_none() && needs.is_none() {
+        return None;
+    }
+    Some(meta.unwrap_or_default().need_lines(needs.as_ref()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(env: Option<&str>, needs: Option<&str>) -> Option<String> {
+        need_lines(|name| {
+            let text = if name == ENV_JSON { env } else { needs };
+            text.map(|text| text.as_bytes().to_vec())
+        })
+    }
+
+    #[test]
+    fn needs_of_another_version_count_as_not_there() {
+        let env = r#"{"name": "app", "cabane": {"version": 1, "needs": {"glibc": "2.34"}}}"#;
+        let future = Some(r#"{"version": 2, "files": 3}"#);
+        assert_eq!(lines(Some(env), future).as_deref(), Some("glibc\t2.34\n"));
+        assert_eq!(lines(None, future), None);
+    }
+
+    #[test]
+    fn both_files_are_read() {
+        let env = r#"{"name": "app", "cabane": {"version": 1, "needs": {"glibc": "2.34"}}}"#;
+        let needs = Some(r#"{"version": 1, "files": 3}"#);
+        assert_eq!(lines(Some(env), needs).as_deref(), Some("glibc\t2.34\nscanned\t3\n"));
+    }
+}
