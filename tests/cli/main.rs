@@ -38,6 +38,7 @@ mod helper_attach;
 mod helper_fuse;
 mod image;
 mod image_trust;
+mod impact;
 mod import;
 mod import_containers;
 mod import_hostile;

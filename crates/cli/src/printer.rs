@@ -8,6 +8,7 @@ use std::io::{self, IsTerminal, Write};
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
+use cabane_impact::Verdict;
 use cabane_label::escape;
 use cabane_report::{Notices, Report, Transfer};
 use serde::Serialize;
@@ -33,6 +34,15 @@ pub(crate) mod style {
     pub(crate) const HEAD: Style = Style::new().bold();
     /// What matters less.
     pub(crate) const FAINT: Style = Style::new().dimmed();
+}
+
+/// Returns the style of a verdict about an image.
+pub(crate) fn verdict_color(verdict: Verdict) -> Style {
+    match verdict {
+        Verdict::Breaks => style::ERROR,
+        Verdict::RebuildAdvised | Verdict::Unknown => style::WARNING,
+        Verdict::Unaffected => style::GOOD,
+    }
 }
 
 /// Prints for people and programs.

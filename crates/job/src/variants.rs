@@ -256,7 +256,12 @@ impl Variants<'_> {
         })?;
         // What this machine lacks does not matter: the nodes look for themselves.
         let is_about_node = |warning: &&RunWarning| {
-            matches!(warning, RunWarning::OldLibrary { .. } | RunWarning::OtherProcessor { .. })
+            matches!(
+                warning,
+                RunWarning::OldLibrary { .. }
+                    | RunWarning::OtherProcessor { .. }
+                    | RunWarning::NoLibrary { .. }
+            )
         };
         let warnings = prepared.warnings();
         let warnings = warnings.filter(|one| !is_about_node(one)).cloned();

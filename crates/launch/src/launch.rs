@@ -34,6 +34,9 @@ impl Launch {
         }
         for warning in prepared.warnings() {
             context.warning(warning);
+            if let Some(hint) = warning.hint() {
+                context.hint(hint);
+            }
         }
         Ok(Self { prepared, is_dry_run })
     }

@@ -6,14 +6,17 @@
 //! Looked at after mounting, because one image may bring what another needs; before,
 //! where another program does the mounting and becomes the command.
 
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
-use cabane_compat::GlibcVersion;
+use cabane_compat::{GlibcVersion, HostLibraries, LibraryLack};
 use cabane_mount::MountPlan;
 use cabane_report::{Kind, Report, Result};
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
-use cabane_view::{InterpreterNeed, ProcessorNeed};
+use cabane_view::{InterpreterNeed, LibraryNeed, ProcessorNeed};
 
 use crate::RunWarning;
 
@@ -25,7 +28,10 @@ pub(crate) fn name_of(image: &ConcreteImage) -> String {
 
 /// Compares what images were built for with this machine. It is no error if they do not
 /// fit: perhaps nothing is used of what does not.
-pub(crate) fn warnings(environment: &ConcreteEnvironment) -> Vec<RunWarning> {
+pub(crate) fn warnings(
+    environment: &ConcreteEnvironment,
+    variables: &BTreeMap<OsString, OsString>,
+) -> Vec<RunWarning> {
     let mut warnings = Vec::new();
     let root = environment.root().map(|image| &image.meta.container);
     let root_library = root.map(|container| {
@@ -47,8 +53,43 @@ pub(crate) fn warnings(environment: &ConcreteEnvironment) -> Vec<RunWarning> {
         }));
         let processor = needs.processor.as_ref();
         warnings.extend(processor.and_then(|need| other_processor(image, need)));
+        // In a root image, libraries are those of the root image.
+        if root_library.is_none() && !needs.libraries.is_empty() {
+            warnings.extend(no_library(environment, image, variables));
+        }
     }
     warnings
+}
+
+/// Looks for the libraries without which no program of an image starts that is linked with them.
+fn no_library(
+    environment: &ConcreteEnvironment,
+    image: &ConcreteImage,
+    variables: &BTreeMap<OsString, OsString>,
+) -> Option<RunWarning> {
+    let list = variables.get(OsStr::new("LD_LIBRARY_PATH")).map_or(&[][..], |list| list.as_bytes());
+    let directories =
+        list.split(|byte| *byte == b':').map(|part| Path::new(OsStr::from_bytes(part)));
+    let directories: Vec<&Path> = directories.filter(|path| path.is_absolute()).collect();
+    let mut others = environment.images.iter().filter(|one| one.mount_point != image.mount_point);
+    if others.any(|one| directories.iter().any(|path| path.starts_with(one.mount_point.as_path())))
+    {
+        // Another image may bring them, and is not mounted yet.
+        return None;
+    }
+    let needs = &image.meta.needs;
+    let further = || needs.search_paths.iter().map(Path::new).chain(directories.iter().copied());
+    let host = HostLibraries::default();
+    let lacking = |need: &LibraryNeed| {
+        Some(match host.lack(&need.name, &need.versions, further())? {
+            LibraryLack::Library => need.name.clone(),
+            LibraryLack::Versions(versions) => {
+                format!("{} with {}", need.name, versions.join(" and "))
+            }
+        })
+    };
+    let missing: Vec<String> = needs.libraries.iter().filter_map(lacking).collect();
+    (!missing.is_empty()).then(|| RunWarning::NoLibrary { image: name_of(image), missing })
 }
 
 fn other_processor(image: &ConcreteImage, need: &ProcessorNeed) -> Option<RunWarning> {

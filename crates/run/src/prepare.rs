@@ -86,7 +86,7 @@ pub fn prepare(request: RunRequest) -> Result<Prepared> {
     in_order(&mut operations);
     let (variables, mut warnings) =
         variables_inside(&environment, &additions, &calling, &root.device_variables);
-    warnings.extend(needs::warnings(&environment));
+    warnings.extend(needs::warnings(&environment, &variables));
     Ok(Prepared {
         plan: MountPlan { backend, fuse, operations },
         helper: None,

@@ -34,6 +34,13 @@ pub enum RunWarning {
         /// What the processor of this machine cannot do.
         missing: Vec<String>,
     },
+    /// Programs in an image are linked with libraries that this system does not have.
+    NoLibrary {
+        /// The name of the image.
+        image: String,
+        /// The libraries, or versions of their symbols.
+        missing: Vec<String>,
+    },
     /// The environment file gives a new value to a list that views add to.
     ListReplaced {
         /// The variable.
@@ -46,6 +53,30 @@ pub enum RunWarning {
     },
     /// Ranks of one node live in user namespaces of their own.
     RanksApart,
+}
+
+impl RunWarning {
+    /// Returns what can be typed to learn more.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoLibrary { image, .. } => {
+                Some(format!("`cabane doctor {}` shows which files need it", escape(image)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Names the first of several things, and counts the others.
+fn shortened(names: &[String]) -> String {
+    const NAMED: usize = 4;
+    let more = names.len().saturating_sub(NAMED);
+    let first: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
+    match more {
+        0 => first.join(", "),
+        _ => format!("{}, and {more} more", first.join(", ")),
+    }
 }
 
 impl fmt::Display for RunWarning {
@@ -85,6 +116,13 @@ impl fmt::Display for RunWarning {
                 escape(image),
                 escape(&targets.join(" and ")),
                 escape(&missing.join(", "))
+            ),
+            Self::NoLibrary { image, missing } => write!(
+                f,
+                "the image {} needs {}, and this system does not have that: programs that are \
+                 linked with it will not start",
+                escape(image),
+                escape(&shortened(missing))
             ),
             Self::ListReplaced { variable } => {
                 let variable = escape(variable);

@@ -66,8 +66,8 @@ pub struct NeededLibrary {
     pub users: Vec<String>,
     /// How many files need it.
     pub count: u64,
-    /// Whether no program and no library that others are linked with needs it, but only what is
-    /// loaded later if at all, such as plugins and modules of Python.
+    /// Whether no program of the image is linked with it, directly or through libraries of the
+    /// image. Plugins and modules of Python are loaded later, if at all.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub later: bool,
 }
@@ -138,7 +138,8 @@ impl HostNeeds {
     pub const MAX_SIZE: u64 = 16 * 1024 * 1024;
     /// How many users and dependents are named.
     pub const MOST_NAMED: usize = 5;
-    const VERSION: u32 = 1;
+    /// The version of this document.
+    pub const VERSION: u32 = 1;
 
     /// Reads the contents of a `needs.json`.
     ///

@@ -65,6 +65,8 @@ pub(crate) fn draft(job: &Job) -> Result<StepDraft> {
         ("recipe".to_owned(), digest_of(&files)?),
         ("mount point".to_owned(), job.recipe.store.to_string()),
         ("epoch".to_owned(), job.request.epoch.to_string()),
+        // What was built before there were needs gets them with the next build.
+        ("needs".to_owned(), HostNeeds::VERSION.to_string()),
     ]);
     inputs.extend(job.engine.inputs_of_facts());
     let what = "write views, metadata and the recipe";

@@ -8,23 +8,31 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 
 use cabane_doctor::{Diagnosis, Finding, State, diagnose};
+use cabane_impact::{Verdict, check_here};
 use cabane_label::escape;
 use cabane_report::Result;
 use clap::Args;
 
 use crate::args::GlobalArgs;
 use crate::exit_codes::{self, ExitCode};
-use crate::printer::{Printer, style};
+use crate::printer::{Printer, style, verdict_color};
+use crate::setup::Setup;
 use crate::table::heading;
 
 /// Diagnose mounting problems and suggest fixes
 #[derive(Debug, Args)]
 #[command(after_help = "\
+With an image, only the image is checked: whether this host has what it needs. Its metadata
+say that, and the image is not started.
+
 Each check mounts or starts something in its own namespaces and cleans up. Each line is `ok`,
 `off` (not available, and not needed), `note`, or `problem`.
 
-The exit code is 10 if nothing can be mounted or if there is a problem.")]
+The exit code is 10 if nothing can be mounted, if there is a problem, or if the image breaks
+on this host.")]
 pub(crate) struct DoctorArgs {
+    /// Check whether this image runs on this host: a label, an ID, a digest, or a path
+    image: Option<String>,
     /// Explain every line, not only the problems
     #[arg(short, long)]
     verbose: bool,
@@ -34,6 +42,9 @@ pub(crate) struct DoctorArgs {
 }
 
 pub(crate) fn doctor(global: &GlobalArgs, printer: Printer, args: &DoctorArgs) -> Result<ExitCode> {
+    if let Some(image) = &args.image {
+        return check_image(&Setup::new(global, printer)?, image, args.json);
+    }
     let calling: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     let program = std::env::current_exe().ok();
     let (report, color) = diagnose(&global.overrides(), &calling, program.as_deref());
@@ -47,6 +58,31 @@ pub(crate) fn doctor(global: &GlobalArgs, printer: Printer, args: &DoctorArgs) -
         printer.data(text(&report, args.verbose || global.verbose > 0));
     }
     Ok(if report.healthy { exit_codes::SUCCESS } else { exit_codes::UNHEALTHY })
+}
+
+/// Says whether an image runs on this host.
+fn check_image(setup: &Setup, image: &str, json: bool) -> Result<ExitCode> {
+    let here = check_here(setup, &image.parse()?)?;
+    if json {
+        setup.printer.json(&here);
+    } else {
+        let mut text = String::new();
+        let color = verdict_color(here.verdict);
+        let image = escape(&here.image);
+        let _ = match here.verdict {
+            Verdict::Unaffected => {
+                writeln!(text, "{color}ok{color:#}  {image}: this host has what it needs")
+            }
+            verdict => writeln!(text, "{color}{verdict}{color:#}  {image}"),
+        };
+        for reason in &here.reasons {
+            let reason = reason.to_string();
+            let _ = writeln!(text, "  {}", escape(&reason));
+        }
+        setup.printer.data(text);
+    }
+    let is_broken = here.verdict == Verdict::Breaks;
+    Ok(if is_broken { exit_codes::UNHEALTHY } else { exit_codes::SUCCESS })
 }
 
 fn text(report: &Diagnosis, explain: bool) -> String {

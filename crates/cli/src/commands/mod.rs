@@ -26,6 +26,7 @@ mod evidence;
 mod explain;
 mod export;
 mod image;
+mod impact;
 mod import;
 mod mpi;
 mod recipe;
@@ -126,6 +127,8 @@ pub(crate) enum Command {
     Slurm(slurm::SlurmCommand),
     /// Show the configuration in effect and the source of each value
     Config(config::ConfigArgs),
+    /// Show which images a change of the host breaks, and why
+    Impact(impact::ImpactArgs),
     /// Diagnose mounting problems and suggest fixes
     Doctor(doctor::DoctorArgs),
     /// Test whether images work here
@@ -186,6 +189,7 @@ pub(crate) fn run_command(
         Command::Slurm(command) => return slurm::slurm(setup, &command),
         Command::Environment(command) => return environment::environment(setup, &command),
         Command::Mpi(command) => return mpi::mpi(setup, &command),
+        Command::Impact(args) => return impact::impact(setup, &args),
         Command::Config(args) => config::config(setup, &args)?,
         Command::Doctor(args) => return doctor::doctor(global, printer, &args),
         Command::Clean(args) => clean::clean(setup, &args)?,

@@ -20,7 +20,7 @@ pub use files::{FileDifference, FileState, compare_files};
 pub use images::{Field, ImageSide, ViewDifference, compare_metadata, compare_views};
 pub use package_list::{
     PACKAGE_FILES, lines_beside, list_packages, packages_beside, packages_in_metadata,
-    read_package_list, read_packages,
+    read_meta_file, read_package_list, read_packages,
 };
 pub use packages::{PackageDifference, compare_packages};
 pub use variables::{VariableDifference, compare_variables};

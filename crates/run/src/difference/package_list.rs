@@ -85,6 +85,28 @@ pub fn read_package_list(
     Ok(PackageList::from_json(&text).ok())
 }
 
+/// Returns a file of the metadata of an image, from the copy in a repository if there is one; `None`
+/// if the image has no such file.
+///
+/// # Errors
+///
+/// The image cannot be mounted or read.
+pub fn read_meta_file(
+    image: &ImageFile,
+    meta: Option<&Path>,
+    methods: &MountMethods,
+    name: &str,
+) -> Result<Option<Vec<u8>>> {
+    if let Some(meta) = meta.filter(|meta| meta.is_dir()) {
+        return Ok(fs::read(meta.join(name)).ok());
+    }
+    let text = look_into(&[image], methods, |mounts| {
+        let path = Path::new("meta").join(name);
+        Ok(mounts.first().and_then(|mount| read(mount, &path)).unwrap_or_default())
+    })?;
+    Ok(Some(text).filter(|text| !text.is_empty()))
+}
+
 /// As [`read_packages`], with all that is known about each.
 ///
 /// # Errors

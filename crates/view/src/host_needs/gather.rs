@@ -68,13 +68,9 @@ impl HostNeeds {
         files.sort_by(|one, other| one.path.cmp(&other.path));
         let own: BTreeSet<&str> = files.iter().map(FileLinks::name).collect();
         let is_inside = |name: &str| own.contains(name) || names.contains(name);
-        let linked: BTreeSet<&str> =
-            files.iter().flat_map(|file| &file.needed).map(String::as_str).collect();
+        let linked = linked_with_programs(&files);
         let mut libraries: BTreeMap<&str, Library<'_>> = BTreeMap::new();
-        for file in &files {
-            let is_linked = file.is_program
-                || linked.contains(file.name())
-                || linked.contains(file.file_name());
+        for (file, is_linked) in files.iter().zip(linked) {
             let versions = versions_by_library(file);
             for name in file.needed.iter().filter(|name| !is_inside(name)) {
                 let library = libraries.entry(base_name(name)).or_default();
@@ -118,6 +114,28 @@ impl HostNeeds {
             })
             .collect();
     }
+}
+
+/// Finds the programs, and the libraries with which they are linked, directly or through others.
+fn linked_with_programs(files: &[FileLinks]) -> Vec<bool> {
+    let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (number, file) in files.iter().enumerate() {
+        by_name.entry(file.name()).or_default().push(number);
+        if file.file_name() != file.name() {
+            by_name.entry(file.file_name()).or_default().push(number);
+        }
+    }
+    let mut linked: Vec<bool> = files.iter().map(|file| file.is_program).collect();
+    let mut waiting: Vec<&FileLinks> = files.iter().filter(|file| file.is_program).collect();
+    while let Some(file) = waiting.pop() {
+        for number in file.needed.iter().filter_map(|name| by_name.get(name.as_str())).flatten() {
+            if linked.get(*number) == Some(&false) {
+                linked[*number] = true;
+                waiting.extend(files.get(*number));
+            }
+        }
+    }
+    linked
 }
 
 type Versions<'a> = Vec<(&'a str, bool)>;
@@ -212,6 +230,28 @@ mod tests {
             (vec!["libibverbs.so.1", "libmpi.so.40"], vec![false, true])
         );
         assert_eq!(needs.at_start().count(), 1);
+    }
+
+    #[test]
+    fn a_library_of_a_plugin_is_no_library_of_a_program() {
+        let files = vec![
+            FileLinks { is_program: true, ..file("bin/tool", &["libc.so.6"]) },
+            library("lib/libtransport.so.0", "libtransport.so.0", &["libibverbs.so.1"]),
+            library("lib/plugin.so", "plugin.so", &["libtransport.so.0", "libtransport.so.0"]),
+        ];
+        let needs = HostNeeds::gather(files, &BTreeSet::new());
+        assert!(needs.libraries.iter().all(|one| one.later == (one.name == "libibverbs.so.1")));
+    }
+
+    #[test]
+    fn libraries_that_need_each_other_in_a_circle_do_no_harm() {
+        let files = vec![
+            FileLinks { is_program: true, ..file("bin/tool", &["a.so"]) },
+            library("lib/a.so", "a.so", &["b.so"]),
+            library("lib/b.so", "b.so", &["a.so", "b.so", "libz.so.1"]),
+        ];
+        let needs = HostNeeds::gather(files, &BTreeSet::new());
+        assert_eq!((names(&needs), needs.libraries[0].later), (vec!["libz.so.1"], false));
     }
 
     #[test]

@@ -23,6 +23,8 @@ The command searches the usual places for compilers, tools, MPIs, the fabric, Sl
 and the processor. It does not search your home or additions to your PATH. With --output, it
 writes a system configuration: packages.yaml and network.yaml, with comments on the source
 of each entry and what to check, and mpi.toml with `[[mpi]]` entries for the configuration.
+With --facts, it writes the libraries, interpreters, packages, and drivers of this host to a
+file. `cabane impact --host FILE` compares images with it, on any machine.
 Run it on a compute node if compute nodes differ from this one.")]
 pub(crate) struct ProbeArgs {
     /// Write a system configuration to this directory
@@ -34,6 +36,9 @@ pub(crate) struct ProbeArgs {
     /// Also replace files that were edited by hand
     #[arg(long, requires = "output")]
     force: bool,
+    /// Write what this host has to a file, for `cabane impact --host`
+    #[arg(long, value_name = "FILE")]
+    facts: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -64,6 +69,13 @@ pub(crate) fn probe(setup: &Setup, args: &ProbeArgs) -> Result<()> {
         target,
         limits: Limits::default(),
     });
+    if let Some(path) = &args.facts {
+        cabane_impact::collect(&args.root, Some(&found), &[]).write(path)?;
+        setup.note(format_args!("wrote {}", escape(&path.display().to_string())));
+        if !args.json && args.output.is_none() {
+            return Ok(());
+        }
+    }
     let host_mpi = find_installed(&args.root, &found);
     let written = match &args.output {
         None => Vec::new(),

@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane impact`: which images a change of the host breaks.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use cabane_image_search::{Catalogue, SearchRequest};
+use cabane_impact::{Assessment, Change, HostFacts, ImageImpact, Verdict, assess};
+use cabane_label::escape;
+use cabane_report::{Kind, Report, Result};
+use clap::Args;
+use serde_json::json;
+
+use crate::exit_codes::{self, ExitCode};
+use crate::printer::verdict_color;
+use crate::registry::RegistryArgs;
+use crate::setup::Setup;
+
+/// Show which images a change of the host breaks, and why
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cabane impact --change glibc=2.31
+  cabane impact --remove libpsm2.so.2 --remove libibverbs.so.1
+  cabane impact --host new-node.json --from node.json
+  cabane impact --package 'zlib@:1.3.0'
+  cabane impact --remove libpmi2.so.0 --remote 'build::'
+
+An image breaks if it needs something that disappears or becomes too old. A rebuild is
+advised if it contains the package, or if a package of the host gets another version. An
+image whose metadata do not say enough is `unknown`, not `unaffected`: it was built by an
+earlier version or another tool.
+
+If the name of this system is known, only its images are examined; `@*` examines those
+of all systems.")]
+#[expect(clippy::struct_excessive_bools, reason = "one for each option that has no value")]
+pub(crate) struct ImpactArgs {
+    /// Examine only these images: a label with parts left out, an ID, or a digest
+    pattern: Option<String>,
+    /// Software of the host gets another version: glibc, python, nvidia-driver, or a package of the host; repeatable
+    #[arg(long, value_name = "NAME=VERSION")]
+    change: Vec<String>,
+    /// A library of the host disappears; repeatable
+    #[arg(long, value_name = "SONAME")]
+    remove: Vec<String>,
+    /// The host becomes the one that `cabane system probe --facts FILE` described
+    #[arg(long, value_name = "FILE")]
+    host: Option<PathBuf>,
+    /// With --host: ignore what is missing on this host, too
+    #[arg(long, value_name = "FILE", requires = "host")]
+    from: Option<PathBuf>,
+    /// A package must not be used any more: `zlib@:1.3.0`; repeatable
+    #[arg(long, value_name = "SPEC")]
+    package: Vec<String>,
+    /// Examine the images in the registry
+    #[arg(long)]
+    remote: bool,
+    /// Read the metadata of each image in the registry again
+    #[arg(long, requires = "remote")]
+    refresh: bool,
+    /// Also list unaffected images
+    #[arg(long)]
+    all: bool,
+    /// Print JSON, with all images
+    #[arg(long)]
+    json: bool,
+    /// Exit with code 9 if an image breaks
+    #[arg(long)]
+    exit_code: bool,
+    #[command(flatten)]
+    registry: RegistryArgs,
+}
+
+pub(crate) fn impact(setup: &Setup, args: &ImpactArgs) -> Result<ExitCode> {
+    let changes = changes(args)?;
+    let request = SearchRequest {
+        pattern: args.pattern.clone(),
+        refresh: args.refresh,
+        ..SearchRequest::default()
+    };
+    let with_packages = !args.package.is_empty();
+    let catalogue = if args.remote {
+        Catalogue::of_registry(setup, &args.registry.request(), &request, with_packages)?
+    } else {
+        Catalogue::of_repositories(setup, &request, with_packages)?
+    };
+    let assessment = assess(&catalogue, &changes);
+    if args.json {
+        setup.printer.json(&json!({
+            "changes": assessment.changes,
+            "images": assessment.images,
+        }));
+    } else {
+        setup.printer.data(text(&assessment, args.all));
+    }
+    let breaks = assessment.count(Verdict::Breaks) > 0;
+    // The process ends here, and its memory with it.
+    std::mem::forget((catalogue, assessment));
+    Ok(if breaks && args.exit_code { exit_codes::DIFFERENT } else { exit_codes::SUCCESS })
+}
+
+fn changes(args: &ImpactArgs) -> Result<Vec<Change>> {
+    let mut changes = Vec::new();
+    for text in &args.change {
+        changes.push(Change::version(text)?);
+    }
+    for text in &args.remove {
+        changes.push(Change::removed(text)?);
+    }
+    if let Some(path) = &args.host {
+        let from = args.from.as_deref().map(HostFacts::read).transpose()?;
+        let facts = Box::new(HostFacts::read(path)?);
+        changes.push(Change::Host { facts, from: from.map(Box::new) });
+    }
+    for text in &args.package {
+        changes.push(Change::Package { pattern: text.parse()? });
+    }
+    if changes.is_empty() {
+        let hint = "name a change, such as `--change glibc=2.31` or `--remove libibverbs.so.1`";
+        let report = Report::new(Kind::Usage, "no change is named");
+        return Err(report.hinted(hint.to_owned()));
+    }
+    Ok(changes)
+}
+
+fn text(assessment: &Assessment, all: bool) -> String {
+    let mut text = String::new();
+    for image in &assessment.images {
+        if all || image.verdict != Verdict::Unaffected {
+            push_image(&mut text, image);
+        }
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    let counts = Verdict::ALL.map(|verdict| (verdict, assessment.count(verdict)));
+    let counts: Vec<String> = counts
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(verdict, count)| counted(*verdict, *count))
+        .collect();
+    if counts.is_empty() {
+        text.push_str("no image matches\n");
+        return text;
+    }
+    let _ = writeln!(text, "{}", counts.join(", "));
+    text
+}
+
+fn counted(verdict: Verdict, count: usize) -> String {
+    match (verdict, count) {
+        (Verdict::Breaks, 1) => "1 image breaks".to_owned(),
+        (Verdict::Breaks, count) => format!("{count} images break"),
+        (verdict, count) => format!("{count} {verdict}"),
+    }
+}
+
+/// Writes the verdict of an image, and its reasons below.
+fn push_image(text: &mut String, image: &ImageImpact) {
+    let color = verdict_color(image.verdict);
+    let label = escape(&image.label);
+    let _ = writeln!(text, "{color}{:<15}{color:#}  {label}", image.verdict);
+    for reason in &image.reasons {
+        let reason = reason.to_string();
+        let _ = writeln!(text, "{:17}{}", "", escape(&reason));
+    }
+}
