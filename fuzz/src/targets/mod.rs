@@ -3,6 +3,7 @@
 
 //! What each target reads, and what must hold.
 
+pub mod elf;
 pub mod environment;
 pub mod images;
 pub mod job;
@@ -11,6 +12,7 @@ pub mod layer;
 mod memory;
 pub mod metadata;
 pub mod mount_table;
+pub mod needs;
 mod parts;
 pub mod policy;
 pub mod recipe;
