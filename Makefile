@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-kernels test-registries test-slurm test-spack slurm-shell build check self-test bench bench-containers bench-registry bench-slurm bench-spack bench-verified bench-ways docs install package release clean
+.PHONY: help demo test test-kernels test-registries test-slurm test-spack slurm-shell build check self-test bench bench-containers bench-pipeline bench-registry bench-slurm bench-spack bench-verified bench-ways docs install package release clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +48,10 @@ bench: ## measure, and write docs/performance.md
 bench-containers: ## measure imports, starts and MPI of containers, and write docs/performance-containers.md
 	@scripts/setup test
 	scripts/env cargo run --locked --release -p cabane-benches -- --only containers --output "$(CURDIR)/docs/performance-containers.md"
+
+bench-pipeline: ## measure what images need, and write docs/performance-pipeline.md
+	@scripts/setup test
+	scripts/env cargo run --locked --release -p cabane-benches -- --only pipeline --output "$(CURDIR)/docs/performance-pipeline.md"
 
 bench-registry: ## measure transfers, and write docs/performance-registry.md
 	@scripts/setup test

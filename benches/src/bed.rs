@@ -88,7 +88,7 @@ impl Bed {
     }
 
     /// The home directory of the user of this thread, where Cabane has its cache.
-    fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         let home = self.path("homes").join(geteuid().as_raw().to_string());
         // It may exist already.
         let _ = fs::create_dir(&home);

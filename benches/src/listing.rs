@@ -17,7 +17,7 @@ use crate::report::{Section, Table};
 use crate::statistics::Summary;
 use crate::tree::Random;
 
-const RECORDS: usize = 10_000;
+pub(crate) const RECORDS: usize = 10_000;
 /// What a list may take, in milliseconds.
 const GOAL: f64 = 30.0;
 const LIST: Option<f64> = Some(GOAL);
@@ -129,7 +129,7 @@ fn row(name: String, summary: Option<Summary>, target: Option<f64>, runs: usize)
 /// Adding ten thousand images one after the other would take longer than everything
 /// that is measured. The layout of a repository is documented and all plain files;
 /// `repo update` then brings the index up to date, and the count is checked.
-fn fill_repository(bed: &Bed) -> Result<PathBuf, NotMeasured> {
+pub(crate) fn fill_repository(bed: &Bed) -> Result<PathBuf, NotMeasured> {
     let repository = bed.path("large-repository");
     let cabane = bed.cabane.as_ref().map_err(Clone::clone)?;
     finish(bed.command(cabane).args(["repo", "create"]).arg(&repository))?;

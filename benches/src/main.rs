@@ -27,6 +27,7 @@ mod depot;
 mod finding;
 mod goal;
 mod images;
+mod impact;
 mod keeper;
 mod listing;
 mod machine;
@@ -87,6 +88,7 @@ const SECTIONS: &[(&str, MakeSection)] = &[
     ("rebuild", rebuild::sections),
     ("mpi", mpi::sections),
     ("stack", stack::sections),
+    ("pipeline", impact::sections),
     ("slurm", slurm::sections),
     ("containers", containers::sections),
     ("crowd", |bed, options| vec![container_crowd::section(bed, options)]),

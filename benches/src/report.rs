@@ -102,6 +102,7 @@ impl Report {
             Some("stack") => ("Performance of builds with Spack", "bench-spack", ""),
             Some("slurm") => ("Performance of jobs with Slurm", "bench-slurm", METHOD),
             Some("ways") => ("Performance of the ways to mount", "bench-ways", METHOD),
+            Some("pipeline") => ("Performance of pipelines", "bench-pipeline", METHOD),
             Some("verified") => ("Performance of verified images", "bench-verified", METHOD),
             Some("containers") => ("Performance of containers", "bench-containers", METHOD),
             Some(_) => ("Performance with registries", "bench-registry", METHOD),
