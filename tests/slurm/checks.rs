@@ -22,7 +22,7 @@ fn checks_run_on_the_nodes() {
     in_cluster!(|cluster: &Cluster| {
         let alice = cluster.user("alice");
         alice
-            .sh(r#"rm -rf /shared/checked; mkdir -p /shared/checked/recipe; cd /shared/checked; set -e
+            .sh(r"rm -rf /shared/checked; mkdir -p /shared/checked/recipe; cd /shared/checked; set -e
                 mkdir -p tree/bin
                 printf '#!/bin/sh\necho rank $SLURM_PROCID of $SLURM_NTASKS\n' >tree/bin/rank
                 chmod 755 tree/bin/rank
@@ -35,7 +35,7 @@ checks:
   - {name: fails, command: exit 7}
 EOF
                 cabane repo create repo
-                cabane --repo /shared/checked/repo build recipe checked/1:v1@here%any"#)
+                cabane --repo /shared/checked/repo build recipe checked/1:v1@here%any")
             .success();
         let check = |more: &str| {
             alice.sh(&format!(
