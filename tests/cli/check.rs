@@ -10,6 +10,7 @@ use cabane_testkit::Finished;
 use serde_json::Value;
 
 use crate::cabane::{Cabane, Who, everybody};
+use crate::root_images::with_root;
 
 /// Someone with the image `app`, built from a recipe with checks.
 pub(crate) struct Checked {
@@ -148,4 +149,25 @@ fn a_ci_gets_junit() {
     let report = fs::read_to_string(path).unwrap();
     assert!(report.contains("tests=\"3\" failures=\"1\" errors=\"0\" skipped=\"1\""), "{report}");
     assert!(report.contains("does not match `HELLO`"), "{report}");
+}
+
+#[test]
+fn a_root_image_is_checked_with_its_own_shell() {
+    for who in everybody() {
+        let cabane = with_root(who);
+        let run = cabane.run(&["check", "os", "--json"]).success();
+        let reports: Value = serde_json::from_str(&run.stdout).unwrap();
+        let outcome = |name: &str| {
+            let checks = reports[0]["checks"].as_array().unwrap();
+            checks.iter().find(|one| one["name"] == name).unwrap()["outcome"].clone()
+        };
+        assert_eq!(
+            (outcome("starts"), outcome("programs")),
+            ("PASSED".into(), "NOT TESTED".into())
+        );
+        // What is named by its path is checked where it is.
+        let image = cabane.world.path("os.squashfs");
+        let run = cabane.run(&["check", image.to_str().unwrap(), "--only", "starts"]).success();
+        assert!(run.stdout.contains("PASSED"), "{}", run.stdout);
+    }
 }

@@ -15,7 +15,7 @@ const CONTAINER: &str = r#""entrypoint":["/bin/sh","-c","echo \"$0 in $PWD\""],"
 "working-directory":"/home","glibc":"2.17""#;
 
 /// A world with the image `os`, which has a root file system.
-fn with_root(who: Who) -> Cabane {
+pub(crate) fn with_root(who: Who) -> Cabane {
     let cabane = Cabane::new(who);
     add_root(&cabane, CONTAINER);
     cabane

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cabane_label::{Digest, System};
+use cabane_label::{Digest, System, escape};
 use cabane_registry::{Distrust, PublicKey};
 use cabane_report::Result;
 use cabane_site::Context;
@@ -192,7 +192,8 @@ pub fn tested(evidence: &[Evidence], wanted: &Wanted, now: Timestamp) -> Tested 
         return nothing(format!("last tested on {date}"));
     }
     let outcome = newest.outcome.unwrap_or(Outcome::NotTested);
-    let on = newest.details.system.as_ref().map(|on| format!(" on {on}")).unwrap_or_default();
+    let on =
+        newest.details.system.as_ref().map(|on| format!(" on {}", escape(on))).unwrap_or_default();
     let id = newest.id.id();
     let evidence = match outcome {
         Outcome::Passed => format!("tests passed{on} on {date} ({id})"),
