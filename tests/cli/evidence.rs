@@ -145,6 +145,11 @@ fn the_gate_wants_tests_that_passed() {
     // A statement about one image says nothing about another.
     let swapped = tests.bed.run(&["channel", "promote", "stable", NEW, "--dry-run"]);
     assert_eq!(swapped.code, 13, "{}", swapped.stdout);
+    // What somebody removed from the registry is still known to the repository of the manager.
+    tests.run(&["check", APP, "--only", "mpi", "--key", &tests.key]);
+    refused("nothing was tested on here");
+    tests.test(APP, "starts", &tests.key).success();
+    assert_eq!(promote().code, 0);
     // Only one of the two images has passed.
     let find = |outcome: &str| tests.bed.shared.labels(&["--tested", outcome, "--since", "30d"]);
     assert_eq!(find("passed"), [APP]);

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use cabane_channel::{ChannelDocument, Entry, State, Waiver, read_channel, setting_of, today};
-use cabane_evidence::{EvidenceKeys, Outcome as TestOutcome, Wanted, attached, tested};
+use cabane_evidence::{EvidenceKeys, Outcome as TestOutcome, Wanted, attached, kept, tested};
 use cabane_label::{Digest, enumerate, escape};
 use cabane_registry::{ChannelPlace, Distrust, PublicKey, RemoteImage};
 use cabane_report::Result;
@@ -188,7 +188,9 @@ fn tests(target: Target<'_>, image: &RemoteImage, within: Duration) -> Result<Ga
         return Ok(verdict(GateRule::Tested, Err(missing)));
     }
     let about = [&image.digest, &image.manifest];
-    let statements = attached(target.registry, image)?;
+    // A failure that somebody removed from the registry may still be here.
+    let mut statements = attached(target.registry, image)?;
+    statements.extend(kept(target.context, &image.digest)?);
     let evidence: Vec<_> = statements.iter().filter_map(|one| keys.judge(one, &about)).collect();
     let now = Timestamp::now();
     let wanted = Wanted::here(target.context, Some(&target.place.system), Some(within), now);
