@@ -32,10 +32,10 @@ pub struct FoundImage {
     pub image: Listed,
     /// The packages that were searched for.
     pub packages: Option<Packages>,
-    /// Who signed it, if that was requested.
-    pub signature: Option<SignatureVerdict>,
+    /// Who signed it, if that was requested. Boxed, since mostly it is not, and lists are long.
+    pub signature: Option<Box<SignatureVerdict>>,
     /// What was tested, if that was requested.
-    pub tested: Option<Tested>,
+    pub tested: Option<Box<Tested>>,
 }
 
 impl FoundImage {
@@ -171,7 +171,7 @@ fn with_results(
     let mut kept = Vec::new();
     for (mut one, result) in found.into_iter().zip(results) {
         if let Some(result) = result.filter(|result| result.outcome == query.outcome) {
-            one.tested = Some(result);
+            one.tested = Some(Box::new(result));
             kept.push(one);
         }
     }
@@ -191,7 +191,7 @@ fn add_signatures(
     let images: Vec<Listed> = found.iter().map(|one| one.image.clone()).collect();
     let signatures = connection.registry.signatures_of_listed(&images)?;
     for (one, signatures) in found.iter_mut().zip(signatures) {
-        one.signature = Some(keys.judge(&signatures?));
+        one.signature = Some(Box::new(keys.judge(&signatures?)));
     }
     Ok(())
 }

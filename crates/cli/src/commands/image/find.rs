@@ -122,7 +122,7 @@ fn table(found: &[FoundImage], has_head: bool) -> Table {
         let mut cells: Vec<&dyn Display> =
             vec![&title, &label.system, &label.uarch, &id, &size, &date];
         cells.extend(one.packages.as_ref().map(|found| found as &dyn Display));
-        cells.extend(one.signature.as_ref().map(|verdict| verdict as &dyn Display));
+        cells.extend(one.signature.as_ref().map(|verdict| verdict.as_ref() as &dyn Display));
         cells.extend(one.tested.as_ref().map(|tested| &tested.evidence as &dyn Display));
         table.push(&cells);
     }
@@ -168,8 +168,8 @@ impl<'a> Shown<'a> {
             size: image.size,
             date: image.date.map(|date| format!("{date:.0}")),
             packages: found.packages.as_ref(),
-            signature: found.signature.as_ref(),
-            tested: found.tested.as_ref(),
+            signature: found.signature.as_deref(),
+            tested: found.tested.as_deref(),
         }
     }
 
