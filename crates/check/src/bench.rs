@@ -27,16 +27,24 @@ const OF_CABANE: [&str; 6] = ["CABANE_", "XDG_", "UENV_", "SCRATCH", "CLUSTER_NA
 
 /// Makes the file and becomes the command.
 const BEGIN: &str = r#": >"$0" && exec "$@""#;
+/// The same for each rank of a step.
+const BEGIN_RANK: &str = r#": >"$0.$SLURM_PROCID" && exec "$@""#;
 /// Starts ranks with the launcher that `PATH` has in the image.
 const LAUNCH: &str = r#": >"$0" || exit; n=$1; shift
 launcher=$(command -v mpiexec || command -v mpirun) || { rm -f "$0.launcher"; exit 125; }
 : >"$0.launcher" && exec "$launcher" -n "$n" "$@""#;
 
+/// No check takes longer, whatever an image says.
+const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+const TOLERANCE: Duration = Duration::from_secs(3);
+
 /// What came of a command.
 pub(crate) struct Run {
     pub(crate) ended: Ended,
-    /// Whether it was started in the image.
+    /// Whether it was started in the image, by every rank.
     pub(crate) has_begun: bool,
+    /// Whether it was stopped before it had its time: a step waits for nodes first.
+    pub(crate) has_waited: bool,
     /// Whether there is a program that starts ranks.
     pub(crate) has_launcher: bool,
 }
@@ -107,19 +115,29 @@ impl<'a> Bench<'a> {
                 command.args(repository.map(|path| joined("--repo=", path.as_os_str())));
                 command.arg(joined("--uenv=", &self.subject.argument()));
                 command.args(view.map(|view| format!("--view={view}")));
-                command.args(["sh", "-c", BEGIN]).arg(&marker);
+                command.args(["sh", "-c", BEGIN_RANK]).arg(&marker);
                 command
             }
         };
         command.args(words);
         let usual = self.runner.limit;
-        self.runner.limit = limit.unwrap_or(usual);
+        let limit = limit.unwrap_or(usual).min(LONGEST);
+        self.runner.limit = limit;
         let ended = self.runner.run(&mut command);
         self.runner.limit = usual;
+        let markers: Vec<PathBuf> = match self.place {
+            Place::Here => vec![marker],
+            Place::Slurm { .. } => {
+                let name = marker.to_string_lossy().into_owned();
+                (0..ranks).map(|rank| PathBuf::from(format!("{name}.{rank}"))).collect()
+            }
+        };
+        let has_waited = ended.is_late && !markers.iter().all(|path| is_older(path, limit));
         let needs_launcher = ranks > 1 && *self.place == Place::Here;
         Run {
             ended,
-            has_begun: marker.exists(),
+            has_begun: markers.iter().all(|path| path.exists()),
+            has_waited,
             has_launcher: !needs_launcher || launcher.exists(),
         }
     }
@@ -137,6 +155,13 @@ impl<'a> Bench<'a> {
         }
         command
     }
+}
+
+/// Whether a file was made about so long ago. Clocks of file servers differ a little.
+fn is_older(path: &Path, limit: Duration) -> bool {
+    let made = path.metadata().and_then(|file| file.modified()).ok();
+    let age = made.and_then(|made| made.elapsed().ok());
+    age.is_some_and(|age| age + TOLERANCE >= limit)
 }
 
 fn joined(option: &str, value: &OsStr) -> OsString {

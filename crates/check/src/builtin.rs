@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use cabane_evidence::Outcome;
 use cabane_mpi_audit::audit::{AuditRequest, audit};
 use cabane_mpi_audit::find::FindRequest;
-use cabane_mpi_audit::judge::Class;
+use cabane_mpi_audit::judge::{Class, Reason};
 use cabane_report::Kind;
 use cabane_site::Context;
 
@@ -127,10 +127,10 @@ fn imports(bench: &mut Bench<'_>, subject: &Subject) -> Judged {
     }
     let script = script.display().to_string();
     let words: Vec<&str> = ["python3", script.as_str()].into_iter().chain(names).collect();
-    summary(&bench.run(&words, None, 1, None), "module", "are imported")
+    summary(&bench.run(&words, None, 1, None), "module", "load")
 }
 
-/// Summarizes lines of exit code, name, and message.
+/// Summarizes lines of exit code, name, and message for what failed, and a last one with the number of all.
 fn summary(run: &Run, what: &str, verb: &str) -> Judged {
     if let Some(reason) = error_of(&run.ended, run.has_begun) {
         return Judged::new(Outcome::Error, reason);
@@ -138,29 +138,25 @@ fn summary(run: &Run, what: &str, verb: &str) -> Judged {
     if run.ended.is_late {
         return Judged::new(Outcome::Failed, "they did not end in time, or printed too much");
     }
-    let lines = run.ended.output.lines().filter_map(|line| {
-        let mut fields = line.splitn(3, '\t');
-        let code: i32 = fields.next()?.parse().ok()?;
-        Some((code, fields.next()?, fields.next().unwrap_or_default()))
-    });
-    let lines: Vec<_> = lines.collect();
-    if lines.is_empty() {
-        return match run.ended.code {
-            Some(0) => not_tested(&format!("the default view has no {what}")),
-            _ => Judged::new(Outcome::Failed, short(&run.ended.messages)),
-        };
-    }
-    let failed: Vec<_> =
-        lines.iter().filter(|(code, _, said)| is_failure(*code, said, what)).collect();
-    let all = lines.len();
+    let lines = run.ended.output.lines();
+    let end = lines.clone().find_map(|line| line.strip_prefix("end\t")?.parse::<usize>().ok());
+    let Some(all) = end else {
+        let how = run.ended.code.map_or_else(String::new, |code| format!(" with {code}"));
+        let reason = format!("not all {what}s were tried: the test ended{how}: ");
+        return Judged::new(Outcome::Failed, short(&(reason + &run.ended.messages)));
+    };
+    let failed: Vec<_> = lines
+        .filter_map(|line| {
+            let mut fields = line.splitn(3, '\t');
+            let code: i32 = fields.next()?.parse().ok()?;
+            Some((code, fields.next()?, fields.next().unwrap_or_default()))
+        })
+        .collect();
     if failed.is_empty() {
-        let plural = if all == 1 { "" } else { "s" };
-        let verb = if all == 1 { verb.replace("are ", "is ") } else { verb.to_owned() };
-        let verb = if all == 1 && !verb.contains(' ') { format!("{verb}s") } else { verb };
-        return Judged {
-            outcome: Outcome::Passed,
-            reason: Some(format!("{all} {what}{plural} {verb}")),
-            figures: Vec::new(),
+        return match all {
+            0 => not_tested(&format!("the default view has no {what}")),
+            1 => Judged::new(Outcome::Passed, format!("1 {what} {verb}s")),
+            _ => Judged::new(Outcome::Passed, format!("{all} {what}s {verb}")),
         };
     }
     let shown = failed.iter().take(SHOWN).map(|(code, name, said)| {
@@ -175,19 +171,6 @@ fn summary(run: &Run, what: &str, verb: &str) -> Judged {
     let more = if failed.len() > SHOWN { "; …" } else { "" };
     let reason = format!("{} of {all} {what}s fail: {shown}{more}", failed.len());
     Judged::new(Outcome::Failed, short(&reason))
-}
-
-/// A program may reject `--version`; it has started then. A compiler and a module must succeed.
-fn is_failure(code: i32, said: &str, what: &str) -> bool {
-    const BY_SIGNALS: [i32; 6] = [128 + 4, 128 + 6, 128 + 7, 128 + 8, 128 + 11, 128 + 31];
-    const OF_LOADER: [&str; 3] =
-        ["error while loading shared libraries", "symbol lookup error", "' not found (required by"];
-    if what != "program" {
-        return code != 0;
-    }
-    matches!(code, 126 | 127)
-        || BY_SIGNALS.contains(&code)
-        || OF_LOADER.iter().any(|text| said.contains(text))
 }
 
 /// What the audit of installations says about the MPI of the image.
@@ -224,6 +207,11 @@ fn mpi(context: &Context, bench: &Bench<'_>, subject: &Subject, request: &CheckR
     };
     let verdict = format!("{}: {}", tried.verdict.class, tried.verdict.reason);
     match tried.verdict.class {
+        Class::Nonfunctional
+            if matches!(tried.verdict.reason, Reason::NoLauncher | Reason::NoCompiler) =>
+        {
+            not_tested(&tried.verdict.reason.to_string())
+        }
         Class::Nonfunctional => Judged::new(Outcome::Failed, short(&verdict)),
         // One alone is compared with nothing.
         Class::Working => Judged::new(Outcome::Passed, "2 ranks exchange messages"),
@@ -244,21 +232,17 @@ mod tests {
             output: output.to_owned(),
             messages: String::new(),
         };
-        Run { ended, has_begun: true, has_launcher: true }
+        Run { ended, has_begun: true, has_waited: false, has_launcher: true }
     }
 
     #[test]
-    fn programs_that_reject_the_option_have_started() {
-        let output = "0\t/m/bin/a\ta 1.0\n1\t/m/bin/b\tusage: b\n64\t/m/bin/c\t\n";
-        let judged = summary(&run(output), "program", "start");
-        assert_eq!(judged.outcome, Outcome::Passed);
-        assert_eq!(judged.reason.as_deref(), Some("3 programs start"));
-    }
-
-    #[test]
-    fn programs_that_the_loader_or_a_signal_ends_have_not() {
+    fn what_failed_is_named_and_the_rest_is_counted() {
+        assert_eq!(
+            summary(&run("end\t3\n"), "program", "start").reason.as_deref(),
+            Some("3 programs start")
+        );
         let lost = "127\t/m/bin/a\ta: error while loading shared libraries: libx.so.1: cannot open";
-        let output = format!("{lost}\n139\t/m/bin/b\t\n0\t/m/bin/c\tc\n");
+        let output = format!("{lost}\n139\t/m/bin/b\t\nend\t3\n");
         let judged = summary(&run(&output), "program", "start");
         assert_eq!(judged.outcome, Outcome::Failed);
         let reason = judged.reason.unwrap();
@@ -267,10 +251,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_try_is_not_success() {
-        assert_eq!(summary(&run(""), "compiler", "work").outcome, Outcome::NotTested);
-        let lost = Run { has_begun: false, ..run("0\ta\t\n") };
+    fn nothing_to_try_and_half_a_test_are_not_success() {
+        assert_eq!(summary(&run("end\t0\n"), "compiler", "work").outcome, Outcome::NotTested);
+        let lost = Run { has_begun: false, ..run("end\t1\n") };
         assert_eq!(summary(&lost, "compiler", "work").outcome, Outcome::Error);
-        assert_eq!(summary(&run("1\tgcc\tno\n"), "compiler", "work").outcome, Outcome::Failed);
+        assert_eq!(summary(&run(""), "module", "load").outcome, Outcome::Failed);
     }
 }

@@ -9,6 +9,8 @@ use cabane_mpi_audit::run::{Ended, first_meaningful};
 use cabane_view::{Check, Figure};
 use regex_lite::RegexBuilder;
 
+use crate::bench::Run;
+
 /// What Slurm says where a node, the controller, or a limit of the job ended a step.
 const OF_SLURM: [&str; 9] = [
     "DUE TO TIME LIMIT",
@@ -21,8 +23,12 @@ const OF_SLURM: [&str; 9] = [
     "Job has been cancelled",
     "Slurmd could not",
 ];
+/// How its lines begin. A command in the image could print the same words.
+const SPEAKERS: [&str; 2] = ["srun: ", "slurmstepd: "];
 /// The most of a message that is shown.
 const LONGEST: usize = 300;
+/// The largest compiled pattern, in bytes: it comes from the image, and a large one is slow.
+const MOST_OF_PATTERN: usize = 64 * 1024;
 
 /// What came of a command.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,9 +44,15 @@ impl Judged {
     }
 }
 
-/// Judges the end of a command. `has_begun`: whether the command was started in the image.
-pub(crate) fn judge(check: &Check, ended: &Ended, has_begun: bool, system: &str) -> Judged {
+/// Judges the end of a command.
+pub(crate) fn judge(check: &Check, run: &Run, system: &str) -> Judged {
+    let Run { ended, has_begun, has_waited, .. } = run;
+    let (has_begun, has_waited) = (*has_begun, *has_waited);
     if let Some(reason) = error_of(ended, has_begun) {
+        return Judged::new(Outcome::Error, reason);
+    }
+    if ended.is_late && has_waited {
+        let reason = "the step waited for nodes; `--limit` includes that time";
         return Judged::new(Outcome::Error, reason);
     }
     if ended.is_late {
@@ -78,8 +90,12 @@ pub(crate) fn error_of(ended: &Ended, has_begun: bool) -> Option<String> {
         let said = said.as_deref().unwrap_or("the command was not started").trim();
         return Some(short(said.strip_prefix("error: ").unwrap_or(said)));
     }
-    let of_slurm = |line: &&str| OF_SLURM.iter().any(|part| line.contains(part));
-    lines().find(of_slurm).map(short)
+    let by_slurm = |line: &&str| SPEAKERS.iter().any(|speaker| line.starts_with(speaker));
+    let of_slurm = |line: &&str| by_slurm(line) && OF_SLURM.iter().any(|part| line.contains(part));
+    // Without the exit of a task before it, somebody cancelled the step.
+    let is_cancelled = !lines().any(|line| line.contains("Exited with exit code"));
+    let cancelled = |line: &&str| is_cancelled && by_slurm(line) && line.contains(" CANCELLED AT ");
+    lines().find(of_slurm).or_else(|| lines().find(cancelled)).map(short)
 }
 
 fn measure(check: &Check, ended: &Ended, system: &str) -> Judged {
@@ -126,16 +142,21 @@ fn number(figure: &Figure, output: &str) -> Result<f64, Judged> {
 /// Returns what the first group matches, or the whole expression if it has none. `^` and `$` match at
 /// each line.
 fn found(pattern: &str, output: &str) -> Result<Option<String>, String> {
-    let pattern = RegexBuilder::new(pattern).multi_line(true).build().map_err(|error| {
-        format!("the image has a check with a malformed regular expression: {error}")
-    })?;
+    let pattern =
+        RegexBuilder::new(pattern).multi_line(true).size_limit(MOST_OF_PATTERN).build().map_err(
+            |error| format!("the image has a check with a malformed regular expression: {error}"),
+        )?;
     let captures = pattern.captures(output);
     let group = captures.and_then(|found| found.get(1).or_else(|| found.get(0)));
     Ok(group.map(|group| group.as_str().to_owned()))
 }
 
 fn with_message(how: &str, ended: &Ended) -> String {
-    let message = first_meaningful(&ended.messages).or_else(|| first_meaningful(&ended.output));
+    // What `cabane run` says before the command is no message of the command.
+    let is_ours = |line: &&str| line.starts_with("warning: ") || line.starts_with("hint: ");
+    let messages: Vec<&str> = ended.messages.lines().filter(|line| !is_ours(line)).collect();
+    let message =
+        first_meaningful(&messages.join("\n")).or_else(|| first_meaningful(&ended.output));
     match message {
         Some(message) => short(&format!("{how}: {}", message.trim())),
         None => how.to_owned(),
@@ -167,11 +188,15 @@ mod tests {
         Ended { code: Some(code), is_late: false, output, messages }
     }
 
+    fn run(ended: Ended, has_begun: bool) -> Run {
+        Run { ended, has_begun, has_waited: false, has_launcher: true }
+    }
+
     const OUTPUT: &str = "hello\n# Bandwidth\n1 2.5\n8 95.5\n";
 
     #[test]
     fn a_command_passes_with_its_figures() {
-        let judged = judge(&check(), &ended(0, OUTPUT, ""), true, "daint");
+        let judged = judge(&check(), &run(ended(0, OUTPUT, ""), true), "daint");
         assert_eq!((judged.outcome, judged.reason), (Outcome::Passed, None));
         let figure = &judged.figures[0];
         assert_eq!((figure.value, figure.reference, figure.lower), (95.5, Some(100.0), Some(-0.1)));
@@ -195,7 +220,7 @@ mod tests {
             (Ended { code: None, is_late: true, ..ended(0, OUTPUT, "") }, "did not end in time"),
         ];
         for (ended, expected) in cases {
-            let judged = judge(&check(), &ended, true, "daint");
+            let judged = judge(&check(), &run(ended, true), "daint");
             let reason = judged.reason.unwrap_or_default();
             assert_eq!(judged.outcome, Outcome::Failed, "{reason}");
             assert!(reason.contains(expected), "{reason}");
@@ -205,27 +230,44 @@ mod tests {
     #[test]
     fn a_command_that_was_not_started_is_an_error() {
         let messages = "srun: job 7 queued\nslurmstepd: error: cabane: no image matches `x`\n";
-        let judged = judge(&check(), &ended(1, "", messages), false, "daint");
+        let judged = judge(&check(), &run(ended(1, "", messages), false), "daint");
         assert_eq!(judged.outcome, Outcome::Error);
         assert!(judged.reason.unwrap().contains("no image matches"));
         let messages = "warning: slow\nerror: no image matches `x`\nhint: find it\n";
-        let judged = judge(&check(), &ended(125, "", messages), false, "daint");
+        let judged = judge(&check(), &run(ended(125, "", messages), false), "daint");
         assert_eq!(judged.reason.as_deref(), Some("no image matches `x`"));
         // The exit code of success does not help.
-        assert_eq!(judge(&check(), &ended(0, OUTPUT, ""), false, "daint").outcome, Outcome::Error);
+        assert_eq!(
+            judge(&check(), &run(ended(0, OUTPUT, ""), false), "daint").outcome,
+            Outcome::Error
+        );
     }
 
     #[test]
     fn what_slurm_ends_is_an_error() {
         let messages = "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT … DUE TO TIME LIMIT ***";
-        let judged = judge(&check(), &ended(143, "", messages), true, "daint");
+        let judged = judge(&check(), &run(ended(143, "", messages), true), "daint");
         assert_eq!(judged.outcome, Outcome::Error);
+    }
+
+    #[test]
+    fn a_step_that_waited_for_nodes_is_an_error() {
+        let late = Ended { code: None, is_late: true, ..ended(0, "", "") };
+        let waited = Run { has_waited: true, ..run(late, true) };
+        assert_eq!(judge(&check(), &waited, "daint").outcome, Outcome::Error);
+    }
+
+    #[test]
+    fn a_command_cannot_talk_like_slurm() {
+        let messages = "Node failure on n1\n1.0 CANCELLED AT noon\n";
+        let judged = judge(&check(), &run(ended(1, "", messages), true), "daint");
+        assert_eq!(judged.outcome, Outcome::Failed);
     }
 
     #[test]
     fn another_system_has_its_own_reference() {
         assert_eq!(
-            judge(&check(), &ended(0, OUTPUT, ""), true, "x").figures[0].reference,
+            judge(&check(), &run(ended(0, OUTPUT, ""), true), "x").figures[0].reference,
             Some(10.0)
         );
     }

@@ -64,6 +64,9 @@ pub struct CheckReport {
     pub outcome: Outcome,
     /// Each check.
     pub checks: Vec<CheckResult>,
+    /// The names of checks that were left out on request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// When the first began.
     pub started: Timestamp,
     /// When the last ended.

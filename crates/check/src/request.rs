@@ -83,7 +83,7 @@ pub fn check(
     request: &CheckRequest,
     done: &mut dyn FnMut(&CheckResult),
 ) -> Result<CheckReport> {
-    let planned = plan(subject, request)?;
+    let (planned, left_out) = plan(subject, request)?;
     let host = host::here(context);
     let system = host.system.clone().unwrap_or_default();
     let mut bench = Bench::new(context, subject, request)?;
@@ -122,6 +122,7 @@ pub fn check(
         size: subject.size,
         outcome: Outcome::of_all(checks.iter().map(|one| one.outcome)),
         checks,
+        left_out,
         started,
         finished: Timestamp::now(),
         host,
@@ -129,19 +130,27 @@ pub fn check(
 }
 
 /// The built-in checks come first: what does not start fails everywhere.
-fn plan<'a>(subject: &'a Subject, request: &CheckRequest) -> Result<Vec<Planned<'a>>> {
+///
+/// Returns also the names of those that are left out.
+fn plan<'a>(
+    subject: &'a Subject,
+    request: &CheckRequest,
+) -> Result<(Vec<Planned<'a>>, Vec<String>)> {
     let builtins = builtins().into_iter().map(Planned::Builtin);
     let of_recipe = subject.checks.iter().map(Planned::Recipe);
     let mut planned: Vec<_> = builtins.chain(of_recipe).collect();
     if request.only.is_empty() {
-        return Ok(planned);
+        return Ok((planned, Vec::new()));
     }
     let known: Vec<&str> = planned.iter().map(Planned::name).collect();
     if let Some(unknown) = request.only.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(no_such_check(unknown, &known));
     }
-    planned.retain(|one| request.only.iter().any(|name| name == one.name()));
-    Ok(planned)
+    let is_wanted = |one: &Planned<'_>| request.only.iter().any(|name| name == one.name());
+    let left_out = planned.iter().filter(|one| !is_wanted(one)).map(|one| one.name().to_owned());
+    let left_out = left_out.collect();
+    planned.retain(is_wanted);
+    Ok((planned, left_out))
 }
 
 fn no_such_check(name: &str, known: &[&str]) -> cabane_report::Report {
@@ -158,5 +167,5 @@ fn run(bench: &mut Bench<'_>, check: &Check, system: &str) -> Judged {
         let reason = format!("no `mpiexec` in the image starts its {ranks} ranks; Slurm can");
         return Judged::new(Outcome::NotTested, reason);
     }
-    judge(check, &run.ended, run.has_begun, system)
+    judge(check, &run, system)
 }

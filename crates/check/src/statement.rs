@@ -32,6 +32,8 @@ pub fn test_statement(
         };
         check.figures.iter().map(of_check)
     });
+    let left_out = report.left_out.iter().map(String::as_str);
+    let not_tested = names(Outcome::NotTested).into_iter().chain(left_out);
     let details = Details {
         outcome: Some(report.outcome),
         system: report.host.system.clone(),
@@ -39,8 +41,9 @@ pub fn test_statement(
         started: Some(report.started),
         finished: Some(report.finished),
         runner: Runner { name: "cabane".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
+        is_partial: !report.left_out.is_empty(),
         errors: errors.collect(),
-        not_tested: names(Outcome::NotTested).into_iter().map(str::to_owned).collect(),
+        not_tested: not_tested.map(str::to_owned).collect(),
         host: report.host.clone(),
         generation: generation.map(str::to_owned),
         performance: performance.collect(),

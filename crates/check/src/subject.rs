@@ -16,7 +16,7 @@ use cabane_resolve::ConcreteImage;
 use cabane_run::difference::packages_in_metadata;
 use cabane_run::{metadata, open_image};
 use cabane_site::Context;
-use cabane_view::{Check, PackageList};
+use cabane_view::{Check, Meta, PackageList};
 
 /// An image, and what its metadata says about checks.
 #[derive(Debug)]
@@ -44,22 +44,23 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Finds one image.
+    /// Finds one image. If its results are to be signed, the metadata that a repository has beside it must
+    /// be those in the image: a registry may have given other ones, with fewer checks.
     ///
     /// # Errors
     ///
     /// What was typed is several images or none; the image or its metadata cannot be read.
-    pub fn find(context: &Context, typed: &str) -> Result<Self> {
+    pub fn find(context: &Context, typed: &str, is_signed: bool) -> Result<Self> {
         let request = ImageRequest::new(typed, None, true);
         let images = find_environment(context, &request)?.0.images;
         let [image] = <[ConcreteImage; 1]>::try_from(images).map_err(|_| {
             let message = format!("{} is not one image", escape(typed));
             Report::new(Kind::Usage, message).hinted("name the images one by one".to_owned())
         })?;
-        Self::of(context, typed, &image)
+        Self::of(context, typed, &image, is_signed)
     }
 
-    fn of(context: &Context, typed: &str, image: &ConcreteImage) -> Result<Self> {
+    fn of(context: &Context, typed: &str, image: &ConcreteImage, is_signed: bool) -> Result<Self> {
         let path = &image.path;
         let size = fs::metadata(path).or_failed(|| format!("look at {}", shown(path)))?.len();
         let digest = match &image.digest {
@@ -68,12 +69,21 @@ impl Subject {
         };
         let beside = image.digest.as_ref().and(path.parent()).map(|parent| parent.join("meta"));
         let beside = beside.filter(|directory| directory.is_dir());
-        let copy = if beside.is_some() { None } else { Some(copy_metadata(context, image)?) };
+        let is_copied = is_signed || beside.is_none();
+        let copy = if is_copied { Some(copy_metadata(context, image)?) } else { None };
+        if let (Some(beside), Some(copy)) = (&beside, &copy) {
+            compare(typed, beside, copy.path())?;
+        }
         let directory = beside.as_deref().or(copy.as_ref().map(Scratch::path)).unwrap_or(path);
         let checks = image.meta.checks.read().map_err(|error| {
             let message = "malformed checks in meta/env.json of the image".to_owned();
             Report::caused(Kind::BadInput, message, error)
         })?;
+        if let Some(wrong) = checks.iter().find(|check| !check.is_possible()) {
+            let name = escape(&wrong.name);
+            let message = format!("the check `{name}` in meta/env.json of the image is impossible");
+            return Err(Report::new(Kind::BadInput, message));
+        }
         let packages = packages_in_metadata(|name| {
             read(&directory.join(name), PackageList::MAX_SIZE).ok().flatten()
         });
@@ -100,6 +110,20 @@ impl Subject {
     pub(crate) fn argument(&self) -> OsString {
         if self.is_kept { self.digest.as_str().into() } else { self.path.clone().into() }
     }
+}
+
+/// Refuses metadata beside an image that are not those in it.
+fn compare(typed: &str, beside: &Path, inside: &Path) -> Result<()> {
+    let text = |directory: &Path| {
+        let path = directory.join("env.json");
+        read(&path, Meta::MAX_SIZE).or_failed(|| format!("read {}", shown(&path)))
+    };
+    if text(beside)? == text(inside)? {
+        return Ok(());
+    }
+    let message = format!("the metadata beside {} are not those in the image", escape(typed));
+    Err(Report::new(Kind::Untrusted, message)
+        .hinted("remove the image from the repository, and pull or add it again".to_owned()))
 }
 
 /// Copies the metadata out of an image that no repository has.

@@ -15,6 +15,9 @@ use crate::statement::Statement;
 
 /// The type of what is signed.
 const IN_TOTO: &str = "application/vnd.in-toto+json";
+/// The largest statement with the signature of a stranger that is read, in bytes. As values in memory it
+/// can take twenty times as much.
+const MOST_UNTRUSTED: usize = 64 * 1024;
 const MEDIA_TYPE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 
 /// A statement, and who signed it.
@@ -71,6 +74,18 @@ impl SignedStatement {
     #[must_use]
     pub fn id(&self) -> Digest {
         sum::bytes(self.dsse_envelope.payload())
+    }
+
+    /// Returns the sha256 of the statement with its signatures.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        sum::bytes(&self.to_bytes())
+    }
+
+    /// As [`Self::unverified`], for what nobody here trusts: a large one is not read.
+    pub(crate) fn unverified_small(&self) -> Option<Statement> {
+        let is_small = self.dsse_envelope.payload().len() <= MOST_UNTRUSTED;
+        is_small.then(|| self.unverified()).flatten()
     }
 
     /// Returns what it says, whoever signed it; `None` if it is no statement of in-toto.

@@ -5,7 +5,7 @@
 
 use cabane_label::Digest;
 use cabane_registry::{Registry, RemoteImage};
-use cabane_report::Result;
+use cabane_report::{Kind, Report, Result};
 use cabane_repository::Repository;
 use cabane_site::Context;
 use jiff::Timestamp;
@@ -21,7 +21,10 @@ use crate::bundle::SignedStatement;
 pub fn kept(context: &Context, image: &Digest) -> Result<Vec<SignedStatement>> {
     let mut found: Vec<SignedStatement> = Vec::new();
     for named in context.repositories()? {
-        let lines = named.repository.evidence(image)?;
+        let lines = named.repository.evidence(image).unwrap_or_else(|error| {
+            context.warning(format_args!("the evidence of an image cannot be read: {error}"));
+            Vec::new()
+        });
         for statement in lines.iter().filter_map(|line| SignedStatement::from_bytes(line)) {
             if !found.contains(&statement) {
                 found.push(statement);
@@ -48,7 +51,7 @@ pub fn keep(
         if !named.repository.has_image(image) {
             continue;
         }
-        match named.repository.add_evidence(image, &lines) {
+        match named.repository.add_evidence(image, &lines, true) {
             Ok(_) => keeping.push(named.name.clone()),
             Err(error) => refused = refused.or(Some(error)),
         }
@@ -64,10 +67,21 @@ pub fn keep(
 ///
 /// # Errors
 ///
-/// Those of reading.
+/// There are more statements than are read, so that the newest may be missing; and those of reading.
 pub fn attached(registry: &Registry, image: &RemoteImage) -> Result<Vec<SignedStatement>> {
     let found = registry.attestations(image)?;
-    Ok(found.iter().filter_map(|one| SignedStatement::from_bytes(&one.bundle)).collect())
+    if !found.is_complete {
+        let (count, place) = (found.attestations.len(), &image.place);
+        let message = format!("more than {count} statements are attached to {place}");
+        return Err(Report::new(Kind::Registry, message).hinted(format!(
+            "`cabane evidence prune {place} --remote` removes those that do not count"
+        )));
+    }
+    Ok(found
+        .attestations
+        .iter()
+        .filter_map(|one| SignedStatement::from_bytes(&one.bundle))
+        .collect())
 }
 
 /// Keeps in a repository the statements that are attached to an image, and returns how many are new.
@@ -83,7 +97,7 @@ pub fn bring(registry: &Registry, image: &RemoteImage, repository: &Repository) 
     if lines.is_empty() {
         return Ok(0);
     }
-    Ok(repository.add_evidence(&image.digest, &lines)?)
+    Ok(repository.add_evidence(&image.digest, &lines, false)?)
 }
 
 /// Attaches a statement to an image of a registry. The same one is attached once.

@@ -47,6 +47,8 @@ pub enum Standing {
 pub struct Evidence {
     /// The sha256 of the statement.
     pub id: Digest,
+    /// The sha256 of the statement with its signatures.
+    pub bundle: Digest,
     /// What it says.
     pub statement: Statement,
     /// What it says about tests.
@@ -120,10 +122,10 @@ impl EvidenceKeys {
         self.testers.is_empty()
     }
 
-    /// Judges a statement that is attached to an image, by the digest of the image and, in a registry,
-    /// by that of its manifest; `None` if it cannot be read at all.
+    /// Judges a statement that is attached to an image; `None` if it cannot be read at all, or is a large
+    /// one that nobody here trusts. It must name the image itself: a manifest is what a registry says.
     #[must_use]
-    pub fn judge(&self, signed: &SignedStatement, about: &[&Digest]) -> Option<Evidence> {
+    pub fn judge(&self, signed: &SignedStatement, image: &Digest) -> Option<Evidence> {
         let opened = signed.open(&self.testers);
         let (statement, standing) = match opened {
             Ok((statement, key)) => {
@@ -136,16 +138,17 @@ impl EvidenceKeys {
                     Distrust::UnknownKey => "signed with another key".to_owned(),
                     other => other.to_string(),
                 };
-                (signed.unverified()?, Standing::Ignored(reason))
+                (signed.unverified_small()?, Standing::Ignored(reason))
             }
         };
-        let standing = if about.iter().any(|digest| statement.is_about(digest)) {
+        let standing = if statement.is_about(image) {
             standing
         } else {
             Standing::Ignored("it is about another image".to_owned())
         };
         Some(Evidence {
             id: signed.id(),
+            bundle: signed.digest(),
             outcome: statement.outcome(),
             details: statement.details(),
             statement,
@@ -163,10 +166,15 @@ pub fn tested(evidence: &[Evidence], wanted: &Wanted, now: Timestamp) -> Tested 
         statement: None,
         evidence,
     };
-    let of_tests = || evidence.iter().filter(|one| one.outcome.is_some());
+    // A run of some checks can show a failure, and no success.
+    let decides = |one: &&Evidence| match one.outcome {
+        Some(Outcome::Passed | Outcome::NotTested) => !one.details.is_partial,
+        outcome => outcome.is_some(),
+    };
+    let of_tests = || evidence.iter().filter(decides);
     let counting = || of_tests().filter(|one| matches!(one.standing, Standing::Counts(_)));
     if of_tests().next().is_none() {
-        return nothing("no results of tests".to_owned());
+        return nothing("no results of all checks".to_owned());
     }
     if counting().next().is_none() {
         return nothing("no results with the signature of a tester".to_owned());
@@ -204,8 +212,9 @@ pub fn tested(evidence: &[Evidence], wanted: &Wanted, now: Timestamp) -> Tested 
     Tested { outcome, finished: Some(finished), statement: Some(newest.id.clone()), evidence }
 }
 
-/// Returns the statements that can go: all but the newest `keep_last` of each signer, type, and system.
-/// Those that did not pass stay as long as none has passed since. `evidence` is sorted, the newest first.
+/// Returns the statements that can go, by the digest of the bundle: all but the newest `keep_last` of each
+/// signer and system. Those that did not pass stay as long as none that counts has passed since.
+/// `evidence` is sorted, the newest first.
 #[must_use]
 pub fn surplus(evidence: &[Evidence], keep_last: usize) -> BTreeSet<Digest> {
     let mut counts: BTreeMap<_, (usize, bool)> = BTreeMap::new();
@@ -215,12 +224,13 @@ pub fn surplus(evidence: &[Evidence], keep_last: usize) -> BTreeSet<Digest> {
             Standing::Counts(file) => file.clone(),
             Standing::Ignored(_) => PathBuf::new(),
         };
-        let group = (standing, &one.statement.predicate_type, &one.details.system);
-        let (count, has_passed) = counts.entry(group).or_default();
+        let counts_at_all = matches!(one.standing, Standing::Counts(_));
+        let (count, has_passed) = counts.entry((standing, &one.details.system)).or_default();
         *count += 1;
-        *has_passed |= one.outcome == Some(Outcome::Passed);
-        if *count > keep_last && (*has_passed || one.outcome.is_none()) {
-            surplus.insert(one.id.clone());
+        let has_complete_pass = one.outcome == Some(Outcome::Passed) && !one.details.is_partial;
+        *has_passed |= has_complete_pass && counts_at_all;
+        if *count > keep_last.max(1) && (*has_passed || !counts_at_all || one.outcome.is_none()) {
+            surplus.insert(one.bundle.clone());
         }
     }
     surplus
@@ -281,7 +291,7 @@ mod tests {
     fn said(key: &SigningKey, signed: &[SignedStatement], wanted: &Wanted) -> (Outcome, String) {
         let image = digest("a");
         let evidence: Vec<_> =
-            signed.iter().filter_map(|one| keys(key).judge(one, &[&image])).collect();
+            signed.iter().filter_map(|one| keys(key).judge(one, &image)).collect();
         let tested = tested(&evidence, wanted, time(NOW));
         (tested.outcome, tested.evidence)
     }
@@ -316,7 +326,7 @@ mod tests {
             run
         };
         let cases = [
-            (vec![], "no results of tests"),
+            (vec![], "no results of all checks"),
             (vec![passed(&|_| ()).signed(&other)], "no results with the signature of a tester"),
             (vec![passed(&|run| run.system = "eiger").signed(&key)], "not tested on daint"),
             (
@@ -344,8 +354,7 @@ mod tests {
     fn a_statement_about_another_image_does_not_count() {
         let key = key();
         let signed = Run::new(Outcome::Passed, "2026-11-20T00:00:00Z").signed(&key);
-        let (image, manifest) = (digest("c"), digest("d"));
-        let evidence = keys(&key).judge(&signed, &[&image, &manifest]).unwrap();
+        let evidence = keys(&key).judge(&signed, &digest("c")).unwrap();
         assert_eq!(evidence.standing, Standing::Ignored("it is about another image".to_owned()));
         assert_eq!(tested(&[evidence], &Wanted::default(), time(NOW)).outcome, Outcome::NotTested);
     }

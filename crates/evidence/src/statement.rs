@@ -70,6 +70,9 @@ pub struct Details {
     /// Those that did not pass, and those that could not run, with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<TestError>,
+    /// Whether some checks of the image were left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_partial: bool,
     /// The names of those that had nothing to test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_tested: Vec<String>,

@@ -28,11 +28,10 @@ use crate::{Registry, RemoteImage, Result};
 pub(crate) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 const CONTENT: &str = "dev.sigstore.bundle.content";
 const PREDICATE_TYPE: &str = "dev.sigstore.bundle.predicateType";
-/// The largest bundle that is read or written, in bytes: 2 MiB.
-pub const MAX_BUNDLE: u64 = 2 * 1024 * 1024;
-/// The most that are read of one image, the newest ones: anyone who may write can attach as many as
-/// they like.
-const MOST: usize = 512;
+/// The largest bundle that is read or written, in bytes: 512 KiB, a run of some hundred checks.
+pub const MAX_BUNDLE: u64 = 512 * 1024;
+/// The most that are read of one image: anyone who may write can attach as many as they like.
+const MOST: usize = 256;
 /// How many digits of a digest are in a tag.
 const DIGITS: usize = 32;
 /// How often others may overwrite the index at the same time.
@@ -49,6 +48,15 @@ pub struct Attestation {
     pub created: Option<Timestamp>,
     /// The bundle.
     pub bundle: Vec<u8>,
+}
+
+/// The statements that are attached to an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attestations {
+    /// The statements, the newest first by what they say.
+    pub attestations: Vec<Attestation>,
+    /// Whether these are all. Of too many, others were not read.
+    pub is_complete: bool,
 }
 
 impl Registry {
@@ -126,13 +134,17 @@ impl Registry {
             let digits = tag.strip_prefix(&begin);
             digits.is_some_and(|digits| digits.len() == DIGITS) && !known.contains(tag)
         };
-        for tag in self.tags(repository)?.into_iter().filter(is_missing).take(MOST) {
+        for tag in self.tags(repository)?.into_iter().filter(is_missing).take(MOST + 1) {
             let Some(document) = self.document(repository, &tag)? else {
                 continue;
             };
             let Ok(manifest) = serde_json::from_slice::<Manifest>(&document.bytes) else {
                 continue;
             };
+            // Anyone can give such a tag to another manifest.
+            if tag != tag_of(subject, &document.digest) || !manifest.is_attached_to(subject) {
+                continue;
+            }
             let mut referrer = Descriptor::of(MANIFEST, &document.bytes);
             referrer.artifact_type = Some(manifest.kind().to_owned());
             referrer.annotations = manifest.annotations;
@@ -146,21 +158,25 @@ impl Registry {
     /// # Errors
     ///
     /// Those of reading.
-    pub fn attestations(&self, image: &RemoteImage) -> Result<Vec<Attestation>> {
+    pub fn attestations(&self, image: &RemoteImage) -> Result<Attestations> {
         let subject = OciDigest(image.manifest.clone());
         let attached = self.attached(&image.repository, &subject)?;
-        self.read_bundles(&image.repository, &subject, attached, None)
+        let limits = (None, MAX_BUNDLE);
+        let (attestations, is_complete) =
+            self.read_bundles(&image.repository, &subject, attached, limits)?;
+        Ok(Attestations { attestations, is_complete })
     }
 
-    /// Returns the bundles of one type among the referrers of a manifest.
+    /// Returns the bundles of one type, and of so many bytes at most, among the referrers of a manifest.
     pub(crate) fn bundles(
         &self,
         repository: &str,
         subject: &OciDigest,
-        predicate_type: &str,
+        (predicate_type, limit): (&str, u64),
     ) -> Result<Vec<Vec<u8>>> {
         let attached = self.all_referrers(repository, subject)?;
-        let read = self.read_bundles(repository, subject, attached, Some(predicate_type))?;
+        let limits = (Some(predicate_type), limit);
+        let (read, _) = self.read_bundles(repository, subject, attached, limits)?;
         let is_it = |one: &Attestation| one.predicate_type.as_deref() == Some(predicate_type);
         Ok(read.into_iter().filter(is_it).map(|one| one.bundle).collect())
     }
@@ -170,8 +186,8 @@ impl Registry {
         repository: &str,
         subject: &OciDigest,
         mut attached: Vec<Descriptor>,
-        predicate_type: Option<&str>,
-    ) -> Result<Vec<Attestation>> {
+        (predicate_type, limit): (Option<&str>, u64),
+    ) -> Result<(Vec<Attestation>, bool)> {
         attached.retain(|one| {
             // An index may lack it.
             let kind = one.annotations.get(PREDICATE_TYPE);
@@ -182,8 +198,9 @@ impl Registry {
         newest_first(&mut attached);
         attached.dedup_by(|one, other| one.digest == other.digest);
         let newest = attached.get(..MOST).unwrap_or(&attached);
-        let read = side_by_side(newest, |one| self.read_attestation(repository, subject, one))?;
-        Ok(read.into_iter().flatten().collect())
+        let read =
+            side_by_side(newest, |one| self.read_attestation(repository, subject, one, limit))?;
+        Ok((read.into_iter().flatten().collect(), newest.len() == attached.len()))
     }
 
     fn read_attestation(
@@ -191,22 +208,23 @@ impl Registry {
         repository: &str,
         subject: &OciDigest,
         referrer: &Descriptor,
+        limit: u64,
     ) -> Result<Option<Attestation>> {
         let document = self.document(repository, &referrer.digest.to_string())?;
         let document = document.filter(|found| found.digest == referrer.digest);
         let manifest = document
             .and_then(|document| serde_json::from_slice::<Manifest>(&document.bytes).ok())
-            .filter(|manifest| manifest.subject.as_ref().map(|one| &one.digest) == Some(subject));
+            .filter(|manifest| manifest.is_attached_to(subject));
         let Some((manifest, layer)) = manifest.and_then(|manifest| {
             let layer = manifest.layers.first()?.clone();
             (layer.media_type == BUNDLE).then_some((manifest, layer))
         }) else {
             return Ok(None);
         };
-        if layer.size > MAX_BUNDLE {
+        if layer.size > limit {
             return Ok(None);
         }
-        let Some(bundle) = self.blob_if_good(repository, &layer, MAX_BUNDLE)? else {
+        let Some(bundle) = self.blob_if_good(repository, &layer, limit)? else {
             return Ok(None);
         };
         Ok(Some(Attestation {

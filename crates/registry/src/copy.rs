@@ -54,6 +54,9 @@ impl Registry {
         let manifest = self.copy_parts(&source.repository, &target, &subject)?;
         if target != source.repository {
             for referrer in self.attached(&source.repository, &subject)? {
+                if !self.is_attached(&source.repository, &referrer, &subject)? {
+                    continue;
+                }
                 let bytes = self.copy_parts(&source.repository, &target, &referrer.digest)?;
                 if referrer.artifact_type.as_deref() == Some(BUNDLE) {
                     self.put_attestation(&target, &subject, &referrer, &bytes)?;
@@ -121,7 +124,9 @@ impl Registry {
         } else {
             // What is attached first: it would not be found without the image.
             for referrer in self.attached(&image.repository, &subject)? {
-                self.delete_by_digest(&image.repository, &referrer.digest)?;
+                if self.is_attached(&image.repository, &referrer, &subject)? {
+                    self.delete_by_digest(&image.repository, &referrer.digest)?;
+                }
             }
             for tag in [referrers_tag(&subject), signatures_tag(&subject)] {
                 if let Some(digest) = self.digest_of(&image.repository, &tag)? {
@@ -133,6 +138,19 @@ impl Registry {
         self.check_deleted(&image)?;
         self.forget_label(place)?;
         Ok(Deleted { image, remains: others })
+    }
+
+    /// Returns whether a manifest says itself that it refers to an image. The index of a registry without
+    /// the request for referrers can name any manifest, such as that of another image.
+    fn is_attached(
+        &self,
+        repository: &str,
+        referrer: &Descriptor,
+        subject: &OciDigest,
+    ) -> Result<bool> {
+        let document = self.document(repository, &referrer.digest.to_string())?;
+        let manifest = document.and_then(|found| serde_json::from_slice(&found.bytes).ok());
+        Ok(manifest.is_some_and(|manifest: Manifest| manifest.is_attached_to(subject)))
     }
 
     /// Looks whether a label is gone: a registry may accept the request and ignore it.

@@ -136,6 +136,11 @@ impl Manifest {
         }
     }
 
+    /// Whether it says that it refers to another manifest. An index can say so of any manifest.
+    pub(crate) fn is_attached_to(&self, subject: &OciDigest) -> bool {
+        self.subject.as_ref().is_some_and(|one| one.digest == *subject)
+    }
+
     /// Returns what kind of artifact this is; older tools say it by the configuration.
     pub(crate) fn kind(&self) -> &str {
         let kind = self.artifact_type.as_deref();

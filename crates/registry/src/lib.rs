@@ -46,7 +46,7 @@ mod trust;
 mod upload;
 
 pub use address::{Address, Place};
-pub use attestation::{Attestation, MAX_BUNDLE};
+pub use attestation::{Attestation, Attestations, MAX_BUNDLE};
 pub use channel::ChannelPlace;
 pub use chunks::Format;
 pub use comparison::{Comparison, Difference};

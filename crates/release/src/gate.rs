@@ -187,11 +187,11 @@ fn tests(target: Target<'_>, image: &RemoteImage, within: Duration) -> Result<Ga
         let missing = "no `testers` in the section `[evidence]` of the configuration".to_owned();
         return Ok(verdict(GateRule::Tested, Err(missing)));
     }
-    let about = [&image.digest, &image.manifest];
     // A failure that somebody removed from the registry may still be here.
     let mut statements = attached(target.registry, image)?;
     statements.extend(kept(target.context, &image.digest)?);
-    let evidence: Vec<_> = statements.iter().filter_map(|one| keys.judge(one, &about)).collect();
+    let evidence: Vec<_> =
+        statements.iter().filter_map(|one| keys.judge(one, &image.digest)).collect();
     let now = Timestamp::now();
     let wanted = Wanted::here(target.context, Some(&target.place.system), Some(within), now);
     let found = tested(&evidence, &wanted, now);

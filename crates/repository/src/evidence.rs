@@ -16,6 +16,8 @@ pub(crate) const EVIDENCE: &str = "evidence.jsonl";
 const MAX_SIZE: u64 = 256 * 1024 * 1024;
 /// How many lines are kept.
 const MOST: usize = 256;
+/// The longest line that is kept or read, in bytes.
+const MAX_LINE: usize = 512 * 1024;
 
 impl Repository {
     /// Returns the statements that are kept of an image, the newest last.
@@ -28,24 +30,38 @@ impl Repository {
         let bytes =
             disk::if_there(disk::read(&path, MAX_SIZE)).map_err(Error::io("read", &path))?;
         let bytes = bytes.unwrap_or_default();
-        let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        Ok(lines.map(<[u8]>::to_vec).collect())
+        let lines = bytes.split(|byte| *byte == b'\n');
+        let lines = lines.filter(|line| (1..=MAX_LINE).contains(&line.len()));
+        // Another user may have written the file.
+        let mut lines: Vec<Vec<u8>> = lines.rev().take(MOST).map(<[u8]>::to_vec).collect();
+        lines.reverse();
+        Ok(lines)
     }
 
     /// Adds statements to those that are kept of an image, and returns how many are new. Of too many, the
-    /// oldest go.
+    /// first ones go: those that came from outside, with `is_own` false, before those that were made
+    /// here.
     ///
     /// # Errors
     ///
     /// [`Error::NoSuchImage`], or that nothing can be written there.
-    pub fn add_evidence(&self, digest: &Digest, statements: &[Vec<u8>]) -> Result<usize, Error> {
+    pub fn add_evidence(
+        &self,
+        digest: &Digest,
+        statements: &[Vec<u8>],
+        is_own: bool,
+    ) -> Result<usize, Error> {
         let mut added = 0;
         self.change_evidence(digest, &mut |lines| {
-            for statement in statements.iter().filter(|one| !one.contains(&b'\n')) {
-                if !lines.contains(statement) {
-                    lines.push(statement.clone());
-                    added += 1;
-                }
+            let is_line = |one: &&Vec<u8>| one.len() <= MAX_LINE && !one.contains(&b'\n');
+            let new = statements.iter().filter(is_line).filter(|one| !lines.contains(one));
+            let mut new: Vec<Vec<u8>> = new.cloned().collect();
+            added = new.len();
+            if is_own {
+                lines.append(&mut new);
+            } else {
+                new.append(lines);
+                *lines = new;
             }
             added > 0
         })?;

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cabane_environment::find_image;
-use cabane_evidence::{Evidence, EvidenceKeys, SignedStatement, attach, attached, kept};
+use cabane_evidence::{Evidence, EvidenceKeys, SignedStatement, attach, kept};
 use cabane_label::{Digest, ImageDescription, escape, shown};
 use cabane_registry::{MAX_BUNDLE, RemoteImage};
 use cabane_report::{IoContext, Kind, Report, Result};
@@ -28,6 +28,8 @@ pub struct FoundEvidence {
     pub remote: Option<RemoteImage>,
     /// The statements, whether they count or not.
     pub statements: Vec<SignedStatement>,
+    /// Whether these are all.
+    is_complete: bool,
 }
 
 impl FoundEvidence {
@@ -35,17 +37,27 @@ impl FoundEvidence {
     ///
     /// # Errors
     ///
-    /// A key of the configuration that cannot be read.
+    /// There are more than are read, so that the newest may be missing; a key of the configuration that
+    /// cannot be read.
     pub fn judged(&self, context: &Context) -> Result<Vec<Evidence>> {
+        if self.is_complete {
+            return self.judged_in_part(context);
+        }
+        let (count, name) = (self.statements.len(), &self.name);
+        let message = format!("more than {count} statements are attached to {name}");
+        Err(Report::new(Kind::Registry, message).hinted(format!(
+            "`cabane evidence prune {name} --remote` removes those that do not count"
+        )))
+    }
+
+    fn judged_in_part(&self, context: &Context) -> Result<Vec<Evidence>> {
         let keys = EvidenceKeys::of(context)?;
-        let manifest = self.remote.as_ref().map(|remote| &remote.manifest);
-        let about: Vec<&Digest> = [&self.digest].into_iter().chain(manifest).collect();
-        let judged = self.statements.iter().filter_map(|one| keys.judge(one, &about));
+        let judged = self.statements.iter().filter_map(|one| keys.judge(one, &self.digest));
         let mut judged: Vec<_> = judged.collect();
         judged.sort_by(|one, other| {
             (other.details.finished, &other.id).cmp(&(one.details.finished, &one.id))
         });
-        judged.dedup_by(|one, other| one.id == other.id && one.standing == other.standing);
+        judged.dedup_by(|one, other| one.bundle == other.bundle);
         Ok(judged)
     }
 }
@@ -66,16 +78,19 @@ pub fn find_evidence(
         let digest = digest_of(context, &located)?;
         let name = located.label.map_or_else(|| typed.to_owned(), |label| label.to_string());
         let statements = kept(context, &digest)?;
-        return Ok(FoundEvidence { name, digest, remote: None, statements });
+        return Ok(FoundEvidence { name, digest, remote: None, statements, is_complete: true });
     };
     let image = find_remote(context, connection, typed, &description)?.into_iter().next();
     let image = image.ok_or_else(|| {
         Report::new(Kind::NotFound, format!("no image in the registry matches `{}`", escape(typed)))
     })?;
+    let found = connection.registry.attestations(&image)?;
+    let bundles = found.attestations.iter();
     Ok(FoundEvidence {
         name: image.place.to_string(),
         digest: image.digest.clone(),
-        statements: attached(&connection.registry, &image)?,
+        statements: bundles.filter_map(|one| SignedStatement::from_bytes(&one.bundle)).collect(),
+        is_complete: found.is_complete,
         remote: Some(image),
     })
 }
@@ -116,9 +131,8 @@ pub fn attach_evidence(
     statements: &[SignedStatement],
 ) -> Result<()> {
     for signed in statements {
-        let is_about = signed.unverified().is_some_and(|statement| {
-            statement.is_about(&image.digest) || statement.is_about(&image.manifest)
-        });
+        let is_about =
+            signed.unverified().is_some_and(|statement| statement.is_about(&image.digest));
         if !is_about {
             let (id, place) = (signed.id().id(), &image.place);
             let message = format!("the statement {id} is about another image than {place}");
@@ -141,11 +155,11 @@ pub fn prune_evidence(
     found: &FoundEvidence,
     keep_last: usize,
 ) -> Result<usize> {
-    let surplus = cabane_evidence::surplus(&found.judged(context)?, keep_last);
+    let surplus = cabane_evidence::surplus(&found.judged_in_part(context)?, keep_last);
     if let (Some(connection), Some(image)) = (connection, &found.remote) {
-        let attached = connection.registry.attestations(image)?;
+        let attached = connection.registry.attestations(image)?.attestations;
         let is_surplus = |bundle: &[u8]| {
-            SignedStatement::from_bytes(bundle).is_some_and(|one| surplus.contains(&one.id()))
+            SignedStatement::from_bytes(bundle).is_some_and(|one| surplus.contains(&one.digest()))
         };
         let gone = attached.iter().filter(|one| is_surplus(&one.bundle));
         let mut count = 0;
@@ -159,7 +173,7 @@ pub fn prune_evidence(
     for named in context.repositories()? {
         if named.repository.has_image(&found.digest) {
             count += named.repository.retain_evidence(&found.digest, &|line| {
-                SignedStatement::from_bytes(line).is_none_or(|one| !surplus.contains(&one.id()))
+                SignedStatement::from_bytes(line).is_none_or(|one| !surplus.contains(&one.digest()))
             })?;
         }
     }

@@ -98,6 +98,30 @@ impl From<Decimal> for f64 {
     }
 }
 
+impl Check {
+    /// The most ranks of a check.
+    pub const MOST_RANKS: u32 = 100_000;
+
+    /// Whether it is one that a recipe can have; an image can say anything.
+    #[must_use]
+    pub fn is_possible(&self) -> bool {
+        (1..=Self::MOST_RANKS).contains(&self.ranks)
+            && (0..=255).contains(&self.exit_code)
+            && !self.command.is_empty()
+            && self.figures.len() <= 1000
+            && is_name(&self.name)
+            && self.figures.iter().all(|figure| is_name(&figure.name))
+    }
+}
+
+/// Whether a text can be the name of a check or of a figure: they are in reports, file names, and the
+/// options of other tools.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    let is_usual = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    (1..=64).contains(&text.len()) && text.chars().all(is_usual)
+}
+
 impl Figure {
     /// Returns the reference for a system, if there is one.
     #[must_use]

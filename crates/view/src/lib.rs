@@ -32,7 +32,7 @@ mod setting;
 mod write;
 
 pub use cabane_label::ViewName;
-pub use checks::{Check, CheckList, Decimal, Figure};
+pub use checks::{Check, CheckList, Decimal, Figure, is_name as is_check_name};
 pub use document::MetaError;
 pub use host_needs::{
     FileLinks, HostNeeds, NeededExternal, NeededGpu, NeededLibrary, ProvidedLibrary, ProvidedMpi,

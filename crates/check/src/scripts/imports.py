@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The Cabane developers
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Imports the modules of distributions. Arguments: their names. Prints for each module: exit code, name,
-# and a message.
+# Imports the modules of distributions. Arguments: their names. Prints for each module that fails: exit code,
+# name, and a message. At the end: `end`, and how many were tried.
 import importlib
 import importlib.metadata as metadata
 import os
@@ -25,24 +25,27 @@ def modules(distribution):
     return sorted(names)
 
 
-def line(code, name, message=""):
-    print(code, name, " ".join(str(message).split()), sep="\t", file=out, flush=True)
+def line(*fields):
+    print(*(" ".join(str(field).split()) for field in fields), sep="\t", file=out, flush=True)
 
 
 # What modules print is no answer.
 out = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
+count = 0
 for name in sys.argv[1:]:
     try:
         distribution = metadata.distribution(name)
     except metadata.PackageNotFoundError:
+        count += 1
         line(1, name, "it is not installed")
         continue
     for module in modules(distribution):
         if not module.isidentifier() or module.startswith("_"):
             continue
+        count += 1
         try:
             importlib.import_module(module)
-            line(0, module)
         except BaseException as error:
             line(1, module, f"{type(error).__name__}: {error}")
+line("end", count)

@@ -2,8 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # Starts every program of the image that PATH has, with --version.
-# $1: where the image is mounted. Prints for each: exit code, path, and the first line of a message.
-limit=$(command -v timeout >/dev/null && echo 'timeout --kill-after=1 10')
+# $1: where the image is mounted. Prints for each that does not start: exit code, path, and the first line
+# of a message. At the end: `end`, and how many were started.
+limit=
+if timeout --kill-after=1 10 true 2>/dev/null; then
+    limit='timeout --kill-after=1 10'
+fi
+count=0
 IFS=:
 for directory in $PATH; do
     case $directory/ in "$1"/*) ;; *) continue ;; esac
@@ -12,14 +17,22 @@ for directory in $PATH; do
         if [ ! -f "$program" ] || [ ! -x "$program" ]; then
             continue
         fi
+        count=$((count + 1))
         $limit "$program" --version </dev/null >output 2>&1
         code=$?
         said=
+        # A program that rejects the option has started, and so has one that waits for something.
+        if grep -q -e 'error while loading shared libraries' -e 'symbol lookup error' \
+            -e "' not found (required by" output; then
+            code=127
+        fi
         case $code in
-            124 | 137) code=0 ;;
-            *) IFS= read -r said <output ;;
+            126 | 127 | 132 | 134 | 135 | 136 | 139 | 159)
+                IFS= read -r said <output
+                printf '%s\t%s\t%s\n' "$code" "$program" "$said"
+                ;;
         esac
-        printf '%s\t%s\t%s\n' "$code" "$program" "$said"
     done
     IFS=:
 done
+printf 'end\t%s\n' "$count"

@@ -13,8 +13,8 @@ use cabane_check::{
 use cabane_evidence::{Outcome, SignedStatement, keep};
 use cabane_label::escape;
 use cabane_recipe::parse_time;
-use cabane_registry::SigningKey;
-use cabane_report::{IoContext, Result};
+use cabane_registry::{RemoteImage, SigningKey};
+use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_signature_policy::signing_key;
 use cabane_transfer::{Connection, attach_evidence, find_evidence};
 use clap::{Args, ValueEnum};
@@ -102,8 +102,11 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
         limit: args.limit,
         work_directory: args.work_directory.clone(),
     };
-    let subjects: Vec<Subject> =
-        args.images.iter().map(|image| Subject::find(setup, image)).collect::<Result<_>>()?;
+    let subjects: Vec<Subject> = args
+        .images
+        .iter()
+        .map(|image| Subject::find(setup, image, args.key.is_some()))
+        .collect::<Result<_>>()?;
     let key = args.key.as_deref().map(|path| signing_key(setup, path)).transpose()?;
     let connection = args.attach.then(|| args.registry.connect(setup)).transpose()?;
     let mut reports = Vec::new();
@@ -134,32 +137,50 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
     })
 }
 
-/// Signs the results, keeps them beside the image, and attaches them.
+/// Signs the results, attaches them to the image, and keeps them beside it.
 fn sign(
     setup: &Setup,
     report: &CheckReport,
     key: &SigningKey,
     connection: Option<&Connection>,
 ) -> Result<()> {
-    let typed = report.label.as_ref().map_or_else(|| report.image.clone(), ToString::to_string);
-    let remote = connection.map(|connection| find_evidence(setup, Some(connection), &typed));
-    let remote = remote.transpose()?.and_then(|found| found.remote);
-    let manifest = remote.as_ref().map(|image| &image.manifest);
     let generation = setup.settings.evidence.generation.as_deref();
+    let remote = connection.map(|connection| in_registry(setup, connection, report)).transpose();
+    let manifest = remote.as_ref().ok().and_then(|remote| Some(&remote.as_ref()?.manifest));
     let signed = SignedStatement::sign(&test_statement(report, manifest, generation), key)?;
     let id = signed.id().id();
-    let keeping = keep(setup, &report.digest, std::slice::from_ref(&signed))?;
-    for name in &keeping {
+    // One place that fails must not lose the results for the other.
+    let kept = keep(setup, &report.digest, std::slice::from_ref(&signed));
+    for name in kept.iter().flatten() {
         setup.note(format_args!("kept the statement {id} in the repository `{name}`"));
     }
+    let remote = remote?;
     if let (Some(connection), Some(image)) = (connection, &remote) {
         attach_evidence(connection, image, &[signed])?;
         setup.note(format_args!("attached the statement {id} to {}", image.place));
-    } else if keeping.is_empty() {
+    } else if kept?.is_empty() {
         setup.warning("no repository has this image; the signed results are lost");
         setup.hint("`cabane image add` puts it into a repository");
     }
     Ok(())
+}
+
+/// Finds the image that was tested in the registry. Its label may be another image there by now.
+fn in_registry(
+    setup: &Setup,
+    connection: &Connection,
+    report: &CheckReport,
+) -> Result<RemoteImage> {
+    let typed = report.label.as_ref().map_or_else(|| report.image.clone(), ToString::to_string);
+    let found = find_evidence(setup, Some(connection), &typed)?;
+    let name = &found.name;
+    let tested = found.remote.filter(|image| image.digest == report.digest);
+    tested.ok_or_else(|| {
+        let (here, there) = (report.digest.id(), found.digest.id());
+        let message = format!("{name} is the image {there} in the registry, and {here} was tested");
+        Report::new(Kind::Failure, message)
+            .hinted(format!("`cabane image push {typed}` pushes the image that was tested"))
+    })
 }
 
 fn line(result: &CheckResult) -> String {
@@ -172,7 +193,8 @@ fn text(report: &CheckReport) -> String {
     for check in &report.checks {
         let figures = check.figures.iter().map(|figure| {
             let unit = if figure.unit.is_empty() { "" } else { " " };
-            format!("{} {}{unit}{}", figure.variable, figure.value, escape(&figure.unit))
+            let (name, value) = (escape(&figure.variable), figure.value);
+            format!("{name} {value}{unit}{}", escape(&figure.unit))
         });
         let reason = check.reason.iter().map(|reason| escape(reason).into_owned());
         let said = reason.chain(figures).collect::<Vec<_>>().join("; ");

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cabane_label::{System, ViewName};
-use cabane_view::{Check, Decimal, Figure};
+use cabane_view::{Check, Decimal, Figure, is_check_name};
 use regex_lite::Regex;
 
 use crate::ask::{Field, Section, each, instead};
@@ -18,11 +18,10 @@ pub(crate) const KEYS: &[&str] =
     &["name", "command", "view", "ranks", "exit-code", "expect", "limit", "figures"];
 pub(crate) const FIGURE_KEYS: &[&str] = &["name", "pattern", "unit", "reference", "lower", "upper"];
 
-const ADD_NAME: &str = "add a line such as `name: imports`";
+const ADD_NAME: &str = "add a line such as `name: numpy`";
 const ADD_COMMAND: &str = "add a line such as `command: python -c 'import numpy'`";
-/// So many ranks no test of an image needs.
-const MOST_RANKS: u32 = 100_000;
-const LONGEST_NAME: usize = 64;
+/// The checks that need no recipe.
+const BUILT_IN: [&str; 5] = ["starts", "programs", "compilers", "imports", "mpi"];
 
 /// Reads the checks; `None` if any of them is wrong.
 pub(super) fn read(file: &Section<'_>) -> Option<Vec<Check>> {
@@ -75,17 +74,18 @@ fn check(item: &Field<'_>) -> Option<Check> {
     })
 }
 
-/// Names are in reports, file names, and the options of other tools.
+fn name_of(field: &Field<'_>) -> Option<String> {
+    let hint = "use at most 64 letters, digits, `.`, `_`, and `-`";
+    field.text_if(is_check_name, "is no name of a check or a figure", hint)
+}
+
 fn check_name(field: &Field<'_>) -> Option<String> {
-    let is_right = |text: &str| {
-        let is_usual = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        (1..=LONGEST_NAME).contains(&text.len()) && text.chars().all(is_usual)
-    };
-    field.text_if(
-        is_right,
-        "is no name of a check",
-        "use at most 64 letters, digits, `.`, `_`, and `-`",
-    )
+    let name = name_of(field)?;
+    if BUILT_IN.contains(&name.as_str()) {
+        let message = format!("{} is the name of a built-in check", quote(&name));
+        return field.refuse(&message, "choose another name");
+    }
+    Some(name)
 }
 
 /// A text is for the shell; a list is a program and its arguments.
@@ -107,7 +107,7 @@ fn command(field: &Field<'_>) -> Option<Vec<String>> {
 
 fn ranks(field: &Field<'_>) -> Option<u32> {
     let number = integer(field).and_then(|number| u32::try_from(number).ok());
-    let number = number.filter(|number| (1..=MOST_RANKS).contains(number));
+    let number = number.filter(|number| (1..=Check::MOST_RANKS).contains(number));
     number.or_else(|| field.wrong_type("a number from 1 to 100000", None))
 }
 
@@ -150,7 +150,7 @@ fn figures(field: &Field<'_>) -> Option<Vec<Figure>> {
 
 fn figure(item: &Field<'_>) -> Option<Figure> {
     let section = item.section_with(FIGURE_KEYS)?;
-    let name = section.needed("name", "add a line such as `name: bandwidth`", check_name);
+    let name = section.needed("name", "add a line such as `name: bandwidth`", name_of);
     let hint = "add a line such as `pattern: 'bandwidth: ([0-9.]+)'`";
     let pattern = section.needed("pattern", hint, |field| {
         let text = regular_expression(field)?;

@@ -105,10 +105,10 @@ impl Registry {
             };
             found.push(read_signature(&layer, text.clone()));
         }
-        for bundle in self.bundles(repository, manifest, SIGN)? {
+        for bundle in self.bundles(repository, manifest, (SIGN, MAX_TEXT))? {
             let bundle: Option<Bundle> = serde_json::from_slice(&bundle).ok();
             let signatures = bundle.into_iter().flat_map(|one| one.dsse_envelope.into_signatures());
-            found.extend(signatures.map(Ok));
+            found.extend(signatures.take(MAX_SIGNATURES.saturating_sub(found.len())).map(Ok));
         }
         Ok(Signatures { manifest: manifest.clone(), found })
     }

@@ -145,7 +145,7 @@ fn a_statement_that_is_announced_as_too_large_is_left_out() {
     };
     let found = |server: &Server| {
         let registry = server.registry();
-        registry.attestations(&image(&registry)).unwrap()
+        registry.attestations(&image(&registry)).unwrap().attestations
     };
     assert_eq!(found(&of_size(2, "{}"))[0].bundle, b"{}");
     let server = of_size(cabane_registry::MAX_BUNDLE + 1, "{}");

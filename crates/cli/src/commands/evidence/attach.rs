@@ -14,6 +14,7 @@ use super::ls::WhereArgs;
 use crate::registry::RegistryArgs;
 use crate::setup::Setup;
 
+/// Attach signed statements to an image of a registry
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Without FILE, the statements that a repository keeps of this image are attached, for example those of
@@ -49,6 +50,7 @@ pub(crate) fn attach(setup: &Setup, args: &AttachArgs) -> Result<()> {
     Ok(())
 }
 
+/// Write the signed statements of an image to files
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     /// The image: a label, ID, digest, or path

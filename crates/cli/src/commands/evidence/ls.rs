@@ -40,6 +40,7 @@ impl WhereArgs {
     }
 }
 
+/// List what was tested, when, where, and by whom
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Only statements with the key of a tester count: `testers` below `[evidence]` in the configuration. The
@@ -58,6 +59,7 @@ pub(crate) struct LsArgs {
     place: WhereArgs,
 }
 
+/// Show one statement
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     /// The image: a label, ID, digest, or path
@@ -68,6 +70,7 @@ pub(crate) struct ShowArgs {
     place: WhereArgs,
 }
 
+/// Check whether an image passed its tests
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The newest statement of a tester for the system decides. Without one, the image is NOT TESTED.

@@ -21,7 +21,7 @@ pub(crate) enum EvidenceCommand {
     Ls(ls::LsArgs),
     /// Show one statement
     Show(ls::ShowArgs),
-    /// Tell whether an image has passed its tests
+    /// Check whether an image passed its tests
     Verify(ls::VerifyArgs),
     /// Attach signed statements to an image of a registry
     Attach(attach::AttachArgs),

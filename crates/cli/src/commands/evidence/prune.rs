@@ -10,6 +10,7 @@ use clap::Args;
 use super::ls::WhereArgs;
 use crate::setup::Setup;
 
+/// Remove old statements
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Of each tester, kind of statement, and system, the newest statements stay. A failure stays as long as the
