@@ -205,7 +205,11 @@ fn a_rule_is_waived_with_a_reason_and_until_a_day() {
         "2999-01-01",
     ]);
     assert_eq!(wrong.code, 2);
-    assert!(wrong.stderr.contains("use `signed_by`, `from`, or `age`"), "{}", wrong.stderr);
+    assert!(
+        wrong.stderr.contains("use `signed_by`, `from`, `age`, or `tested_within`"),
+        "{}",
+        wrong.stderr
+    );
 }
 
 #[test]

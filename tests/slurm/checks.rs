@@ -54,7 +54,7 @@ EOF
         let error = check("--only ranks --srun=--partition=none");
         let (all, each) = outcomes(&error.stdout);
         assert_eq!((error.code, all.as_str()), (17, "ERROR"), "{each:?}");
-        assert!(each[0].1.contains("invalid partition"), "{each:?}");
+        assert!(each[0].1.contains("Invalid partition"), "{each:?}");
         alice.sh("rm -rf /shared/checked").success();
     });
 }
