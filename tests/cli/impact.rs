@@ -385,6 +385,24 @@ fn the_facts_of_this_host_say_that_its_own_programs_run_here() {
 }
 
 #[test]
+fn a_misspelt_name_does_not_leave_everything_unaffected_in_silence() {
+    let site = Site::new(Who::OrdinaryUser);
+    ten_images(&site);
+    let said = |arguments: &[&str]| {
+        let seen = site.cabane.run(&[&["impact"], arguments].concat());
+        (seen.code, seen.stderr)
+    };
+    let (code, text) = said(&["--change", "gilbc=2.31"]);
+    assert!(code == 0 && text.contains("warning: no image uses `gilbc` of the host"), "{text}");
+    assert!(text.contains("did you mean `glibc`?"), "{text}");
+    let short = VERBS.trim_end_matches(".1");
+    let (_, text) = said(&["--remove", short]);
+    assert!(text.contains(&format!("did you mean `{VERBS}`?")), "{text}");
+    assert_eq!(said(&["--remove", VERBS]).1, "");
+    assert_eq!(said(&["--change", "glibc=2.31", "nothing"]).0, 4);
+}
+
+#[test]
 fn what_is_no_change_is_refused() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let refused = |arguments: &[&str]| {

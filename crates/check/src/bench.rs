@@ -14,6 +14,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use cabane_label::shown;
+use cabane_mpi_audit::find::variables_of_run;
 use cabane_mpi_audit::run::{Ended, PmiTypes, Runner, launcher_variables};
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::{Context, env_vars};
@@ -21,9 +22,6 @@ use cabane_view::ViewName;
 
 use crate::request::{CheckRequest, Place};
 use crate::subject::Subject;
-
-/// Variables that `cabane run` reads and a command in an image does not need.
-const OF_CABANE: [&str; 6] = ["CABANE_", "XDG_", "UENV_", "SCRATCH", "CLUSTER_NAME", "USER"];
 
 /// Makes the file and becomes the command.
 const BEGIN: &str = r#": >"$0" && exec "$@""#;
@@ -173,15 +171,9 @@ fn joined(option: &str, value: &OsStr) -> OsString {
 /// What commands find of the variables of the caller.
 fn variables(context: &Context, place: &Place) -> BTreeMap<String, String> {
     let is_slurm = *place != Place::Here;
-    let is_read = |name: &str| {
-        let begins = OF_CABANE.iter().any(|own| name.starts_with(own));
-        let of_slurm = is_slurm && (name.starts_with("SLURM") || name.starts_with("SBATCH"));
-        begins || of_slurm || [env_vars::HOME, env_vars::PATH].contains(&name)
-    };
-    let mut variables: BTreeMap<String, String> = (context.calling.iter())
-        .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned())))
-        .filter(|(name, _)| is_read(name))
-        .collect();
+    let of_slurm =
+        |name: &str| is_slurm && (name.starts_with("SLURM") || name.starts_with("SBATCH"));
+    let mut variables = variables_of_run(context, &of_slurm);
     if is_slurm {
         // The directory is far away, and the same for all nodes.
         variables.insert("TMPDIR".to_owned(), "/tmp".to_owned());

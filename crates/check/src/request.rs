@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use cabane_evidence::Outcome;
-use cabane_report::Result;
+use cabane_label::{enumerate, escape};
+use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
 use cabane_view::Check;
 use jiff::Timestamp;
@@ -153,10 +154,10 @@ fn plan<'a>(
     Ok((planned, left_out))
 }
 
-fn no_such_check(name: &str, known: &[&str]) -> cabane_report::Report {
-    let message = format!("the image has no check `{}`", cabane_label::escape(name));
-    let hint = format!("its checks are {}", cabane_label::enumerate(known, "and"));
-    cabane_report::Report::new(cabane_report::Kind::NotFound, message).hinted(hint)
+fn no_such_check(name: &str, known: &[&str]) -> Report {
+    let message = format!("the image has no check `{}`", escape(name));
+    let hint = format!("its checks are {}", enumerate(known, "and"));
+    Report::new(Kind::NotFound, message).hinted(hint)
 }
 
 fn run(bench: &mut Bench<'_>, check: &Check, system: &str) -> Judged {

@@ -3,6 +3,8 @@
 
 //! Statements beside images: in the repositories, and in a registry.
 
+use std::fmt::Display;
+
 use cabane_label::Digest;
 use cabane_registry::{Registry, RemoteImage};
 use cabane_report::{Kind, Report, Result};
@@ -71,17 +73,21 @@ pub fn keep(
 pub fn attached(registry: &Registry, image: &RemoteImage) -> Result<Vec<SignedStatement>> {
     let found = registry.attestations(image)?;
     if !found.is_complete {
-        let (count, place) = (found.attestations.len(), &image.place);
-        let message = format!("more than {count} statements are attached to {place}");
-        return Err(Report::new(Kind::Registry, message).hinted(format!(
-            "`cabane evidence prune {place} --remote` removes those that do not count"
-        )));
+        return Err(too_many(found.attestations.len(), &image.place));
     }
     Ok(found
         .attestations
         .iter()
         .filter_map(|one| SignedStatement::from_bytes(&one.bundle))
         .collect())
+}
+
+/// Returns the error for an image with more statements than the `count` that are read: the newest may be
+/// missing, and nothing can be decided.
+pub fn too_many(count: usize, image: &dyn Display) -> Report {
+    let message = format!("more than {count} statements are attached to {image}");
+    Report::new(Kind::Registry, message)
+        .hinted(format!("`cabane evidence prune {image} --remote` removes those that do not count"))
 }
 
 /// Keeps in a repository the statements that are attached to an image, and returns how many are new.

@@ -16,7 +16,7 @@ mod outcome;
 mod statement;
 
 pub use bundle::SignedStatement;
-pub use gather::{attach, attached, bring, keep, kept};
+pub use gather::{attach, attached, bring, keep, kept, too_many};
 pub use judge::{Evidence, EvidenceKeys, Standing, Tested, Wanted, surplus, tested};
 pub use outcome::{Host, Measured, Outcome};
 pub use statement::{

@@ -71,7 +71,7 @@ pub struct Details {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<TestError>,
     /// Whether some checks of the image were left out.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, rename = "partial", skip_serializing_if = "std::ops::Not::not")]
     pub is_partial: bool,
     /// The names of those that had nothing to test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -7,11 +7,13 @@
 //! together what was found for its lines.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use cabane_image_search::{Catalogue, Catalogued};
 use cabane_label::Digest;
+use cabane_resolve::similar;
 use cabane_view::{Answer, Found, Lines, NeedLine, PackageLine, PackageList};
 use serde::Serialize;
 
@@ -31,6 +33,8 @@ pub struct Assessment {
     pub changes: Vec<String>,
     /// The images, those that break first.
     pub images: Vec<ImageImpact>,
+    /// Names in the changes that no image knows, each with a similar one that an image does.
+    pub unused: Vec<(String, Option<String>)>,
 }
 
 impl Assessment {
@@ -62,6 +66,7 @@ pub fn assess(catalogue: &Catalogue, changes: &[Change]) -> Assessment {
     let findings: Vec<Judged> = judges.iter().map(|judge| Judged::of(judge, &read)).collect();
     let packages: Vec<Option<Found<'_>>> =
         changes.iter().map(|change| look_for(catalogue, change)).collect();
+    let unused = changes.iter().filter_map(|change| unused(change, &read)).collect();
     let mut lists_left = MOST_LISTS;
     let mut images: Vec<ImageImpact> = Vec::with_capacity(catalogue.images.len());
     for image in &catalogue.images {
@@ -90,7 +95,30 @@ pub fn assess(catalogue: &Catalogue, changes: &[Change]) -> Assessment {
     }
     images.sort_by_key(|image| Reverse(image.verdict));
     let changes = changes.iter().map(ToString::to_string).collect();
-    Assessment { changes, images }
+    Assessment { changes, images, unused }
+}
+
+/// Returns the name in a change if no image knows it, and a similar one: a typing error would otherwise
+/// leave every image unaffected.
+fn unused(change: &Change, lines: &[Option<NeedLine<'_>>]) -> Option<(String, Option<String>)> {
+    let (name, of_host): (&str, &[&str]) = match change {
+        Change::Version { name, .. } => (name, &Change::SOFTWARE),
+        Change::Removed { soname } => (soname, &[]),
+        Change::Host { .. } | Change::Package { .. } => return None,
+    };
+    let is_removal = matches!(change, Change::Removed { .. });
+    let in_images = lines.iter().flatten().filter_map(|line| match line {
+        NeedLine::Library { name, .. } if is_removal => Some(*name),
+        NeedLine::External { name, .. } if !is_removal => Some(*name),
+        _ => None,
+    });
+    let known: BTreeSet<&str> = of_host.iter().copied().chain(in_images).collect();
+    if known.contains(name) {
+        return None;
+    }
+    let longer = known.iter().find(|one| one.starts_with(name)).copied();
+    let meant = longer.or_else(|| similar(name, known.into_iter()));
+    Some((name.to_owned(), meant.map(str::to_owned)))
 }
 
 /// Judges one image for one host, from the lines of its needs.

@@ -40,6 +40,9 @@ pub enum Change {
 }
 
 impl Change {
+    /// Software of the host that is no package of Spack.
+    pub const SOFTWARE: [&str; 3] = ["glibc", "nvidia-driver", "python"];
+
     /// Reads `NAME=VERSION`.
     ///
     /// # Errors

@@ -3,11 +3,12 @@
 
 //! Statements about an image that was typed: of the repositories, or of a registry.
 
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use cabane_environment::find_image;
-use cabane_evidence::{Evidence, EvidenceKeys, SignedStatement, attach, kept};
+use cabane_evidence::{Evidence, EvidenceKeys, SignedStatement, attach, kept, too_many};
 use cabane_label::{Digest, ImageDescription, escape, shown};
 use cabane_registry::{MAX_BUNDLE, RemoteImage};
 use cabane_report::{IoContext, Kind, Report, Result};
@@ -43,11 +44,7 @@ impl FoundEvidence {
         if self.is_complete {
             return self.judged_in_part(context);
         }
-        let (count, name) = (self.statements.len(), &self.name);
-        let message = format!("more than {count} statements are attached to {name}");
-        Err(Report::new(Kind::Registry, message).hinted(format!(
-            "`cabane evidence prune {name} --remote` removes those that do not count"
-        )))
+        Err(too_many(self.statements.len(), &self.name))
     }
 
     fn judged_in_part(&self, context: &Context) -> Result<Vec<Evidence>> {
@@ -106,10 +103,10 @@ pub fn read_statements(paths: &[PathBuf]) -> Result<Vec<SignedStatement>> {
 
 fn read_statement(path: &Path) -> Result<SignedStatement> {
     let name = shown(path);
-    let size = fs::metadata(path).or_failed(|| format!("read {name}"))?.len();
-    let is_small = size <= MAX_BUNDLE;
-    let bytes =
-        if is_small { fs::read(path).or_failed(|| format!("read {name}"))? } else { Vec::new() };
+    let mut bytes = Vec::new();
+    let file = File::open(path).or_failed(|| format!("read {name}"))?;
+    // What is longer is cut off, and then no JSON.
+    file.take(MAX_BUNDLE).read_to_end(&mut bytes).or_failed(|| format!("read {name}"))?;
     let statement = SignedStatement::from_bytes(&bytes);
     statement.filter(|one| one.unverified().is_some()).ok_or_else(|| {
         let message = format!("{name} is no signed statement: a bundle of Sigstore, version 0.3");

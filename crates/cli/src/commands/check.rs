@@ -28,24 +28,25 @@ use crate::table::Table;
 /// Test whether images work here
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Each check has one of four outcomes. PASSED and FAILED are about the image. ERROR means that the check
-could not run, for example because a node failed. NOT TESTED means that there was nothing to test.
+Each check has one of four outcomes. PASSED and FAILED describe the image.
+ERROR means that the check could not run, for example because a node failed.
+NOT TESTED means that there was nothing to test.
 
-The checks of the recipe are those in `checks` of its config.yaml. Built-in checks need no recipe:
-  starts     the image is mounted, and a command starts in it
-  programs   every program of the default view starts; each is called with --version
-  compilers  every compiler of the default view makes a program that runs
-  imports    Python imports the packages that the recipe names
+A recipe lists its own checks in `checks` of config.yaml. Built-in checks:
+  starts     the image is mounted, and a shell starts in it
+  programs   each program of the default view starts with --version
+  compilers  each compiler makes a program that runs
+  imports    Python imports the packages that the recipe asks for
   mpi        two ranks of the MPI in the image exchange messages
 
 Examples:
   cabane check prgenv-gnu/25.6
   cabane check prgenv-gnu/25.6 --only mpi
   cabane check prgenv-gnu/25.6 --key tests.key --attach
-  cabane check prgenv-gnu/25.6 --on slurm --srun=--partition=debug --work-directory $SCRATCH
+  cabane check prgenv-gnu/25.6 --on slurm --srun=--partition=debug
 
-The exit code is 16 if a check failed, 17 if none failed and one is an ERROR, and 18 if nothing was
-tested.")]
+The exit code is 16 if a check failed, 17 if none failed and one is an ERROR,
+and 18 if nothing was tested.")]
 pub(crate) struct CheckArgs {
     /// The images: labels, IDs, digests, or paths
     #[arg(required = true, value_name = "IMAGE")]

@@ -87,6 +87,17 @@ pub(crate) fn impact(setup: &Setup, args: &ImpactArgs) -> Result<ExitCode> {
         Catalogue::of_repositories(setup, &request, with_packages)?
     };
     let assessment = assess(&catalogue, &changes);
+    if assessment.images.is_empty() {
+        let command = if args.remote { "find" } else { "ls" };
+        return Err(Report::new(Kind::NotFound, "no image matches")
+            .hinted(format!("`cabane image {command} '@*'` lists all images")));
+    }
+    for (name, meant) in &assessment.unused {
+        setup.warning(format_args!("no image uses `{}` of the host", escape(name)));
+        if let Some(meant) = meant {
+            setup.hint(format_args!("did you mean `{}`?", escape(meant)));
+        }
+    }
     if args.json {
         setup.printer.json(&json!({
             "changes": assessment.changes,
@@ -141,10 +152,6 @@ fn text(assessment: &Assessment, all: bool) -> String {
         .filter(|(_, count)| *count > 0)
         .map(|(verdict, count)| counted(*verdict, *count))
         .collect();
-    if counts.is_empty() {
-        text.push_str("no image matches\n");
-        return text;
-    }
     let _ = writeln!(text, "{}", counts.join(", "));
     text
 }

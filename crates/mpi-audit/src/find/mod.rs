@@ -15,7 +15,7 @@ mod spack;
 pub use inside::inside;
 pub use modules::{ModuleTool, modules};
 pub use prefix::{in_prefix, usual_places};
-pub use requested::{FindRequest, find};
+pub use requested::{FindRequest, find, variables_of_run};
 pub use spack::in_spack_store;
 
 use crate::Installation;

@@ -3,7 +3,7 @@
 
 //! Which installations are meant by what was typed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ const INTERPRETERS: [&str; 6] = [
     "/usr/lib/environment-modules/modulecmd.tcl",
 ];
 
-/// Variables that `cabane run` reads, and an MPI does not.
+/// Variables that `cabane run` reads, and what it starts does not need.
 const OF_CABANE: [&str; 6] = ["CABANE_", "XDG_", "UENV_", "SCRATCH", "CLUSTER_NAME", "USER"];
 
 /// Finds installations, each once.
@@ -141,19 +141,27 @@ fn look_inside(
 ) -> Result<Result<Option<Installation>, String>> {
     let mut enter = context.own_program()?;
     enter.extend(["run", image, "--"].map(OsString::from));
-    let is_read = |name: &str| {
-        let begins = OF_CABANE.iter().any(|own| name.starts_with(own));
-        begins || [env_vars::HOME, env_vars::PATH].contains(&name)
-    };
-    let variables = (context.calling.iter())
-        .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned())))
-        .filter(|(name, _)| is_read(name))
-        .collect();
+    let variables = variables_of_run(context, &|_| false);
     Ok(inside(runner, image, &enter, variables).map_err(|ended| {
         let output = first_meaningful(&ended.messages);
         let output = output.as_deref().unwrap_or("it printed nothing");
         format!("cannot get into the image {}: {}", escape(image), escape(output))
     }))
+}
+
+/// Returns the variables of the caller that `cabane run` reads, and others that are wanted.
+pub fn variables_of_run(
+    context: &Context,
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> BTreeMap<String, String> {
+    let is_read = |name: &str| {
+        let begins = OF_CABANE.iter().any(|own| name.starts_with(own));
+        begins || [env_vars::HOME, env_vars::PATH].contains(&name) || is_wanted(name)
+    };
+    (context.calling.iter())
+        .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned())))
+        .filter(|(name, _)| is_read(name))
+        .collect()
 }
 
 fn module_tool(context: &Context) -> Option<ModuleTool> {

@@ -54,7 +54,7 @@ http {
 #[derive(Debug)]
 pub struct Nginx {
     directory: PathBuf,
-    /// The words that stand in braces in a configuration, and what they stand for.
+    /// Values for the placeholders in braces in a configuration, by name.
     words: Vec<(String, String)>,
     port: u16,
     other_port: u16,

@@ -17,8 +17,9 @@ use crate::setup::Setup;
 /// Attach signed statements to an image of a registry
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without FILE, the statements that a repository keeps of this image are attached, for example those of
-`cabane check --key FILE`. `cabane image push` does the same for the image that it pushes.")]
+Without FILE, the statements that a repository keeps of this image are
+attached, for example those of `cabane check --key FILE`. `cabane image push`
+does the same for the image that it pushes.")]
 pub(crate) struct AttachArgs {
     /// The image in the registry: a label, ID, or digest
     image: String,

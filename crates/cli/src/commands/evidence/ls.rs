@@ -43,8 +43,8 @@ impl WhereArgs {
 /// List what was tested, when, where, and by whom
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Only statements with the key of a tester count: `testers` below `[evidence]` in the configuration. The
-others are listed with the reason.
+Only statements with the key of a tester count: `testers` below `[evidence]`
+in the configuration. The others are listed with the reason.
 
 Examples:
   cabane evidence ls prgenv-gnu/25.6
@@ -73,9 +73,11 @@ pub(crate) struct ShowArgs {
 /// Check whether an image passed its tests
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The newest statement of a tester for the system decides. Without one, the image is NOT TESTED.
+The newest statement of a tester for the system decides. Without one, the
+image is NOT TESTED.
 
-The exit code is 16 if the tests failed, 17 if they could not run, and 18 if nothing was tested.")]
+The exit code is 16 if the tests failed, 17 if they could not run, and 18 if
+nothing was tested.")]
 pub(crate) struct VerifyArgs {
     /// The image: a label, ID, digest, or path
     image: String,
@@ -100,7 +102,7 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<()> {
         setup.note(format_args!("{}: no evidence", found.name));
         setup.hint("`cabane check IMAGE --key FILE` tests an image and signs the results");
     }
-    let mut table = Table::new(&["id", "date", "outcome", "system", "by", "counts"]);
+    let mut table = Table::new(&["id", "date", "outcome", "system", "generation", "by", "counts"]);
     for one in &judged {
         let date = one.details.finished.map(|time| time.strftime("%F %R").to_string());
         let system = one.details.system.as_deref().unwrap_or_default();
@@ -111,7 +113,9 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<()> {
             Standing::Ignored(reason) => format!("no, {}", escape(reason)),
         };
         let (date, outcome) = (date.unwrap_or_default(), what(one));
-        table.push(&[&one.id.id(), &date, &outcome, &escape(system), &by.trim(), &counts]);
+        let generation = escape(one.details.generation.as_deref().unwrap_or_default());
+        let (id, system) = (one.id.id(), escape(system));
+        table.push(&[&id, &date, &outcome, &system, &generation, &by.trim(), &counts]);
     }
     setup.printer.data(table);
     Ok(())

@@ -13,8 +13,8 @@ use crate::setup::Setup;
 /// Remove old statements
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Of each tester, kind of statement, and system, the newest statements stay. A failure stays as long as the
-image has not passed since.")]
+Of each tester and system, the newest statements stay. A failure stays until
+the image passes.")]
 pub(crate) struct PruneArgs {
     /// The image: a label, ID, digest, or path
     image: String,
