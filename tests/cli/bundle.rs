@@ -150,9 +150,10 @@ fn an_image_in_a_newer_version_is_what_differs() {
     let pull = ["image", "pull", "large/2.0:v1", "--registry", &target];
     bed.run(&pull).success();
     bed.run(&["image", "verify", "large/2.0:v1"]).success();
-    // What is there already takes no space at all.
+    // What is there already takes no space, but for the list of its chunks: 12 bytes each, and how
+    // many there are depends on the random content.
     let same = bed.bundle("3.bundle", &["large/2.0", "--since", &whole, "--since", &delta]);
-    assert!(size(&same) < 100_000, "{}", size(&same));
+    assert!(size(&same) < 200_000, "{}", size(&same));
     island.install(&same).success();
 }
 

@@ -14,8 +14,6 @@ use cabane_report::{Notices, Report, Transfer};
 use serde::Serialize;
 use transfer::{Unit, Watched};
 
-use crate::format::json;
-
 mod transfer;
 
 /// Styles of what people read. Nothing may depend on them to be understood.
@@ -88,9 +86,13 @@ impl fmt::Write for Lines {
 }
 
 impl Printer {
-    /// Prints a value as JSON.
+    /// Prints a value as JSON. It has no escape sequences, and is not in memory as a whole.
+    #[expect(clippy::unused_self, reason = "what is printed goes through the printer")]
     pub(crate) fn json(self, value: &impl Serialize) {
-        self.data(json(value));
+        let mut out = io::BufWriter::with_capacity(PART, io::stdout());
+        // Only the writer fails: what is shown has names as keys.
+        let _ = serde_json::to_writer_pretty(&mut out, value);
+        let _ = out.write_all(b"\n").and_then(|()| out.flush());
     }
 
     /// Prints data: a table, JSON, a path.

@@ -20,5 +20,5 @@ pub use catalogue::{Catalogue, Catalogued, need_lines};
 pub use enrich::{Enriched, enrich};
 pub use list::{Images, list};
 pub use packages::{Package, Packages};
-pub use registry::{FoundImage, find};
+pub use registry::{FoundImage, FoundImages, find};
 pub use request::{SearchRequest, TestedQuery};

@@ -26,21 +26,38 @@ const BATCH: usize = 1000;
 /// How many images are asked at the same time for results of tests.
 const AT_ONCE: usize = 4;
 
-/// An image of a registry.
-pub struct FoundImage {
-    /// What the list of the registry has of it.
-    pub image: Listed,
+/// The images of a registry, and for each what was requested of it. Lists are long: what was not
+/// requested takes no memory.
+pub struct FoundImages {
+    /// What the list of the registry has of each.
+    pub images: Vec<Listed>,
     /// The packages that were searched for.
-    pub packages: Option<Packages>,
-    /// Who signed it, if that was requested. Boxed, since mostly it is not, and lists are long.
-    pub signature: Option<Box<SignatureVerdict>>,
-    /// What was tested, if that was requested.
-    pub tested: Option<Box<Tested>>,
+    pub packages: Option<Vec<Packages>>,
+    /// Who signed it.
+    pub signatures: Option<Vec<SignatureVerdict>>,
+    /// What was tested.
+    pub tested: Option<Vec<Tested>>,
 }
 
-impl FoundImage {
-    fn of(image: Listed) -> Self {
-        Self { image, packages: None, signature: None, tested: None }
+/// One image of [`FoundImages`].
+#[derive(Clone, Copy)]
+#[expect(missing_docs, reason = "as there")]
+pub struct FoundImage<'a> {
+    pub image: &'a Listed,
+    pub packages: Option<&'a Packages>,
+    pub signature: Option<&'a SignatureVerdict>,
+    pub tested: Option<&'a Tested>,
+}
+
+impl FoundImages {
+    /// Returns each image with what is known of it.
+    pub fn iter(&self) -> impl Iterator<Item = FoundImage<'_>> + Clone {
+        self.images.iter().enumerate().map(|(place, image)| FoundImage {
+            image,
+            packages: self.packages.as_ref().and_then(|all| all.get(place)),
+            signature: self.signatures.as_ref().and_then(|all| all.get(place)),
+            tested: self.tested.as_ref().and_then(|all| all.get(place)),
+        })
     }
 }
 
@@ -54,20 +71,20 @@ pub fn find(
     context: &Context,
     registry: &RegistryRequest,
     request: &SearchRequest,
-) -> Result<Vec<FoundImage>> {
+) -> Result<FoundImages> {
     let description = request.description()?;
     let patterns = request.patterns()?;
     let connection = registry.connect(context)?;
     let address = connection.registry.address().to_string();
     let search = PackageSearch::new(context, patterns, &address);
-    let listed =
+    let images =
         look_up(context, &connection, description.as_ref(), request.name_match(), request.refresh)?;
-    let mut found = match search {
-        Some(search) => with_packages(context, &connection, search, listed, request.refresh)?,
-        None => listed.into_iter().map(FoundImage::of).collect(),
-    };
+    let mut found = FoundImages { images, packages: None, signatures: None, tested: None };
+    if let Some(search) = search {
+        keep_with_packages(context, &connection, search, &mut found, request.refresh)?;
+    }
     if let Some(query) = &request.tested {
-        found = with_results(context, &connection, found, query)?;
+        keep_with_results(context, &connection, &mut found, query)?;
     }
     if request.signatures {
         add_signatures(context, &connection, &mut found)?;
@@ -76,15 +93,16 @@ pub fn find(
 }
 
 /// Keeps the images that have the packages, and asks for those of images that are not known yet.
-fn with_packages(
+fn keep_with_packages(
     context: &Context,
     connection: &Connection,
     mut search: PackageSearch,
-    mut listed: Vec<Listed>,
+    found: &mut FoundImages,
     refresh: bool,
-) -> Result<Vec<FoundImage>> {
+) -> Result<()> {
     // Several labels may have one image.
-    let missing: BTreeMap<&Digest, &Listed> = listed
+    let missing: BTreeMap<&Digest, &Listed> = found
+        .images
         .iter()
         .filter(|image| search.kept.is_missing(&image.digest, refresh))
         .map(|image| (&image.digest, image))
@@ -96,18 +114,16 @@ fn with_packages(
             missing.len()
         ));
     }
-    let all: BTreeSet<_> = listed.iter().map(|image| &image.digest).collect();
+    let all: BTreeSet<_> = found.images.iter().map(|image| &image.digest).collect();
     for batch in missing.chunks(BATCH) {
         search.kept.add(&package_lists(context, connection, batch)?, &all);
     }
-    let images = listed.iter().map(|image| (&image.label, &image.digest));
+    let images = found.images.iter().map(|image| (&image.label, &image.digest));
     let packages = select(context, &search, images);
-    listed.retain(|image| packages.contains_key(&image.digest));
-    let found = listed.into_iter().map(|image| FoundImage {
-        packages: packages.get(&image.digest).cloned(),
-        ..FoundImage::of(image)
-    });
-    Ok(found.collect())
+    found.images.retain(|image| packages.contains_key(&image.digest));
+    let of_each = found.images.iter().filter_map(|image| packages.get(&image.digest).cloned());
+    found.packages = Some(of_each.collect());
+    Ok(())
 }
 
 /// Returns the package lists of images. A warning names those that cannot be read.
@@ -150,15 +166,15 @@ pub(crate) fn package_lines(content: Content) -> Option<String> {
 }
 
 /// Keeps the images with an outcome of tests. Each takes several requests.
-fn with_results(
+fn keep_with_results(
     context: &Context,
     connection: &Connection,
-    found: Vec<FoundImage>,
+    found: &mut FoundImages,
     query: &TestedQuery,
-) -> Result<Vec<FoundImage>> {
+) -> Result<()> {
     let keys = EvidenceKeys::of(context)?;
     let now = Timestamp::now();
-    let places: Vec<_> = found.iter().map(|one| one.image.place()).collect();
+    let places: Vec<_> = found.images.iter().map(Listed::place).collect();
     let results: Vec<Option<Tested>> = each_of(AT_ONCE, &places, |place| {
         let Some(image) = connection.registry.image_if_there(place)? else {
             return Ok(None);
@@ -168,30 +184,36 @@ fn with_results(
             statements.iter().filter_map(|one| keys.judge(one, &image.digest)).collect();
         Ok::<_, Report>(Some(tested(&judged, &query.wanted, now)))
     })?;
-    let mut kept = Vec::new();
-    for (mut one, result) in found.into_iter().zip(results) {
-        if let Some(result) = result.filter(|result| result.outcome == query.outcome) {
-            one.tested = Some(Box::new(result));
-            kept.push(one);
-        }
+    let is_wanted = |result: &Option<Tested>| {
+        result.as_ref().is_some_and(|result| result.outcome == query.outcome)
+    };
+    let kept: Vec<bool> = results.iter().map(is_wanted).collect();
+    keep(&mut found.images, &kept);
+    if let Some(packages) = &mut found.packages {
+        keep(packages, &kept);
     }
-    Ok(kept)
+    found.tested = Some(results.into_iter().filter(is_wanted).flatten().collect());
+    Ok(())
+}
+
+/// Keeps the items whose place says so.
+fn keep<T>(items: &mut Vec<T>, kept: &[bool]) {
+    let mut kept = kept.iter();
+    items.retain(|_| kept.next() == Some(&true));
 }
 
 fn add_signatures(
     context: &Context,
     connection: &Connection,
-    found: &mut [FoundImage],
+    found: &mut FoundImages,
 ) -> Result<()> {
-    let Some(first) = found.first() else {
+    let Some(first) = found.images.first() else {
         return Ok(());
     };
     // A search is in one namespace.
-    let keys = KnownKeys::of(context, &first.image.place());
-    let images: Vec<Listed> = found.iter().map(|one| one.image.clone()).collect();
-    let signatures = connection.registry.signatures_of_listed(&images)?;
-    for (one, signatures) in found.iter_mut().zip(signatures) {
-        one.signature = Some(Box::new(keys.judge(&signatures?)));
-    }
+    let keys = KnownKeys::of(context, &first.place());
+    let signatures = connection.registry.signatures_of_listed(&found.images)?;
+    let verdicts = signatures.into_iter().map(|signatures| Ok(keys.judge(&signatures?)));
+    found.signatures = Some(verdicts.collect::<Result<_>>()?);
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use cabane_evidence::{Outcome, Tested, Wanted};
-use cabane_image_search::{FoundImage, Packages, SearchRequest, TestedQuery};
+use cabane_image_search::{FoundImage, FoundImages, Packages, SearchRequest, TestedQuery};
 use cabane_label::System;
 use cabane_recipe::parse_time;
 use cabane_report::{Result, size};
@@ -81,13 +81,12 @@ pub(crate) fn find(setup: &Setup, args: &FindArgs) -> Result<()> {
     };
     let found = cabane_image_search::find(setup, &args.registry.request(), &request)?;
     if args.json {
-        let shown: Vec<_> = found.iter().map(Shown::of).collect();
-        setup.printer.json(&shown);
+        setup.printer.json(&Each(&found));
     } else if let Some(template) = &args.format {
         let fields = found.iter().map(|image| Shown::of(image).fields());
         setup.printer.data(fill_lines(template, KEYS, fields)?);
     } else {
-        if found.is_empty() {
+        if found.images.is_empty() {
             setup.note("no image matches");
         }
         setup.printer.data(table(&found, !args.no_header));
@@ -102,31 +101,39 @@ const KEYS: &str = "\
     namespace, name, version, tag, system, uarch, label, id, digest, sha256, size, date, \
     packages, signed";
 
-fn table(found: &[FoundImage], has_head: bool) -> Table {
+fn table(found: &FoundImages, has_head: bool) -> Table {
     let mut table = image_table(has_head);
-    let first = found.first();
-    if first.is_some_and(|one| one.packages.is_some()) {
+    if found.packages.is_some() {
         table.add_column("packages");
     }
-    if first.is_some_and(|one| one.signature.is_some()) {
+    if found.signatures.is_some() {
         table.add_column("signed");
     }
-    if first.is_some_and(|one| one.tested.is_some()) {
+    if found.tested.is_some() {
         table.add_column("tested");
     }
-    for one in found {
-        let (image, label) = (&one.image, &one.image.label);
+    for one in found.iter() {
+        let (image, label) = (one.image, &one.image.label);
         let date = image.date.map(|date| date.strftime("%F").to_string()).unwrap_or_default();
         let title = format_args!("{}/{}:{}", label.name, label.version, label.tag);
         let (id, size) = (image.digest.id(), size(image.size));
         let mut cells: Vec<&dyn Display> =
             vec![&title, &label.system, &label.uarch, &id, &size, &date];
-        cells.extend(one.packages.as_ref().map(|found| found as &dyn Display));
-        cells.extend(one.signature.as_ref().map(|verdict| verdict.as_ref() as &dyn Display));
-        cells.extend(one.tested.as_ref().map(|tested| &tested.evidence as &dyn Display));
+        cells.extend(one.packages.map(|found| found as &dyn Display));
+        cells.extend(one.signature.map(|verdict| verdict as &dyn Display));
+        cells.extend(one.tested.map(|tested| &tested.evidence as &dyn Display));
         table.push(&cells);
     }
     table
+}
+
+/// The images as programs see them, one after the other.
+struct Each<'a>(&'a FoundImages);
+
+impl Serialize for Each<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(Shown::of))
+    }
 }
 
 /// An image of a registry as programs see it; the names are those of `image ls`.
@@ -152,8 +159,8 @@ struct Shown<'a> {
 }
 
 impl<'a> Shown<'a> {
-    fn of(found: &'a FoundImage) -> Self {
-        let image = &found.image;
+    fn of(found: FoundImage<'a>) -> Self {
+        let image = found.image;
         let label = &image.label;
         Self {
             namespace: image.namespace.as_str(),
@@ -167,9 +174,9 @@ impl<'a> Shown<'a> {
             digest: image.digest.as_str(),
             size: image.size,
             date: image.date.map(|date| format!("{date:.0}")),
-            packages: found.packages.as_ref(),
-            signature: found.signature.as_deref(),
-            tested: found.tested.as_deref(),
+            packages: found.packages,
+            signature: found.signature,
+            tested: found.tested,
         }
     }
 
