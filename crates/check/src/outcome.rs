@@ -8,10 +8,10 @@ use std::fmt;
 use cabane_evidence::{Host, Measured, Outcome};
 use cabane_label::{Digest, Label};
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Where a check comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
     /// The recipe of the image.
@@ -30,7 +30,7 @@ impl fmt::Display for Source {
 }
 
 /// What came of one check.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckResult {
     /// Its name.
     pub name: String,
@@ -39,22 +39,22 @@ pub struct CheckResult {
     /// What came of it.
     pub outcome: Outcome,
     /// Why it did not pass, or what was seen.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// How long it took.
     pub seconds: f64,
     /// What it measured.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub figures: Vec<Measured>,
 }
 
 /// What came of all checks of an image.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckReport {
     /// The image as it was typed.
     pub image: String,
     /// Its label, if it was found by one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Label>,
     /// The sha256 of the image.
     pub digest: Digest,
@@ -65,7 +65,7 @@ pub struct CheckReport {
     /// Each check.
     pub checks: Vec<CheckResult>,
     /// The names of checks that were left out on request.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
     /// When the first began.
     pub started: Timestamp,

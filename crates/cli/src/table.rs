@@ -42,6 +42,14 @@ impl Table {
         self
     }
 
+    /// Makes room for many rows. Growing by and by would need half as much again.
+    pub(crate) fn reserve(&mut self, rows: usize) {
+        const USUAL_CELL: usize = 16;
+        let cells = rows.saturating_mul(self.columns.len());
+        self.ends.reserve(cells);
+        self.text.reserve(cells.saturating_mul(USUAL_CELL));
+    }
+
     /// Adds a row with a cell for every column.
     pub(crate) fn push(&mut self, row: &[&dyn fmt::Display]) {
         for (cell, width) in row.iter().zip(&mut self.widths) {

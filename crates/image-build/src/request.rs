@@ -39,6 +39,8 @@ pub struct BuildOptions {
     pub mirrors: Option<PathBuf>,
     /// The directory for the build, instead of a temporary one.
     pub build_dir: Option<PathBuf>,
+    /// What distinguishes this build from others of the same recipe, which have directories of their own.
+    pub variant: Option<String>,
     /// The number of parallel processes, instead of that of the settings.
     pub jobs: Option<usize>,
     /// The first step that is repeated.
@@ -110,10 +112,11 @@ fn request(
         build_dir: match &options.build_dir {
             Some(directory) => std::path::absolute(directory)
                 .or_failed(|| format!("find {}", directory.display()))?,
-            None => settings
-                .build_directory
-                .directory()?
-                .join(build_name(&recipe_dir, install.as_ref())),
+            None => settings.build_directory.directory()?.join(build_name(
+                &recipe_dir,
+                install.as_ref(),
+                options.variant.as_deref(),
+            )),
         },
         install,
         system_dir: system.map(|found| found.directory),
@@ -183,8 +186,8 @@ fn install(options: &BuildOptions) -> Result<Option<Install>> {
 }
 
 /// The name of a recipe's build directory: readable, and different for recipes of
-/// the same name in different places, and for what is built for a directory.
-fn build_name(recipe: &Path, install: Option<&Install>) -> String {
+/// the same name in different places, for what is built for a directory, and for variants.
+fn build_name(recipe: &Path, install: Option<&Install>, variant: Option<&str>) -> String {
     let name = recipe.file_name().unwrap_or_default().to_string_lossy();
     let name: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(40).collect();
@@ -192,6 +195,10 @@ fn build_name(recipe: &Path, install: Option<&Install>) -> String {
     if let Some(install) = install {
         place.push(0);
         place.extend_from_slice(install.directory.as_str().as_bytes());
+    }
+    if let Some(variant) = variant {
+        place.extend([0, 0]);
+        place.extend_from_slice(variant.as_bytes());
     }
     format!("{name}-{}", cabane_builder::digest_of(&place).id())
 }

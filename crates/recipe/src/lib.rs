@@ -43,6 +43,7 @@ mod environment;
 mod file;
 mod language;
 mod node;
+mod pipeline;
 mod recipe;
 mod report;
 pub mod settings;
@@ -61,6 +62,9 @@ pub use diagnostic::{Diagnostic, Mistakes, malformed};
 pub use environment::{
     BaseReference, EnvironmentFile, EnvironmentReference, FileContext, MountEntry,
     parse_environment_file,
+};
+pub use pipeline::{
+    Cluster, PipelineFile, PromoteTarget, Resources, Target, UenvEntry, parse_pipeline,
 };
 pub use recipe::{
     Cleanup, ContainerConfig, EngineConfig, EnvVars, FormatVersion, GitSource, InterpreterRequest,

@@ -20,6 +20,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
 use cabane_label::{Digest, Label, Namespace};
@@ -32,6 +33,14 @@ use crate::{Listed, Registry, sum};
 /// Who has given the list that is kept.
 pub(crate) const CATALOG: &str = "catalog";
 pub(crate) const INDEX: &str = "index";
+
+/// How many bytes of a list one thread reads at a time.
+const PART: usize = 64 * 1024;
+
+/// Whether a label is wanted.
+type Fits<'a> = dyn Fn(&Label) -> bool + Sync + 'a;
+/// What was read of a line: `None` if it is damaged, and `Some(None)` if its label does not fit.
+type Read = Option<Option<Listed>>;
 
 const MAGIC: &str = "cabane-list 1";
 /// A writer that was killed between its line and the state leaves a state that says nothing of
@@ -58,7 +67,7 @@ impl Registry {
         &self,
         namespace: &Namespace,
         who: &str,
-        fits: &dyn Fn(&Label) -> bool,
+        fits: &Fits<'_>,
     ) -> CachedList {
         let question = self.question(namespace, who);
         let path = self.kept_path(&question);
@@ -122,7 +131,7 @@ fn push_line(lines: &mut String, image: &Listed) {
     let _ = writeln!(lines, "{}", manifest.as_ref().map_or("-", Digest::as_str));
 }
 
-fn read(bytes: &[u8], question: &str, fits: &dyn Fn(&Label) -> bool) -> Option<CachedList> {
+fn read(bytes: &[u8], question: &str, fits: &Fits<'_>) -> Option<CachedList> {
     let text = std::str::from_utf8(bytes).ok()?;
     let (head, body) = text.split_once('\n')?;
     let (expected, state) = head.strip_prefix(MAGIC)?.strip_prefix(' ')?.split_once(' ')?;
@@ -134,22 +143,54 @@ fn read(bytes: &[u8], question: &str, fits: &dyn Fn(&Label) -> bool) -> Option<C
         state => Some(OciDigest(state.parse().ok()?)),
     };
     let namespace: Namespace = question.split(' ').nth(1)?.parse().ok()?;
-    let lines = body.strip_prefix(question)?.strip_prefix('\n')?.lines();
-    // Memory that is not written to costs nothing; growing would need half as much again.
-    let mut images = Vec::with_capacity(lines.clone().count());
-    for line in lines {
-        images.extend(read_line(&namespace, line, fits)?);
-    }
+    let lines = body.strip_prefix(question)?.strip_prefix('\n')?;
+    let images = read_lines(lines, &|line| read_line(&namespace, line, fits))?;
     Some(CachedList { state, images })
 }
 
+/// Reads all lines; `None` if any is damaged. Two threads take turns, because a list may have a
+/// hundred thousand of them. What one has read ahead is bounded, and so is its memory.
+fn read_lines(lines: &str, read: &(dyn Fn(&str) -> Read + Sync)) -> Option<Vec<Listed>> {
+    // Memory that is not written to costs nothing; growing would need half as much again.
+    let mut images = Vec::with_capacity(lines.lines().count());
+    let mut parts = Vec::new();
+    let mut rest = lines;
+    while !rest.is_empty() {
+        let end = rest.bytes().skip(PART).position(|byte| byte == b'\n');
+        let (part, after) = rest.split_at(end.map_or(rest.len(), |end| PART + end + 1));
+        parts.push(part);
+        rest = after;
+    }
+    let read_part = |part: &str| -> Option<Vec<Listed>> {
+        let mut images = Vec::new();
+        for line in part.lines() {
+            images.extend(read(line)?);
+        }
+        Some(images)
+    };
+    if parts.len() < 2 {
+        return read_part(lines);
+    }
+    std::thread::scope(|scope| {
+        let (ahead, others) = mpsc::sync_channel(2);
+        let parts = &parts;
+        let every_second = parts.iter().skip(1).step_by(2);
+        scope.spawn(move || {
+            every_second.take_while(|part| ahead.send(read_part(part)).is_ok()).count()
+        });
+        for part in parts.iter().step_by(2) {
+            images.extend(read_part(part)?);
+            // Nothing comes after the last.
+            if let Ok(other) = others.recv() {
+                images.extend(other?);
+            }
+        }
+        Some(images)
+    })
+}
+
 /// Reads a line; `None` if it is damaged, and `Some(None)` if its label does not fit.
-#[expect(clippy::option_option, reason = "damaged, or left out")]
-fn read_line(
-    namespace: &Namespace,
-    line: &str,
-    fits: &dyn Fn(&Label) -> bool,
-) -> Option<Option<Listed>> {
+fn read_line(namespace: &Namespace, line: &str, fits: &Fits<'_>) -> Read {
     let mut fields = line.split('\t');
     let mut next = || fields.next();
     let label = Label {

@@ -120,6 +120,8 @@ variables! {
     PMIX_RANK;
     /// Set by launchers with PMI, for example those of MPICH and Cray: it marks a rank.
     PMI_RANK;
+    /// Set by Slurm: the number of a task of an array, for `cabane pipeline step --array`.
+    SLURM_ARRAY_TASK_ID;
     /// Set by Slurm: the number of processors of a job on this node. Cabane calculates the memory limit from it.
     SLURM_CPUS_ON_NODE;
     /// Set by Slurm: the memory limit of a job per processor, in megabytes. Builds in memory stay below it.

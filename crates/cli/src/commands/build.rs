@@ -98,6 +98,7 @@ impl BuildArgs {
             system: self.system.clone(),
             mirrors: self.mirrors.clone(),
             build_dir: self.build_dir.clone(),
+            variant: None,
             jobs: self.jobs,
             from: self.from.clone(),
             until: self.until.clone(),

@@ -29,6 +29,7 @@ mod image;
 mod impact;
 mod import;
 mod mpi;
+mod pipeline;
 mod recipe;
 mod registry;
 mod repo;
@@ -136,6 +137,9 @@ pub(crate) enum Command {
     /// Show and manage evidence: signed results of checks
     #[command(subcommand)]
     Evidence(evidence::EvidenceCommand),
+    /// Build, check, publish and promote the images of many recipes and systems
+    #[command(subcommand)]
+    Pipeline(pipeline::PipelineCommand),
     /// Remove the leftovers of builds
     Clean(clean::CleanArgs),
     /// Print a shell completion script
@@ -178,6 +182,7 @@ pub(crate) fn run_command(
         Command::Image(command) => image::image(setup, &command)?,
         Command::Repo(command) => return repo::repo(setup, &command),
         Command::Check(args) => return check::check(setup, &args),
+        Command::Pipeline(command) => return pipeline::pipeline(setup, &command),
         Command::Evidence(command) => return evidence::evidence(setup, &command),
         Command::Upgrade(args) => upgrade::upgrade(setup, &args)?,
         Command::Rollback(args) => upgrade::rollback(setup, &args)?,

@@ -14,6 +14,7 @@ use cabane_report::{Result, size};
 use cabane_signature_policy::SignatureVerdict;
 use clap::Args;
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::commands::image::ls::{SearchArgs, image_table};
@@ -112,13 +113,15 @@ fn table(found: &FoundImages, has_head: bool) -> Table {
     if found.tested.is_some() {
         table.add_column("tested");
     }
+    table.reserve(found.images.len());
     for one in found.iter() {
         let (image, label) = (one.image, &one.image.label);
-        let date = image.date.map(|date| date.strftime("%F").to_string()).unwrap_or_default();
+        let date = image.date.map(|date| date.to_zoned(TimeZone::UTC).date());
+        let date: &dyn Display = date.as_ref().map_or(&"", |date| date);
         let title = format_args!("{}/{}:{}", label.name, label.version, label.tag);
         let (id, size) = (image.digest.id(), size(image.size));
         let mut cells: Vec<&dyn Display> =
-            vec![&title, &label.system, &label.uarch, &id, &size, &date];
+            vec![&title, &label.system, &label.uarch, &id, &size, date];
         cells.extend(one.packages.map(|found| found as &dyn Display));
         cells.extend(one.signature.map(|verdict| verdict as &dyn Display));
         cells.extend(one.tested.map(|tested| &tested.evidence as &dyn Display));

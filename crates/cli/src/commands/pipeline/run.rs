@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane pipeline run` and `cancel`.
+
+use cabane_evidence::Outcome;
+use cabane_pipeline::{CellSummary, Event, Place, RunOptions, Slurm};
+use cabane_report::Result;
+use clap::{Args, ValueEnum};
+
+use crate::commands::pipeline::plan::counted;
+use crate::commands::pipeline::status::print_summaries;
+use crate::commands::pipeline::{PipelineArgs, PlanningArgs, StageArgs, code_of};
+use crate::exit_codes::ExitCode;
+use crate::interrupt::stop_when_interrupted;
+use crate::setup::Setup;
+
+/// Build, check, publish and promote what is left
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Stages:
+  build    the image is built, or pulled if the registry has it already
+  check    it is tested, as by `cabane check`
+  publish  it is pushed, with its signed results, whatever they are
+  promote  it gets its final label and is released through the channel, if it passed
+
+Nothing is done twice: what came of each stage is kept in the directory of the run, and
+the label of a published image says what it was built from. An interrupted run continues
+with the same command. Jobs of Slurm go on meanwhile.
+
+Examples:
+  cabane pipeline run --offline
+  cabane pipeline run --only app/1.0 --key tests.key
+  cabane pipeline run --on slurm --since main --key tests.key --channel-key release.key
+
+The exit code is 16 if a cell failed, 17 if none failed and one is an ERROR, and 18 if
+a cell has nothing to test.")]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pipeline: PipelineArgs,
+    #[command(flatten)]
+    planning: PlanningArgs,
+    /// Where cells are built and checked
+    #[arg(long, value_name = "PLACE", default_value = "here")]
+    on: On,
+    /// The number of cells at the same time; with --on slurm, the number that is published at once
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    jobs: usize,
+    /// With --on slurm: pass this option to `sbatch`, such as --sbatch=--account=x. Repeatable
+    #[arg(long = "sbatch", value_name = "OPTION", allow_hyphen_values = true)]
+    sbatch_options: Vec<String>,
+    /// With --on slurm: the most tasks of each array at the same time
+    #[arg(long, value_name = "N")]
+    throttle: Option<usize>,
+    #[command(flatten)]
+    stages: StageArgs,
+}
+
+/// Cancel the jobs of an interrupted run
+#[derive(Debug, Args)]
+pub(crate) struct CancelArgs {
+    #[command(flatten)]
+    pipeline: PipelineArgs,
+}
+
+/// Where cells are built and checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum On {
+    /// On this machine
+    Here,
+    /// In jobs of Slurm
+    Slurm,
+}
+
+pub(crate) fn run(setup: &Setup, args: &RunArgs) -> Result<ExitCode> {
+    let (pipeline, directory) = args.pipeline.open_with_warnings(setup)?;
+    let step = args.stages.options();
+    let request = args.planning.request(setup, step.publishing.clone());
+    let place = match args.on {
+        On::Here => Place::Here,
+        On::Slurm => Place::Slurm(Slurm::find(setup, args.sbatch_options.clone(), args.throttle)?),
+    };
+    let options = RunOptions { place, at_once: args.jobs, step };
+    let interrupt = stop_when_interrupted()?;
+    let planned = cabane_pipeline::run(
+        setup,
+        &pipeline,
+        &directory,
+        (&request, &options),
+        &interrupt,
+        &mut |event| show(setup, event),
+    )?;
+    let summaries: Vec<(CellSummary, &str)> = planned
+        .iter()
+        .map(|one| (CellSummary::of(&directory, one.cell), one.reason.as_str()))
+        .collect();
+    let idle = planned.iter().filter(|one| one.stages.is_empty()).count();
+    if idle > 0 {
+        setup.note(format_args!("nothing was left to do for {}", counted(idle, "cell")));
+    }
+    let shown: Vec<&CellSummary> = summaries.iter().map(|(summary, _)| summary).collect();
+    print_summaries(setup, &shown);
+    let outcomes = planned.iter().zip(&summaries).map(|(one, (summary, _))| {
+        // What the registry says of an image that was never here counts, too.
+        summary.outcome.or(one.before).unwrap_or(Outcome::Passed)
+    });
+    let outcomes: Vec<Outcome> = outcomes.collect();
+    let has = |outcome: Outcome| outcomes.contains(&outcome);
+    let worst =
+        [Outcome::Failed, Outcome::Error, Outcome::NotTested].into_iter().find(|one| has(*one));
+    Ok(code_of(worst.unwrap_or(Outcome::Passed)))
+}
+
+fn show(setup: &Setup, event: Event<'_>) {
+    match event {
+        Event::Started(cell, stage) => setup.detail(format_args!("{}: {stage}…", cell.name)),
+        Event::Submitted(text) => setup.note(text),
+        Event::Finished(cell, result) => {
+            let message = result.message.as_deref().unwrap_or_default();
+            let first = message.lines().next().unwrap_or_default();
+            let more = if first.is_empty() { String::new() } else { format!(": {first}") };
+            setup.note(format_args!(
+                "{}: {} {} ({:.1} s){more}",
+                cell.name,
+                result.stage,
+                result.outcome,
+                result.seconds()
+            ));
+        }
+    }
+}
+
+pub(crate) fn cancel(setup: &Setup, args: &CancelArgs) -> Result<()> {
+    let (_, directory) = args.pipeline.open()?;
+    let slurm = Slurm::find(setup, Vec::new(), None)?;
+    let count = cabane_pipeline::cancel(&slurm, &directory)?;
+    setup.note(format_args!("cancelled {}", counted(count, "job")));
+    Ok(())
+}

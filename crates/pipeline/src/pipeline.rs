@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! A pipeline: the cells that its file describes, with their recipes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cabane_label::{Label, LabelPattern, Namespace, System, shown};
+use cabane_recipe::{
+    Diagnostic, PipelineFile, PromoteTarget, UenvEntry, malformed, parse_pipeline,
+};
+use cabane_report::{IoContext, Kind, Report, Result};
+
+use crate::cell::{Cell, CellName};
+use crate::inputs::{Sums, combine};
+
+/// The names that a pipeline's file may have where none is given, the first one first.
+pub const FILES: [&str; 2] = ["pipeline.yaml", "config.yaml"];
+/// Goes up when the same inputs make another image.
+const VERSION: &str = "cabane-pipeline 1";
+
+/// What is built, for which systems, and where it goes.
+#[derive(Debug)]
+pub struct Pipeline {
+    /// Its file.
+    pub file: PathBuf,
+    /// The directory of the file.
+    pub directory: PathBuf,
+    /// The directory of the recipes.
+    pub recipes: PathBuf,
+    /// The part of the registry to which images are pushed.
+    pub publish: Namespace,
+    /// Where images go that pass.
+    pub promote: Option<PromoteTarget>,
+    /// The cells that can be built, by name.
+    pub cells: Vec<Cell>,
+    /// What nobody asked for, and what can never be built.
+    pub remarks: Vec<Diagnostic>,
+    /// What is wrong with other cells, which are left out.
+    pub mistakes: Vec<Diagnostic>,
+}
+
+/// Which cells are meant.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Only those that one of these patterns means; all if there is none.
+    pub only: Vec<LabelPattern>,
+    /// Only those of these systems; of all if there is none.
+    pub systems: Vec<System>,
+}
+
+impl Selection {
+    /// Whether a cell is meant.
+    #[must_use]
+    pub fn has(&self, cell: &CellName) -> bool {
+        let is_of_system = self.systems.is_empty() || self.systems.contains(&cell.system);
+        let is_meant = self.only.is_empty() || self.only.iter().any(|one| cell.matches(one));
+        is_of_system && is_meant
+    }
+}
+
+impl Pipeline {
+    /// Opens a pipeline: a file, or a directory with `pipeline.yaml` or `config.yaml`.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or it is malformed. A cell whose recipe is missing is among the mistakes.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = find(path)?;
+        let text = fs::read(&file).or_failed(|| format!("read {}", shown(&file)))?;
+        let parsed = parse_pipeline(&file, &text)?;
+        // The file was read as text.
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let directory = match file.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let directory = fs::canonicalize(directory)
+            .or_failed(|| format!("find the directory {}", shown(directory)))?;
+        let mut pipeline = Self {
+            recipes: directory.join(&parsed.recipes),
+            file,
+            directory,
+            publish: parsed.publish.clone(),
+            promote: parsed.promote.clone(),
+            cells: Vec::new(),
+            remarks: parsed.remarks.clone(),
+            mistakes: Vec::new(),
+        };
+        let mut sums = Sums::default();
+        for uenv in &parsed.uenvs {
+            pipeline.add(&parsed, uenv, &text, &mut sums)?;
+        }
+        pipeline.cells.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(pipeline)
+    }
+
+    /// Adds the cells of an environment.
+    fn add(
+        &mut self,
+        parsed: &PipelineFile,
+        uenv: &UenvEntry,
+        text: &str,
+        sums: &mut Sums,
+    ) -> Result<()> {
+        for (uarch, recipe) in &uenv.recipes {
+            // Several environments may share a directory, which is then named in full.
+            let of_name = self.recipes.join(uenv.name.as_str()).join(&recipe.value);
+            let mut places = [of_name.clone(), self.recipes.join(&recipe.value)].into_iter();
+            let directory = places.find(|place| place.join("config.yaml").is_file());
+            let Some(directory) = directory else {
+                let directory = of_name;
+                let message = format!("there is no recipe in {}", shown(&directory));
+                let mistake = Diagnostic::new(&self.file, text, recipe.place.clone(), &message);
+                self.mistakes.push(mistake.with_hint("a recipe is a directory with `config.yaml`"));
+                continue;
+            };
+            for deployed in uenv.deploy.iter().filter(|one| one.value.1 == *uarch) {
+                let system = &deployed.value.0;
+                let Some(cluster) = parsed.clusters.get(system) else { continue };
+                let Some(target) = cluster.target(uarch) else { continue };
+                let system_directory = match &parsed.systems {
+                    None => None,
+                    Some(systems) => {
+                        let directory = self.directory.join(systems).join(system.as_str());
+                        let directory = fs::canonicalize(&directory)
+                            .or_failed(|| format!("find the system {}", shown(&directory)))?;
+                        Some(directory)
+                    }
+                };
+                let name = CellName {
+                    name: uenv.name.clone(),
+                    version: uenv.version.clone(),
+                    system: system.clone(),
+                    uarch: uarch.clone(),
+                };
+                let of_recipe = sums.directory(&directory)?;
+                let of_system = system_directory.as_deref();
+                let of_system = of_system.map(|one| sums.directory(one)).transpose()?;
+                let of_system = of_system.as_ref().map_or("", |sum| sum.as_str());
+                let title = name.to_string();
+                let parts = [VERSION, &title, uenv.mount.as_str(), of_recipe.as_str(), of_system];
+                self.cells.push(Cell {
+                    inputs: combine(&parts),
+                    name,
+                    recipe: fs::canonicalize(&directory)
+                        .or_failed(|| format!("find {}", shown(&directory)))?,
+                    system_directory,
+                    mount: uenv.mount.clone(),
+                    tag: uenv.tag.clone(),
+                    target: target.clone(),
+                    build: target.build.or(&parsed.build),
+                    check: target.check.or(&parsed.check),
+                    runner_tags: cluster.runner_tags.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what is wrong with the pipeline as one report, if anything is.
+    #[must_use]
+    pub fn problem(&self) -> Option<Report> {
+        (!self.mistakes.is_empty()).then(|| malformed("the pipeline", &self.mistakes))
+    }
+
+    /// Returns the cells that are meant.
+    ///
+    /// # Errors
+    ///
+    /// None is.
+    pub fn select(&self, selection: &Selection) -> Result<Vec<&Cell>> {
+        let cells: Vec<&Cell> =
+            self.cells.iter().filter(|cell| selection.has(&cell.name)).collect();
+        if cells.is_empty() {
+            let mut systems: Vec<&str> =
+                self.cells.iter().map(|cell| cell.name.system.as_str()).collect();
+            systems.sort_unstable();
+            systems.dedup();
+            let message = format!("no cell of {} is meant", shown(&self.file));
+            let hint = format!("its systems are {}", cabane_label::enumerate(&systems, "and"));
+            return Err(Report::new(Kind::NotFound, message)
+                .hinted("`cabane pipeline check` lists its cells".to_owned())
+                .hinted((!systems.is_empty()).then_some(hint)));
+        }
+        Ok(cells)
+    }
+
+    /// Returns one cell.
+    ///
+    /// # Errors
+    ///
+    /// There is none of this name.
+    pub fn cell(&self, name: &CellName) -> Result<&Cell> {
+        self.cells.iter().find(|cell| cell.name == *name).ok_or_else(|| {
+            let message = format!("{} has no cell {name}", shown(&self.file));
+            Report::new(Kind::NotFound, message)
+                .hinted("`cabane pipeline check` lists its cells".to_owned())
+        })
+    }
+
+    /// Returns where the image of a cell goes when it passes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cell::promoted`].
+    pub fn promoted(&self, cell: &Cell) -> Result<Option<(Namespace, Label)>> {
+        let Some(target) = &self.promote else { return Ok(None) };
+        Ok(Some((target.namespace.clone(), cell.promoted()?)))
+    }
+}
+
+fn find(path: &Path) -> Result<PathBuf> {
+    if !path.is_dir() {
+        return Ok(path.to_owned());
+    }
+    let mut places = FILES.iter().map(|name| path.join(name));
+    // A file of the name may be the recipe of an image.
+    places.find(|place| place.is_file()).ok_or_else(|| {
+        let message = format!("there is no pipeline in {}", shown(path));
+        let hint = "name its file: `cabane pipeline check FILE`";
+        Report::new(Kind::NotFound, message).hinted(hint.to_owned())
+    })
+}

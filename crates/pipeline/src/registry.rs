@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What the registry has of a pipeline: two lists, and one document for each channel.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cabane_channel::read_channel;
+use cabane_evidence::{EvidenceKeys, Outcome, Wanted, attached, tested};
+use cabane_label::{Digest, Label, NameMatch, Namespace, System};
+use cabane_registry::{Listing, Place, Wanted as WantedImages};
+use cabane_report::Result;
+use cabane_site::Context;
+use cabane_transfer::{Connection, RegistryRequest};
+use jiff::Timestamp;
+
+use crate::cell::Cell;
+use crate::pipeline::Pipeline;
+
+/// The registry of a pipeline, and the keys with which it is written.
+#[derive(Clone, Debug, Default)]
+pub struct Publishing {
+    /// The registry.
+    pub registry: RegistryRequest,
+    /// Whether images stay here.
+    pub offline: bool,
+}
+
+impl Publishing {
+    /// Connects to the registry; `None` if none is named or configured, or none is wanted.
+    ///
+    /// # Errors
+    ///
+    /// What is typed or configured is malformed.
+    pub fn connect(&self, context: &Context) -> Result<Option<Connection>> {
+        let is_configured = context.settings.registry.address.value.is_some();
+        let is_there = self.registry.registry.is_some() || is_configured;
+        (is_there && !self.offline).then(|| self.registry.connect(context)).transpose()
+    }
+}
+
+/// What the registry has.
+#[derive(Debug, Default)]
+pub(crate) struct Published {
+    images: BTreeMap<Label, Digest>,
+    promoted: BTreeMap<Label, Digest>,
+    /// What channels release; of a system without a channel, nothing.
+    released: BTreeSet<(System, Digest)>,
+}
+
+impl Published {
+    /// Asks for all cells at once.
+    pub(crate) fn ask(
+        context: &Context,
+        connection: &Connection,
+        pipeline: &Pipeline,
+        cells: &[&Cell],
+    ) -> Result<Self> {
+        let mut published =
+            Self { images: list(connection, &pipeline.publish)?, ..Self::default() };
+        let Some(target) = &pipeline.promote else { return Ok(published) };
+        published.promoted = list(connection, &target.namespace)?;
+        let Some(channel) = &target.channel else { return Ok(published) };
+        let systems: BTreeSet<&System> = cells.iter().map(|cell| &cell.name.system).collect();
+        for system in systems {
+            let pattern = cabane_label::ChannelPattern {
+                namespace: Some(target.namespace.clone()),
+                name: channel.clone(),
+                serial: None,
+                system: Some(system.clone()),
+            };
+            let (setting, place) = cabane_channel::place_of(context, &pattern)?;
+            // A channel begins with the first image that is promoted.
+            if let Ok(channel) = read_channel(context, &connection.registry, setting, &place) {
+                let entries = channel.document.entries.iter();
+                published.released.extend(entries.map(|one| (system.clone(), one.digest.clone())));
+            }
+        }
+        Ok(published)
+    }
+
+    /// Returns the image that was built from what the cell is built from now.
+    pub(crate) fn image(&self, cell: &Cell) -> Result<Option<&Digest>> {
+        Ok(self.images.get(&cell.published()?))
+    }
+
+    /// Whether the image of a cell is where those go that pass.
+    pub(crate) fn is_promoted(&self, pipeline: &Pipeline, cell: &Cell) -> Result<bool> {
+        let Some(target) = &pipeline.promote else { return Ok(true) };
+        let Some(image) = self.image(cell)? else { return Ok(false) };
+        let has_label = self.promoted.get(&cell.promoted()?) == Some(image);
+        let is_released = target.channel.is_none()
+            || self.released.contains(&(cell.name.system.clone(), image.clone()));
+        Ok(has_label && is_released)
+    }
+}
+
+fn list(connection: &Connection, namespace: &Namespace) -> Result<BTreeMap<Label, Digest>> {
+    let wanted = WantedImages { namespace, pattern: None, how: NameMatch::Exact };
+    let images = connection.registry.find(&wanted, Listing::Auto)?.into_iter();
+    Ok(images.map(|image| (image.label, image.digest)).collect())
+}
+
+/// Returns what the statements about a published image say, from keys that count.
+pub(crate) fn outcome_of(
+    context: &Context,
+    connection: &Connection,
+    pipeline: &Pipeline,
+    cell: &Cell,
+) -> Result<Outcome> {
+    let place = Place { namespace: pipeline.publish.clone(), label: cell.published()? };
+    let Some(image) = connection.registry.image_if_there(&place)? else {
+        return Ok(Outcome::NotTested);
+    };
+    let keys = EvidenceKeys::of(context)?;
+    let statements = attached(&connection.registry, &image)?;
+    let judged: Vec<_> =
+        statements.iter().filter_map(|one| keys.judge(one, &image.digest)).collect();
+    let system = cell.name.system.clone();
+    let wanted = Wanted::here(context, Some(&system), None, Timestamp::now());
+    Ok(tested(&judged, &wanted, Timestamp::now()).outcome)
+}

@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! A run: what is planned is carried out, here or as jobs of Slurm.
+
+use std::sync::atomic::AtomicBool;
+
+use cabane_report::Result;
+use cabane_site::Context;
+
+use crate::directory::RunDirectory;
+use crate::here::{Event, Processes};
+use crate::pipeline::Pipeline;
+use crate::plan::{PlanRequest, PlannedCell, plan};
+use crate::slurm::{self, Slurm};
+use crate::step::StepOptions;
+
+/// Where builds and checks run. Images are always pushed and promoted from here, where the keys are.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// As processes on this machine.
+    Here,
+    /// As jobs on the nodes of each cell.
+    Slurm(Slurm),
+}
+
+/// How a plan is carried out.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// Where.
+    pub place: Place,
+    /// How many cells are worked on at the same time.
+    pub at_once: usize,
+    /// How each stage is carried out.
+    pub step: StepOptions,
+}
+
+/// Plans what is left, and carries it out. Each step is reported to `report`, from several threads.
+/// Returns what was planned; what came of it is in the directory of the run.
+///
+/// A run that is interrupted or killed is continued by the next one. Jobs of Slurm go on meanwhile, and
+/// the next run waits for them.
+///
+/// # Errors
+///
+/// Another run works in the directory; and those of planning, starting processes, and submitting jobs. A stage
+/// that fails is a result.
+pub fn run<'p>(
+    context: &Context,
+    pipeline: &'p Pipeline,
+    directory: &RunDirectory,
+    (request, options): (&PlanRequest, &RunOptions),
+    interrupt: &AtomicBool,
+    report: &mut (dyn FnMut(Event<'_>) + Send),
+) -> Result<Vec<PlannedCell<'p>>> {
+    let _lock = directory.lock()?;
+    let planned = plan(context, pipeline, directory, request)?;
+    let step = &options.step;
+    let processes = Processes { context, pipeline, run: directory, options: step, interrupt };
+    match &options.place {
+        Place::Here => processes.all(&planned, options.at_once, report)?,
+        Place::Slurm(slurm) => {
+            slurm::all(&processes, slurm, &planned, options.at_once, report)?;
+        }
+    }
+    Ok(planned)
+}

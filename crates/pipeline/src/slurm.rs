@@ -1,0 +1,471 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Builds and checks as jobs of Slurm.
+//!
+//! Cells that need the same nodes are one array of builds and one of checks. Each check begins when the
+//! build of its cell has succeeded (`aftercorr`); where that fails, Slurm removes the check instead of
+//! leaving it pending forever (`--kill-on-invalid-dep`). What came of a task is read from the file that it
+//! writes: without accounting, Slurm forgets a job after some minutes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use cabane_evidence::Outcome;
+use cabane_label::{escape, shown};
+use cabane_recipe::Resources;
+use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_site::settings::find_program;
+use cabane_site::{Context, env_vars};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::cell::{Cell, CellName};
+use crate::directory::{RunDirectory, write_json};
+use crate::here::{Event, Processes};
+use crate::plan::PlannedCell;
+use crate::stage::{Stage, StageResult};
+
+/// The most tasks of one array. Slurm's own limit is 1001 where a site has not changed it.
+const MOST_TASKS: usize = 1000;
+/// How often it is looked for results.
+const LOOK_FOR_RESULTS: Duration = Duration::from_millis(300);
+/// How often Slurm is asked which jobs there are.
+const ASK_SLURM: Duration = Duration::from_secs(5);
+/// How often in a row a job must be missing: its result may be on its way over the network.
+const MISSING: u32 = 3;
+
+/// The programs of Slurm, and what is passed to them.
+#[derive(Clone, Debug)]
+pub struct Slurm {
+    sbatch: PathBuf,
+    squeue: PathBuf,
+    scancel: PathBuf,
+    /// More options of `sbatch`.
+    pub options: Vec<String>,
+    /// How many tasks of an array may run at the same time.
+    pub throttle: Option<usize>,
+}
+
+impl Slurm {
+    /// Finds the programs.
+    ///
+    /// # Errors
+    ///
+    /// They are not in `PATH`.
+    pub fn find(context: &Context, options: Vec<String>, throttle: Option<usize>) -> Result<Self> {
+        let path = context.calling.get(OsStr::new(env_vars::PATH)).map(AsRef::as_ref);
+        let find = |name: &str| {
+            find_program(name, path).ok_or_else(|| {
+                Report::new(Kind::NotFound, format!("`{name}` is not in PATH"))
+                    .hinted("`--on here` builds and checks on this machine".to_owned())
+            })
+        };
+        let (sbatch, squeue, scancel) = (find("sbatch")?, find("squeue")?, find("scancel")?);
+        Ok(Self { sbatch, squeue, scancel, options, throttle })
+    }
+}
+
+/// Jobs that were submitted, for the run that comes after a killed one.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Jobs {
+    jobs: Vec<Job>,
+}
+
+/// An array.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Job {
+    id: u64,
+    stage: Stage,
+    /// The cells in the order of the tasks.
+    cells: Vec<CellName>,
+    submitted: Timestamp,
+}
+
+/// A task that is waited for.
+struct Task<'p> {
+    cell: &'p Cell,
+    stage: Stage,
+    name: String,
+    submitted: Timestamp,
+    missing: u32,
+}
+
+/// Carries out a plan: builds and checks as jobs, the rest here.
+pub(crate) fn all(
+    processes: &Processes<'_>,
+    slurm: &Slurm,
+    planned: &[PlannedCell<'_>],
+    at_once: usize,
+    report: &mut (dyn FnMut(Event<'_>) + Send),
+) -> Result<()> {
+    let queue = Queue { processes, slurm };
+    let mut tasks = queue.adopt(planned)?;
+    let adopted: BTreeSet<CellName> = tasks.iter().map(|task| task.cell.name.clone()).collect();
+    let fresh: Vec<&PlannedCell<'_>> = planned
+        .iter()
+        .filter(|one| !adopted.contains(&one.cell.name) && !one.stages.is_empty())
+        .collect();
+    tasks.extend(queue.submit_all(&fresh, report)?);
+    // What needs no node begins at once.
+    let waiting: BTreeSet<&CellName> = tasks.iter().map(|task| &task.cell.name).collect();
+    let ready: Vec<PlannedCell<'_>> = fresh
+        .iter()
+        .filter(|one| !waiting.contains(&one.cell.name))
+        .map(|one| (*one).clone())
+        .collect();
+    processes.all(&ready, at_once, report)?;
+    let stages: BTreeMap<&CellName, &[Stage]> =
+        planned.iter().map(|one| (&one.cell.name, one.stages.as_slice())).collect();
+    let mut asked = Instant::now();
+    while !tasks.is_empty() {
+        if processes.interrupt.load(Ordering::Relaxed) {
+            processes.context.note(format_args!("{} tasks of Slurm go on", tasks.len()));
+            processes.context.hint("the same command waits for them; `--cancel` ends them");
+            return Ok(());
+        }
+        let is_time = asked.elapsed() > ASK_SLURM;
+        let active = if is_time { Some(queue.active(&tasks)?) } else { None };
+        if is_time {
+            asked = Instant::now();
+        }
+        let mut rest = Vec::new();
+        for mut task in tasks {
+            let Some(result) = queue.result(&mut task, active.as_ref())? else {
+                rest.push(task);
+                continue;
+            };
+            report(Event::Finished(task.cell, &result));
+            let later: &[Stage] = stages.get(&task.cell.name).copied().unwrap_or(&[]);
+            let is_last = task.stage == Stage::Check || result.outcome != Outcome::Passed;
+            if is_last {
+                let later: Vec<Stage> =
+                    later.iter().copied().filter(|stage| *stage > Stage::Check).collect();
+                processes.cell(task.cell, &later, &mut |event| report(event))?;
+            }
+        }
+        // A check whose build did not pass is never begun.
+        rest.retain(|task: &Task<'_>| task.stage != Stage::Check || queue.may_come(task.cell));
+        tasks = rest;
+        sleep(LOOK_FOR_RESULTS);
+    }
+    Ok(())
+}
+
+struct Queue<'a> {
+    processes: &'a Processes<'a>,
+    slurm: &'a Slurm,
+}
+
+impl Queue<'_> {
+    fn run(&self) -> &RunDirectory {
+        self.processes.run
+    }
+
+    fn jobs_file(&self) -> PathBuf {
+        self.run().root().join("slurm/jobs.json")
+    }
+
+    fn jobs(&self) -> Jobs {
+        let text = fs::read(self.jobs_file()).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    /// Whether the build of a cell has passed, or may yet.
+    fn may_come(&self, cell: &Cell) -> bool {
+        let build = self.run().result(cell, Stage::Build);
+        build.is_none_or(|build| build.outcome == Outcome::Passed)
+    }
+
+    /// Takes over the tasks of an earlier run that are still there.
+    fn adopt<'p>(&self, planned: &[PlannedCell<'p>]) -> Result<Vec<Task<'p>>> {
+        let jobs = self.jobs().jobs;
+        let mut tasks = Vec::new();
+        for job in &jobs {
+            for (number, name) in job.cells.iter().enumerate() {
+                let meant = planned.iter().find(|one| one.cell.name == *name);
+                let Some(meant) = meant.filter(|one| one.stages.contains(&job.stage)) else {
+                    continue;
+                };
+                tasks.push(Task {
+                    cell: meant.cell,
+                    stage: job.stage,
+                    name: format!("{}_{number}", job.id),
+                    submitted: job.submitted,
+                    missing: 0,
+                });
+            }
+        }
+        if tasks.is_empty() {
+            return Ok(tasks);
+        }
+        let active = self.active(&tasks)?;
+        tasks.retain(|task| active.contains(&task.name));
+        if !tasks.is_empty() {
+            let count = tasks.len();
+            self.processes
+                .context
+                .note(format_args!("waiting for {count} tasks of an earlier run"));
+        }
+        Ok(tasks)
+    }
+
+    /// Submits builds and checks, as few arrays as their needs allow.
+    fn submit_all<'p>(
+        &self,
+        fresh: &[&PlannedCell<'p>],
+        report: &mut (dyn FnMut(Event<'_>) + Send),
+    ) -> Result<Vec<Task<'p>>> {
+        let mut groups: BTreeMap<Vec<String>, Vec<&PlannedCell<'p>>> = BTreeMap::new();
+        for one in fresh {
+            let needs = |stage| one.stages.contains(&stage);
+            if !needs(Stage::Build) && !needs(Stage::Check) {
+                continue;
+            }
+            let mut key = vec![one.cell.name.system.to_string(), needs(Stage::Build).to_string()];
+            key.extend(sbatch_options(one.cell, Stage::Build));
+            key.push(String::new());
+            key.extend(sbatch_options(one.cell, Stage::Check));
+            groups.entry(key).or_default().push(one);
+        }
+        let mut tasks = Vec::new();
+        for group in groups.values() {
+            for part in group.chunks(MOST_TASKS) {
+                let mut build = None;
+                let is_built = part.iter().all(|one| !one.stages.contains(&Stage::Build));
+                if !is_built {
+                    let (id, submitted) = self.submit(part, Stage::Build, None, report)?;
+                    tasks.extend(tasks_of(part, Stage::Build, id, submitted));
+                    build = Some(id);
+                }
+                let (id, submitted) = self.submit(part, Stage::Check, build, report)?;
+                tasks.extend(tasks_of(part, Stage::Check, id, submitted));
+            }
+        }
+        Ok(tasks)
+    }
+
+    /// Submits an array.
+    fn submit(
+        &self,
+        part: &[&PlannedCell<'_>],
+        stage: Stage,
+        after: Option<u64>,
+        report: &mut (dyn FnMut(Event<'_>) + Send),
+    ) -> Result<(u64, Timestamp)> {
+        let Some(first) = part.first() else {
+            return Err(Report::new(Kind::Failure, "there is nothing to submit"));
+        };
+        let directory = self.run().root().join("slurm");
+        let cells: Vec<CellName> = part.iter().map(|one| one.cell.name.clone()).collect();
+        let lines: Vec<String> = cells.iter().map(ToString::to_string).collect();
+        let lines = lines.join("\n");
+        let list =
+            directory.join(format!("{}.cells", cabane_builder::digest_of(lines.as_bytes()).id()));
+        cabane_registry::write_at_once(&list, lines.as_bytes())
+            .or_failed(|| format!("write {}", shown(&list)))?;
+        let mut words = self.processes.beginning(&first.cell.name.system)?;
+        words.extend([stage.as_str().into(), "--array".into(), list.into_os_string()]);
+        words.extend(self.processes.file_and_options()?);
+        words.extend(["--log".into()]);
+        let script = words.iter().map(quoted).collect::<Vec<_>>().join(" ");
+        let end = part.len() - 1;
+        let throttle = self.slurm.throttle.map(|most| format!("%{most}")).unwrap_or_default();
+        let mut command = Command::new(&self.slurm.sbatch);
+        command.arg("--parsable").arg(format!("--array=0-{end}{throttle}"));
+        command.arg(format!("--job-name=cabane-{stage}"));
+        command.arg(format!("--output={}", directory.join("%A_%a.out").display()));
+        command.args(sbatch_options(first.cell, stage)).args(&self.slurm.options);
+        if let Some(after) = after {
+            command.arg(format!("--dependency=aftercorr:{after}")).arg("--kill-on-invalid-dep=yes");
+        }
+        // Variables that begin with SLURM_ or SBATCH_ may come from the job in which this runs.
+        for name in self.processes.context.calling.keys() {
+            let name = name.to_string_lossy();
+            if name.starts_with("SLURM_") || name.starts_with("SBATCH_") {
+                command.env_remove(&*name);
+            }
+        }
+        command.arg(format!("--wrap=exec {script}"));
+        let output = command.output().or_failed(|| "run sbatch".to_owned())?;
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let id = printed.trim().split(';').next().and_then(|id| id.parse().ok());
+        let Some(id) = id.filter(|_| output.status.success()) else {
+            let detail = String::from_utf8_lossy(&output.stderr);
+            let message = format!("Slurm does not accept the {stage} of {}", first.cell.name);
+            return Err(Report::new(Kind::Failure, message)
+                .detailed(escape(detail.trim()).into_owned())
+                .hinted(
+                    "options of `sbatch` are in `resources` of the pipeline, or `--sbatch OPTION`"
+                        .to_owned(),
+                ));
+        };
+        let submitted = Timestamp::now();
+        let mut jobs = self.jobs();
+        // Those of the stage that were before are no longer needed for these cells.
+        for job in jobs.jobs.iter_mut().filter(|job| job.stage == stage) {
+            if job.cells.iter().all(|cell| cells.contains(cell)) {
+                job.cells.clear();
+            }
+        }
+        jobs.jobs.retain(|job| !job.cells.is_empty());
+        let count = cells.len();
+        jobs.jobs.push(Job { id, stage, cells, submitted });
+        write_json(&self.jobs_file(), &jobs)?;
+        report(Event::Submitted(&format!("job {id}: {stage} of {count} cells")));
+        Ok((id, submitted))
+    }
+
+    /// Returns the tasks of which Slurm still knows something to do.
+    fn active(&self, tasks: &[Task<'_>]) -> Result<BTreeSet<String>> {
+        let jobs: BTreeSet<&str> =
+            tasks.iter().filter_map(|task| task.name.split('_').next()).collect();
+        let jobs: Vec<&str> = jobs.into_iter().collect();
+        let mut command = Command::new(&self.slurm.squeue);
+        command.args(["--noheader", "--array", "--format=%i", "--jobs"]).arg(jobs.join(","));
+        let output = command.output().or_failed(|| "run squeue".to_owned())?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() && !errors.contains("Invalid job id") {
+            // Slurm may be restarted; nothing is lost by asking again.
+            self.processes.context.warning(format_args!("squeue: {}", escape(errors.trim())));
+            return Ok(tasks.iter().map(|task| task.name.clone()).collect());
+        }
+        let lines = String::from_utf8_lossy(&output.stdout);
+        Ok(lines.lines().map(|line| line.trim().to_owned()).collect())
+    }
+
+    /// Returns what came of a task, if it has ended.
+    fn result(
+        &self,
+        task: &mut Task<'_>,
+        active: Option<&BTreeSet<String>>,
+    ) -> Result<Option<StageResult>> {
+        let result = self.run().result(task.cell, task.stage);
+        if let Some(result) = result.filter(|result| result.finished >= task.submitted) {
+            return Ok(Some(result));
+        }
+        match active {
+            Some(active) if !active.contains(&task.name) => task.missing += 1,
+            Some(_) => task.missing = 0,
+            None => {}
+        }
+        if task.missing < MISSING {
+            return Ok(None);
+        }
+        let message = format!("job {} ended without a result", task.name);
+        let output = self.run().root().join("slurm").join(format!("{}.out", task.name));
+        let printed = fs::read(&output).unwrap_or_default();
+        let printed = String::from_utf8_lossy(&printed).into_owned();
+        let report = Report::new(Kind::Failure, message).detailed(printed);
+        let result =
+            StageResult::of_failure(task.stage, &task.cell.inputs, task.submitted, &report);
+        self.run().keep(&task.cell.name, &result)?;
+        Ok(Some(result))
+    }
+}
+
+/// Ends the jobs that an interrupted run has left. Returns how many there were.
+///
+/// # Errors
+///
+/// Slurm does not answer.
+pub fn cancel(slurm: &Slurm, run: &RunDirectory) -> Result<usize> {
+    let _lock = run.lock()?;
+    let file = run.root().join("slurm/jobs.json");
+    let text = fs::read(&file).unwrap_or_default();
+    let jobs: Jobs = serde_json::from_slice(&text).unwrap_or_default();
+    let ids: Vec<String> = jobs.jobs.iter().map(|job| job.id.to_string()).collect();
+    if ids.is_empty() {
+        return Ok(0);
+    }
+    let output = Command::new(&slurm.scancel)
+        .arg("--quiet")
+        .args(&ids)
+        .output()
+        .or_failed(|| "run scancel".to_owned())?;
+    if !output.status.success() {
+        let detail = escape(&String::from_utf8_lossy(&output.stderr)).into_owned();
+        return Err(Report::new(Kind::Failure, "scancel fails").detailed(detail));
+    }
+    write_json(&file, &Jobs::default())?;
+    Ok(ids.len())
+}
+
+/// Returns the cell of the task of an array in which this runs.
+///
+/// # Errors
+///
+/// This is no task, or the list of cells cannot be read.
+pub fn cell_of_task(context: &Context, list: &Path) -> Result<CellName> {
+    let number = context.calling.get(OsStr::new(env_vars::SLURM_ARRAY_TASK_ID));
+    let number: Option<usize> = number.and_then(|text| text.to_str()?.parse().ok());
+    let number = number.ok_or_else(|| {
+        Report::new(Kind::Usage, "this is no task of an array of Slurm")
+            .hinted("name the cell instead of `--array FILE`".to_owned())
+    })?;
+    let text = fs::read_to_string(list).or_failed(|| format!("read {}", shown(list)))?;
+    let line = text.lines().nth(number).ok_or_else(|| {
+        let message = format!("{} has no line for task {number}", shown(list));
+        Report::new(Kind::BadInput, message)
+    })?;
+    line.parse()
+}
+
+fn tasks_of<'p>(
+    part: &[&PlannedCell<'p>],
+    stage: Stage,
+    id: u64,
+    submitted: Timestamp,
+) -> impl Iterator<Item = Task<'p>> {
+    part.iter().enumerate().map(move |(number, one)| Task {
+        cell: one.cell,
+        stage,
+        name: format!("{id}_{number}"),
+        submitted,
+        missing: 0,
+    })
+}
+
+/// Returns the options with which `sbatch` finds the nodes of a cell.
+fn sbatch_options(cell: &Cell, stage: Stage) -> Vec<String> {
+    let resources = if stage == Stage::Build { &cell.build } else { &cell.check };
+    let Resources { partition, nodes, cpus, memory, time, options } = resources;
+    let mut words: BTreeMap<&str, String> = BTreeMap::new();
+    // What the jobs of a CI have as variables.
+    for (variable, option) in [
+        ("SLURM_ACCOUNT", "account"),
+        ("SLURM_CONSTRAINT", "constraint"),
+        ("SLURM_CPUS_PER_TASK", "cpus-per-task"),
+        ("SLURM_TIMELIMIT", "time"),
+    ] {
+        if let Some(value) = cell.target.variables.get(variable) {
+            words.insert(option, value.clone());
+        }
+    }
+    let partition = partition.as_ref().or(cell.target.partition.as_ref());
+    let mut put = |option, value: Option<String>| {
+        if let Some(value) = value {
+            words.insert(option, value);
+        }
+    };
+    put("partition", partition.cloned());
+    put("nodes", nodes.map(|nodes| nodes.to_string()));
+    put("cpus-per-task", cpus.map(|cpus| cpus.to_string()));
+    put("mem", memory.map(|memory| format!("{}M", memory.div_ceil(1 << 20))));
+    put("time", time.map(|time| time.as_secs().div_ceil(60).to_string()));
+    let words = words.into_iter().map(|(option, value)| format!("--{option}={value}"));
+    words.chain(options.iter().cloned()).collect()
+}
+
+/// Quotes a word for the shell.
+fn quoted(word: &OsString) -> String {
+    let text = String::from_utf8_lossy(word.as_bytes());
+    format!("'{}'", text.replace('\'', r"'\''"))
+}

@@ -1,0 +1,320 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! One stage of one cell.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use cabane_builder::{Progress, execute};
+use cabane_check::{CheckRequest, Place as CheckPlace, Subject, check, test_statement};
+use cabane_evidence::{Outcome, SignedStatement, keep};
+use cabane_image_build::{BuildOptions, add_built, plan_build};
+use cabane_label::{ChannelPattern, Digest, Label};
+use cabane_registry::{Place, RemoteImage};
+use cabane_release::{ManagerRequest, PromoteRequest, plan_promotion, promote};
+use cabane_report::{Kind, Report, Result};
+use cabane_signature_policy::signing_key;
+use cabane_site::Context;
+use cabane_transfer::{Connection, PullRequest, Upload, attach_evidence, pull, push};
+use jiff::Timestamp;
+
+use crate::cell::Cell;
+use crate::directory::RunDirectory;
+use crate::pipeline::Pipeline;
+use crate::registry::Publishing;
+use crate::stage::{Stage, StageResult};
+
+/// How a stage is carried out.
+#[derive(Clone, Debug)]
+pub struct StepOptions {
+    /// The registry.
+    pub publishing: Publishing,
+    /// The private key that signs results and images.
+    pub key: Option<PathBuf>,
+    /// The private key of the channel; by default the same.
+    pub channel_key: Option<PathBuf>,
+    /// How long a check may take that has no limit of its own.
+    pub limit: Duration,
+    /// The number of parallel processes of a build.
+    pub jobs: Option<usize>,
+}
+
+/// For how long clients accept the state of a channel that was changed here.
+const LIFETIME: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// Carries out one stage of a cell and keeps what came of it.
+///
+/// # Errors
+///
+/// An earlier stage is missing, so that this one cannot begin; or the result cannot be written. A stage
+/// that fails is a result.
+pub fn step(
+    context: &Context,
+    (pipeline, run): (&Pipeline, &RunDirectory),
+    (cell, stage): (&Cell, Stage),
+    options: &StepOptions,
+    (progress, interrupt): (&mut dyn Progress, &AtomicBool),
+) -> Result<StageResult> {
+    let work = Work { context, pipeline, run, cell, options };
+    let before = work.before(stage)?;
+    let started = Timestamp::now();
+    let outcome = match stage {
+        Stage::Build => work.build(progress, interrupt),
+        Stage::Check => work.check(&before),
+        Stage::Publish => work.publish(&before),
+        Stage::Promote => work.promote(&before),
+    };
+    let result = match outcome {
+        Ok(done) => StageResult {
+            stage,
+            outcome: done.report.as_ref().map_or(Outcome::Passed, |report| report.outcome),
+            message: done.message,
+            hints: Vec::new(),
+            started,
+            finished: Timestamp::now(),
+            inputs: cell.inputs.clone(),
+            digest: Some(done.digest),
+            report: done.report,
+        },
+        Err(report) => StageResult::of_failure(stage, &cell.inputs, started, &report),
+    };
+    run.keep(&cell.name, &result)?;
+    Ok(result)
+}
+
+/// What a stage has done.
+struct Done {
+    digest: Digest,
+    message: Option<String>,
+    report: Option<cabane_check::CheckReport>,
+}
+
+struct Work<'a> {
+    context: &'a Context,
+    pipeline: &'a Pipeline,
+    run: &'a RunDirectory,
+    cell: &'a Cell,
+    options: &'a StepOptions,
+}
+
+impl Work<'_> {
+    /// Returns the results that a stage begins with: that of the build, and that of the checks.
+    fn before(&self, stage: Stage) -> Result<Before> {
+        let result = |stage: Stage| self.run.result(self.cell, stage);
+        let before = Before { build: result(Stage::Build), check: result(Stage::Check) };
+        let built = before.build.as_ref().is_some_and(|build| build.outcome == Outcome::Passed);
+        if stage == Stage::Check && !built {
+            return Err(self.lacks(Stage::Build));
+        }
+        if stage == Stage::Publish && !(built && before.check.is_some()) {
+            return Err(self.lacks(if built { Stage::Check } else { Stage::Build }));
+        }
+        Ok(before)
+    }
+
+    fn lacks(&self, stage: Stage) -> Report {
+        let name = &self.cell.name;
+        let message = format!("the stage `{stage}` of {name} has not passed in this run");
+        Report::new(Kind::Usage, message)
+            .hinted(format!("`cabane pipeline step {stage} {name}` carries it out"))
+    }
+
+    fn connect(&self) -> Result<Connection> {
+        let connection = self.options.publishing.connect(self.context)?;
+        connection.ok_or_else(|| {
+            Report::new(Kind::Usage, "no registry is configured")
+                .hinted("`--registry URL` names one".to_owned())
+        })
+    }
+
+    fn build(&self, progress: &mut dyn Progress, interrupt: &AtomicBool) -> Result<Done> {
+        let label = self.cell.published()?;
+        if let Some(connection) = self.options.publishing.connect(self.context)? {
+            let place = Place { namespace: self.pipeline.publish.clone(), label: label.clone() };
+            if let Some(image) = connection.registry.image_if_there(&place)? {
+                return self.pull(&connection, &image);
+            }
+        }
+        let planned = plan_build(self.context, &self.build_options(&label))?;
+        let (found, wanted) = (&planned.plan.mount_point, &self.cell.mount);
+        if found != wanted && !found.is_root() {
+            let message = format!(
+                "the recipe makes an image for {found}, and the pipeline mounts it at {wanted}"
+            );
+            return Err(Report::new(Kind::BadInput, message)
+                .hinted(format!("write `store: {wanted}` into the recipe's config.yaml")));
+        }
+        let built = execute(&planned.plan, progress, interrupt)?;
+        let built = built.ok_or_else(|| {
+            Report::new(Kind::Build, format!("the recipe of {} makes no image", self.cell.name))
+        })?;
+        add_built(self.context, &label, &built)?;
+        Ok(Done { digest: built.digest, message: None, report: None })
+    }
+
+    fn pull(&self, connection: &Connection, image: &RemoteImage) -> Result<Done> {
+        let request = PullRequest { image: image.place.to_string(), force: true, group: None };
+        pull(self.context, connection, &request, &mut |_| ())?;
+        let message = format!("{} was built before and is pulled", image.place);
+        self.context.note(&message);
+        Ok(Done { digest: image.digest.clone(), message: Some(message), report: None })
+    }
+
+    fn build_options(&self, label: &Label) -> BuildOptions {
+        BuildOptions {
+            recipe: self.cell.recipe.clone(),
+            label: Some(label.to_string()),
+            install: None,
+            replace: false,
+            format: None,
+            system: self.cell.system_directory.clone(),
+            mirrors: None,
+            build_dir: None,
+            variant: Some(self.cell.name.to_string()),
+            jobs: self.options.jobs,
+            from: None,
+            until: None,
+            keep: false,
+        }
+    }
+
+    fn check(&self, before: &Before) -> Result<Done> {
+        let digest = before.digest(self)?;
+        let subject = Subject::find(self.context, digest.as_str(), true)?;
+        let request = CheckRequest {
+            only: Vec::new(),
+            place: CheckPlace::Here,
+            limit: self.options.limit,
+            work_directory: None,
+        };
+        let mut report = check(self.context, &subject, &request, &mut |result| {
+            let reason = result.reason.as_deref().unwrap_or_default();
+            self.context.note(format_args!("{}: {} {reason}", result.name, result.outcome));
+        })?;
+        // A digest has no label, and the results are of this one.
+        report.label = Some(self.cell.published()?);
+        report.host.system = Some(self.cell.name.system.to_string());
+        let wrong = report.checks.iter().filter(|one| one.outcome == report.outcome);
+        let message = (report.outcome != Outcome::Passed).then(|| {
+            let reasons = wrong.map(|one| match &one.reason {
+                Some(reason) => format!("{}: {reason}", one.name),
+                None => one.name.clone(),
+            });
+            reasons.collect::<Vec<_>>().join("; ")
+        });
+        Ok(Done { digest, message, report: Some(report) })
+    }
+
+    fn publish(&self, before: &Before) -> Result<Done> {
+        let digest = before.digest(self)?;
+        let connection = self.connect()?;
+        let label = self.cell.published()?;
+        let upload = Upload {
+            image: digest.to_string(),
+            label: Some(Cell::typed(&self.pipeline.publish, &label)),
+            force: false,
+            sign: self.options.key.clone(),
+        };
+        let (pushed, _) = push(self.context, &connection, &upload)?;
+        let mut message = format!("pushed {}", pushed.image.place);
+        let report = before.check.as_ref().and_then(|check| check.report.as_ref());
+        match (report, &self.options.key) {
+            (Some(report), Some(key)) => {
+                let key = signing_key(self.context, key)?;
+                let generation = self.context.settings.evidence.generation.as_deref();
+                let manifest = Some(&pushed.image.manifest);
+                let statement = test_statement(report, manifest, generation);
+                let signed = SignedStatement::sign(&statement, &key)?;
+                keep(self.context, &digest, std::slice::from_ref(&signed))?;
+                attach_evidence(&connection, &pushed.image, &[signed])?;
+                message += &format!("; attached the results: {}", report.outcome);
+            }
+            (Some(_), None) => {
+                self.context.warning("the results are not signed, so they are not attached");
+                self.context
+                    .hint("`--key FILE` names a private key; `cabane image key new` makes one");
+            }
+            (None, _) => {}
+        }
+        self.context.note(&message);
+        Ok(Done { digest, message: Some(message), report: None })
+    }
+
+    /// Releases an image that passed. The gate of the channel asks the registry for its evidence.
+    fn promote(&self, before: &Before) -> Result<Done> {
+        if let Some(check) = &before.check
+            && check.outcome != Outcome::Passed
+        {
+            let message = format!("it is not promoted: its checks are {}", check.outcome);
+            return Err(Report::new(Kind::Rejected, message));
+        }
+        let connection = self.connect()?;
+        let from =
+            Place { namespace: self.pipeline.publish.clone(), label: self.cell.published()? };
+        let Some(target) = &self.pipeline.promote else {
+            let message = "the pipeline promotes no images";
+            return Err(Report::new(Kind::Usage, message)
+                .hinted("add `promote:` with a `namespace:` and a `channel:`".to_owned()));
+        };
+        let Some(image) = connection.registry.image_if_there(&from)? else {
+            return Err(self.lacks(Stage::Publish));
+        };
+        let expected = before.build.as_ref().and_then(|build| build.digest.as_ref());
+        if expected.is_some_and(|expected| *expected != image.digest) {
+            let message = format!("{from} is another image than the one that was checked");
+            return Err(Report::new(Kind::Rejected, message));
+        }
+        let to = Place { namespace: target.namespace.clone(), label: self.cell.promoted()? };
+        let copied = connection.registry.copy(&from, &to, false)?;
+        if let Some(key) = &self.options.key {
+            connection.registry.sign(&copied.image, &signing_key(self.context, key)?, false)?;
+        }
+        let mut message = format!("{to} is the image {}", image.digest.id());
+        if let Some(channel) = &target.channel {
+            let request = PromoteRequest {
+                channel: ChannelPattern {
+                    namespace: Some(to.namespace.clone()),
+                    name: channel.clone(),
+                    serial: None,
+                    system: Some(self.cell.name.system.clone()),
+                },
+                images: vec![to.to_string()],
+                is_default: None,
+            };
+            let promotions = plan_promotion(self.context, &connection, &request)?;
+            for verdict in promotions.iter().flat_map(|one| &one.verdicts) {
+                let (rule, outcome, evidence) =
+                    (&verdict.rule, &verdict.outcome, &verdict.evidence);
+                self.context.note(format_args!("{rule}: {outcome} ({evidence})"));
+            }
+            let key = self.options.channel_key.as_ref().or(self.options.key.as_ref());
+            let key = key.cloned().ok_or_else(|| {
+                Report::new(Kind::Usage, format!("the channel {channel} needs a private key"))
+                    .hinted("`--channel-key FILE` names it".to_owned())
+            })?;
+            let reason = Some("the pipeline's checks passed".to_owned());
+            let manager = ManagerRequest { key, by: None, reason, lifetime: LIFETIME };
+            let manager = manager.manager(self.context)?;
+            let channel = promote(self.context, &connection, &manager, &request, &promotions)?;
+            let (place, serial) = (channel.document.place(), channel.document.serial);
+            message = format!("{place}, number {serial}, releases {to}");
+        }
+        self.context.note(&message);
+        Ok(Done { digest: image.digest, message: Some(message), report: None })
+    }
+}
+
+/// What came of earlier stages.
+struct Before {
+    build: Option<StageResult>,
+    check: Option<StageResult>,
+}
+
+impl Before {
+    fn digest(&self, work: &Work<'_>) -> Result<Digest> {
+        let digest = self.build.as_ref().and_then(|build| build.digest.clone());
+        digest.ok_or_else(|| work.lacks(Stage::Build))
+    }
+}
