@@ -293,7 +293,8 @@ END"
         let begin = Instant::now();
         loop {
             let jobs = self.root("squeue --noheader");
-            let nodes = self.root("sinfo --noheader --Node --states=idle --format=%N");
+            let nodes =
+                self.root("sinfo --noheader --partition=all --Node --states=idle --format=%N");
             if jobs.trim().is_empty() && nodes.lines().count() == NODES {
                 return;
             }

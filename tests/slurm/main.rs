@@ -18,6 +18,7 @@ mod losses;
 mod mpi;
 mod operations;
 mod parts;
+mod pipeline;
 mod records;
 mod releases;
 mod requests;

@@ -316,10 +316,13 @@ impl Queue<'_> {
             }
         }
         jobs.jobs.retain(|job| !job.cells.is_empty());
-        let count = cells.len();
+        let count = match cells.len() {
+            1 => "1 cell".to_owned(),
+            count => format!("{count} cells"),
+        };
         jobs.jobs.push(Job { id, stage, cells, submitted });
         write_json(&self.jobs_file(), &jobs)?;
-        report(Event::Submitted(&format!("job {id}: {stage} of {count} cells")));
+        report(Event::Submitted(&format!("job {id}: {stage} of {count}")));
         Ok((id, submitted))
     }
 

@@ -4,7 +4,7 @@
 //! One stage of one cell.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cabane_builder::{Progress, execute};
@@ -80,8 +80,21 @@ pub fn step(
         },
         Err(report) => StageResult::of_failure(stage, &cell.inputs, started, &report),
     };
+    let result = if interrupt.load(Ordering::Relaxed) { interrupted(result) } else { result };
     run.keep(&cell.name, &result)?;
     Ok(result)
+}
+
+/// A signal from outside also ends what runs in the image: that is no failure of the image.
+fn interrupted(result: StageResult) -> StageResult {
+    StageResult {
+        outcome: Outcome::Error,
+        message: Some("it was interrupted".to_owned()),
+        hints: Vec::new(),
+        digest: None,
+        report: None,
+        ..result
+    }
 }
 
 /// What a stage has done.

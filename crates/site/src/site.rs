@@ -13,7 +13,7 @@ use cabane_mount::helper::{Helper, NAME, Unavailable};
 use cabane_mount::{Backend, FusePrograms};
 use cabane_recipe::DEFAULT_EPOCH;
 use cabane_report::{Kind, Notices, Report, Result};
-use cabane_repository::Repository;
+use cabane_repository::{Error, Repository};
 use cabane_resolve::NamedRepository;
 use cabane_run::metadata::MountMethods;
 
@@ -157,8 +157,11 @@ impl Site {
             return Ok(there);
         }
         let setting = self.setting_to_write()?;
-        Repository::create(&setting.path)?;
-        notices.note(&format!("made the repository {}", setting.path.display()));
+        match Repository::create(&setting.path) {
+            Ok(_) => notices.note(&format!("made the repository {}", setting.path.display())),
+            // Another process may have made it at the same time.
+            Err(error) => return open(setting).map_err(|_| error.into()),
+        }
         open(setting)
     }
 
@@ -169,10 +172,11 @@ impl Site {
     /// There is none and none would be made, or it cannot be read.
     pub fn repository_if_there(&self) -> Result<Option<NamedRepository>> {
         let setting = self.setting_to_write()?;
-        if setting.is_default && !setting.path.exists() {
-            return Ok(None);
+        match Repository::open(&setting.path) {
+            // What another process is making is not there yet either.
+            Err(Error::NotARepository { .. }) if setting.is_default => Ok(None),
+            _ => open(setting).map(Some),
         }
-        open(setting).map(Some)
     }
 
     /// Returns the path of the repository that a command without a path means.
