@@ -146,9 +146,15 @@ mod tests {
     #[test]
     fn an_address_has_neither_users_nor_passwords() {
         for (address, expected) in [
-            ("https://github.com/eth-cscs/alps-uenv.git", Some("git+https://github.com/eth-cscs/alps-uenv.git")),
+            (
+                "https://github.com/eth-cscs/alps-uenv.git",
+                Some("git+https://github.com/eth-cscs/alps-uenv.git"),
+            ),
             ("https://alice:secret@example.org/r?token=x", Some("git+https://example.org/r")),
-            ("git@github.com:eth-cscs/alps-uenv.git", Some("git+ssh://github.com/eth-cscs/alps-uenv.git")),
+            (
+                "git@github.com:eth-cscs/alps-uenv.git",
+                Some("git+ssh://github.com/eth-cscs/alps-uenv.git"),
+            ),
             ("alice@login1:~/recipes", None),
             ("ssh://login1/home/alice/recipes", None),
             ("/home/alice/recipes", None),

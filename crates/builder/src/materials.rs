@@ -121,10 +121,10 @@ pub fn materials(plan: &Plan) -> Result<Materials> {
         others,
         versions: versions(&meta),
         results: results(&meta)?,
-        fingerprint: plan.steps.last().map_or_else(
-            || fingerprint::of_bytes(b""),
-            |step| step.fingerprint.clone(),
-        ),
+        fingerprint: plan
+            .steps
+            .last()
+            .map_or_else(|| fingerprint::of_bytes(b""), |step| step.fingerprint.clone()),
     })
 }
 
@@ -169,8 +169,7 @@ fn directory_hash(files: &RecipeFiles) -> Result<String> {
     }
     // Bytes of whole paths, not their parts.
     lines.sort();
-    let list: String =
-        lines.iter().map(|(path, digest)| format!("{digest}  {path}\n")).collect();
+    let list: String = lines.iter().map(|(path, digest)| format!("{digest}  {path}\n")).collect();
     Ok(fingerprint::of_bytes(list.as_bytes()).as_str().to_owned())
 }
 

@@ -176,8 +176,10 @@ fn script(
 fn imports(bench: &mut Bench<'_>, subject: &Subject, except: &[String]) -> Judged {
     let packages = subject.packages.packages.iter();
     let wanted = packages.filter(|one| one.manager == "python" && one.explicit);
-    let names: Vec<&str> =
-        wanted.map(|one| one.name.as_str()).filter(|name| !except.iter().any(|one| one == name)).collect();
+    let names: Vec<&str> = wanted
+        .map(|one| one.name.as_str())
+        .filter(|name| !except.iter().any(|one| one == name))
+        .collect();
     if names.is_empty() {
         let reason = if except.is_empty() {
             "the recipe asks for no Python package"

@@ -306,6 +306,9 @@ pub fn built_from(evidence: &[Evidence], repositories: &[String], now: Timestamp
         }
     }
     let newest = Provenance::of(&newest.statement);
+    if newest.as_ref().is_some_and(Provenance::is_packed_directory) {
+        return nothing("packed from a directory of which the provenance says nothing");
+    }
     match newest.as_ref().and_then(Provenance::recipe_commit) {
         Some((uri, _)) => nothing(&format!("built from {}", escape(uri))),
         None => nothing("built from a recipe that is no unchanged commit of a Git repository"),
@@ -487,7 +490,10 @@ mod tests {
         assert_eq!(said(&by_builder, "*"), (false, "no provenance".to_owned()));
         let right = judged(&SignedStatement::sign(&build, &builder).unwrap());
         let (is_built, evidence) = said(&right, "https://example.org/recipes.git");
-        assert!(is_built && evidence.starts_with(&format!("built from {address} cccc")), "{evidence}");
+        assert!(
+            is_built && evidence.starts_with(&format!("built from {address} cccc")),
+            "{evidence}"
+        );
         let other = said(&right, "https://example.org/other");
         assert_eq!(other, (false, format!("built from {address}")));
         // Changed files can be anything.

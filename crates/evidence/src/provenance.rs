@@ -118,9 +118,20 @@ impl Provenance {
         is_provenance.then(|| Deserialize::deserialize(&statement.predicate).ok()).flatten()
     }
 
-    /// Returns the Git repository and the commit of the recipe, if it is an unchanged commit.
+    /// Whether what is in the image comes from a directory that was packed as it was.
+    #[must_use]
+    pub fn is_packed_directory(&self) -> bool {
+        let recipe = self.build_definition.external_parameters.get("recipe");
+        recipe.and_then(|recipe| recipe.get("engine")).is_some_and(|engine| engine == "tree")
+    }
+
+    /// Returns the Git repository and the commit of the recipe, if it is an unchanged commit and decides
+    /// what is in the image.
     #[must_use]
     pub fn recipe_commit(&self) -> Option<(&str, &str)> {
+        if self.is_packed_directory() {
+            return None;
+        }
         let dependencies = self.build_definition.resolved_dependencies.iter();
         let mut recipes = dependencies.filter(|one| one.name.as_deref() == Some(RECIPE));
         let recipe = recipes.next()?;
@@ -205,6 +216,10 @@ pub(crate) mod tests {
         let address = "git+https://example.org/recipes";
         assert_eq!(provenance(address, false).recipe_commit().unwrap().0, address);
         assert_eq!(provenance(address, true).recipe_commit(), None);
+        let mut packed = provenance(address, false);
+        let recipe = json!({"engine": "tree"});
+        packed.build_definition.external_parameters.insert("recipe".to_owned(), recipe);
+        assert_eq!(packed.recipe_commit(), None);
         let mut two = provenance(address, false);
         let recipe = two.build_definition.resolved_dependencies[0].clone();
         two.build_definition.resolved_dependencies.push(recipe);
@@ -214,10 +229,14 @@ pub(crate) mod tests {
     #[test]
     fn one_repository_has_several_addresses() {
         let address = "git+https://GitHub.com/eth-cscs/alps-uenv.git";
-        for other in ["https://github.com/eth-cscs/alps-uenv", "ssh://github.com/eth-cscs/alps-uenv/"] {
+        for other in
+            ["https://github.com/eth-cscs/alps-uenv", "ssh://github.com/eth-cscs/alps-uenv/"]
+        {
             assert!(is_same_repository(address, other), "{other}");
         }
-        for other in ["https://github.com/eth-cscs/other", "https://gitlab.com/eth-cscs/alps-uenv", "x"] {
+        for other in
+            ["https://github.com/eth-cscs/other", "https://gitlab.com/eth-cscs/alps-uenv", "x"]
+        {
             assert!(!is_same_repository(address, other), "{other}");
         }
         assert!(!is_same_repository("x", "x"));

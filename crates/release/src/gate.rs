@@ -41,8 +41,7 @@ pub enum GateRule {
 
 impl GateRule {
     /// Those that can be waived, by the key in the configuration.
-    const WAIVABLE: [Self; 5] =
-        [Self::SignedBy, Self::From, Self::Age, Self::Tested, Self::Built];
+    const WAIVABLE: [Self; 5] = [Self::SignedBy, Self::From, Self::Age, Self::Tested, Self::Built];
 
     /// Returns its name, which is its key in the configuration.
     pub fn name(self) -> &'static str {

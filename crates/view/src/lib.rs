@@ -32,8 +32,8 @@ mod relocate;
 mod setting;
 mod write;
 
-pub use cabane_label::ViewName;
 pub use builtin_checks::{BuiltinChange, RecipeChecks};
+pub use cabane_label::ViewName;
 pub use checks::{Check, CheckList, Decimal, Figure, is_name as is_check_name};
 pub use document::MetaError;
 pub use host_needs::{

@@ -7,9 +7,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use cabane_builder::{ImageFormat, execute};
-use cabane_image_build::{
-    BuildOptions, SignedBuild, Signer, add_built, plan_build, write_built,
-};
+use cabane_image_build::{BuildOptions, SignedBuild, Signer, add_built, plan_build, write_built};
 use cabane_report::{Result, size};
 use clap::Args;
 

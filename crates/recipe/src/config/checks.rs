@@ -83,7 +83,9 @@ fn item(item: &Field<'_>) -> Option<Item> {
 
 fn change(item: &Field<'_>, section: &Section<'_>, builtin: &Field<'_>) -> Option<BuiltinChange> {
     section.refuse_unknown(BUILTIN_KEYS, |key| {
-        KEYS.contains(&key).then(|| instead("give a command and its keys an item of their own")).flatten()
+        KEYS.contains(&key)
+            .then(|| instead("give a command and its keys an item of their own"))
+            .flatten()
     });
     let name = builtin.text().and_then(|text| {
         if BUILT_IN.contains(&text) {
@@ -104,8 +106,7 @@ fn change(item: &Field<'_>, section: &Section<'_>, builtin: &Field<'_>) -> Optio
         let hint = "write a sentence such as `reason: needs a license server`";
         field.text_if(|text| !text.trim().is_empty(), "is no reason", hint)
     });
-    let change =
-        BuiltinChange { builtin: name?, except: except?, skip: skip?, reason: reason? };
+    let change = BuiltinChange { builtin: name?, except: except?, skip: skip?, reason: reason? };
     let name = quote(&change.builtin);
     if change.builtin == "starts" {
         let message = format!("{name} cannot be changed: without it, no other check can run");
@@ -116,7 +117,7 @@ fn change(item: &Field<'_>, section: &Section<'_>, builtin: &Field<'_>) -> Optio
         return item.refuse(&message, "add a line such as `reason: needs a license server`");
     }
     if change.skip && !change.except.is_empty() {
-        let message = format!("{name} is skipped, so that nothing is an exception");
+        let message = format!("{name} is skipped, so `except` has no effect");
         return item.refuse(&message, "remove `skip` or `except`");
     }
     if !change.skip && change.except.is_empty() {

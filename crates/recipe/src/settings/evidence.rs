@@ -44,7 +44,10 @@ fn builder_id(field: &Field<'_>) -> Option<String> {
         return Some(text.to_owned());
     }
     let message = format!("{} is no URI of a builder", quote(text));
-    field.refuse(&message, "write an address of your site, such as `https://example.org/builders/daint`")
+    field.refuse(
+        &message,
+        "write an address of your site, such as `https://example.org/builders/daint`",
+    )
 }
 
 fn generation(field: &Field<'_>) -> Option<String> {
