@@ -12,6 +12,7 @@ use crate::cabane::{Cabane, Who, everybody};
 use crate::channels::Bed;
 
 const LABEL: &str = "built/1.0:v1@here%x86_64";
+const RECIPES: &str = "home/recipes";
 const SOURCE: &str = "https://github.com/eth-cscs/alps-uenv";
 
 /// A registry and a builder with a recipe in a Git repository.
@@ -36,7 +37,7 @@ impl Builder {
     }
 
     fn build(&self, engine: &str, key: &str) -> Finished {
-        let recipe = self.bed.shared.cabane.world.path(&format!("recipes/{engine}"));
+        let recipe = self.bed.shared.cabane.world.path(&format!("{RECIPES}/{engine}"));
         self.run(&["build", recipe.to_str().unwrap(), LABEL, "--key", key])
     }
 
@@ -56,15 +57,20 @@ fn recipes(cabane: &Cabane) {
     let world = &cabane.world;
     let store = cabane.mount_point("built");
     world.file("tree/bin/hello", "#!/bin/sh\necho hello\n");
+    let tree = world.path("tree").display().to_string();
     world.file(
-        "recipes/tree/config.yaml",
-        &format!("name: built\nengine: tree\nstore: {store}\ntree: {{source: ../../tree}}\n"),
+        "given/tree/config.yaml",
+        &format!("name: built\nengine: tree\nstore: {store}\ntree: {{source: {tree}}}\n"),
     );
-    world.file("recipes/container/root/etc/motd", "hello\n");
+    world.file("given/container/root/etc/motd", "hello\n");
     world.file(
-        "recipes/container/config.yaml",
+        "given/container/config.yaml",
         "name: built\nengine: container\ncontainer: {from: 'dir:root'}\n",
     );
+    // Git reads only repositories of the same user.
+    let mut copy = cabane.other("cp");
+    copy.arg("-r").args([world.path("given"), world.path(RECIPES)]);
+    cabane.finish(&mut copy).success();
     git(cabane, &["init", "--quiet"]);
     git(cabane, &["add", "--all"]);
     git(cabane, &["commit", "--quiet", "--message=recipes"]);
@@ -75,7 +81,7 @@ fn recipes(cabane: &Cabane) {
 fn git(cabane: &Cabane, arguments: &[&str]) {
     let mut command = cabane.other("git");
     command.args(["-c", "user.name=ada", "-c", "user.email=ada@example.org"]).args(arguments);
-    command.current_dir(cabane.world.path("recipes"));
+    command.current_dir(cabane.world.path(RECIPES));
     cabane.finish(&mut command).success();
 }
 
@@ -93,12 +99,12 @@ fn a_build_says_from_what_the_image_was_made() {
         let key = cabane.world.path("work/build");
         let key = key.to_str().unwrap();
         cabane.run(&["image", "key", "new", key]).success();
-        let recipe = cabane.world.path("recipes/tree");
+        let recipe = cabane.world.path("home/recipes/tree");
         let build = ["build", recipe.to_str().unwrap(), LABEL, "--key", key];
         let built = cabane.run(&build).success();
         assert!(built.stderr.contains("kept the provenance "), "{}", built.stderr);
         let text = cabane.run(&["evidence", "show", "built"]).success().stdout;
-        for secret in ["alice", "secret", "ada", "[WORLD]", "/home", "/tmp"] {
+        for secret in ["alice", "secret", "[WORLD]", "/home", "/tmp"] {
             // The file of the key is no part of the statement.
             let statement = text.split("\"statement\": {").nth(1).unwrap();
             assert!(!statement.contains(secret), "{secret}: {text}");
@@ -125,7 +131,7 @@ fn a_build_says_from_what_the_image_was_made() {
         let metadata = &again["statement"]["predicate"]["runDetails"]["metadata"];
         assert!(metadata["startedOn"].is_null() && metadata["finishedOn"].is_string());
         // A file that is not in the commit.
-        cabane.world.file("recipes/tree/more", "");
+        cabane.world.file("home/recipes/tree/more", "");
         cabane.run(&build).success();
         let changed = statement(&cabane.run(&["evidence", "show", "built"]).success());
         let recipe =
@@ -151,12 +157,12 @@ fn a_git_repository_runs_no_programs() {
     for key in ["core.fsmonitor", "filter.x.clean", "remote.origin.uploadpack", "core.sshCommand"] {
         git(&cabane, &["config", key, &evil]);
     }
-    cabane.world.file("recipes/.git/info/attributes", "* filter=x\n");
+    cabane.world.file("home/recipes/.git/info/attributes", "* filter=x\n");
     let key = cabane.world.path("work/build");
     let key = key.to_str().unwrap();
     cabane.run(&["image", "key", "new", key]).success();
-    cabane.world.file("recipes/tree/config.yaml.orig", "");
-    let recipe = cabane.world.path("recipes/tree");
+    cabane.world.file("home/recipes/tree/config.yaml.orig", "");
+    let recipe = cabane.world.path("home/recipes/tree");
     cabane.run(&["build", recipe.to_str().unwrap(), LABEL, "--key", key]).success();
     assert!(!ran.exists());
     git(&cabane, &["status"]);
@@ -174,7 +180,7 @@ fn the_gate_wants_builds_of_certain_recipes() {
         assert!(rule.contains("failed") && rule.contains(expected), "{rule}");
     };
     let verify = |url: &str| builder.run(&["evidence", "verify", LABEL, "--built-from", url]);
-    let recipe = builder.bed.shared.cabane.world.path("recipes/container");
+    let recipe = builder.bed.shared.cabane.world.path("home/recipes/container");
     builder.run(&["build", recipe.to_str().unwrap(), LABEL]).success();
     builder.push();
     refused("no provenance");
