@@ -211,7 +211,7 @@ fn the_gate_wants_builds_of_certain_recipes() {
     // What is packed from somewhere is from nowhere.
     builder.build("tree", &builder.key).success();
     builder.push();
-    refused("packed from a directory of which the provenance says nothing");
+    refused("packed from a directory, which the provenance does not describe");
 }
 
 #[test]

@@ -101,7 +101,7 @@ pub fn materials(plan: &Plan) -> Result<Materials> {
     {
         return Err(BuildError::refused(
             "the recipe changed during the build",
-            "build again, so that the provenance is that of the image",
+            "run the same command again",
         ));
     }
     let directory = &job.recipe_dir.path;

@@ -307,11 +307,11 @@ pub fn built_from(evidence: &[Evidence], repositories: &[String], now: Timestamp
     }
     let newest = Provenance::of(&newest.statement);
     if newest.as_ref().is_some_and(Provenance::is_packed_directory) {
-        return nothing("packed from a directory of which the provenance says nothing");
+        return nothing("packed from a directory, which the provenance does not describe");
     }
     match newest.as_ref().and_then(Provenance::recipe_commit) {
         Some((uri, _)) => nothing(&format!("built from {}", escape(uri))),
-        None => nothing("built from a recipe that is no unchanged commit of a Git repository"),
+        None => nothing("the recipe was not an unchanged commit of a Git repository"),
     }
 }
 

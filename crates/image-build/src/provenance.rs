@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! A signed statement about a build: from what the image was made.
+//! The provenance of an image: a signed statement about its build.
 //!
 //! It has neither the name of the user nor that of the host, and no path of this machine.
 

@@ -78,7 +78,7 @@ pub(crate) struct BuildArgs {
     /// Stop after this step and add no image
     #[arg(long, value_name = "STEP")]
     until: Option<String>,
-    /// Sign with this private key from what the image was built, and keep that beside the image; with
+    /// Sign the provenance of the image with this private key and keep it beside the image; with
     /// --output, in FILE.sigstore.json
     #[arg(long, value_name = "FILE", conflicts_with_all = ["install", "until", "dry_run"])]
     key: Option<PathBuf>,

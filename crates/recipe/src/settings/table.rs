@@ -179,8 +179,8 @@ settings! {
     /// To be promoted, an image must have passed its checks on the system of the channel within this
     /// time. Only results of `evidence.testers` count.
     CHANNEL_TESTED_WITHIN: "channel.tested_within" = "\"30d\"";
-    /// To be promoted, an image needs a provenance with the key of one of `evidence.builders`, and its
-    /// recipe must be a commit of one of these Git repositories. "*" is any recipe.
+    /// To be promoted, an image needs a provenance that one of `evidence.builders` signed, for a recipe in
+    /// one of these Git repositories. "*" allows any recipe.
     CHANNEL_BUILT_FROM: "channel.built_from" = "[\"https://github.com/eth-cscs/alps-uenv\"]";
     /// Evidence: signed statements about tests and builds.
     EVIDENCE: "evidence" = "[evidence]";

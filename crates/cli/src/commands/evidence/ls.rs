@@ -71,14 +71,14 @@ pub(crate) struct ShowArgs {
     place: WhereArgs,
 }
 
-/// Check whether an image passed its tests, or from what it was built
+/// Check whether an image passed its tests, or where its recipe comes from
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The newest statement of a tester for the system decides. Without one, the
 image is NOT TESTED.
 
-With --built-from, only the provenance that `cabane build --key` signs is
-checked: one of a builder must name a commit of this Git repository.
+With --built-from, the tests do not matter: a builder must have signed that
+the recipe is an unchanged commit of this Git repository.
 
 The exit code is 16 if the tests failed, 17 if they could not run, and 18 if
 nothing was tested.")]
@@ -91,8 +91,8 @@ pub(crate) struct VerifyArgs {
     /// Ignore results that are older, such as 30d
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     since: Option<Duration>,
-    /// Check instead whether a recipe in this Git repository was built, such as
-    /// https://github.com/eth-cscs/alps-uenv; "*" is any recipe. Repeatable
+    /// Check instead that the recipe is in this Git repository, such as
+    /// https://github.com/eth-cscs/alps-uenv; "*" allows any recipe. Repeatable
     #[arg(long, value_name = "URL", conflicts_with_all = ["on", "since"])]
     built_from: Vec<String>,
     #[command(flatten)]
@@ -168,7 +168,7 @@ pub(crate) fn verify(setup: &Setup, args: &VerifyArgs) -> Result<ExitCode> {
         if verdict.statement.is_none() {
             let message = format!("{}: {}", found.name, verdict.evidence);
             return Err(Report::new(Kind::Untrusted, message)
-                .hinted("`cabane build --key FILE` signs from what an image is built".to_owned()));
+                .hinted("`cabane build --key FILE` signs the provenance of an image".to_owned()));
         }
         setup.printer.data(format_args!("{}: {}\n", found.name, verdict.evidence));
         return Ok(exit_codes::SUCCESS);

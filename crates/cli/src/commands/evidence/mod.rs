@@ -21,7 +21,7 @@ pub(crate) enum EvidenceCommand {
     Ls(ls::LsArgs),
     /// Show one statement
     Show(ls::ShowArgs),
-    /// Check whether an image passed its tests, or from what it was built
+    /// Check whether an image passed its tests, or where its recipe comes from
     Verify(ls::VerifyArgs),
     /// Attach signed statements to an image of a registry
     Attach(attach::AttachArgs),
