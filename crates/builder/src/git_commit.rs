@@ -168,7 +168,8 @@ mod tests {
 
     #[test]
     fn the_list_of_a_commit_is_read() {
-        let list = b"100644 blob aa\tconfig.yaml\0120000 blob bb\tlink\0100755 blob cc\tbin/a b\0";
+        let list =
+            b"100644 blob aa\tconfig.yaml\x00120000 blob bb\tlink\x00100755 blob cc\tbin/a b\x00";
         let entries = entries(list);
         let expected = [("bin/a b", "cc"), ("config.yaml", "aa"), ("link", "")];
         let expected = expected.map(|(path, object)| (path.into(), object.to_owned()));

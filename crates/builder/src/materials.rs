@@ -169,8 +169,9 @@ fn directory_hash(files: &RecipeFiles) -> Result<String> {
     }
     // Bytes of whole paths, not their parts.
     lines.sort();
-    let list: String = lines.iter().map(|(path, digest)| format!("{digest}  {path}\n")).collect();
-    Ok(fingerprint::of_bytes(list.as_bytes()).as_str().to_owned())
+    let line = |(path, digest): &(String, String)| format!("{digest}  {path}\n");
+    let list: Vec<String> = lines.iter().map(line).collect();
+    Ok(fingerprint::of_bytes(list.concat().as_bytes()).as_str().to_owned())
 }
 
 /// Splits `sha256:…` into the algorithm and the digest.

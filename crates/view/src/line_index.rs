@@ -67,15 +67,15 @@ impl<K: LineKind> LineIndex<K> {
     #[must_use]
     pub fn from_bytes(mut bytes: Vec<u8>) -> Option<Self> {
         let start = bytes.iter().position(|byte| *byte == b'\n')? + 1;
-        let (count, images, length) = Self::read(&bytes, start)?;
+        let (mut index, length) = Self::without_lines(&bytes, start)?;
         bytes.truncate(start + length);
         bytes.drain(..start);
-        let lines = String::from_utf8(bytes).ok()?;
-        Some(Self { lines, count, images, kind: PhantomData })
+        index.lines = String::from_utf8(bytes).ok()?;
+        Some(index)
     }
 
-    /// Reads all but the lines: how many there are, the images, and how many bytes the lines take.
-    fn read(bytes: &[u8], start: usize) -> Option<(u32, BTreeMap<Digest, Box<[u8]>>, usize)> {
+    /// Reads all but the lines, and how many bytes they take.
+    fn without_lines(bytes: &[u8], start: usize) -> Option<(Self, usize)> {
         let head = std::str::from_utf8(bytes.get(..start - 1)?).ok()?;
         let body = bytes.get(start..)?;
         let fields = head.strip_prefix(K::MAGIC)?.strip_prefix(' ')?.split(' ');
@@ -100,7 +100,8 @@ impl<K: LineKind> LineIndex<K> {
             images.insert(digest, numbers.into());
             rest = after;
         }
-        rest.is_empty().then_some((count, images, length))
+        let index = Self { lines: String::new(), count, images, kind: PhantomData };
+        rest.is_empty().then_some((index, length))
     }
 
     /// Writes everything; the same content gives the same bytes.

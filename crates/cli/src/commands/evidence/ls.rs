@@ -80,6 +80,10 @@ image is NOT TESTED.
 With --built-from, the tests do not matter: a builder must have signed that
 the recipe is an unchanged commit of this Git repository.
 
+Examples:
+  cabane evidence verify prgenv-gnu/25.6 --since 30d
+  cabane evidence verify prgenv-gnu/25.6 --built-from https://github.com/eth-cscs/alps-uenv
+
 The exit code is 16 if the tests failed, 17 if they could not run, and 18 if
 nothing was tested.")]
 pub(crate) struct VerifyArgs {
@@ -91,8 +95,7 @@ pub(crate) struct VerifyArgs {
     /// Ignore results that are older, such as 30d
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     since: Option<Duration>,
-    /// Check instead that the recipe is in this Git repository, such as
-    /// https://github.com/eth-cscs/alps-uenv; "*" allows any recipe. Repeatable
+    /// Check instead that the recipe is in this Git repository; "*" allows any recipe. Repeatable
     #[arg(long, value_name = "URL", conflicts_with_all = ["on", "since"])]
     built_from: Vec<String>,
     #[command(flatten)]
