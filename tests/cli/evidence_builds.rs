@@ -97,8 +97,8 @@ fn a_build_says_from_what_the_image_was_made() {
         cabane.run(&["image", "key", "new", key]).success();
         let recipe = cabane.world.path("home/recipes/tree");
         let build = ["build", recipe.to_str().unwrap(), LABEL, "--key", key];
-        let built = cabane.run(&build).success();
-        assert!(built.stderr.contains("kept the provenance "), "{}", built.stderr);
+        let first = cabane.run(&build).success();
+        assert!(first.stderr.contains("kept the provenance "), "{}", first.stderr);
         let text = cabane.run(&["evidence", "show", "built"]).success().stdout;
         for secret in ["alice", "secret", "[WORLD]", "/home", "/tmp"] {
             // The file of the key is no part of the statement.
