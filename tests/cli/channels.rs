@@ -206,7 +206,7 @@ fn a_rule_is_waived_with_a_reason_and_until_a_day() {
     ]);
     assert_eq!(wrong.code, 2);
     assert!(
-        wrong.stderr.contains("use `signed_by`, `from`, `age`, or `tested_within`"),
+        wrong.stderr.contains("use `signed_by`, `from`, `age`, `tested_within`, or `built_from`"),
         "{}",
         wrong.stderr
     );

@@ -94,7 +94,9 @@ fn a_recipe_says_what_an_image_must_do() {
             let (code, outcome, reason) = checked.outcome(name);
             assert_eq!((code, outcome.as_str()), (0, "PASSED"), "{name}: {reason}");
         };
-        ["starts", "programs", "greets", "three", "speed"].into_iter().for_each(passed);
+        ["starts", "libraries", "programs", "greets", "three", "speed"]
+            .into_iter()
+            .for_each(passed);
         for (name, expected) in [
             ("silent", "the output does not match `HELLO`"),
             ("slow", "words is 30, and the reference is 40"),
@@ -107,7 +109,7 @@ fn a_recipe_says_what_an_image_must_do() {
         let (code, outcome, _) = checked.outcome("compilers");
         assert_eq!((code, outcome.as_str()), (18, "NOT TESTED"));
         let (code, all) = checked.check(&[]);
-        assert_eq!((code, all.len()), (16, 11));
+        assert_eq!((code, all.len()), (16, 12));
         let unknown = checked.run(&["check", "app", "--only", "nothing"]);
         assert_eq!(unknown.code, 4);
         assert!(unknown.stderr.contains("its checks are `starts`,"), "{}", unknown.stderr);
@@ -136,6 +138,25 @@ fn programs_that_do_not_start_are_found() {
     assert_eq!((code, outcome.as_str()), (16, "FAILED"), "{reason}");
     assert!(reason.starts_with("2 of 3 programs fail: "), "{reason}");
     assert!(reason.contains("lost: ") && reason.contains("symbol lookup error"), "{reason}");
+}
+
+#[test]
+fn a_recipe_changes_built_in_checks() {
+    let checks = "
+  - {builtin: programs, except: [lost, nothing]}
+  - {builtin: imports, skip: true, reason: needs a license server}
+  - {name: greets, command: greet}
+";
+    let programs = [("lost", "#!/none/interpreter\n")];
+    let checked = Checked::new(Who::OrdinaryUser, checks, &programs);
+    let (code, outcome, reason) = checked.outcome("programs");
+    assert_eq!((code, outcome.as_str()), (0, "PASSED"), "{reason}");
+    assert_eq!(reason, "1 program starts; the recipe leaves out 1");
+    let (code, outcome, reason) = checked.outcome("imports");
+    assert_eq!((code, outcome.as_str()), (18, "NOT TESTED"));
+    assert_eq!(reason, "the recipe skips it: needs a license server");
+    let (code, all) = checked.check(&[]);
+    assert_eq!((code, all.len()), (0, 7));
 }
 
 #[test]

@@ -209,6 +209,12 @@ fn a_host_without_the_library_is_noticed_before_a_start() {
             "breaks  direct/1.0:v1@here%x86_64\n  the host has no {VERBS}: needed by bin/post\n"
         );
         assert_eq!((seen.code, seen.stdout), (10, expected), "as {who:?}");
+        // It starts, and fails one check.
+        let seen = site.cabane.run(&["check", "direct", "--only", "libraries"]);
+        assert_eq!(seen.code, 16, "as {who:?}: {}", seen.stderr);
+        assert!(seen.stdout.contains("FAILED "), "{}", seen.stdout);
+        let reason = format!("the host has no {VERBS}: needed by bin/post\n");
+        assert!(seen.stdout.contains(&reason), "{}", seen.stdout);
     }
 }
 

@@ -27,6 +27,7 @@ mod diff;
 mod doctor;
 mod environment;
 mod evidence;
+mod evidence_builds;
 mod explain;
 mod export;
 mod export_faults;

@@ -46,6 +46,11 @@ EOF
         let passed = check("--only starts --only ranks --srun=-N4").success();
         let (all, each) = outcomes(&passed.stdout);
         assert_eq!(all, "PASSED", "{each:?}");
+        // The node is asked, and not the machine on which the command runs.
+        let passed = check("--only libraries").success();
+        let (all, each) = outcomes(&passed.stdout);
+        assert_eq!(all, "PASSED", "{each:?}");
+        assert_eq!(each[0].1, "this host has what it needs");
         let failed = check("--only fails");
         let (all, each) = outcomes(&failed.stdout);
         assert_eq!((failed.code, all.as_str()), (16, "FAILED"), "{each:?}");

@@ -16,6 +16,7 @@ use crate::build_context::BuildContext;
 use crate::fingerprint::Inputs;
 use crate::inside::Part;
 use crate::marker::ImageMark;
+use crate::materials::Material;
 use crate::pack::{self, Tool, Tree};
 use crate::sandbox::Invocation;
 use crate::{BuildError, BuildRequest, Result, StepName};
@@ -60,6 +61,16 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
     /// Makes the image, if [`Engine::draft_of_image`] says that it does.
     fn make_image(&self, bench: &mut BuildContext<'_>, tool: &Tool) -> Result<ImageMark> {
         pack::pack(bench, tool, &self.tree())
+    }
+
+    /// From what the image is made beside the recipe, as far as it has digests.
+    fn materials(&self) -> Result<Vec<Material>> {
+        Ok(Vec::new())
+    }
+
+    /// The configuration of the system, if it decides about the image.
+    fn system_directory(&self) -> Option<&Path> {
+        None
     }
 
     /// Directories below the recipe that are no part of it.

@@ -140,6 +140,25 @@ impl<'a> Bench<'a> {
         }
     }
 
+    /// Asks, where the image would run, whether that host has what the image needs.
+    pub(crate) fn ask_host(&mut self) -> Run {
+        self.number += 1;
+        let marker = self.runner.directory().join(format!("begun-{}", self.number));
+        let begin = ["sh", "-c", BEGIN];
+        let mut command = match self.place {
+            Place::Here => Command::new(begin[0]),
+            Place::Slurm { srun, options, .. } => {
+                let mut command = Command::new(srun);
+                command.arg("--ntasks=1").args(options).arg(begin[0]);
+                command
+            }
+        };
+        command.args(&begin[1..]).arg(&marker).args(&self.program);
+        command.args(["doctor", "--json"]).arg(self.subject.argument());
+        let ended = self.runner.run(&mut command);
+        Run { ended, has_begun: marker.exists(), has_waited: false, has_launcher: true }
+    }
+
     fn here(&self, marker: &Path, view: Option<&ViewName>, ranks: u32) -> Command {
         let mut words = self.program.iter();
         let mut command = Command::new(words.next().map(OsString::as_os_str).unwrap_or_default());

@@ -7,9 +7,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use cabane_evidence::Outcome;
+use cabane_impact::{Here, Verdict};
 use cabane_mpi_audit::audit::{AuditRequest, audit};
 use cabane_mpi_audit::find::FindRequest;
 use cabane_mpi_audit::judge::{Class, Reason};
+use cabane_mpi_audit::run::first_meaningful;
 use cabane_report::Kind;
 use cabane_site::Context;
 
@@ -23,6 +25,8 @@ use crate::subject::Subject;
 pub enum Builtin {
     /// The image is mounted and a shell starts in it.
     Starts,
+    /// The host has what its libraries and programs need.
+    Libraries,
     /// Every program of the default view starts.
     Programs,
     /// Every compiler of the default view makes a program that runs.
@@ -36,7 +40,14 @@ pub enum Builtin {
 /// Returns all built-in checks in the order in which they run.
 #[must_use]
 pub fn builtins() -> Vec<Builtin> {
-    vec![Builtin::Starts, Builtin::Programs, Builtin::Compilers, Builtin::Imports, Builtin::Mpi]
+    vec![
+        Builtin::Starts,
+        Builtin::Libraries,
+        Builtin::Programs,
+        Builtin::Compilers,
+        Builtin::Imports,
+        Builtin::Mpi,
+    ]
 }
 
 /// So many names of what fails are shown.
@@ -48,6 +59,7 @@ impl Builtin {
     pub fn name(self) -> &'static str {
         match self {
             Self::Starts => "starts",
+            Self::Libraries => "libraries",
             Self::Programs => "programs",
             Self::Compilers => "compilers",
             Self::Imports => "imports",
@@ -60,6 +72,7 @@ impl Builtin {
     pub fn about(self) -> &'static str {
         match self {
             Self::Starts => "the image is mounted, and a command starts in it",
+            Self::Libraries => "the host has the libraries that the image needs",
             Self::Programs => "every program of the default view starts",
             Self::Compilers => "every compiler of the default view makes a program that runs",
             Self::Imports => "Python imports the packages of the recipe",
@@ -75,19 +88,28 @@ impl Builtin {
         request: &CheckRequest,
     ) -> Judged {
         let is_root = subject.mount_point == std::path::Path::new("/");
+        let change = subject.checks.change_of(self.name());
+        if let Some(change) = change.filter(|change| change.skip && self != Self::Starts) {
+            let reason = change.reason.as_deref().unwrap_or_default();
+            return not_tested(&short(&format!("the recipe skips it: {reason}")));
+        }
+        let except = change.map_or(&[][..], |change| &change.except);
         match self {
             Self::Starts => starts(bench),
+            Self::Libraries => libraries(&bench.ask_host(), request),
             // In a root image they are those of a whole distribution.
             Self::Programs | Self::Compilers if is_root => {
                 not_tested("the image is a whole root file system; a check of the recipe can do it")
             }
             Self::Programs => {
-                script(bench, subject, include_str!("scripts/programs.sh"), "program", "start")
+                let text = include_str!("scripts/programs.sh");
+                script(bench, subject, (text, except), "program", "start")
             }
             Self::Compilers => {
-                script(bench, subject, include_str!("scripts/compilers.sh"), "compiler", "work")
+                let text = include_str!("scripts/compilers.sh");
+                script(bench, subject, (text, except), "compiler", "work")
             }
-            Self::Imports => imports(bench, subject),
+            Self::Imports => imports(bench, subject, except),
             Self::Mpi => mpi(context, bench, subject, request),
         }
     }
@@ -109,18 +131,62 @@ fn starts(bench: &mut Bench<'_>) -> Judged {
     }
 }
 
-fn script(bench: &mut Bench<'_>, subject: &Subject, text: &str, what: &str, verb: &str) -> Judged {
-    let mount_point = subject.mount_point.display().to_string();
-    let run = bench.run(&["sh", "-c", text, "sh", &mount_point], None, 1, None);
-    summary(&run, what, verb)
+/// Judges what the command for this question said about the host.
+fn libraries(run: &Run, request: &CheckRequest) -> Judged {
+    if let Some(reason) = error_of(&run.ended, run.has_begun) {
+        return Judged::new(Outcome::Error, reason);
+    }
+    let Ok(here) = serde_json::from_str::<Here>(&run.ended.output) else {
+        let said = first_meaningful(&run.ended.messages).unwrap_or_default();
+        let said = said.trim().trim_start_matches("error: ");
+        return match (run.ended.code, &request.place) {
+            // The shell has no such program on the node.
+            (Some(126 | 127), Place::Slurm { .. }) => {
+                not_tested(&short(&format!("the node has no `cabane`: {said}")))
+            }
+            _ => Judged::new(Outcome::Error, short(&format!("no answer about the host: {said}"))),
+        };
+    };
+    let mut reasons = here.reasons.iter().filter(|reason| reason.verdict == here.verdict);
+    let shown: Vec<String> = reasons.by_ref().take(SHOWN).map(ToString::to_string).collect();
+    let more = reasons.count();
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    let shown = short(&format!("{}{more}", shown.join("; ")));
+    match here.verdict {
+        Verdict::Breaks => Judged::new(Outcome::Failed, shown),
+        Verdict::Unknown => Judged::new(Outcome::NotTested, shown),
+        Verdict::RebuildAdvised => Judged::new(Outcome::Passed, shown),
+        Verdict::Unaffected => Judged::new(Outcome::Passed, "this host has what it needs"),
+    }
 }
 
-fn imports(bench: &mut Bench<'_>, subject: &Subject) -> Judged {
+fn script(
+    bench: &mut Bench<'_>,
+    subject: &Subject,
+    (text, except): (&str, &[String]),
+    what: &str,
+    verb: &str,
+) -> Judged {
+    let mount_point = subject.mount_point.display().to_string();
+    let fixed = ["sh", "-c", text, "sh", &mount_point];
+    let words: Vec<&str> = fixed.into_iter().chain(except.iter().map(String::as_str)).collect();
+    summary(&bench.run(&words, None, 1, None), what, verb)
+}
+
+fn imports(bench: &mut Bench<'_>, subject: &Subject, except: &[String]) -> Judged {
     let packages = subject.packages.packages.iter();
     let wanted = packages.filter(|one| one.manager == "python" && one.explicit);
-    let names: Vec<&str> = wanted.map(|one| one.name.as_str()).collect();
+    let names: Vec<&str> = wanted
+        .map(|one| one.name.as_str())
+        .filter(|name| !except.iter().any(|one| one == name))
+        .collect();
     if names.is_empty() {
-        return not_tested("the recipe asks for no Python package");
+        let reason = if except.is_empty() {
+            "the recipe asks for no Python package"
+        } else {
+            "the recipe asks for no other Python package"
+        };
+        return not_tested(reason);
     }
     let script = bench.directory().join("imports.py");
     if let Err(error) = fs::write(&script, include_str!("scripts/imports.py")) {
@@ -154,10 +220,16 @@ fn summary(run: &Run, what: &str, verb: &str) -> Judged {
         })
         .collect();
     if failed.is_empty() {
+        let without = run.ended.output.lines().find_map(|line| line.strip_prefix("without\t"));
+        let without = match without {
+            None | Some("0") => String::new(),
+            Some(count) => format!("; the recipe leaves out {}", short(count)),
+        };
         return match all {
-            0 => not_tested(&format!("the default view has no {what}")),
-            1 => Judged::new(Outcome::Passed, format!("1 {what} {verb}s")),
-            _ => Judged::new(Outcome::Passed, format!("{all} {what}s {verb}")),
+            0 if without.is_empty() => not_tested(&format!("the default view has no {what}")),
+            0 => not_tested(&format!("the default view has no other {what}{without}")),
+            1 => Judged::new(Outcome::Passed, format!("1 {what} {verb}s{without}")),
+            _ => Judged::new(Outcome::Passed, format!("{all} {what}s {verb}{without}")),
         };
     }
     let shown = failed.iter().take(SHOWN).map(|(code, name, said)| {
@@ -249,6 +321,45 @@ mod tests {
         let reason = judged.reason.unwrap();
         assert!(reason.starts_with("2 of 3 programs fail: a: a: error while"), "{reason}");
         assert!(reason.ends_with("b: exit code 139"), "{reason}");
+    }
+
+    fn slurm() -> CheckRequest {
+        CheckRequest {
+            only: Vec::new(),
+            place: Place::Slurm { srun: "srun".into(), options: Vec::new() },
+            limit: std::time::Duration::from_secs(1),
+            work_directory: None,
+        }
+    }
+
+    #[test]
+    fn a_host_is_judged_by_what_it_says_itself() {
+        let here = CheckRequest { place: Place::Here, ..slurm() };
+        let of = |verdict: &str| {
+            let reasons = r#"[{"verdict": "breaks", "chain": ["libx.so.1 is missing", "bin/a"]},
+                {"verdict": "unknown", "chain": ["no needs"]}]"#;
+            let text = format!(r#"{{"image": "a", "verdict": "{verdict}", "reasons": {reasons}}}"#);
+            let judged = libraries(&run(&text), &here);
+            (judged.outcome, judged.reason.unwrap())
+        };
+        assert_eq!(of("breaks"), (Outcome::Failed, "libx.so.1 is missing: bin/a".to_owned()));
+        assert_eq!(of("unknown"), (Outcome::NotTested, "no needs".to_owned()));
+        assert_eq!(of("unaffected").0, Outcome::Passed);
+        assert_eq!(of("rebuild-advised").0, Outcome::Passed);
+    }
+
+    #[test]
+    fn a_node_without_the_program_is_not_judged() {
+        let mut none = run("");
+        none.ended.code = Some(127);
+        none.ended.messages = "sh: 1: exec: /opt/cabane: not found".to_owned();
+        let judged = libraries(&none, &slurm());
+        assert_eq!(judged.outcome, Outcome::NotTested);
+        assert!(judged.reason.unwrap().contains("the node has no `cabane`"));
+        let here = CheckRequest { place: Place::Here, ..slurm() };
+        assert_eq!(libraries(&none, &here).outcome, Outcome::Error);
+        none.has_begun = false;
+        assert_eq!(libraries(&none, &slurm()).outcome, Outcome::Error);
     }
 
     #[test]

@@ -138,7 +138,7 @@ fn plan<'a>(
     request: &CheckRequest,
 ) -> Result<(Vec<Planned<'a>>, Vec<String>)> {
     let builtins = builtins().into_iter().map(Planned::Builtin);
-    let of_recipe = subject.checks.iter().map(Planned::Recipe);
+    let of_recipe = subject.checks.commands.iter().map(Planned::Recipe);
     let mut planned: Vec<_> = builtins.chain(of_recipe).collect();
     if request.only.is_empty() {
         return Ok((planned, Vec::new()));

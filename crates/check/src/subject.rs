@@ -16,7 +16,7 @@ use cabane_resolve::ConcreteImage;
 use cabane_run::difference::packages_in_metadata;
 use cabane_run::{metadata, open_image};
 use cabane_site::Context;
-use cabane_view::{Check, Meta, PackageList};
+use cabane_view::{Meta, PackageList, RecipeChecks};
 
 /// An image, and what its metadata says about checks.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub struct Subject {
     /// The values of `srun --mpi` for its MPI; none if it has no MPI or they are not known.
     pub pmi: Vec<String>,
     /// The checks of its recipe.
-    pub checks: Vec<Check>,
+    pub checks: RecipeChecks,
     /// Its packages, as far as it lists them.
     pub packages: PackageList,
 }
@@ -79,8 +79,11 @@ impl Subject {
             let message = "malformed checks in meta/env.json of the image".to_owned();
             Report::caused(Kind::BadInput, message, error)
         })?;
-        if let Some(wrong) = checks.iter().find(|check| !check.is_possible()) {
-            let name = escape(&wrong.name);
+        let commands = checks.commands.iter().filter(|check| !check.is_possible());
+        let changes = checks.builtins.iter().filter(|change| !change.is_possible());
+        let wrong = commands.map(|check| &check.name).chain(changes.map(|change| &change.builtin));
+        if let Some(name) = wrong.into_iter().next() {
+            let name = escape(name);
             let message = format!("the check `{name}` in meta/env.json of the image is impossible");
             return Err(Report::new(Kind::BadInput, message));
         }

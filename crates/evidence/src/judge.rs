@@ -3,9 +3,9 @@
 
 //! Which statements count, and what they say together.
 //!
-//! A statement counts if a tester of the configuration signed it, it is about this very image, and it is
-//! of the system and the time that are asked for. The newest one that counts decides. Absence is never
-//! success.
+//! A statement counts if a key of the configuration signed it that has the right role, tester or builder,
+//! and it is about this very image. Of test results, the newest one that counts for the system and the time
+//! decides. Absence is never success.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -20,6 +20,7 @@ use serde::Serialize;
 
 use crate::bundle::SignedStatement;
 use crate::outcome::Outcome;
+use crate::provenance::{PROVENANCE, Provenance, is_same_repository};
 use crate::statement::{Details, Statement};
 
 /// How far the clock of a tester may be ahead.
@@ -28,15 +29,26 @@ const AHEAD: SignedDuration = SignedDuration::from_mins(5);
 /// The keys whose statements count.
 #[derive(Clone, Debug, Default)]
 pub struct EvidenceKeys {
-    testers: Vec<PublicKey>,
-    files: Vec<PathBuf>,
+    /// All keys.
+    keys: Vec<PublicKey>,
+    testers: Vec<(PathBuf, PublicKey)>,
+    builders: Vec<(PathBuf, PublicKey)>,
+}
+
+/// What a key may say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// What was tested.
+    Tester,
+    /// What was built from what.
+    Builder,
 }
 
 /// Whether a statement counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "standing", content = "detail")]
 pub enum Standing {
-    /// A tester of the configuration signed it; the file of the key.
+    /// A tester or builder of the configuration signed it; the file of the key.
     Counts(PathBuf),
     /// It does not count, and why.
     Ignored(String),
@@ -111,27 +123,61 @@ impl EvidenceKeys {
     ///
     /// A file that is no public key.
     pub fn of(context: &Context) -> Result<Self> {
-        let files = context.settings.evidence.testers.clone();
-        let testers = files.iter().map(|path| PublicKey::read(path)).collect::<Result<_, _>>()?;
-        Ok(Self { testers, files })
+        let read = |files: &[PathBuf]| -> Result<Vec<_>> {
+            files.iter().map(|path| Ok((path.clone(), PublicKey::read(path)?))).collect()
+        };
+        let evidence = &context.settings.evidence;
+        Ok(Self::new(read(&evidence.testers)?, read(&evidence.builders)?))
     }
 
-    /// Whether there are none, so that nothing counts.
+    fn new(testers: Vec<(PathBuf, PublicKey)>, builders: Vec<(PathBuf, PublicKey)>) -> Self {
+        let keys = testers.iter().chain(&builders).map(|(_, key)| key.clone()).collect();
+        Self { keys, testers, builders }
+    }
+
+    /// Whether there are no testers, so that no test result counts.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub fn has_no_testers(&self) -> bool {
         self.testers.is_empty()
+    }
+
+    /// Whether there are no builders, so that no provenance counts.
+    #[must_use]
+    pub fn has_no_builders(&self) -> bool {
+        self.builders.is_empty()
+    }
+
+    /// Says whether a key has the right to sign a statement.
+    fn standing(&self, statement: &Statement, key: &PublicKey) -> Standing {
+        let role = match statement.outcome() {
+            Some(_) => Some(Role::Tester),
+            None if statement.predicate_type == PROVENANCE => Some(Role::Builder),
+            None => None,
+        };
+        let file = |known: &[(PathBuf, PublicKey)]| {
+            known.iter().find(|(_, one)| one == key).map(|(file, _)| file.clone())
+        };
+        let found = match role {
+            Some(Role::Tester) => file(&self.testers),
+            Some(Role::Builder) => file(&self.builders),
+            None => file(&self.testers).or_else(|| file(&self.builders)),
+        };
+        let missing = match role {
+            Some(Role::Builder) => "signed with the key of a tester, not of a builder",
+            _ => "signed with the key of a builder, not of a tester",
+        };
+        found.map_or_else(|| Standing::Ignored(missing.to_owned()), Standing::Counts)
     }
 
     /// Judges a statement that is attached to an image; `None` if it cannot be read at all, or is a large
     /// one that nobody here trusts. It must name the image itself: a manifest is what a registry says.
     #[must_use]
     pub fn judge(&self, signed: &SignedStatement, image: &Digest) -> Option<Evidence> {
-        let opened = signed.open(&self.testers);
+        let opened = signed.open(&self.keys);
         let (statement, standing) = match opened {
             Ok((statement, key)) => {
-                let place = self.testers.iter().position(|known| known == key);
-                let file = place.and_then(|place| self.files.get(place)).cloned();
-                (statement, Standing::Counts(file.unwrap_or_default()))
+                let standing = self.standing(&statement, key);
+                (statement, standing)
             }
             Err(reason) => {
                 let reason = match reason {
@@ -212,8 +258,65 @@ pub fn tested(evidence: &[Evidence], wanted: &Wanted, now: Timestamp) -> Tested 
     Tested { outcome, finished: Some(finished), statement: Some(newest.id.clone()), evidence }
 }
 
+/// Whether an image was built as wanted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BuiltFrom {
+    /// The sha256 of the statement that says so; without one, the image was not built as wanted.
+    pub statement: Option<Digest>,
+    /// The sentence that says so, or what is missing.
+    pub evidence: String,
+}
+
+/// Says whether a builder whose key counts built an image from a recipe in one of some Git repositories;
+/// `*` is any recipe. The newest statement that fits is named.
+#[must_use]
+pub fn built_from(evidence: &[Evidence], repositories: &[String], now: Timestamp) -> BuiltFrom {
+    let nothing = |evidence: &str| BuiltFrom { statement: None, evidence: evidence.to_owned() };
+    let of_builds = || {
+        let known = |one: &Evidence| Provenance::of(&one.statement).is_some();
+        evidence.iter().filter(move |one| known(one))
+    };
+    if of_builds().next().is_none() {
+        return nothing("no provenance");
+    }
+    let mut counting: Vec<_> = of_builds()
+        .filter(|one| matches!(one.standing, Standing::Counts(_)))
+        .filter(|one| one.details.finished.is_some_and(|time| time <= now + AHEAD))
+        .collect();
+    counting.sort_by_key(|one| std::cmp::Reverse(one.details.finished));
+    let Some(newest) = counting.first() else {
+        return nothing("no provenance with the signature of a builder");
+    };
+    let is_any = repositories.iter().any(|one| one == "*");
+    for one in &counting {
+        let Some(provenance) = Provenance::of(&one.statement) else { continue };
+        let source = provenance.recipe_commit();
+        let fits = |(uri, _): (&str, &str)| {
+            repositories.iter().any(|wanted| is_same_repository(uri, wanted))
+        };
+        if is_any || source.is_some_and(fits) {
+            let date = one.details.finished.map(|time| time.strftime("%F").to_string());
+            let from = source.map_or_else(String::new, |(uri, commit)| {
+                format!(" from {} {}", escape(uri), escape(commit.get(..12).unwrap_or(commit)))
+            });
+            let (id, date) = (one.id.id(), date.unwrap_or_default());
+            let builder = escape(&provenance.run_details.builder.id).into_owned();
+            let evidence = format!("built{from} by {builder} on {date} ({id})");
+            return BuiltFrom { statement: Some(one.id.clone()), evidence };
+        }
+    }
+    let newest = Provenance::of(&newest.statement);
+    if newest.as_ref().is_some_and(Provenance::is_packed_directory) {
+        return nothing("packed from a directory, which the provenance does not describe");
+    }
+    match newest.as_ref().and_then(Provenance::recipe_commit) {
+        Some((uri, _)) => nothing(&format!("built from {}", escape(uri))),
+        None => nothing("the recipe was not an unchanged commit of a Git repository"),
+    }
+}
+
 /// Returns the statements that can go, by the digest of the bundle: all but the newest `keep_last` of each
-/// signer and system. Those that did not pass stay as long as none that counts has passed since.
+/// signer, system, and type that is not about tests. Those that did not pass stay as long as none that counts has passed since.
 /// `evidence` is sorted, the newest first.
 #[must_use]
 pub fn surplus(evidence: &[Evidence], keep_last: usize) -> BTreeSet<Digest> {
@@ -225,7 +328,9 @@ pub fn surplus(evidence: &[Evidence], keep_last: usize) -> BTreeSet<Digest> {
             Standing::Ignored(_) => PathBuf::new(),
         };
         let counts_at_all = matches!(one.standing, Standing::Counts(_));
-        let (count, has_passed) = counts.entry((standing, &one.details.system)).or_default();
+        let kind = one.outcome.is_none().then_some(&one.statement.predicate_type);
+        let key = (standing, &one.details.system, kind);
+        let (count, has_passed) = counts.entry(key).or_default();
         *count += 1;
         let has_complete_pass = one.outcome == Some(Outcome::Passed) && !one.details.is_partial;
         *has_passed |= has_complete_pass && counts_at_all;
@@ -241,6 +346,7 @@ mod tests {
     use cabane_registry::SigningKey;
 
     use super::*;
+    use crate::provenance::tests::provenance;
 
     fn digest(letter: &str) -> Digest {
         letter.repeat(64).parse().unwrap()
@@ -285,7 +391,7 @@ mod tests {
     }
 
     fn keys(key: &SigningKey) -> EvidenceKeys {
-        EvidenceKeys { testers: vec![key.public()], files: vec!["tests.pub".into()] }
+        EvidenceKeys::new(vec![("tests.pub".into(), key.public())], Vec::new())
     }
 
     fn said(key: &SigningKey, signed: &[SignedStatement], wanted: &Wanted) -> (Outcome, String) {
@@ -357,6 +463,44 @@ mod tests {
         let evidence = keys(&key).judge(&signed, &digest("c")).unwrap();
         assert_eq!(evidence.standing, Standing::Ignored("it is about another image".to_owned()));
         assert_eq!(tested(&[evidence], &Wanted::default(), time(NOW)).outcome, Outcome::NotTested);
+    }
+
+    #[test]
+    fn a_key_counts_in_its_role_only() {
+        let (tester, builder) = (key(), key());
+        let keys = EvidenceKeys::new(
+            vec![("tests.pub".into(), tester.public())],
+            vec![("build.pub".into(), builder.public())],
+        );
+        let image = digest("a");
+        let address = "git+https://example.org/recipes";
+        let build = provenance(address, false).statement(("app", &image, None));
+        let judged = |signed: &SignedStatement| vec![keys.judge(signed, &image).unwrap()];
+        let said = |evidence: &[Evidence], from: &str| {
+            let found = built_from(evidence, &[from.to_owned()], time(NOW));
+            (found.statement.is_some(), found.evidence)
+        };
+        // A builder says nothing about tests, and a tester nothing about builds.
+        let run = Run::new(Outcome::Passed, "2026-11-20T00:00:00Z");
+        let by_builder = judged(&run.signed(&builder));
+        assert_eq!(tested(&by_builder, &on_daint(), time(NOW)).outcome, Outcome::NotTested);
+        let by_tester = judged(&SignedStatement::sign(&build, &tester).unwrap());
+        let missing = "no provenance with the signature of a builder";
+        assert_eq!(said(&by_tester, "*"), (false, missing.to_owned()));
+        assert_eq!(said(&by_builder, "*"), (false, "no provenance".to_owned()));
+        let right = judged(&SignedStatement::sign(&build, &builder).unwrap());
+        let (is_built, evidence) = said(&right, "https://example.org/recipes.git");
+        assert!(
+            is_built && evidence.starts_with(&format!("built from {address} cccc")),
+            "{evidence}"
+        );
+        let other = said(&right, "https://example.org/other");
+        assert_eq!(other, (false, format!("built from {address}")));
+        // Changed files can be anything.
+        let changed = provenance(address, true).statement(("app", &image, None));
+        let changed = judged(&SignedStatement::sign(&changed, &builder).unwrap());
+        assert!(!said(&changed, "https://example.org/recipes").0);
+        assert!(said(&changed, "*").0);
     }
 
     #[test]

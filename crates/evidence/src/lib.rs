@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Evidence: what was tested, as signed statements about an image.
+//! Evidence: what was tested, and what was built from what, as signed statements about an image.
 //!
 //! [`SignedStatement`] is a [`Statement`] of in-toto with its signature, in the bundle that cosign 3
 //! verifies. It is kept beside the image in a repository and attached to it in a registry.
-//! [`EvidenceKeys`] says which statements count, and [`tested`] what they say together.
+//! [`EvidenceKeys`] says which statements count, and [`tested`] and [`built_from`] what they say together.
+//! [`Provenance`] is what a builder says.
 
 #![forbid(unsafe_code)]
 
@@ -13,12 +14,19 @@ mod bundle;
 mod gather;
 mod judge;
 mod outcome;
+mod provenance;
 mod statement;
 
 pub use bundle::SignedStatement;
 pub use gather::{attach, attached, bring, keep, kept, too_many};
-pub use judge::{Evidence, EvidenceKeys, Standing, Tested, Wanted, surplus, tested};
+pub use judge::{
+    BuiltFrom, Evidence, EvidenceKeys, Standing, Tested, Wanted, built_from, surplus, tested,
+};
 pub use outcome::{Host, Measured, Outcome};
+pub use provenance::{
+    BuildDefinition, Builder, IMAGE_BUILD, PROVENANCE, Provenance, RECIPE, Resource, RunDetails,
+    RunMetadata,
+};
 pub use statement::{
     ATTEMPT, Details, Performance, Runner, Statement, StatementSubject, TEST_RESULT, TestError,
 };

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Statements of in-toto, version 1, about what was tested.
+//! Statements of in-toto, version 1, about images.
 //!
 //! Formats: <https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md> and
 //! `spec/predicates/test-result.md` there. That predicate knows passed and failed only. What ended with an
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::outcome::{Host, Measured, Outcome};
+use crate::provenance::Provenance;
 
 /// The type of every statement.
 const STATEMENT: &str = "https://in-toto.io/Statement/v1";
@@ -186,6 +187,9 @@ impl Statement {
     /// Returns what is said beside the result; nothing where another tool wrote it.
     #[must_use]
     pub fn details(&self) -> Details {
+        if let Some(provenance) = Provenance::of(self) {
+            return provenance.details();
+        }
         let details = self.predicate.get(DETAILS);
         details.and_then(|details| Deserialize::deserialize(details).ok()).unwrap_or_default()
     }

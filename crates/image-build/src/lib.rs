@@ -4,13 +4,15 @@
 //! From a recipe to an image, with the settings of the site and the user.
 //!
 //! [`plan_build`] makes a plan of a recipe, which `cabane_builder` carries out. [`add_built`] and
-//! [`write_built`] put the image where it belongs.
+//! [`write_built`] put the image where it belongs, and [`Signer`] says from what it was built.
 
 #![forbid(unsafe_code)]
 
 mod containers;
+mod provenance;
 mod request;
 mod result;
 
+pub use provenance::{SignedBuild, Signer};
 pub use request::{BuildOptions, PlannedBuild, plan_build};
 pub use result::{add_built, write_built};

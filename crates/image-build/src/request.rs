@@ -12,7 +12,7 @@ use std::sync::Arc;
 use cabane_builder::{BuildRequest, ImageFormat, InMemory, Install, Part, Plan, Programs};
 use cabane_container::Platform;
 use cabane_environment::complete_label_for;
-use cabane_label::{Label, LabelPattern, SystemPattern};
+use cabane_label::{Label, LabelPattern, System, SystemPattern};
 use cabane_report::{IoContext, Result};
 use cabane_site::settings::FormatChoice;
 use cabane_site::settings::{Origin, find_program, processors};
@@ -58,6 +58,8 @@ pub struct PlannedBuild {
     pub plan: Plan,
     /// The label of the image, if it is to have one.
     pub label: Option<Label>,
+    /// The system that is built for, if its name is known.
+    pub system: Option<System>,
 }
 
 /// Plans a build.
@@ -69,10 +71,12 @@ pub fn plan_build(context: &Context, options: &BuildOptions) -> Result<PlannedBu
     let system = find_system(context, options.system.as_deref())?;
     let pattern =
         options.label.as_deref().map(|text| pattern(text, system.as_ref())).transpose()?;
+    let named = system.as_ref().and_then(|found| found.name.clone());
     let request = request(context, options, system)?;
     let plan = cabane_builder::plan(&request)?;
     let label = pattern.map(|pattern| label_of(context, &pattern, &plan)).transpose()?;
-    Ok(PlannedBuild { plan, label })
+    let system = label.as_ref().map(|label| label.system.clone()).or(named);
+    Ok(PlannedBuild { plan, label, system })
 }
 
 /// Reads a label; what is built for a system says so.

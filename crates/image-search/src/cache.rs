@@ -89,5 +89,5 @@ impl<K: LineKind> Kept<K> {
 }
 
 fn read<K: LineKind>(path: &Path) -> Option<LineIndex<K>> {
-    LineIndex::from_bytes(&fs::read(path).ok()?)
+    LineIndex::from_bytes(fs::read(path).ok()?)
 }

@@ -60,13 +60,11 @@ struct Judged {
 #[must_use]
 pub fn assess(catalogue: &Catalogue, changes: &[Change]) -> Assessment {
     let lines = catalogue.needs.lines();
-    let read: Vec<Option<NeedLine<'_>>> = lines.iter().map(|line| NeedLine::read(line)).collect();
-    let seen: Vec<Seen> = read.iter().map(|line| seen_in(line.as_ref())).collect();
     let judges: Vec<Judge<'_>> = changes.iter().map(Judge::new).collect();
-    let findings: Vec<Judged> = judges.iter().map(|judge| Judged::of(judge, &read)).collect();
+    let (seen, findings) = judge_lines(&lines, &judges);
     let packages: Vec<Option<Found<'_>>> =
         changes.iter().map(|change| look_for(catalogue, change)).collect();
-    let unused = changes.iter().filter_map(|change| unused(change, &read)).collect();
+    let unused = changes.iter().filter_map(|change| unused(change, &lines)).collect();
     let mut lists_left = MOST_LISTS;
     let mut images: Vec<ImageImpact> = Vec::with_capacity(catalogue.images.len());
     for image in &catalogue.images {
@@ -98,24 +96,43 @@ pub fn assess(catalogue: &Catalogue, changes: &[Change]) -> Assessment {
     Assessment { changes, images, unused }
 }
 
+/// Takes each line apart once, and returns what it says and what each change does to it. Lines that were
+/// taken apart would need more memory than the lines.
+fn judge_lines(lines: &[&str], judges: &[Judge<'_>]) -> (Vec<Seen>, Vec<Judged>) {
+    let mut seen = Vec::with_capacity(lines.len());
+    let empty = || Judged { findings: Vec::with_capacity(lines.len()) };
+    let mut all: Vec<Judged> = judges.iter().map(|_| empty()).collect();
+    for line in lines {
+        let line = NeedLine::read(line);
+        seen.push(seen_in(line.as_ref()));
+        for (judge, judged) in judges.iter().zip(&mut all) {
+            judged.findings.push(line.as_ref().and_then(|line| judge.judge(line)));
+        }
+    }
+    (seen, all)
+}
+
 /// Returns the name in a change if no image knows it, and a similar one: a typing error would otherwise
 /// leave every image unaffected.
-fn unused(change: &Change, lines: &[Option<NeedLine<'_>>]) -> Option<(String, Option<String>)> {
+fn unused(change: &Change, lines: &[&str]) -> Option<(String, Option<String>)> {
     let (name, of_host): (&str, &[&str]) = match change {
         Change::Version { name, .. } => (name, &Change::SOFTWARE),
         Change::Removed { soname } => (soname, &[]),
         Change::Host { .. } | Change::Package { .. } => return None,
     };
     let is_removal = matches!(change, Change::Removed { .. });
-    let in_images = lines.iter().flatten().filter_map(|line| match line {
-        NeedLine::Library { name, .. } if is_removal => Some(*name),
-        NeedLine::External { name, .. } if !is_removal => Some(*name),
-        _ => None,
-    });
-    let known: BTreeSet<&str> = of_host.iter().copied().chain(in_images).collect();
-    if known.contains(name) {
+    let in_images = || {
+        lines.iter().filter_map(|line| match NeedLine::read(line)? {
+            NeedLine::Library { name, .. } if is_removal => Some(name),
+            NeedLine::External { name, .. } if !is_removal => Some(name),
+            _ => None,
+        })
+    };
+    // Most names are found at once.
+    if of_host.contains(&name) || in_images().any(|one| one == name) {
         return None;
     }
+    let known: BTreeSet<&str> = of_host.iter().copied().chain(in_images()).collect();
     let longer = known.iter().find(|one| one.starts_with(name)).copied();
     let meant = longer.or_else(|| similar(name, known.into_iter()));
     Some((name.to_owned(), meant.map(str::to_owned)))

@@ -16,13 +16,13 @@ use cabane_run::difference::read_meta_file;
 use cabane_run::open_image;
 use cabane_site::Context;
 use cabane_view::{HostNeeds, NeedLine};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::collect::collect;
 use crate::{Reason, Verdict, on_host};
 
 /// What was found about an image on this host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Here {
     /// The image, by its label or path.
     pub image: String,

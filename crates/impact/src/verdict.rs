@@ -6,10 +6,10 @@
 use std::fmt;
 
 use cabane_label::Digest;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What happens to an image. The worst comes last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// It works as before.
@@ -40,7 +40,7 @@ impl fmt::Display for Verdict {
 }
 
 /// Why an image has its verdict.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Reason {
     /// What this reason alone would lead to.
     pub verdict: Verdict,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cabane_label::{MountPoint, Name};
-use cabane_view::{Check, ViewName};
+use cabane_view::{RecipeChecks, ViewName};
 use serde::Serialize;
 
 /// What `config.yaml` says: what is built, by which engine, and its views.
@@ -34,7 +34,7 @@ pub struct Recipe {
     /// What the recipe says about views; empty for Spack recipes.
     pub views: BTreeMap<ViewName, ViewRecipe>,
     /// What tells whether the image works.
-    pub checks: Vec<Check>,
+    pub checks: RecipeChecks,
 }
 
 /// The version of the recipe format (`version:`).

@@ -72,7 +72,7 @@ pub use mirror::Mirrored;
 pub use options::Options;
 pub use parallel::each_of;
 pub use proxy::ProxySettings;
-pub use push::{PushRequest, Pushed};
+pub use push::{PushRequest, Pushed, manifest_of};
 pub use registry::Registry;
 pub use retry_policy::RetryPolicy;
 pub use service_list::service_list;

@@ -66,6 +66,26 @@ pub struct Pushed {
     pub signed: bool,
 }
 
+/// Returns the sha256 of the manifest that an image gets when it is pushed; `created` is when its file
+/// was written.
+#[must_use]
+pub fn manifest_of(format: Format, digest: &Digest, size: u64, created: Timestamp) -> Digest {
+    OciDigest::of(&manifest((format, digest, size), created).1).0
+}
+
+fn manifest(
+    (format, digest, size): (Format, &Digest, u64),
+    created: Timestamp,
+) -> (&'static str, Vec<u8>) {
+    // The title is the name by which other tools save the image.
+    let (media_type, title) = match format {
+        Format::Squashfs => (SQUASHFS, "store.squashfs"),
+        Format::Erofs => (EROFS, "store.erofs"),
+    };
+    let layer = Descriptor::new(media_type, OciDigest(digest.clone()), size).with(TITLE, title);
+    (media_type, to_bytes(&Manifest::artifact(media_type, vec![layer], dated(created))))
+}
+
 impl Registry {
     /// Pushes an image and its metadata, and gives it a label.
     ///
@@ -95,14 +115,8 @@ impl Registry {
         });
         let (sent, chunks) = (sent?, chunks.transpose()?);
         self.put_small_blob(&repository, EMPTY)?;
-        // The title is the name by which other tools save the image.
-        let (media_type, title) = match request.format {
-            Format::Squashfs => (SQUASHFS, "store.squashfs"),
-            Format::Erofs => (EROFS, "store.erofs"),
-        };
-        let layer = Descriptor::new(media_type, blob.digest, blob.size).with(TITLE, title);
-        let manifest =
-            to_bytes(&Manifest::artifact(media_type, vec![layer], dated(request.created)));
+        let image = (request.format, &request.digest, request.size);
+        let (media_type, manifest) = manifest(image, request.created);
         self.attach(&repository, &manifest, media_type, request, chunks.as_ref())?;
         // It comes back to a label that it may have had before.
         let sign = |key| self.sign_manifest(request.place, &OciDigest::of(&manifest), key, true);

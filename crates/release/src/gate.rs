@@ -10,7 +10,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use cabane_channel::{ChannelDocument, Entry, State, Waiver, read_channel, setting_of, today};
-use cabane_evidence::{EvidenceKeys, Outcome as TestOutcome, Wanted, attached, kept, tested};
+use cabane_evidence::{
+    Evidence, EvidenceKeys, Outcome as TestOutcome, Wanted, attached, built_from, kept, tested,
+};
 use cabane_label::{Digest, enumerate, escape};
 use cabane_registry::{ChannelPlace, Distrust, PublicKey, RemoteImage};
 use cabane_report::Result;
@@ -33,11 +35,13 @@ pub enum GateRule {
     Age,
     /// `tested_within`: its checks passed on the system of the channel.
     Tested,
+    /// `built_from`: a builder says that it was built from a recipe in one of these Git repositories.
+    Built,
 }
 
 impl GateRule {
     /// Those that can be waived, by the key in the configuration.
-    const WAIVABLE: [Self; 4] = [Self::SignedBy, Self::From, Self::Age, Self::Tested];
+    const WAIVABLE: [Self; 5] = [Self::SignedBy, Self::From, Self::Age, Self::Tested, Self::Built];
 
     /// Returns its name, which is its key in the configuration.
     pub fn name(self) -> &'static str {
@@ -47,6 +51,7 @@ impl GateRule {
             Self::From => "from",
             Self::Age => "age",
             Self::Tested => "tested_within",
+            Self::Built => "built_from",
         }
     }
 }
@@ -116,8 +121,16 @@ pub(crate) fn judge(
     if target.setting.from.is_some() {
         verdicts.extend(presence(target, image)?);
     }
-    if let Some(within) = target.setting.tested_within {
-        verdicts.push(tests(target, image, within)?);
+    let has_builds = !target.setting.built_from.is_empty();
+    if has_builds || target.setting.tested_within.is_some() {
+        let keys = EvidenceKeys::of(target.context)?;
+        let evidence = evidence_of(target, image, &keys)?;
+        if let Some(within) = target.setting.tested_within {
+            verdicts.push(tests(target, &keys, &evidence, within));
+        }
+        if has_builds {
+            verdicts.push(builds(target, &keys, &evidence));
+        }
     }
     for verdict in verdicts.iter_mut().filter(|one| one.outcome == Outcome::Failed) {
         let waivers = document.map(|one| one.waivers.as_slice()).unwrap_or_default();
@@ -180,28 +193,57 @@ fn signature(target: Target<'_>, image: &RemoteImage) -> Result<GateVerdict> {
     Ok(verdict(GateRule::SignedBy, evidence))
 }
 
-/// Whether the newest results of checks on the system of the channel say that they passed.
-fn tests(target: Target<'_>, image: &RemoteImage, within: Duration) -> Result<GateVerdict> {
-    let keys = EvidenceKeys::of(target.context)?;
-    if keys.is_empty() {
-        let missing = "no `testers` in the section `[evidence]` of the configuration".to_owned();
-        return Ok(verdict(GateRule::Tested, Err(missing)));
-    }
+/// Reads and judges the statements about an image.
+fn evidence_of(
+    target: Target<'_>,
+    image: &RemoteImage,
+    keys: &EvidenceKeys,
+) -> Result<Vec<Evidence>> {
     // A failure that somebody removed from the registry may still be here.
     let mut statements = attached(target.registry, image)?;
     statements.extend(kept(target.context, &image.digest)?);
-    let evidence: Vec<_> =
-        statements.iter().filter_map(|one| keys.judge(one, &image.digest)).collect();
+    Ok(statements.iter().filter_map(|one| keys.judge(one, &image.digest)).collect())
+}
+
+/// Whether the newest results of checks on the system of the channel say that they passed.
+fn tests(
+    target: Target<'_>,
+    keys: &EvidenceKeys,
+    evidence: &[Evidence],
+    within: Duration,
+) -> GateVerdict {
+    if keys.has_no_testers() {
+        return verdict(GateRule::Tested, Err(no_keys("testers")));
+    }
     let now = Timestamp::now();
     let wanted = Wanted::here(target.context, Some(&target.place.system), Some(within), now);
-    let found = tested(&evidence, &wanted, now);
-    Ok(match found.outcome {
+    let found = tested(evidence, &wanted, now);
+    match found.outcome {
         TestOutcome::Passed => GateVerdict {
             statement: found.statement,
             ..verdict(GateRule::Tested, Ok(found.evidence))
         },
         _ => verdict(GateRule::Tested, Err(found.evidence)),
-    })
+    }
+}
+
+/// Whether a builder says that the recipe is in one of the repositories of the rule.
+fn builds(target: Target<'_>, keys: &EvidenceKeys, evidence: &[Evidence]) -> GateVerdict {
+    if keys.has_no_builders() {
+        return verdict(GateRule::Built, Err(no_keys("builders")));
+    }
+    let found = built_from(evidence, &target.setting.built_from, Timestamp::now());
+    match found.statement {
+        Some(_) => GateVerdict {
+            statement: found.statement,
+            ..verdict(GateRule::Built, Ok(found.evidence))
+        },
+        None => verdict(GateRule::Built, Err(found.evidence)),
+    }
+}
+
+fn no_keys(key: &str) -> String {
+    format!("no `{key}` in the section `[evidence]` of the configuration")
 }
 
 /// Whether the image is in the channel that comes before, and since when.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::ViewName;
+use crate::builtin_checks::{Item, RecipeChecks};
 
 /// The checks of an image, as text: every start reads the metadata, and only a check reads these.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -140,11 +141,14 @@ impl Figure {
 }
 
 impl CheckList {
-    /// Writes checks, whose names differ.
+    /// Writes the list of a recipe: first the changes of built-in checks.
     #[must_use]
-    pub fn new(checks: &[Check]) -> Self {
+    pub fn new(checks: &RecipeChecks) -> Self {
+        let changes = checks.builtins.iter().cloned().map(Item::Builtin);
+        let items: Vec<Item> =
+            changes.chain(checks.commands.iter().cloned().map(Item::Command)).collect();
         // Numbers are finite, and everything else can be written.
-        Self(serde_json::to_string(checks).ok().filter(|_| !checks.is_empty()))
+        Self(serde_json::to_string(&items).ok().filter(|_| !items.is_empty()))
     }
 
     pub(crate) fn of_text(text: &str) -> Self {
@@ -162,8 +166,19 @@ impl CheckList {
     /// # Errors
     ///
     /// That they are malformed.
-    pub fn read(&self) -> serde_json::Result<Vec<Check>> {
-        self.0.as_deref().map_or_else(|| Ok(Vec::new()), serde_json::from_str)
+    pub fn read(&self) -> serde_json::Result<RecipeChecks> {
+        let mut checks = RecipeChecks::default();
+        let items: Vec<Item> = match &self.0 {
+            Some(text) => serde_json::from_str(text)?,
+            None => Vec::new(),
+        };
+        for item in items {
+            match item {
+                Item::Builtin(change) => checks.builtins.push(change),
+                Item::Command(check) => checks.commands.push(check),
+            }
+        }
+        Ok(checks)
     }
 }
 
@@ -192,6 +207,7 @@ fn is_zero(number: &i32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BuiltinChange;
 
     fn number(number: f64) -> Decimal {
         number.try_into().unwrap()
@@ -221,15 +237,23 @@ mod tests {
             limit: Some(60),
             figures: vec![bandwidth()],
         };
-        let list = CheckList::new(std::slice::from_ref(&check));
-        assert_eq!(list.read().unwrap(), [check]);
-        assert!(CheckList::new(&[]).is_empty());
+        let change = BuiltinChange {
+            builtin: "programs".to_owned(),
+            except: vec!["licensed".to_owned()],
+            skip: false,
+            reason: None,
+        };
+        assert!(change.is_possible());
+        assert!(!BuiltinChange { skip: true, ..change.clone() }.is_possible());
+        let checks = RecipeChecks { commands: vec![check], builtins: vec![change] };
+        assert_eq!(CheckList::new(&checks).read().unwrap(), checks);
+        assert!(CheckList::new(&RecipeChecks::default()).is_empty());
     }
 
     #[test]
     fn a_short_check_has_defaults() {
         let list = CheckList::of_text(r#"[{"name": "a", "command": ["true"], "later": 1}]"#);
-        let checks = list.read().unwrap();
+        let checks = list.read().unwrap().commands;
         assert_eq!((checks[0].ranks, checks[0].exit_code), (1, 0));
         assert!(CheckList::of_text("{}").read().is_err());
     }

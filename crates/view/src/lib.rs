@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod apply;
+mod builtin_checks;
 mod checks;
 mod document;
 mod host_needs;
@@ -31,6 +32,7 @@ mod relocate;
 mod setting;
 mod write;
 
+pub use builtin_checks::{BuiltinChange, RecipeChecks};
 pub use cabane_label::ViewName;
 pub use checks::{Check, CheckList, Decimal, Figure, is_name as is_check_name};
 pub use document::MetaError;

@@ -62,21 +62,35 @@ pub enum Lines<I> {
 }
 
 impl<K: LineKind> LineIndex<K> {
-    /// Reads what was written; `None` if it is damaged or of another version.
+    /// Reads what was written; `None` if it is damaged or of another version. The lines stay in the
+    /// memory in which they come.
     #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let end = bytes.iter().position(|byte| *byte == b'\n')?;
-        let head = std::str::from_utf8(bytes.get(..end)?).ok()?;
-        let body = bytes.get(end + 1..)?;
+    pub fn from_bytes(mut bytes: Vec<u8>) -> Option<Self> {
+        let start = bytes.iter().position(|byte| *byte == b'\n')? + 1;
+        let (mut index, length) = Self::without_lines(&bytes, start)?;
+        bytes.truncate(start + length);
+        bytes.drain(..start);
+        index.lines = String::from_utf8(bytes).ok()?;
+        Some(index)
+    }
+
+    /// Reads all but the lines, and how many bytes they take.
+    fn without_lines(bytes: &[u8], start: usize) -> Option<(Self, usize)> {
+        let head = std::str::from_utf8(bytes.get(..start - 1)?).ok()?;
+        let body = bytes.get(start..)?;
         let fields = head.strip_prefix(K::MAGIC)?.strip_prefix(' ')?.split(' ');
         let [sum, length, count]: [&str; 3] = fields.collect::<Vec<_>>().try_into().ok()?;
         if u64::from_str_radix(sum, 16) != Ok(cabane_label::corrupt_sum(body)) {
             return None;
         }
-        let (lines, mut rest) = body.split_at_checked(length.parse().ok()?)?;
+        let length = length.parse().ok()?;
+        let (lines, mut rest) = body.split_at_checked(length)?;
         let number: usize = count.parse().ok()?;
-        let lines = std::str::from_utf8(lines).ok()?.to_owned();
-        let count = u32::try_from(lines.lines().count()).ok()?;
+        if lines.last().is_some_and(|last| *last != b'\n') {
+            return None;
+        }
+        let count = lines.iter().map(|byte| usize::from(*byte == b'\n')).sum::<usize>();
+        let count = u32::try_from(count).ok()?;
         let mut images = BTreeMap::new();
         for _ in 0..number {
             let (digest, after) = rest.split_at_checked(Digest::LENGTH)?;
@@ -86,7 +100,8 @@ impl<K: LineKind> LineIndex<K> {
             images.insert(digest, numbers.into());
             rest = after;
         }
-        rest.is_empty().then_some(Self { lines, count, images, kind: PhantomData })
+        let index = Self { lines: String::new(), count, images, kind: PhantomData };
+        rest.is_empty().then_some((index, length))
     }
 
     /// Writes everything; the same content gives the same bytes.

@@ -28,6 +28,7 @@ use crate::engine::{self, Engine, Facts, RecipeDir, StepDraft};
 use crate::fingerprint::{self, Inputs};
 use crate::layout::Layout;
 use crate::marker::ImageMark;
+use crate::materials::{Material, split_digest};
 use crate::pack::{self, Tool, Tree};
 use crate::{BuildError, BuildRequest, Result, StepName, disk};
 
@@ -135,6 +136,14 @@ impl ContainerEngine {
     }
 }
 
+/// The address of a container image of a registry; files of this machine have none.
+fn uri(reference: &str) -> Option<String> {
+    let is_file = ["oci:", "oci-archive:", "docker-archive:", "sif:", "dir:", "image:"];
+    let is_file = is_file.iter().any(|kind| reference.starts_with(kind));
+    let name = reference.strip_prefix("docker://").unwrap_or(reference);
+    (!is_file && !name.starts_with('/')).then(|| format!("docker://{name}"))
+}
+
 /// Takes the opening of a layer, which is used once, for layers that live less long.
 fn taken<'a>(layer: &mut Layer<'static>) -> Layer<'a> {
     let gone: Open<'static> = Box::new(|| Err(std::io::ErrorKind::NotFound.into()));
@@ -206,6 +215,21 @@ impl Engine for ContainerEngine {
 
     fn facts(&self) -> Result<Facts> {
         Ok(Facts::default())
+    }
+
+    fn materials(&self) -> Result<Vec<Material>> {
+        let of = |name: &str, digest: &str| {
+            let (algorithm, digest) = split_digest(digest);
+            Material::new(name, algorithm, digest)
+        };
+        let base = self.locked().map(|found| of("base", &found.digest).at(uri(&found.reference)));
+        // A path may have the name of a user.
+        let shown = |name: &'_ str| {
+            let is_path = name.starts_with(['/', '.', '~']);
+            if is_path { "image".to_owned() } else { name.to_owned() }
+        };
+        let images = self.images.iter().map(|(name, digest)| of(&shown(name), digest));
+        Ok(base.into_iter().chain(images).collect())
     }
 
     fn draft_of_image(&self, request: &BuildRequest, tool: &Tool) -> Option<StepDraft> {

@@ -73,7 +73,7 @@ pub(crate) fn draft(job: &Job) -> Result<StepDraft> {
     Ok(StepDraft::new(StepName::Metadata, what).from(inputs))
 }
 
-fn digest_of(files: &RecipeFiles) -> Result<String> {
+pub(crate) fn digest_of(files: &RecipeFiles) -> Result<String> {
     let mut hash = Hash::new();
     for (relative, source) in files.iter() {
         let content = fingerprint::of_file(source).map_err(BuildError::file("read", source))?;

@@ -49,6 +49,13 @@ impl RecipeFiles {
         Ok(found)
     }
 
+    /// Finds the files of any directory by the same rules.
+    pub(crate) fn of_directory(directory: &Path) -> Result<Self> {
+        let mut found = Self::default();
+        found.add_directory(directory, directory, &|_| true)?;
+        Ok(found)
+    }
+
     fn add_directory(
         &mut self,
         root: &Path,
@@ -85,7 +92,7 @@ impl RecipeFiles {
     }
 
     /// Goes through the paths in the recipe and the paths in the system.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Path, &Path)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Path, &Path)> {
         self.files.iter().map(|(relative, path)| (relative.as_path(), path.as_path()))
     }
 

@@ -48,7 +48,9 @@ use sources::{Commits, Source, Sources};
 use crate::build_context::BuildContext;
 use crate::engine::{Engine, Facts, RecipeDir, StepDraft};
 use crate::fingerprint::{self, Inputs};
+use crate::git_commit::public_address;
 use crate::layout::Layout;
+use crate::materials::Material;
 use crate::pack::Tree;
 use crate::python::find_interpreter;
 use crate::sandbox::Invocation;
@@ -283,6 +285,26 @@ impl Engine for SpackEngine {
             views: Some(views::metadata(self)?),
             ..Facts::default()
         })
+    }
+
+    fn materials(&self) -> Result<Vec<Material>> {
+        let commits = self.commits();
+        let of = |source: &Source| {
+            let commit = commits.get(&source.name)?;
+            let is_archive = sources::is_archive(&source.address);
+            let algorithm = if is_archive { "sha256" } else { "gitCommit" };
+            let uri = public_address(&source.address);
+            let uri = uri.map(|uri| {
+                let of_archive = is_archive.then(|| uri.strip_prefix("git+")).flatten();
+                of_archive.map_or_else(|| uri.clone(), str::to_owned)
+            });
+            Some(Material::new(&source.name, algorithm, commit).at(uri))
+        };
+        Ok(self.sources.list.iter().filter_map(of).collect())
+    }
+
+    fn system_directory(&self) -> Option<&Path> {
+        self.request.system_dir.as_deref()
     }
 
     fn needs_visible(&self) -> Vec<PathBuf> {

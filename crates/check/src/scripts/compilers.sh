@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # Makes a program with every compiler of the image that PATH has, and runs it.
-# $1: where the image is mounted. Prints for each that fails: exit code, path, and a line of a message. At the
-# end: `end`, and how many were tried.
+# $1: where the image is mounted, and then the names of compilers that are left out. Prints for each that fails:
+# exit code, path, and a line of a message. At the end: `without`, and how many were left out, and `end`, and
+# how many were tried.
 printf 'int main(void) { return 0; }\n' >hello.c
 printf '#include <iostream>\nint main() { std::cout << "hello" << std::endl; }\n' >hello.cpp
 printf 'program hello\nprint *, "hello"\nend program\n' >hello.f90
@@ -13,6 +14,12 @@ try() {
     for name; do
         compiler=$(command -v "$name") || continue
         case $compiler in "$mount"/*) ;; *) continue ;; esac
+        case " $except " in
+            *" $name "*)
+                without=$((without + 1))
+                continue
+                ;;
+        esac
         rm -f hello
         "$compiler" -o hello "$source" </dev/null >output 2>&1 && ./hello >>output 2>&1
         code=$?
@@ -24,8 +31,12 @@ try() {
     done
 }
 mount=$1
+shift
+except=$*
 count=0
+without=0
 try hello.c gcc clang icx nvc amdclang
 try hello.cpp g++ clang++ icpx nvc++ amdclang++
 try hello.f90 gfortran flang ifx nvfortran amdflang
+printf 'without\t%s\n' "$without"
 printf 'end\t%s\n' "$count"

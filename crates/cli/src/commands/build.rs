@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use cabane_builder::{ImageFormat, execute};
-use cabane_image_build::{BuildOptions, add_built, plan_build, write_built};
+use cabane_image_build::{BuildOptions, SignedBuild, Signer, add_built, plan_build, write_built};
 use cabane_report::{Result, size};
 use clap::Args;
 
@@ -29,6 +29,7 @@ Examples:
   cabane build --system eiger ./prgenv-gnu prgenv-gnu/26.1
   cabane build --system ./systems/eiger ./prgenv-gnu --until concretize
   cabane build --system eiger ./tools --install /apps/tools/26.1
+  cabane build --key build.key ./recipe app/2.1:rc1
 
 An interrupted build resumes, and unchanged steps are not repeated. Defaults for
 missing parts of the label: the tag v1; the system from --system, this system, or
@@ -77,6 +78,10 @@ pub(crate) struct BuildArgs {
     /// Stop after this step and add no image
     #[arg(long, value_name = "STEP")]
     until: Option<String>,
+    /// Sign the provenance of the image with this private key and keep it beside the image; with
+    /// --output, in FILE.sigstore.json
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["install", "until", "dry_run"])]
+    key: Option<PathBuf>,
     /// Keep what is usually removed: files in memory, and the sources and object files of packages
     #[arg(long)]
     keep: bool,
@@ -116,6 +121,7 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
         return Ok(());
     }
     let started = Instant::now();
+    let signer = args.key.as_deref().map(|key| Signer::new(setup, key)).transpose()?;
     let mut progress = Shown::new(setup);
     let interrupt = stop_when_interrupted()?;
     let built = execute(plan, &mut progress, &interrupt)?;
@@ -133,11 +139,19 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
                 let id = built.digest.id();
                 setup.note(format_args!("{label} is the image {id} already"));
             }
+            if let Some(signer) = &signer {
+                let is_whole = progress.done_before == 0;
+                signed(setup, &signer.sign_added(setup, (&planned, &built), label, is_whole)?);
+            }
         }
         (Some(built), None, Some(output)) => {
             write_built(&built, output)?;
             let (path, size) = (output.display(), size(built.size));
             setup.note(format_args!("wrote {path} ({size})"));
+            if let Some(signer) = &signer {
+                let is_whole = progress.done_before == 0;
+                signed(setup, &signer.sign_written(setup, (&planned, &built), output, is_whole)?);
+            }
         }
         _ => {}
     }
@@ -154,4 +168,14 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
         setup.hint(format_args!("`cabane start {}/{}:{}`", label.name, label.version, label.tag));
     }
     Ok(())
+}
+
+fn signed(setup: &Setup, build: &SignedBuild) {
+    let id = build.statement.id();
+    for name in &build.kept {
+        setup.note(format_args!("kept the provenance {id} in the repository `{name}`"));
+    }
+    if let Some(file) = &build.file {
+        setup.note(format_args!("wrote the provenance {id} to {}", file.display()));
+    }
 }

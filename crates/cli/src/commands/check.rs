@@ -34,6 +34,7 @@ NOT TESTED means that there was nothing to test.
 
 A recipe lists its own checks in `checks` of config.yaml. Built-in checks:
   starts     the image is mounted, and a shell starts in it
+  libraries  the host has the libraries that the image needs
   programs   each program of the default view starts with --version
   compilers  each compiler makes a program that runs
   imports    Python imports the packages that the recipe asks for

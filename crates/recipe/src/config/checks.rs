@@ -6,42 +6,132 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cabane_label::{System, ViewName};
-use cabane_view::{Check, Decimal, Figure, is_check_name};
+use cabane_view::{BuiltinChange, Check, Decimal, Figure, RecipeChecks, is_check_name};
 use regex_lite::Regex;
 
 use crate::ask::{Field, Section, each, instead};
 use crate::diagnostic::quote;
 use crate::node::{Kind, Node, Scalar, Value};
 use crate::settings::parse_time;
+use crate::suggest::suggestion;
 
 pub(crate) const KEYS: &[&str] =
     &["name", "command", "view", "ranks", "exit-code", "expect", "limit", "figures"];
+pub(crate) const BUILTIN_KEYS: &[&str] = &["builtin", "except", "skip", "reason"];
 pub(crate) const FIGURE_KEYS: &[&str] = &["name", "pattern", "unit", "reference", "lower", "upper"];
 
 const ADD_NAME: &str = "add a line such as `name: numpy`";
 const ADD_COMMAND: &str = "add a line such as `command: python -c 'import numpy'`";
 /// The checks that need no recipe.
-const BUILT_IN: [&str; 5] = ["starts", "programs", "compilers", "imports", "mpi"];
+const BUILT_IN: [&str; 6] = ["starts", "libraries", "programs", "compilers", "imports", "mpi"];
+/// Those that try things with names, which can be left out one by one.
+const WITH_NAMES: [&str; 3] = ["programs", "compilers", "imports"];
 
 /// Reads the checks; `None` if any of them is wrong.
-pub(super) fn read(file: &Section<'_>) -> Option<Vec<Check>> {
+pub(super) fn read(file: &Section<'_>) -> Option<RecipeChecks> {
     let Some(field) = file.given("checks") else {
-        return Some(Vec::new());
+        return Some(RecipeChecks::default());
     };
     let items = field.items("the check")?;
-    let checks: Vec<Check> = each(items.iter(), check)?;
+    let read: Vec<Item> = each(items.iter(), item)?;
     let mut seen = BTreeSet::new();
-    for (check, item) in checks.iter().zip(&items) {
-        if !seen.insert(&check.name) {
-            let message = format!("there are two checks {}", quote(&check.name));
-            return item.refuse(&message, "give one of them another name");
+    let mut checks = RecipeChecks::default();
+    for (one, item) in read.into_iter().zip(&items) {
+        let (message, hint) = match &one {
+            Item::Command(check) => {
+                let name = quote(&check.name);
+                (format!("there are two checks {name}"), "give one of them another name")
+            }
+            Item::Builtin(change) => {
+                let name = quote(&change.builtin);
+                (format!("{name} is changed twice"), "put all exceptions into one list")
+            }
+        };
+        if !seen.insert(one.name().to_owned()) {
+            return item.refuse(&message, hint);
+        }
+        match one {
+            Item::Command(check) => checks.commands.push(check),
+            Item::Builtin(change) => checks.builtins.push(change),
         }
     }
     Some(checks)
 }
 
-fn check(item: &Field<'_>) -> Option<Check> {
+/// A command, or the change of a built-in check.
+enum Item {
+    Command(Check),
+    Builtin(BuiltinChange),
+}
+
+impl Item {
+    fn name(&self) -> &str {
+        match self {
+            Self::Command(check) => &check.name,
+            Self::Builtin(change) => &change.builtin,
+        }
+    }
+}
+
+fn item(item: &Field<'_>) -> Option<Item> {
     let section = item.section()?;
+    if let Some(builtin) = section.get("builtin") {
+        return change(item, &section, &builtin).map(Item::Builtin);
+    }
+    check(&section).map(Item::Command)
+}
+
+fn change(item: &Field<'_>, section: &Section<'_>, builtin: &Field<'_>) -> Option<BuiltinChange> {
+    section.refuse_unknown(BUILTIN_KEYS, |key| {
+        KEYS.contains(&key)
+            .then(|| instead("give a command and its keys an item of their own"))
+            .flatten()
+    });
+    let name = builtin.text().and_then(|text| {
+        if BUILT_IN.contains(&text) {
+            return Some(text.to_owned());
+        }
+        let message = format!("there is no built-in check {}", quote(text));
+        let known = suggestion(text, &BUILT_IN, "the built-in checks are");
+        builtin.refuse(&message, known.as_str())
+    });
+    let except = section.given_or("except", Vec::new(), |field| {
+        each(field.items("the name")?, |item| {
+            let is_name = |text: &str| !text.is_empty() && !text.contains('/');
+            item.text_if(is_name, "is no name", "write the name without a directory")
+        })
+    });
+    let skip = section.given_or("skip", false, Field::truth);
+    let reason = section.optional("reason", |field| {
+        let hint = "write a sentence such as `reason: needs a license server`";
+        field.text_if(|text| !text.trim().is_empty(), "is no reason", hint)
+    });
+    let change = BuiltinChange { builtin: name?, except: except?, skip: skip?, reason: reason? };
+    let name = quote(&change.builtin);
+    if change.builtin == "starts" {
+        let message = format!("{name} cannot be changed: without it, no other check can run");
+        return item.refuse(&message, "remove the item");
+    }
+    if change.skip && change.reason.is_none() {
+        let message = format!("the key `reason` is missing: why is {name} skipped?");
+        return item.refuse(&message, "add a line such as `reason: needs a license server`");
+    }
+    if change.skip && !change.except.is_empty() {
+        let message = format!("{name} is skipped, so `except` has no effect");
+        return item.refuse(&message, "remove `skip` or `except`");
+    }
+    if !change.skip && change.except.is_empty() {
+        let message = format!("nothing of {name} is changed");
+        return item.refuse(&message, "add a line such as `except: [matlab]` or `skip: true`");
+    }
+    if !change.except.is_empty() && !WITH_NAMES.contains(&change.builtin.as_str()) {
+        let message = format!("{name} has no exceptions");
+        return item.refuse(&message, "`except` is for `programs`, `compilers`, and `imports`");
+    }
+    Some(change)
+}
+
+fn check(section: &Section<'_>) -> Option<Check> {
     section.refuse_unknown(KEYS, |key| match key {
         "timeout" | "time" => instead("write `limit: 5m`"),
         "expected" | "output" => instead("write `expect:` and a regular expression"),

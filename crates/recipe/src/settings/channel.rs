@@ -44,6 +44,8 @@ pub struct GateRules {
     pub age: Option<Duration>,
     /// Its checks passed within this time.
     pub tested_within: Option<Duration>,
+    /// It was built from a recipe in one of these Git repositories; `*` is any recipe.
+    pub built_from: Vec<String>,
 }
 
 /// Reads the channels of a file; one with a mistake has been noted.
@@ -105,5 +107,20 @@ fn gate(section: &Section<'_>) -> Option<GateRules> {
         return section.report.refuse(field.key_place, "`age` counts in another channel", hint);
     }
     let tested_within = section.optional("tested_within", |field| amount(field, parse_time))?;
-    Some(GateRules { signed_by, from, age, tested_within })
+    let built_from = match section.get("built_from") {
+        Some(field) => each(field.items("an address")?, |item| source(&item))?,
+        None => Vec::new(),
+    };
+    Some(GateRules { signed_by, from, age, tested_within, built_from })
+}
+
+/// The address of a Git repository, or `*`.
+fn source(field: &Field<'_>) -> Option<String> {
+    let is_address = |text: &str| {
+        let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("ssh://"));
+        let is_usual = |c: char| c.is_ascii_graphic() && c != '@';
+        text == "*" || rest.is_some_and(|rest| rest.contains('/') && rest.chars().all(is_usual))
+    };
+    let hint = "write an address such as `https://github.com/eth-cscs/alps-uenv`, or `*` for any";
+    field.text_if(is_address, "is no address of a Git repository", hint)
 }

@@ -179,10 +179,18 @@ settings! {
     /// To be promoted, an image must have passed its checks on the system of the channel within this
     /// time. Only results of `evidence.testers` count.
     CHANNEL_TESTED_WITHIN: "channel.tested_within" = "\"30d\"";
-    /// Evidence: signed results of checks.
+    /// To be promoted, an image needs a provenance that one of `evidence.builders` signed, for a recipe in
+    /// one of these Git repositories. "*" allows any recipe.
+    CHANNEL_BUILT_FROM: "channel.built_from" = "[\"https://github.com/eth-cscs/alps-uenv\"]";
+    /// Evidence: signed statements about tests and builds.
     EVIDENCE: "evidence" = "[evidence]";
     /// Public keys of testers. Results that are signed with another key are shown and do not count.
     EVIDENCE_TESTERS: "evidence.testers" = "[\"/etc/cabane/keys/tests.pub\"]";
+    /// Public keys of builders. A provenance that is signed with another key is shown and does not count.
+    EVIDENCE_BUILDERS: "evidence.builders" = "[\"/etc/cabane/keys/build.pub\"]";
+    /// The URI of this builder in the provenance that `cabane build --key` signs. Default: a URI with the
+    /// fingerprint of the key.
+    EVIDENCE_BUILDER_ID: "evidence.builder_id" = "\"https://example.org/builders/daint\"";
     /// A word that you change with each maintenance of the system. Results from before do not count then.
     EVIDENCE_GENERATION: "evidence.generation" = "\"2026-11-20\"";
     /// Images that only one Unix group can read after they are pulled: a namespace, a name, or

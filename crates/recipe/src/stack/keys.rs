@@ -125,10 +125,18 @@ keys! {
     };
 
     const CHECK = {
-        /// its name
-        "name": Text, required;
-        /// a command for the shell, or a program and its arguments
-        "command": TextOrTexts, required;
+        /// its name; needed without `builtin`
+        "name": Text, "none";
+        /// a command for the shell, or a program and its arguments; needed without `builtin`
+        "command": TextOrTexts, "none";
+        /// the built-in check that is changed
+        "builtin": Text, "none";
+        /// names that the built-in check leaves out
+        "except": Texts, "[]";
+        /// whether the built-in check is left out
+        "skip": Truth, "false";
+        /// why
+        "reason": Text, "none";
         /// the view in which it runs
         "view": Text, "the default view";
         /// how many ranks run it

@@ -35,6 +35,8 @@ pub struct ChannelSetting {
     pub age: Option<Duration>,
     /// Within which time its checks must have passed.
     pub tested_within: Option<Duration>,
+    /// The Git repositories of which one must have its recipe; `*` is any recipe.
+    pub built_from: Vec<String>,
 }
 
 impl Layers<'_> {
@@ -78,6 +80,7 @@ impl Layers<'_> {
             from: rule.gate.from.clone(),
             age: rule.gate.age,
             tested_within: rule.gate.tested_within,
+            built_from: rule.gate.built_from.clone(),
         })
     }
 }

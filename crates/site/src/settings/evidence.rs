@@ -5,15 +5,20 @@
 
 use std::path::PathBuf;
 
+use cabane_recipe::{EvidenceSettings, PathTemplate};
 use cabane_report::Result;
 
 use super::{Layers, Origin};
 
-/// Whose test results count, and since when.
+/// Whose statements about tests and builds count, and since when.
 #[derive(Clone, Debug, Default)]
 pub struct EvidenceSetting {
     /// Files with the public keys of testers.
     pub testers: Vec<PathBuf>,
+    /// Files with the public keys of builders.
+    pub builders: Vec<PathBuf>,
+    /// The URI of what builds images here.
+    pub builder_id: Option<String>,
     /// The present generation of the system.
     pub generation: Option<String>,
 }
@@ -21,17 +26,28 @@ pub struct EvidenceSetting {
 impl Layers<'_> {
     /// Returns whose evidence counts. What the file of the site says, no other file changes.
     pub(super) fn evidence(&self) -> Result<EvidenceSetting> {
-        let mut files = self.files.iter();
-        let named = files.find_map(|(file, found)| Some((file, found.evidence.testers.as_ref()?)));
-        let testers = match named {
-            Some((file, testers)) => {
-                let origin = Origin::File(file.clone());
-                let paths = testers.iter().map(|path| self.variables.resolve(path, &origin));
-                paths.collect::<Result<_>>()?
-            }
-            None => Vec::new(),
+        let word = |word: fn(&EvidenceSettings) -> &Option<String>| {
+            self.files.iter().find_map(|(_, found)| word(&found.evidence).clone())
         };
-        let generation = self.files.iter().find_map(|(_, found)| found.evidence.generation.clone());
-        Ok(EvidenceSetting { testers, generation })
+        Ok(EvidenceSetting {
+            testers: self.keys(|evidence| evidence.testers.as_ref())?,
+            builders: self.keys(|evidence| evidence.builders.as_ref())?,
+            builder_id: word(|evidence| &evidence.builder_id),
+            generation: word(|evidence| &evidence.generation),
+        })
+    }
+
+    /// Returns the keys that the first file with such a list names.
+    fn keys(
+        &self,
+        list: fn(&EvidenceSettings) -> Option<&Vec<PathTemplate>>,
+    ) -> Result<Vec<PathBuf>> {
+        let mut files = self.files.iter();
+        let named = files.find_map(|(file, found)| Some((file, list(&found.evidence)?)));
+        let Some((file, keys)) = named else {
+            return Ok(Vec::new());
+        };
+        let origin = Origin::File(file.clone());
+        keys.iter().map(|path| self.variables.resolve(path, &origin)).collect()
     }
 }

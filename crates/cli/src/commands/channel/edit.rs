@@ -108,7 +108,7 @@ pub(crate) struct WaiveArgs {
     channel: ChannelPattern,
     /// The image: label, ID, or digest
     image: String,
-    /// The rule: `signed_by`, `from`, `age`, or `tested_within`
+    /// The rule: `signed_by`, `from`, `age`, `tested_within`, or `built_from`
     #[arg(long, value_name = "RULE")]
     rule: GateRule,
     /// Why

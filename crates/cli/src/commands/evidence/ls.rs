@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use cabane_evidence::{Evidence, Outcome, Standing, Wanted, tested};
+use cabane_evidence::{Evidence, Outcome, PROVENANCE, Standing, Wanted, built_from, tested};
 use cabane_label::{System, escape, shown};
 use cabane_recipe::parse_time;
 use cabane_report::{Kind, Report, Result};
@@ -40,11 +40,12 @@ impl WhereArgs {
     }
 }
 
-/// List what was tested, when, where, and by whom
+/// List what was tested and built, when, where, and by whom
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Only statements with the key of a tester count: `testers` below `[evidence]`
-in the configuration. The others are listed with the reason.
+Results of tests count with the key of a tester, and provenance with the key
+of a builder: `testers` and `builders` below `[evidence]` in the configuration.
+The others are listed with the reason.
 
 Examples:
   cabane evidence ls prgenv-gnu/25.6
@@ -70,11 +71,18 @@ pub(crate) struct ShowArgs {
     place: WhereArgs,
 }
 
-/// Check whether an image passed its tests
+/// Check whether an image passed its tests, or where its recipe comes from
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The newest statement of a tester for the system decides. Without one, the
 image is NOT TESTED.
+
+With --built-from, the tests do not matter: a builder must have signed that
+the recipe is an unchanged commit of this Git repository.
+
+Examples:
+  cabane evidence verify prgenv-gnu/25.6 --since 30d
+  cabane evidence verify prgenv-gnu/25.6 --built-from https://github.com/eth-cscs/alps-uenv
 
 The exit code is 16 if the tests failed, 17 if they could not run, and 18 if
 nothing was tested.")]
@@ -87,6 +95,9 @@ pub(crate) struct VerifyArgs {
     /// Ignore results that are older, such as 30d
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     since: Option<Duration>,
+    /// Check instead that the recipe is in this Git repository; "*" allows any recipe. Repeatable
+    #[arg(long, value_name = "URL", conflicts_with_all = ["on", "since"])]
+    built_from: Vec<String>,
     #[command(flatten)]
     place: WhereArgs,
 }
@@ -125,6 +136,7 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<()> {
 fn what(one: &Evidence) -> String {
     match one.outcome {
         Some(outcome) => outcome.to_string(),
+        None if one.statement.predicate_type == PROVENANCE => "provenance".to_owned(),
         None => escape(&one.statement.predicate_type).into_owned(),
     }
 }
@@ -154,6 +166,16 @@ pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> Result<()> {
 pub(crate) fn verify(setup: &Setup, args: &VerifyArgs) -> Result<ExitCode> {
     let (found, _) = args.place.find(setup, &args.image)?;
     let now = Timestamp::now();
+    if !args.built_from.is_empty() {
+        let verdict = built_from(&found.judged(setup)?, &args.built_from, now);
+        if verdict.statement.is_none() {
+            let message = format!("{}: {}", found.name, verdict.evidence);
+            return Err(Report::new(Kind::Untrusted, message)
+                .hinted("`cabane build --key FILE` signs the provenance of an image".to_owned()));
+        }
+        setup.printer.data(format_args!("{}: {}\n", found.name, verdict.evidence));
+        return Ok(exit_codes::SUCCESS);
+    }
     let wanted = Wanted::here(setup, args.on.as_ref(), args.since, now);
     let verdict = tested(&found.judged(setup)?, &wanted, now);
     setup.printer.data(format_args!("{}: {}: {}\n", found.name, verdict.outcome, verdict.evidence));

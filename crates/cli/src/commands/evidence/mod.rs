@@ -17,11 +17,11 @@ mod prune;
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(crate) enum EvidenceCommand {
-    /// List what was tested, when, where, and by whom
+    /// List what was tested and built, when, where, and by whom
     Ls(ls::LsArgs),
     /// Show one statement
     Show(ls::ShowArgs),
-    /// Check whether an image passed its tests
+    /// Check whether an image passed its tests, or where its recipe comes from
     Verify(ls::VerifyArgs),
     /// Attach signed statements to an image of a registry
     Attach(attach::AttachArgs),

@@ -3,7 +3,7 @@
 
 //! The files of format 3, written from what a recipe says.
 
-use cabane_view::{Check, Decimal, Figure, ViewName};
+use cabane_view::{BuiltinChange, Check, Decimal, Figure, ViewName};
 
 use crate::recipe::{Cleanup, EnvVars, GitSource, PackageRepository, SpackConfig};
 use crate::stack::recipe::{
@@ -19,12 +19,24 @@ pub(super) fn config(recipe: &StackRecipe) -> String {
     file.insert("store", config.store.as_str());
     file.insert_some("description", config.description.as_deref());
     file.insert_some("default-view", config.default_view.as_ref().map(ViewName::as_str));
-    let checks: Vec<Yaml> = config.checks.iter().map(check).collect();
+    let changes = config.checks.builtins.iter().map(change);
+    let checks: Vec<Yaml> = changes.chain(config.checks.commands.iter().map(check)).collect();
     file.insert_filled("checks", checks);
     file.insert("spack", spack(&recipe.spack));
     let cleanup = recipe.spack.cleanup;
     file.insert_some("cleanup", (cleanup != Cleanup::None).then_some(cleanup.as_str()));
     Yaml::Map(file).to_string()
+}
+
+fn change(change: &BuiltinChange) -> Yaml {
+    let mut map = YamlMap::new();
+    map.insert("builtin", change.builtin.as_str());
+    if !change.except.is_empty() {
+        map.insert("except", Yaml::texts(change.except.iter().map(String::as_str)));
+    }
+    map.insert_some("skip", change.skip.then_some(true));
+    map.insert_some("reason", change.reason.as_deref());
+    Yaml::Map(map)
 }
 
 fn check(check: &Check) -> Yaml {
