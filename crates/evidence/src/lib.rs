@@ -13,12 +13,17 @@ mod bundle;
 mod gather;
 mod judge;
 mod outcome;
+mod reframe;
 mod statement;
 
 pub use bundle::SignedStatement;
 pub use gather::{attach, attached, bring, keep, kept, too_many};
 pub use judge::{Evidence, EvidenceKeys, Standing, Tested, Wanted, surplus, tested};
 pub use outcome::{Host, Measured, Outcome};
+pub use reframe::{
+    FailInfo, ReframeReport, ReframeRun, ReportError, Session, Testcase, session_extras,
+};
 pub use statement::{
-    ATTEMPT, Details, Performance, Runner, Statement, StatementSubject, TEST_RESULT, TestError,
+    ATTEMPT, Configuration, Details, Performance, Runner, Statement, StatementSubject, TEST_RESULT,
+    TestError,
 };
