@@ -121,8 +121,9 @@ pub fn check(
             figures: judged.figures,
         };
         done(&result);
-        let is_closed =
-            source == Source::Builtin && result.name == Builtin::Starts.name() && result.outcome != Outcome::Passed;
+        let is_closed = source == Source::Builtin
+            && result.name == Builtin::Starts.name()
+            && result.outcome != Outcome::Passed;
         checks.push(result);
         if is_closed {
             // Nothing else can run either.

@@ -76,7 +76,7 @@ pub struct Testcase {
     /// The environment.
     #[serde(default)]
     pub environ: Option<String>,
-    /// What came of it: `pass`, `fail`, `xfail`, `xpass`, `abort`, `skip`.
+    /// What came of it: `pass`, `fail`, `fail_deps`, `xfail`, `xpass`, `abort`, `skip`.
     pub result: String,
     /// The phase in which it failed.
     #[serde(default)]
@@ -84,9 +84,6 @@ pub struct Testcase {
     /// Why it failed.
     #[serde(default)]
     pub fail_reason: Option<String>,
-    /// The exception, where it failed.
-    #[serde(default)]
-    pub fail_info: Option<FailInfo>,
     /// How long it took, in seconds.
     #[serde(default)]
     pub time_total: Option<f64>,
@@ -99,16 +96,9 @@ pub struct Testcase {
     /// The same of its build.
     #[serde(default)]
     pub build_stderr: Option<String>,
+    /// What it measured, as the report has it.
     #[serde(default)]
-    perfvalues: BTreeMap<String, Value>,
-}
-
-/// The exception with which a test failed.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-pub struct FailInfo {
-    /// Its type.
-    #[serde(default)]
-    pub exc_type: String,
+    pub perfvalues: BTreeMap<String, Value>,
 }
 
 impl ReframeReport {

@@ -29,6 +29,7 @@ use crate::request::{CheckRequest, Place};
 use crate::subject::Subject;
 
 const PROGRAM: &str = "reframe";
+const NOTHING: &str = "no test of the suite fits the environments of the image";
 /// The largest report that is read, in bytes.
 const MAX_REPORT: u64 = 64 * 1024 * 1024;
 
@@ -82,9 +83,9 @@ impl SuiteRequest {
         let program = named.or_else(|| find_program(context, PROGRAM)).ok_or_else(|| {
             Report::new(Kind::NotFound, "there is no `reframe` in PATH, and `--suite` needs it")
                 .hinted(
-                    "install the Python package `ReFrame-HPC`, or set `check.reframe` in config.toml"
-                        .to_owned(),
-                )
+                "install the Python package `ReFrame-HPC`, or set `check.reframe` in config.toml"
+                    .to_owned(),
+            )
         })?;
         Ok(Some(Self { program, suites, options }))
     }
@@ -154,8 +155,7 @@ impl SuiteRun<'_, '_> {
         let ended = self.start(&directory);
         let path = directory.join("report.json");
         let Some(bytes) = read_start(&path, MAX_REPORT) else {
-            let reason = format!("ReFrame wrote no report: {}", said(&ended));
-            return Ok(vec![whole(name, Outcome::Error, &reason)]);
+            return Ok(self.without_report(&ended));
         };
         let report = match ReframeReport::from_bytes(&bytes) {
             Ok(report) => report,
@@ -178,26 +178,45 @@ impl SuiteRun<'_, '_> {
         checks.extend(unreadable(name, &ended));
         let has_passed = |one: &CheckResult| one.outcome != Outcome::Failed;
         if checks.is_empty() {
-            let reason = "no test of the suite fits the environments of the image";
-            checks.push(whole(name, Outcome::NotTested, reason));
+            checks.push(whole(name, Outcome::NotTested, NOTHING));
         } else if ended.code != Some(0)
             && checks.iter().all(|one| has_passed(one) && one.outcome != Outcome::Error)
         {
             let reason = format!("ReFrame did not end well: {}", said(&ended));
             checks.push(whole(name, Outcome::Error, &reason));
         }
-        let begin = format!("{}/", directory.display());
-        for check in &mut checks {
-            check.reason = check.reason.take().map(|reason| reason.replace(&begin, ""));
-        }
+        self.shorten(&directory, &mut checks);
         Ok(checks)
+    }
+
+    /// `ReFrame` writes no report if there is no test to run.
+    fn without_report(&self, ended: &Ended) -> Vec<CheckResult> {
+        let name = &self.suite.name;
+        let mut checks = unreadable(name, ended);
+        if ended.code == Some(0) && checks.is_empty() {
+            checks.push(whole(name, Outcome::NotTested, NOTHING));
+        } else if ended.code != Some(0) {
+            let reason = format!("ReFrame wrote no report: {}", said(ended));
+            checks.push(whole(name, Outcome::Error, &reason));
+        }
+        self.shorten(Path::new(""), &mut checks);
+        checks
+    }
+
+    /// Removes directories of this machine from reasons: the names of users can be in them.
+    fn shorten(&self, directory: &Path, checks: &mut [CheckResult]) {
+        let begins = [directory, &self.suite.directory].map(|path| format!("{}/", path.display()));
+        for reason in checks.iter_mut().filter_map(|check| check.reason.as_mut()) {
+            for begin in begins.iter().filter(|begin| begin.len() > 1) {
+                *reason = reason.replace(begin, "");
+            }
+        }
     }
 
     /// Makes the directory of the suite with the configuration of `ReFrame`.
     fn prepare(&self) -> Result<PathBuf> {
         let parent = self.bench.directory();
-        let parent =
-            fs::canonicalize(parent).or_failed(|| format!("find {}", shown(parent)))?;
+        let parent = fs::canonicalize(parent).or_failed(|| format!("find {}", shown(parent)))?;
         let number = self.suites.suites.iter().take_while(|one| one.name != self.suite.name);
         let directory = parent.join(format!("suite-{}", number.count()));
         let write = |name: &str, text: &str| {
@@ -280,7 +299,7 @@ fn unreadable(name: &str, ended: &Ended) -> Vec<CheckResult> {
     const BEGIN: &str = "skipping test file ";
     let lines = ended.output.lines().chain(ended.messages.lines());
     let left_out = lines.filter_map(|line| line.split_once(BEGIN)).map(|(_, rest)| rest);
-    let mut files: Vec<&str> = left_out.collect();
+    let mut files: Vec<&str> = left_out.map(|rest| rest.trim_end_matches(':')).collect();
     files.sort_unstable();
     files.dedup();
     let reason = |rest: &&str| whole(name, Outcome::Error, &format!("{BEGIN}{rest}"));

@@ -20,8 +20,12 @@ pub(super) fn describe(context: &Context, suite: &Path, configuration: &mut Conf
     };
     let ask = |arguments: &[&str]| {
         let mut command = Command::new(&git);
-        // Nothing of a suite that belongs to someone else is run.
-        command.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
+        // A suite may belong to someone else. Its tests are run anyway.
+        command.args(["-c", "safe.directory=*"]);
+        // They would name another repository.
+        for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
+            command.env_remove(variable);
+        }
         let output = command.arg("-C").arg(suite).args(arguments).output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         output.status.success().then_some(text)

@@ -46,9 +46,8 @@ impl<'a> Marks<'a> {
     fn stage(&self, case: &Testcase) -> Option<PathBuf> {
         // A suite can write anything into a report.
         let stage = Path::new(case.stagedir.as_deref()?);
-        let is_plain = stage
-            .components()
-            .all(|part| !matches!(part, std::path::Component::ParentDir));
+        let is_plain =
+            stage.components().all(|part| !matches!(part, std::path::Component::ParentDir));
         (is_plain && stage.starts_with(self.directory)).then(|| stage.to_owned())
     }
 }

@@ -60,7 +60,12 @@ pub(crate) struct CheckArgs {
     #[arg(long = "suite", value_name = "DIR")]
     suites: Vec<PathBuf>,
     /// Pass this option to `reframe`, such as --reframe=--tag=production. Repeatable
-    #[arg(long = "reframe", value_name = "OPTION", allow_hyphen_values = true, requires = "suites")]
+    #[arg(
+        long = "reframe",
+        value_name = "OPTION",
+        allow_hyphen_values = true,
+        requires = "suites"
+    )]
     reframe_options: Vec<String>,
     /// Where the checks run
     #[arg(long, value_name = "PLACE", default_value = "here")]
