@@ -20,7 +20,9 @@ pub use bundle::SignedStatement;
 pub use gather::{attach, attached, bring, keep, kept, too_many};
 pub use judge::{Evidence, EvidenceKeys, Standing, Tested, Wanted, surplus, tested};
 pub use outcome::{Host, Measured, Outcome};
-pub use reframe::{ReframeReport, ReframeRun, ReportError, Session, Testcase, session_extras};
+pub use reframe::{
+    ReframeReport, ReframeRun, ReportError, Session, Testcase, reduced, session_extras,
+};
 pub use statement::{
     ATTEMPT, Configuration, Details, Performance, Runner, Statement, StatementSubject, TEST_RESULT,
     TestError,

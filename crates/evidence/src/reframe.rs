@@ -131,6 +131,69 @@ impl ReframeReport {
     }
 }
 
+/// What remains of a test when a report is reduced.
+const KEPT: [&str; 19] = [
+    "environ",
+    "fail_phase",
+    "fail_reason",
+    "fixture",
+    "job_completion_time",
+    "job_completion_time_unix",
+    "name",
+    "num_tasks",
+    "partition",
+    "perfvalues",
+    "result",
+    "run_index",
+    "scheduler",
+    "system",
+    "tags",
+    "time_run",
+    "time_total",
+    "unique_name",
+    "uuid",
+];
+/// What remains of a session.
+const KEPT_OF_SESSION: [&str; 9] = [
+    "data_version",
+    "num_cases",
+    "num_failures",
+    "time_elapsed",
+    "time_end_unix",
+    "time_start_unix",
+    "uuid",
+    "version",
+    IMAGE,
+];
+
+/// Returns a report without what others must not know: names of users and hosts, command lines, and
+/// directories. What the schema of `ReFrame` requires stays, empty where need be.
+///
+/// # Errors
+///
+/// As [`ReframeReport::from_bytes`].
+pub fn reduced(bytes: &[u8]) -> Result<Vec<u8>, ReportError> {
+    ReframeReport::from_bytes(bytes)?;
+    let malformed = |error: serde_json::Error| ReportError::Malformed(error.to_string());
+    let mut report: Map<String, Value> = serde_json::from_slice(bytes).map_err(malformed)?;
+    report.retain(|key, _| matches!(key.as_str(), "session_info" | "runs"));
+    report.insert("restored_cases".to_owned(), Value::Array(Vec::new()));
+    if let Some(session) = report.get_mut("session_info").and_then(Value::as_object_mut) {
+        session.retain(|key, _| KEPT_OF_SESSION.contains(&key.as_str()));
+        session.insert("hostname".to_owned(), Value::String(String::new()));
+    }
+    let runs = report.get_mut("runs").and_then(Value::as_array_mut).into_iter().flatten();
+    for run in runs.filter_map(Value::as_object_mut) {
+        run.retain(|key, _| key.starts_with("num_") || key == "testcases" || key == "run_index");
+        let cases = run.get_mut("testcases").and_then(Value::as_array_mut).into_iter().flatten();
+        for case in cases.filter_map(Value::as_object_mut) {
+            case.retain(|key, _| KEPT.contains(&key.as_str()));
+            case.insert("filename".to_owned(), Value::String(String::new()));
+        }
+    }
+    serde_json::to_vec(&report).map_err(malformed)
+}
+
 #[derive(Deserialize)]
 struct Versioned {
     session_info: Version,
@@ -215,6 +278,19 @@ mod tests {
             [("bw", 42.5, Some(40.0), Some(-0.1), None), ("time", 3.0, None, None, None)];
         assert_eq!(text, expected);
         assert_eq!(figures[0].unit, "MB/s");
+    }
+
+    #[test]
+    fn a_reduced_report_says_the_same_about_tests_and_nothing_about_the_machine() {
+        let text = reduced(REPORT.as_bytes()).unwrap();
+        let (before, after) = (
+            ReframeReport::from_bytes(REPORT.as_bytes()).unwrap(),
+            ReframeReport::from_bytes(&text),
+        );
+        assert_eq!(after.as_ref().map(|report| &report.runs), Ok(&before.runs));
+        assert_eq!(after.unwrap().image(), Some("abc"));
+        let text = String::from_utf8(text).unwrap();
+        assert!(!text.contains("n1") && !text.contains("/s/hello.py"), "{text}");
     }
 
     #[test]
