@@ -161,23 +161,19 @@ impl Statement {
         configuration: &[Configuration],
         details: &Details,
     ) -> Self {
-        match details.outcome {
-            Some(outcome @ (Outcome::Passed | Outcome::Failed)) => {
-                let predicate = json!({
-                    "result": outcome.as_str(),
-                    "configuration": configuration,
-                    "passedTests": passed,
-                    "warnedTests": [],
-                    "failedTests": failed,
-                    DETAILS: details,
-                });
-                Self::new(subject, TEST_RESULT, predicate)
-            }
-            _ => {
-                let predicate = json!({ "configuration": configuration, DETAILS: details });
-                Self::new(subject, ATTEMPT, predicate)
-            }
+        if let Some(outcome @ (Outcome::Passed | Outcome::Failed)) = details.outcome {
+            let predicate = json!({
+                "result": outcome.as_str(),
+                "configuration": configuration,
+                "passedTests": passed,
+                "warnedTests": [],
+                "failedTests": failed,
+                DETAILS: details,
+            });
+            return Self::new(subject, TEST_RESULT, predicate);
         }
+        let predicate = json!({ "configuration": configuration, DETAILS: details });
+        Self::new(subject, ATTEMPT, predicate)
     }
 
     /// Reads a statement; `None` for what is none.

@@ -4,7 +4,7 @@
 //! Reports of test tools, attached to an image without a signature.
 //!
 //! Each is a manifest of its own that refers to the image, with the file as its layer. The type
-//! `uenv/reframe` with a JUnit file is that of pipelines that attach their results with `oras`. Nobody
+//! `uenv/reframe` with a `JUnit` file is that of pipelines that attach their results with `oras`. Nobody
 //! knows who attached a report, so it proves nothing.
 
 use cabane_label::Digest;

@@ -165,8 +165,8 @@ mod tests {
         Seen { has_run: true, has_built: true, ..Seen::default() }
     }
 
-    fn said(case: &Testcase, seen: Seen) -> (Outcome, String) {
-        let (outcome, reason) = judge(case, &seen);
+    fn said(case: &Testcase, seen: &Seen) -> (Outcome, String) {
+        let (outcome, reason) = judge(case, seen);
         (outcome, reason.unwrap_or_default())
     }
 
@@ -174,31 +174,31 @@ mod tests {
     fn what_ran_in_the_image_passes_or_fails() {
         assert_eq!(judge(&case("pass", ""), &begun()), (Outcome::Passed, None));
         for phase in ["compile", "compile_wait", "run", "run_wait", "sanity", "performance"] {
-            let (outcome, reason) = said(&case("fail", phase), begun());
+            let (outcome, reason) = said(&case("fail", phase), &begun());
             assert_eq!(
                 (outcome, reason.as_str()),
                 (Outcome::Failed, "sanity error: pattern not found")
             );
         }
-        assert_eq!(said(&case("xpass", "sanity"), begun()).0, Outcome::Failed);
+        assert_eq!(said(&case("xpass", "sanity"), &begun()).0, Outcome::Failed);
     }
 
     #[test]
     fn what_did_not_run_in_the_image_is_an_error() {
-        assert_eq!(said(&case("pass", ""), Seen::default()).0, Outcome::Error);
+        assert_eq!(said(&case("pass", ""), &Seen::default()).0, Outcome::Error);
         let of_job = "error: no image matches `app`\n".to_owned();
         let seen = Seen { of_job, ..Seen::default() };
         let expected = (Outcome::Error, "no image matches `app`".to_owned());
-        assert_eq!(said(&case("fail", "sanity"), seen), expected);
+        assert_eq!(said(&case("fail", "sanity"), &seen), expected);
         // The build ran, the job did not.
         let seen = Seen { has_built: true, ..Seen::default() };
-        assert_eq!(said(&case("fail", "run"), seen.clone()).0, Outcome::Error);
-        assert_eq!(said(&case("fail", "compile"), seen).0, Outcome::Failed);
+        assert_eq!(said(&case("fail", "run"), &seen).0, Outcome::Error);
+        assert_eq!(said(&case("fail", "compile"), &seen).0, Outcome::Failed);
         for phase in ["startup", "setup", "cleanup"] {
-            assert_eq!(said(&case("fail", phase), begun()).0, Outcome::Error);
+            assert_eq!(said(&case("fail", phase), &begun()).0, Outcome::Error);
         }
-        assert_eq!(said(&case("abort", "run"), begun()).0, Outcome::Error);
-        assert_eq!(said(&case("new", ""), begun()).0, Outcome::Error);
+        assert_eq!(said(&case("abort", "run"), &begun()).0, Outcome::Error);
+        assert_eq!(said(&case("new", ""), &begun()).0, Outcome::Error);
     }
 
     #[test]
@@ -217,7 +217,7 @@ mod tests {
             ("srun: error: Task launch for StepId=7.0 failed on node n2", &[0, 2]),
         ];
         for (text, ranks) in refusals {
-            assert_eq!(said(&failed, seen(text, ranks)).0, Outcome::Error, "{text}");
+            assert_eq!(said(&failed, &seen(text, ranks)).0, Outcome::Error, "{text}");
         }
         let failures = [
             ("srun: error: n1: task 0: Exited with exit code 1", &[0, 1][..]),
@@ -228,14 +228,14 @@ mod tests {
             ("", &[]),
         ];
         for (text, ranks) in failures {
-            assert_eq!(said(&failed, seen(text, ranks)).0, Outcome::Failed, "{text}");
+            assert_eq!(said(&failed, &seen(text, ranks)).0, Outcome::Failed, "{text}");
         }
     }
 
     #[test]
     fn what_was_not_tried_is_not_tested() {
         for result in ["fail_deps", "skip", "xfail"] {
-            assert_eq!(said(&case(result, "setup"), Seen::default()).0, Outcome::NotTested);
+            assert_eq!(said(&case(result, "setup"), &Seen::default()).0, Outcome::NotTested);
         }
     }
 
