@@ -236,3 +236,82 @@ fn cosign_verifies_what_was_attested_here() {
     verify(&tests.key).success();
     assert_ne!(verify(&tests.bed.key).code, 0);
 }
+
+const REPORT: &str = r#"{"session_info": {"data_version": "4.2", "hostname": "n1", "user": "me",
+    "time_elapsed": 1, "time_end_unix": 1795719074.7, "time_start_unix": 1795719073, "uuid": "u",
+    "version": "4.10.4"EXTRA}, "restored_cases": [], "runs": [{"num_cases": 1, "num_failures": 0,
+    "testcases": [{"environ": "default", "fail_phase": null, "fail_reason": null,
+    "filename": "/home/me/hello.py", "job_completion_time_unix": null, "name": "Hello",
+    "perfvalues": {}, "partition": "p", "result": "pass", "system": "here", "time_total": 1,
+    "unique_name": "Hello"}]}]}"#;
+
+#[test]
+fn reports_of_others_are_shown_and_never_count() {
+    needs!("docker-registry");
+    let tests = Tests::new("tested_within = \"30d\"", "");
+    let world = &tests.bed.shared.cabane.world;
+    let file = |name: &str, text: &str| world.file(name, text).display().to_string();
+    let junit =
+        file("home/report.xml", "<?xml version=\"1.0\"?><testsuites><testsuite/></testsuites>");
+    let attach = |more: &[&str]| tests.run(&[&["evidence", "attach", APP], more].concat());
+    let report = file("home/report.json", &REPORT.replace("EXTRA", ""));
+    let run = attach(&["--junit", &junit, "--reframe", &report]).success();
+    assert!(run.stderr.contains("attached the JUnit report"), "{}", run.stderr);
+    // The same one is attached once.
+    attach(&["--reframe", &report]).success();
+    let listed = tests.listed(APP, &["--remote"]);
+    let kinds: Vec<_> = listed.iter().map(|one| one["report"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["JUnit", "ReFrame"]);
+    assert!(listed.iter().all(|one| one["standing"]["standing"] == "ignored"), "{listed:?}");
+    let shown = tests.run(&["evidence", "ls", APP, "--remote"]).success().stdout;
+    assert_eq!(shown.matches("no, not signed").count(), 2, "{shown}");
+    // They decide nothing.
+    assert_eq!(tests.verify(APP, &["--remote"]).0, 18);
+    let find = |outcome: &str| tests.bed.shared.labels(&["--tested", outcome, "--since", "30d"]);
+    assert_eq!(find("passed"), Vec::<String>::new());
+    let gate = tests.bed.run(&["channel", "promote", "stable", APP, "--dry-run"]);
+    assert_eq!(gate.code, 13, "{}", gate.stdout);
+    assert!(gate.stdout.contains("no results of all checks"), "{}", gate.stdout);
+    // What is refused, with the reason.
+    let other_image = REPORT.replace("EXTRA", ", \"cabane_image\": \"00\"");
+    let other_image = file("home/other.json", &other_image);
+    let old = file("home/old.json", &REPORT.replace("4.2", "3.1").replace("EXTRA", ""));
+    for (option, path, expected) in [
+        ("--reframe", &other_image, "is about another image"),
+        ("--reframe", &old, "data version 3.1, and only versions 4.x can be read"),
+        ("--reframe", &junit, "is not a report of ReFrame"),
+        ("--junit", &report, "is not XML with a `testsuite`"),
+    ] {
+        let run = attach(&[option, path]);
+        assert_eq!(run.code, 3, "{}", run.stderr);
+        assert!(run.stderr.contains(expected), "{}", run.stderr);
+    }
+    // They go where the image goes, and back into files without names of users and hosts.
+    tests.run(&["image", "copy", APP, "app/3.0:v1"]).success();
+    assert_eq!(tests.listed("app/3.0:v1", &["--remote"]).len(), 2);
+    let directory = world.path("home/reports");
+    let to = directory.to_str().unwrap();
+    tests.run(&["evidence", "export", "app/3.0:v1", "--remote", "-o", to]).success();
+    let files = std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<String> = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    assert!(files.iter().any(|text| text.contains("<testsuites>")), "{files:?}");
+    let json = files.iter().find(|text| text.contains("\"Hello\"")).unwrap();
+    assert!(!json.contains("user") && !json.contains("n1") && !json.contains("/home"), "{json}");
+}
+
+#[test]
+fn a_report_of_a_pipeline_with_oras_is_listed() {
+    needs!("docker-registry");
+    let oras = needs!("oras");
+    let tests = Tests::new("", "");
+    let cabane = &tests.bed.shared.cabane;
+    cabane.world.file("home/report.xml", "<testsuite/>");
+    let image = format!("{}/uenv/deploy/here/x86_64/app/1.0:v1", tests.bed.shared.registry.host());
+    let mut command = cabane.other(oras.to_str().unwrap());
+    command.current_dir(cabane.world.path("home")).args(["attach", "--plain-http"]);
+    command.args(["--artifact-type", "uenv/reframe", &image, "report.xml"]);
+    cabane.finish(&mut command).success();
+    let listed = tests.listed(APP, &["--remote"]);
+    assert_eq!((listed.len(), &listed[0]["report"]), (1, &"JUnit".into()));
+    assert_eq!(tests.verify(APP, &["--remote"]).0, 18);
+}

@@ -18,6 +18,7 @@ mod cabane;
 mod channels;
 mod channels_attacked;
 mod check;
+mod check_suite;
 mod composition;
 mod config;
 mod container_peers;

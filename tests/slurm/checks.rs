@@ -3,6 +3,8 @@
 
 //! Checks of images in steps: what the nodes do wrong is no failure of the image.
 
+use cabane_testkit::mpi::{compile_below, installed};
+use cabane_testkit::{Tree, needs, not_run};
 use serde_json::Value;
 
 use crate::arena::{Cluster, in_cluster};
@@ -61,5 +63,77 @@ EOF
         assert_eq!((error.code, all.as_str()), (17, "ERROR"), "{each:?}");
         assert!(each[0].1.contains("Invalid partition"), "{each:?}");
         alice.sh("rm -rf /shared/checked").success();
+    });
+}
+
+/// What a build writes about an MPICH that it finds in a tree.
+const WITH_MPICH: &str = r#"{"name": "suited", "mount": "/user-environment", "views": {},
+    "cabane": {"version": 1, "needs": {"mpi": {"srun": ["pmi2"]}}}}"#;
+const ENVIRONMENTS: &str = "mpich:\n  features: [mpi]\n";
+const RANKS: &str = r"
+import reframe as rfm
+import reframe.utility.sanity as sn
+
+
+@rfm.simple_test
+class Ranks(rfm.RunOnlyRegressionTest):
+    valid_systems = ['+remote']
+    valid_prog_environs = ['+mpi +uenv']
+    executable = '/user-environment/bin/hello'
+    num_tasks = 2
+    num_tasks_per_node = 1
+
+    @sanity_function
+    def together(self):
+        return sn.assert_eq(sn.count(sn.findall(' of 2, right', self.stdout)), 2)
+
+
+@rfm.simple_test
+class Wrong(Ranks):
+    executable = '/bin/false'
+";
+
+#[test]
+fn ranks_of_a_test_of_reframe_find_each_other_and_nodes_are_no_failure_of_the_image() {
+    let reframe = needs!("reframe");
+    let Some([library]) = installed(["mpich"]) else {
+        not_run!("needs mpich: scripts/setup test");
+    };
+    in_cluster!(|cluster: &Cluster| {
+        let place = cluster.machine_directory("suited").join("tree");
+        let _ = Tree::new(&place)
+            .copy_of(&library, "")
+            .file("meta/env.json", WITH_MPICH)
+            .file("meta/extra/reframe.yaml", ENVIRONMENTS);
+        compile_below(&place, "hello");
+        cluster.pack("suited", &place);
+        let suite = cluster.machine_directory("ranks");
+        std::fs::write(suite.join("ranks.py"), RANKS).unwrap();
+        cluster.share("suite", &suite);
+        let alice = cluster.user("alice");
+        let check = |image: &str, more: &str| {
+            let reframe = reframe.display();
+            alice.sh(&format!(
+                "mkdir -p /shared/suite-work; CABANE_REFRAME={reframe} cabane check {image} \
+                 --suite /shared/suite --only suite --on slurm --json \
+                 --work-directory /shared/suite-work {more}"
+            ))
+        };
+        let passed = check("/shared/suited.squashfs", "--reframe=--name=Ranks");
+        let (all, each) = outcomes(&passed.stdout);
+        assert_eq!((passed.code, all.as_str(), each.len()), (0, "PASSED", 1), "{each:?}");
+        let failed = check("/shared/suited.squashfs", "--reframe=--name=Wrong");
+        let (all, each) = outcomes(&failed.stdout);
+        assert_eq!((failed.code, all.as_str()), (16, "FAILED"), "{each:?}");
+        // Jobs that do not start, and an image that only the head has.
+        let error = check("/shared/suited.squashfs", "--srun=--partition=none");
+        let (all, each) = outcomes(&error.stdout);
+        assert_eq!((error.code, all.as_str()), (17, "ERROR"), "{each:?}");
+        alice.sh("cp /shared/suited.squashfs /tmp/hidden.squashfs").success();
+        let error = check("/tmp/hidden.squashfs", "--reframe=--name=Ranks");
+        let (all, each) = outcomes(&error.stdout);
+        assert_eq!((error.code, all.as_str()), (17, "ERROR"), "{each:?}");
+        assert!(each[0].1.contains("hidden.squashfs"), "{each:?}");
+        alice.sh("rm -rf /tmp/hidden.squashfs /shared/suite-work").success();
     });
 }

@@ -9,6 +9,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -33,7 +35,7 @@ launcher=$(command -v mpiexec || command -v mpirun) || { rm -f "$0.launcher"; ex
 : >"$0.launcher" && exec "$launcher" -n "$n" "$@""#;
 
 /// No check takes longer, whatever an image says.
-const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+pub(crate) const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const TOLERANCE: Duration = Duration::from_secs(3);
 
 /// What came of a command.
@@ -92,6 +94,40 @@ impl<'a> Bench<'a> {
         &self.runner
     }
 
+    /// The value of `srun --mpi` for the MPI of the image, if it is known here.
+    pub(crate) fn pmi(&self) -> Option<&str> {
+        self.pmi.as_deref()
+    }
+
+    /// The command that starts another one in the image; options and `--` follow.
+    pub(crate) fn enter(&self) -> Vec<String> {
+        let words = self.program.iter().cloned();
+        let words = words.chain(["run".into(), self.subject.argument()]);
+        words.map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+
+    /// The options of a job of Slurm that runs in the image; none on this machine.
+    pub(crate) fn options_of_job(&self) -> Vec<String> {
+        let Place::Slurm { options, .. } = self.place else {
+            return Vec::new();
+        };
+        let repository = self.subject.repository();
+        let repository = repository.map(|path| joined("--repo=", path.as_os_str()));
+        let image = joined("--uenv=", &self.subject.argument());
+        let own = repository.into_iter().chain([image]);
+        let own = own.map(|option| option.to_string_lossy().into_owned());
+        options.iter().cloned().chain(own).collect()
+    }
+
+    /// Runs a command outside of the image, which may take long.
+    pub(crate) fn run_outside(&mut self, command: &mut Command, limit: Duration) -> Ended {
+        let usual = self.runner.limit;
+        self.runner.limit = limit;
+        let ended = self.runner.run(command);
+        self.runner.limit = usual;
+        ended
+    }
+
     /// Runs a command with some ranks in a view.
     pub(crate) fn run(
         &mut self,
@@ -118,11 +154,8 @@ impl<'a> Bench<'a> {
             }
         };
         command.args(words);
-        let usual = self.runner.limit;
-        let limit = limit.unwrap_or(usual).min(LONGEST);
-        self.runner.limit = limit;
-        let ended = self.runner.run(&mut command);
-        self.runner.limit = usual;
+        let limit = limit.unwrap_or(self.runner.limit).min(LONGEST);
+        let ended = self.run_outside(&mut command, limit);
         let markers: Vec<PathBuf> = match self.place {
             Place::Here => vec![marker],
             Place::Slurm { .. } => {
@@ -217,14 +250,25 @@ fn pmi(subject: &Subject, srun: &Path) -> Result<Option<String>> {
 ///
 /// There is none in `PATH`.
 pub(crate) fn srun(context: &Context) -> Result<PathBuf> {
-    let path = context.calling.get(OsStr::new(env_vars::PATH));
-    let mut directories = path.map(std::env::split_paths).into_iter().flatten();
-    let found = directories.find_map(|directory| {
-        let srun = directory.join("srun");
-        srun.exists().then_some(srun)
-    });
-    found.ok_or_else(|| {
+    find_program(context, "srun").ok_or_else(|| {
         Report::new(Kind::NotFound, "there is no `srun` in PATH")
             .hinted("without `--on slurm`, checks run on this machine".to_owned())
     })
+}
+
+/// Finds a program in `PATH`.
+pub(crate) fn find_program(context: &Context, name: &str) -> Option<PathBuf> {
+    let path = context.calling.get(OsStr::new(env_vars::PATH));
+    let mut directories = path.map(std::env::split_paths).into_iter().flatten();
+    directories.find_map(|directory| {
+        let program = directory.join(name);
+        program.is_file().then_some(program)
+    })
+}
+
+/// Reads the first bytes of a file; `None` if it cannot be read.
+pub(crate) fn read_start(path: &Path, limit: u64) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(limit).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }

@@ -3,8 +3,8 @@
 
 //! Checks of images.
 //!
-//! [`check`] runs the checks of the recipe and those that need no writing, on this machine or through
-//! Slurm, and returns a [`CheckReport`]. Of four outcomes none becomes another one: the image passed,
+//! [`check`] runs the checks of the recipe, those that need no writing, and suites of `ReFrame`, on this
+//! machine or through Slurm, and returns a [`CheckReport`]. Of four outcomes none becomes another one: the image passed,
 //! it failed, the infrastructure failed, or nothing was tested.
 
 #![forbid(unsafe_code)]
@@ -18,6 +18,7 @@ mod outcome;
 mod request;
 mod statement;
 mod subject;
+mod suite;
 
 pub use builtin::{Builtin, builtins};
 pub use junit::junit;
@@ -25,3 +26,4 @@ pub use outcome::{CheckReport, CheckResult, Source};
 pub use request::{CheckRequest, Place, check};
 pub use statement::test_statement;
 pub use subject::Subject;
+pub use suite::SuiteRequest;

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use cabane_evidence::{Host, Measured, Outcome};
+use cabane_evidence::{Configuration, Host, Measured, Outcome};
 use cabane_label::{Digest, Label};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,8 @@ pub enum Source {
     Recipe,
     /// Cabane; no recipe names it.
     Builtin,
+    /// A suite of `ReFrame`.
+    Suite,
 }
 
 impl fmt::Display for Source {
@@ -25,6 +27,7 @@ impl fmt::Display for Source {
         f.pad(match self {
             Self::Recipe => "recipe",
             Self::Builtin => "built-in",
+            Self::Suite => "suite",
         })
     }
 }
@@ -67,6 +70,9 @@ pub struct CheckReport {
     /// The names of checks that were left out on request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
+    /// The suites that were run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub suites: Vec<Configuration>,
     /// When the first began.
     pub started: Timestamp,
     /// When the last ended.

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use cabane_evidence::Outcome;
+use cabane_evidence::{Configuration, Outcome};
 use cabane_label::{enumerate, escape};
 use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
@@ -19,6 +19,7 @@ use crate::host;
 use crate::judge::{Judged, judge};
 use crate::outcome::{CheckReport, CheckResult, Source};
 use crate::subject::Subject;
+use crate::suite::{self, SuiteRequest};
 
 /// Where checks run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,12 +57,15 @@ pub struct CheckRequest {
     pub limit: Duration,
     /// The directory below which they run, instead of that for temporary files.
     pub work_directory: Option<PathBuf>,
+    /// The suites of `ReFrame` that are run beside the checks.
+    pub suites: Option<SuiteRequest>,
 }
 
 /// A check that is to be run.
 enum Planned<'a> {
     Recipe(&'a Check),
     Builtin(Builtin),
+    Suite(&'a str),
 }
 
 impl Planned<'_> {
@@ -69,6 +73,7 @@ impl Planned<'_> {
         match self {
             Self::Recipe(check) => &check.name,
             Self::Builtin(builtin) => builtin.name(),
+            Self::Suite(name) => name,
         }
     }
 }
@@ -90,26 +95,35 @@ pub fn check(
     let mut bench = Bench::new(context, subject, request)?;
     let started = Timestamp::now();
     let mut checks: Vec<CheckResult> = Vec::new();
+    let mut suites: Vec<Configuration> = Vec::new();
     for one in planned {
         context.detail(format_args!("checking {}", one.name()));
         let begin = Instant::now();
-        let judged = match &one {
-            Planned::Recipe(check) => run(&mut bench, check, &system),
-            Planned::Builtin(builtin) => builtin.run(context, &mut bench, subject, request),
+        let (source, judged) = match &one {
+            Planned::Recipe(check) => (Source::Recipe, run(&mut bench, check, &system)),
+            Planned::Builtin(builtin) => {
+                (Source::Builtin, builtin.run(context, &mut bench, subject, request))
+            }
+            Planned::Suite(name) => {
+                let result = suite::run(context, &mut bench, (subject, request), name);
+                result.checks.iter().for_each(&mut *done);
+                checks.extend(result.checks);
+                suites.push(result.configuration);
+                continue;
+            }
         };
         let result = CheckResult {
             name: one.name().to_owned(),
-            source: match one {
-                Planned::Recipe(_) => Source::Recipe,
-                Planned::Builtin(_) => Source::Builtin,
-            },
+            source,
             outcome: judged.outcome,
             reason: judged.reason,
             seconds: begin.elapsed().as_secs_f64(),
             figures: judged.figures,
         };
         done(&result);
-        let is_closed = result.name == Builtin::Starts.name() && result.outcome != Outcome::Passed;
+        let is_closed = source == Source::Builtin
+            && result.name == Builtin::Starts.name()
+            && result.outcome != Outcome::Passed;
         checks.push(result);
         if is_closed {
             // Nothing else can run either.
@@ -124,6 +138,7 @@ pub fn check(
         outcome: Outcome::of_all(checks.iter().map(|one| one.outcome)),
         checks,
         left_out,
+        suites,
         started,
         finished: Timestamp::now(),
         host,
@@ -135,11 +150,20 @@ pub fn check(
 /// Returns also the names of those that are left out.
 fn plan<'a>(
     subject: &'a Subject,
-    request: &CheckRequest,
+    request: &'a CheckRequest,
 ) -> Result<(Vec<Planned<'a>>, Vec<String>)> {
     let builtins = builtins().into_iter().map(Planned::Builtin);
     let of_recipe = subject.checks.commands.iter().map(Planned::Recipe);
-    let mut planned: Vec<_> = builtins.chain(of_recipe).collect();
+    let of_suites = request.suites.iter().flat_map(SuiteRequest::names).map(Planned::Suite);
+    let mut planned: Vec<_> = builtins.chain(of_recipe).chain(of_suites).collect();
+    let mut names: Vec<&str> = planned.iter().map(Planned::name).collect();
+    names.sort_unstable();
+    let suites: Vec<&str> = request.suites.iter().flat_map(SuiteRequest::names).collect();
+    let is_double = |two: &&[&str]| two[0] == two[1] && suites.contains(&two[0]);
+    if let Some(two) = names.windows(2).find(is_double) {
+        let message = format!("a suite has the name of the check `{}`", escape(two[0]));
+        return Err(Report::new(Kind::Usage, message));
+    }
     if request.only.is_empty() {
         return Ok((planned, Vec::new()));
     }

@@ -50,5 +50,6 @@ pub fn test_statement(
     };
     let name = report.label.as_ref().map_or_else(|| report.image.clone(), ToString::to_string);
     let results = (&*names(Outcome::Passed), &*names(Outcome::Failed));
-    Statement::of_checks((&name, &report.digest, manifest), results, &details)
+    let subject = (&*name, &report.digest, manifest);
+    Statement::of_checks(subject, results, &report.suites, &details)
 }

@@ -18,6 +18,9 @@ use cabane_run::{metadata, open_image};
 use cabane_site::Context;
 use cabane_view::{Meta, PackageList, RecipeChecks};
 
+/// The largest `extra/reframe.yaml` that is read, in bytes.
+const MAX_REFRAME: u64 = 1024 * 1024;
+
 /// An image, and what its metadata says about checks.
 #[derive(Debug)]
 pub struct Subject {
@@ -41,6 +44,8 @@ pub struct Subject {
     pub checks: RecipeChecks,
     /// Its packages, as far as it lists them.
     pub packages: PackageList,
+    /// What its `extra/reframe.yaml` says about environments for suites of `ReFrame`.
+    pub(crate) reframe: Option<Vec<u8>>,
 }
 
 impl Subject {
@@ -101,6 +106,7 @@ impl Subject {
             pmi: image.meta.needs.mpi.as_ref().map(|mpi| mpi.srun.clone()).unwrap_or_default(),
             checks,
             packages: packages.unwrap_or_default(),
+            reframe: reframe(directory)?,
         })
     }
 
@@ -121,12 +127,25 @@ fn compare(typed: &str, beside: &Path, inside: &Path) -> Result<()> {
         let path = directory.join("env.json");
         read(&path, Meta::MAX_SIZE).or_failed(|| format!("read {}", shown(&path)))
     };
-    if text(beside)? == text(inside)? {
+    if text(beside)? == text(inside)? && reframe(beside)? == reframe(inside)? {
         return Ok(());
     }
     let message = format!("the metadata beside {} are not those in the image", escape(typed));
     Err(Report::new(Kind::Untrusted, message)
         .hinted("remove the image from the repository, and pull or add it again".to_owned()))
+}
+
+/// Reads what metadata says about environments for suites of `ReFrame`. Images of uenv have it beside the
+/// recipe, and those that were built here in it.
+fn reframe(metadata: &Path) -> Result<Option<Vec<u8>>> {
+    for name in ["extra/reframe.yaml", "recipe/extra/reframe.yaml"] {
+        let path = metadata.join(name);
+        let found = read(&path, MAX_REFRAME).or_failed(|| format!("read {}", shown(&path)))?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
 }
 
 /// Copies the metadata out of an image that no repository has.

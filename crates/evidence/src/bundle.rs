@@ -7,8 +7,8 @@
 //! Format: `protos/sigstore_bundle.proto` of <https://github.com/sigstore/protobuf-specs>.
 
 use cabane_label::Digest;
-use cabane_registry::{Distrust, Envelope, PublicKey, SigningKey, sum};
-use cabane_report::Result;
+use cabane_registry::{Distrust, Envelope, MAX_BUNDLE, PublicKey, SigningKey, sum};
+use cabane_report::{Kind, Report, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::statement::Statement;
@@ -47,14 +47,21 @@ impl SignedStatement {
     ///
     /// # Errors
     ///
-    /// The system has no random numbers.
+    /// The system has no random numbers; the statement is too large to be read again.
     pub fn sign(statement: &Statement, key: &SigningKey) -> Result<Self> {
         let hint = key.public().fingerprint().to_string();
-        Ok(Self {
+        let signed = Self {
             media_type: MEDIA_TYPE.to_owned(),
             verification_material: Material { public_key: Some(KeyHint { hint }) },
             dsse_envelope: Envelope::sign(IN_TOTO, &statement.to_bytes(), key)?,
-        })
+        };
+        let size = signed.to_bytes().len() as u64;
+        if size > MAX_BUNDLE {
+            let message = format!("the statement has {size} bytes, and {MAX_BUNDLE} are the limit");
+            let hint = "run large suites one by one".to_owned();
+            return Err(Report::new(Kind::Failure, message).hinted(hint));
+        }
+        Ok(signed)
     }
 
     /// Reads a bundle with an envelope; `None` for what is none.

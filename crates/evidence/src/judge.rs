@@ -385,7 +385,7 @@ mod tests {
             };
             let image = digest("a");
             let statement =
-                Statement::of_checks(("app", &image, None), (&["starts"], &[]), &details);
+                Statement::of_checks(("app", &image, None), (&["starts"], &[]), &[], &details);
             SignedStatement::sign(&statement, key).unwrap()
         }
     }

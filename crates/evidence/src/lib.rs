@@ -15,6 +15,7 @@ mod gather;
 mod judge;
 mod outcome;
 mod provenance;
+mod reframe;
 mod statement;
 
 pub use bundle::SignedStatement;
@@ -27,6 +28,10 @@ pub use provenance::{
     BuildDefinition, Builder, IMAGE_BUILD, PROVENANCE, Provenance, RECIPE, Resource, RunDetails,
     RunMetadata,
 };
+pub use reframe::{
+    ReframeReport, ReframeRun, ReportError, Session, Testcase, reduced, session_extras,
+};
 pub use statement::{
-    ATTEMPT, Details, Performance, Runner, Statement, StatementSubject, TEST_RESULT, TestError,
+    ATTEMPT, Configuration, Details, Performance, Runner, Statement, StatementSubject, TEST_RESULT,
+    TestError,
 };

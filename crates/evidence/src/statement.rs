@@ -108,6 +108,22 @@ pub struct TestError {
     pub message: String,
 }
 
+/// What a run of checks was made with, as in-toto describes resources.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Configuration {
+    /// Its name.
+    pub name: String,
+    /// Where it comes from: `git+https://…`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uri: Option<String>,
+    /// Its digests, by algorithm: `gitCommit`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub digest: BTreeMap<String, String>,
+    /// What else is known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, Value>,
+}
+
 /// A number that a check measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Performance {
@@ -143,22 +159,22 @@ impl Statement {
     pub fn of_checks(
         subject: (&str, &Digest, Option<&Digest>),
         (passed, failed): (&[&str], &[&str]),
+        configuration: &[Configuration],
         details: &Details,
     ) -> Self {
-        match details.outcome {
-            Some(outcome @ (Outcome::Passed | Outcome::Failed)) => {
-                let predicate = json!({
-                    "result": outcome.as_str(),
-                    "configuration": [],
-                    "passedTests": passed,
-                    "warnedTests": [],
-                    "failedTests": failed,
-                    DETAILS: details,
-                });
-                Self::new(subject, TEST_RESULT, predicate)
-            }
-            _ => Self::new(subject, ATTEMPT, json!({ DETAILS: details })),
+        if let Some(outcome @ (Outcome::Passed | Outcome::Failed)) = details.outcome {
+            let predicate = json!({
+                "result": outcome.as_str(),
+                "configuration": configuration,
+                "passedTests": passed,
+                "warnedTests": [],
+                "failedTests": failed,
+                DETAILS: details,
+            });
+            return Self::new(subject, TEST_RESULT, predicate);
         }
+        let predicate = json!({ "configuration": configuration, DETAILS: details });
+        Self::new(subject, ATTEMPT, predicate)
     }
 
     /// Reads a statement; `None` for what is none.
@@ -236,7 +252,7 @@ mod tests {
         };
         let (image, manifest) = (digest("a"), digest("b"));
         let subject = ("app/1.0:v1@daint%gh200", &image, Some(&manifest));
-        Statement::of_checks(subject, (&["starts"], &[]), &details)
+        Statement::of_checks(subject, (&["starts"], &[]), &[], &details)
     }
 
     #[test]

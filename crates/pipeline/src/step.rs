@@ -198,6 +198,7 @@ impl Work<'_> {
         let subject = Subject::find(self.context, digest.as_str(), true)?;
         let request = CheckRequest {
             only: Vec::new(),
+            suites: None,
             place: CheckPlace::Here,
             limit: self.options.limit,
             work_directory: None,

@@ -268,6 +268,6 @@ pub(crate) fn newest_first(attached: &mut [Descriptor]) {
     });
 }
 
-fn created(annotations: &BTreeMap<String, String>) -> Option<Timestamp> {
+pub(crate) fn created(annotations: &BTreeMap<String, String>) -> Option<Timestamp> {
     annotations.get(CREATED)?.parse().ok()
 }

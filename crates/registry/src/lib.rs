@@ -38,6 +38,7 @@ mod parallel;
 mod proxy;
 mod push;
 mod registry;
+mod report;
 mod retry_policy;
 mod service_list;
 mod signature;
@@ -74,6 +75,7 @@ pub use parallel::each_of;
 pub use proxy::ProxySettings;
 pub use push::{PushRequest, Pushed, manifest_of};
 pub use registry::Registry;
+pub use report::{AttachedReport, MAX_REPORT, ReportKind};
 pub use retry_policy::RetryPolicy;
 pub use service_list::service_list;
 pub use signature::{

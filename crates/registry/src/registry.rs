@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cabane_label::Digest;
 use cabane_report::{Kind, Report};
@@ -198,6 +199,9 @@ impl Registry {
     }
 
     /// Puts a manifest or an index; returns whether the registry noted what it refers to.
+    ///
+    /// Its blobs were put before. Where another client puts the same ones at this moment, Debian's
+    /// registry does not know them for a while: it writes the files that name them anew.
     pub(crate) fn put_document(
         &self,
         repository: &str,
@@ -206,13 +210,22 @@ impl Registry {
         bytes: &[u8],
     ) -> Result<bool> {
         let uri = self.client.uri(&format!("{repository}/manifests/{reference}"))?;
-        let mut request = Request::new(Method::PUT, uri, Scope::push(repository))
-            .header(CONTENT_TYPE, media_type);
-        request.body = Body::Bytes(bytes.to_vec());
-        let answer = self.client.send(&request)?;
-        if !answer.status.is_success() {
-            return Err(self.client.refused(answer, &format!("write {repository}")));
-        }
+        let mut waits = BLOB_WAITS.iter();
+        let answer = loop {
+            let mut request = Request::new(Method::PUT, uri.clone(), Scope::push(repository))
+                .header(CONTENT_TYPE, media_type);
+            request.body = Body::Bytes(bytes.to_vec());
+            let answer = self.client.send(&request)?;
+            if answer.status.is_success() {
+                break answer;
+            }
+            let refused = self.client.refused(answer, &format!("write {repository}"));
+            let is_early = refused.to_string().contains(UNKNOWN_BLOB);
+            match waits.next().filter(|_| is_early) {
+                Some(wait) => std::thread::sleep(Duration::from_millis(*wait)),
+                None => return Err(refused),
+            }
+        };
         let digest = OciDigest::of(bytes);
         match announced_digest(&answer) {
             Some(other) if other != digest => Err(self.wrong(&digest, &other.to_string())),
@@ -425,6 +438,10 @@ fn announced_digest(answer: &Answer) -> Option<OciDigest> {
 }
 
 const REFERRER_ATTEMPTS: usize = 8;
+/// The error of a registry that does not know a blob of a manifest.
+const UNKNOWN_BLOB: &str = "MANIFEST_BLOB_UNKNOWN";
+/// How long it is waited until a manifest is put again, in milliseconds.
+const BLOB_WAITS: [u64; 4] = [20, 100, 400, 1600];
 
 /// The tag of the index of what refers to a manifest, as the specification has it for
 /// registries without the request for it.

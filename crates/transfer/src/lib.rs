@@ -21,6 +21,7 @@ mod mirror;
 mod pull;
 mod push;
 mod registry;
+mod report;
 mod scratch;
 mod upgrade;
 
@@ -44,6 +45,7 @@ pub use mirror::{MirrorRequest, MirrorSummary, mirror};
 pub use pull::{PullRequest, find_remote, look_up, pull, pull_metadata};
 pub use push::{Upload, push};
 pub use registry::{Connection, RegistryRequest, of_containers};
+pub use report::{ReportFile, attach_report, attached_reports, read_report};
 pub use scratch::scratch_place;
 pub use upgrade::{
     Fate, NewImage, Nothing, PlannedUpgrade, RolledBack, Unchanged, plan_upgrade, roll_back,

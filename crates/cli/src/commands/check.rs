@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cabane_check::{
-    CheckReport, CheckRequest, CheckResult, Place, Subject, check as run, junit, test_statement,
+    CheckReport, CheckRequest, CheckResult, Place, Subject, SuiteRequest, check as run, junit,
+    test_statement,
 };
 use cabane_evidence::{Outcome, SignedStatement, keep};
 use cabane_label::escape;
@@ -45,6 +46,7 @@ Examples:
   cabane check prgenv-gnu/25.6 --only mpi
   cabane check prgenv-gnu/25.6 --key tests.key --attach
   cabane check prgenv-gnu/25.6 --on slurm --srun=--partition=debug
+  cabane check prgenv-gnu/25.6 --suite cscs-reframe-tests --on slurm
 
 The exit code is 16 if a check failed, 17 if none failed and one is an ERROR,
 and 18 if nothing was tested.")]
@@ -55,10 +57,21 @@ pub(crate) struct CheckArgs {
     /// Run only this check. Repeatable
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
+    /// Also run this suite of ReFrame, with the environments of `extra/reframe.yaml` in the image. Repeatable
+    #[arg(long = "suite", value_name = "DIR")]
+    suites: Vec<PathBuf>,
+    /// Pass this option to `reframe`, such as --reframe=--tag=production. Repeatable
+    #[arg(
+        long = "reframe",
+        value_name = "OPTION",
+        allow_hyphen_values = true,
+        requires = "suites"
+    )]
+    reframe_options: Vec<String>,
     /// Where the checks run
     #[arg(long, value_name = "PLACE", default_value = "here")]
     on: On,
-    /// Pass this option to `srun`, such as --srun=--partition=debug. Repeatable
+    /// Pass this option to `srun`, such as --srun=--partition=debug, and to the jobs of suites. Repeatable
     #[arg(long = "srun", value_name = "OPTION", allow_hyphen_values = true)]
     srun_options: Vec<String>,
     /// The time limit of each check that has none of its own, such as 30s or 10m
@@ -103,6 +116,7 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
         place,
         limit: args.limit,
         work_directory: args.work_directory.clone(),
+        suites: SuiteRequest::find(setup, &args.suites, args.reframe_options.clone())?,
     };
     let subjects: Vec<Subject> = args
         .images

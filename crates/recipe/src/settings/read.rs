@@ -46,6 +46,9 @@ fn read(report: &Report<'_>, root: &Node) -> Option<Settings> {
     if let Some(section) = section(&file, "evidence") {
         settings.evidence = evidence::read(&section);
     }
+    if let Some(section) = section(&file, "check") {
+        read_values(&section, "check", &mut settings);
+    }
     settings.restricted = restricted::read(&file);
     if let Some(section) = section(&file, "container") {
         settings.container = container::read(&section);

@@ -193,6 +193,10 @@ settings! {
     EVIDENCE_BUILDER_ID: "evidence.builder_id" = "\"https://example.org/builders/daint\"";
     /// A word that you change with each maintenance of the system. Results from before do not count then.
     EVIDENCE_GENERATION: "evidence.generation" = "\"2026-11-20\"";
+    /// Checks of images.
+    CHECK: "check" = "[check]";
+    /// The `reframe` program, for `cabane check --suite`. Default: the first one in PATH.
+    REFRAME: "check.reframe" = "\"/opt/reframe/bin/reframe\"", values::path ["CABANE_REFRAME"];
     /// Images that only one Unix group can read after they are pulled: a namespace, a name, or
     /// both. The first matching rule applies, and the rules of the site come first.
     RESTRICTED: "restricted" = "[[restricted]]";

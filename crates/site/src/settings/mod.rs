@@ -72,6 +72,8 @@ pub struct Effective {
     pub spack_python: Value<Option<PathBuf>>,
     /// The `uv` program, if one is named.
     pub uv: Value<Option<PathBuf>>,
+    /// The `reframe` program, if one is named.
+    pub reframe: Value<Option<PathBuf>>,
     /// Where Python packages come from, the first before the others; empty for what
     /// `uv` itself does.
     pub index_urls: Value<Vec<String>>,
@@ -237,6 +239,7 @@ impl Effective {
             jobs: layers.optional(&table::JOBS)?,
             spack_python: layers.path_or(&table::SPACK_PYTHON, None)?,
             uv: layers.path_or(&table::UV, None)?,
+            reframe: layers.path_or(&table::REFRAME, None)?,
             index_urls: layers.index_urls(),
             environment_directories: layers
                 .directories(env_vars::CABANE_ENVIRONMENT_PATH, "environments"),

@@ -8,8 +8,9 @@ use std::time::Duration;
 use cabane_evidence::{Evidence, Outcome, PROVENANCE, Standing, Wanted, built_from, tested};
 use cabane_label::{System, escape, shown};
 use cabane_recipe::parse_time;
+use cabane_registry::AttachedReport;
 use cabane_report::{Kind, Report, Result};
-use cabane_transfer::{FoundEvidence, find_evidence};
+use cabane_transfer::{Connection, FoundEvidence, attached_reports, find_evidence};
 use clap::Args;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -34,7 +35,7 @@ impl WhereArgs {
         &self,
         setup: &Setup,
         image: &str,
-    ) -> Result<(FoundEvidence, Option<cabane_transfer::Connection>)> {
+    ) -> Result<(FoundEvidence, Option<Connection>)> {
         let connection = self.remote.then(|| self.registry.connect(setup)).transpose()?;
         Ok((find_evidence(setup, connection.as_ref(), image)?, connection))
     }
@@ -45,7 +46,8 @@ impl WhereArgs {
 #[command(after_help = "\
 Results of tests count with the key of a tester, and provenance with the key
 of a builder: `testers` and `builders` below `[evidence]` in the configuration.
-The others are listed with the reason.
+The others are listed with the reason. With --remote, reports of other tools are
+listed as well. They are not signed and never count.
 
 Examples:
   cabane evidence ls prgenv-gnu/25.6
@@ -103,13 +105,18 @@ pub(crate) struct VerifyArgs {
 }
 
 pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<()> {
-    let (found, _) = args.place.find(setup, &args.image)?;
+    let (found, connection) = args.place.find(setup, &args.image)?;
     let judged = found.judged(setup)?;
+    let reports = match (&connection, &found.remote) {
+        (Some(connection), Some(image)) => attached_reports(connection, image)?,
+        _ => Vec::new(),
+    };
     if args.json {
-        setup.printer.json(&judged.iter().map(value).collect::<Vec<_>>());
+        let values = judged.iter().map(value).chain(reports.iter().map(value_of_report));
+        setup.printer.json(&values.collect::<Vec<_>>());
         return Ok(());
     }
-    if judged.is_empty() {
+    if judged.is_empty() && reports.is_empty() {
         setup.note(format_args!("{}: no evidence", found.name));
         setup.hint("`cabane check IMAGE --key FILE` tests an image and signs the results");
     }
@@ -128,8 +135,26 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<()> {
         let (id, system) = (one.id.id(), escape(system));
         table.push(&[&id, &date, &outcome, &system, &generation, &by.trim(), &counts]);
     }
+    for report in &reports {
+        let date = report.created.map(|time| time.strftime("%F %R").to_string());
+        let (id, date, kind) = (report.manifest.id(), date.unwrap_or_default(), report.kind.name());
+        table.push(&[&id, &date, &"report", &"", &"", &kind, &format!("no, {UNSIGNED}")]);
+    }
     setup.printer.data(table);
     Ok(())
+}
+
+/// Why reports of other tools do not count.
+const UNSIGNED: &str = "not signed";
+
+fn value_of_report(report: &AttachedReport) -> Value {
+    json!({
+        "id": report.manifest,
+        "outcome": Value::Null,
+        "standing": {"standing": "ignored", "detail": UNSIGNED},
+        "report": report.kind.name(),
+        "created": report.created,
+    })
 }
 
 /// The outcome of tests, or the type of another statement.

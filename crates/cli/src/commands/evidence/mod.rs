@@ -23,9 +23,9 @@ pub(crate) enum EvidenceCommand {
     Show(ls::ShowArgs),
     /// Check whether an image passed its tests, or where its recipe comes from
     Verify(ls::VerifyArgs),
-    /// Attach signed statements to an image of a registry
+    /// Attach signed statements or reports to an image of a registry
     Attach(attach::AttachArgs),
-    /// Write the signed statements of an image to files
+    /// Write the signed statements and reports of an image to files
     Export(attach::ExportArgs),
     /// Remove old statements
     Prune(prune::PruneArgs),
