@@ -24,7 +24,7 @@ table{border-collapse:collapse;margin:.3em 0 1em}
 caption{text-align:left;color:var(--faint);padding-bottom:.3em}
 th,td{text-align:left;padding:.3em .8em .3em 0;border-bottom:1px solid var(--line);vertical-align:top;overflow-wrap:anywhere}
 th{font-weight:600}
-.s{overflow-x:auto}
+.s{overflow-x:auto;position:relative}
 .s th,.s td{white-space:nowrap}
 .s th:first-child{position:sticky;left:0;background:var(--back)}
 .o{display:inline-block;padding:0 .5em;border:2px solid;border-radius:.3em;font-size:.85em;font-weight:600;white-space:nowrap}
