@@ -19,7 +19,7 @@ pub(super) const MOST_PLOTS: usize = 1000;
 /// The most characters of the name of a check or a figure.
 const LONGEST_NAME: usize = 80;
 
-const WIDTH: f64 = 240.0;
+const WIDTH: f64 = 160.0;
 const MARGIN: f64 = 8.0;
 
 /// The range of numbers that a plot shows.
@@ -98,7 +98,7 @@ fn plot(page: &mut String, scale: Scale, figure: &Measured) {
     };
     let _ = write!(
         page,
-        "<svg viewBox=\"0 0 240 20\" role=\"img\" aria-label=\"{}{judgment}\"><path class=\"axis\" d=\"M0 10H240\"/>",
+        "<svg viewBox=\"0 0 160 20\" role=\"img\" aria-label=\"{}{judgment}\"><path class=\"axis\" d=\"M0 10H160\"/>",
         with_unit(figure.value, &figure.unit)
     );
     if let (lower, upper) = limits(figure)
@@ -137,10 +137,9 @@ impl Plots {
     fn add_row(&mut self, page: &mut String, scale: Scale, title: &str, figure: &Measured) {
         let outside = if is_outside(figure) { " <b>outside</b>" } else { "" };
         let unit = &figure.unit;
-        let reference = figure.reference.map_or("-".to_owned(), |one| with_unit(one, unit));
         let _ = write!(
             page,
-            "<tr><th scope=\"row\">{title}</th><td>{}{outside}</td><td class=\"plot\">",
+            "<tr><th scope=\"row\">{title}</th><td class=\"w\">{}{outside}</td><td class=\"plot\">",
             with_unit(figure.value, unit)
         );
         if self.take() {
@@ -148,7 +147,12 @@ impl Plots {
         } else {
             page.push_str("not drawn");
         }
-        let _ = writeln!(page, "</td><td>{reference}</td><td>{}</td></tr>", permitted(figure));
+        let permitted = permitted(figure);
+        let _ = write!(page, "</td><td class=\"w\">{permitted}");
+        if let Some(reference) = figure.reference {
+            let _ = write!(page, "; reference {}", number(reference));
+        }
+        page.push_str("</td></tr>\n");
     }
 
     /// Writes the figures of one cell.
@@ -188,8 +192,9 @@ impl Plots {
             );
             begin_rows(page, "cell");
             for (cell, figure) in &one.rows {
-                let title = format!("{}@{}%{}", cell.version, cell.system, cell.uarch);
-                self.add_row(page, scale, &escape_html(&title), figure);
+                let nodes = escape_html(&format!("{}%{}", cell.system, cell.uarch));
+                let version = escape_html(cell.version.as_str());
+                self.add_row(page, scale, &format!("{version}@<wbr>{nodes}"), figure);
             }
             page.push_str("</table>\n");
         }
@@ -198,7 +203,7 @@ impl Plots {
 
 fn begin_rows(page: &mut String, first: &str) {
     let _ = write!(page, "<tr><th scope=\"col\">{first}</th>");
-    for column in ["value", "plot", "reference", "permitted"] {
+    for column in ["value", "plot", "permitted"] {
         let _ = write!(page, "<th scope=\"col\">{column}</th>");
     }
     page.push_str("</tr>\n");

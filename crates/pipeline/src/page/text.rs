@@ -102,7 +102,7 @@ pub(super) fn duration(seconds: f64) -> String {
     }
 }
 
-/// Writes a number with six digits or all before the point.
+/// Writes a number with five digits or all before the point.
 pub(super) fn number(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 {
@@ -111,7 +111,7 @@ pub(super) fn number(value: f64) -> String {
     if !(1e-4..1e12).contains(&size) {
         return format!("{value:.3e}");
     }
-    let bounds = [1e5, 1e4, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2, 1e-3];
+    let bounds = [1e4, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2, 1e-3];
     let decimals = bounds.iter().position(|bound| size >= *bound).unwrap_or(bounds.len());
     let text = format!("{value:.decimals$}");
     if text.contains('.') {
@@ -139,7 +139,7 @@ mod tests {
             (23894.0, "23894"),
             (1_234_567.0, "1234567"),
             (100_000.0, "100000"),
-            (std::f64::consts::PI, "3.14159"),
+            (std::f64::consts::PI, "3.1416"),
             (0.000_25, "0.00025"),
             (1e308, "1.000e308"),
             (1e-9, "1.000e-9"),
