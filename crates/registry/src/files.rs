@@ -3,8 +3,9 @@
 
 //! Files that are read up to a limit, or written at once, and what is wrong with them.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use cabane_label::shown;
@@ -19,9 +20,19 @@ pub(crate) fn read_up_to(limit: u64, reader: impl Read) -> io::Result<Option<Vec
 
 /// Writes a file at once or not at all. Only its owner can read it.
 pub fn write_at_once(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_with_mode(path, bytes, 0o600)
+}
+
+/// Writes a file at once or not at all. The umask decides which users can read it.
+pub fn write_at_once_with_umask(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_with_mode(path, bytes, 0o666)
+}
+
+fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(directory)?;
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    let mode = Permissions::from_mode(mode);
+    let mut file = tempfile::Builder::new().permissions(mode).tempfile_in(directory)?;
     file.write_all(bytes)?;
     file.persist(path)?;
     Ok(())

@@ -59,7 +59,7 @@ pub use credentials::{Credential, CredentialSources, Secret};
 pub use download::Fetched;
 pub(crate) use error::Result;
 pub use error::{Error, ErrorKind};
-pub use files::{KeptBadly, write_at_once};
+pub use files::{KeptBadly, write_at_once, write_at_once_with_umask};
 pub use find::{Listing, Wanted};
 #[cfg(feature = "fuzzing")]
 pub use http::answer_with;

@@ -20,6 +20,7 @@ use crate::registry::RegistryArgs;
 use crate::setup::Setup;
 
 mod plan;
+mod report;
 mod run;
 mod status;
 mod step;
@@ -40,6 +41,8 @@ pub(crate) enum PipelineCommand {
     Status(status::StatusArgs),
     /// Print the log of a stage
     Logs(status::LogsArgs),
+    /// Write what came of each cell as a web page
+    Report(report::ReportArgs),
     /// Cancel the jobs of an interrupted run
     Cancel(run::CancelArgs),
 }
@@ -58,6 +61,7 @@ pub(crate) fn pipeline(setup: &Setup, command: &PipelineCommand) -> Result<ExitC
         PipelineCommand::Step(args) => step::step(setup, args),
         PipelineCommand::Status(args) => status::status(setup, args),
         PipelineCommand::Logs(args) => done(status::logs(setup, args)),
+        PipelineCommand::Report(args) => done(report::report(setup, args)),
         PipelineCommand::Cancel(args) => done(run::cancel(setup, args)),
     }
 }
