@@ -12,6 +12,7 @@
 
 mod cell;
 mod directory;
+mod generate;
 mod git;
 mod here;
 mod inputs;
@@ -26,6 +27,7 @@ mod summary;
 
 pub use cell::{Cell, CellName};
 pub use directory::{DIRECTORY, RunDirectory};
+pub use generate::{Client, GenerateRequest, generate};
 pub use here::Event;
 pub use pipeline::{FILES, Pipeline, Selection};
 pub use plan::{PlanRequest, PlannedCell, plan};
