@@ -63,6 +63,7 @@ mod mpi_swap_in;
 mod mpi_typed;
 mod nesting;
 mod pipeline;
+mod pipeline_clients;
 mod pipeline_report;
 mod recipe;
 mod registry;

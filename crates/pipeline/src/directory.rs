@@ -51,6 +51,11 @@ impl RunDirectory {
         Ok(Self { root })
     }
 
+    /// Returns the directory of a run without results. It can never exist.
+    pub(crate) fn nowhere() -> Self {
+        Self { root: PathBuf::from("/dev/null") }
+    }
+
     /// Returns its path.
     #[must_use]
     pub fn root(&self) -> &Path {

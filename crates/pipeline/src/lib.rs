@@ -12,6 +12,7 @@
 
 mod cell;
 mod directory;
+mod generate;
 mod git;
 mod here;
 mod inputs;
@@ -27,6 +28,7 @@ mod summary;
 
 pub use cell::{Cell, CellName};
 pub use directory::{DIRECTORY, RunDirectory};
+pub use generate::{Client, GenerateRequest, generate};
 pub use here::Event;
 pub use page::Page;
 pub use pipeline::{FILES, Pipeline, Selection};

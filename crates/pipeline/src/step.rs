@@ -66,7 +66,7 @@ pub fn step(
         Stage::Publish => work.publish(&before),
         Stage::Promote => work.promote(&before),
     };
-    let result = match outcome {
+    let mut result = match outcome {
         Ok(done) => StageResult {
             stage,
             outcome: done.report.as_ref().map_or(Outcome::Passed, |report| report.outcome),
@@ -80,6 +80,11 @@ pub fn step(
         },
         Err(report) => StageResult::of_failure(stage, &cell.inputs, started, &report),
     };
+    let is_untested = before.check.is_some_and(|check| check.outcome == Outcome::NotTested);
+    if stage == Stage::Promote && is_untested {
+        // An image without checks is not promoted, and has not failed.
+        result.outcome = Outcome::NotTested;
+    }
     let result = if interrupt.load(Ordering::Relaxed) { interrupted(result) } else { result };
     run.keep(&cell.name, &result)?;
     Ok(result)

@@ -44,6 +44,10 @@ variables! {
     CABANE_ENVIRONMENT_PATH;
     /// The directories that contain system configurations, separated by colons. Default: `cabane/systems` in `XDG_CONFIG_HOME`, then `/etc/cabane/systems`.
     CABANE_SYSTEM_PATH;
+    /// In jobs of `cabane pipeline generate`: the file with the private key for results and images.
+    CABANE_PIPELINE_KEY;
+    /// In jobs of `cabane pipeline generate`: the file with the private key of the channel. Default: that of `CABANE_PIPELINE_KEY`.
+    CABANE_PIPELINE_CHANNEL_KEY;
     /// The credentials file of `podman login`. Default: `containers/auth.json` in `XDG_RUNTIME_DIR` and `XDG_CONFIG_HOME`, then `config.json` in `DOCKER_CONFIG`.
     REGISTRY_AUTH_FILE;
     /// The directory with the credentials of `docker login`. Default: `.docker` in the home directory.

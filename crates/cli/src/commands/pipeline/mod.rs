@@ -19,6 +19,7 @@ use crate::exit_codes::{self, ExitCode};
 use crate::registry::RegistryArgs;
 use crate::setup::Setup;
 
+mod generate;
 mod plan;
 mod report;
 mod run;
@@ -35,6 +36,8 @@ pub(crate) enum PipelineCommand {
     Plan(plan::PlanArgs),
     /// Build, check, publish and promote what is left
     Run(run::RunArgs),
+    /// Generate a file for the CI of GitLab or GitHub
+    Generate(generate::GenerateArgs),
     /// Carry out one stage of one cell
     Step(step::StepArgs),
     /// Show what came of each cell
@@ -58,6 +61,7 @@ pub(crate) fn pipeline(setup: &Setup, command: &PipelineCommand) -> Result<ExitC
         PipelineCommand::Check(args) => done(plan::check(setup, args)),
         PipelineCommand::Plan(args) => done(plan::plan(setup, args)),
         PipelineCommand::Run(args) => run::run(setup, args),
+        PipelineCommand::Generate(args) => done(generate::generate(setup, args)),
         PipelineCommand::Step(args) => step::step(setup, args),
         PipelineCommand::Status(args) => status::status(setup, args),
         PipelineCommand::Logs(args) => done(status::logs(setup, args)),

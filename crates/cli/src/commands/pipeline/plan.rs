@@ -53,6 +53,9 @@ pub(crate) struct PlanArgs {
     /// Ask no registry
     #[arg(long, conflicts_with_all = ["registry", "token", "username"])]
     offline: bool,
+    /// Only cells whose next stage is this one: build, check, publish, or promote. Repeatable
+    #[arg(long, value_name = "STAGE")]
+    next: Vec<Stage>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -92,7 +95,10 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<()> {
 pub(crate) fn plan(setup: &Setup, args: &PlanArgs) -> Result<()> {
     let (pipeline, run) = args.pipeline.open_with_warnings(setup)?;
     let request = args.planning.request(setup, publishing(&args.registry, args.offline));
-    let planned = cabane_pipeline::plan(setup, &pipeline, &run, &request)?;
+    let mut planned = cabane_pipeline::plan(setup, &pipeline, &run, &request)?;
+    if !args.next.is_empty() {
+        planned.retain(|one| one.stages.first().is_some_and(|next| args.next.contains(next)));
+    }
     if args.json {
         setup.printer.json(&planned);
         return Ok(());
