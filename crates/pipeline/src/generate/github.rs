@@ -23,10 +23,9 @@ const HEAD: &str = "\
 
 name: \"cabane pipeline\"
 ";
-/// What actions of GitHub would do. Other programs that run workflows begin in a work tree.
+/// What an action of GitHub would do. The token is in no argument, which other users could see.
 const FETCH: &str = r#"
       - name: "fetch the repository"
-        if: ${{ !env.ACT }}
         env:
           TOKEN: ${{ github.token }}
         run: |

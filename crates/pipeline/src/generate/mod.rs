@@ -66,7 +66,17 @@ pub fn generate(
     run: &RunDirectory,
     request: &GenerateRequest,
 ) -> Result<String> {
-    let files = Files::of(pipeline, run, request.project.as_deref())?;
+    let project = match &request.project {
+        Some(project) => fs::canonicalize(project)
+            .or_failed(|| format!("find the directory {}", shown(project)))?,
+        None => work_tree(&pipeline.directory).unwrap_or_else(|| {
+            let directory = shown(&pipeline.directory);
+            context.warning(format_args!("{directory} is in no Git work tree; jobs start in it"));
+            context.hint("`--project DIR` names another directory where jobs start");
+            pipeline.directory.clone()
+        }),
+    };
+    let files = Files::of(pipeline, run, &project)?;
     let script = Script { files: &files, request };
     match request.client {
         Client::Gitlab => {
@@ -101,24 +111,21 @@ struct Files {
 
 impl Files {
     /// Finds both in the project, where the jobs of a CI start.
-    fn of(pipeline: &Pipeline, run: &RunDirectory, project: Option<&Path>) -> Result<Self> {
-        let directory = &pipeline.directory;
-        let of_git = directory.ancestors().find(|one| one.join(".git").exists());
-        let root = match project {
-            Some(project) => fs::canonicalize(project)
-                .or_failed(|| format!("find the directory {}", shown(project)))?,
-            None => of_git.unwrap_or(directory).to_owned(),
-        };
-        let root = root.as_path();
-        let file = directory.join(pipeline.file.file_name().unwrap_or_default());
+    fn of(pipeline: &Pipeline, run: &RunDirectory, project: &Path) -> Result<Self> {
+        let file = pipeline.directory.join(pipeline.file.file_name().unwrap_or_default());
         let run = real(run.root());
-        let inside = run.strip_prefix(root).ok();
+        let inside = run.strip_prefix(project).ok();
         Ok(Self {
-            pipeline: text_of(file.strip_prefix(root).unwrap_or(&file))?,
+            pipeline: text_of(file.strip_prefix(project).unwrap_or(&file))?,
             run: text_of(inside.unwrap_or(&run))?,
             is_run_inside: inside.is_some(),
         })
     }
+}
+
+/// Returns the Git work tree of a directory.
+fn work_tree(directory: &Path) -> Option<PathBuf> {
+    directory.ancestors().find(|one| one.join(".git").exists()).map(Path::to_owned)
 }
 
 /// Resolves links in the part of a path that exists.

@@ -54,15 +54,22 @@ fn planned<'p>(pipeline: &'p Pipeline, stages: &[Stage]) -> Vec<PlannedCell<'p>>
     cells.map(planned).collect()
 }
 
+/// Finds the paths from the work tree.
+fn files(pipeline: &Pipeline, run: &Path) -> Result<Files> {
+    let project = work_tree(&pipeline.directory).unwrap();
+    assert_eq!(Some(project.as_path()), pipeline.directory.parent());
+    Files::of(pipeline, &RunDirectory::new(run).unwrap(), &project)
+}
+
 fn gitlab(pipeline: &Pipeline, run: &Path, stages: &[Stage]) -> Result<String> {
-    let files = Files::of(pipeline, &RunDirectory::new(run).unwrap(), None)?;
+    let files = files(pipeline, run)?;
     let request = request(Client::Gitlab);
     let script = Script { files: &files, request: &request };
     gitlab::text(&script, pipeline, &planned(pipeline, stages))
 }
 
 fn github(pipeline: &Pipeline, run: &Path, request: &GenerateRequest) -> Result<String> {
-    let files = Files::of(pipeline, &RunDirectory::new(run).unwrap(), None)?;
+    let files = files(pipeline, run)?;
     github::text(&Script { files: &files, request }, pipeline)
 }
 
@@ -141,7 +148,7 @@ fn a_directory_elsewhere_is_shared_and_no_artifact() {
     assert!(!text.contains("\"build app"), "{text}");
     // Where jobs start can be given.
     let run = RunDirectory::new(&pipeline.directory.join("run")).unwrap();
-    let files = Files::of(&pipeline, &run, Some(&pipeline.directory)).unwrap();
+    let files = Files::of(&pipeline, &run, &pipeline.directory).unwrap();
     assert_eq!((files.pipeline.as_str(), files.run.as_str()), ("pipeline.yaml", "run"));
 }
 
@@ -154,7 +161,7 @@ fn an_empty_plan_is_one_job_and_a_large_one_is_an_error() {
         "\n\"nothing is left\":\n  stage: \"build\"\n  tags: [\"daint-nodes\"]\n  script:\n    \
          - \"echo 'nothing is left to do'\"\n"
     ));
-    let files = Files::of(&pipeline, &RunDirectory::new(run).unwrap(), None).unwrap();
+    let files = files(&pipeline, run).unwrap();
     let request = request(Client::Gitlab);
     let script = Script { files: &files, request: &request };
     let many = |count| {
@@ -219,8 +226,7 @@ fn typed(line: &str, key: Option<&str>) -> Vec<String> {
 fn a_shell_gets_each_word_as_it_is() {
     let (_directory, pipeline) = project("");
     let hostile = "/scratch/it's $(touch pwned) \"x\";`y`";
-    let run = RunDirectory::new(Path::new(hostile)).unwrap();
-    let files = Files::of(&pipeline, &run, None).unwrap();
+    let files = files(&pipeline, Path::new(hostile)).unwrap();
     let mut request = request(Client::Gitlab);
     request.plan.publishing.registry.registry = Some("http://h/'; touch pwned; '".to_owned());
     let script = Script { files: &files, request: &request };
