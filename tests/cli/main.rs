@@ -60,6 +60,7 @@ mod mpi_swap;
 mod mpi_swap_in;
 mod mpi_typed;
 mod nesting;
+mod pipeline_clients;
 mod recipe;
 mod registry;
 mod registry_admin;
