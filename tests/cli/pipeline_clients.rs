@@ -38,6 +38,9 @@ cells:
     strategy: depend
 ";
 
+// Both programs run one job at a time. The registry of the tests may refuse a manifest while another client writes the
+// same blob to a new repository.
+
 /// A Git work tree with a pipeline of two cells: one passes its checks, and one fails.
 struct Project {
     shared: Shared,
@@ -170,7 +173,8 @@ fn a_child_pipeline_of_gitlab_releases_what_passes() {
     let variables = format!("global:\n  CABANE_PIPELINE_KEY: \"{}\"\n", project.key);
     project.shared.cabane.world.file("home/.gitlab-ci-local/variables.yml", &variables);
     // The client ends with 0 even if a job of the child pipeline fails.
-    let first = project.client(&["--force-shell-executor", "--shell-isolation"]);
+    let first =
+        project.client(&["--force-shell-executor", "--shell-isolation", "--concurrency", "1"]);
     project.assert_that_one_is_released(&first);
     let said = format!("{}\n{}", first.stdout, first.stderr);
     assert!(said.contains(&format!("{BAD}: check FAILED")), "{said}");
@@ -220,7 +224,8 @@ fn a_workflow_of_github_releases_what_passes() {
     project.git(&["commit", "--quiet", "--message", "workflow"]);
     let key = format!("CABANE_PIPELINE_KEY={}", project.key);
     let run = || {
-        let runner = ["push", "-P", "self-hosted=-self-hosted", "--pull=false"];
+        let runner =
+            ["push", "-P", "self-hosted=-self-hosted", "--pull=false", "--concurrent-jobs=1"];
         project.client(&[&runner[..], &["--github-instance", SERVER, "--var", &key]].concat())
     };
     let first = run();
