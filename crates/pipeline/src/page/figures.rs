@@ -192,9 +192,10 @@ impl Plots {
             );
             begin_rows(page, "cell");
             for (cell, figure) in &one.rows {
-                let nodes = escape_html(&format!("{}%{}", cell.system, cell.uarch));
-                let version = escape_html(cell.version.as_str());
-                self.add_row(page, scale, &format!("{version}@<wbr>{nodes}"), figure);
+                let title = format!("{}@{}%{}", cell.version, cell.system, cell.uarch);
+                // Narrow screens break it there.
+                let title = escape_html(&title).replace('@', "@<wbr>").replace('%', "<wbr>%");
+                self.add_row(page, scale, &title, figure);
             }
             page.push_str("</table>\n");
         }
