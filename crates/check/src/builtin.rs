@@ -325,6 +325,7 @@ mod tests {
 
     fn slurm() -> CheckRequest {
         CheckRequest {
+            suites: None,
             only: Vec::new(),
             place: Place::Slurm { srun: "srun".into(), options: Vec::new() },
             limit: std::time::Duration::from_secs(1),

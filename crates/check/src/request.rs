@@ -164,16 +164,19 @@ fn plan<'a>(
         let message = format!("a suite has the name of the check `{}`", escape(two[0]));
         return Err(Report::new(Kind::Usage, message));
     }
+    let options = request.suites.iter().flat_map(SuiteRequest::selecting);
+    let mut left_out: Vec<String> =
+        options.map(|option| format!("tests of suites that {option} leaves out")).collect();
     if request.only.is_empty() {
-        return Ok((planned, Vec::new()));
+        return Ok((planned, left_out));
     }
     let known: Vec<&str> = planned.iter().map(Planned::name).collect();
     if let Some(unknown) = request.only.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(no_such_check(unknown, &known));
     }
     let is_wanted = |one: &Planned<'_>| request.only.iter().any(|name| name == one.name());
-    let left_out = planned.iter().filter(|one| !is_wanted(one)).map(|one| one.name().to_owned());
-    let left_out = left_out.collect();
+    let others = planned.iter().filter(|one| !is_wanted(one)).map(|one| one.name().to_owned());
+    left_out.extend(others);
     planned.retain(is_wanted);
     Ok((planned, left_out))
 }

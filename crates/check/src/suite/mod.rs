@@ -33,6 +33,27 @@ const NOTHING: &str = "no test of the suite fits the environments of the image";
 /// The largest report that is read, in bytes.
 const MAX_REPORT: u64 = 64 * 1024 * 1024;
 
+/// How the options of `ReFrame` begin that select tests.
+const SELECTING: [&str; 17] = [
+    "-n",
+    "--name",
+    "-x",
+    "--exclude",
+    "-t",
+    "--tag",
+    "-T",
+    "-E",
+    "--filter-expr",
+    "-p",
+    "--prgenv",
+    "--cpu-only",
+    "--gpu-only",
+    "--maintainer",
+    "--skip",
+    "--failed",
+    "--mode",
+];
+
 /// Suites that are to be run, and by what.
 #[derive(Clone, Debug)]
 pub struct SuiteRequest {
@@ -93,6 +114,12 @@ impl SuiteRequest {
     /// Returns the names of the suites.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.suites.iter().map(|suite| suite.name.as_str())
+    }
+
+    /// Returns the options that select tests of the suites. What they leave out was not tested.
+    pub(crate) fn selecting(&self) -> impl Iterator<Item = &str> {
+        let options = self.options.iter().map(String::as_str);
+        options.filter(|option| SELECTING.iter().any(|one| option.starts_with(one)))
     }
 }
 

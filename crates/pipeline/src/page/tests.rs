@@ -46,6 +46,7 @@ fn checked(outcome: Outcome, checks: Vec<CheckResult>) -> StageResult {
         outcome,
         checks,
         left_out: Vec::new(),
+        suites: Vec::new(),
         started: stage.started,
         finished: stage.finished,
         host: Host::default(),
