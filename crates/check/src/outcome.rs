@@ -71,7 +71,7 @@ pub struct CheckReport {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
     /// The suites that were run.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suites: Vec<Configuration>,
     /// When the first began.
     pub started: Timestamp,

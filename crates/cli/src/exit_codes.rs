@@ -73,11 +73,11 @@ exit_codes! {
     NOT_SWAPPED = 14, NotSwapped;
     /// `cabane mpi swap --probe` could not prove the substitution, or each rank of a step with `--uenv-mpi` would be alone; the command was not run.
     NOT_PROVEN = 15, NotProven;
-    /// `cabane check`: a check of an image failed.
+    /// `cabane check`: a check of an image failed. `cabane pipeline`: a cell failed, its build or its checks.
     CHECK_FAILED = 16;
-    /// `cabane check`: no check failed, and one could not run. That says nothing about the image.
+    /// `cabane check` and `cabane pipeline`: nothing failed, and something could not run. That says nothing about the image.
     CHECK_ERROR = 17;
-    /// `cabane check`: there was nothing to test.
+    /// `cabane check` and `cabane pipeline`: there was nothing to test.
     NOT_TESTED = 18;
     /// `cabane run` or `cabane start` could not start the command. Codes of the command itself are passed through.
     NOT_STARTED = 125, NotStarted;

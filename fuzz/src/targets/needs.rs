@@ -9,8 +9,8 @@ use super::{Verdict, compare};
 
 /// Reads needs, and takes their lines apart.
 pub fn run(bytes: &[u8]) -> Verdict {
-    if let Some(index) = NeedIndex::from_bytes(bytes) {
-        let again = NeedIndex::from_bytes(&index.to_bytes());
+    if let Some(index) = NeedIndex::from_bytes(bytes.to_vec()) {
+        let again = NeedIndex::from_bytes(index.to_bytes());
         if again.is_none_or(|again| again.to_bytes() != index.to_bytes()) {
             return Verdict::Wrong("an index is not read again".to_owned());
         }

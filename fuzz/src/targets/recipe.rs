@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The `config.yaml` of a recipe, and the configuration file.
+//! The `config.yaml` of a recipe, the configuration file, and the description of a pipeline.
 
 use std::path::Path;
 
-use cabane_recipe::{ConfigText, Diagnostic, parse_config, parse_settings};
+use cabane_recipe::{ConfigText, Diagnostic, parse_config, parse_pipeline, parse_settings};
 
 use super::Verdict;
 
@@ -21,6 +21,14 @@ pub fn recipe(bytes: &[u8]) -> Verdict {
 /// Reads a configuration file.
 pub fn settings(bytes: &[u8]) -> Verdict {
     match parse_settings(Path::new("config.toml"), bytes) {
+        Ok(_) => Verdict::Accepted,
+        Err(error) => check(error.diagnostics()),
+    }
+}
+
+/// Reads the description of a pipeline.
+pub fn pipeline(bytes: &[u8]) -> Verdict {
+    match parse_pipeline(Path::new("pipeline.yaml"), bytes) {
         Ok(_) => Verdict::Accepted,
         Err(error) => check(error.diagnostics()),
     }

@@ -27,7 +27,7 @@ const TARGET_KEYS: &[&str] = &["uarch", "partition", "variables", "resources"];
 const RUNNER_KEYS: &[&str] = &["slurm-tag", "baremetal-tag"];
 const STAGE_KEYS: &[&str] = &["build", "check"];
 const RESOURCE_KEYS: &[&str] = &["partition", "nodes", "cpus", "memory", "time", "options"];
-const UENV_KEYS: &[&str] = &["recipes", "deploy", "mount", "tag"];
+const VERSION_KEYS: &[&str] = &["recipes", "deploy", "mount", "tag"];
 const PROMOTE_KEYS: &[&str] = &["namespace", "channel"];
 
 const EXAMPLE: &str = "begin with the systems: `clusters:`";
@@ -259,7 +259,7 @@ fn uenvs(field: &Field<'_>) -> Option<Vec<UenvEntry>> {
 
 fn uenv(report: &Report<'_>, name: &Name, entry: &Entry) -> Option<UenvEntry> {
     let version: Option<Version> = key(report, entry);
-    let section = Field::named(report, "the version", entry).section_with(UENV_KEYS)?;
+    let section = Field::named(report, "the version", entry).section_with(VERSION_KEYS)?;
     let hint = "add `recipes:` with the directory for each micro-architecture";
     let recipes = section.needed("recipes", hint, recipes);
     let deploy = section.given_or("deploy", Vec::new(), deploy);
@@ -381,10 +381,10 @@ uenvs:
     fn mistakes_have_a_place() {
         for (from, to, message) in [
             ("deploy:", "depoly:", "p.yaml:12:7: unknown key `depoly`"),
-            ("2024/gpu", "../gpu", "p.yaml:11:25: `../gpu` is no directory of a recipe"),
+            ("2024/gpu", "../gpu", "p.yaml:11:24: `../gpu` is no directory of a recipe"),
             ("2024/gpu", "/gpu", "`/gpu` is no directory of a recipe"),
             ("uarch: gh200", "uarch: [a]", "p.yaml:4:16: `uarch` must be text, not a list"),
-            ("runner: f7t", "runner: f7", "p.yaml:7:13: `runner` must be f7t, not `f7`"),
+            ("runner: f7t", "runner: f7", "p.yaml:7:13: `runner` must be `f7t`, not `f7`"),
             ("[gh200]", "[gh200, gh200]", "p.yaml:12:31: gh200 is listed twice for daint"),
         ] {
             let error = parse(&FILE.replace(from, to)).unwrap_err();
