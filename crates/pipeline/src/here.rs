@@ -22,6 +22,7 @@ use crate::cell::Cell;
 use crate::directory::RunDirectory;
 use crate::pipeline::Pipeline;
 use crate::plan::PlannedCell;
+use crate::registry::Publishing;
 use crate::stage::{Stage, StageResult};
 use crate::step::StepOptions;
 
@@ -179,8 +180,16 @@ impl Processes<'_> {
         Ok(words)
     }
 
+    /// Returns the options of a step on a node, which needs neither the registry nor a key.
+    pub(crate) fn options_of_job(&self) -> Result<Vec<OsString>> {
+        let publishing = Publishing { offline: true, ..Publishing::default() };
+        let (key, channel_key) = (None, None);
+        let options = StepOptions { publishing, key, channel_key, ..self.options.clone() };
+        Processes { options: &options, ..*self }.file_and_options()
+    }
+
     /// Returns the options of a step, and the file of the pipeline.
-    pub(crate) fn file_and_options(&self) -> Result<Vec<OsString>> {
+    fn file_and_options(&self) -> Result<Vec<OsString>> {
         let file = std::path::absolute(&self.pipeline.file)
             .or_failed(|| "find the current directory".to_owned())?;
         let mut words = Vec::new();

@@ -38,6 +38,8 @@ pub struct PlannedCell<'p> {
     pub stages: Vec<Stage>,
     /// Why, or why there is nothing to do.
     pub reason: String,
+    /// Whether the registry has its image.
+    pub is_published: bool,
     /// The worst that came of it before; nothing if everything passed, or nothing was done.
     pub before: Option<Outcome>,
 }
@@ -96,7 +98,13 @@ pub fn plan<'p>(
             Some(None) => {
                 let since = request.since.as_deref().unwrap_or_default();
                 let reason = format!("unchanged since {since}");
-                Ok(PlannedCell { cell, stages: Vec::new(), reason, before: None })
+                Ok(PlannedCell {
+                    cell,
+                    stages: Vec::new(),
+                    reason,
+                    is_published: false,
+                    before: None,
+                })
             }
             touched => rules.cell(cell, touched.flatten()),
         }
@@ -122,16 +130,23 @@ impl Rules<'_> {
             publish: result(Stage::Publish),
             promote: result(Stage::Promote),
         };
+        let in_registry = self.published.map(|published| published.image(cell)).transpose()?;
+        let in_registry = in_registry.flatten();
+        let is_published = in_registry.is_some();
         let done = |reason: &str, before: Option<Outcome>| {
-            Ok(PlannedCell { cell, stages: Vec::new(), reason: reason.to_owned(), before })
+            Ok(PlannedCell {
+                cell,
+                stages: Vec::new(),
+                reason: reason.to_owned(),
+                is_published,
+                before,
+            })
         };
         let left = |from: Stage, reason: String| {
             let stages = Stage::ALL.into_iter().filter(|stage| *stage >= from);
             let stages = stages.filter(|stage| self.has(*stage)).collect();
-            Ok(PlannedCell { cell, stages, reason, before: None })
+            Ok(PlannedCell { cell, stages, reason, is_published, before: None })
         };
-        let in_registry = self.published.map(|published| published.image(cell)).transpose()?;
-        let in_registry = in_registry.flatten();
         if let Some(published) = self.published
             && in_registry.is_some()
             && self.pipeline.promote.is_some()

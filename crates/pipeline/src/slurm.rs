@@ -109,10 +109,20 @@ pub(crate) fn all(
     let queue = Queue { processes, slurm };
     let mut tasks = queue.adopt(planned)?;
     let adopted: BTreeSet<CellName> = tasks.iter().map(|task| task.cell.name.clone()).collect();
-    let fresh: Vec<&PlannedCell<'_>> = planned
+    let mut fresh: Vec<PlannedCell<'_>> = planned
         .iter()
         .filter(|one| !adopted.contains(&one.cell.name) && !one.stages.is_empty())
+        .cloned()
         .collect();
+    // Nodes need no way to the registry: what it has is pulled here.
+    for one in fresh.iter_mut().filter(|one| one.is_published && one.stages.contains(&Stage::Build))
+    {
+        processes.cell(one.cell, &[Stage::Build], &mut |event| report(event))?;
+        let has_image = processes.can_begin(one.cell, Stage::Check);
+        one.stages.retain(|stage| has_image && *stage != Stage::Build);
+    }
+    fresh.retain(|one| !one.stages.is_empty());
+    let fresh: Vec<&PlannedCell<'_>> = fresh.iter().collect();
     tasks.extend(queue.submit_all(&fresh, report)?);
     // What needs no node begins at once.
     let waiting: BTreeSet<&CellName> = tasks.iter().map(|task| &task.cell.name).collect();
@@ -273,7 +283,7 @@ impl Queue<'_> {
             .or_failed(|| format!("write {}", shown(&list)))?;
         let mut words = self.processes.beginning(&first.cell.name.system)?;
         words.extend([stage.as_str().into(), "--array".into(), list.into_os_string()]);
-        words.extend(self.processes.file_and_options()?);
+        words.extend(self.processes.options_of_job()?);
         words.extend(["--log".into()]);
         let script = words.iter().map(quoted).collect::<Vec<_>>().join(" ");
         let end = part.len() - 1;

@@ -49,8 +49,13 @@ fn request(client: Client) -> GenerateRequest {
 
 fn planned<'p>(pipeline: &'p Pipeline, stages: &[Stage]) -> Vec<PlannedCell<'p>> {
     let cells = pipeline.cells.iter();
-    let planned =
-        |cell| PlannedCell { cell, stages: stages.to_vec(), reason: String::new(), before: None };
+    let planned = |cell| PlannedCell {
+        cell,
+        stages: stages.to_vec(),
+        reason: String::new(),
+        is_published: false,
+        before: None,
+    };
     cells.map(planned).collect()
 }
 
