@@ -106,8 +106,17 @@ fn what_passes_is_released_and_what_fails_leaves_its_evidence() {
     needs!("docker-registry");
     for who in everybody() {
         let recipes = Recipes::new(who, RELEASE);
-        let run = recipes.go(&[&ALL[..], &["-j2"]].concat());
+        let both = recipes.go(&ALL);
+        assert_eq!(both.code, 2, "{}", both.stderr);
+        assert!(
+            both.stderr.contains("cells of there cannot be built and checked here"),
+            "{}",
+            both.stderr
+        );
+        let run = recipes.go(&["-j2"]);
         assert_eq!(run.code, 16, "{}{}", run.stdout, run.stderr);
+        let other = recipes.go(&["-j2", "--system", "there"]);
+        assert_eq!(other.code, 16, "{}{}", other.stdout, other.stderr);
         assert_eq!(
             recipes.status(),
             [
@@ -140,7 +149,7 @@ fn what_passes_is_released_and_what_fails_leaves_its_evidence() {
         fs::remove_dir_all(bed.shared.cabane.world.path("work/.cabane-pipeline")).unwrap();
         assert!(recipes.plan(&ALL).iter().all(|(_, stages, _)| stages.is_empty()));
         // An image that is there is not built again: it is pulled, and checked again.
-        let retried = recipes.go(&["--only", "bad/1@there%x86_64", "--retry"]);
+        let retried = recipes.go(&["--system", "there", "--only", "bad", "--retry"]);
         assert_eq!(retried.code, 16, "{}", retried.stderr);
         assert!(retried.stderr.contains("was built before and is pulled"), "{}", retried.stderr);
     }
@@ -207,6 +216,12 @@ fn stages_can_be_carried_out_by_hand() {
     let step =
         |stage: &str, cell: &str| recipes.run("step", &[stage, cell, "--key", &recipes.bed.key]);
     let good = "good/1@here%x86_64";
+    let elsewhere = step("build", "good/1@there%x86_64");
+    assert_eq!(elsewhere.code, 2, "{}", elsewhere.stderr);
+    assert!(elsewhere.stderr.contains("this is the system here"), "{}", elsewhere.stderr);
+    // Nothing is promoted that nobody has tested, whatever is missing here.
+    let untested = step("promote", good);
+    assert_ne!(untested.code, 0, "{}", untested.stderr);
     let early = step("check", good);
     assert_eq!(early.code, 2, "{}", early.stderr);
     assert!(
@@ -222,6 +237,11 @@ fn stages_can_be_carried_out_by_hand() {
     let logged = recipes.run("step", &["check", bad, "--log"]);
     assert_eq!((logged.code, logged.stderr.as_str()), (16, ""));
     step("publish", bad).success();
+    let fresh = ["promote", bad, "--run", "fresh", "--key", &recipes.bed.key];
+    let forgotten = recipes.run("step", &fresh);
+    assert_eq!(forgotten.code, 16, "{}", forgotten.stderr);
+    assert!(forgotten.stderr.contains("is FAILED in the registry"), "{}", forgotten.stderr);
+    assert_eq!(recipes.labels("deploy::bad@*").len(), 0);
     let refused = step("promote", bad);
     assert_eq!(refused.code, 16, "{}", refused.stderr);
     assert!(refused.stderr.contains("its checks are FAILED"), "{}", refused.stderr);

@@ -128,6 +128,14 @@ fn what_slurm_refuses_or_loses_is_an_error_and_no_failure() {
         ));
         assert!(lost.stdout.contains("code 17"), "{}{}", lost.stdout, lost.stderr);
         assert!(lost.stderr.contains("ERROR"), "{}", lost.stderr);
+        // What could not run is tried again, and the old result of the build does not hold up the check.
+        let change = "sed -i 's/command: sleep 60/command: sleep 0/' recipes/good/1/config.yaml";
+        alice.sh(&format!("cd /shared/pipeline; {change}")).success();
+        alice.sh(&format!("{RUN} --only good")).success();
+        let results = "find /shared/pipeline/.cabane-pipeline -path '*/good/*' -name build.json";
+        alice.sh(&format!("sed -i 's/\"PASSED\"/\"ERROR\"/' $({results})")).success();
+        let again = alice.sh(&format!("{RUN} --only good")).success();
+        assert_eq!(again.stderr.matches("check PASSED").count(), 2, "{}", again.stderr);
         alice.sh("rm -rf /shared/pipeline").success();
     });
 }

@@ -15,6 +15,11 @@ use cabane_recipe::{Resources, Target};
 use cabane_report::{Kind, Report};
 use serde::{Deserialize, Serialize};
 
+use crate::inputs::{Sums, combine};
+
+/// Goes up when the same inputs make another image.
+const VERSION: &str = "cabane-pipeline 1";
+
 /// The name of a cell: `name/version@system%uarch`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the parts of a label")]
@@ -123,6 +128,24 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// Returns the digest of everything that the cell would be built from now.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn inputs_now(&self) -> Result<Digest, Report> {
+        self.inputs_with(&mut Sums::default())
+    }
+
+    pub(crate) fn inputs_with(&self, sums: &mut Sums) -> Result<Digest, Report> {
+        let of_recipe = sums.directory(&self.recipe)?;
+        let of_system = self.system_directory.as_deref();
+        let of_system = of_system.map(|one| sums.directory(one)).transpose()?;
+        let of_system = of_system.as_ref().map_or("", |sum| sum.as_str());
+        let title = self.name.to_string();
+        Ok(combine(&[VERSION, &title, self.mount.as_str(), of_recipe.as_str(), of_system]))
+    }
+
     /// Returns the label under which the image is published. Its tag stands for what the image was built
     /// from, so that an image that is there need not be built again.
     ///

@@ -21,6 +21,7 @@ use cabane_label::shown;
 use cabane_registry::write_at_once;
 use cabane_report::{IoContext, Kind, Report, Result};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::cell::{Cell, CellName};
 use crate::stage::{Stage, StageResult};
@@ -74,8 +75,13 @@ impl RunDirectory {
             File::options().create(true).append(true).open(&path)
         };
         let file = open().or_failed(|| format!("write {}", shown(&path)))?;
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            return Ok(Lock(file));
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Lock(file)),
+            Err(Errno::WOULDBLOCK) => {}
+            Err(error) => {
+                let error = io::Error::from(error);
+                return Err(error).or_failed(|| format!("lock {}", shown(&path)));
+            }
         }
         let message = format!("another run works in {}", shown(&self.root));
         Err(Report::new(Kind::Failure, message).hinted(
@@ -134,10 +140,39 @@ impl RunDirectory {
         serde_json::from_slice(&text).ok()
     }
 
-    /// Returns what came of a stage of the cell as it is now.
+    /// Returns what came of a stage of the cell as it is now: of the same inputs, and of the image that
+    /// the last build made.
     #[must_use]
     pub fn result(&self, cell: &Cell, stage: Stage) -> Option<StageResult> {
-        self.last_result(&cell.name, stage).filter(|result| result.inputs == cell.inputs)
+        let of_inputs = |stage| {
+            self.last_result(&cell.name, stage).filter(|result| result.inputs == cell.inputs)
+        };
+        let result = of_inputs(stage)?;
+        if stage != Stage::Build && result.digest.is_some() {
+            let built = of_inputs(Stage::Build).and_then(|build| build.digest);
+            if built.is_some() && built != result.digest {
+                return None;
+            }
+        }
+        Some(result)
+    }
+
+    /// Forgets what came of a stage and of later ones.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be removed.
+    pub fn forget(&self, cell: &CellName, from: Stage) -> Result<()> {
+        for stage in Stage::ALL.iter().filter(|stage| **stage >= from) {
+            let path = self.of_cell(cell).join(format!("{stage}.json"));
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(error).or_failed(|| format!("remove {}", shown(&path)));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Keeps what came of a stage, and forgets what came of later ones: they were about another image.
@@ -147,15 +182,8 @@ impl RunDirectory {
     /// It cannot be written.
     pub fn keep(&self, cell: &CellName, result: &StageResult) -> Result<()> {
         let directory = self.of_cell(cell);
-        for later in Stage::ALL.iter().filter(|later| **later > result.stage) {
-            let path = directory.join(format!("{later}.json"));
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(error).or_failed(|| format!("remove {}", shown(&path)));
-                }
-                _ => {}
-            }
-        }
+        let later = Stage::ALL.into_iter().find(|later| *later > result.stage);
+        later.map_or(Ok(()), |later| self.forget(cell, later))?;
         write_json(&directory.join(format!("{}.json", result.stage)), result)
     }
 }

@@ -19,7 +19,7 @@ use cabane_report::{IoContext, Kind, Report, Result};
 
 /// The most files of one directory. More are something else than a recipe.
 const MOST_FILES: usize = 100_000;
-/// Files of these names are of tools, and no build reads them.
+/// Files of these names in the directory itself are of tools.
 const IGNORED: [&str; 2] = [".git", "__pycache__"];
 
 /// The sums of directories that were read. Many cells have the same system.
@@ -51,7 +51,8 @@ fn add(root: &Path, below: &Path, lines: &mut Vec<Vec<u8>>) -> io::Result<()> {
     for entry in fs::read_dir(root.join(below))? {
         let entry = entry?;
         let name = entry.file_name();
-        if IGNORED.iter().any(|ignored| name == *ignored) || lines.len() > MOST_FILES {
+        let is_ignored = below.as_os_str().is_empty() && IGNORED.iter().any(|one| name == *one);
+        if is_ignored || lines.len() > MOST_FILES {
             continue;
         }
         let path = below.join(&name);
@@ -60,7 +61,14 @@ fn add(root: &Path, below: &Path, lines: &mut Vec<Vec<u8>>) -> io::Result<()> {
             add(root, &path, lines)?;
             continue;
         } else if kind.is_symlink() {
-            ("link", digest_of(fs::read_link(entry.path())?.as_os_str().as_bytes()))
+            let target = fs::read_link(entry.path())?;
+            let mut content = target.as_os_str().as_bytes().to_vec();
+            // A recipe may be read through a link that leads out of it.
+            if entry.path().is_file() {
+                content.push(0);
+                content.extend_from_slice(&fs::read(entry.path())?);
+            }
+            ("link", digest_of(&content))
         } else if kind.is_file() {
             let is_program = entry.metadata()?.permissions().mode() & 0o100 != 0;
             (if is_program { "program" } else { "file" }, digest_of(&fs::read(entry.path())?))

@@ -17,8 +17,6 @@ use crate::inputs::{Sums, combine};
 
 /// The names that a pipeline's file may have where none is given, the first one first.
 pub const FILES: [&str; 2] = ["pipeline.yaml", "config.yaml"];
-/// Goes up when the same inputs make another image.
-const VERSION: &str = "cabane-pipeline 1";
 
 /// What is built, for which systems, and where it goes.
 #[derive(Debug)]
@@ -120,29 +118,27 @@ impl Pipeline {
                 let system = &deployed.value.0;
                 let Some(cluster) = parsed.clusters.get(system) else { continue };
                 let Some(target) = cluster.target(uarch) else { continue };
-                let system_directory = match &parsed.systems {
-                    None => None,
-                    Some(systems) => {
-                        let directory = self.directory.join(systems).join(system.as_str());
-                        let directory = fs::canonicalize(&directory)
-                            .or_failed(|| format!("find the system {}", shown(&directory)))?;
-                        Some(directory)
-                    }
-                };
+                let system_directory = parsed
+                    .systems
+                    .as_ref()
+                    .map(|one| self.directory.join(one).join(system.as_str()));
+                if let Some(missing) = system_directory.as_ref().filter(|one| !one.is_dir()) {
+                    let message = format!("there is no system in {}", shown(missing));
+                    let place = deployed.place.clone();
+                    let mistake = Diagnostic::new(&self.file, text, place, &message);
+                    let hint = "`systems` names the directory with one directory for each system";
+                    self.mistakes.push(mistake.with_hint(hint));
+                    continue;
+                }
                 let name = CellName {
                     name: uenv.name.clone(),
                     version: uenv.version.clone(),
                     system: system.clone(),
                     uarch: uarch.clone(),
                 };
-                let of_recipe = sums.directory(&directory)?;
-                let of_system = system_directory.as_deref();
-                let of_system = of_system.map(|one| sums.directory(one)).transpose()?;
-                let of_system = of_system.as_ref().map_or("", |sum| sum.as_str());
-                let title = name.to_string();
-                let parts = [VERSION, &title, uenv.mount.as_str(), of_recipe.as_str(), of_system];
-                self.cells.push(Cell {
-                    inputs: combine(&parts),
+                let mut cell = Cell {
+                    // Not known yet.
+                    inputs: combine(&[]),
                     name,
                     recipe: fs::canonicalize(&directory)
                         .or_failed(|| format!("find {}", shown(&directory)))?,
@@ -153,7 +149,9 @@ impl Pipeline {
                     build: target.build.or(&parsed.build),
                     check: target.check.or(&parsed.check),
                     runner_tags: cluster.runner_tags.clone(),
-                });
+                };
+                cell.inputs = cell.inputs_with(sums)?;
+                self.cells.push(cell);
             }
         }
         Ok(())
@@ -178,10 +176,10 @@ impl Pipeline {
                 self.cells.iter().map(|cell| cell.name.system.as_str()).collect();
             systems.sort_unstable();
             systems.dedup();
-            let message = format!("no cell of {} is meant", shown(&self.file));
+            let message = format!("no cell of {} matches", shown(&self.file));
             let hint = format!("its systems are {}", cabane_label::enumerate(&systems, "and"));
             return Err(Report::new(Kind::NotFound, message)
-                .hinted("`cabane pipeline check` lists its cells".to_owned())
+                .hinted("`cabane pipeline check --cells` lists the cells".to_owned())
                 .hinted((!systems.is_empty()).then_some(hint)));
         }
         Ok(cells)
@@ -196,7 +194,7 @@ impl Pipeline {
         self.cells.iter().find(|cell| cell.name == *name).ok_or_else(|| {
             let message = format!("{} has no cell {name}", shown(&self.file));
             Report::new(Kind::NotFound, message)
-                .hinted("`cabane pipeline check` lists its cells".to_owned())
+                .hinted("`cabane pipeline check --cells` lists the cells".to_owned())
         })
     }
 
@@ -219,7 +217,7 @@ fn find(path: &Path) -> Result<PathBuf> {
     // A file of the name may be the recipe of an image.
     places.find(|place| place.is_file()).ok_or_else(|| {
         let message = format!("there is no pipeline in {}", shown(path));
-        let hint = "name its file: `cabane pipeline check FILE`";
+        let hint = "name the file: `cabane pipeline check --file FILE`";
         Report::new(Kind::NotFound, message).hinted(hint.to_owned())
     })
 }

@@ -160,7 +160,8 @@ impl Rules<'_> {
             match before.outcome {
                 // Its results are not where they belong yet.
                 Outcome::Failed if !self.retry && !self.is_published(before, &known) => {}
-                Outcome::Failed if !self.retry => {
+                // The gate may decide otherwise today.
+                Outcome::Failed if !self.retry && stage != Stage::Promote => {
                     let reason = format!("{stage} failed before; `--retry` repeats it");
                     return done(&reason, Some(Outcome::Failed));
                 }
@@ -170,6 +171,11 @@ impl Rules<'_> {
             }
         }
         let has_image = known.build.as_ref().is_some_and(|build| self.has_image(build));
+        let built = known.build.as_ref().and_then(|build| build.digest.as_ref());
+        if has_image && in_registry.is_some() && in_registry != built {
+            let reason = "the registry has another image of the same inputs";
+            return left(Stage::Build, reason.to_owned());
+        }
         if !has_image && let (Some(connection), Some(_)) = (self.connection, in_registry) {
             return match outcome_of(self.context, connection, self.pipeline, cell)? {
                 Outcome::Passed if self.has(Stage::Promote) => {

@@ -9,7 +9,7 @@ use cabane_channel::read_channel;
 use cabane_evidence::{EvidenceKeys, Outcome, Wanted, attached, tested};
 use cabane_label::{Digest, Label, NameMatch, Namespace, System};
 use cabane_registry::{Listing, Place, Wanted as WantedImages};
-use cabane_report::Result;
+use cabane_report::{Kind, Result};
 use cabane_site::Context;
 use cabane_transfer::{Connection, RegistryRequest};
 use jiff::Timestamp;
@@ -44,8 +44,8 @@ impl Publishing {
 pub(crate) struct Published {
     images: BTreeMap<Label, Digest>,
     promoted: BTreeMap<Label, Digest>,
-    /// What channels release; of a system without a channel, nothing.
-    released: BTreeSet<(System, Digest)>,
+    /// What channels release.
+    released: BTreeSet<(Label, Digest)>,
 }
 
 impl Published {
@@ -71,9 +71,14 @@ impl Published {
             };
             let (setting, place) = cabane_channel::place_of(context, &pattern)?;
             // A channel begins with the first image that is promoted.
-            if let Ok(channel) = read_channel(context, &connection.registry, setting, &place) {
-                let entries = channel.document.entries.iter();
-                published.released.extend(entries.map(|one| (system.clone(), one.digest.clone())));
+            match read_channel(context, &connection.registry, setting, &place) {
+                Ok(channel) => {
+                    let entries = channel.document.entries.iter();
+                    let entries = entries.map(|one| (one.label.clone(), one.digest.clone()));
+                    published.released.extend(entries);
+                }
+                Err(error) if error.kind() == Kind::NotFound => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(published)
@@ -89,8 +94,8 @@ impl Published {
         let Some(target) = &pipeline.promote else { return Ok(true) };
         let Some(image) = self.image(cell)? else { return Ok(false) };
         let has_label = self.promoted.get(&cell.promoted()?) == Some(image);
-        let is_released = target.channel.is_none()
-            || self.released.contains(&(cell.name.system.clone(), image.clone()));
+        let is_released =
+            target.channel.is_none() || self.released.contains(&(cell.promoted()?, image.clone()));
         Ok(has_label && is_released)
     }
 }

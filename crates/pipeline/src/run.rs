@@ -3,9 +3,11 @@
 
 //! A run: what is planned is carried out, here or as jobs of Slurm.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 
-use cabane_report::Result;
+use cabane_label::System;
+use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
 
 use crate::directory::RunDirectory;
@@ -13,6 +15,7 @@ use crate::here::{Event, Processes};
 use crate::pipeline::Pipeline;
 use crate::plan::{PlanRequest, PlannedCell, plan};
 use crate::slurm::{self, Slurm};
+use crate::stage::Stage;
 use crate::step::StepOptions;
 
 /// Where builds and checks run. Images are always pushed and promoted from here, where the keys are.
@@ -35,6 +38,28 @@ pub struct RunOptions {
     pub step: StepOptions,
 }
 
+/// What is built and tested on this machine says nothing about other systems.
+fn refuse_other_systems(context: &Context, planned: &[PlannedCell<'_>]) -> Result<()> {
+    let is_here = |stage: &Stage| matches!(stage, Stage::Build | Stage::Check);
+    let built = planned.iter().filter(|one| one.stages.iter().any(is_here));
+    let systems: BTreeSet<&System> = built.map(|one| &one.cell.name.system).collect();
+    let here = context.system();
+    let other = match &here {
+        Some(here) => systems.iter().find(|system| **system != here),
+        None => systems.iter().nth(1),
+    };
+    let Some(other) = other else { return Ok(()) };
+    let here = here.map_or_else(
+        || "the name of this system is unknown".to_owned(),
+        |here| format!("this is the system {here}"),
+    );
+    let message = format!("cells of {other} cannot be built and checked here: {here}");
+    Err(Report::new(Kind::Usage, message).hinted(
+        "`--only @SYSTEM` selects the cells of one system, and `--on slurm` uses its nodes"
+            .to_owned(),
+    ))
+}
+
 /// Plans what is left, and carries it out. Each step is reported to `report`, from several threads.
 /// Returns what was planned; what came of it is in the directory of the run.
 ///
@@ -55,6 +80,9 @@ pub fn run<'p>(
 ) -> Result<Vec<PlannedCell<'p>>> {
     let _lock = directory.lock()?;
     let planned = plan(context, pipeline, directory, request)?;
+    if matches!(options.place, Place::Here) {
+        refuse_other_systems(context, &planned)?;
+    }
     let step = &options.step;
     let processes = Processes { context, pipeline, run: directory, options: step, interrupt };
     match &options.place {

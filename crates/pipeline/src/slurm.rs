@@ -19,7 +19,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use cabane_evidence::Outcome;
-use cabane_label::{escape, shown};
+use cabane_label::{Digest, escape, shown};
 use cabane_recipe::Resources;
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::settings::find_program;
@@ -71,6 +71,17 @@ impl Slurm {
         let (sbatch, squeue, scancel) = (find("sbatch")?, find("squeue")?, find("scancel")?);
         Ok(Self { sbatch, squeue, scancel, options, throttle })
     }
+
+    fn cancel(&self, jobs: &[String]) -> Result<()> {
+        let mut command = Command::new(&self.scancel);
+        let output = command.arg("--quiet").args(jobs).output();
+        let output = output.or_failed(|| "run scancel".to_owned())?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let detail = escape(&String::from_utf8_lossy(&output.stderr)).into_owned();
+        Err(Report::new(Kind::Failure, "scancel fails").detailed(detail))
+    }
 }
 
 /// Jobs that were submitted, for the run that comes after a killed one.
@@ -84,9 +95,8 @@ struct Jobs {
 struct Job {
     id: u64,
     stage: Stage,
-    /// The cells in the order of the tasks.
-    cells: Vec<CellName>,
-    submitted: Timestamp,
+    /// The cells in the order of the tasks, and what they are built from.
+    cells: Vec<(CellName, Digest)>,
 }
 
 /// A task that is waited for.
@@ -94,7 +104,6 @@ struct Task<'p> {
     cell: &'p Cell,
     stage: Stage,
     name: String,
-    submitted: Timestamp,
     missing: u32,
 }
 
@@ -138,11 +147,14 @@ pub(crate) fn all(
     while !tasks.is_empty() {
         if processes.interrupt.load(Ordering::Relaxed) {
             processes.context.note(format_args!("{} tasks of Slurm go on", tasks.len()));
-            processes.context.hint("the same command waits for them; `--cancel` ends them");
+            processes
+                .context
+                .hint("the same command waits for them; `cabane pipeline cancel` cancels them");
             return Ok(());
         }
         let is_time = asked.elapsed() > ASK_SLURM;
-        let active = if is_time { Some(queue.active(&tasks)?) } else { None };
+        let names = tasks.iter().map(|task| &task.name);
+        let active = if is_time { Some(queue.active(names)?) } else { None };
         if is_time {
             asked = Instant::now();
         }
@@ -198,26 +210,50 @@ impl Queue<'_> {
     fn adopt<'p>(&self, planned: &[PlannedCell<'p>]) -> Result<Vec<Task<'p>>> {
         let jobs = self.jobs().jobs;
         let mut tasks = Vec::new();
+        let mut outdated: Vec<String> = Vec::new();
         for job in &jobs {
-            for (number, name) in job.cells.iter().enumerate() {
+            for (number, (name, inputs)) in job.cells.iter().enumerate() {
                 let meant = planned.iter().find(|one| one.cell.name == *name);
-                let Some(meant) = meant.filter(|one| one.stages.contains(&job.stage)) else {
+                let meant = meant.filter(|one| one.stages.contains(&job.stage));
+                let Some(meant) = meant else { continue };
+                if meant.cell.inputs != *inputs {
+                    outdated.push(format!("{}_{number}", job.id));
                     continue;
-                };
+                }
                 tasks.push(Task {
                     cell: meant.cell,
                     stage: job.stage,
                     name: format!("{}_{number}", job.id),
-                    submitted: job.submitted,
                     missing: 0,
                 });
             }
         }
-        if tasks.is_empty() {
+        if tasks.is_empty() && outdated.is_empty() {
             return Ok(tasks);
         }
-        let active = self.active(&tasks)?;
+        let active = self.active(tasks.iter().map(|task| &task.name).chain(&outdated))?;
         tasks.retain(|task| active.contains(&task.name));
+        // A run that was killed may have submitted the build and not the check.
+        let is_whole = |cell: &Cell| {
+            let planned = planned.iter().find(|one| one.cell.name == cell.name);
+            let stages = planned.map(|one| one.stages.as_slice()).unwrap_or_default();
+            let on_nodes = stages.iter().filter(|stage| **stage <= Stage::Check);
+            let has_task = |stage: &Stage| {
+                tasks.iter().any(|task| task.cell.name == cell.name && task.stage == *stage)
+            };
+            on_nodes.into_iter().all(|stage| {
+                has_task(stage)
+                    || *stage == Stage::Build && self.run().result(cell, *stage).is_some()
+            })
+        };
+        let (whole, halves): (Vec<_>, Vec<_>) = tasks.iter().partition(|task| is_whole(task.cell));
+        let whole: BTreeSet<String> = whole.iter().map(|task| task.name.clone()).collect();
+        outdated.retain(|name| active.contains(name));
+        outdated.extend(halves.iter().map(|task| task.name.clone()));
+        tasks.retain(|task| whole.contains(&task.name));
+        if !outdated.is_empty() {
+            self.slurm.cancel(&outdated)?;
+        }
         if !tasks.is_empty() {
             let count = tasks.len();
             self.processes
@@ -249,14 +285,19 @@ impl Queue<'_> {
         for group in groups.values() {
             for part in group.chunks(MOST_TASKS) {
                 let mut build = None;
+                for one in part {
+                    // What is there from now on is the result of these jobs.
+                    let first = one.stages.first().copied().unwrap_or(Stage::Check);
+                    self.run().forget(&one.cell.name, first)?;
+                }
                 let is_built = part.iter().all(|one| !one.stages.contains(&Stage::Build));
                 if !is_built {
-                    let (id, submitted) = self.submit(part, Stage::Build, None, report)?;
-                    tasks.extend(tasks_of(part, Stage::Build, id, submitted));
+                    let id = self.submit(part, Stage::Build, None, report)?;
+                    tasks.extend(tasks_of(part, Stage::Build, id));
                     build = Some(id);
                 }
-                let (id, submitted) = self.submit(part, Stage::Check, build, report)?;
-                tasks.extend(tasks_of(part, Stage::Check, id, submitted));
+                let id = self.submit(part, Stage::Check, build, report)?;
+                tasks.extend(tasks_of(part, Stage::Check, id));
             }
         }
         Ok(tasks)
@@ -269,13 +310,15 @@ impl Queue<'_> {
         stage: Stage,
         after: Option<u64>,
         report: &mut (dyn FnMut(Event<'_>) + Send),
-    ) -> Result<(u64, Timestamp)> {
+    ) -> Result<u64> {
         let Some(first) = part.first() else {
             return Err(Report::new(Kind::Failure, "there is nothing to submit"));
         };
         let directory = self.run().root().join("slurm");
-        let cells: Vec<CellName> = part.iter().map(|one| one.cell.name.clone()).collect();
-        let lines: Vec<String> = cells.iter().map(ToString::to_string).collect();
+        let cells = part.iter().map(|one| (one.cell.name.clone(), one.cell.inputs.clone()));
+        let cells: Vec<(CellName, Digest)> = cells.collect();
+        let lines: Vec<String> =
+            cells.iter().map(|(name, inputs)| format!("{name} {inputs}")).collect();
         let lines = lines.join("\n");
         let list =
             directory.join(format!("{}.cells", cabane_builder::digest_of(lines.as_bytes()).id()));
@@ -291,8 +334,8 @@ impl Queue<'_> {
         let mut command = Command::new(&self.slurm.sbatch);
         command.arg("--parsable").arg(format!("--array=0-{end}{throttle}"));
         command.arg(format!("--job-name=cabane-{stage}"));
-        command.arg(format!("--output={}", directory.join("%A_%a.out").display()));
         command.args(sbatch_options(first.cell, stage)).args(&self.slurm.options);
+        command.arg(format!("--output={}", directory.join("%A_%a.out").display()));
         if let Some(after) = after {
             command.arg(format!("--dependency=aftercorr:{after}")).arg("--kill-on-invalid-dep=yes");
         }
@@ -301,6 +344,11 @@ impl Queue<'_> {
             let name = name.to_string_lossy();
             if name.starts_with("SLURM_") || name.starts_with("SBATCH_") {
                 command.env_remove(&*name);
+            }
+        }
+        for (name, value) in &first.cell.target.variables {
+            if !name.starts_with("SLURM_") && !name.starts_with("SBATCH_") {
+                command.env(name, value);
             }
         }
         command.arg(format!("--wrap=exec {script}"));
@@ -313,15 +361,15 @@ impl Queue<'_> {
             return Err(Report::new(Kind::Failure, message)
                 .detailed(escape(detail.trim()).into_owned())
                 .hinted(
-                    "options of `sbatch` are in `resources` of the pipeline, or `--sbatch OPTION`"
+                    "change `resources` in the pipeline, or pass options with `--sbatch=OPTION`"
                         .to_owned(),
                 ));
         };
-        let submitted = Timestamp::now();
         let mut jobs = self.jobs();
         // Those of the stage that were before are no longer needed for these cells.
         for job in jobs.jobs.iter_mut().filter(|job| job.stage == stage) {
-            if job.cells.iter().all(|cell| cells.contains(cell)) {
+            let is_here = |name: &CellName| cells.iter().any(|(one, _)| one == name);
+            if job.cells.iter().all(|(name, _)| is_here(name)) {
                 job.cells.clear();
             }
         }
@@ -330,16 +378,19 @@ impl Queue<'_> {
             1 => "1 cell".to_owned(),
             count => format!("{count} cells"),
         };
-        jobs.jobs.push(Job { id, stage, cells, submitted });
+        jobs.jobs.push(Job { id, stage, cells });
         write_json(&self.jobs_file(), &jobs)?;
         report(Event::Submitted(&format!("job {id}: {stage} of {count}")));
-        Ok((id, submitted))
+        Ok(id)
     }
 
     /// Returns the tasks of which Slurm still knows something to do.
-    fn active(&self, tasks: &[Task<'_>]) -> Result<BTreeSet<String>> {
+    fn active<'t>(
+        &self,
+        tasks: impl Iterator<Item = &'t String> + Clone,
+    ) -> Result<BTreeSet<String>> {
         let jobs: BTreeSet<&str> =
-            tasks.iter().filter_map(|task| task.name.split('_').next()).collect();
+            tasks.clone().filter_map(|name| name.split('_').next()).collect();
         let jobs: Vec<&str> = jobs.into_iter().collect();
         let mut command = Command::new(&self.slurm.squeue);
         command.args(["--noheader", "--array", "--format=%i", "--jobs"]).arg(jobs.join(","));
@@ -348,7 +399,7 @@ impl Queue<'_> {
         if !output.status.success() && !errors.contains("Invalid job id") {
             // Slurm may be restarted; nothing is lost by asking again.
             self.processes.context.warning(format_args!("squeue: {}", escape(errors.trim())));
-            return Ok(tasks.iter().map(|task| task.name.clone()).collect());
+            return Ok(tasks.cloned().collect());
         }
         let lines = String::from_utf8_lossy(&output.stdout);
         Ok(lines.lines().map(|line| line.trim().to_owned()).collect())
@@ -360,8 +411,7 @@ impl Queue<'_> {
         task: &mut Task<'_>,
         active: Option<&BTreeSet<String>>,
     ) -> Result<Option<StageResult>> {
-        let result = self.run().result(task.cell, task.stage);
-        if let Some(result) = result.filter(|result| result.finished >= task.submitted) {
+        if let Some(result) = self.run().result(task.cell, task.stage) {
             return Ok(Some(result));
         }
         match active {
@@ -378,7 +428,7 @@ impl Queue<'_> {
         let printed = String::from_utf8_lossy(&printed).into_owned();
         let report = Report::new(Kind::Failure, message).detailed(printed);
         let result =
-            StageResult::of_failure(task.stage, &task.cell.inputs, task.submitted, &report);
+            StageResult::of_failure(task.stage, &task.cell.inputs, Timestamp::now(), &report);
         self.run().keep(&task.cell.name, &result)?;
         Ok(Some(result))
     }
@@ -398,25 +448,18 @@ pub fn cancel(slurm: &Slurm, run: &RunDirectory) -> Result<usize> {
     if ids.is_empty() {
         return Ok(0);
     }
-    let output = Command::new(&slurm.scancel)
-        .arg("--quiet")
-        .args(&ids)
-        .output()
-        .or_failed(|| "run scancel".to_owned())?;
-    if !output.status.success() {
-        let detail = escape(&String::from_utf8_lossy(&output.stderr)).into_owned();
-        return Err(Report::new(Kind::Failure, "scancel fails").detailed(detail));
-    }
+    slurm.cancel(&ids)?;
     write_json(&file, &Jobs::default())?;
     Ok(ids.len())
 }
 
-/// Returns the cell of the task of an array in which this runs.
+/// Returns the cell of the task of an array in which this runs, and what it was built from when the task
+/// was submitted.
 ///
 /// # Errors
 ///
 /// This is no task, or the list of cells cannot be read.
-pub fn cell_of_task(context: &Context, list: &Path) -> Result<CellName> {
+pub fn cell_of_task(context: &Context, list: &Path) -> Result<(CellName, Digest)> {
     let number = context.calling.get(OsStr::new(env_vars::SLURM_ARRAY_TASK_ID));
     let number: Option<usize> = number.and_then(|text| text.to_str()?.parse().ok());
     let number = number.ok_or_else(|| {
@@ -428,20 +471,19 @@ pub fn cell_of_task(context: &Context, list: &Path) -> Result<CellName> {
         let message = format!("{} has no line for task {number}", shown(list));
         Report::new(Kind::BadInput, message)
     })?;
-    line.parse()
+    let (name, inputs) = line.split_once(' ').unwrap_or((line, ""));
+    Ok((name.parse()?, inputs.parse()?))
 }
 
 fn tasks_of<'p>(
     part: &[&PlannedCell<'p>],
     stage: Stage,
     id: u64,
-    submitted: Timestamp,
 ) -> impl Iterator<Item = Task<'p>> {
     part.iter().enumerate().map(move |(number, one)| Task {
         cell: one.cell,
         stage,
         name: format!("{id}_{number}"),
-        submitted,
         missing: 0,
     })
 }

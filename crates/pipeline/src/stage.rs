@@ -98,7 +98,11 @@ impl StageResult {
     #[must_use]
     pub fn of_failure(stage: Stage, inputs: &Digest, started: Timestamp, report: &Report) -> Self {
         // What the author of a recipe can change is a failure of the image. All else says nothing about it.
-        let is_of_image = matches!(report.kind(), Kind::Build | Kind::BadInput | Kind::Rejected);
+        let is_of_image = match stage {
+            Stage::Build | Stage::Check => matches!(report.kind(), Kind::Build | Kind::BadInput),
+            Stage::Publish => false,
+            Stage::Promote => report.kind() == Kind::Rejected,
+        };
         let mut message = report.to_string();
         for cause in report.causes() {
             message += &format!(": {cause}");

@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use crate::cell::Cell;
 use crate::directory::RunDirectory;
 use crate::pipeline::Pipeline;
-use crate::registry::Publishing;
+use crate::registry::{Publishing, outcome_of};
 use crate::stage::{Stage, StageResult};
 
 /// How a stage is carried out.
@@ -122,6 +122,9 @@ impl Work<'_> {
     fn before(&self, stage: Stage) -> Result<Before> {
         let result = |stage: Stage| self.run.result(self.cell, stage);
         let before = Before { build: result(Stage::Build), check: result(Stage::Check) };
+        if matches!(stage, Stage::Build | Stage::Check) {
+            self.refuse_other_system()?;
+        }
         let built = before.build.as_ref().is_some_and(|build| build.outcome == Outcome::Passed);
         if stage == Stage::Check && !built {
             return Err(self.lacks(Stage::Build));
@@ -132,9 +135,23 @@ impl Work<'_> {
         Ok(before)
     }
 
+    /// What is built and tested here says something about this system, and about no other one.
+    fn refuse_other_system(&self) -> Result<()> {
+        let (name, wanted) = (&self.cell.name, &self.cell.name.system);
+        let here = match self.context.system() {
+            Some(here) if here == *wanted => return Ok(()),
+            Some(here) => format!("this is the system {here}"),
+            None => "the name of this system is unknown".to_owned(),
+        };
+        let message = format!("{name} is built and checked on {wanted}, and {here}");
+        Err(Report::new(Kind::Usage, message)
+            .hinted(format!("if this is {wanted}, add `--system {wanted}`")))
+    }
+
     fn lacks(&self, stage: Stage) -> Report {
         let name = &self.cell.name;
-        let message = format!("the stage `{stage}` of {name} has not passed in this run");
+        let message =
+            format!("run the stage `{stage}` of {name} first: this run has no usable result of it");
         Report::new(Kind::Usage, message)
             .hinted(format!("`cabane pipeline step {stage} {name}` carries it out"))
     }
@@ -168,6 +185,11 @@ impl Work<'_> {
         let built = built.ok_or_else(|| {
             Report::new(Kind::Build, format!("the recipe of {} makes no image", self.cell.name))
         })?;
+        if self.cell.inputs_now()? != self.cell.inputs {
+            let message = "the recipe or its system has changed during the build";
+            return Err(Report::new(Kind::Failure, message)
+                .hinted("the next run builds what is there now".to_owned()));
+        }
         add_built(self.context, &label, &built)?;
         Ok(Done { digest: built.digest, message: None, report: None })
     }
@@ -280,13 +302,29 @@ impl Work<'_> {
         let Some(image) = connection.registry.image_if_there(&from)? else {
             return Err(self.lacks(Stage::Publish));
         };
-        let expected = before.build.as_ref().and_then(|build| build.digest.as_ref());
-        if expected.is_some_and(|expected| *expected != image.digest) {
-            let message = format!("{from} is another image than the one that was checked");
-            return Err(Report::new(Kind::Rejected, message));
+        let check = before.check.as_ref().and_then(|check| check.digest.as_ref());
+        if check != Some(&image.digest) {
+            // It was checked elsewhere, if at all.
+            let outcome = outcome_of(self.context, &connection, self.pipeline, self.cell)?;
+            if outcome != Outcome::Passed {
+                let message = format!("it is not promoted: {from} is {outcome} in the registry");
+                return Err(Report::new(Kind::Rejected, message).hinted(format!(
+                    "`cabane evidence ls {from} --remote` shows its results, and whose count"
+                )));
+            }
         }
         let to = Place { namespace: target.namespace.clone(), label: self.cell.promoted()? };
-        let copied = connection.registry.copy(&from, &to, false)?;
+        let copied = connection.registry.copy(&from, &to, false).map_err(|error| {
+            let report = Report::from(error);
+            let is_taken = report.to_string().contains(&to.label.to_string());
+            let tag = self.cell.tag.as_ref().filter(|_| is_taken);
+            let hint = tag.map(|tag| format!("change `tag: {tag}` in the pipeline, or remove it"));
+            report.hinted(hint)
+        })?;
+        if copied.image.digest != image.digest {
+            let message = format!("{from} was replaced in the registry while it was promoted");
+            return Err(Report::new(Kind::Rejected, message));
+        }
         if let Some(key) = &self.options.key {
             connection.registry.sign(&copied.image, &signing_key(self.context, key)?, false)?;
         }

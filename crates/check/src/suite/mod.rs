@@ -209,7 +209,7 @@ impl SuiteRun<'_, '_> {
         } else if ended.code != Some(0)
             && checks.iter().all(|one| has_passed(one) && one.outcome != Outcome::Error)
         {
-            let reason = format!("ReFrame did not end well: {}", said(&ended));
+            let reason = format!("ReFrame failed: {}", said(&ended));
             checks.push(whole(name, Outcome::Error, &reason));
         }
         self.shorten(&directory, &mut checks);

@@ -35,6 +35,19 @@ const ADD_CLUSTERS: &str = "add `clusters:` with the name of each system and its
 const ADD_UENVS: &str = "add `uenvs:` with the name and the versions of each environment";
 const MOUNT: &str = "/user-environment";
 
+/// The options of `sbatch` on which the results of a pipeline depend.
+const OWN_OPTIONS: [&str; 9] = [
+    "--array",
+    "--clusters",
+    "--dependency",
+    "--error",
+    "--kill-on-invalid-dep",
+    "--output",
+    "--parsable",
+    "--wait",
+    "--wrap",
+];
+
 /// Reads the description of a pipeline.
 ///
 /// Any bytes can be given. A cell that can never be built is a remark and no mistake: a collection
@@ -101,7 +114,7 @@ fn remark_on(report: &Report<'_>, clusters: &BTreeMap<System, Cluster>, uenv: &U
     }
 }
 
-/// A relative path that leads nowhere else.
+/// A path, relative to the file or absolute.
 fn directory(field: &Field<'_>) -> Option<PathBuf> {
     let text = field.text()?;
     if text.is_empty() {
@@ -231,6 +244,12 @@ fn partition(field: &Field<'_>) -> Option<String> {
 
 /// An option is one word for `sbatch`, and never another script.
 fn option(field: &Field<'_>) -> Option<String> {
+    let text = field.text()?;
+    let name = text.split('=').next().unwrap_or_default();
+    if OWN_OPTIONS.contains(&name) {
+        let message = format!("{} cannot be chosen: the pipeline sets it", quote(name));
+        return field.refuse(&message, "remove it");
+    }
     let is_right = |text: &str| {
         text.len() > 2 && text.starts_with("--") && !text.contains(|c: char| c.is_ascii_control())
     };

@@ -40,11 +40,11 @@ pub(crate) enum PipelineCommand {
     Generate(generate::GenerateArgs),
     /// Carry out one stage of one cell
     Step(step::StepArgs),
-    /// Show what came of each cell
+    /// Show the results of each cell
     Status(status::StatusArgs),
     /// Print the log of a stage
     Logs(status::LogsArgs),
-    /// Write what came of each cell as a web page
+    /// Write the results of each cell as a web page
     Report(report::ReportArgs),
     /// Cancel the jobs of an interrupted run
     Cancel(run::CancelArgs),

@@ -22,7 +22,7 @@ A pipeline describes recipes, systems, and where the images go. Each recipe on e
 system is a cell: name/version@system%uarch. The file config.yaml of a collection of
 recipes for uenv is read as it is.
 
-A cell that can never be built is a warning, a recipe that is missing an error.")]
+A cell that can never be built causes a warning, and a missing recipe an error.")]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     pipeline: PipelineArgs,
@@ -105,7 +105,7 @@ pub(crate) fn plan(setup: &Setup, args: &PlanArgs) -> Result<()> {
     }
     setup.printer.data(table(&planned));
     let left = planned.iter().filter(|one| !one.stages.is_empty()).count();
-    setup.note(format_args!("{} of {}", left, counted(planned.len(), "cell")));
+    setup.note(format_args!("left: {left} of {}", counted(planned.len(), "cell")));
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use clap::Args;
 use crate::commands::pipeline::PipelineArgs;
 use crate::setup::Setup;
 
-/// Write what came of each cell as a web page
+/// Write the results of each cell as a web page
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The page is one file. It shows the outcome of each cell in a table, and for each cell its

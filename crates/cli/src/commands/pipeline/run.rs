@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use crate::commands::pipeline::plan::counted;
 use crate::commands::pipeline::status::print_summaries;
 use crate::commands::pipeline::{PipelineArgs, PlanningArgs, StageArgs, code_of};
-use crate::exit_codes::ExitCode;
+use crate::exit_codes::{self, ExitCode};
 use crate::interrupt::stop_when_interrupted;
 use crate::setup::Setup;
 
@@ -19,14 +19,14 @@ use crate::setup::Setup;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Stages:
-  build    the image is built, or pulled if the registry has it already
-  check    it is tested, as by `cabane check`
-  publish  it is pushed, with its signed results, whatever they are
-  promote  it gets its final label and is released through the channel, if it passed
+  build    build the image, or pull it if the registry already has it
+  check    test the image, as `cabane check` does
+  publish  push the image with its signed results, even if a check failed
+  promote  if the image passed, give it its final label and release it in the channel
 
-Nothing is done twice: what came of each stage is kept in the directory of the run, and
-the label of a published image says what it was built from. An interrupted run continues
-with the same command. Jobs of Slurm go on meanwhile.
+Nothing is done twice: the directory of the run keeps the result of each stage, and the
+tag of a published image identifies its inputs. To continue an interrupted run, repeat
+the command. Slurm jobs keep running meanwhile.
 
 Examples:
   cabane pipeline run --offline
@@ -100,14 +100,23 @@ pub(crate) fn run(setup: &Setup, args: &RunArgs) -> Result<ExitCode> {
     }
     let shown: Vec<&CellSummary> = summaries.iter().map(|(summary, _)| summary).collect();
     print_summaries(setup, &shown);
-    let outcomes = planned.iter().zip(&summaries).map(|(one, (summary, _))| {
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    for (one, (summary, _)) in planned.iter().zip(&summaries) {
+        outcomes.extend(summary.outcome);
         // What the registry says of an image that was never here counts, too.
-        summary.outcome.or(one.before).unwrap_or(Outcome::Passed)
-    });
-    let outcomes: Vec<Outcome> = outcomes.collect();
+        outcomes.extend(one.before);
+        let is_done = one.stages.last().is_none_or(|stage| summary.stage(*stage).is_some());
+        let has_passed = summary.outcome.is_none_or(|outcome| outcome == Outcome::Passed);
+        if has_passed && !is_done {
+            outcomes.push(Outcome::Error);
+        }
+    }
     let has = |outcome: Outcome| outcomes.contains(&outcome);
     let worst =
         [Outcome::Failed, Outcome::Error, Outcome::NotTested].into_iter().find(|one| has(*one));
+    if worst.is_none() && !pipeline.mistakes.is_empty() {
+        return Ok(exit_codes::BAD_INPUT);
+    }
     Ok(code_of(worst.unwrap_or(Outcome::Passed)))
 }
 

@@ -18,7 +18,7 @@ use crate::table::Table;
 /// The most bytes of a log that are printed.
 const MAX_LOG: u64 = 64 << 20;
 
-/// Show what came of each cell
+/// Show the results of each cell
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]

@@ -3,11 +3,11 @@
 
 //! `cabane pipeline step`: one stage of one cell, for those who schedule themselves.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cabane_evidence::Outcome;
 use cabane_pipeline::{CellName, Stage, cell_of_task};
-use cabane_report::{IoContext, Result};
+use cabane_report::{IoContext, Kind, Report, Result};
 use clap::Args;
 
 use crate::commands::pipeline::{PipelineArgs, StageArgs, code_of};
@@ -19,8 +19,8 @@ use crate::setup::Setup;
 /// Carry out one stage of one cell
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Jobs of another CI call this. Each stage needs the results of those before it, which it
-finds in the directory of the run.
+Call this command in jobs of your own CI. Each stage needs the results of the stages
+before it, which are in the directory of the run.
 
 Examples:
   cabane pipeline step build app/1.0@daint%gh200 --run $SCRATCH/run
@@ -51,11 +51,20 @@ fn cell_name(text: &str) -> Result<CellName, String> {
 
 pub(crate) fn step(setup: &Setup, args: &StepArgs) -> Result<ExitCode> {
     let (pipeline, run) = args.pipeline.open()?;
-    let name = match (&args.cell, &args.array) {
-        (Some(cell), _) => cell.clone(),
-        (None, list) => cell_of_task(setup, list.as_deref().unwrap_or(&PathBuf::new()))?,
+    let (name, inputs) = match (&args.cell, &args.array) {
+        (Some(cell), _) => (cell.clone(), None),
+        (None, list) => {
+            let list = list.as_deref().unwrap_or(Path::new(""));
+            let (name, inputs) = cell_of_task(setup, list)?;
+            (name, Some(inputs))
+        }
     };
     let cell = pipeline.cell(&name)?;
+    if inputs.is_some_and(|inputs| inputs != cell.inputs) {
+        let message = format!("the recipe of {name} has changed since the job was submitted");
+        return Err(Report::new(Kind::Failure, message)
+            .hinted("`cabane pipeline run` submits it again".to_owned()));
+    }
     if args.log {
         let log = run.new_log(&name, args.stage)?;
         let moved =
