@@ -9,7 +9,7 @@ use crate::arena::{Cluster, in_cluster};
 
 /// Three environments on two systems, which are two partitions: one passes, one fails its check, and
 /// one cannot be built.
-const FILES: &str = r##"rm -rf /shared/pipeline; mkdir -p /shared/pipeline; cd /shared/pipeline; set -e
+const FILES: &str = r#"rm -rf /shared/pipeline; mkdir -p /shared/pipeline; cd /shared/pipeline; set -e
 for name in good bad broken; do
     mkdir -p recipes/$name/1/tree/bin
     printf '#!/bin/sh\necho hello from good on $(uname -n)\n' >recipes/$name/1/tree/bin/hello
@@ -37,7 +37,7 @@ for name in good bad broken; do
         >>pipeline.yaml
 done
 cabane repo create repo
-"##;
+"#;
 
 const RUN: &str =
     "cd /shared/pipeline; cabane --repo /shared/pipeline/repo pipeline run --on slurm --offline";
