@@ -396,7 +396,8 @@ fn what_root_cannot_put_in_place_safely_goes_through_a_user_namespace() {
     with_helper(|cabane| {
         run_as_root("echo root-images yes >>/etc/cabane/mount.policy");
         add_root(cabane, CONTAINER);
-        let arguments = ["-v", "run", "--bind", "/usr/share:/tmp/cabane-test-x", "os", "--", "id", "-u"];
+        let arguments =
+            ["-v", "run", "--bind", "/usr/share:/tmp/cabane-test-x", "os", "--", "id", "-u"];
         let seen = cabane.run(&arguments);
         let why = "mounting in a user namespace: /tmp/cabane-test-x cannot be put into the image with the \
                    rights of root: something else is to be seen there, or around it\n";
