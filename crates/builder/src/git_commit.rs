@@ -55,7 +55,7 @@ impl GitCommit {
 /// Asks Git something in a directory. It answers, or `None`.
 fn ask(git: &Path, directory: &Path, arguments: &[&str], input: &[u8]) -> Option<Vec<u8>> {
     let mut command = Command::new(git);
-    // Nothing is got from elsewhere, not even objects that a partial clone lacks.
+    // Git must fetch nothing, not even objects that a partial clone lacks.
     command.args(["-c", "protocol.allow=never", "-c", "core.fsmonitor=false"]).args(arguments);
     command.current_dir(directory).env("GIT_OPTIONAL_LOCKS", "0").env("GIT_NO_LAZY_FETCH", "1");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

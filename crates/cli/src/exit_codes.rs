@@ -3,6 +3,7 @@
 
 //! The exit codes: part of the interface, documented in `docs/reference/exit-codes.md`.
 
+use cabane_evidence::Outcome;
 use cabane_report::Kind;
 
 /// An exit code and what it means.
@@ -85,6 +86,17 @@ exit_codes! {
     NOT_EXECUTABLE = 126, NotExecutable;
     /// The command does not exist.
     COMMAND_NOT_FOUND = 127, CommandNotFound;
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Passed => SUCCESS,
+            Outcome::Failed => CHECK_FAILED,
+            Outcome::Error => CHECK_ERROR,
+            Outcome::NotTested => NOT_TESTED,
+        }
+    }
 }
 
 #[cfg(test)]

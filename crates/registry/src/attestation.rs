@@ -73,11 +73,21 @@ impl Registry {
         created: Timestamp,
         bundle: &[u8],
     ) -> Result<Digest> {
-        let subject = OciDigest(image.manifest.clone());
         let mut manifest =
             Manifest::artifact(BUNDLE, vec![Descriptor::of(BUNDLE, bundle)], dated(created));
         manifest.annotations.insert(CONTENT.to_owned(), "dsse-envelope".to_owned());
         manifest.annotations.insert(PREDICATE_TYPE.to_owned(), predicate_type.to_owned());
+        self.attach_content(image, manifest, bundle)
+    }
+
+    /// Attaches a manifest with one small blob to an image, unless it is there already.
+    pub(crate) fn attach_content(
+        &self,
+        image: &RemoteImage,
+        mut manifest: Manifest,
+        content: &[u8],
+    ) -> Result<Digest> {
+        let subject = OciDigest(image.manifest.clone());
         let mut of_image = Descriptor::of(MANIFEST, &image.document);
         of_image.artifact_type = Some(image.media_type.clone());
         manifest.subject = Some(of_image);
@@ -86,12 +96,11 @@ impl Registry {
         referrer.artifact_type = manifest.artifact_type;
         referrer.annotations = manifest.annotations;
         let tag = tag_of(&subject, &referrer.digest);
-        if self.digest_of(&image.repository, &tag)?.as_ref() == Some(&referrer.digest) {
-            return Ok(referrer.digest.0);
+        if self.digest_of(&image.repository, &tag)?.as_ref() != Some(&referrer.digest) {
+            self.put_small_blob(&image.repository, EMPTY)?;
+            self.put_small_blob(&image.repository, content)?;
+            self.put_attestation(&image.repository, &subject, &referrer, &bytes)?;
         }
-        self.put_small_blob(&image.repository, EMPTY)?;
-        self.put_small_blob(&image.repository, bundle)?;
-        self.put_attestation(&image.repository, &subject, &referrer, &bytes)?;
         Ok(referrer.digest.0)
     }
 
@@ -255,7 +264,7 @@ impl Registry {
 }
 
 /// The tag of a statement about a manifest.
-pub(crate) fn tag_of(subject: &OciDigest, own: &OciDigest) -> String {
+fn tag_of(subject: &OciDigest, own: &OciDigest) -> String {
     let digits = own.0.as_str().get(..DIGITS).unwrap_or_default();
     format!("{}.{digits}", referrers_tag(subject))
 }

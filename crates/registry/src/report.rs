@@ -10,8 +10,8 @@
 use cabane_label::Digest;
 use jiff::Timestamp;
 
-use crate::attestation::{created, newest_first, tag_of};
-use crate::document::{Descriptor, EMPTY, MANIFEST, Manifest, OciDigest, TITLE, to_bytes};
+use crate::attestation::{created, newest_first};
+use crate::document::{Descriptor, Manifest, OciDigest, TITLE};
 use crate::image::dated;
 use crate::{Registry, RemoteImage, Result};
 
@@ -91,24 +91,10 @@ impl Registry {
         created: Timestamp,
         report: &[u8],
     ) -> Result<Digest> {
-        let subject = OciDigest(image.manifest.clone());
         let name = format!("report.{}", kind.extension());
         let layer = Descriptor::of(kind.media_type(), report).with(TITLE, name);
-        let mut manifest = Manifest::artifact(kind.artifact_type(), vec![layer], dated(created));
-        let mut of_image = Descriptor::of(MANIFEST, &image.document);
-        of_image.artifact_type = Some(image.media_type.clone());
-        manifest.subject = Some(of_image);
-        let bytes = to_bytes(&manifest);
-        let mut referrer = Descriptor::of(MANIFEST, &bytes);
-        referrer.artifact_type = manifest.artifact_type;
-        referrer.annotations = manifest.annotations;
-        let tag = tag_of(&subject, &referrer.digest);
-        if self.digest_of(&image.repository, &tag)?.as_ref() != Some(&referrer.digest) {
-            self.put_small_blob(&image.repository, EMPTY)?;
-            self.put_small_blob(&image.repository, report)?;
-            self.put_attestation(&image.repository, &subject, &referrer, &bytes)?;
-        }
-        Ok(referrer.digest.0)
+        let manifest = Manifest::artifact(kind.artifact_type(), vec![layer], dated(created));
+        self.attach_content(image, manifest, report)
     }
 
     /// Lists the reports that are attached to an image, the newest first; 256 at most. None is read.

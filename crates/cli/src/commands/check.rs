@@ -20,7 +20,7 @@ use cabane_signature_policy::signing_key;
 use cabane_transfer::{Connection, attach_evidence, find_evidence};
 use clap::{Args, ValueEnum};
 
-use crate::exit_codes::{self, ExitCode};
+use crate::exit_codes::ExitCode;
 use crate::printer::style;
 use crate::registry::RegistryArgs;
 use crate::setup::Setup;
@@ -145,12 +145,7 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
         fs::write(path, junit(&reports)).or_failed(|| format!("write {}", path.display()))?;
     }
     let outcome = Outcome::of_all(reports.iter().map(|report| report.outcome));
-    Ok(match outcome {
-        Outcome::Passed => exit_codes::SUCCESS,
-        Outcome::Failed => exit_codes::CHECK_FAILED,
-        Outcome::Error => exit_codes::CHECK_ERROR,
-        Outcome::NotTested => exit_codes::NOT_TESTED,
-    })
+    Ok(outcome.into())
 }
 
 /// Signs the results, attaches them to the image, and keeps them beside it.

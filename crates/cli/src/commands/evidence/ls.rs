@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use cabane_evidence::{Evidence, Outcome, PROVENANCE, Standing, Wanted, built_from, tested};
+use cabane_evidence::{Evidence, PROVENANCE, Standing, Wanted, built_from, tested};
 use cabane_label::{System, escape, shown};
 use cabane_recipe::parse_time;
 use cabane_registry::AttachedReport;
@@ -204,10 +204,5 @@ pub(crate) fn verify(setup: &Setup, args: &VerifyArgs) -> Result<ExitCode> {
     let wanted = Wanted::here(setup, args.on.as_ref(), args.since, now);
     let verdict = tested(&found.judged(setup)?, &wanted, now);
     setup.printer.data(format_args!("{}: {}: {}\n", found.name, verdict.outcome, verdict.evidence));
-    Ok(match verdict.outcome {
-        Outcome::Passed => exit_codes::SUCCESS,
-        Outcome::Failed => exit_codes::CHECK_FAILED,
-        Outcome::Error => exit_codes::CHECK_ERROR,
-        Outcome::NotTested => exit_codes::NOT_TESTED,
-    })
+    Ok(verdict.outcome.into())
 }

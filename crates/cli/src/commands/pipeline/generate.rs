@@ -13,8 +13,7 @@ use cabane_recipe::parse_time;
 use cabane_report::{IoContext, Result};
 use clap::{Args, ValueEnum};
 
-use crate::commands::pipeline::{PipelineArgs, PlanningArgs, publishing};
-use crate::registry::RegistryArgs;
+use crate::commands::pipeline::{PipelineArgs, PlanningArgs, PublishingArgs};
 use crate::setup::Setup;
 
 /// Generate a file for the CI of GitLab or GitHub
@@ -52,10 +51,7 @@ pub(crate) struct GenerateArgs {
     #[command(flatten)]
     planning: PlanningArgs,
     #[command(flatten)]
-    registry: RegistryArgs,
-    /// Use no registry: images are built and checked only
-    #[arg(long, conflicts_with_all = ["registry", "token", "username"])]
-    offline: bool,
+    publishing: PublishingArgs,
     /// The number of parallel processes of each build
     #[arg(long, value_name = "N")]
     build_jobs: Option<usize>,
@@ -88,7 +84,7 @@ pub(crate) fn generate(setup: &Setup, args: &GenerateArgs) -> Result<()> {
             Ci::Github => Client::Github,
         },
         project: args.project.clone(),
-        plan: args.planning.request(setup, publishing(&args.registry, args.offline)),
+        plan: args.planning.request(setup, args.publishing.publishing()),
         limit: args.limit,
         jobs: args.build_jobs,
         runs_on: args.runs_on.clone(),

@@ -123,10 +123,7 @@ impl SelectionArgs {
 #[derive(Debug, Args)]
 struct StageArgs {
     #[command(flatten)]
-    registry: RegistryArgs,
-    /// Use no registry: images are built and checked only
-    #[arg(long, conflicts_with_all = ["registry", "token", "username"])]
-    offline: bool,
+    publishing: PublishingArgs,
     /// Sign results and images with this private key
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
@@ -144,7 +141,7 @@ struct StageArgs {
 impl StageArgs {
     fn options(&self) -> StepOptions {
         StepOptions {
-            publishing: publishing(&self.registry, self.offline),
+            publishing: self.publishing.publishing(),
             key: self.key.clone(),
             channel_key: self.channel_key.clone(),
             limit: self.limit,
@@ -153,8 +150,20 @@ impl StageArgs {
     }
 }
 
-fn publishing(registry: &RegistryArgs, offline: bool) -> Publishing {
-    Publishing { registry: registry.request(), offline }
+/// The registry, if images go to one.
+#[derive(Debug, Args)]
+struct PublishingArgs {
+    #[command(flatten)]
+    registry: RegistryArgs,
+    /// Use no registry: images are built and checked only
+    #[arg(long, conflicts_with_all = ["registry", "token", "username"])]
+    offline: bool,
+}
+
+impl PublishingArgs {
+    fn publishing(&self) -> Publishing {
+        Publishing { registry: self.registry.request(), offline: self.offline }
+    }
 }
 
 /// What is planned.
@@ -181,12 +190,8 @@ impl PlanningArgs {
     }
 }
 
-/// Returns the exit code of an outcome.
-fn code_of(outcome: Outcome) -> ExitCode {
-    match outcome {
-        Outcome::Passed => exit_codes::SUCCESS,
-        Outcome::Failed => exit_codes::CHECK_FAILED,
-        Outcome::Error => exit_codes::CHECK_ERROR,
-        Outcome::NotTested => exit_codes::NOT_TESTED,
-    }
+/// Returns the exit code of all outcomes: one that is not tested is no success.
+fn code_of_all(outcomes: &[Outcome]) -> ExitCode {
+    let bad = [Outcome::Failed, Outcome::Error, Outcome::NotTested];
+    bad.into_iter().find(|one| outcomes.contains(one)).unwrap_or(Outcome::Passed).into()
 }

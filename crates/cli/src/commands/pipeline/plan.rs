@@ -10,8 +10,7 @@ use cabane_report::Result;
 use clap::Args;
 use serde_json::json;
 
-use crate::commands::pipeline::{PipelineArgs, PlanningArgs, publishing};
-use crate::registry::RegistryArgs;
+use crate::commands::pipeline::{PipelineArgs, PlanningArgs, PublishingArgs};
 use crate::setup::Setup;
 use crate::table::Table;
 
@@ -49,10 +48,7 @@ pub(crate) struct PlanArgs {
     #[command(flatten)]
     planning: PlanningArgs,
     #[command(flatten)]
-    registry: RegistryArgs,
-    /// Ask no registry
-    #[arg(long, conflicts_with_all = ["registry", "token", "username"])]
-    offline: bool,
+    publishing: PublishingArgs,
     /// Only cells whose next stage is this one: build, check, publish, or promote. Repeatable
     #[arg(long, value_name = "STAGE")]
     next: Vec<Stage>,
@@ -94,7 +90,7 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<()> {
 
 pub(crate) fn plan(setup: &Setup, args: &PlanArgs) -> Result<()> {
     let (pipeline, run) = args.pipeline.open_with_warnings(setup)?;
-    let request = args.planning.request(setup, publishing(&args.registry, args.offline));
+    let request = args.planning.request(setup, args.publishing.publishing());
     let mut planned = cabane_pipeline::plan(setup, &pipeline, &run, &request)?;
     if !args.next.is_empty() {
         planned.retain(|one| one.stages.first().is_some_and(|next| args.next.contains(next)));

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 
 use crate::commands::pipeline::plan::counted;
 use crate::commands::pipeline::status::print_summaries;
-use crate::commands::pipeline::{PipelineArgs, PlanningArgs, StageArgs, code_of};
+use crate::commands::pipeline::{PipelineArgs, PlanningArgs, StageArgs, code_of_all};
 use crate::exit_codes::{self, ExitCode};
 use crate::interrupt::stop_when_interrupted;
 use crate::setup::Setup;
@@ -90,18 +90,15 @@ pub(crate) fn run(setup: &Setup, args: &RunArgs) -> Result<ExitCode> {
         &interrupt,
         &mut |event| show(setup, event),
     )?;
-    let summaries: Vec<(CellSummary, &str)> = planned
-        .iter()
-        .map(|one| (CellSummary::of(&directory, one.cell), one.reason.as_str()))
-        .collect();
+    let summaries: Vec<CellSummary> =
+        planned.iter().map(|one| CellSummary::of(&directory, one.cell)).collect();
     let idle = planned.iter().filter(|one| one.stages.is_empty()).count();
     if idle > 0 {
         setup.note(format_args!("nothing was left to do for {}", counted(idle, "cell")));
     }
-    let shown: Vec<&CellSummary> = summaries.iter().map(|(summary, _)| summary).collect();
-    print_summaries(setup, &shown);
+    print_summaries(setup, &summaries);
     let mut outcomes: Vec<Outcome> = Vec::new();
-    for (one, (summary, _)) in planned.iter().zip(&summaries) {
+    for (one, summary) in planned.iter().zip(&summaries) {
         outcomes.extend(summary.outcome);
         // What the registry says of an image that was never here counts, too.
         outcomes.extend(one.before);
@@ -111,13 +108,10 @@ pub(crate) fn run(setup: &Setup, args: &RunArgs) -> Result<ExitCode> {
             outcomes.push(Outcome::Error);
         }
     }
-    let has = |outcome: Outcome| outcomes.contains(&outcome);
-    let worst =
-        [Outcome::Failed, Outcome::Error, Outcome::NotTested].into_iter().find(|one| has(*one));
-    if worst.is_none() && !pipeline.mistakes.is_empty() {
+    if !pipeline.mistakes.is_empty() && outcomes.iter().all(|one| *one == Outcome::Passed) {
         return Ok(exit_codes::BAD_INPUT);
     }
-    Ok(code_of(worst.unwrap_or(Outcome::Passed)))
+    Ok(code_of_all(&outcomes))
 }
 
 fn show(setup: &Setup, event: Event<'_>) {

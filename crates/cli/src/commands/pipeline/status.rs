@@ -10,7 +10,7 @@ use cabane_report::{Kind, Report, Result};
 use clap::Args;
 
 use crate::commands::pipeline::plan::counted;
-use crate::commands::pipeline::{PipelineArgs, SelectionArgs, code_of};
+use crate::commands::pipeline::{PipelineArgs, SelectionArgs, code_of_all};
 use crate::exit_codes::ExitCode;
 use crate::setup::Setup;
 use crate::table::Table;
@@ -55,15 +55,13 @@ pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> Result<ExitCode> {
     if args.json {
         setup.printer.json(&summaries);
     } else {
-        print_summaries(setup, &summaries.iter().collect::<Vec<_>>());
+        print_summaries(setup, &summaries);
     }
-    let worst = [Outcome::Failed, Outcome::Error, Outcome::NotTested];
-    let worst = worst.into_iter().find(|one| outcomes.contains(one));
-    Ok(code_of(worst.unwrap_or(Outcome::Passed)))
+    Ok(code_of_all(&outcomes))
 }
 
 /// Prints what came of cells, and why some did not pass.
-pub(super) fn print_summaries(setup: &Setup, summaries: &[&CellSummary]) {
+pub(super) fn print_summaries(setup: &Setup, summaries: &[CellSummary]) {
     let mut table = Table::new(&["cell", "build", "check", "publish", "promote"]);
     for summary in summaries {
         let words = Stage::ALL.map(|stage| match summary.stage(stage) {

@@ -10,7 +10,7 @@ use cabane_pipeline::{CellName, Stage, cell_of_task};
 use cabane_report::{IoContext, Kind, Report, Result};
 use clap::Args;
 
-use crate::commands::pipeline::{PipelineArgs, StageArgs, code_of};
+use crate::commands::pipeline::{PipelineArgs, StageArgs};
 use crate::exit_codes::ExitCode;
 use crate::interrupt::stop_when_interrupted;
 use crate::progress::Shown;
@@ -89,5 +89,5 @@ pub(crate) fn step(setup: &Setup, args: &StepArgs) -> Result<ExitCode> {
     for hint in &result.hints {
         setup.hint(hint);
     }
-    Ok(code_of(result.outcome))
+    Ok(result.outcome.into())
 }
