@@ -65,6 +65,7 @@ mod nesting;
 mod pipeline;
 mod pipeline_clients;
 mod pipeline_report;
+mod pipeline_suites;
 mod recipe;
 mod registry;
 mod registry_admin;

@@ -15,15 +15,15 @@ use crate::cabane::{Who, everybody};
 use crate::channels::Bed;
 
 /// A repository of recipes: `good` and `bad` on two systems, of which `bad` fails its check.
-struct Recipes {
-    bed: Bed,
-    file: String,
+pub(crate) struct Recipes {
+    pub(crate) bed: Bed,
+    pub(crate) file: String,
 }
 
 const DEPLOY: &str = "{recipes: {x86_64: \"1\"}, deploy: {here: [x86_64], there: [x86_64]}";
 
 impl Recipes {
-    fn new(who: Who, promote: &str) -> Self {
+    pub(crate) fn new(who: Who, promote: &str) -> Self {
         let bed = Bed::new(who, "tested_within = \"1d\"", "[evidence]\ntesters = [\"KEY.pub\"]");
         let world = &bed.shared.cabane.world;
         for name in ["good", "bad"] {
@@ -52,12 +52,12 @@ impl Recipes {
         Self { bed, file }
     }
 
-    fn run(&self, verb: &str, more: &[&str]) -> Finished {
+    pub(crate) fn run(&self, verb: &str, more: &[&str]) -> Finished {
         self.bed.run(&[&["pipeline", verb, "--file", &self.file], more].concat())
     }
 
     /// Runs the pipeline with the key of the testers and release managers.
-    fn go(&self, more: &[&str]) -> Finished {
+    pub(crate) fn go(&self, more: &[&str]) -> Finished {
         self.run("run", &[&["--key", &self.bed.key], more].concat())
     }
 
@@ -68,7 +68,7 @@ impl Recipes {
     }
 
     /// The stages that are left for each cell, and why.
-    fn plan(&self, more: &[&str]) -> Vec<(String, String, String)> {
+    pub(crate) fn plan(&self, more: &[&str]) -> Vec<(String, String, String)> {
         let planned = self.run("plan", &[&["--json"], more].concat()).success();
         let planned: Value = serde_json::from_str(&planned.stdout).unwrap();
         let of = |one: &Value| {
@@ -98,13 +98,13 @@ impl Recipes {
         cells.as_array().unwrap().iter().map(of).collect()
     }
 
-    fn labels(&self, pattern: &str) -> Vec<String> {
+    pub(crate) fn labels(&self, pattern: &str) -> Vec<String> {
         let found = self.bed.run(&["image", "find", pattern, "--format", "{label}"]).success();
         found.stdout.lines().map(str::to_owned).collect()
     }
 }
 
-const RELEASE: &str = "promote: {channel: stable}";
+pub(crate) const RELEASE: &str = "promote: {channel: stable}";
 const ALL: [&str; 2] = ["--only", "@*"];
 
 #[test]

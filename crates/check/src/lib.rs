@@ -26,4 +26,4 @@ pub use outcome::{CheckReport, CheckResult, Source};
 pub use request::{CheckRequest, Place, check};
 pub use statement::test_statement;
 pub use subject::Subject;
-pub use suite::SuiteRequest;
+pub use suite::{Suite, SuiteRequest};

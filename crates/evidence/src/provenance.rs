@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use cabane_label::Digest;
+use cabane_registry::PublicKey;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -100,6 +101,15 @@ pub struct Resource {
     /// What else is known of it.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub annotations: Map<String, Value>,
+}
+
+impl Builder {
+    /// Gives a builder without a name that of its key.
+    pub fn name_after(&mut self, key: &PublicKey) {
+        if self.id.is_empty() {
+            self.id = format!("https://cabane.dev/builder/{}", key.fingerprint());
+        }
+    }
 }
 
 impl Provenance {

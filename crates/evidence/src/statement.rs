@@ -124,6 +124,22 @@ pub struct Configuration {
     pub annotations: BTreeMap<String, Value>,
 }
 
+/// The annotation of what a suite consists of: the sum of its files and options.
+const CONTENT: &str = "content";
+
+impl Configuration {
+    /// Returns the sum of the files and options of a suite, if it is known.
+    #[must_use]
+    pub fn content(&self) -> Option<&str> {
+        self.annotations.get(CONTENT)?.as_str()
+    }
+
+    /// Adds the sum of the files and options of a suite.
+    pub fn set_content(&mut self, content: &Digest) {
+        self.annotations.insert(CONTENT.to_owned(), content.as_str().into());
+    }
+}
+
 /// A number that a check measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Performance {
@@ -208,6 +224,13 @@ impl Statement {
         }
         let details = self.predicate.get(DETAILS);
         details.and_then(|details| Deserialize::deserialize(details).ok()).unwrap_or_default()
+    }
+
+    /// Returns with what checks were made: suites, with what they consisted of.
+    #[must_use]
+    pub fn configuration(&self) -> Vec<Configuration> {
+        let configuration = self.predicate.get("configuration");
+        configuration.and_then(|list| Deserialize::deserialize(list).ok()).unwrap_or_default()
     }
 
     /// Returns the outcome of tests; `None` where it says nothing about tests. A result that contradicts

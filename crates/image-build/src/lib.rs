@@ -4,7 +4,8 @@
 //! From a recipe to an image, with the settings of the site and the user.
 //!
 //! [`plan_build`] makes a plan of a recipe, which `cabane_builder` carries out. [`add_built`] and
-//! [`write_built`] put the image where it belongs, and [`Signer`] says from what it was built.
+//! [`write_built`] put the image where it belongs, and [`Signer`] says from what it was
+//! built, or [`provenance`] where it is signed later.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +14,6 @@ mod provenance;
 mod request;
 mod result;
 
-pub use provenance::{SignedBuild, Signer};
+pub use provenance::{SignedBuild, Signer, provenance};
 pub use request::{BuildOptions, PlannedBuild, plan_build};
 pub use result::{add_built, write_built};

@@ -109,34 +109,47 @@ impl Signer {
         (name, manifest): (&str, Option<Digest>),
         is_whole: bool,
     ) -> Result<SignedStatement> {
-        let materials = materials(&planned.plan)?;
-        let finished = date_of(&built.image);
-        let run = [
-            materials.fingerprint.as_str(),
-            &self.started.to_string(),
-            &std::process::id().to_string(),
-        ];
-        let metadata = RunMetadata {
-            invocation_id: Some(digest_of(run.join("\n").as_bytes()).as_str()[..32].to_owned()),
-            started_on: is_whole.then_some(self.started),
-            finished_on: finished,
-        };
-        let id = context.settings.evidence.builder_id.clone().unwrap_or_else(|| {
-            format!("https://cabane.dev/builder/{}", self.key.public().fingerprint())
-        });
-        let cabane = materials.versions.get("cabane").cloned();
-        let version = cabane.map(|version| ("cabane".to_owned(), version));
-        let provenance = Provenance {
-            build_definition: definition(planned, built, &materials),
-            run_details: RunDetails {
-                builder: Builder { id, version: version.into_iter().collect() },
-                metadata,
-                byproducts: materials.results.into_iter().map(resource).collect(),
-            },
-        };
+        let mut provenance = provenance(context, (planned, built), self.started, is_whole)?;
+        let builder = &mut provenance.run_details.builder;
+        builder.name_after(&self.key.public());
         let statement = provenance.statement((name, &built.digest, manifest.as_ref()));
         SignedStatement::sign(&statement, &self.key)
     }
+}
+
+/// Returns from what and by what an image was built, before it is signed. Without a setting, the builder
+/// has no name yet. `is_whole` says that all steps were done since `started`.
+///
+/// # Errors
+///
+/// The recipe changed during the build.
+pub fn provenance(
+    context: &Context,
+    (planned, built): (&PlannedBuild, &Built),
+    started: Timestamp,
+    is_whole: bool,
+) -> Result<Provenance> {
+    let materials = materials(&planned.plan)?;
+    let run =
+        [materials.fingerprint.as_str(), &started.to_string(), &std::process::id().to_string()];
+    let metadata = RunMetadata {
+        invocation_id: Some(digest_of(run.join("\n").as_bytes()).as_str()[..32].to_owned()),
+        started_on: is_whole.then_some(started),
+        finished_on: date_of(&built.image),
+    };
+    let cabane = materials.versions.get("cabane").cloned();
+    let version = cabane.map(|version| ("cabane".to_owned(), version));
+    Ok(Provenance {
+        build_definition: definition(planned, built, &materials),
+        run_details: RunDetails {
+            builder: Builder {
+                id: context.settings.evidence.builder_id.clone().unwrap_or_default(),
+                version: version.into_iter().collect(),
+            },
+            metadata,
+            byproducts: materials.results.into_iter().map(resource).collect(),
+        },
+    })
 }
 
 fn definition(planned: &PlannedBuild, built: &Built, materials: &Materials) -> BuildDefinition {

@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use cabane_evidence::Configuration;
 use cabane_label::{
     Digest, Label, LabelPattern, MountPoint, Name, NameMatch, Namespace, System, SystemPattern,
     Tag, Uarch, Version,
@@ -123,8 +124,27 @@ pub struct Cell {
     pub check: Resources,
     /// The tags of the GitLab runners of its system.
     pub runner_tags: Vec<String>,
+    /// The line of its version in the file of the pipeline, from 1.
+    pub line: usize,
+    /// A word that is a part of what it is built from; often empty.
+    pub revision: String,
+    /// The suites that are run on its image.
+    pub suites: Vec<CellSuite>,
     /// The sum of everything it is built from.
     pub inputs: Digest,
+}
+
+/// A suite that is run on the image of a cell.
+#[derive(Clone, Debug)]
+pub struct CellSuite {
+    /// Its name.
+    pub name: String,
+    /// Its directory.
+    pub directory: PathBuf,
+    /// More options of `reframe`.
+    pub options: Vec<String>,
+    /// The sum of its files and options.
+    pub digest: Digest,
 }
 
 impl Cell {
@@ -143,7 +163,16 @@ impl Cell {
         let of_system = of_system.map(|one| sums.directory(one)).transpose()?;
         let of_system = of_system.as_ref().map_or("", |sum| sum.as_str());
         let title = self.name.to_string();
-        Ok(combine(&[VERSION, &title, self.mount.as_str(), of_recipe.as_str(), of_system]))
+        let mut parts = vec![VERSION, &title, self.mount.as_str(), of_recipe.as_str(), of_system];
+        // Pipelines without revisions keep their sums.
+        parts.extend(Some(self.revision.as_str()).filter(|word| !word.is_empty()));
+        Ok(combine(&parts))
+    }
+
+    /// Returns the suites that were not run in this form, by what was run.
+    pub(crate) fn suites_that_differ(&self, ran: &[Configuration]) -> Vec<&str> {
+        let has = |suite: &CellSuite| ran.iter().any(|one| suite.is_that_of(one));
+        self.suites.iter().filter(|suite| !has(suite)).map(|suite| suite.name.as_str()).collect()
     }
 
     /// Returns the label under which the image is published. Its tag stands for what the image was built
@@ -179,6 +208,13 @@ impl Cell {
     pub fn is_built_from(&self, path: &Path) -> bool {
         path.starts_with(&self.recipe)
             || self.system_directory.as_ref().is_some_and(|directory| path.starts_with(directory))
+    }
+}
+
+impl CellSuite {
+    /// Whether a run of checks was made with this suite, as it is now.
+    fn is_that_of(&self, ran: &Configuration) -> bool {
+        ran.name == self.name && ran.content() == Some(self.digest.as_str())
     }
 }
 

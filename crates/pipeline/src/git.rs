@@ -71,6 +71,11 @@ impl Changes {
             let path = changed.strip_prefix(&self.root).unwrap_or(changed);
             return Some(format!("{} has changed since {since}", shown(path)));
         }
+        let of_suite =
+            |path: &&PathBuf| cell.suites.iter().find(|suite| path.starts_with(&suite.directory));
+        if let Some(suite) = self.files.iter().find_map(|path| of_suite(&path)) {
+            return Some(format!("the suite `{}` has changed since {since}", suite.name));
+        }
         let before = self.before.as_ref()?.get(&cell.name);
         match before {
             None => Some(format!("the pipeline did not have it at {since}")),
@@ -89,7 +94,13 @@ fn described(file: &PipelineFile) -> BTreeMap<CellName, String> {
         for deployed in &uenv.deploy {
             let (system, uarch) = deployed.value.clone();
             let Some(recipe) = uenv.recipes.get(&uarch) else { continue };
-            let text = format!("{} {} {:?}", recipe.value.display(), uenv.mount, uenv.tag);
+            let suites: Vec<_> = file
+                .suites
+                .iter()
+                .map(|(name, suite)| (name, &suite.directory.value, &suite.options, &suite.only))
+                .collect();
+            let (path, revision) = (recipe.value.display(), uenv.revision.on(&system));
+            let text = format!("{path} {} {:?} {revision} {suites:?}", uenv.mount, uenv.tag);
             let (name, version) = (uenv.name.clone(), uenv.version.clone());
             cells.insert(CellName { name, version, system, uarch }, text);
         }

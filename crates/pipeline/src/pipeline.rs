@@ -12,7 +12,7 @@ use cabane_recipe::{
 };
 use cabane_report::{IoContext, Kind, Report, Result};
 
-use crate::cell::{Cell, CellName};
+use crate::cell::{Cell, CellName, CellSuite};
 use crate::inputs::{Sums, combine};
 
 /// The names that a pipeline's file may have where none is given, the first one first.
@@ -53,9 +53,13 @@ impl Selection {
     #[must_use]
     pub fn has(&self, cell: &CellName) -> bool {
         let is_of_system = self.systems.is_empty() || self.systems.contains(&cell.system);
-        let is_meant = self.only.is_empty() || self.only.iter().any(|one| cell.matches(one));
-        is_of_system && is_meant
+        is_of_system && is_one_of(cell, &self.only)
     }
+}
+
+/// Whether one of some patterns means a cell. No pattern means all.
+fn is_one_of(cell: &CellName, patterns: &[LabelPattern]) -> bool {
+    patterns.is_empty() || patterns.iter().any(|one| cell.matches(one))
 }
 
 impl Pipeline {
@@ -63,7 +67,8 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// There is none, or it is malformed. A cell whose recipe is missing is among the mistakes.
+    /// There is none, or it is malformed, or a suite is missing. A cell whose recipe is missing is among
+    /// the mistakes.
     pub fn open(path: &Path) -> Result<Self> {
         let file = find(path)?;
         let text = fs::read(&file).or_failed(|| format!("read {}", shown(&file)))?;
@@ -87,17 +92,49 @@ impl Pipeline {
             mistakes: Vec::new(),
         };
         let mut sums = Sums::default();
+        let suites = pipeline.suites(&parsed, &text, &mut sums)?;
         for uenv in &parsed.uenvs {
-            pipeline.add(&parsed, uenv, &text, &mut sums)?;
+            pipeline.add((&parsed, &suites), uenv, &text, &mut sums)?;
         }
         pipeline.cells.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(pipeline)
     }
 
+    /// Finds the suites.
+    fn suites(
+        &self,
+        parsed: &PipelineFile,
+        text: &str,
+        sums: &mut Sums,
+    ) -> Result<Vec<(CellSuite, Vec<LabelPattern>)>> {
+        let mut suites = Vec::new();
+        for (name, entry) in &parsed.suites {
+            let directory = self.directory.join(&entry.directory.value);
+            if !directory.is_dir() {
+                let message = format!("there is no suite in {}", shown(&directory));
+                let place = entry.directory.place.clone();
+                let mistake = Diagnostic::new(&self.file, text, place, &message);
+                // Without it, images would pass that were not tested as wanted.
+                let mistake = mistake.with_hint("a suite is a directory of tests");
+                return Err(malformed("the pipeline", &[mistake]));
+            }
+            let of_files = sums.directory(&directory)?;
+            let options = entry.options.join("\n");
+            let suite = CellSuite {
+                name: name.clone(),
+                directory,
+                options: entry.options.clone(),
+                digest: combine(&[of_files.as_str(), &options]),
+            };
+            suites.push((suite, entry.only.clone()));
+        }
+        Ok(suites)
+    }
+
     /// Adds the cells of an environment.
     fn add(
         &mut self,
-        parsed: &PipelineFile,
+        (parsed, suites): (&PipelineFile, &[(CellSuite, Vec<LabelPattern>)]),
         uenv: &UenvEntry,
         text: &str,
         sums: &mut Sums,
@@ -136,9 +173,15 @@ impl Pipeline {
                     system: system.clone(),
                     uarch: uarch.clone(),
                 };
+                let suites = suites.iter().filter(|(_, only)| is_one_of(&name, only));
                 let mut cell = Cell {
                     // Not known yet.
                     inputs: combine(&[]),
+                    line: text
+                        .get(..uenv.place.start)
+                        .map_or(1, |text| text.lines().count().max(1)),
+                    revision: uenv.revision.on(system).to_owned(),
+                    suites: suites.map(|(suite, _)| suite.clone()).collect(),
                     name,
                     recipe: fs::canonicalize(&directory)
                         .or_failed(|| format!("find {}", shown(&directory)))?,

@@ -147,12 +147,25 @@ impl Rules<'_> {
             let stages = stages.filter(|stage| self.has(*stage)).collect();
             Ok(PlannedCell { cell, stages, reason, is_published, before: None })
         };
+        let has_image = known.build.as_ref().is_some_and(|build| self.has_image(build));
+        let ran = known.check.as_ref().and_then(|check| check.report.as_ref());
+        let differ = ran.map(|report| cell.suites_that_differ(&report.suites)).unwrap_or_default();
+        if let Some(suite) = differ.first() {
+            let from = if has_image { Stage::Check } else { Stage::Build };
+            return left(from, format!("the suite `{suite}` has changed"));
+        }
         if let Some(published) = self.published
             && in_registry.is_some()
             && self.pipeline.promote.is_some()
             && published.is_promoted(self.pipeline, cell)?
         {
-            return done("it is promoted", None);
+            let checked = known.check.as_ref();
+            if checked.is_some_and(|check| check.outcome == Outcome::Failed) {
+                return done("it is promoted, and its checks failed later", Some(Outcome::Failed));
+            }
+            if self.has_run_suites(cell, checked)? {
+                return done("it is promoted", None);
+            }
         }
         for before in [&known.build, &known.check, &known.publish, &known.promote] {
             let Some(before) = before else { continue };
@@ -170,7 +183,6 @@ impl Rules<'_> {
                 Outcome::Passed | Outcome::NotTested => {}
             }
         }
-        let has_image = known.build.as_ref().is_some_and(|build| self.has_image(build));
         let built = known.build.as_ref().and_then(|build| build.digest.as_ref());
         if has_image && in_registry.is_some() && in_registry != built {
             let reason = "the registry has another image of the same inputs";
@@ -194,7 +206,7 @@ impl Rules<'_> {
             let reason = touched.unwrap_or_else(|| {
                 match (known.build.is_some(), is_other) {
                     (true, _) => "its image is gone",
-                    (false, true) => "its recipe or its system has changed",
+                    (false, true) => "its recipe, its system or its revision has changed",
                     (false, false) => "it was never built",
                 }
                 .to_owned()
@@ -215,6 +227,17 @@ impl Rules<'_> {
             Some(Outcome::NotTested) => done("it has no checks", Some(Outcome::NotTested)),
             _ => done("up to date", None),
         }
+    }
+
+    /// Whether the suites of a cell were run on its image, here or elsewhere.
+    fn has_run_suites(&self, cell: &Cell, checked: Option<&StageResult>) -> Result<bool> {
+        let is_run_here = checked.is_some_and(|check| check.report.is_some());
+        let Some(connection) = self.connection.filter(|_| !is_run_here) else { return Ok(true) };
+        if cell.suites.is_empty() {
+            return Ok(true);
+        }
+        let outcome = outcome_of(self.context, connection, self.pipeline, cell)?;
+        Ok(outcome != Outcome::NotTested)
     }
 
     /// Whether the results of a failure are where they belong.

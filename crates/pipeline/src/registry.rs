@@ -106,7 +106,8 @@ fn list(connection: &Connection, namespace: &Namespace) -> Result<BTreeMap<Label
     Ok(images.map(|image| (image.label, image.digest)).collect())
 }
 
-/// Returns what the statements about a published image say, from keys that count.
+/// Returns what the statements about a published image say, from keys that count. What was tested
+/// without one of the suites of the cell was not tested.
 pub(crate) fn outcome_of(
     context: &Context,
     connection: &Connection,
@@ -123,5 +124,9 @@ pub(crate) fn outcome_of(
         statements.iter().filter_map(|one| keys.judge(one, &image.digest)).collect();
     let system = cell.name.system.clone();
     let wanted = Wanted::here(context, Some(&system), None, Timestamp::now());
-    Ok(tested(&judged, &wanted, Timestamp::now()).outcome)
+    let tested = tested(&judged, &wanted, Timestamp::now());
+    let deciding = judged.iter().find(|one| Some(&one.id) == tested.statement.as_ref());
+    let ran = deciding.map(|one| one.statement.configuration()).unwrap_or_default();
+    let has_all = cell.suites_that_differ(&ran).is_empty();
+    Ok(if has_all { tested.outcome } else { Outcome::NotTested })
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use cabane_check::CheckReport;
-use cabane_evidence::Outcome;
+use cabane_evidence::{Outcome, Provenance};
 use cabane_label::{Digest, enumerate, escape};
 use cabane_report::{Kind, Report};
 use jiff::Timestamp;
@@ -85,6 +85,9 @@ pub struct StageResult {
     /// The results of checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<CheckReport>,
+    /// From what and by what the image was built, if it was built in this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
 }
 
 impl StageResult {
@@ -120,6 +123,7 @@ impl StageResult {
             inputs: inputs.clone(),
             digest: None,
             report: None,
+            provenance: None,
         }
     }
 }

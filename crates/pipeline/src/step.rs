@@ -7,12 +7,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cabane_builder::{Progress, execute};
-use cabane_check::{CheckRequest, Place as CheckPlace, Subject, check, test_statement};
-use cabane_evidence::{Outcome, SignedStatement, keep};
-use cabane_image_build::{BuildOptions, add_built, plan_build};
+use cabane_builder::{Progress, State, execute};
+use cabane_check::{
+    CheckRequest, Place as CheckPlace, Subject, Suite, SuiteRequest, check, test_statement,
+};
+use cabane_evidence::{Outcome, Provenance, SignedStatement, keep};
+use cabane_image_build::{BuildOptions, add_built, plan_build, provenance};
 use cabane_label::{ChannelPattern, Digest, Label};
-use cabane_registry::{Place, RemoteImage};
+use cabane_registry::{Place, RemoteImage, SigningKey};
 use cabane_release::{ManagerRequest, PromoteRequest, plan_promotion, promote};
 use cabane_report::{Kind, Report, Result};
 use cabane_signature_policy::signing_key;
@@ -77,6 +79,7 @@ pub fn step(
             inputs: cell.inputs.clone(),
             digest: Some(done.digest),
             report: done.report,
+            provenance: done.provenance,
         },
         Err(report) => StageResult::of_failure(stage, &cell.inputs, started, &report),
     };
@@ -98,6 +101,7 @@ fn interrupted(result: StageResult) -> StageResult {
         hints: Vec::new(),
         digest: None,
         report: None,
+        provenance: None,
         ..result
     }
 }
@@ -107,6 +111,13 @@ struct Done {
     digest: Digest,
     message: Option<String>,
     report: Option<cabane_check::CheckReport>,
+    provenance: Option<Provenance>,
+}
+
+impl Done {
+    fn new(digest: Digest, message: Option<String>) -> Self {
+        Self { digest, message, report: None, provenance: None }
+    }
 }
 
 struct Work<'a> {
@@ -181,6 +192,7 @@ impl Work<'_> {
             return Err(Report::new(Kind::BadInput, message)
                 .hinted(format!("write `store: {wanted}` into the recipe's config.yaml")));
         }
+        let started = Timestamp::now();
         let built = execute(&planned.plan, progress, interrupt)?;
         let built = built.ok_or_else(|| {
             Report::new(Kind::Build, format!("the recipe of {} makes no image", self.cell.name))
@@ -191,7 +203,9 @@ impl Work<'_> {
                 .hinted("the next run builds what is there now".to_owned()));
         }
         add_built(self.context, &label, &built)?;
-        Ok(Done { digest: built.digest, message: None, report: None })
+        let is_whole = !planned.plan.steps.iter().any(|step| step.state == State::Done);
+        let provenance = provenance(self.context, (&planned, &built), started, is_whole)?;
+        Ok(Done { provenance: Some(provenance), ..Done::new(built.digest, None) })
     }
 
     fn pull(&self, connection: &Connection, image: &RemoteImage) -> Result<Done> {
@@ -199,7 +213,7 @@ impl Work<'_> {
         pull(self.context, connection, &request, &mut |_| ())?;
         let message = format!("{} was built before and is pulled", image.place);
         self.context.note(&message);
-        Ok(Done { digest: image.digest.clone(), message: Some(message), report: None })
+        Ok(Done::new(image.digest.clone(), Some(message)))
     }
 
     fn build_options(&self, label: &Label) -> BuildOptions {
@@ -223,9 +237,15 @@ impl Work<'_> {
     fn check(&self, before: &Before) -> Result<Done> {
         let digest = before.digest(self)?;
         let subject = Subject::find(self.context, digest.as_str(), true)?;
+        let suites = self.cell.suites.iter().map(|suite| Suite {
+            name: suite.name.clone(),
+            directory: suite.directory.clone(),
+            options: suite.options.clone(),
+            declared: Some(suite.digest.clone()),
+        });
         let request = CheckRequest {
             only: Vec::new(),
-            suites: None,
+            suites: SuiteRequest::find(self.context, suites.collect())?,
             place: CheckPlace::Here,
             limit: self.options.limit,
             work_directory: None,
@@ -245,7 +265,7 @@ impl Work<'_> {
             });
             reasons.collect::<Vec<_>>().join("; ")
         });
-        Ok(Done { digest, message, report: Some(report) })
+        Ok(Done { report: Some(report), ..Done::new(digest, message) })
     }
 
     fn publish(&self, before: &Before) -> Result<Done> {
@@ -261,26 +281,41 @@ impl Work<'_> {
         let (pushed, _) = push(self.context, &connection, &upload)?;
         let mut message = format!("pushed {}", pushed.image.place);
         let report = before.check.as_ref().and_then(|check| check.report.as_ref());
-        match (report, &self.options.key) {
-            (Some(report), Some(key)) => {
-                let key = signing_key(self.context, key)?;
-                let generation = self.context.settings.evidence.generation.as_deref();
-                let manifest = Some(&pushed.image.manifest);
-                let statement = test_statement(report, manifest, generation);
-                let signed = SignedStatement::sign(&statement, &key)?;
-                keep(self.context, &digest, std::slice::from_ref(&signed))?;
-                attach_evidence(&connection, &pushed.image, &[signed])?;
+        if let Some(key) = &self.options.key {
+            let key = signing_key(self.context, key)?;
+            let statements = self.statements(before, &pushed.image, &key)?;
+            keep(self.context, &digest, &statements)?;
+            attach_evidence(&connection, &pushed.image, &statements)?;
+            if let Some(report) = report {
                 message += &format!("; attached the results: {}", report.outcome);
             }
-            (Some(_), None) => {
-                self.context.warning("the results are not signed, so they are not attached");
-                self.context
-                    .hint("`--key FILE` names a private key; `cabane image key new` makes one");
-            }
-            (None, _) => {}
+        } else if report.is_some() {
+            self.context.warning("the results are not signed, so they are not attached");
+            self.context.hint("`--key FILE` names a private key; `cabane image key new` makes one");
         }
         self.context.note(&message);
-        Ok(Done { digest, message: Some(message), report: None })
+        Ok(Done::new(digest, Some(message)))
+    }
+
+    /// Says from what the image was built, and what its checks said.
+    fn statements(
+        &self,
+        before: &Before,
+        image: &RemoteImage,
+        key: &SigningKey,
+    ) -> Result<Vec<SignedStatement>> {
+        let (digest, manifest) = (&image.digest, Some(&image.manifest));
+        let name = self.cell.published()?.to_string();
+        let built = before.build.as_ref().and_then(|build| build.provenance.clone());
+        let built = built.map(|mut provenance| {
+            provenance.run_details.builder.name_after(&key.public());
+            provenance.statement((&name, digest, manifest))
+        });
+        let generation = self.context.settings.evidence.generation.as_deref();
+        let report = before.check.as_ref().and_then(|check| check.report.as_ref());
+        let checked = report.map(|report| test_statement(report, manifest, generation));
+        let statements = built.into_iter().chain(checked);
+        statements.map(|statement| SignedStatement::sign(&statement, key)).collect()
     }
 
     /// Releases an image that passed. The gate of the channel asks the registry for its evidence.
@@ -359,7 +394,7 @@ impl Work<'_> {
             message = format!("{place}, number {serial}, releases {to}");
         }
         self.context.note(&message);
-        Ok(Done { digest: image.digest, message: Some(message), report: None })
+        Ok(Done::new(image.digest, Some(message)))
     }
 }
 

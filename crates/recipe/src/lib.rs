@@ -64,7 +64,8 @@ pub use environment::{
     parse_environment_file,
 };
 pub use pipeline::{
-    Cluster, PipelineFile, PromoteTarget, Resources, Target, UenvEntry, parse_pipeline,
+    Cluster, PipelineFile, PromoteTarget, Resources, Revision, SuiteEntry, Target, UenvEntry,
+    parse_pipeline,
 };
 pub use recipe::{
     Cleanup, ContainerConfig, EngineConfig, EnvVars, FormatVersion, GitSource, InterpreterRequest,

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cabane_evidence::{Configuration, Outcome, ReframeReport, session_extras};
-use cabane_label::{escape, shown};
+use cabane_label::{Digest, escape, shown};
 use cabane_mpi_audit::run::{Ended, first_meaningful, launcher_variables};
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::Context;
@@ -59,43 +59,53 @@ const SELECTING: [&str; 17] = [
 pub struct SuiteRequest {
     program: PathBuf,
     suites: Vec<Suite>,
-    options: Vec<String>,
 }
 
 /// A suite.
 #[derive(Clone, Debug)]
-struct Suite {
-    name: String,
-    directory: PathBuf,
+pub struct Suite {
+    /// Its name.
+    pub name: String,
+    /// The directory of its tests.
+    pub directory: PathBuf,
+    /// More options of `ReFrame`.
+    pub options: Vec<String>,
+    /// The sum of its files and options, if the suite was declared in this form. The tests that its
+    /// options leave out are no part of it then; otherwise they count as not tested.
+    pub declared: Option<Digest>,
+}
+
+impl Suite {
+    /// Returns the suite in a directory, which has the name of the directory.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be found.
+    pub fn in_directory(directory: &Path, options: Vec<String>) -> Result<Self> {
+        let directory = fs::canonicalize(directory)
+            .or_failed(|| format!("find the suite {}", shown(directory)))?;
+        let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Self { name, directory, options, declared: None })
+    }
 }
 
 impl SuiteRequest {
-    /// Finds `ReFrame` and the directories of suites; `None` if no suite is asked for. `options` are more
-    /// options of `ReFrame`.
+    /// Finds `ReFrame` for some suites; `None` if there are no suites.
     ///
     /// # Errors
     ///
     /// There is no `ReFrame`; a suite is not a directory; two suites have the same name.
-    pub fn find(
-        context: &Context,
-        directories: &[PathBuf],
-        options: Vec<String>,
-    ) -> Result<Option<Self>> {
-        let mut suites: Vec<Suite> = Vec::new();
-        for directory in directories {
-            let directory = fs::canonicalize(directory)
-                .or_failed(|| format!("find the suite {}", shown(directory)))?;
-            let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if !directory.is_dir() {
-                let message = format!("the suite {} is not a directory", shown(&directory));
+    pub fn find(context: &Context, suites: Vec<Suite>) -> Result<Option<Self>> {
+        for (index, suite) in suites.iter().enumerate() {
+            if !suite.directory.is_dir() {
+                let message = format!("the suite {} is not a directory", shown(&suite.directory));
                 return Err(Report::new(Kind::Usage, message));
             }
-            if suites.iter().any(|known| known.name == name) {
-                let message = format!("two suites have the name `{}`", escape(&name));
+            if suites[..index].iter().any(|known| known.name == suite.name) {
+                let message = format!("two suites have the name `{}`", escape(&suite.name));
                 let hint = "run one of them in another call of `cabane check`".to_owned();
                 return Err(Report::new(Kind::Usage, message).hinted(hint));
             }
-            suites.push(Suite { name, directory });
         }
         if suites.is_empty() {
             return Ok(None);
@@ -108,7 +118,7 @@ impl SuiteRequest {
                     .to_owned(),
             )
         })?;
-        Ok(Some(Self { program, suites, options }))
+        Ok(Some(Self { program, suites }))
     }
 
     /// Returns the names of the suites.
@@ -118,7 +128,8 @@ impl SuiteRequest {
 
     /// Returns the options that select tests of the suites. What they leave out was not tested.
     pub(crate) fn selecting(&self) -> impl Iterator<Item = &str> {
-        let options = self.options.iter().map(String::as_str);
+        let typed = self.suites.iter().filter(|suite| suite.declared.is_none());
+        let options = typed.flat_map(|suite| &suite.options).map(String::as_str);
         options.filter(|option| SELECTING.iter().any(|one| option.starts_with(one)))
     }
 }
@@ -174,7 +185,10 @@ impl SuiteRun<'_, '_> {
     fn run(mut self, configuration: &mut Configuration) -> Result<Vec<CheckResult>> {
         let name = &self.suite.name;
         revision::describe(self.context, &self.suite.directory, configuration);
-        let options = &self.suites.options;
+        if let Some(content) = &self.suite.declared {
+            configuration.set_content(content);
+        }
+        let options = &self.suite.options;
         if !options.is_empty() {
             configuration.annotations.insert("options".to_owned(), json!(options));
         }
@@ -293,7 +307,7 @@ impl SuiteRun<'_, '_> {
 
     fn start(&mut self, directory: &Path) -> Ended {
         let mut command = Command::new(&self.suites.program);
-        command.args(&self.suites.options).arg("-C").arg(directory.join("config.py"));
+        command.args(&self.suite.options).arg("-C").arg(directory.join("config.py"));
         command.arg("--checkpath").arg(&self.suite.directory).arg("--recursive");
         command.arg(joined("--prefix=", directory));
         command.arg(joined("--report-file=", &directory.join("report.json")));

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cabane_check::{
-    CheckReport, CheckRequest, CheckResult, Place, Subject, SuiteRequest, check as run, junit,
-    test_statement,
+    CheckReport, CheckRequest, CheckResult, Place, Subject, Suite, SuiteRequest, check as run,
+    junit, test_statement,
 };
 use cabane_evidence::{Outcome, SignedStatement, keep};
 use cabane_label::escape;
@@ -111,12 +111,15 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
         On::Here => Place::Here,
         On::Slurm => Place::slurm(setup, args.srun_options.clone())?,
     };
+    let options = &args.reframe_options;
+    let suites = args.suites.iter().map(|path| Suite::in_directory(path, options.clone()));
+    let suites = suites.collect::<Result<_>>()?;
     let request = CheckRequest {
         only: args.only.clone(),
         place,
         limit: args.limit,
         work_directory: args.work_directory.clone(),
-        suites: SuiteRequest::find(setup, &args.suites, args.reframe_options.clone())?,
+        suites: SuiteRequest::find(setup, suites)?,
     };
     let subjects: Vec<Subject> = args
         .images

@@ -3,12 +3,14 @@
 
 //! `cabane impact`: which images a change of the host breaks.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use cabane_image_search::{Catalogue, SearchRequest};
 use cabane_impact::{Assessment, Change, HostFacts, ImageImpact, Verdict, assess};
 use cabane_label::escape;
+use cabane_pipeline::{Pipeline, Repair};
 use cabane_report::{Kind, Report, Result};
 use clap::Args;
 use serde_json::json;
@@ -27,6 +29,7 @@ Examples:
   cabane impact --host new-node.json --from node.json
   cabane impact --package 'zlib@:1.3.0'
   cabane impact --remove libpmi2.so.0 --remote 'build::'
+  cabane impact --package 'zlib@:1.3.0' --remote 'deploy::' --pipeline pipeline.yaml
 
 An image breaks if it needs something that disappears or becomes too old. A rebuild is
 advised if it contains the package, or if a package of the host gets another version. An
@@ -69,6 +72,9 @@ pub(crate) struct ImpactArgs {
     /// Exit with code 9 if an image breaks
     #[arg(long)]
     exit_code: bool,
+    /// Also show what to change in this pipeline, so that it builds anew what breaks or should be rebuilt
+    #[arg(long, value_name = "FILE")]
+    pipeline: Option<PathBuf>,
     #[command(flatten)]
     registry: RegistryArgs,
 }
@@ -98,18 +104,64 @@ pub(crate) fn impact(setup: &Setup, args: &ImpactArgs) -> Result<ExitCode> {
             setup.hint(format_args!("did you mean `{}`?", escape(meant)));
         }
     }
+    let pipeline = args.pipeline.as_deref().map(Pipeline::open).transpose()?;
+    let repairs = pipeline.as_ref().map(|pipeline| repairs(pipeline, &assessment)).transpose()?;
     if args.json {
-        setup.printer.json(&json!({
+        let mut answer = json!({
             "changes": assessment.changes,
             "images": assessment.images,
-        }));
+        });
+        if let Some(repairs) = &repairs {
+            answer["repairs"] = json!(repairs);
+        }
+        setup.printer.json(&answer);
     } else {
         setup.printer.data(text(&assessment, args.all));
+        if let (Some(pipeline), Some(repairs)) = (&pipeline, &repairs) {
+            setup.printer.data(text_of_repairs(pipeline, repairs));
+        }
     }
     let breaks = assessment.count(Verdict::Breaks) > 0;
     // The process ends here, and its memory with it.
     std::mem::forget((catalogue, assessment));
     Ok(if breaks && args.exit_code { exit_codes::DIFFERENT } else { exit_codes::SUCCESS })
+}
+
+/// Returns what to change in a pipeline, each cell once.
+fn repairs(pipeline: &Pipeline, assessment: &Assessment) -> Result<BTreeSet<Repair>> {
+    let images = assessment.images.iter();
+    let affected =
+        images.filter(|image| matches!(image.verdict, Verdict::Breaks | Verdict::RebuildAdvised));
+    let repairs = affected.map(|image| pipeline.repair(&image.label));
+    repairs.filter_map(Result::transpose).collect()
+}
+
+fn text_of_repairs(pipeline: &Pipeline, repairs: &BTreeSet<Repair>) -> String {
+    let file = escape(&pipeline.file.to_string_lossy()).into_owned();
+    if repairs.is_empty() {
+        return format!("\nno cell of {file} builds an image that breaks or should be rebuilt\n");
+    }
+    let mut text = String::new();
+    let mut lines: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    for repair in repairs {
+        if let Some(revision) = repair.revision {
+            let system = format!("{}: {revision}", repair.cell.system);
+            lines.entry(repair.line).or_default().push(system);
+        }
+    }
+    if !lines.is_empty() {
+        let _ =
+            writeln!(text, "\nto rebuild them, write revisions into {file}, and run the pipeline:");
+    }
+    for (line, systems) in &lines {
+        let _ = writeln!(text, "  below line {line}: revision: {{{}}}", systems.join(", "));
+    }
+    for repair in repairs.iter().filter(|repair| repair.revision.is_none()) {
+        let cell = &repair.cell;
+        let _ =
+            writeln!(text, "\n{cell} has changed since; `cabane pipeline plan` shows what is left");
+    }
+    text
 }
 
 fn changes(args: &ImpactArgs) -> Result<Vec<Change>> {

@@ -33,6 +33,7 @@ fn result(stage: Stage, outcome: Outcome, message: &str) -> StageResult {
         inputs: "0".repeat(64).parse().unwrap(),
         digest: None,
         report: None,
+        provenance: None,
     }
 }
 

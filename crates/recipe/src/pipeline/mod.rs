@@ -13,7 +13,9 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cabane_label::{ChannelName, MountPoint, Name, Namespace, System, Tag, Uarch, Version};
+use cabane_label::{
+    ChannelName, LabelPattern, MountPoint, Name, Namespace, System, Tag, Uarch, Version,
+};
 
 use crate::Placed;
 use crate::diagnostic::Diagnostic;
@@ -36,6 +38,8 @@ pub struct PipelineFile {
     pub build: Resources,
     /// What checks need, where a target says nothing else.
     pub check: Resources,
+    /// The suites of `ReFrame`, by name.
+    pub suites: BTreeMap<String, SuiteEntry>,
     /// The systems, by name.
     pub clusters: BTreeMap<System, Cluster>,
     /// The environments, in the order of the file.
@@ -51,6 +55,17 @@ pub struct PromoteTarget {
     pub namespace: Namespace,
     /// The channel, if images are released through one.
     pub channel: Option<ChannelName>,
+}
+
+/// A suite of `ReFrame`, which runs on images beside their own checks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SuiteEntry {
+    /// Its directory, relative to the file.
+    pub directory: Placed<PathBuf>,
+    /// More options of `reframe`, each a word.
+    pub options: Vec<String>,
+    /// Only for these images; for all if there is none.
+    pub only: Vec<LabelPattern>,
 }
 
 /// A system.
@@ -135,4 +150,23 @@ pub struct UenvEntry {
     pub mount: MountPoint,
     /// The tag of the images. By default it is made from what they are built from.
     pub tag: Option<Tag>,
+    /// A word that changes when the images are to be built anew, although their recipe is the same.
+    pub revision: Revision,
+}
+
+/// A word that is a part of what images are built from, for all systems or for some.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Revision {
+    /// The word for systems without one of their own; empty if there is none.
+    pub everywhere: String,
+    /// The words of systems.
+    pub systems: BTreeMap<System, String>,
+}
+
+impl Revision {
+    /// Returns the word for a system; empty if there is none.
+    #[must_use]
+    pub fn on(&self, system: &System) -> &str {
+        self.systems.get(system).unwrap_or(&self.everywhere)
+    }
 }

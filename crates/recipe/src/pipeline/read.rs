@@ -6,10 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-use cabane_label::{ChannelName, MountPoint, Name, Namespace, System, Tag, Uarch, Version};
+use cabane_label::{
+    ChannelName, LabelPattern, MountPoint, Name, Namespace, System, Tag, Uarch, Version,
+};
 use cabane_view::is_variable_name;
 
-use super::{Cluster, PipelineFile, PromoteTarget, Resources, Target, UenvEntry};
+use super::{
+    Cluster, PipelineFile, PromoteTarget, Resources, Revision, SuiteEntry, Target, UenvEntry,
+};
 use crate::Placed;
 use crate::ask::{Field, each, instead};
 use crate::diagnostic::{Mistakes, quote};
@@ -21,13 +25,14 @@ use crate::settings::{parse_size, parse_time};
 use crate::suggest::suggestion;
 
 const KEYS: &[&str] =
-    &["recipes", "systems", "publish", "promote", "resources", "clusters", "uenvs"];
+    &["recipes", "systems", "publish", "promote", "resources", "suites", "clusters", "uenvs"];
+const SUITE_KEYS: &[&str] = &["directory", "options", "only"];
 const CLUSTER_KEYS: &[&str] = &["targets", "runner", "no_bwrap"];
 const TARGET_KEYS: &[&str] = &["uarch", "partition", "variables", "resources"];
 const RUNNER_KEYS: &[&str] = &["slurm-tag", "baremetal-tag"];
 const STAGE_KEYS: &[&str] = &["build", "check"];
 const RESOURCE_KEYS: &[&str] = &["partition", "nodes", "cpus", "memory", "time", "options"];
-const VERSION_KEYS: &[&str] = &["recipes", "deploy", "mount", "tag"];
+const VERSION_KEYS: &[&str] = &["recipes", "deploy", "mount", "tag", "revision"];
 const PROMOTE_KEYS: &[&str] = &["namespace", "channel"];
 
 const EXAMPLE: &str = "begin with the systems: `clusters:`";
@@ -63,6 +68,7 @@ fn read(report: &Report<'_>, root: &Node) -> Option<PipelineFile> {
     let publish = file.optional("publish", Field::word::<Namespace>);
     let promote = file.optional("promote", promote);
     let (build, check) = file.given_or("resources", Default::default(), stages)?;
+    let suites = file.given_or("suites", BTreeMap::new(), suites);
     let clusters = file.needed("clusters", ADD_CLUSTERS, clusters);
     let uenvs = file.needed("uenvs", ADD_UENVS, uenvs);
     let (clusters, uenvs) = (clusters?, uenvs?);
@@ -77,6 +83,7 @@ fn read(report: &Report<'_>, root: &Node) -> Option<PipelineFile> {
         promote: promote?,
         build,
         check,
+        suites: suites?,
         clusters,
         uenvs,
         remarks: report.take_remarks(),
@@ -129,6 +136,66 @@ fn promote(field: &Field<'_>) -> Option<PromoteTarget> {
     let channel = section.optional("channel", Field::word::<ChannelName>);
     let namespace = namespace?.or_else(|| "deploy".parse().ok())?;
     Some(PromoteTarget { namespace, channel: channel? })
+}
+
+fn suites(field: &Field<'_>) -> Option<BTreeMap<String, SuiteEntry>> {
+    let section = field.section()?;
+    each(section.entries, |entry| {
+        let is_usual = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let is_name = entry.key.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && entry.key.chars().all(is_usual);
+        let name = is_name.then(|| entry.key.clone()).or_else(|| {
+            let message = format!("{} is no name of a suite", quote(&entry.key));
+            field.report.refuse(entry.key_place, &message, "use letters, digits, `-`, `_` and `.`")
+        });
+        let suite = suite(&Field::named(field.report, "the suite", entry));
+        Some((name?, suite?))
+    })
+}
+
+fn suite(field: &Field<'_>) -> Option<SuiteEntry> {
+    let section = field.section_with(SUITE_KEYS)?;
+    let hint = "add `directory:` with the directory of the tests, such as `suites/smoke`";
+    let place =
+        |field: &Field<'_>| Some(Placed { value: directory(field)?, place: field.place().into() });
+    let directory = section.needed("directory", hint, place);
+    let options = section.given_or("options", Vec::new(), |field| {
+        each(field.items("the option")?, |item| suite_option(&item))
+    });
+    let only = section.given_or("only", Vec::new(), |field| {
+        each(field.items("the pattern")?, |item| item.word::<LabelPattern>())
+    });
+    Some(SuiteEntry { directory: directory?, options: options?, only: only? })
+}
+
+fn suite_option(field: &Field<'_>) -> Option<String> {
+    let is_right = |text: &str| {
+        text.len() > 1 && text.starts_with('-') && !text.contains(|c: char| c.is_ascii_control())
+    };
+    field.text_if(is_right, "is no option of `reframe`", "write it as `--tag=production`")
+}
+
+/// Reads a word, or one for each system.
+fn revision(field: &Field<'_>) -> Option<Revision> {
+    if let Value::Scalar(_) = field.node.value {
+        return Some(Revision { everywhere: revision_word(field)?, systems: BTreeMap::new() });
+    }
+    let systems = each(field.section()?.entries, |entry| {
+        let system: Option<System> = key(field.report, entry);
+        let word = revision_word(&Field::named(field.report, "the revision for", entry));
+        Some((system?, word?))
+    });
+    Some(Revision { everywhere: String::new(), systems: systems? })
+}
+
+fn revision_word(field: &Field<'_>) -> Option<String> {
+    let text = field.string()?;
+    let is_usual = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if text.is_empty() || text.len() > 64 || !text.chars().all(is_usual) {
+        let message = format!("{} is no revision", quote(&text));
+        return field.refuse(&message, "write a word, such as `2` or `zlib-1.3.1`");
+    }
+    Some(text)
 }
 
 fn clusters(field: &Field<'_>) -> Option<BTreeMap<System, Cluster>> {
@@ -287,6 +354,7 @@ fn uenv(report: &Report<'_>, name: &Name, entry: &Entry) -> Option<UenvEntry> {
         MountPoint::below_root(text).map_err(|error| field.parse_error(text, &error)).ok()
     });
     let tag = section.optional("tag", Field::word::<Tag>);
+    let revision = section.given_or("revision", Revision::default(), revision);
     Some(UenvEntry {
         name: name.clone(),
         version: version?,
@@ -295,6 +363,7 @@ fn uenv(report: &Report<'_>, name: &Name, entry: &Entry) -> Option<UenvEntry> {
         deploy: deploy?,
         mount: mount?.or_else(|| MOUNT.parse().ok())?,
         tag: tag?,
+        revision: revision?,
     })
 }
 
