@@ -38,6 +38,7 @@ mod options;
 mod packing;
 mod peer_starters;
 mod peers;
+mod pipelines;
 mod prefixes;
 mod processor;
 mod python_tree;
@@ -48,6 +49,7 @@ mod registry;
 mod report;
 mod request;
 mod slurm;
+mod slurm_arrays;
 mod slurm_cluster;
 mod slurm_copies;
 mod slurm_ranks;
@@ -88,7 +90,7 @@ const SECTIONS: &[(&str, MakeSection)] = &[
     ("rebuild", rebuild::sections),
     ("mpi", mpi::sections),
     ("stack", stack::sections),
-    ("pipeline", impact::sections),
+    ("pipeline", pipelines::sections),
     ("slurm", slurm::sections),
     ("containers", containers::sections),
     ("crowd", |bed, options| vec![container_crowd::section(bed, options)]),

@@ -7,10 +7,11 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use cabane_testkit::{Tree, compile, needs, squashfs};
+use cabane_testkit::{RealRegistry, Tree, compile, needs, squashfs};
 use serde_json::{Value, json};
 
 use crate::cabane::{Cabane, Who, everybody};
+use crate::import_containers;
 use crate::registry::Shared;
 
 /// A host with a library that images need, and images that are built on it.
@@ -399,13 +400,52 @@ fn a_misspelt_name_does_not_leave_everything_unaffected_in_silence() {
         (seen.code, seen.stderr)
     };
     let (code, text) = said(&["--change", "gilbc=2.31"]);
-    assert!(code == 0 && text.contains("warning: no image uses `gilbc` of the host"), "{text}");
+    assert!(code == 0 && text.contains("warning: no image uses `gilbc`"), "{text}");
     assert!(text.contains("did you mean `glibc`?"), "{text}");
     let short = VERBS.trim_end_matches(".1");
     let (_, text) = said(&["--remove", short]);
     assert!(text.contains(&format!("did you mean `{VERBS}`?")), "{text}");
     assert_eq!(said(&["--remove", VERBS]).1, "");
     assert_eq!(said(&["--change", "glibc=2.31", "nothing"]).0, 4);
+}
+
+#[test]
+fn images_on_a_base_that_is_replaced_are_to_be_built_again() {
+    needs!("docker-registry");
+    needs!("skopeo");
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let registry = RealRegistry::start(&cabane.world.path("registry"));
+    let layout = import_containers::layout(&cabane, "first");
+    let to = format!("{}/tool:1", registry.url().replace("http://", "docker://"));
+    import_containers::skopeo(&["copy", "--dest-tls-verify=false", &layout.typed(), &to]);
+    cabane.run(&["import", &format!("{}/tool:1", registry.url()), "on/1.0"]).success();
+    let verdict = |more: &[&str]| {
+        let seen = cabane.run(&[&["impact", "--json"], more].concat()).success();
+        let seen: Value = serde_json::from_str(&seen.stdout).unwrap();
+        let image = &seen["images"][0];
+        let reasons: Vec<String> = image["reasons"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|reason| reason["chain"].to_string())
+            .collect();
+        (image["verdict"].as_str().unwrap().to_owned(), reasons.join(" "))
+    };
+    let (found, reason) = verdict(&["--base", "tool:1"]);
+    assert!(
+        found == "rebuild-advised" && reason.contains("the base tool:1 is replaced"),
+        "{reason}"
+    );
+    let place = reason.find("sha256:").expect("the digest is named");
+    let digest = &reason[place..place + 71];
+    assert_eq!(verdict(&["--base", digest]).0, "rebuild-advised");
+    assert_eq!(verdict(&["--base", &format!("tool:1@{digest}")]).0, "unaffected");
+    let newer = format!("tool:1@sha256:{}", "0".repeat(64));
+    assert_eq!(verdict(&["--base", &newer]).0, "rebuild-advised");
+    // It has its own libraries.
+    assert_eq!(verdict(&["--remove", "libz.so.1"]).0, "unaffected");
+    let other = cabane.run(&["impact", "--base", "tool:2"]).success();
+    assert!(other.stderr.contains("no image uses `tool:2`"), "{}", other.stderr);
 }
 
 #[test]

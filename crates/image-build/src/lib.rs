@@ -5,7 +5,7 @@
 //!
 //! [`plan_build`] makes a plan of a recipe, which `cabane_builder` carries out. [`add_built`] and
 //! [`write_built`] put the image where it belongs, and [`Signer`] says from what it was
-//! built, or [`provenance`] where it is signed later.
+//! built, or [`provenance()`] where it is signed later.
 
 #![forbid(unsafe_code)]
 

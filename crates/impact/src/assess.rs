@@ -17,7 +17,7 @@ use cabane_resolve::similar;
 use cabane_view::{Answer, Found, Lines, NeedLine, PackageLine, PackageList};
 use serde::Serialize;
 
-use crate::judge::{Finding, Judge, Seen};
+use crate::judge::{Finding, Judge, Seen, is_base};
 use crate::{Change, HostFacts, ImageImpact, Reason, Verdict};
 
 /// For how many images the packages are named that depend on another one: their lists of packages
@@ -118,13 +118,17 @@ fn unused(change: &Change, lines: &[&str]) -> Option<(String, Option<String>)> {
     let (name, of_host): (&str, &[&str]) = match change {
         Change::Version { name, .. } => (name, &Change::SOFTWARE),
         Change::Removed { soname } => (soname, &[]),
+        Change::Base { name, .. } => (name, &[]),
         Change::Host { .. } | Change::Package { .. } => return None,
     };
-    let is_removal = matches!(change, Change::Removed { .. });
     let in_images = || {
-        lines.iter().filter_map(|line| match NeedLine::read(line)? {
-            NeedLine::Library { name, .. } if is_removal => Some(name),
-            NeedLine::External { name, .. } if !is_removal => Some(name),
+        lines.iter().filter_map(|line| match (change, NeedLine::read(line)?) {
+            (Change::Removed { .. }, NeedLine::Library { name, .. })
+            | (Change::Version { .. }, NeedLine::External { name, .. }) => Some(name),
+            // What is meant by a name is found as such.
+            (Change::Base { .. }, base @ NeedLine::Base { reference, .. }) => {
+                Some(if is_base(name, &base) { name } else { reference })
+            }
             _ => None,
         })
     };

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use cabane_label::escape;
 use cabane_report::{Kind, Report, Result};
 use cabane_view::PackagePattern;
 
@@ -31,6 +32,13 @@ pub enum Change {
         facts: Box<HostFacts>,
         /// What it has at present, if only what changes counts.
         from: Option<Box<HostFacts>>,
+    },
+    /// A container image is not to be built upon any more.
+    Base {
+        /// Its name, or the end of it, or a digest of it.
+        name: String,
+        /// The digest that replaces it; images made from that one are not affected.
+        newest: Option<String>,
     },
     /// A package must not be used any more.
     Package {
@@ -76,6 +84,31 @@ impl Change {
         Ok(Self::Version { name: name.to_owned(), version: version.to_owned() })
     }
 
+    /// Reads the name of a container image, its digest, or `NAME@NEWDIGEST`.
+    ///
+    /// # Errors
+    ///
+    /// A text that is none, with a hint.
+    pub fn base(text: &str) -> Result<Self> {
+        let is_digest = |text: &str| {
+            let digits = text.strip_prefix("sha256:").unwrap_or_default();
+            digits.len() == 64 && digits.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'))
+        };
+        let (name, newest) = match text.split_once('@') {
+            Some((name, newest)) => (name, Some(newest)),
+            None => (text, None),
+        };
+        let is_usual = |c: char| c.is_ascii_alphanumeric() || "-_./:".contains(c);
+        let is_name = !name.is_empty() && name.chars().all(is_usual);
+        if !is_name || newest.is_some_and(|newest| !is_digest(newest)) {
+            let message = format!("invalid value `{}` for `--base`", escape(text));
+            let hint = "write the name of a container image, such as `debian:13`, a digest, or \
+                        `debian:13@sha256:…` with the digest of the new one";
+            return Err(Report::new(Kind::Usage, message).hinted(hint.to_owned()));
+        }
+        Ok(Self::Base { name: name.to_owned(), newest: newest.map(str::to_owned) })
+    }
+
     /// Reads the soname of a library.
     ///
     /// # Errors
@@ -101,6 +134,8 @@ impl fmt::Display for Change {
                 Some(name) => write!(f, "host with {name}"),
                 None => write!(f, "host"),
             },
+            Self::Base { name, newest: None } => write!(f, "without the base {name}"),
+            Self::Base { name, newest: Some(newest) } => write!(f, "base {name}@{newest}"),
             Self::Package { pattern } => write!(f, "package {pattern}"),
         }
     }
@@ -114,6 +149,19 @@ mod tests {
     fn a_change_is_a_name_and_a_version() {
         assert_eq!(Change::version("glibc=2.31").unwrap().to_string(), "glibc=2.31");
         assert_eq!(Change::version("libfabric=2.1.0").unwrap().to_string(), "libfabric=2.1.0");
+    }
+
+    #[test]
+    fn a_base_has_a_name_or_a_digest() {
+        let digest = format!("sha256:{}", "ab".repeat(32));
+        for text in ["debian:13", "docker.io/library/debian:13", &digest] {
+            assert_eq!(Change::base(text).unwrap().to_string(), format!("without the base {text}"));
+        }
+        let newest = Change::base(&format!("debian:13@{digest}")).unwrap();
+        assert_eq!(newest.to_string(), format!("base debian:13@{digest}"));
+        for text in ["", "@", "a b", "debian@", "debian:13@sha256:ab", "debian:13@latest"] {
+            assert!(Change::base(text).is_err(), "{text}");
+        }
     }
 
     #[test]

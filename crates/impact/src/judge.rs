@@ -29,6 +29,8 @@ pub(crate) struct Seen {
     pub(crate) scanned: bool,
     pub(crate) glibc: bool,
     pub(crate) interpreter: bool,
+    pub(crate) root: bool,
+    pub(crate) base: bool,
 }
 
 impl Seen {
@@ -36,8 +38,9 @@ impl Seen {
     pub(crate) fn add(&mut self, line: &NeedLine<'_>) {
         match line {
             NeedLine::Scanned { .. } => self.scanned = true,
-            // A root image has a C library of its own.
-            NeedLine::Glibc(_) | NeedLine::Root { .. } => self.glibc = true,
+            NeedLine::Glibc(_) => self.glibc = true,
+            NeedLine::Root { .. } => self.root = true,
+            NeedLine::Base { .. } => self.base = true,
             NeedLine::Interpreter { .. } => self.interpreter = true,
             _ => {}
         }
@@ -47,6 +50,8 @@ impl Seen {
         self.scanned |= other.scanned;
         self.glibc |= other.glibc;
         self.interpreter |= other.interpreter;
+        self.root |= other.root;
+        self.base |= other.base;
     }
 }
 
@@ -80,17 +85,21 @@ impl<'c> Judge<'c> {
                 };
                 (!self.from.as_ref().is_some_and(was_so)).then_some(found)
             }
+            Change::Base { name, newest } => of_base(name, newest.as_deref(), line),
             Change::Package { .. } => None,
         }
     }
 
     /// Returns whether an image says enough to be called unaffected.
     pub(crate) fn is_known(&self, seen: Seen) -> bool {
+        // A root image brings its own libraries and interpreters.
+        let is_whole = seen.scanned || seen.root;
         match self.change {
-            Change::Version { name, .. } if name == "glibc" => seen.scanned || seen.glibc,
-            Change::Version { name, .. } if name == "python" => seen.scanned || seen.interpreter,
+            Change::Version { name, .. } if name == "glibc" => is_whole || seen.glibc,
+            Change::Version { name, .. } if name == "python" => is_whole || seen.interpreter,
+            Change::Base { .. } => seen.base || !seen.root,
             Change::Package { .. } => true,
-            _ => seen.scanned,
+            _ => is_whole,
         }
     }
 }
@@ -133,6 +142,24 @@ fn of_removal(soname: &str, line: &NeedLine<'_>) -> Option<Finding> {
         }
         _ => None,
     }
+}
+
+/// Whether a name means the container image of a line: the whole reference, its end behind a `/`, or a
+/// digest.
+pub(crate) fn is_base(name: &str, line: &NeedLine<'_>) -> bool {
+    let NeedLine::Base { reference, manifest, index } = *line else { return false };
+    let before = reference.strip_suffix(name);
+    let is_reference = before.is_some_and(|before| before.is_empty() || before.ends_with('/'));
+    is_reference || [manifest, index].contains(&name)
+}
+
+fn of_base(name: &str, newest: Option<&str>, line: &NeedLine<'_>) -> Option<Finding> {
+    let NeedLine::Base { reference, manifest, index } = *line else { return None };
+    let is_newest = newest.is_some_and(|newest| [manifest, index].contains(&newest));
+    (is_base(name, line) && !is_newest).then_some(())?;
+    let digest = if index.is_empty() { manifest } else { index };
+    let made_from = format!("it was made from {reference} {digest}");
+    rebuild([format!("the base {name} is replaced"), made_from.trim_end().to_owned()])
 }
 
 fn of_host(host: &Host<'_>, line: &NeedLine<'_>) -> Option<Finding> {
@@ -181,7 +208,7 @@ fn of_host(host: &Host<'_>, line: &NeedLine<'_>) -> Option<Finding> {
             rebuild([host, external(name, version, count, dependents)])
         }
         NeedLine::Mpi { product, version, srun } => mpi(facts, product, version, srun),
-        NeedLine::Scanned { .. } | NeedLine::Root { .. } => None,
+        NeedLine::Scanned { .. } | NeedLine::Root { .. } | NeedLine::Base { .. } => None,
     }
 }
 
@@ -450,6 +477,20 @@ mod tests {
         for (line, expected) in cases {
             let seen = on_host(line);
             assert!(seen.starts_with(expected), "{line}: {seen}");
+        }
+    }
+
+    #[test]
+    fn a_base_is_known_by_its_name_or_a_digest() {
+        let line = "base\tdocker.io/library/debian:13\tsha256:ab\tsha256:cd";
+        let line = NeedLine::read(line).unwrap();
+        for name in ["debian:13", "docker.io/library/debian:13", "sha256:ab", "sha256:cd"] {
+            assert!(of_base(name, None, &line).is_some(), "{name}");
+            assert!(of_base(name, Some("sha256:ef"), &line).is_some(), "{name}");
+            assert!(of_base(name, Some("sha256:cd"), &line).is_none(), "{name}");
+        }
+        for other in ["ian:13", "debian:12", "sha256:c", ""] {
+            assert!(of_base(other, None, &line).is_none(), "{other}");
         }
     }
 

@@ -9,6 +9,7 @@
 //! page-size    TAB <bytes>
 //! glibc        TAB <version>
 //! root         TAB <version of its own C library>
+//! base         TAB <container image> TAB <digest of its manifest> TAB <digest of its index>
 //! interpreter  TAB <version> TAB <path>
 //! processor    TAB <targets> TAB <features>
 //! library      TAB <name> TAB <versions> TAB <number of users> TAB <`later` or nothing> TAB <users>
@@ -24,14 +25,14 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::{HostNeeds, LineIndex, LineKind, Meta};
+use crate::{ContainerSource, HostNeeds, LineIndex, LineKind, Meta};
 
 /// Lines of needs.
 #[derive(Clone, Copy, Debug)]
 pub enum NeedLines {}
 
 impl LineKind for NeedLines {
-    const MAGIC: &'static str = "cabane-needs 1";
+    const MAGIC: &'static str = "cabane-needs 2";
 
     fn is_line(line: &str) -> bool {
         NeedLine::read(line).is_some()
@@ -57,6 +58,8 @@ pub enum NeedLine<'a> {
     Glibc(&'a str),
     /// It is mounted at `/` and has a C library of its own.
     Root { glibc: &'a str },
+    /// The container image from which it was made.
+    Base { reference: &'a str, manifest: &'a str, index: &'a str },
     /// The Python of the host that it needs.
     Interpreter { version: &'a str, path: &'a str },
     /// A processor for which it was built.
@@ -86,6 +89,7 @@ impl<'a> NeedLine<'a> {
             "page-size" => Self::PageSize(next()?.parse().ok()?),
             "glibc" => Self::Glibc(next()?),
             "root" => Self::Root { glibc: next()? },
+            "base" => Self::Base { reference: next()?, manifest: next()?, index: next()? },
             "interpreter" => Self::Interpreter { version: next()?, path: next()? },
             "processor" => Self::Processor { targets: next()?, features: next()? },
             "library" => Self::Library {
@@ -157,6 +161,7 @@ impl Meta {
         if let Some(container) = &self.container {
             let glibc = container.glibc.as_deref().unwrap_or_default();
             lines.line("root", &[&glibc]);
+            container.source.iter().for_each(|source| source.lines(&mut lines));
         }
         if let Some(glibc) = &needs.glibc {
             lines.line("glibc", &[glibc]);
@@ -184,6 +189,23 @@ impl Meta {
         if let Some(need) = &self.needs.mpi {
             lines.line("mpi", &[&"", &"", &List(&need.srun)]);
         }
+    }
+}
+
+impl ContainerSource {
+    fn lines(&self, lines: &mut Writer) {
+        let mut platform = self.platform.split('/').skip(1);
+        if let Some(architecture) = platform.next() {
+            let kernel = match architecture {
+                "amd64" => "x86_64",
+                "arm64" => "aarch64",
+                other => other,
+            };
+            lines.line("architecture", &[&kernel]);
+        }
+        let (manifest, index) = (self.manifest.as_deref(), self.index.as_deref());
+        let digests = (manifest.unwrap_or_default(), index.unwrap_or_default());
+        lines.line("base", &[&self.reference, &digests.0, &digests.1]);
     }
 }
 
@@ -225,7 +247,7 @@ impl HostNeeds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{InterpreterNeed, NeededLibrary, Needs};
+    use crate::{Container, InterpreterNeed, NeededLibrary, Needs};
 
     fn read(text: &str) -> Vec<NeedLine<'_>> {
         text.lines().map(|line| NeedLine::read(line).unwrap()).collect()
@@ -259,6 +281,25 @@ mod tests {
                 },
             ]
         );
+    }
+
+    #[test]
+    fn a_root_image_names_its_base() {
+        let source = ContainerSource {
+            reference: "docker.io/library/debian:13".to_owned(),
+            platform: "linux/arm64/v8".to_owned(),
+            manifest: Some("sha256:ab".to_owned()),
+            ..ContainerSource::default()
+        };
+        let container = Container { source: Some(source), ..Container::default() };
+        let lines = Meta { container: Some(container), ..Meta::default() }.need_lines(None);
+        let base = NeedLine::Base {
+            reference: "docker.io/library/debian:13",
+            manifest: "sha256:ab",
+            index: "",
+        };
+        let root = NeedLine::Root { glibc: "" };
+        assert_eq!(read(&lines), [root, NeedLine::Architecture("aarch64"), base]);
     }
 
     #[test]

@@ -28,6 +28,7 @@ Examples:
   cabane impact --remove libpsm2.so.2 --remove libibverbs.so.1
   cabane impact --host new-node.json --from node.json
   cabane impact --package 'zlib@:1.3.0'
+  cabane impact --base debian:13
   cabane impact --remove libpmi2.so.0 --remote 'build::'
   cabane impact --package 'zlib@:1.3.0' --remote 'deploy::' --pipeline pipeline.yaml
 
@@ -54,6 +55,10 @@ pub(crate) struct ImpactArgs {
     /// With --host: ignore what is missing on this host, too
     #[arg(long, value_name = "FILE", requires = "host")]
     from: Option<PathBuf>,
+    /// A container image is replaced, on which others are built: `debian:13`, a digest, or
+    /// `debian:13@sha256:…` with the new digest; repeatable
+    #[arg(long, value_name = "IMAGE")]
+    base: Vec<String>,
     /// A package must not be used any more: `zlib@:1.3.0`; repeatable
     #[arg(long, value_name = "SPEC")]
     package: Vec<String>,
@@ -99,7 +104,7 @@ pub(crate) fn impact(setup: &Setup, args: &ImpactArgs) -> Result<ExitCode> {
             .hinted(format!("`cabane image {command} '@*'` lists all images")));
     }
     for (name, meant) in &assessment.unused {
-        setup.warning(format_args!("no image uses `{}` of the host", escape(name)));
+        setup.warning(format_args!("no image uses `{}`", escape(name)));
         if let Some(meant) = meant {
             setup.hint(format_args!("did you mean `{}`?", escape(meant)));
         }
@@ -176,6 +181,9 @@ fn changes(args: &ImpactArgs) -> Result<Vec<Change>> {
         let from = args.from.as_deref().map(HostFacts::read).transpose()?;
         let facts = Box::new(HostFacts::read(path)?);
         changes.push(Change::Host { facts, from: from.map(Box::new) });
+    }
+    for text in &args.base {
+        changes.push(Change::base(text)?);
     }
     for text in &args.package {
         changes.push(Change::Package { pattern: text.parse()? });
