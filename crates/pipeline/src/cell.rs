@@ -110,6 +110,10 @@ pub struct Cell {
     pub name: CellName,
     /// The directory of its recipe.
     pub recipe: PathBuf,
+    /// What its recipe names outside of that directory.
+    pub outside: Vec<PathBuf>,
+    /// The directory of the pipeline.
+    pub home: PathBuf,
     /// The directory with the configuration of its system, if the pipeline has one.
     pub system_directory: Option<PathBuf>,
     /// Where its image is mounted.
@@ -164,6 +168,9 @@ impl Cell {
         let of_system = of_system.as_ref().map_or("", |sum| sum.as_str());
         let title = self.name.to_string();
         let mut parts = vec![VERSION, &title, self.mount.as_str(), of_recipe.as_str(), of_system];
+        let of_others = self.outside.iter().map(|path| sums.outside(path, &self.home));
+        let of_others: Vec<Digest> = of_others.collect::<Result<_, _>>()?;
+        parts.extend(of_others.iter().map(Digest::as_str));
         // Pipelines without revisions keep their sums.
         parts.extend(Some(self.revision.as_str()).filter(|word| !word.is_empty()));
         Ok(combine(&parts))
@@ -207,6 +214,7 @@ impl Cell {
     #[must_use]
     pub fn is_built_from(&self, path: &Path) -> bool {
         path.starts_with(&self.recipe)
+            || self.outside.iter().any(|outside| path.starts_with(outside))
             || self.system_directory.as_ref().is_some_and(|directory| path.starts_with(directory))
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! <directory>/lock                                          held while cells are run
+//! <directory>/cells/<system>/<uarch>/<name>/<version>/lock           held while a stage is carried out
 //! <directory>/cells/<system>/<uarch>/<name>/<version>/<stage>.json   what came of a stage
 //! <directory>/cells/<system>/<uarch>/<name>/<version>/<stage>.log    what it printed
 //! <directory>/slurm/jobs.json                               what was submitted
@@ -69,24 +70,28 @@ impl RunDirectory {
     ///
     /// Another run has it.
     pub fn lock(&self) -> Result<Lock> {
-        let path = self.root.join("lock");
-        let open = || -> io::Result<File> {
-            fs::create_dir_all(&self.root)?;
-            File::options().create(true).append(true).open(&path)
-        };
-        let file = open().or_failed(|| format!("write {}", shown(&path)))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(Lock(file)),
-            Err(Errno::WOULDBLOCK) => {}
-            Err(error) => {
-                let error = io::Error::from(error);
-                return Err(error).or_failed(|| format!("lock {}", shown(&path)));
-            }
+        lock(&self.root, FlockOperation::NonBlockingLockExclusive)?.ok_or_else(|| {
+            let message = format!("another run works in {}", shown(&self.root));
+            Report::new(Kind::Failure, message).hinted(
+                "`cabane pipeline status` shows it; `--run DIR` names another directory".to_owned(),
+            )
+        })
+    }
+
+    /// Takes the lock of a cell, so that no two processes carry out its stages. Waits for another process
+    /// that has it, after `waits` was called.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be written.
+    pub(crate) fn lock_cell(&self, cell: &CellName, waits: impl FnOnce()) -> Result<Option<Lock>> {
+        let directory = self.of_cell(cell);
+        let lock_now = lock(&directory, FlockOperation::NonBlockingLockExclusive)?;
+        if lock_now.is_some() {
+            return Ok(lock_now);
         }
-        let message = format!("another run works in {}", shown(&self.root));
-        Err(Report::new(Kind::Failure, message).hinted(
-            "`cabane pipeline status` shows it; `--run DIR` names another directory".to_owned(),
-        ))
+        waits();
+        lock(&directory, FlockOperation::LockExclusive)
     }
 
     /// Returns the directory of a cell.
@@ -185,6 +190,24 @@ impl RunDirectory {
         let later = Stage::ALL.into_iter().find(|later| *later > result.stage);
         later.map_or(Ok(()), |later| self.forget(cell, later))?;
         write_json(&directory.join(format!("{}.json", result.stage)), result)
+    }
+}
+
+/// Takes the lock in a directory; `None` if another process has it.
+fn lock(directory: &Path, how: FlockOperation) -> Result<Option<Lock>> {
+    let path = directory.join("lock");
+    let open = || -> io::Result<File> {
+        fs::create_dir_all(directory)?;
+        File::options().create(true).append(true).open(&path)
+    };
+    let file = open().or_failed(|| format!("write {}", shown(&path)))?;
+    match flock(&file, how) {
+        Ok(()) => Ok(Some(Lock(file))),
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => {
+            let error = io::Error::from(error);
+            Err(error).or_failed(|| format!("lock {}", shown(&path)))
+        }
     }
 }
 

@@ -13,10 +13,11 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use cabane_evidence::Outcome;
+use cabane_process::child::prepare_child;
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::Context;
 use jiff::Timestamp;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
 use crate::cell::Cell;
 use crate::directory::RunDirectory;
@@ -130,6 +131,8 @@ impl Processes<'_> {
         let (program, arguments) = words.split_first().ok_or_else(no_program)?;
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stdout(log).stderr(other);
+        // A run that is killed leaves no stage that the next one has to wait for.
+        prepare_child(&mut command, || Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
         let status = command.spawn().and_then(|child| self.wait(child));
         let status = status.or_failed(|| format!("start {}", program.display()))?;
         let result = self.run.result(cell, stage);

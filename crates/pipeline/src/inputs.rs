@@ -4,18 +4,22 @@
 //! What an image is built from, as one sum.
 //!
 //! The sum depends on the content, the names and the modes of files, and not on where they are or when
-//! they were written: two clones of a repository have the same.
+//! they were written: two clones of a repository have the same. Files that a recipe names outside of the
+//! directory of the pipeline are not read, since they may be large: their names, sizes and times count.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use cabane_builder::digest_of;
+use cabane_builder::{digest_of, read_recipe};
 use cabane_label::{Digest, shown};
+use cabane_recipe::{EngineConfig, PythonSource};
 use cabane_report::{IoContext, Kind, Report, Result};
+
+use crate::directory::DIRECTORY;
 
 /// The most files of one directory. More are something else than a recipe.
 const MOST_FILES: usize = 100_000;
@@ -27,6 +31,23 @@ const IGNORED: [&str; 2] = [".git", "__pycache__"];
 pub(crate) struct Sums(BTreeMap<PathBuf, Digest>);
 
 impl Sums {
+    /// Returns the sum of a file or directory that a recipe names: of its content if it is below `home`.
+    pub(crate) fn outside(&mut self, path: &Path, home: &Path) -> Result<Digest> {
+        if path.is_dir() && path.starts_with(home) {
+            return self.directory(path);
+        }
+        let read = || -> io::Result<Digest> {
+            if path.starts_with(home) {
+                return Ok(digest_of(&fs::read(path)?));
+            }
+            let mut lines = Vec::new();
+            list(path, &mut lines)?;
+            lines.sort_unstable();
+            Ok(digest_of(lines.join("\n").as_bytes()))
+        };
+        read().or_failed(|| format!("read {}", shown(path)))
+    }
+
     /// Returns the sum of a directory.
     pub(crate) fn directory(&mut self, directory: &Path) -> Result<Digest> {
         if let Some(known) = self.0.get(directory) {
@@ -46,12 +67,33 @@ impl Sums {
     }
 }
 
+/// What a recipe is built from outside of its own directory.
+pub(crate) fn outside(recipe: &Path) -> Vec<PathBuf> {
+    // What is malformed is reported by the build.
+    let Ok(parsed) = read_recipe(recipe) else { return Vec::new() };
+    let named: Vec<PathBuf> = match parsed.engine {
+        EngineConfig::Tree(tree) => vec![tree.source],
+        EngineConfig::Python(python) => {
+            let (PythonSource::Requirements(source) | PythonSource::Project(source)) =
+                python.source;
+            python.wheels.into_iter().chain([source]).collect()
+        }
+        EngineConfig::Container(container) => {
+            container.files.into_iter().map(|(_, path)| path).collect()
+        }
+        EngineConfig::Spack(_) => Vec::new(),
+    };
+    let found = named.iter().filter_map(|path| fs::canonicalize(recipe.join(path)).ok());
+    found.filter(|path| !path.starts_with(recipe)).collect()
+}
+
 /// Adds a line for each file: its path, what it is, and its content or target.
 fn add(root: &Path, below: &Path, lines: &mut Vec<Vec<u8>>) -> io::Result<()> {
     for entry in fs::read_dir(root.join(below))? {
         let entry = entry?;
         let name = entry.file_name();
-        let is_ignored = below.as_os_str().is_empty() && IGNORED.iter().any(|one| name == *one);
+        let is_ignored = below.as_os_str().is_empty() && IGNORED.iter().any(|one| name == *one)
+            || name == DIRECTORY;
         if is_ignored || lines.len() > MOST_FILES {
             continue;
         }
@@ -82,6 +124,20 @@ fn add(root: &Path, below: &Path, lines: &mut Vec<Vec<u8>>) -> io::Result<()> {
     Ok(())
 }
 
+/// Adds a line for a file, and for all below a directory: its path, size, and time.
+fn list(path: &Path, lines: &mut Vec<String>) -> io::Result<()> {
+    let found = fs::symlink_metadata(path)?;
+    if found.is_dir() {
+        for entry in fs::read_dir(path)? {
+            list(&entry?.path(), lines)?;
+        }
+    } else {
+        let (size, seconds, rest) = (found.size(), found.mtime(), found.mtime_nsec());
+        lines.push(format!("{path:?} {size} {seconds}.{rest}"));
+    }
+    Ok(())
+}
+
 /// Returns the sum of several sums and texts.
 pub(crate) fn combine(parts: &[&str]) -> Digest {
     digest_of(parts.join("\0").as_bytes())
@@ -90,6 +146,27 @@ pub(crate) fn combine(parts: &[&str]) -> Digest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_recipe_names_elsewhere_counts() {
+        let home = tempfile::tempdir().unwrap();
+        let (recipe, tree) = (home.path().join("recipe"), home.path().join("tree"));
+        fs::create_dir(&recipe).unwrap();
+        fs::create_dir(&tree).unwrap();
+        let text = "name: app\nengine: tree\ntree: {source: ../tree}\n";
+        fs::write(recipe.join("config.yaml"), text).unwrap();
+        fs::write(tree.join("file"), "1").unwrap();
+        let recipe = recipe.canonicalize().unwrap();
+        let found = outside(&recipe);
+        assert_eq!(found, [tree.canonicalize().unwrap()]);
+        for home in [recipe.parent().unwrap(), Path::new("/elsewhere")] {
+            let sum = || Sums::default().outside(&found[0], home).unwrap();
+            let first = sum();
+            fs::write(tree.join("file"), "12").unwrap();
+            assert_ne!(sum(), first);
+            fs::write(tree.join("file"), "1").unwrap();
+        }
+    }
 
     #[test]
     fn content_names_and_modes_count_and_dates_do_not() {

@@ -13,7 +13,7 @@ use cabane_recipe::{
 use cabane_report::{IoContext, Kind, Report, Result};
 
 use crate::cell::{Cell, CellName, CellSuite};
-use crate::inputs::{Sums, combine};
+use crate::inputs::{Sums, combine, outside};
 
 /// The names that a pipeline's file may have where none is given, the first one first.
 pub const FILES: [&str; 2] = ["pipeline.yaml", "config.yaml"];
@@ -151,6 +151,9 @@ impl Pipeline {
                 self.mistakes.push(mistake.with_hint("a recipe is a directory with `config.yaml`"));
                 continue;
             };
+            let recipe =
+                fs::canonicalize(&directory).or_failed(|| format!("find {}", shown(&directory)))?;
+            let outside = outside(&recipe);
             for deployed in uenv.deploy.iter().filter(|one| one.value.1 == *uarch) {
                 let system = &deployed.value.0;
                 let Some(cluster) = parsed.clusters.get(system) else { continue };
@@ -183,8 +186,9 @@ impl Pipeline {
                     revision: uenv.revision.on(system).to_owned(),
                     suites: suites.map(|(suite, _)| suite.clone()).collect(),
                     name,
-                    recipe: fs::canonicalize(&directory)
-                        .or_failed(|| format!("find {}", shown(&directory)))?,
+                    recipe: recipe.clone(),
+                    outside: outside.clone(),
+                    home: self.directory.clone(),
                     system_directory,
                     mount: uenv.mount.clone(),
                     tag: uenv.tag.clone(),

@@ -60,6 +60,12 @@ pub fn step(
     (progress, interrupt): (&mut dyn Progress, &AtomicBool),
 ) -> Result<StageResult> {
     let work = Work { context, pipeline, run, cell, options };
+    let waits = || {
+        let name = &cell.name;
+        context
+            .note(format_args!("waiting for another process that carries out a stage of {name}"));
+    };
+    let _lock = run.lock_cell(&cell.name, waits)?;
     let before = work.before(stage)?;
     let started = Timestamp::now();
     let outcome = match stage {
