@@ -32,6 +32,8 @@ const JUDGED: f64 = 200.0;
 const SHARE: f64 = 0.05;
 /// How many libraries of the host an image needs, of these.
 const NEEDED: usize = 20;
+/// What the next generation of nodes does not have.
+const GONE: [&str; 2] = ["libefa.so.1", "libpsm2.so.2"];
 const LIBRARIES: [&str; 30] = [
     "libibverbs.so.1",
     "librdmacm.so.1",
@@ -75,7 +77,7 @@ fn of_catalogue(bed: &Bed, options: &Options) -> Section {
         format!(
             "A repository with {RECORDS} images under as many labels, each with {NEEDED} of {} libraries, and two \
              files of its own that need each; everything in the page cache. The whole command, output to nowhere. \
-             At the first run the metadata of each image are read, later what was kept.",
+             FACTS are those of a node that lacks two of the libraries. At the first run the metadata of each image are read, later what was kept.",
             LIBRARIES.len()
         ),
     );
@@ -105,6 +107,7 @@ fn judge(bed: &Bed, repository: &Path, rounds: Rounds) -> (Table, Goal) {
     if let Ok(mut probe) = bed.cabane(repository) {
         // Without facts, the measurement with them says why it fails.
         let _ = finish(probe.args(["system", "probe", "--facts", &path]));
+        let _ = furnish(&facts);
     }
     let removed = ["impact", "--remove", "libibverbs.so.1", "@*"];
     let removal = cabane("`cabane impact --remove libibverbs.so.1`", &removed);
@@ -125,6 +128,18 @@ fn judge(bed: &Bed, repository: &Path, rounds: Rounds) -> (Table, Goal) {
     let _ = forget().status();
     pair(&mut table, first, list, few, [None, None]);
     (table, goal)
+}
+
+/// Gives the host all libraries that are needed, but for those of [`GONE`].
+fn furnish(facts: &Path) -> io::Result<()> {
+    let versions: Vec<String> = (0..8).map(|number| format!("\"V_1.{number}\"")).collect();
+    let versions = versions.join(", ");
+    let there = LIBRARIES.iter().filter(|name| !GONE.contains(name));
+    let there: String = there
+        .map(|name| format!("{{\"name\": \"{name}\", \"versions\": [{versions}]}}, "))
+        .collect();
+    let text = fs::read_to_string(facts)?;
+    fs::write(facts, text.replacen("\"libraries\": [", &format!("\"libraries\": [{there}"), 1))
 }
 
 /// Fills a repository, and gives each image needs of its own.
