@@ -29,6 +29,7 @@ mod doctor;
 mod environment;
 mod evidence;
 mod evidence_builds;
+mod evidence_openssl;
 mod explain;
 mod export;
 mod export_faults;

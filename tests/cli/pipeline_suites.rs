@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use cabane_testkit::needs;
+use cabane_testkit::{Finished, needs};
 use serde_json::Value;
 
 use crate::cabane::{Who, everybody};
@@ -145,4 +145,26 @@ fn a_revision_has_images_built_anew_and_impact_names_it() {
     assert!(none.contains("good/1@here%x86_64 has changed since"), "{none}");
     recipes.go(&GOOD).success();
     assert_eq!(recipes.labels("build::good@here").len(), 2);
+}
+
+#[test]
+fn what_a_pipeline_promotes_clients_of_uenv_pull() {
+    needs!("docker-registry");
+    let oras = needs!("oras");
+    let recipes = Recipes::new(Who::OrdinaryUser, RELEASE);
+    recipes.go(&GOOD).success();
+    let shared = &recipes.bed.shared;
+    // The client of uenv pulls by `oras` from this place, and looks for metadata beside it.
+    let name = format!("{}/uenv/deploy/here/x86_64/good/1:v7", shared.registry.host());
+    let run = |arguments: &[&str]| {
+        let mut command = shared.cabane.world.command(&oras);
+        Finished::of(command.args(arguments).arg(&name)).success().stdout
+    };
+    run(&["pull", "--plain-http", "--output", "pulled"]);
+    let pulled = shared.cabane.world.path("work/pulled/store.squashfs").display().to_string();
+    let greeted = recipes.bed.run(&["run", &pulled, "--", "greet"]).success().stdout;
+    assert_eq!(greeted, "greetings from good\n");
+    let kind = ["--format", "json", "--artifact-type", "uenv/meta"];
+    let found = run(&[&["discover", "--plain-http"], &kind[..]].concat());
+    assert!(found.contains("sha256:"), "{found}");
 }
