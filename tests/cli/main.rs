@@ -64,6 +64,7 @@ mod mpi_swap_in;
 mod mpi_typed;
 mod nesting;
 mod pipeline;
+mod pipeline_alps;
 mod pipeline_clients;
 mod pipeline_report;
 mod pipeline_suites;
