@@ -126,6 +126,11 @@ impl fmt::Display for Table {
     }
 }
 
+/// Writes how many there are of something.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

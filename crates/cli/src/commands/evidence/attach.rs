@@ -17,6 +17,7 @@ use clap::Args;
 use super::ls::WhereArgs;
 use crate::registry::RegistryArgs;
 use crate::setup::Setup;
+use crate::table::counted;
 
 /// Attach signed statements or reports to an image of a registry
 #[derive(Debug, Args)]
@@ -83,7 +84,11 @@ pub(crate) fn attach(setup: &Setup, args: &AttachArgs) -> Result<()> {
         attach_evidence(&connection, image, &statements)?;
     }
     let new = statements.iter().filter(|one| !found.statements.contains(one)).count();
-    setup.note(format_args!("{}: attached {new} statements; it had {before}", found.name));
+    setup.note(format_args!(
+        "{}: attached {}; it had {before}",
+        found.name,
+        counted(new, "statement")
+    ));
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::commands::pipeline::{PipelineArgs, PlanningArgs, PublishingArgs};
 use crate::setup::Setup;
-use crate::table::Table;
+use crate::table::{Table, counted};
 
 /// Check the description of a pipeline
 #[derive(Debug, Args)]
@@ -113,9 +113,4 @@ fn table(planned: &[PlannedCell<'_>]) -> Table {
         table.push(&[&one.cell.name, &stages, &one.reason]);
     }
     table
-}
-
-/// Writes how many there are of something.
-pub(super) fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

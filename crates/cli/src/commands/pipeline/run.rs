@@ -8,12 +8,12 @@ use cabane_pipeline::{CellSummary, Event, Place, RunOptions, Slurm};
 use cabane_report::Result;
 use clap::{Args, ValueEnum};
 
-use crate::commands::pipeline::plan::counted;
 use crate::commands::pipeline::status::print_summaries;
 use crate::commands::pipeline::{PipelineArgs, PlanningArgs, StageArgs, code_of_all};
 use crate::exit_codes::{self, ExitCode};
 use crate::interrupt::stop_when_interrupted;
 use crate::setup::Setup;
+use crate::table::counted;
 
 /// Build, check, publish and promote what is left
 #[derive(Debug, Args)]

@@ -9,11 +9,10 @@ use cabane_pipeline::{CellName, CellSummary, Stage};
 use cabane_report::{Kind, Report, Result};
 use clap::Args;
 
-use crate::commands::pipeline::plan::counted;
 use crate::commands::pipeline::{PipelineArgs, SelectionArgs, code_of_all};
 use crate::exit_codes::ExitCode;
 use crate::setup::Setup;
-use crate::table::Table;
+use crate::table::{Table, counted};
 
 /// The most bytes of a log that are printed.
 const MAX_LOG: u64 = 64 << 20;
