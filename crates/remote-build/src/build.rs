@@ -138,6 +138,10 @@ pub fn find<'a>(
     let options = ReachOptions { program: record.program.clone(), ..ReachOptions::default() };
     let mut worker = worker_of(context, &record.place, None, &options, interrupt)?;
     if worker.begin(id, None)? == Begun::Absent {
+        // Another command may have brought it back a moment ago.
+        if let Some(done) = already(context, &directory)? {
+            return Ok(Found::Done(Box::new(done)));
+        }
         let place = &record.place;
         let message = format!("the build `{}` is no longer on {place}", id.as_str());
         directory.remove();
@@ -228,7 +232,7 @@ impl RemoteBuild<'_> {
             }
             ended => {
                 let report = self.not_built(&ended);
-                self.drop_build();
+                self.drop_result();
                 Err(report)
             }
         }
@@ -254,9 +258,9 @@ impl RemoteBuild<'_> {
         }
     }
 
-    fn drop_build(&mut self) {
-        if let Err(report) = self.worker.forget(&self.id) {
-            self.context.detail(format_args!("the build is not removed: {report}"));
+    fn drop_result(&mut self) {
+        if let Err(report) = self.worker.reset(&self.id) {
+            self.context.detail(format_args!("the result is not removed: {report}"));
         }
         self.directory.remove();
     }

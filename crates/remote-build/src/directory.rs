@@ -37,7 +37,7 @@ use crate::parcel::{Limits, unpack};
 const LARGEST_PARCEL: u64 = 64 << 30;
 /// The most bytes of a file of these directories that is read as a whole.
 const LARGEST_FILE: u64 = 16 << 20;
-/// How long a result is kept that nothing fetches.
+/// How long a build is kept that nothing asks for.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How often the process of a build changes its number.
 pub(crate) const BEAT: Duration = Duration::from_secs(2);
@@ -276,13 +276,16 @@ impl WorkDirectory {
     }
 }
 
-/// Removes results that nothing has fetched for long. What cannot be removed stays.
+/// Removes builds of which nothing has changed for long. What cannot be removed stays.
 fn sweep(all: &Path) {
+    const SIGNS: [&str; 3] = ["request.json", "process.json", "result.json"];
     for entry in fs::read_dir(all).into_iter().flatten().flatten() {
-        let result = fs::metadata(entry.path().join("result.json"));
-        let age =
-            result.and_then(|found| found.modified()).ok().and_then(|time| time.elapsed().ok());
-        if age.is_some_and(|age| age > KEPT) {
+        let age = |name: &str| {
+            let changed = fs::metadata(entry.path().join(name)).and_then(|found| found.modified());
+            changed.ok().and_then(|time| time.elapsed().ok())
+        };
+        let youngest = SIGNS.into_iter().filter_map(age).min();
+        if youngest.is_some_and(|age| age > KEPT) {
             let _ = cabane_builder::remove_tree(&entry.path());
         }
     }

@@ -132,6 +132,16 @@ impl<'a> Host<'a> {
         Ok(())
     }
 
+    /// Tidies up at the other end. What stays is removed there after a while: it is not worth waiting for
+    /// another connection.
+    fn settle(&mut self, ask: &Ask) -> Result<()> {
+        let connected = self.connection.take().map_or_else(|| self.ssh.connect(self.interrupt), Ok);
+        match connected.and_then(|mut connection| connection.ask(ask, None).map(drop)) {
+            Err(Trouble::Final(report)) => Err(report),
+            Ok(()) | Err(Trouble::Cut(_)) => Ok(()),
+        }
+    }
+
     fn fetch_image(&mut self, id: &ImageId, built: &BuiltImage, image: &Path) -> Result<()> {
         let writing = || format!("write {}", shown(image));
         let mut options = OpenOptions::new();
@@ -303,15 +313,12 @@ impl Worker for Host<'_> {
         })
     }
 
+    fn reset(&mut self, id: &ImageId) -> Result<()> {
+        self.settle(&Ask::Reset { id: id.clone() })
+    }
+
     fn forget(&mut self, id: &ImageId) -> Result<()> {
-        // What stays is removed there after a while: it is not worth waiting for another connection.
-        let connected = self.connection.take().map_or_else(|| self.ssh.connect(self.interrupt), Ok);
-        let ask = Ask::Forget { id: id.clone() };
-        let asked = connected.and_then(|mut connection| connection.ask(&ask, None).map(drop));
-        match asked {
-            Err(Trouble::Final(report)) => Err(report),
-            Ok(()) | Err(Trouble::Cut(_)) => Ok(()),
-        }
+        self.settle(&Ask::Forget { id: id.clone() })
     }
 
     fn place(&self) -> String {

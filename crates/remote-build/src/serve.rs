@@ -103,6 +103,13 @@ fn answer(
             }
             Ok(Some(Answer::Done))
         }
+        Ask::Reset { id } => {
+            let directory = of(id)?;
+            if directory.state()? != State::Running {
+                directory.reset();
+            }
+            Ok(Some(Answer::Done))
+        }
         Ask::Forget { id } => {
             of(id)?.remove()?;
             Ok(Some(Answer::Done))

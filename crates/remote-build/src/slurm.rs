@@ -239,6 +239,13 @@ impl Worker for Jobs<'_> {
         Ok(())
     }
 
+    fn reset(&mut self, id: &ImageId) -> Result<()> {
+        let directory = WorkDirectory::of(self.context, id)?;
+        let _lock = submission_lock(&directory)?;
+        directory.reset();
+        Ok(())
+    }
+
     fn forget(&mut self, id: &ImageId) -> Result<()> {
         let directory = WorkDirectory::of(self.context, id)?;
         let lock = submission_lock(&directory)?;

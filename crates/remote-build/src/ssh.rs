@@ -278,27 +278,24 @@ impl Connection {
     fn end(&mut self) -> (Option<i32>, String) {
         drop(self.input.take());
         let begin = Instant::now();
-        let mut code = None;
-        while code.is_none() && begin.elapsed() < Duration::from_secs(1) {
-            match self.child.try_wait() {
-                Ok(None) => std::thread::sleep(Duration::from_millis(10)),
-                Ok(Some(status)) => code = status.code(),
-                Err(_) => break,
-            }
-            if code.is_none() && matches!(self.child.try_wait(), Ok(Some(_))) {
-                break;
+        let mut status = None;
+        while status.is_none() && begin.elapsed() < Duration::from_secs(1) {
+            status = self.child.try_wait().ok().flatten();
+            if status.is_none() {
+                std::thread::sleep(Duration::from_millis(10));
             }
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
         // A connection that others share may keep the pipe open: nothing waits for it.
-        if let Some(reader) = self.reader.take().filter(|_| code.is_some()) {
+        if let Some(reader) = self.reader.take().filter(|_| status.is_some()) {
             let begin = Instant::now();
             while !reader.is_finished() && begin.elapsed() < Duration::from_millis(500) {
                 std::thread::sleep(Duration::from_millis(10));
             }
         }
         let errors = self.errors.lock().map(|errors| errors.clone()).unwrap_or_default();
+        let code = status.and_then(|status| status.code());
         (code, escape_lines(String::from_utf8_lossy(&errors).trim()))
     }
 }

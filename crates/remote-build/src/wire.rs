@@ -44,6 +44,8 @@ pub(crate) enum Ask {
     Meta { id: ImageId },
     /// Stop the build.
     Cancel { id: ImageId },
+    /// Remove the result of the build.
+    Reset { id: ImageId },
     /// Remove the build and its result.
     Forget { id: ImageId },
 }

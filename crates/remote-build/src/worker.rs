@@ -43,6 +43,9 @@ pub(crate) trait Worker {
     /// Stops the build.
     fn cancel(&mut self, id: &ImageId) -> Result<()>;
 
+    /// Removes the result, so that the same command begins the build again. What was carried stays.
+    fn reset(&mut self, id: &ImageId) -> Result<()>;
+
     /// Removes the build and its result there.
     fn forget(&mut self, id: &ImageId) -> Result<()>;
 
