@@ -37,6 +37,7 @@ except FileNotFoundError:
     pass
 ssh = subprocess.Popen(["/usr/bin/ssh", "-F", world + "/ssh_config"] + sys.argv[1:],
                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+open(world + "/words", "a").write(" ".join(sys.argv[1:]) + "\n")
 open(world + "/ssh.numbers", "a").write("%d\n" % ssh.pid)
 def ask():
     while data := os.read(0, 65536):
@@ -329,9 +330,13 @@ fn what_is_carried_is_private_and_the_system_comes_along() {
         assert!(done.stderr.contains("added app/1.0:v1@alpha%x86_64 ("), "{}", done.stderr);
         let list = scene.run(&["build", "--list"]).success().stdout;
         assert!(!list.contains(&id), "{list}");
-        // No file and no option of the recipe is on a command line that others on the host see.
-        let lost = scene.run(&["build", "--attach", "0123456789abcdef"]);
-        assert_eq!(lost.code, 4, "{}", lost.stderr);
+        // Others on both machines see no more than this of it.
+        let words = fs::read_to_string(scene.path("words")).unwrap();
+        let expected =
+            "-T -o BatchMode=yes -o ServerAliveInterval=15 -- builder cabane build-worker serve";
+        assert!(words.lines().all(|line| line == expected), "{words}");
+        let unknown = scene.run(&["build", "--attach", "0123456789abcdef"]);
+        assert_eq!(unknown.code, 4, "{}", unknown.stderr);
     });
 }
 
@@ -407,6 +412,12 @@ fn a_host_that_is_none_is_an_error_at_once() {
         let says = ["error: cannot reach nowhere.invalid\n", "hint: `ssh nowhere.invalid true`"];
         assert!(says.iter().all(|line| unknown.stderr.contains(line)), "{}", unknown.stderr);
         assert_eq!(unknown.code, 1);
+        // Only the recipe is carried.
+        let config = "name: app\nengine: tree\ntree: {source: ../local}\n";
+        scene.cabane.world.file("recipe/config.yaml", config);
+        let outside = scene.build();
+        let says = "the tree ../local is outside of the recipe, which alone is carried";
+        assert!(outside.code == 3 && outside.stderr.contains(says), "{}", outside.stderr);
     });
 }
 
@@ -503,6 +514,22 @@ fn an_interrupted_command_says_how_to_go_on_and_how_to_cancel() {
         part("wait");
         let seen = scene.build().success();
         assert!(seen.stderr.contains("started the build ") && packed() == 2, "{}", seen.stderr);
+    });
+}
+
+#[test]
+fn a_build_that_is_lost_with_its_host_is_begun_again_by_the_same_command() {
+    with_host(|scene| {
+        let running = scene.begin();
+        let worker = format!("build-worker run {}", scene.builds()[0].display());
+        // As when the host is restarted: nothing of the build is left.
+        Finished::of(Command::new("pkill").args(["-KILL", "-f", &worker])).success();
+        let (code, errors) = running.end();
+        assert!(code == Some(1) && errors.contains("ended without a result"), "{errors}");
+        part("wait");
+        let seen = scene.build().success();
+        assert!(seen.stderr.contains("started the build ") && packed() == 2, "{}", seen.stderr);
+        assert!(!scene.digest("app/1.0@there").is_empty());
     });
 }
 

@@ -3,7 +3,7 @@
 
 //! A build elsewhere, from its start to the image in the repository of this machine.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -78,7 +78,7 @@ pub enum Found<'a> {
 pub fn start<'a>(
     context: &'a Context,
     request: &BuildRequest,
-    output: Option<PathBuf>,
+    output: Option<&Path>,
     options: &ReachOptions,
     interrupt: &'a Arc<AtomicBool>,
 ) -> Result<Found<'a>> {
@@ -98,7 +98,7 @@ pub fn start<'a>(
     let record = Record {
         place: request.place.clone(),
         label: packed.label.as_ref().map(ToString::to_string),
-        output: output.as_deref().map(absolute).transpose()?,
+        output: output.map(absolute).transpose()?,
         recipe: absolute(&request.recipe)?,
         started: before.as_ref().map_or_else(Timestamp::now, |record| record.started),
         program: options.program.clone(),
@@ -109,6 +109,12 @@ pub fn start<'a>(
     let begun = worker.begin(&id, Some(&packed));
     if begun.is_err() && before.is_none() && !interrupt.load(Ordering::Relaxed) {
         directory.remove();
+    }
+    if interrupt.load(Ordering::Relaxed) && begun.is_err() {
+        let id = id.as_str();
+        return Err(Report::new(Kind::Build, "interrupted before the build began")
+            .hinted("the same command starts it, or follows it if it did begin".to_owned())
+            .hinted(format!("`cabane build --cancel {id}` cancels it")));
     }
     let is_new = begun? == Begun::Started;
     let build = RemoteBuild { id, record, is_new, context, directory, worker, interrupt };
@@ -304,13 +310,11 @@ impl RemoteBuild<'_> {
         let Some(typed) = &self.record.label else { return Ok(None) };
         let typed: LabelPattern = typed.parse()?;
         let label = built.label.as_deref().and_then(|label| label.parse::<Label>().ok());
-        match label.filter(|label| typed.matches(label, NameMatch::Exact)) {
-            Some(label) => Ok(Some(label)),
-            None => {
-                let message = format!("the image from {} is not `{typed}`", self.record.place);
-                Err(Report::new(Kind::Failure, message))
-            }
-        }
+        let label = label.filter(|label| typed.matches(label, NameMatch::Exact));
+        label.map(Some).ok_or_else(|| {
+            let message = format!("the image from {} is not `{typed}`", self.record.place);
+            Report::new(Kind::Failure, message)
+        })
     }
 
     /// Stops the build.

@@ -230,12 +230,12 @@ impl WorkDirectory {
     }
 
     /// Returns the events after an offset, up to a limit.
-    pub(crate) fn events(&self, offset: u64, most: usize) -> Result<Vec<u8>> {
+    pub(crate) fn events(&self, offset: u64, most: u64) -> Result<Vec<u8>> {
         self.part("events", offset, most)
     }
 
     /// Returns the part of a file that begins at an offset; nothing if there is no file.
-    pub(crate) fn part(&self, name: &str, offset: u64, most: usize) -> Result<Vec<u8>> {
+    pub(crate) fn part(&self, name: &str, offset: u64, most: u64) -> Result<Vec<u8>> {
         let path = self.file(name);
         let read = || -> io::Result<Vec<u8>> {
             // Opened anew each time: network file systems look at the server then.
@@ -245,7 +245,7 @@ impl WorkDirectory {
             };
             file.seek(SeekFrom::Start(offset))?;
             let mut bytes = Vec::new();
-            file.take(most as u64).read_to_end(&mut bytes)?;
+            file.take(most).read_to_end(&mut bytes)?;
             Ok(bytes)
         };
         read().or_failed(|| format!("read {}", shown(&path)))

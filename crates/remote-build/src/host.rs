@@ -230,8 +230,9 @@ impl Worker for Host<'_> {
             let look = Ask::Look { id: id.clone() };
             let Answer::State(state) = connection.ask(&look, None)? else { return Err(confused()) };
             let answer = match (state, packed) {
-                (State::Running | State::Ended, _) => return Ok(Begun::Found),
-                (State::Cancelled, None) => return Ok(Begun::Found),
+                (State::Running | State::Ended, _) | (State::Cancelled, None) => {
+                    return Ok(Begun::Found);
+                }
                 (State::Ready | State::Cancelled, _) => {
                     connection.ask(&Ask::Resume { id: id.clone(), jobs }, None)?
                 }

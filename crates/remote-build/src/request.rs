@@ -12,6 +12,7 @@ use cabane_builder::ImageFormat;
 use cabane_image_build::BuildOptions;
 use cabane_label::{ImageId, LabelPattern, SystemPattern, shown};
 use cabane_process::Scratch;
+use cabane_recipe::{EngineConfig, TreeConfig};
 use cabane_registry::sum;
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::settings::Origin;
@@ -83,7 +84,8 @@ impl BuildRequest {
     /// The recipe or the system is not found or cannot be read.
     pub(crate) fn pack(&self, context: &Context) -> Result<Packed> {
         // Mistakes are found before anything is carried.
-        cabane_builder::read_recipe(&self.recipe)?;
+        let recipe = cabane_builder::read_recipe(&self.recipe)?;
+        self.check_inside(&recipe.engine)?;
         let is_named = matches!(context.settings.system.origin, Origin::Option(_));
         // A host has a system of its own, which is the default there.
         let system = match (&self.place, &self.system) {
@@ -135,6 +137,23 @@ impl BuildRequest {
         let length = file.and_then(|mut file| file.stream_position()).or_failed(writing)?;
         let id = self.id(&path)?;
         Ok(Packed { id, label, length, path, _scratch: scratch })
+    }
+
+    /// Fails if the recipe needs a directory beside it, which is not carried.
+    fn check_inside(&self, engine: &EngineConfig) -> Result<()> {
+        let EngineConfig::Tree(TreeConfig { source, .. }) = engine else { return Ok(()) };
+        let end = self.recipe.join(source).canonicalize();
+        let root = self.recipe.canonicalize();
+        let (Ok(end), Ok(root)) = (end, root) else { return Ok(()) };
+        if source.is_absolute() || end.starts_with(root) {
+            return Ok(());
+        }
+        let source = shown(source);
+        let message = format!("the tree {source} is outside of the recipe, which alone is carried");
+        Err(Report::new(Kind::BadInput, message).hinted(
+            "copy the tree into the recipe, or write its absolute path if the other machine has it"
+                .to_owned(),
+        ))
     }
 
     /// Names the build by what is built and where.

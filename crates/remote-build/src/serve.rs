@@ -156,7 +156,7 @@ fn follow(
     loop {
         // First the result: what is read then is all.
         let result = directory.result();
-        let events = directory.events(offset, LONGEST as usize)?;
+        let events = directory.events(offset, LONGEST)?;
         if !events.is_empty() || last_sign.elapsed() > SIGN_OF_LIFE {
             write_line(output, &Answer::Events(events.len() as u64))?;
             output.write_all(&events)?;

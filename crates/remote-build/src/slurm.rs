@@ -25,7 +25,7 @@ use crate::request::{Order, Packed, words_of_run};
 use crate::worker::{Begun, Worker};
 
 /// The most bytes of events that are read at once.
-const PART: usize = 1 << 20;
+const PART: u64 = 1 << 20;
 /// What to do when Slurm rejects a job.
 const HINT: &str = "change the options: `--on slurm:PARTITION`, `--sbatch=--time=2:00:00`";
 
@@ -36,7 +36,7 @@ pub(crate) struct Jobs<'a> {
     partition: Option<String>,
     /// More options of `sbatch`.
     options: Vec<String>,
-    jobs: Option<usize>,
+    processes: Option<usize>,
     interrupt: &'a AtomicBool,
     job: Option<u64>,
 }
@@ -46,11 +46,11 @@ impl<'a> Jobs<'a> {
         context: &'a Context,
         partition: Option<String>,
         options: Vec<String>,
-        jobs: Option<usize>,
+        processes: Option<usize>,
         interrupt: &'a AtomicBool,
     ) -> Result<Self> {
         let slurm = Slurm::find(context, "without `--on` the build runs on this machine")?;
-        Ok(Self { context, slurm, partition, options, jobs, interrupt, job: None })
+        Ok(Self { context, slurm, partition, options, processes, interrupt, job: None })
     }
 
     /// Returns the job of a build that is in the queue.
@@ -83,12 +83,11 @@ impl<'a> Jobs<'a> {
             what: "the build".to_owned(),
             hint: HINT,
             options,
-            words: &words_of_run(self.context, directory.path(), self.jobs)?,
+            words: &words_of_run(self.context, directory.path(), self.processes)?,
             variables: &variables,
         };
         let job = self.slurm.submit(self.context, &submission)?;
         directory.write("job.json", &Job { id: job })?;
-        self.context.note(format_args!("job {job}: {}", id.as_str()));
         Ok(job)
     }
 
@@ -97,6 +96,7 @@ impl<'a> Jobs<'a> {
         let state = self.slurm.state(self.context, job)?;
         let Some((state, reason)) = state else { return Ok(false) };
         let text = match (state.as_str(), reason.as_str()) {
+            ("PENDING", "" | "None") => format!("job {job} waits"),
             ("PENDING", reason) => format!("job {job} waits ({})", escape(reason)),
             ("RUNNING", _) => format!("job {job} runs"),
             _ => String::new(),

@@ -34,7 +34,7 @@ const OF_SHELL: [i32; 2] = [126, 127];
 /// How a host is reached.
 #[derive(Clone, Debug)]
 pub(crate) struct Ssh {
-    ssh: PathBuf,
+    client: PathBuf,
     pub(crate) host: String,
     /// The program there.
     program: String,
@@ -86,7 +86,7 @@ impl Ssh {
     /// There is no `ssh` in `PATH`, or the path has characters that a shell may misread.
     pub(crate) fn new(context: &Context, host: &str, program: Option<&str>) -> Result<Self> {
         let path = context.calling.get(OsStr::new(env_vars::PATH)).map(AsRef::as_ref);
-        let ssh = find_program("ssh", path).ok_or_else(|| {
+        let client = find_program("ssh", path).ok_or_else(|| {
             Report::new(Kind::NotFound, "`ssh` is not in PATH").hinted(
                 "install it, for example with `sudo apt-get install openssh-client`".to_owned(),
             )
@@ -101,20 +101,22 @@ impl Ssh {
                     .to_owned(),
             ));
         }
-        Ok(Self { ssh, host: host.to_owned(), program: program.to_owned() })
+        Ok(Self { client, host: host.to_owned(), program: program.to_owned() })
     }
 
     /// Nothing secret, and nothing that a shell could misread, is in these words.
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(&self.ssh);
-        command.args(["-T", "-o", "BatchMode=yes", "--", &self.host, &self.program]).args(words);
+        let mut command = Command::new(&self.client);
+        // A connection that is dead is noticed while something is sent, too.
+        command.args(["-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15"]);
+        command.args(["--", &self.host, &self.program]).args(words);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
     /// Connects, and waits for the greeting of the worker.
     pub(crate) fn connect(&self, interrupt: &Arc<AtomicBool>) -> Result<Connection, Trouble> {
-        let starting = || format!("start {}", self.ssh.display());
+        let starting = || format!("start {}", self.client.display());
         let mut child = self.command(&["build-worker", "serve"]).spawn().or_failed(starting)?;
         let (input, output, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -175,16 +177,18 @@ impl Ssh {
                      `ssh {host} 'command -v cabane'` shows what such a command finds"
                 )))
             }
-            Some(code) => match self.version(interrupt) {
-                // It does not know the worker.
-                Some(version) => Trouble::Final(self.too_old(&version)),
-                None => {
+            Some(code) => {
+                // One that does not know the worker is old.
+                let version = self.version(interrupt);
+                let old = version.map(|version| self.too_old(&version));
+                Trouble::Final(old.unwrap_or_else(|| {
                     let message = format!("`{}` on {host} ends with code {code}", self.program);
-                    Trouble::Final(Report::new(Kind::Failure, message).detailed(errors).hinted(
-                        format!("`ssh {host} {} --version` shows whether it works", self.program),
+                    Report::new(Kind::Failure, message).detailed(errors).hinted(format!(
+                        "`ssh {host} {} --version` shows whether it works",
+                        self.program
                     ))
-                }
-            },
+                }))
+            }
         }
     }
 

@@ -31,10 +31,10 @@ pub(super) struct ElsewhereArgs {
     #[arg(long, value_name = "PLACE", value_parser = place, conflicts_with_all = HERE)]
     on: Option<Place>,
     /// With --on slurm: pass this option to `sbatch`, such as --sbatch=--time=2:00:00. Repeatable;
-    /// after those of the setting build.sbatch
+    /// after those of the setting `build.sbatch`
     #[arg(long = "sbatch", value_name = "OPTION", allow_hyphen_values = true, requires = "on")]
     sbatch_options: Vec<String>,
-    /// With --on HOST: the path of `cabane` there; default: the setting build.remote_program, then the
+    /// With --on HOST: the path of `cabane` there; default: the setting `build.remote_program`, then the
     /// first one in PATH
     #[arg(long, value_name = "PATH", requires = "on")]
     remote_program: Option<String>,
@@ -94,7 +94,7 @@ pub(super) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
                 mirrors: args.mirrors.clone(),
                 jobs: args.jobs,
             };
-            let output = args.output.clone();
+            let output = args.output.as_deref();
             start(setup, &request, output, &elsewhere.reach(setup), &interrupt)?
         }
         (Some(id), _) => find(setup, id, &interrupt)?,
