@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn control_characters_of_another_machine_are_escaped() {
-        assert_eq!(escape_lines("a\x1b]0;title\x07\nb\rc"), "a\\u{1b}]0;title\\u{7}\nb\\rc");
+        assert_eq!(escape_lines("a\x1b]0;title\x07\nb\rc"), "a\\u{1b}]0;title\\u{7}\nb\\u{d}c");
     }
 
     #[test]
