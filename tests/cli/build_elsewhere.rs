@@ -74,7 +74,7 @@ exec /usr/bin/mksquashfs \"$@\"
 struct Scene {
     cabane: Cabane,
     recipe: String,
-    _sshd: Server,
+    sshd: Server,
 }
 
 /// Runs a test in a private world, with a host called `builder`.
@@ -123,7 +123,7 @@ impl Scene {
         );
         let recipe = recipe.to_str().unwrap().to_owned();
         let sshd = serve(&cabane, ssh);
-        Self { cabane, recipe, _sshd: sshd }
+        Self { cabane, recipe, sshd }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -408,6 +408,13 @@ fn a_host_that_is_none_is_an_error_at_once() {
             "{}",
             refused.stderr
         );
+        let useless = ["build", "--on=builder", "--sbatch=--time=1", &scene.recipe, "app/1.0"];
+        let seen = scene.run(&useless);
+        assert!(
+            seen.code == 2 && seen.stderr.contains("`--sbatch` is for jobs"),
+            "{}",
+            seen.stderr
+        );
         let unknown = scene.run(&["build", "--on=nowhere.invalid", &scene.recipe, "app/1.0"]);
         let says = ["error: cannot reach nowhere.invalid\n", "hint: `ssh nowhere.invalid true`"];
         assert!(says.iter().all(|line| unknown.stderr.contains(line)), "{}", unknown.stderr);
@@ -510,10 +517,29 @@ fn an_interrupted_command_says_how_to_go_on_and_how_to_cancel() {
         assert!(code == Some(7) && errors.ends_with(&expected), "{code:?} {errors}");
         let cancelled = scene.run(&["build", "--cancel", &id]).success();
         assert_eq!(cancelled.stderr, "cancelled the build on builder\n");
-        cabane_testkit::wait_until("build-worker run", false);
+        // The build has stopped, and with it what waits.
+        assert!(!cabane_testkit::is_running("build-worker run"));
         part("wait");
         let seen = scene.build().success();
         assert!(seen.stderr.contains("started the build ") && packed() == 2, "{}", seen.stderr);
+    });
+}
+
+#[test]
+fn a_connection_that_the_user_shares_is_used() {
+    with_host(|scene| {
+        let config = fs::read_to_string(scene.path("ssh_config")).unwrap();
+        let shared = format!(
+            "{config}ControlMaster auto\nControlPath {}\nControlPersist 60\n",
+            scene.path("shared-%C").display()
+        );
+        fs::set_permissions(scene.path(""), fs::Permissions::from_mode(0o777)).unwrap();
+        scene.cabane.world.file("ssh_config", &shared);
+        scene.build().success();
+        scene.cabane.world.file("recipe/files/more", "more");
+        scene.build().success();
+        let log = scene.sshd.log();
+        assert_eq!((log.matches("Accepted publickey").count(), packed()), (1, 2), "{log}");
     });
 }
 

@@ -27,6 +27,8 @@ use crate::worker::{Begun, Worker};
 /// How a place is reached.
 #[derive(Clone, Debug, Default)]
 pub struct ReachOptions {
+    /// Options of `sbatch` that the place and other options override.
+    pub sbatch_defaults: Vec<String>,
     /// More options of `sbatch`.
     pub sbatch: Vec<String>,
     /// The program on a host, if it is not `cabane` in its `PATH`.
@@ -185,8 +187,10 @@ fn worker_of<'a>(
 ) -> Result<Box<dyn Worker + 'a>> {
     Ok(match place {
         Place::Slurm(partition) => {
-            let sbatch = options.sbatch.clone();
-            Box::new(Jobs::new(context, partition.clone(), sbatch, jobs, interrupt)?)
+            let partition = partition.iter().map(|name| format!("--partition={name}"));
+            let mut sbatch = options.sbatch_defaults.clone();
+            sbatch.extend(partition.chain(options.sbatch.iter().cloned()));
+            Box::new(Jobs::new(context, sbatch, jobs, interrupt)?)
         }
         Place::Host(host) => {
             let ssh = Ssh::new(context, host, options.program.as_deref())?;

@@ -24,7 +24,7 @@ use crate::parcel::{Limits, unpack};
 use crate::request::Packed;
 use crate::ssh::{Connection, Ssh, Trouble};
 use crate::wire::{Answer, Ask};
-use crate::worker::{Begun, Worker};
+use crate::worker::{Begun, TO_STOP, Worker};
 
 /// The pauses before the next connection, in seconds; the last one repeats.
 const PAUSES: [u64; 7] = [1, 2, 4, 8, 15, 30, 60];
@@ -309,9 +309,18 @@ impl Worker for Host<'_> {
     }
 
     fn cancel(&mut self, id: &ImageId) -> Result<()> {
-        self.attempt(|_, connection| {
-            connection.ask(&Ask::Cancel { id: id.clone() }, None).map(drop)
-        })
+        let ask = Ask::Cancel { id: id.clone() };
+        self.attempt(|_, connection| connection.ask(&ask, None).map(drop))?;
+        // The same command then begins another one.
+        let (look, begin) = (Ask::Look { id: id.clone() }, Instant::now());
+        while begin.elapsed() < TO_STOP {
+            let answer = self.attempt(|_, connection| connection.ask(&look, None))?;
+            if !matches!(answer, Answer::State(State::Running)) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        Ok(())
     }
 
     fn reset(&mut self, id: &ImageId) -> Result<()> {

@@ -22,7 +22,7 @@ use crate::ended::{BuiltImage, Ended};
 use crate::event::{escape_lines, replay};
 use crate::host::unpack_meta;
 use crate::request::{Order, Packed, words_of_run};
-use crate::worker::{Begun, Worker};
+use crate::worker::{Begun, TO_STOP, Worker};
 
 /// The most bytes of events that are read at once.
 const PART: u64 = 1 << 20;
@@ -33,8 +33,7 @@ const HINT: &str = "change the options: `--on slurm:PARTITION`, `--sbatch=--time
 pub(crate) struct Jobs<'a> {
     context: &'a Context,
     slurm: Slurm,
-    partition: Option<String>,
-    /// More options of `sbatch`.
+    /// Options of `sbatch`.
     options: Vec<String>,
     processes: Option<usize>,
     interrupt: &'a AtomicBool,
@@ -44,13 +43,12 @@ pub(crate) struct Jobs<'a> {
 impl<'a> Jobs<'a> {
     pub(crate) fn new(
         context: &'a Context,
-        partition: Option<String>,
         options: Vec<String>,
         processes: Option<usize>,
         interrupt: &'a AtomicBool,
     ) -> Result<Self> {
         let slurm = Slurm::find(context, "without `--on` the build runs on this machine")?;
-        Ok(Self { context, slurm, partition, options, processes, interrupt, job: None })
+        Ok(Self { context, slurm, options, processes, interrupt, job: None })
     }
 
     /// Returns the job of a build that is in the queue.
@@ -72,7 +70,6 @@ impl<'a> Jobs<'a> {
         let order: Order = directory.json("request.json").ok_or_else(|| lost(directory, None))?;
         directory.reset();
         let mut options = vec![format!("--job-name={}", name(id))];
-        options.extend(self.partition.iter().map(|partition| format!("--partition={partition}")));
         options.extend(self.options.iter().cloned());
         // A build takes all processors of its job, on one node.
         options.push("--nodes=1".to_owned());
@@ -235,6 +232,11 @@ impl Worker for Jobs<'_> {
         if let Some(job) = self.active(id, &directory)? {
             directory.cancel()?;
             self.slurm.cancel(&[job.to_string()])?;
+            // The same command then begins another one.
+            let begin = Instant::now();
+            while begin.elapsed() < TO_STOP && self.slurm.state(self.context, job)?.is_some() {
+                sleep(LOOK_FOR_RESULTS);
+            }
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! What a place for builds can do.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cabane_builder::Progress;
 use cabane_label::ImageId;
@@ -11,6 +12,9 @@ use cabane_report::Result;
 
 use crate::ended::{BuiltImage, Ended};
 use crate::request::Packed;
+
+/// How long to wait for a cancelled build to stop.
+pub(crate) const TO_STOP: Duration = Duration::from_secs(10);
 
 /// How a build was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use cabane_label::{ImageId, escape, shown};
 use cabane_remote_build::{
     BuildRequest, Done, Found, Place, ReachOptions, find, start, unfinished,
 };
-use cabane_report::{Result, size};
+use cabane_report::{Kind, Report, Result, size};
 use clap::Args;
 
 use super::{BuildArgs, say_start, say_time};
@@ -65,13 +65,28 @@ impl ElsewhereArgs {
         self.on.is_some() || self.attach.is_some() || self.cancel.is_some() || self.list
     }
 
-    fn reach(&self, setup: &Setup) -> ReachOptions {
+    fn reach(&self, setup: &Setup, place: &Place) -> Result<ReachOptions> {
+        let unused = match place {
+            Place::Host(_) if !self.sbatch_options.is_empty() => Some("`--sbatch` is for jobs"),
+            Place::Slurm(_) if self.remote_program.is_some() => {
+                Some("`--remote-program` is for hosts")
+            }
+            _ => None,
+        };
+        if let Some(unused) = unused {
+            return Err(Report::new(
+                Kind::Usage,
+                format!("{unused}, and the build runs on {place}"),
+            )
+            .hinted("`--on slurm` builds in a job, and `--on HOST` on a host".to_owned()));
+        }
         let settings = &setup.settings;
-        let of_settings = settings.sbatch.value.iter().flat_map(|text| text.split_whitespace());
-        let mut sbatch: Vec<String> = of_settings.map(str::to_owned).collect();
-        sbatch.extend(self.sbatch_options.iter().cloned());
-        let program = self.remote_program.clone().or_else(|| settings.remote_program.value.clone());
-        ReachOptions { sbatch, program }
+        let defaults = settings.sbatch.value.iter().flat_map(|text| text.split_whitespace());
+        Ok(ReachOptions {
+            sbatch_defaults: defaults.map(str::to_owned).collect(),
+            sbatch: self.sbatch_options.clone(),
+            program: self.remote_program.clone().or_else(|| settings.remote_program.value.clone()),
+        })
     }
 }
 
@@ -95,7 +110,7 @@ pub(super) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
                 jobs: args.jobs,
             };
             let output = args.output.as_deref();
-            start(setup, &request, output, &elsewhere.reach(setup), &interrupt)?
+            start(setup, &request, output, &elsewhere.reach(setup, place)?, &interrupt)?
         }
         (Some(id), _) => find(setup, id, &interrupt)?,
         (None, None) => return Ok(()),
