@@ -11,6 +11,7 @@ mod arena;
 mod attach;
 mod build;
 mod build_containers;
+mod build_elsewhere;
 mod build_from_files;
 mod builds;
 mod bundle;

@@ -11,6 +11,7 @@ mod border;
 mod checks;
 mod containers;
 mod devices;
+mod elsewhere;
 mod failures;
 mod fuse;
 mod kernel;

@@ -5,7 +5,8 @@
 
 use std::path::PathBuf;
 
-use cabane_report::Result;
+use cabane_registry::Pushed;
+use cabane_report::{Result, size};
 use cabane_transfer::{Connection, RegistryRequest};
 use clap::Args;
 
@@ -38,5 +39,20 @@ impl RegistryArgs {
     /// As [`RegistryRequest::connect`].
     pub(crate) fn connect(&self, setup: &Setup) -> Result<Connection> {
         self.request().connect(setup)
+    }
+}
+
+/// Says what was pushed.
+pub(crate) fn print_pushed(setup: &Setup, pushed: &Pushed) {
+    let image = &pushed.image;
+    let (place, id) = (&image.place, image.digest.id());
+    if pushed.unchanged {
+        setup.note(format_args!("{place} is the image {id} already"));
+        return;
+    }
+    let sent = if pushed.sent { "" } else { ", which the registry had already" };
+    setup.note(format_args!("pushed {place} ({id}, {}{sent})", size(image.size)));
+    if let Some(replaced) = &pushed.replaced {
+        setup.note(format_args!("the label was taken from the image {}", replaced.id()));
     }
 }

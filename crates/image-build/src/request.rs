@@ -41,6 +41,9 @@ pub struct BuildOptions {
     pub build_dir: Option<PathBuf>,
     /// What distinguishes this build from others of the same recipe, which have directories of their own.
     pub variant: Option<String>,
+    /// What the recipe is known by instead of its path, if it is a copy: copies of the same recipe share
+    /// a build directory.
+    pub origin: Option<String>,
     /// The number of parallel processes, instead of that of the settings.
     pub jobs: Option<usize>,
     /// The first step that is repeated.
@@ -117,7 +120,7 @@ fn request(
             Some(directory) => std::path::absolute(directory)
                 .or_failed(|| format!("find {}", directory.display()))?,
             None => settings.build_directory.directory()?.join(build_name(
-                &recipe_dir,
+                options.origin.as_deref().map_or(recipe_dir.as_path(), Path::new),
                 install.as_ref(),
                 options.variant.as_deref(),
             )),

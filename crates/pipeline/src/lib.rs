@@ -37,7 +37,7 @@ pub use plan::{PlanRequest, PlannedCell, plan};
 pub use registry::Publishing;
 pub use repair::Repair;
 pub use run::{Place, RunOptions, run};
-pub use slurm::{Slurm, cancel, cell_of_task};
+pub use slurm::{JobOptions, cancel, cell_of_task};
 pub use stage::{Stage, StageResult};
 pub use step::{StepOptions, step};
 pub use summary::CellSummary;

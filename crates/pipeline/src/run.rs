@@ -14,7 +14,7 @@ use crate::directory::RunDirectory;
 use crate::here::{Event, Processes};
 use crate::pipeline::Pipeline;
 use crate::plan::{PlanRequest, PlannedCell, plan};
-use crate::slurm::{self, Slurm};
+use crate::slurm::{self, JobOptions};
 use crate::stage::Stage;
 use crate::step::StepOptions;
 
@@ -24,7 +24,7 @@ pub enum Place {
     /// As processes on this machine.
     Here,
     /// As jobs on the nodes of each cell.
-    Slurm(Slurm),
+    Slurm(JobOptions),
 }
 
 /// How a plan is carried out.

@@ -9,20 +9,18 @@
 //! writes: without accounting, Slurm forgets a job after some minutes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use cabane_batch::{ASK_SLURM, Absence, LOOK_FOR_RESULTS, Slurm, Submission};
 use cabane_evidence::Outcome;
-use cabane_label::{Digest, escape, shown};
+use cabane_label::{Digest, shown};
 use cabane_recipe::Resources;
 use cabane_report::{IoContext, Kind, Report, Result};
-use cabane_site::settings::find_program;
 use cabane_site::{Context, env_vars};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -35,52 +33,26 @@ use crate::stage::{Stage, StageResult};
 
 /// The most tasks of one array. Slurm's own limit is 1001 where a site has not changed it.
 const MOST_TASKS: usize = 1000;
-/// How often it is looked for results.
-const LOOK_FOR_RESULTS: Duration = Duration::from_millis(300);
-/// How often Slurm is asked which jobs there are.
-const ASK_SLURM: Duration = Duration::from_secs(5);
-/// How often in a row a job must be missing: its result may be on its way over the network.
-const MISSING: u32 = 3;
 
-/// The programs of Slurm, and what is passed to them.
+/// How jobs are submitted.
 #[derive(Clone, Debug)]
-pub struct Slurm {
-    sbatch: PathBuf,
-    squeue: PathBuf,
-    scancel: PathBuf,
+pub struct JobOptions {
+    slurm: Slurm,
     /// More options of `sbatch`.
     pub options: Vec<String>,
     /// How many tasks of an array may run at the same time.
     pub throttle: Option<usize>,
 }
 
-impl Slurm {
-    /// Finds the programs.
+impl JobOptions {
+    /// Finds the programs of Slurm.
     ///
     /// # Errors
     ///
     /// They are not in `PATH`.
     pub fn find(context: &Context, options: Vec<String>, throttle: Option<usize>) -> Result<Self> {
-        let path = context.calling.get(OsStr::new(env_vars::PATH)).map(AsRef::as_ref);
-        let find = |name: &str| {
-            find_program(name, path).ok_or_else(|| {
-                Report::new(Kind::NotFound, format!("`{name}` is not in PATH"))
-                    .hinted("`--on here` builds and checks on this machine".to_owned())
-            })
-        };
-        let (sbatch, squeue, scancel) = (find("sbatch")?, find("squeue")?, find("scancel")?);
-        Ok(Self { sbatch, squeue, scancel, options, throttle })
-    }
-
-    fn cancel(&self, jobs: &[String]) -> Result<()> {
-        let mut command = Command::new(&self.scancel);
-        let output = command.arg("--quiet").args(jobs).output();
-        let output = output.or_failed(|| "run scancel".to_owned())?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let detail = escape(&String::from_utf8_lossy(&output.stderr)).into_owned();
-        Err(Report::new(Kind::Failure, "scancel fails").detailed(detail))
+        let slurm = Slurm::find(context, "`--on here` builds and checks on this machine")?;
+        Ok(Self { slurm, options, throttle })
     }
 }
 
@@ -104,13 +76,13 @@ struct Task<'p> {
     cell: &'p Cell,
     stage: Stage,
     name: String,
-    missing: u32,
+    absence: Absence,
 }
 
 /// Carries out a plan: builds and checks as jobs, the rest here.
 pub(crate) fn all(
     processes: &Processes<'_>,
-    slurm: &Slurm,
+    slurm: &JobOptions,
     planned: &[PlannedCell<'_>],
     at_once: usize,
     report: &mut (dyn FnMut(Event<'_>) + Send),
@@ -183,7 +155,7 @@ pub(crate) fn all(
 
 struct Queue<'a> {
     processes: &'a Processes<'a>,
-    slurm: &'a Slurm,
+    slurm: &'a JobOptions,
 }
 
 impl Queue<'_> {
@@ -224,7 +196,7 @@ impl Queue<'_> {
                     cell: meant.cell,
                     stage: job.stage,
                     name: format!("{}_{number}", job.id),
-                    missing: 0,
+                    absence: Absence::default(),
                 });
             }
         }
@@ -252,7 +224,7 @@ impl Queue<'_> {
         outdated.extend(halves.iter().map(|task| task.name.clone()));
         tasks.retain(|task| whole.contains(&task.name));
         if !outdated.is_empty() {
-            self.slurm.cancel(&outdated)?;
+            self.slurm.slurm.cancel(&outdated)?;
         }
         if !tasks.is_empty() {
             let count = tasks.len();
@@ -328,43 +300,25 @@ impl Queue<'_> {
         words.extend([stage.as_str().into(), "--array".into(), list.into_os_string()]);
         words.extend(self.processes.options_of_job()?);
         words.extend(["--log".into()]);
-        let script = words.iter().map(quoted).collect::<Vec<_>>().join(" ");
         let end = part.len() - 1;
         let throttle = self.slurm.throttle.map(|most| format!("%{most}")).unwrap_or_default();
-        let mut command = Command::new(&self.slurm.sbatch);
-        command.arg("--parsable").arg(format!("--array=0-{end}{throttle}"));
-        command.arg(format!("--job-name=cabane-{stage}"));
-        command.args(sbatch_options(first.cell, stage)).args(&self.slurm.options);
-        command.arg(format!("--output={}", directory.join("%A_%a.out").display()));
+        let mut sbatch = vec![format!("--array=0-{end}{throttle}")];
+        sbatch.push(format!("--job-name=cabane-{stage}"));
+        sbatch.extend(sbatch_options(first.cell, stage));
+        sbatch.extend(self.slurm.options.iter().cloned());
+        sbatch.push(format!("--output={}", directory.join("%A_%a.out").display()));
         if let Some(after) = after {
-            command.arg(format!("--dependency=aftercorr:{after}")).arg("--kill-on-invalid-dep=yes");
+            sbatch.push(format!("--dependency=aftercorr:{after}"));
+            sbatch.push("--kill-on-invalid-dep=yes".to_owned());
         }
-        // Variables that begin with SLURM_ or SBATCH_ may come from the job in which this runs.
-        for name in self.processes.context.calling.keys() {
-            let name = name.to_string_lossy();
-            if name.starts_with("SLURM_") || name.starts_with("SBATCH_") {
-                command.env_remove(&*name);
-            }
-        }
-        for (name, value) in &first.cell.target.variables {
-            if !name.starts_with("SLURM_") && !name.starts_with("SBATCH_") {
-                command.env(name, value);
-            }
-        }
-        command.arg(format!("--wrap=exec {script}"));
-        let output = command.output().or_failed(|| "run sbatch".to_owned())?;
-        let printed = String::from_utf8_lossy(&output.stdout);
-        let id = printed.trim().split(';').next().and_then(|id| id.parse().ok());
-        let Some(id) = id.filter(|_| output.status.success()) else {
-            let detail = String::from_utf8_lossy(&output.stderr);
-            let message = format!("Slurm does not accept the {stage} of {}", first.cell.name);
-            return Err(Report::new(Kind::Failure, message)
-                .detailed(escape(detail.trim()).into_owned())
-                .hinted(
-                    "change `resources` in the pipeline, or pass options with `--sbatch=OPTION`"
-                        .to_owned(),
-                ));
+        let submission = Submission {
+            what: format!("the {stage} of {}", first.cell.name),
+            hint: "change `resources` in the pipeline, or pass options with `--sbatch=OPTION`",
+            options: sbatch,
+            words: &words,
+            variables: &first.cell.target.variables,
         };
+        let id = self.slurm.slurm.submit(self.processes.context, &submission)?;
         let mut jobs = self.jobs();
         // Those of the stage that were before are no longer needed for these cells.
         for job in jobs.jobs.iter_mut().filter(|job| job.stage == stage) {
@@ -389,20 +343,7 @@ impl Queue<'_> {
         &self,
         tasks: impl Iterator<Item = &'t String> + Clone,
     ) -> Result<BTreeSet<String>> {
-        let jobs: BTreeSet<&str> =
-            tasks.clone().filter_map(|name| name.split('_').next()).collect();
-        let jobs: Vec<&str> = jobs.into_iter().collect();
-        let mut command = Command::new(&self.slurm.squeue);
-        command.args(["--noheader", "--array", "--format=%i", "--jobs"]).arg(jobs.join(","));
-        let output = command.output().or_failed(|| "run squeue".to_owned())?;
-        let errors = String::from_utf8_lossy(&output.stderr);
-        if !output.status.success() && !errors.contains("Invalid job id") {
-            // Slurm may be restarted; nothing is lost by asking again.
-            self.processes.context.warning(format_args!("squeue: {}", escape(errors.trim())));
-            return Ok(tasks.cloned().collect());
-        }
-        let lines = String::from_utf8_lossy(&output.stdout);
-        Ok(lines.lines().map(|line| line.trim().to_owned()).collect())
+        self.slurm.slurm.active(self.processes.context, tasks)
     }
 
     /// Returns what came of a task, if it has ended.
@@ -414,12 +355,10 @@ impl Queue<'_> {
         if let Some(result) = self.run().result(task.cell, task.stage) {
             return Ok(Some(result));
         }
-        match active {
-            Some(active) if !active.contains(&task.name) => task.missing += 1,
-            Some(_) => task.missing = 0,
-            None => {}
+        if let Some(active) = active {
+            task.absence.note(active.contains(&task.name));
         }
-        if task.missing < MISSING {
+        if !task.absence.is_certain() {
             return Ok(None);
         }
         let message = format!("job {} ended without a result", task.name);
@@ -439,7 +378,7 @@ impl Queue<'_> {
 /// # Errors
 ///
 /// Slurm does not answer.
-pub fn cancel(slurm: &Slurm, run: &RunDirectory) -> Result<usize> {
+pub fn cancel(options: &JobOptions, run: &RunDirectory) -> Result<usize> {
     let _lock = run.lock()?;
     let file = run.root().join("slurm/jobs.json");
     let text = fs::read(&file).unwrap_or_default();
@@ -448,7 +387,7 @@ pub fn cancel(slurm: &Slurm, run: &RunDirectory) -> Result<usize> {
     if ids.is_empty() {
         return Ok(0);
     }
-    slurm.cancel(&ids)?;
+    options.slurm.cancel(&ids)?;
     write_json(&file, &Jobs::default())?;
     Ok(ids.len())
 }
@@ -484,7 +423,7 @@ fn tasks_of<'p>(
         cell: one.cell,
         stage,
         name: format!("{id}_{number}"),
-        missing: 0,
+        absence: Absence::default(),
     })
 }
 
@@ -517,10 +456,4 @@ fn sbatch_options(cell: &Cell, stage: Stage) -> Vec<String> {
     put("time", time.map(|time| time.as_secs().div_ceil(60).to_string()));
     let words = words.into_iter().map(|(option, value)| format!("--{option}={value}"));
     words.chain(options.iter().cloned()).collect()
-}
-
-/// Quotes a word for the shell.
-fn quoted(word: &OsString) -> String {
-    let text = String::from_utf8_lossy(word.as_bytes());
-    format!("'{}'", text.replace('\'', r"'\''"))
 }

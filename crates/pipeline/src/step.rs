@@ -233,6 +233,7 @@ impl Work<'_> {
             mirrors: None,
             build_dir: None,
             variant: Some(self.cell.name.to_string()),
+            origin: None,
             jobs: self.options.jobs,
             from: None,
             until: None,

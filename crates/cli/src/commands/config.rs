@@ -82,6 +82,13 @@ fn rows(settings: &Effective) -> Vec<Row> {
     rows.value(table::FORMAT.key, &settings.image_format, ToString::to_string);
     let jobs = |jobs: &Option<usize>| jobs.unwrap_or_else(processors).to_string();
     rows.value(table::JOBS.key, &settings.jobs, jobs);
+    for (setting, value) in
+        [(&table::SBATCH, &settings.sbatch), (&table::REMOTE_PROGRAM, &settings.remote_program)]
+    {
+        if let Some(text) = &value.value {
+            rows.push(setting.key, text.clone(), &value.origin);
+        }
+    }
     let python = or("made when it is needed", path);
     rows.value(table::SPACK_PYTHON.key, &settings.spack_python, python);
     rows.value(table::UV.key, &settings.uv, or("the first in PATH", path));

@@ -108,7 +108,10 @@ pub(crate) enum Command {
     /// Export images as a container image
     Export(export::ExportArgs),
     /// Build an image from a recipe and add it to the repository
-    Build(build::BuildArgs),
+    Build(Box<build::BuildArgs>),
+    /// Carry out builds of other machines
+    #[command(subcommand, hide = true)]
+    BuildWorker(build::BuildWorkerCommand),
     /// Check and inspect recipes
     #[command(subcommand)]
     Recipe(recipe::RecipeCommand),
@@ -178,6 +181,7 @@ pub(crate) fn run_command(
         Command::Import(args) => return import::import(setup, &args),
         Command::Export(args) => export::export(setup, &args)?,
         Command::Build(args) => build::build(setup, &args)?,
+        Command::BuildWorker(command) => build::build_worker(setup, &command)?,
         Command::VendorMpi(args) => vendor_mpi::vendor_mpi(setup, &args)?,
         Command::Image(command) => image::image(setup, &command)?,
         Command::Repo(command) => return repo::repo(setup, &command),

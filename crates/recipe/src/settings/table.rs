@@ -113,6 +113,10 @@ settings! {
     INDEX_URL: "build.index_url" = "";
     /// The indexes of Python packages, in this order. Default: those of `uv`.
     INDEX_URLS: "build.index_urls" = "[\"https://packages.example.org/simple\"]";
+    /// Options of `sbatch` for `cabane build --on slurm`, separated by spaces.
+    SBATCH: "build.sbatch" = "\"--partition=build --time=4:00:00\"", values::text;
+    /// The path of `cabane` on the hosts of `cabane build --on HOST`. Default: the first one in PATH there.
+    REMOTE_PROGRAM: "build.remote_program" = "\"/opt/cabane/bin/cabane\"", values::text;
     /// The registry for sharing images: any registry that implements the OCI distribution
     /// specification.
     REGISTRY: "registry" = "[registry]";

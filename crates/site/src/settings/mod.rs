@@ -68,6 +68,10 @@ pub struct Effective {
     /// How many processes a build runs at once; as many as there are processors if
     /// nothing is set. Those are not counted at every start.
     pub jobs: Value<Option<usize>>,
+    /// Options of `sbatch` for builds in jobs.
+    pub sbatch: Value<Option<String>>,
+    /// The path of this program on hosts that build.
+    pub remote_program: Value<Option<String>>,
     /// The Python that has Spack's solver, if one is named.
     pub spack_python: Value<Option<PathBuf>>,
     /// The `uv` program, if one is named.
@@ -237,6 +241,8 @@ impl Effective {
             cache_directory,
             image_format: layers.value_or(&table::FORMAT, FormatChoice::Squashfs)?,
             jobs: layers.optional(&table::JOBS)?,
+            sbatch: layers.optional(&table::SBATCH)?,
+            remote_program: layers.optional(&table::REMOTE_PROGRAM)?,
             spack_python: layers.path_or(&table::SPACK_PYTHON, None)?,
             uv: layers.path_or(&table::UV, None)?,
             reframe: layers.path_or(&table::REFRAME, None)?,

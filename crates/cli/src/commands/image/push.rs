@@ -5,12 +5,11 @@
 
 use std::path::PathBuf;
 
-use cabane_registry::Pushed;
-use cabane_report::{Result, size};
+use cabane_report::Result;
 use cabane_transfer::{Upload, push as push_image};
 use clap::Args;
 
-use crate::registry::RegistryArgs;
+use crate::registry::{RegistryArgs, print_pushed};
 use crate::setup::Setup;
 
 /// Upload an image to a registry
@@ -46,24 +45,10 @@ pub(crate) fn push(setup: &Setup, args: &PushArgs) -> Result<()> {
         sign: args.sign.clone(),
     };
     let (pushed, key) = push_image(setup, &connection, &upload)?;
-    print(setup, &pushed);
+    print_pushed(setup, &pushed);
     if let Some(key) = key {
         let id = key.public().fingerprint();
         setup.note(format_args!("signed with the key {}", id.id()));
     }
     Ok(())
-}
-
-fn print(setup: &Setup, pushed: &Pushed) {
-    let image = &pushed.image;
-    let (place, id) = (&image.place, image.digest.id());
-    if pushed.unchanged {
-        setup.note(format_args!("{place} is the image {id} already"));
-        return;
-    }
-    let sent = if pushed.sent { "" } else { ", which the registry had already" };
-    setup.note(format_args!("pushed {place} ({id}, {}{sent})", size(image.size)));
-    if let Some(replaced) = &pushed.replaced {
-        setup.note(format_args!("the label was taken from the image {}", replaced.id()));
-    }
 }

@@ -4,7 +4,7 @@
 //! `cabane pipeline run` and `cancel`.
 
 use cabane_evidence::Outcome;
-use cabane_pipeline::{CellSummary, Event, Place, RunOptions, Slurm};
+use cabane_pipeline::{CellSummary, Event, JobOptions, Place, RunOptions};
 use cabane_report::Result;
 use clap::{Args, ValueEnum};
 
@@ -78,7 +78,9 @@ pub(crate) fn run(setup: &Setup, args: &RunArgs) -> Result<ExitCode> {
     let request = args.planning.request(setup, step.publishing.clone());
     let place = match args.on {
         On::Here => Place::Here,
-        On::Slurm => Place::Slurm(Slurm::find(setup, args.sbatch_options.clone(), args.throttle)?),
+        On::Slurm => {
+            Place::Slurm(JobOptions::find(setup, args.sbatch_options.clone(), args.throttle)?)
+        }
     };
     let options = RunOptions { place, at_once: args.jobs, step };
     let interrupt = stop_when_interrupted()?;
@@ -135,7 +137,7 @@ fn show(setup: &Setup, event: Event<'_>) {
 
 pub(crate) fn cancel(setup: &Setup, args: &CancelArgs) -> Result<()> {
     let (_, directory) = args.pipeline.open()?;
-    let slurm = Slurm::find(setup, Vec::new(), None)?;
+    let slurm = JobOptions::find(setup, Vec::new(), None)?;
     let count = cabane_pipeline::cancel(&slurm, &directory)?;
     setup.note(format_args!("cancelled {}", counted(count, "job")));
     Ok(())

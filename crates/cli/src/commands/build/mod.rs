@@ -3,12 +3,14 @@
 
 //! `cabane build`: from a recipe to an image in the repository.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use cabane_builder::{ImageFormat, execute};
 use cabane_image_build::{BuildOptions, SignedBuild, Signer, add_built, plan_build, write_built};
-use cabane_report::{Result, size};
+use cabane_label::{Label, Namespace};
+use cabane_report::{Kind, Report, Result, size};
+use cabane_transfer::{Connection, Upload, push};
 use clap::Args;
 
 use crate::added::print_changes;
@@ -16,7 +18,14 @@ use crate::args::{Choice, one_of};
 use crate::format::json;
 use crate::interrupt::stop_when_interrupted;
 use crate::progress::Shown;
+use crate::registry::{RegistryArgs, print_pushed};
 use crate::setup::Setup;
+
+mod elsewhere;
+mod worker;
+
+use elsewhere::ElsewhereArgs;
+pub(crate) use worker::{BuildWorkerCommand, build_worker};
 
 /// Build an image from a recipe and add it to the repository
 #[derive(Debug, Args)]
@@ -30,6 +39,12 @@ Examples:
   cabane build --system ./systems/eiger ./prgenv-gnu --until concretize
   cabane build --system eiger ./tools --install /apps/tools/26.1
   cabane build --key build.key ./recipe app/2.1:rc1
+  cabane build --on slurm:debug ./recipe app/2.1:rc1
+  cabane build --on eiger ./recipe app/2.1:rc1 --push dev
+  cabane build --attach 4f1c9a0e2b7d6358
+
+With --on, the build runs in a Slurm job or on a host that you reach by `ssh`. It goes on
+when the connection is cut or when you press Ctrl-C; the same command follows it again.
 
 An interrupted build resumes, and unchanged steps are not repeated. Defaults for
 missing parts of the label: the tag v1; the system from --system, this system, or
@@ -37,9 +52,10 @@ missing parts of the label: the tag v1; the system from --system, this system, o
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct BuildArgs {
     /// The directory of the recipe
-    recipe: PathBuf,
+    #[arg(required_unless_present_any = ["attach", "cancel", "list"])]
+    recipe: Option<PathBuf>,
     /// The label: name/version:tag@system%uarch
-    #[arg(required_unless_present_any = ["output", "install", "dry_run", "until"])]
+    #[arg(required_unless_present_any = ["output", "install", "dry_run", "until", "attach", "cancel", "list"])]
     label: Option<String>,
     /// Write the image to a file instead of adding it to the repository
     #[arg(short, long, value_name = "FILE", conflicts_with = "label")]
@@ -85,6 +101,13 @@ pub(crate) struct BuildArgs {
     /// Keep what is usually removed: files in memory, and the sources and object files of packages
     #[arg(long)]
     keep: bool,
+    /// Push the image to this namespace of the registry
+    #[arg(long, value_name = "NAMESPACE", conflicts_with_all = ["output", "install", "until", "dry_run"])]
+    push: Option<Namespace>,
+    #[command(flatten)]
+    registry: RegistryArgs,
+    #[command(flatten)]
+    elsewhere: ElsewhereArgs,
 }
 
 const FORMATS: &[Choice<ImageFormat>] = &[
@@ -93,9 +116,33 @@ const FORMATS: &[Choice<ImageFormat>] = &[
 ];
 
 impl BuildArgs {
-    fn options(&self) -> BuildOptions {
-        BuildOptions {
-            recipe: self.recipe.clone(),
+    /// Connects to the registry, if the image is pushed: a mistake shows before the build.
+    fn connection(&self, setup: &Setup) -> Result<Option<Connection>> {
+        self.push.as_ref().map(|_| self.registry.connect(setup)).transpose()
+    }
+
+    /// Pushes the image that has a label.
+    fn push(&self, setup: &Setup, connection: &Connection, label: &Label) -> Result<()> {
+        let Some(namespace) = &self.push else { return Ok(()) };
+        let upload = Upload {
+            image: label.to_string(),
+            label: Some(format!("{namespace}::{label}")),
+            force: false,
+            sign: None,
+        };
+        let (pushed, _) = push(setup, connection, &upload)?;
+        print_pushed(setup, &pushed);
+        Ok(())
+    }
+
+    fn recipe(&self) -> Result<&Path> {
+        let missing = || Report::new(Kind::Usage, "the recipe is missing");
+        self.recipe.as_deref().ok_or_else(missing)
+    }
+
+    fn options(&self) -> Result<BuildOptions> {
+        Ok(BuildOptions {
+            recipe: self.recipe()?.to_owned(),
             label: self.label.clone(),
             install: self.install.clone(),
             replace: self.replace,
@@ -104,22 +151,27 @@ impl BuildArgs {
             mirrors: self.mirrors.clone(),
             build_dir: self.build_dir.clone(),
             variant: None,
+            origin: None,
             jobs: self.jobs,
             from: self.from.clone(),
             until: self.until.clone(),
             keep: self.keep,
-        }
+        })
     }
 }
 
 pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
-    let planned = plan_build(setup, &args.options())?;
+    if args.elsewhere.is_meant() {
+        return elsewhere::build(setup, args);
+    }
+    let planned = plan_build(setup, &args.options()?)?;
     let plan = &planned.plan;
     if args.dry_run {
         let text = || format!("{}\n", plan.to_string().trim_end());
         setup.printer.data(if args.json { json(plan) } else { text() });
         return Ok(());
     }
+    let connection = args.connection(setup)?;
     let started = Instant::now();
     let signer = args.key.as_deref().map(|key| Signer::new(setup, key)).transpose()?;
     let mut progress = Shown::new(setup);
@@ -156,18 +208,29 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
         _ => {}
     }
     let seconds = started.elapsed().as_secs_f64();
-    if progress.done_before == plan.steps.len() {
-        setup.note("nothing has changed: it was built already");
-    } else {
-        setup.note(format_args!("built in {seconds:.1} s"));
-    }
+    say_time(setup, Some(seconds).filter(|_| progress.done_before != plan.steps.len()));
     if let Some(directory) = &plan.install {
         setup.note(format_args!("installed in {}", directory.display()));
     }
     if let Some(label) = &planned.label {
-        setup.hint(format_args!("`cabane start {}/{}:{}`", label.name, label.version, label.tag));
+        if let Some(connection) = &connection {
+            args.push(setup, connection, label)?;
+        }
+        say_start(setup, label);
     }
     Ok(())
+}
+
+/// Says how long a build took; none if nothing was built.
+fn say_time(setup: &Setup, seconds: Option<f64>) {
+    match seconds {
+        None => setup.note("nothing has changed: it was built already"),
+        Some(seconds) => setup.note(format_args!("built in {seconds:.1} s")),
+    }
+}
+
+fn say_start(setup: &Setup, label: &Label) {
+    setup.hint(format_args!("`cabane start {}/{}:{}`", label.name, label.version, label.tag));
 }
 
 fn signed(setup: &Setup, build: &SignedBuild) {

@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane build --on`: builds that run elsewhere.
+
+use std::path::PathBuf;
+
+use cabane_label::{ImageId, escape, shown};
+use cabane_remote_build::{
+    BuildRequest, Done, Found, Place, ReachOptions, find, start, unfinished,
+};
+use cabane_report::{Kind, Report, Result, size};
+use clap::Args;
+
+use super::{BuildArgs, say_start, say_time};
+use crate::added::print_changes;
+use crate::interrupt::stop_when_interrupted;
+use crate::progress::Shown;
+use crate::setup::Setup;
+use crate::table::Table;
+
+/// Options of a build that only work on this machine.
+const HERE: [&str; 8] =
+    ["install", "dry_run", "build_dir", "from", "until", "key", "keep", "replace"];
+
+/// Where a build runs, if not on this machine.
+#[derive(Debug, Args)]
+pub(super) struct ElsewhereArgs {
+    /// Build elsewhere: in a job (`slurm`, `slurm:PARTITION`), or on a host that `ssh` reaches
+    /// (`HOST`, `USER@HOST`; `ssh:slurm` for a host of that name)
+    #[arg(long, value_name = "PLACE", value_parser = place, conflicts_with_all = HERE)]
+    on: Option<Place>,
+    /// With --on slurm: pass this option to `sbatch`, such as --sbatch=--time=2:00:00. Repeatable;
+    /// after those of the setting `build.sbatch`
+    #[arg(long = "sbatch", value_name = "OPTION", allow_hyphen_values = true, requires = "on")]
+    sbatch_options: Vec<String>,
+    /// With --on HOST: the path of `cabane` there; default: the setting `build.remote_program`, then the
+    /// first one in PATH
+    #[arg(long, value_name = "PATH", requires = "on")]
+    remote_program: Option<String>,
+    /// With --on: start the build, and do not wait for it
+    #[arg(long, requires = "on")]
+    detach: bool,
+    /// Follow a build elsewhere to its end
+    #[arg(long, value_name = "ID", conflicts_with_all = HERE, conflicts_with_all = ["on", "recipe"])]
+    attach: Option<ImageId>,
+    /// Cancel a build elsewhere
+    #[arg(long, value_name = "ID", conflicts_with_all = HERE, conflicts_with_all = ["on", "recipe", "attach"])]
+    cancel: Option<ImageId>,
+    /// List the builds elsewhere whose images are not here yet
+    #[arg(long, conflicts_with_all = HERE, conflicts_with_all = ["on", "recipe", "attach", "cancel"])]
+    list: bool,
+}
+
+fn place(text: &str) -> Result<Place, String> {
+    text.parse().map_err(|error: cabane_report::Report| {
+        let hints = error.hints().join("; ");
+        format!("{error}: {hints}")
+    })
+}
+
+impl ElsewhereArgs {
+    /// Whether the command is about a build elsewhere.
+    pub(super) fn is_meant(&self) -> bool {
+        self.on.is_some() || self.attach.is_some() || self.cancel.is_some() || self.list
+    }
+
+    fn reach(&self, setup: &Setup, place: &Place) -> Result<ReachOptions> {
+        let unused = match place {
+            Place::Host(_) if !self.sbatch_options.is_empty() => Some("`--sbatch` is for jobs"),
+            Place::Slurm(_) if self.remote_program.is_some() => {
+                Some("`--remote-program` is for hosts")
+            }
+            _ => None,
+        };
+        if let Some(unused) = unused {
+            return Err(Report::new(
+                Kind::Usage,
+                format!("{unused}, and the build runs on {place}"),
+            )
+            .hinted("`--on slurm` builds in a job, and `--on HOST` on a host".to_owned()));
+        }
+        let settings = &setup.settings;
+        let defaults = settings.sbatch.value.iter().flat_map(|text| text.split_whitespace());
+        Ok(ReachOptions {
+            sbatch_defaults: defaults.map(str::to_owned).collect(),
+            sbatch: self.sbatch_options.clone(),
+            program: self.remote_program.clone().or_else(|| settings.remote_program.value.clone()),
+        })
+    }
+}
+
+pub(super) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
+    let elsewhere = &args.elsewhere;
+    if elsewhere.list {
+        return list(setup);
+    }
+    let connection = args.connection(setup)?;
+    let interrupt = stop_when_interrupted()?;
+    let named = elsewhere.attach.as_ref().or(elsewhere.cancel.as_ref());
+    let found = match (named, &elsewhere.on) {
+        (None, Some(place)) => {
+            let request = BuildRequest {
+                place: place.clone(),
+                recipe: args.recipe()?.to_owned(),
+                label: args.label.clone(),
+                format: args.image_format,
+                system: args.system.clone(),
+                mirrors: args.mirrors.clone(),
+                jobs: args.jobs,
+            };
+            let output = args.output.as_deref();
+            start(setup, &request, output, &elsewhere.reach(setup, place)?, &interrupt)?
+        }
+        (Some(id), _) => find(setup, id, &interrupt)?,
+        (None, None) => return Ok(()),
+    };
+    let (done, output) = match found {
+        Found::Done(done) => (*done, None),
+        Found::Elsewhere(build) if elsewhere.cancel.is_some() => {
+            let place = build.place();
+            build.cancel()?;
+            setup.note(format_args!("cancelled the build {place}"));
+            return Ok(());
+        }
+        Found::Elsewhere(mut build) => {
+            let (id, place) = (build.id.clone(), build.place());
+            let what = if build.is_new { "started" } else { "following" };
+            setup.note(format_args!("{what} the build {id} {place}"));
+            if elsewhere.detach {
+                setup.hint(format_args!(
+                    "`cabane build --attach {id}` follows it and brings the image"
+                ));
+                setup.hint(format_args!("`cabane build --cancel {id}` cancels it"));
+                return Ok(());
+            }
+            let output = build.record.output.clone();
+            (build.finish(&mut Shown::new(setup))?, output)
+        }
+    };
+    print(setup, &done, output);
+    if let Some(label) = &done.label {
+        if let Some(connection) = &connection {
+            args.push(setup, connection, label)?;
+        }
+        say_start(setup, label);
+    }
+    Ok(())
+}
+
+fn print(setup: &Setup, done: &Done, output: Option<PathBuf>) {
+    if let Some(added) = &done.added {
+        print_changes(setup, added);
+    } else if let Some(label) = &done.label {
+        setup.note(format_args!("{label} is the image {} already", done.digest.id()));
+    } else if let Some(output) = output {
+        setup.note(format_args!("wrote {} ({})", shown(&output), size(done.size)));
+    }
+    say_time(setup, done.seconds);
+}
+
+fn list(setup: &Setup) -> Result<()> {
+    let mut table = Table::new(&["build", "on", "label", "started", "recipe"]);
+    for (id, record) in unfinished(setup)? {
+        let label = record.label.as_deref().unwrap_or("-");
+        let started = record.started.strftime("%F %R").to_string();
+        let recipe = escape(&record.recipe.to_string_lossy()).into_owned();
+        table.push(&[&id, &record.place, &label, &started, &recipe]);
+    }
+    setup.printer.data(table);
+    Ok(())
+}

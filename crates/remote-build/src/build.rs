@@ -1,0 +1,334 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! A build elsewhere, from its start to the image in the repository of this machine.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cabane_builder::{Built, ImageFormat, Progress};
+use cabane_image_build::{add_built, write_built};
+use cabane_label::{Digest, ImageId, Label, LabelPattern, NameMatch, escape};
+use cabane_report::{Kind, Report, Result};
+use cabane_repository::Added;
+use cabane_site::Context;
+use jiff::Timestamp;
+
+use crate::ended::{BuiltImage, Ended};
+use crate::host::Host;
+use crate::place::Place;
+use crate::record::{DoneImage, Record, RecordDirectory, absolute, sweep};
+use crate::request::BuildRequest;
+use crate::slurm::Jobs;
+use crate::ssh::Ssh;
+use crate::worker::{Begun, Worker};
+
+/// How a place is reached.
+#[derive(Clone, Debug, Default)]
+pub struct ReachOptions {
+    /// Options of `sbatch` that the place and other options override.
+    pub sbatch_defaults: Vec<String>,
+    /// More options of `sbatch`.
+    pub sbatch: Vec<String>,
+    /// The program on a host, if it is not `cabane` in its `PATH`.
+    pub program: Option<String>,
+}
+
+/// A build elsewhere.
+pub struct RemoteBuild<'a> {
+    /// Its name.
+    pub id: ImageId,
+    /// What is remembered of it.
+    pub record: Record,
+    /// Whether it was started by this command, or before.
+    pub is_new: bool,
+    context: &'a Context,
+    directory: RecordDirectory,
+    worker: Box<dyn Worker + 'a>,
+    interrupt: &'a Arc<AtomicBool>,
+}
+
+/// An image that is here.
+#[derive(Debug)]
+pub struct Done {
+    /// Its label, if it has one.
+    pub label: Option<Label>,
+    /// Its digest.
+    pub digest: Digest,
+    /// Its size in bytes.
+    pub size: u64,
+    /// What changed in the repository; nothing if the label means this image already.
+    pub added: Option<Added>,
+    /// How long the build took, in seconds; none if nothing was built.
+    pub seconds: Option<f64>,
+}
+
+/// What there is of a build.
+pub enum Found<'a> {
+    /// It was brought back before, and its image is still here.
+    Done(Box<Done>),
+    /// It is elsewhere.
+    Elsewhere(Box<RemoteBuild<'a>>),
+}
+
+/// Starts a build elsewhere, or finds the one of the same recipe, configuration, label, and place.
+///
+/// # Errors
+///
+/// The recipe cannot be read, the place cannot be reached, or it rejects the build.
+pub fn start<'a>(
+    context: &'a Context,
+    request: &BuildRequest,
+    output: Option<&Path>,
+    options: &ReachOptions,
+    interrupt: &'a Arc<AtomicBool>,
+) -> Result<Found<'a>> {
+    sweep(context);
+    if request.label.is_some() {
+        // What cannot be added later is found out now.
+        context.repository_to_write()?;
+    }
+    let packed = request.pack(context)?;
+    let id = packed.id.clone();
+    let directory = RecordDirectory::of(context, &id)?;
+    if let Some(done) = already(context, &directory)? {
+        return Ok(Found::Done(Box::new(done)));
+    }
+    let mut worker = worker_of(context, &request.place, request.jobs, options, interrupt)?;
+    let before = directory.read().filter(|record| record.done.is_none());
+    let record = Record {
+        place: request.place.clone(),
+        label: packed.label.as_ref().map(ToString::to_string),
+        output: output.map(absolute).transpose()?,
+        recipe: absolute(&request.recipe)?,
+        started: before.as_ref().map_or_else(Timestamp::now, |record| record.started),
+        program: options.program.clone(),
+        done: None,
+    };
+    // Before it is started: a command that is killed then leaves a build that can be found.
+    directory.write(&record)?;
+    let begun = worker.begin(&id, Some(&packed));
+    if begun.is_err() && before.is_none() && !interrupt.load(Ordering::Relaxed) {
+        directory.remove();
+    }
+    if interrupt.load(Ordering::Relaxed) && begun.is_err() {
+        let id = id.as_str();
+        return Err(Report::new(Kind::Build, "interrupted before the build began")
+            .hinted("the same command starts it, or follows it if it did begin".to_owned())
+            .hinted(format!("`cabane build --cancel {id}` cancels it")));
+    }
+    let is_new = begun? == Begun::Started;
+    let build = RemoteBuild { id, record, is_new, context, directory, worker, interrupt };
+    Ok(Found::Elsewhere(Box::new(build)))
+}
+
+/// Finds a build elsewhere by its name.
+///
+/// # Errors
+///
+/// No build of this name was started from this machine, or it has ended and was forgotten, or its place
+/// cannot be reached.
+pub fn find<'a>(
+    context: &'a Context,
+    id: &ImageId,
+    interrupt: &'a Arc<AtomicBool>,
+) -> Result<Found<'a>> {
+    let directory = RecordDirectory::of(context, id)?;
+    let list = "`cabane build --list` shows the builds elsewhere";
+    let Some(record) = directory.read() else {
+        let message = format!("no build `{}` was started from here", id.as_str());
+        return Err(Report::new(Kind::NotFound, message).hinted(list.to_owned()));
+    };
+    if let Some(done) = already(context, &directory)? {
+        return Ok(Found::Done(Box::new(done)));
+    }
+    let options = ReachOptions { program: record.program.clone(), ..ReachOptions::default() };
+    let mut worker = worker_of(context, &record.place, None, &options, interrupt)?;
+    if worker.begin(id, None)? == Begun::Absent {
+        // Another command may have brought it back a moment ago.
+        if let Some(done) = already(context, &directory)? {
+            return Ok(Found::Done(Box::new(done)));
+        }
+        let place = &record.place;
+        let message = format!("the build `{}` is no longer on {place}", id.as_str());
+        directory.remove();
+        return Err(Report::new(Kind::NotFound, message).hinted(format!(
+            "`cabane build --on {place} {}` starts it again",
+            escape(&record.recipe.to_string_lossy())
+        )));
+    }
+    let id = id.clone();
+    let build = RemoteBuild { id, record, is_new: false, context, directory, worker, interrupt };
+    Ok(Found::Elsewhere(Box::new(build)))
+}
+
+/// Returns the image that an earlier command brought back, if the repository still has it.
+fn already(context: &Context, directory: &RecordDirectory) -> Result<Option<Done>> {
+    let Some(image) = directory.read().and_then(|record| record.done) else { return Ok(None) };
+    let Some(label) = image.label() else { return Ok(None) };
+    let record = context.repository_to_write()?.repository.by_label(&label)?;
+    let record = record.filter(|record| record.digest == image.digest);
+    Ok(record.map(|record| Done {
+        label: Some(label),
+        digest: record.digest,
+        size: record.size,
+        added: None,
+        seconds: None,
+    }))
+}
+
+fn worker_of<'a>(
+    context: &'a Context,
+    place: &Place,
+    jobs: Option<usize>,
+    options: &ReachOptions,
+    interrupt: &'a Arc<AtomicBool>,
+) -> Result<Box<dyn Worker + 'a>> {
+    Ok(match place {
+        Place::Slurm(partition) => {
+            let partition = partition.iter().map(|name| format!("--partition={name}"));
+            let mut sbatch = options.sbatch_defaults.clone();
+            sbatch.extend(partition.chain(options.sbatch.iter().cloned()));
+            Box::new(Jobs::new(context, sbatch, jobs, interrupt)?)
+        }
+        Place::Host(host) => {
+            let ssh = Ssh::new(context, host, options.program.as_deref())?;
+            Box::new(Host::new(context, ssh, jobs, interrupt))
+        }
+    })
+}
+
+impl RemoteBuild<'_> {
+    /// Says where the build is, as in `on eiger` or `in job 7`.
+    pub fn place(&self) -> String {
+        self.worker.place()
+    }
+
+    /// Follows the build to its end, and brings the image back.
+    ///
+    /// # Errors
+    ///
+    /// Those of the build; the place cannot be reached; the image is not what was built; the user has
+    /// interrupted the command, and the build goes on.
+    pub fn finish(&mut self, progress: &mut dyn Progress) -> Result<Done> {
+        let done = self.follow(progress);
+        match done {
+            Err(_) if self.interrupt.load(Ordering::Relaxed) => Err(self.goes_on()),
+            // Another command of this user may have brought the image back in the meantime.
+            Err(report) => match already(self.context, &self.directory) {
+                Ok(Some(done)) => Ok(done),
+                _ => Err(report),
+            },
+            Ok(done) => Ok(done),
+        }
+    }
+
+    fn goes_on(&self) -> Report {
+        let id = self.id.as_str();
+        Report::new(Kind::Build, format!("the build {id} goes on {}", self.place()))
+            .hinted(format!("`cabane build --attach {id}` follows it, as does the same command"))
+            .hinted(format!("`cabane build --cancel {id}` cancels it"))
+    }
+
+    fn follow(&mut self, progress: &mut dyn Progress) -> Result<Done> {
+        match self.worker.follow(&self.id, progress)? {
+            Ended::Built(built) => {
+                let done = self.bring(&built)?;
+                if let Err(report) = self.worker.forget(&self.id) {
+                    self.context.detail(format_args!("the build is not removed: {report}"));
+                }
+                Ok(done)
+            }
+            ended => {
+                let report = self.not_built(&ended);
+                self.drop_result();
+                Err(report)
+            }
+        }
+    }
+
+    fn not_built(&self, ended: &Ended) -> Report {
+        let again = "the same command goes on after the last finished step";
+        match ended {
+            Ended::Failed(failed) => failed.report(self.worker.host()),
+            Ended::Cancelled => {
+                Report::new(Kind::Build, "the build was cancelled").hinted(again.to_owned())
+            }
+            Ended::Interrupted | Ended::Built(_) => {
+                let message = format!("the build {} was stopped from outside", self.place());
+                let report = Report::new(Kind::Failure, message);
+                match self.record.place {
+                    Place::Slurm(_) => report.hinted(format!(
+                        "the job was cancelled or reached its time limit (`--sbatch=--time=TIME`); {again}"
+                    )),
+                    Place::Host(_) => report.hinted(again.to_owned()),
+                }
+            }
+        }
+    }
+
+    fn drop_result(&mut self) {
+        if let Err(report) = self.worker.reset(&self.id) {
+            self.context.detail(format_args!("the result is not removed: {report}"));
+        }
+        self.directory.remove();
+    }
+
+    /// Brings the image into the repository, or to its file.
+    fn bring(&mut self, built: &BuiltImage) -> Result<Done> {
+        let label = self.label_of(built)?;
+        let _lock = self.directory.lock(self.interrupt)?;
+        if let Some(done) = already(self.context, &self.directory)? {
+            return Ok(done);
+        }
+        let formats = [ImageFormat::Squashfs, ImageFormat::Erofs];
+        let format = formats.into_iter().find(|format| format.name() == built.format);
+        let format = format.ok_or_else(|| {
+            let message = format!("unknown format `{}` of an image", escape(&built.format));
+            Report::new(Kind::Failure, message)
+        })?;
+        let (image, meta) = self.worker.fetch(&self.id, built, &self.directory.path)?;
+        let (digest, size) = (built.digest.clone(), built.size);
+        let image = Built { image, meta, format, digest: digest.clone(), size };
+        let mut added = None;
+        if let Some(output) = &self.record.output {
+            write_built(&image, output)?;
+        } else if let Some(label) = &label {
+            added = add_built(self.context, label, &image)?;
+            self.record.done = Some(DoneImage { label: label.to_string(), digest: digest.clone() });
+        }
+        self.directory.clear();
+        if self.record.done.is_some() {
+            self.directory.write(&self.record)?;
+        } else {
+            self.directory.remove();
+        }
+        let seconds = Some(built.seconds).filter(|_| !built.is_unchanged);
+        Ok(Done { label, digest, size, added, seconds })
+    }
+
+    /// Returns the label that the place has completed. It must be the one that was typed: another machine
+    /// does not choose which image is replaced here.
+    fn label_of(&self, built: &BuiltImage) -> Result<Option<Label>> {
+        let Some(typed) = &self.record.label else { return Ok(None) };
+        let typed: LabelPattern = typed.parse()?;
+        let label = built.label.as_deref().and_then(|label| label.parse::<Label>().ok());
+        let label = label.filter(|label| typed.matches(label, NameMatch::Exact));
+        label.map(Some).ok_or_else(|| {
+            let message = format!("the image from {} is not `{typed}`", self.record.place);
+            Report::new(Kind::Failure, message)
+        })
+    }
+
+    /// Stops the build.
+    ///
+    /// # Errors
+    ///
+    /// Its place cannot be reached.
+    pub fn cancel(mut self) -> Result<()> {
+        self.worker.cancel(&self.id)?;
+        self.directory.remove();
+        Ok(())
+    }
+}

@@ -1,0 +1,292 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The directory of a build where it runs: what is built, and what came of it, as plain files.
+//!
+//! ```text
+//! <cache>/elsewhere/builds/<id>/
+//!     ├── request.json  recipe/  system/  mirrors.yaml    what is built
+//!     ├── lock          held by the process that builds
+//!     ├── process.json  on which host it runs, and a number that grows as long as it does
+//!     ├── job.json      the job of Slurm, if it is one
+//!     ├── events        what the build reports, a line each
+//!     ├── cancel        if the user has cancelled the build
+//!     ├── image  meta   the result
+//!     └── result.json   what came of the build, written last and by a rename
+//! ```
+//!
+//! The directory is the user's alone.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, BufRead, Read, Seek, SeekFrom};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use cabane_label::{ImageId, shown};
+use cabane_registry::write_at_once;
+use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_site::Context;
+use serde::{Deserialize, Serialize};
+
+use crate::ended::Ended;
+use crate::parcel::{Limits, unpack};
+
+/// The most bytes that a recipe and its configuration may have.
+const LARGEST_PARCEL: u64 = 64 << 30;
+/// The most bytes of a file of these directories that is read as a whole.
+const LARGEST_FILE: u64 = 16 << 20;
+/// How long a build is kept that nothing asks for.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// How often the process of a build changes its number.
+pub(crate) const BEAT: Duration = Duration::from_secs(2);
+/// How long a build on another host may show no sign of life.
+const LEASE: Duration = Duration::from_secs(20);
+
+/// Where a build of this user is.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkDirectory {
+    path: PathBuf,
+}
+
+/// What is known of a build where it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum State {
+    /// Nothing.
+    Absent,
+    /// It was carried here, and may not have begun.
+    Ready,
+    /// It runs.
+    Running,
+    /// It has a result.
+    Ended,
+    /// The user has cancelled it.
+    Cancelled,
+}
+
+/// The process that builds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Process {
+    pub(crate) host: String,
+    pub(crate) beat: u64,
+}
+
+/// A job of Slurm.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Job {
+    pub(crate) id: u64,
+}
+
+/// The name of this host.
+pub(crate) fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Makes a directory of the user's alone, or closes it.
+pub(crate) fn private_directory(path: &Path) -> Result<()> {
+    let make = || -> io::Result<()> {
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        match DirBuilder::new().mode(0o700).create(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let found = fs::symlink_metadata(path)?;
+        if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
+            return Err(io::Error::other("it is not a directory of this user"));
+        }
+        if found.mode() & 0o077 != 0 {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+        }
+        Ok(())
+    };
+    make().or_failed(|| format!("make the private directory {}", shown(path)))
+}
+
+impl WorkDirectory {
+    /// Returns the directory with all builds of this user.
+    pub(crate) fn all(context: &Context) -> Result<PathBuf> {
+        Ok(context.settings.cache_directory.directory()?.join("elsewhere/builds"))
+    }
+
+    /// Returns the directory of a build.
+    ///
+    /// # Errors
+    ///
+    /// The home directory is unknown.
+    pub(crate) fn of(context: &Context, id: &ImageId) -> Result<Self> {
+        Ok(Self { path: Self::all(context)?.join(id.as_str()) })
+    }
+
+    pub(crate) fn at(path: &Path) -> Self {
+        Self { path: path.to_owned() }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Unpacks what is built, at once or not at all.
+    pub(crate) fn receive(&self, parcel: &mut dyn BufRead) -> Result<()> {
+        let all = self.path.parent().unwrap_or(Path::new("/"));
+        private_directory(all)?;
+        sweep(all);
+        let temporary = all.join(format!(
+            ".{}-{}-{}",
+            self.path.file_name().unwrap_or_default().to_string_lossy(),
+            host(),
+            std::process::id()
+        ));
+        let limits = Limits { bytes: LARGEST_PARCEL, links: true };
+        let unpacked = unpack(parcel, &temporary, limits).and_then(|()| {
+            // Another command may have brought the same.
+            fs::rename(&temporary, &self.path).or_else(|error| {
+                if self.file("request.json").exists() { Ok(()) } else { Err(error) }
+            })
+        });
+        let _ = cabane_builder::remove_tree(&temporary);
+        unpacked.or_failed(|| format!("unpack the recipe into {}", shown(&self.path)))
+    }
+
+    /// Returns what came of the build, if it has ended.
+    pub(crate) fn result(&self) -> Option<Ended> {
+        self.json("result.json")
+    }
+
+    pub(crate) fn json<T: for<'d> Deserialize<'d>>(&self, name: &str) -> Option<T> {
+        let mut text = Vec::new();
+        File::open(self.file(name)).ok()?.take(LARGEST_FILE).read_to_end(&mut text).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    pub(crate) fn write<T: Serialize>(&self, name: &str, value: &T) -> Result<()> {
+        let text = serde_json::to_vec(value).unwrap_or_default();
+        let path = self.file(name);
+        write_at_once(&path, &text).or_failed(|| format!("write {}", shown(&path)))
+    }
+
+    /// Takes the lock with this name. `None` if another process has it, or where there are no locks.
+    pub(crate) fn lock(&self, name: &str) -> Result<Option<File>> {
+        let path = self.file(name);
+        let mut options = OpenOptions::new();
+        let opened = options.create(true).append(true).mode(0o600).open(&path);
+        let file = opened.or_failed(|| format!("write {}", shown(&path)))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
+                Ok(Some(file))
+            }
+            Err(TryLockError::Error(error)) => {
+                Err(error).or_failed(|| format!("lock {}", shown(&path)))
+            }
+        }
+    }
+
+    /// Finds out what is known of the build. On another host than that of the build, this may take the
+    /// time of its lease: locks may not reach so far, so that it waits for a sign of life.
+    pub(crate) fn state(&self) -> Result<State> {
+        if !self.file("request.json").exists() {
+            return Ok(State::Absent);
+        }
+        match self.result() {
+            Some(Ended::Cancelled) => return Ok(State::Cancelled),
+            Some(_) => return Ok(State::Ended),
+            None => {}
+        }
+        if self.lock("lock")?.is_none() {
+            return Ok(State::Running);
+        }
+        if self.is_alive_elsewhere() {
+            return Ok(State::Running);
+        }
+        // It may have ended in the meantime.
+        Ok(if self.result().is_some() { State::Ended } else { State::Ready })
+    }
+
+    fn is_alive_elsewhere(&self) -> bool {
+        let process = || self.json::<Process>("process.json");
+        let Some(first) = process().filter(|process| process.host != host()) else {
+            return false;
+        };
+        let begin = Instant::now();
+        while begin.elapsed() < LEASE {
+            if process().is_some_and(|now| now.beat != first.beat) {
+                return true;
+            }
+            if self.result().is_some() {
+                return false;
+            }
+            sleep(Duration::from_millis(250));
+        }
+        false
+    }
+
+    /// Returns the events after an offset, up to a limit.
+    pub(crate) fn events(&self, offset: u64, most: u64) -> Result<Vec<u8>> {
+        self.part("events", offset, most)
+    }
+
+    /// Returns the part of a file that begins at an offset; nothing if there is no file.
+    pub(crate) fn part(&self, name: &str, offset: u64, most: u64) -> Result<Vec<u8>> {
+        let path = self.file(name);
+        let read = || -> io::Result<Vec<u8>> {
+            // Opened anew each time: network file systems look at the server then.
+            let mut file = match File::open(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+                opened => opened?,
+            };
+            file.seek(SeekFrom::Start(offset))?;
+            let mut bytes = Vec::new();
+            file.take(most).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        read().or_failed(|| format!("read {}", shown(&path)))
+    }
+
+    /// Asks the process of the build to stop.
+    pub(crate) fn cancel(&self) -> Result<()> {
+        let path = self.file("cancel");
+        File::create(&path).map(drop).or_failed(|| format!("write {}", shown(&path)))
+    }
+
+    /// Removes what an earlier process has left, before another one begins.
+    pub(crate) fn reset(&self) {
+        for name in ["process.json", "events", "output", "cancel", "job.json", "result.json"] {
+            // What is not there need not go.
+            let _ = fs::remove_file(self.file(name));
+        }
+    }
+
+    /// Removes the directory, if it exists.
+    pub(crate) fn remove(&self) -> Result<()> {
+        if !self.path.exists() {
+            return Ok(());
+        }
+        cabane_builder::remove_tree(&self.path)
+            .map_err(Report::from)
+            .map_err(|error| error.with_kind(Kind::Failure))
+    }
+}
+
+/// Removes builds of which nothing has changed for long. What cannot be removed stays.
+fn sweep(all: &Path) {
+    const SIGNS: [&str; 3] = ["request.json", "process.json", "result.json"];
+    for entry in fs::read_dir(all).into_iter().flatten().flatten() {
+        let age = |name: &str| {
+            let changed = fs::metadata(entry.path().join(name)).and_then(|found| found.modified());
+            changed.ok().and_then(|time| time.elapsed().ok())
+        };
+        let youngest = SIGNS.into_iter().filter_map(age).min();
+        if youngest.is_some_and(|age| age > KEPT) {
+            let _ = cabane_builder::remove_tree(&entry.path());
+        }
+    }
+}

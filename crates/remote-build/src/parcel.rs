@@ -1,0 +1,326 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Directories on their way to another machine and back.
+//!
+//! A parcel is a list of entries: a line `KIND MODE SIZE LENGTH`, a path of LENGTH bytes, and SIZE bytes of
+//! content. It has no times and no owners, so that the same files make the same parcel. Whoever unpacks
+//! one does not trust it: paths stay below the directory, and nothing is written through a link, because
+//! all links are made last.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, BufRead, Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::path::{Component, Path, PathBuf};
+
+use cabane_label::shown;
+use cabane_report::{IoContext, Kind, Report, Result};
+
+/// Files of these names in a packed directory itself belong to tools.
+const IGNORED: [&str; 2] = [".git", "__pycache__"];
+/// The most entries.
+const MOST_ENTRIES: usize = 200_000;
+/// The longest path, and the longest target of a link.
+const LONGEST_PATH: u64 = 4096;
+const LONGEST_LINE: u64 = 100;
+/// How deep links to directories outside of a recipe may nest.
+const DEEPEST: usize = 40;
+
+/// What a parcel may contain.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// The most bytes of content.
+    pub(crate) bytes: u64,
+    /// Whether there may be links.
+    pub(crate) links: bool,
+}
+
+/// Writes a parcel.
+pub(crate) struct Packer<W> {
+    output: W,
+    count: usize,
+}
+
+impl<W: Write> Packer<W> {
+    /// Begins one.
+    pub(crate) fn new(output: W) -> Self {
+        Self { output, count: 0 }
+    }
+
+    /// Adds a file.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub(crate) fn file(&mut self, path: &Path, bytes: &[u8]) -> Result<()> {
+        self.entry("file", 0o644, bytes.len() as u64, path)?;
+        self.output.write_all(bytes).or_failed(writing)
+    }
+
+    /// Adds a directory under the name `below`. Links that lead out of it by a relative path are replaced
+    /// by what they lead to, because that path leads nowhere at the other end.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, holds something that is neither file, link, nor directory, or has too many
+    /// entries.
+    pub(crate) fn directory(&mut self, directory: &Path, below: &Path) -> Result<()> {
+        let root =
+            fs::canonicalize(directory).or_failed(|| format!("find {}", shown(directory)))?;
+        self.tree(&root, &root, below, 0)
+    }
+
+    fn tree(&mut self, root: &Path, directory: &Path, name: &Path, depth: usize) -> Result<()> {
+        let reading = || format!("read {}", shown(directory));
+        let mode = fs::metadata(directory).or_failed(reading)?.permissions().mode();
+        self.entry("directory", mode, 0, name)?;
+        let entries: io::Result<Vec<_>> = fs::read_dir(directory).and_then(Iterator::collect);
+        let mut names: Vec<OsString> =
+            entries.or_failed(reading)?.into_iter().map(|entry| entry.file_name()).collect();
+        names.sort_unstable();
+        for entry in names {
+            if directory == root && IGNORED.iter().any(|ignored| entry == *ignored) {
+                continue;
+            }
+            self.any(root, &directory.join(&entry), &name.join(&entry), depth)?;
+        }
+        Ok(())
+    }
+
+    fn any(&mut self, root: &Path, path: &Path, name: &Path, depth: usize) -> Result<()> {
+        let reading = || format!("read {}", shown(path));
+        let mut found = fs::symlink_metadata(path).or_failed(reading)?;
+        if found.is_symlink() {
+            let target = fs::read_link(path).or_failed(reading)?;
+            let end = fs::canonicalize(path).ok();
+            let outside = end.filter(|end| target.is_relative() && !end.starts_with(root));
+            let Some(outside) = outside else {
+                let target = target.as_os_str().as_bytes();
+                self.entry("link", 0o777, target.len() as u64, name)?;
+                return self.output.write_all(target).or_failed(writing);
+            };
+            found = fs::metadata(&outside).or_failed(reading)?;
+        }
+        if found.is_dir() {
+            if depth > DEEPEST {
+                let message = format!("{} is nested too deeply", shown(path));
+                return Err(Report::new(Kind::BadInput, message));
+            }
+            return self.tree(root, path, name, depth + 1);
+        }
+        if !found.is_file() {
+            let message = format!("{} is not a file, a link, or a directory", shown(path));
+            return Err(Report::new(Kind::BadInput, message)
+                .hinted(format!("remove it: `rm {}`", shown(path))));
+        }
+        let file = File::open(path).or_failed(reading)?;
+        self.entry("file", found.permissions().mode(), found.len(), name)?;
+        let copied = io::copy(&mut file.take(found.len()), &mut self.output).or_failed(reading)?;
+        if copied != found.len() {
+            return Err(Report::new(Kind::Failure, format!("{} changes", shown(path))));
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, kind: &str, mode: u32, size: u64, name: &Path) -> Result<()> {
+        self.count += 1;
+        if self.count > MOST_ENTRIES {
+            let message = format!("the recipe has more than {MOST_ENTRIES} files");
+            return Err(Report::new(Kind::BadInput, message));
+        }
+        let name = name.as_os_str().as_bytes();
+        let mode = mode & 0o777;
+        writeln!(self.output, "{kind} {mode:o} {size} {}", name.len())
+            .and_then(|()| self.output.write_all(name))
+            .or_failed(writing)
+    }
+
+    /// Ends the parcel. Returns where it was written.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub(crate) fn end(mut self) -> Result<W> {
+        self.output
+            .write_all(b"end 0 0 0\n")
+            .and_then(|()| self.output.flush())
+            .or_failed(writing)?;
+        Ok(self.output)
+    }
+}
+
+fn writing() -> String {
+    "write the files for the other machine".to_owned()
+}
+
+/// Unpacks a parcel into a directory, which is made and is private.
+///
+/// # Errors
+///
+/// The directory exists, the parcel is malformed or leads elsewhere, or exceeds the limits.
+pub(crate) fn unpack(input: &mut dyn BufRead, directory: &Path, limits: Limits) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(directory)?;
+    let mut links: Vec<(OsString, PathBuf)> = Vec::new();
+    let mut directories: Vec<(PathBuf, u32)> = Vec::new();
+    let mut left = limits.bytes;
+    for _ in 0..=MOST_ENTRIES {
+        let entry = Entry::read(input)?;
+        left = left.checked_sub(entry.size).ok_or_else(|| malformed("it is too large"))?;
+        let path = || below(directory, &entry.name);
+        match entry.kind.as_str() {
+            "end" => {
+                links.iter().try_for_each(|(target, path)| symlink(target, path))?;
+                let mut deepest_first = directories.iter().rev();
+                return deepest_first.try_for_each(|(path, mode)| {
+                    fs::set_permissions(path, Permissions::from_mode(*mode))
+                });
+            }
+            "directory" => {
+                let path = path()?;
+                DirBuilder::new().mode(0o700).create(&path)?;
+                directories.push((path, entry.mode));
+            }
+            "file" => {
+                let mut options = OpenOptions::new();
+                options.write(true).create_new(true).mode(0o600);
+                let mut file = options.open(path()?)?;
+                if io::copy(&mut input.take(entry.size), &mut file)? != entry.size {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                // Whatever the umask is: modes are a part of an image.
+                file.set_permissions(Permissions::from_mode(entry.mode))?;
+            }
+            "link" if limits.links && entry.size <= LONGEST_PATH => {
+                let target = read_exactly(input, entry.size)?;
+                links.push((OsString::from_vec(target), path()?));
+            }
+            _ => return Err(malformed("it has an entry of an unknown kind")),
+        }
+    }
+    Err(malformed("it has too many entries"))
+}
+
+struct Entry {
+    kind: String,
+    mode: u32,
+    size: u64,
+    name: Vec<u8>,
+}
+
+impl Entry {
+    fn read(input: &mut dyn BufRead) -> io::Result<Self> {
+        let mut line = String::new();
+        input.take(LONGEST_LINE).read_line(&mut line)?;
+        if line.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let words: Vec<&str> = line.trim_end().split(' ').collect();
+        let [kind, mode, size, length] = words[..] else {
+            return Err(malformed("a line is none of an entry"));
+        };
+        let number = |text: &str| text.parse().map_err(|_| malformed("a number is none"));
+        let (size, length) = (number(size)?, number(length)?);
+        let mode = u32::from_str_radix(mode, 8).map_err(|_| malformed("a mode is none"))?;
+        if length > LONGEST_PATH || mode > 0o777 {
+            return Err(malformed("a path is too long, or a mode too large"));
+        }
+        Ok(Self { kind: kind.to_owned(), mode, size, name: read_exactly(input, length)? })
+    }
+}
+
+fn read_exactly(input: &mut dyn BufRead, length: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    input.take(length).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 != length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(bytes)
+}
+
+fn below(directory: &Path, name: &[u8]) -> io::Result<PathBuf> {
+    let name = Path::new(OsStr::from_bytes(name));
+    let is_normal = |part: Component<'_>| matches!(part, Component::Normal(_));
+    if name.as_os_str().is_empty() || name.as_os_str().as_bytes().contains(&0) {
+        return Err(malformed("a path is empty"));
+    }
+    if !name.components().all(is_normal) {
+        return Err(malformed("a path leads out of it"));
+    }
+    Ok(directory.join(name))
+}
+
+fn malformed(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("the files are malformed: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: Limits = Limits { bytes: 1 << 20, links: true };
+
+    fn packed(directory: &Path) -> Vec<u8> {
+        let mut packer = Packer::new(Vec::new());
+        packer.directory(directory, Path::new("recipe")).unwrap();
+        packer.end().unwrap()
+    }
+
+    fn unpacked(parcel: &[u8], limits: Limits) -> io::Result<tempfile::TempDir> {
+        let place = tempfile::tempdir().unwrap();
+        unpack(&mut &parcel[..], &place.path().join("in"), limits).map(|()| place)
+    }
+
+    #[test]
+    fn a_directory_arrives_as_it_was() {
+        let world = tempfile::tempdir().unwrap();
+        let recipe = world.path().join("recipe");
+        fs::create_dir_all(recipe.join("a/b")).unwrap();
+        fs::create_dir(recipe.join(".git")).unwrap();
+        fs::write(recipe.join("a/b/program"), "x").unwrap();
+        fs::set_permissions(recipe.join("a/b/program"), Permissions::from_mode(0o755)).unwrap();
+        symlink("b/program", recipe.join("a/link")).unwrap();
+        symlink("/usr/bin/python3", recipe.join("a/python")).unwrap();
+        fs::write(world.path().join("outside"), "from outside").unwrap();
+        symlink("../outside", recipe.join("outside")).unwrap();
+        let parcel = packed(&recipe);
+        assert_eq!(parcel, packed(&recipe));
+        let place = unpacked(&parcel, ALL).unwrap();
+        let arrived = place.path().join("in/recipe");
+        let mode = fs::metadata(arrived.join("a/b/program")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o755);
+        assert_eq!(fs::read_link(arrived.join("a/link")).unwrap(), Path::new("b/program"));
+        let python = fs::read_link(arrived.join("a/python")).unwrap();
+        assert_eq!(python, Path::new("/usr/bin/python3"));
+        assert_eq!(fs::read(arrived.join("outside")).unwrap(), b"from outside");
+        assert!(!arrived.join(".git").exists());
+        let mode = fs::metadata(place.path().join("in")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_parcel_that_leads_elsewhere_is_rejected() {
+        for name in ["../x", "/tmp/x", "a/../../x", ".", ""] {
+            let parcel = format!("file 644 1 {}\n{name}xend 0 0 0\n", name.len());
+            assert!(unpacked(parcel.as_bytes(), ALL).is_err(), "{name}");
+        }
+        // A link is made after all files, so that none is written through it.
+        let parcel = "link 777 4 1\na/tmpfile 644 1 3\na/xyend 0 0 0\n";
+        assert!(unpacked(parcel.as_bytes(), ALL).is_err());
+        let link = "link 777 4 1\na/tmpend 0 0 0\n";
+        assert!(unpacked(link.as_bytes(), Limits { links: false, ..ALL }).is_err());
+        assert!(unpacked(link.as_bytes(), ALL).is_ok());
+    }
+
+    #[test]
+    fn a_parcel_that_is_cut_or_too_large_is_rejected() {
+        let parcel = b"file 644 3 1\naxyzend 0 0 0\n";
+        assert!(unpacked(parcel, ALL).is_ok());
+        for length in 0..parcel.len() {
+            let cut = unpacked(&parcel[..length], ALL);
+            assert!(cut.is_err() || length == parcel.len() - 1, "{length}");
+        }
+        assert!(unpacked(parcel, Limits { bytes: 2, ..ALL }).is_err());
+    }
+}

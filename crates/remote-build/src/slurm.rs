@@ -1,0 +1,268 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Builds in jobs of Slurm. Nodes and this machine see the same files.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::Instant;
+
+use cabane_batch::{ASK_SLURM, Absence, LOOK_FOR_RESULTS, Slurm, Submission};
+use cabane_builder::Progress;
+use cabane_label::{ImageId, escape, shown};
+use cabane_registry::sum;
+use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_site::Context;
+
+use crate::directory::{Job, WorkDirectory, private_directory};
+use crate::ended::{BuiltImage, Ended};
+use crate::event::{escape_lines, replay};
+use crate::host::unpack_meta;
+use crate::request::{Order, Packed, words_of_run};
+use crate::worker::{Begun, TO_STOP, Worker};
+
+/// The most bytes of events that are read at once.
+const PART: u64 = 1 << 20;
+/// What to do when Slurm rejects a job.
+const HINT: &str = "change the options: `--on slurm:PARTITION`, `--sbatch=--time=2:00:00`";
+
+/// Builds in jobs.
+pub(crate) struct Jobs<'a> {
+    context: &'a Context,
+    slurm: Slurm,
+    /// Options of `sbatch`.
+    options: Vec<String>,
+    processes: Option<usize>,
+    interrupt: &'a AtomicBool,
+    job: Option<u64>,
+}
+
+impl<'a> Jobs<'a> {
+    pub(crate) fn new(
+        context: &'a Context,
+        options: Vec<String>,
+        processes: Option<usize>,
+        interrupt: &'a AtomicBool,
+    ) -> Result<Self> {
+        let slurm = Slurm::find(context, "without `--on` the build runs on this machine")?;
+        Ok(Self { context, slurm, options, processes, interrupt, job: None })
+    }
+
+    /// Returns the job of a build that is in the queue.
+    fn active(&self, id: &ImageId, directory: &WorkDirectory) -> Result<Option<u64>> {
+        let job = match directory.json::<Job>("job.json") {
+            Some(job) => Some(job.id),
+            // A command that was killed may have submitted it.
+            None => self.slurm.named(self.context, &name(id))?.first().copied(),
+        };
+        let Some(job) = job else { return Ok(None) };
+        let state = self.slurm.state(self.context, job)?;
+        if state.is_some() && directory.json::<Job>("job.json").is_none() {
+            directory.write("job.json", &Job { id: job })?;
+        }
+        Ok(state.map(|_| job))
+    }
+
+    fn submit(&self, id: &ImageId, directory: &WorkDirectory) -> Result<u64> {
+        let order: Order = directory.json("request.json").ok_or_else(|| lost(directory, None))?;
+        directory.reset();
+        let mut options = vec![format!("--job-name={}", name(id))];
+        options.extend(self.options.iter().cloned());
+        // A build takes all processors of its job, on one node.
+        options.push("--nodes=1".to_owned());
+        options.push(format!("--output={}", directory.file("output").display()));
+        let mut variables: BTreeMap<String, String> = order.variables().into_iter().collect();
+        variables.insert("LC_ALL".to_owned(), "C.UTF-8".to_owned());
+        let submission = Submission {
+            what: "the build".to_owned(),
+            hint: HINT,
+            options,
+            words: &words_of_run(self.context, directory.path(), self.processes)?,
+            variables: &variables,
+        };
+        let job = self.slurm.submit(self.context, &submission)?;
+        directory.write("job.json", &Job { id: job })?;
+        Ok(job)
+    }
+
+    /// Notes what became of the job, if that has changed.
+    fn look(&self, job: u64, seen: &mut String) -> Result<bool> {
+        let state = self.slurm.state(self.context, job)?;
+        let Some((state, reason)) = state else { return Ok(false) };
+        let text = match (state.as_str(), reason.as_str()) {
+            ("PENDING", "" | "None") => format!("job {job} waits"),
+            ("PENDING", reason) => format!("job {job} waits ({})", escape(reason)),
+            ("RUNNING", _) => format!("job {job} runs"),
+            _ => String::new(),
+        };
+        if !text.is_empty() && text != *seen {
+            self.context.note(&text);
+            *seen = text;
+        }
+        Ok(true)
+    }
+}
+
+/// Takes the lock under which a build is submitted, so that two commands do not both submit it.
+fn submission_lock(directory: &WorkDirectory) -> Result<File> {
+    let all = directory.path().parent().unwrap_or(Path::new("/"));
+    private_directory(all)?;
+    let name = directory.path().file_name().unwrap_or_default().to_string_lossy();
+    let path = all.join(format!(".{name}.lock"));
+    let locking = || format!("lock {}", shown(&path));
+    let file = File::options().create(true).append(true).open(&path).or_failed(locking)?;
+    match file.lock() {
+        Err(error) if error.kind() != std::io::ErrorKind::Unsupported => {
+            Err(error).or_failed(locking)
+        }
+        _ => Ok(file),
+    }
+}
+
+/// The name of the job of a build.
+fn name(id: &ImageId) -> String {
+    format!("cabane-build-{}", id.as_str())
+}
+
+fn lost(directory: &WorkDirectory, job: Option<u64>) -> Report {
+    let job = job.map_or_else(|| "the job".to_owned(), |job| format!("job {job}"));
+    let printed = directory.part("output", 0, 4096).unwrap_or_default();
+    let report = Report::new(Kind::Failure, format!("{job} ended without a result"));
+    report.detailed(escape_lines(&String::from_utf8_lossy(&printed))).hinted(format!(
+        "it was cancelled, or its node was lost, or nodes do not see {}; the same command submits it \
+         again",
+        shown(directory.path())
+    ))
+}
+
+impl Worker for Jobs<'_> {
+    fn begin(&mut self, id: &ImageId, packed: Option<&Packed>) -> Result<Begun> {
+        let directory = WorkDirectory::of(self.context, id)?;
+        let _lock = submission_lock(&directory)?;
+        let result = directory.result();
+        let is_cancelled = matches!(result, Some(Ended::Cancelled)) && packed.is_some();
+        if result.is_some() && !is_cancelled {
+            self.job = directory.json::<Job>("job.json").map(|job| job.id);
+            return Ok(Begun::Found);
+        }
+        let is_carried = directory.file("request.json").exists();
+        if is_carried
+            && !is_cancelled
+            && let Some(job) = self.active(id, &directory)?
+        {
+            self.job = Some(job);
+            return Ok(Begun::Found);
+        }
+        // Its result may have arrived since.
+        if directory.result().is_some() && !is_cancelled {
+            return Ok(Begun::Found);
+        }
+        match packed {
+            None => return Ok(Begun::Absent),
+            Some(_) if is_carried => {}
+            Some(packed) => directory.receive(&mut packed.open()?)?,
+        }
+        self.job = Some(self.submit(id, &directory)?);
+        Ok(Begun::Started)
+    }
+
+    fn follow(&mut self, id: &ImageId, progress: &mut dyn Progress) -> Result<Ended> {
+        let directory = WorkDirectory::of(self.context, id)?;
+        let (mut offset, mut seen, mut absence) = (0, String::new(), Absence::default());
+        let mut asked: Option<Instant> = None;
+        loop {
+            // First the result: what is read then is all.
+            let result = directory.result();
+            let length = fs::metadata(directory.file("events")).map_or(0, |found| found.len());
+            if length < offset {
+                // Slurm has started the job again.
+                offset = 0;
+            }
+            let events = directory.events(offset, PART)?;
+            let used = replay(&events, self.context, progress);
+            offset += used as u64;
+            if let Some(result) = result.filter(|_| used == 0) {
+                return Ok(result);
+            }
+            if self.interrupt.load(Ordering::Relaxed) {
+                return Err(Report::new(Kind::Build, "interrupted"));
+            }
+            if let Some(job) = self.job
+                && asked.is_none_or(|asked| asked.elapsed() > ASK_SLURM)
+            {
+                asked = Some(Instant::now());
+                absence.note(self.look(job, &mut seen)?);
+            }
+            if absence.is_certain() {
+                if directory.result().is_some() {
+                    continue;
+                }
+                if directory.file("cancel").exists() {
+                    return Ok(Ended::Cancelled);
+                }
+                return Err(lost(&directory, self.job));
+            }
+            if used == 0 {
+                sleep(LOOK_FOR_RESULTS);
+            }
+        }
+    }
+
+    fn fetch(
+        &mut self,
+        id: &ImageId,
+        built: &BuiltImage,
+        place: &Path,
+    ) -> Result<(PathBuf, PathBuf)> {
+        let directory = WorkDirectory::of(self.context, id)?;
+        let (image, meta) = (directory.file("image"), place.join("meta"));
+        if sum::file(&image, &mut |_, _| ())? != built.digest {
+            let message = format!("{} is not what was built", shown(&image));
+            return Err(Report::new(Kind::Failure, message));
+        }
+        unpack_meta(&directory.file("meta"), &meta)?;
+        Ok((image, meta))
+    }
+
+    fn cancel(&mut self, id: &ImageId) -> Result<()> {
+        let directory = WorkDirectory::of(self.context, id)?;
+        if let Some(job) = self.active(id, &directory)? {
+            directory.cancel()?;
+            self.slurm.cancel(&[job.to_string()])?;
+            // The same command then begins another one.
+            let begin = Instant::now();
+            while begin.elapsed() < TO_STOP && self.slurm.state(self.context, job)?.is_some() {
+                sleep(LOOK_FOR_RESULTS);
+            }
+        }
+        Ok(())
+    }
+
+    fn reset(&mut self, id: &ImageId) -> Result<()> {
+        let directory = WorkDirectory::of(self.context, id)?;
+        let _lock = submission_lock(&directory)?;
+        directory.reset();
+        Ok(())
+    }
+
+    fn forget(&mut self, id: &ImageId) -> Result<()> {
+        let directory = WorkDirectory::of(self.context, id)?;
+        let lock = submission_lock(&directory)?;
+        directory.remove()?;
+        let name = format!(".{}.lock", id.as_str());
+        let _ = fs::remove_file(directory.path().with_file_name(name));
+        drop(lock);
+        Ok(())
+    }
+
+    fn place(&self) -> String {
+        self.job.map_or_else(|| "in a job".to_owned(), |job| format!("in job {job}"))
+    }
+
+    fn host(&self) -> Option<&str> {
+        None
+    }
+}

@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The process that builds, where the build runs.
+
+use std::fs::{self, File};
+use std::io::BufWriter;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{JoinHandle, sleep};
+use std::time::{Duration, Instant};
+
+use cabane_builder::{BuildError, Built, State as StepState, execute};
+use cabane_image_build::{plan_build, write_built};
+use cabane_label::{Label, shown};
+use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_site::{Context, Site};
+
+use crate::directory::{BEAT, Process, WorkDirectory, host};
+use crate::ended::{BuiltImage, Ended, Failed};
+use crate::event::Recorder;
+use crate::parcel::Packer;
+use crate::request::Order;
+
+/// How long to wait for the lock: a process that only looks holds it for a moment.
+const FOR_THE_LOCK: Duration = Duration::from_secs(5);
+
+/// Builds what is in a directory of a build, and writes what came of it there.
+///
+/// Does nothing if another process does that, or has done it.
+///
+/// With `detach`, it gets a session of its own first, so that the end of a connection does not end it.
+///
+/// # Errors
+///
+/// The directory cannot be read or written. A build that fails is a result.
+pub fn work(
+    context: &Context,
+    directory: &Path,
+    (jobs, detach): (Option<usize>, bool),
+    interrupt: &Arc<AtomicBool>,
+) -> Result<()> {
+    if detach {
+        let alone = rustix::process::setsid().map_err(std::io::Error::from);
+        alone.or_failed(|| "leave the session of the connection".to_owned())?;
+    }
+    let directory = WorkDirectory::at(directory);
+    let begin = Instant::now();
+    let lock = loop {
+        if let Some(lock) = directory.lock("lock")? {
+            break lock;
+        }
+        if begin.elapsed() > FOR_THE_LOCK {
+            return Ok(());
+        }
+        sleep(Duration::from_millis(50));
+    };
+    if directory.result().is_some() {
+        return Ok(());
+    }
+    let order: Order = directory.json("request.json").ok_or_else(|| {
+        let message = format!("{} holds no build", shown(directory.path()));
+        Report::new(Kind::BadInput, message)
+    })?;
+    let events = directory.file("events");
+    // A build that was lost begins anew, and so does what it reports.
+    let file = File::create(&events).or_failed(|| format!("write {}", shown(&events)))?;
+    let recorder = Recorder::new(file);
+    let beat = Beat::start(&directory, Arc::clone(interrupt));
+    let context = &Context::new(Site::clone(context), Arc::new(recorder.clone()));
+    let outcome = build(context, &directory, &order, jobs, (recorder, interrupt));
+    let is_cancelled = directory.file("cancel").exists();
+    let ended = match outcome {
+        Ok(built) => Ended::Built(built),
+        Err(_) if is_cancelled => Ended::Cancelled,
+        Err(_) if interrupt.load(Ordering::Relaxed) => Ended::Interrupted,
+        Err(report) => Ended::Failed(Failed::new(&report)),
+    };
+    drop(beat);
+    directory.write("result.json", &ended)?;
+    drop(lock);
+    Ok(())
+}
+
+fn build(
+    context: &Context,
+    directory: &WorkDirectory,
+    order: &Order,
+    jobs: Option<usize>,
+    (mut recorder, interrupt): (Recorder, &AtomicBool),
+) -> Result<BuiltImage> {
+    let started = Instant::now();
+    let planned = plan_build(context, &order.options(directory, jobs))?;
+    let is_done = |step: &cabane_builder::Step| step.state == StepState::Done;
+    let is_unchanged = planned.plan.steps.iter().all(is_done);
+    let built = execute(&planned.plan, &mut recorder, interrupt)?;
+    let built = built.ok_or_else(|| Report::new(Kind::Build, "the recipe makes no image"))?;
+    if interrupt.load(Ordering::Relaxed) {
+        return Err(BuildError::Interrupted.into());
+    }
+    deliver(directory, &built)?;
+    Ok(of_built(&built, planned.label, started, is_unchanged))
+}
+
+/// Puts the image and its metadata where they are fetched from.
+fn deliver(directory: &WorkDirectory, built: &Built) -> Result<()> {
+    let image = directory.file("image");
+    match fs::hard_link(&built.image, &image) {
+        Ok(()) => {}
+        Err(_) => write_built(built, &image)?,
+    }
+    let meta = directory.file("meta");
+    let file = File::create(&meta).or_failed(|| format!("write {}", shown(&meta)))?;
+    let mut packer = Packer::new(BufWriter::new(file));
+    packer.directory(&built.meta, Path::new("meta"))?;
+    packer.end().map(drop)
+}
+
+fn of_built(
+    built: &Built,
+    label: Option<Label>,
+    started: Instant,
+    is_unchanged: bool,
+) -> BuiltImage {
+    BuiltImage {
+        label: label.map(|label| label.to_string()),
+        digest: built.digest.clone(),
+        size: built.size,
+        format: built.format.name().to_owned(),
+        seconds: started.elapsed().as_secs_f64(),
+        is_unchanged,
+    }
+}
+
+/// Shows other hosts that the build is alive, and looks whether the user has cancelled it.
+struct Beat {
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Beat {
+    fn start(directory: &WorkDirectory, interrupt: Arc<AtomicBool>) -> Self {
+        let (end, ended) = mpsc::channel::<()>();
+        let directory = directory.clone();
+        let thread = std::thread::spawn(move || {
+            let mut process = Process { host: host(), beat: 0 };
+            loop {
+                process.beat += 1;
+                // Without it, only other hosts take the build for lost.
+                let _ = directory.write("process.json", &process);
+                if directory.file("cancel").exists() {
+                    interrupt.store(true, Ordering::Relaxed);
+                }
+                if !matches!(ended.recv_timeout(BEAT), Err(RecvTimeoutError::Timeout)) {
+                    return;
+                }
+            }
+        });
+        Self { end: Some(end), thread: Some(thread) }
+    }
+}
+
+impl Drop for Beat {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
