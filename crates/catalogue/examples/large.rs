@@ -100,7 +100,8 @@ fn add(index: &mut PackageIndex, numbers: &mut Numbers, images: &[CatalogueImage
 
 fn timed(what: &str, input: &CatalogueInput, directory: &Path) -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
-    let Written { files, written, removed } = build(input, directory)?;
+    let Written { files, written, removed } =
+        build(input, directory).map_err(|report| report.to_string())?;
     let seconds = start.elapsed().as_secs_f64();
     println!("{what}: {seconds:.2} s, {files} files, {written} written, {removed} removed");
     Ok(())
