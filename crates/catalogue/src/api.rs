@@ -95,7 +95,7 @@ pub(crate) fn image(view: &ImageView<'_>) -> Vec<u8> {
     let before = view.before.as_ref().map(|before| {
         let changed = match (&before.lines, &view.lines) {
             (Some(old), Some(new)) => {
-                let found = differences(old, new).into_iter();
+                let found = differences(&old.lines, &new.lines).into_iter();
                 let shown = found
                     .map(|one| json!({"name": one.name, "before": one.before, "now": one.now}));
                 Some(shown.collect::<Vec<_>>())
@@ -105,7 +105,7 @@ pub(crate) fn image(view: &ImageView<'_>) -> Vec<u8> {
         json!({"label": before.label, "page": before.page, "changed": changed})
     });
     let packages =
-        view.lines.as_ref().map(|lines| lines.iter().map(|line| package_of(line)).collect());
+        view.lines.as_ref().map(|list| list.lines.iter().map(|line| package_of(line)).collect());
     let packages: Option<Vec<Value>> = packages;
     bytes(&json!({
         "version": VERSION,
@@ -120,22 +120,23 @@ pub(crate) fn image(view: &ImageView<'_>) -> Vec<u8> {
         "revoked": revoked.map(|(date, reason)| json!({"date": date, "reason": reason})),
         "before": before,
         "dependents": view.dependents,
-        "packages": packages,
+        "packages": { "columns": COLUMNS, "rows": packages },
     }))
 }
 
+/// The columns of the packages of an image. With keys, there would be twice as many bytes.
+const COLUMNS: [&str; 6] = ["name", "version", "variants", "compilers", "target", "external"];
+
 fn package_of(line: &Line<'_>) -> Value {
     let package = &line.package;
-    let compilers: Vec<&str> = package.compilers.split_terminator(',').collect();
-    json!({
-        "name": package.name,
-        "version": package.version,
-        "hash": package.hash,
-        "variants": package.variants,
-        "compilers": compilers,
-        "target": package.target,
-        "external": package.external,
-    })
+    json!([
+        package.name,
+        package.version,
+        package.variants,
+        package.compilers,
+        package.target,
+        package.external
+    ])
 }
 
 /// Writes the names of all packages.

@@ -17,6 +17,9 @@ use sha2::Digest as _;
 use crate::file_name::file_name;
 use crate::input::{CatalogueImage, CatalogueInput};
 
+/// The sum of a package, or of all packages of an image.
+type Sum = [u8; 16];
+
 /// The images and packages of a site.
 pub(crate) struct Model<'a> {
     pub(crate) input: &'a CatalogueInput,
@@ -41,6 +44,7 @@ pub(crate) struct Row<'a> {
     pub(crate) page: usize,
     /// Its packages, as ascending places in [`Model::lines`]; `None` if it does not say.
     pub(crate) lines: Option<Vec<usize>>,
+    sum: Sum,
     pub(crate) state: State,
     /// The newest complete result on its system, or elsewhere.
     pub(crate) outcome: Option<Outcome>,
@@ -82,7 +86,7 @@ pub(crate) struct Line<'a> {
     pub(crate) number: usize,
     /// Its place in the specs there.
     spec: usize,
-    sum: [u8; 16],
+    sum: Sum,
 }
 
 /// What is to be expected of an image.
@@ -118,8 +122,7 @@ pub(crate) struct Retirement {
 #[derive(Hash)]
 pub(crate) struct ImageView<'a> {
     pub(crate) rows: Vec<RowView<'a>>,
-    pub(crate) lines: Option<Vec<&'a Line<'a>>>,
-    /// The files of the packages, in the order of the lines.
+    pub(crate) lines: Option<LineList<'a>>,
     pub(crate) before: Option<BeforeView<'a>>,
     pub(crate) dependents: Vec<(String, &'a str)>,
     pub(crate) bases: Vec<(&'a Digest, Vec<(String, &'a str)>)>,
@@ -139,10 +142,16 @@ pub(crate) struct RowView<'a> {
 pub(crate) struct BeforeView<'a> {
     pub(crate) label: String,
     pub(crate) page: &'a str,
-    pub(crate) lines: Option<Vec<&'a Line<'a>>>,
+    pub(crate) lines: Option<LineList<'a>>,
 }
 
-impl Hash for Line<'_> {
+/// The packages of an image. Their sum is computed once.
+pub(crate) struct LineList<'a> {
+    pub(crate) lines: Vec<&'a Line<'a>>,
+    sum: Sum,
+}
+
+impl Hash for LineList<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.sum.hash(state);
     }
@@ -196,10 +205,12 @@ impl<'a> Model<'a> {
                     known.push(page);
                 }
             }
+            let places = numbers[number].take().map(|numbers| sorted_places(numbers, &places));
             rows.push(Row {
                 image,
                 page,
-                lines: numbers[number].take().map(|numbers| sorted_places(numbers, &places)),
+                sum: sum_of(places.iter().flatten().map(|place| &lines[*place])),
+                lines: places,
                 state: state(&releases, revocation.is_some()),
                 outcome: outcome(image),
                 releases,
@@ -272,9 +283,11 @@ impl<'a> Model<'a> {
         self.by_label.get(label).map(|row| self.page_name(*row))
     }
 
-    pub(crate) fn lines_of(&self, row: usize) -> Option<Vec<&Line<'a>>> {
-        let places = self.rows[row].lines.as_ref()?;
-        Some(places.iter().filter_map(|place| self.lines.get(*place)).collect())
+    fn lines_of(&self, row: usize) -> Option<LineList<'_>> {
+        let row = &self.rows[row];
+        let places = row.lines.as_ref()?.iter();
+        let lines = places.filter_map(|place| self.lines.get(*place)).collect();
+        Some(LineList { lines, sum: row.sum })
     }
 
     /// Collects what the page of an image shows.
@@ -344,11 +357,20 @@ fn sorted_lines<'a>(texts: &'a [&'a str], is_used: &[bool]) -> (Vec<Line<'a>>, V
     let mut lines = Vec::with_capacity(read.len());
     for (number, package) in read {
         places[number] = lines.len();
-        let mut sum = [0; 16];
-        sum.copy_from_slice(&sha2::Sha256::digest(texts[number])[..16]);
-        lines.push(Line { package, number: 0, spec: 0, sum });
+        lines.push(Line { package, number: 0, spec: 0, sum: first_half(texts[number].as_bytes()) });
     }
     (lines, places)
+}
+
+fn sum_of<'l>(lines: impl Iterator<Item = &'l Line<'l>>) -> Sum {
+    let sums: Vec<u8> = lines.flat_map(|line| line.sum).collect();
+    first_half(&sums)
+}
+
+fn first_half(bytes: &[u8]) -> Sum {
+    let mut sum = [0; 16];
+    sum.copy_from_slice(&sha2::Sha256::digest(bytes)[..16]);
+    sum
 }
 
 fn numbers_of(input: &CatalogueInput, image: &Digest) -> Option<Vec<usize>> {

@@ -57,12 +57,13 @@ pub(crate) fn write(files: &[File<'_>], directory: &Path) -> Result<Written> {
     place.clean()?;
     let known = place.known()?;
     let removed = known.keys().filter(|path| !has(files, path)).count();
-    let changed = files.iter().filter(|file| !place.is_kept(file, &known)).count();
+    let kept: Vec<Option<u64>> = files.iter().map(|file| place.kept(file, &known)).collect();
+    let changed = kept.iter().filter(|size| size.is_none()).count();
     let written = Written { files: files.len(), written: changed, removed };
     if changed + removed == 0 && !files.is_empty() && place.directory.join(LIST).exists() {
         return Ok(written);
     }
-    place.make(files, &known)?;
+    place.make(&files.iter().zip(kept).collect::<Vec<_>>())?;
     place.publish()?;
     Ok(written)
 }
@@ -154,23 +155,21 @@ impl Place {
         }
     }
 
-    /// Whether a file is there already.
-    fn is_kept(&self, file: &File<'_>, known: &Known) -> bool {
-        let Some((sum, size)) = known.get(&file.path) else { return false };
-        let is_whole = |path: &Path| {
-            fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() == *size)
-        };
-        *sum == file.sum && is_whole(&self.directory.join(&file.path))
+    /// Returns the size of a file that is there already, and stays.
+    fn kept(&self, file: &File<'_>, known: &Known) -> Option<u64> {
+        let (_, size) = known.get(&file.path).filter(|(sum, _)| *sum == file.sum)?;
+        let meta = fs::symlink_metadata(self.directory.join(&file.path)).ok()?;
+        (meta.is_file() && meta.len() == *size).then_some(*size)
     }
 
     /// Makes the new site beside the old one.
-    fn make(&self, files: &[File<'_>], known: &Known) -> Result<()> {
+    fn make(&self, files: &[(&File<'_>, Option<u64>)]) -> Result<()> {
         fs::create_dir(&self.new).or_failed(|| format!("make {}", shown(&self.new)))?;
         if let Ok(before) = fs::metadata(&self.directory) {
             fs::set_permissions(&self.new, before.permissions()).or_failed(|| self.cannot())?;
         }
         let folders: BTreeSet<&Path> =
-            files.iter().filter_map(|file| Path::new(&file.path).parent()).collect();
+            files.iter().filter_map(|(file, _)| Path::new(&file.path).parent()).collect();
         for folder in folders {
             fs::create_dir_all(self.new.join(folder)).or_failed(|| self.cannot())?;
         }
@@ -178,8 +177,7 @@ impl Place {
         let share = files.len().div_ceil(threads).max(1);
         let sizes = thread::scope(|scope| {
             let parts = files.chunks(share);
-            let running: Vec<_> =
-                parts.map(|part| scope.spawn(|| self.put_all(part, known))).collect();
+            let running: Vec<_> = parts.map(|part| scope.spawn(|| self.put_all(part))).collect();
             let ended = running.into_iter().map(|one| match one.join() {
                 Ok(sizes) => sizes,
                 Err(panic) => std::panic::resume_unwind(panic),
@@ -187,24 +185,23 @@ impl Place {
             ended.collect::<Result<Vec<_>>>()
         })?;
         let mut list = format!("{HEAD}\n");
-        for (file, size) in files.iter().zip(sizes.into_iter().flatten()) {
+        for ((file, _), size) in files.iter().zip(sizes.into_iter().flatten()) {
             list += &format!("{} {size} {}\n", file.sum, file.path);
         }
         fs::write(self.new.join(LIST), list).or_failed(|| self.cannot())
     }
 
     /// Puts files into the new site. Returns their sizes.
-    fn put_all(&self, files: &[File<'_>], known: &Known) -> Result<Vec<u64>> {
-        files.iter().map(|file| self.put(file, known)).collect()
+    fn put_all(&self, files: &[(&File<'_>, Option<u64>)]) -> Result<Vec<u64>> {
+        files.iter().map(|(file, kept)| self.put(file, *kept)).collect()
     }
 
-    fn put(&self, file: &File<'_>, known: &Known) -> Result<u64> {
+    fn put(&self, file: &File<'_>, kept: Option<u64>) -> Result<u64> {
         let (old, new) = (self.directory.join(&file.path), self.new.join(&file.path));
-        if self.is_kept(file, known)
-            && let Some((_, size)) = known.get(&file.path)
+        if let Some(size) = kept
             && (fs::hard_link(&old, &new).is_ok() || fs::copy(&old, &new).is_ok())
         {
-            return Ok(*size);
+            return Ok(size);
         }
         let bytes = file.bytes();
         fs::write(&new, &bytes).or_failed(|| format!("write {}", shown(&new)))?;

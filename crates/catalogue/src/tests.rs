@@ -498,7 +498,7 @@ fn two_builds_at_once_are_refused() {
 /// the pages.
 #[test]
 fn the_number_of_the_layout_changes_with_the_pages() {
-    const SUM: &str = "";
+    const SUM: &str = "18ce6448fde3cce7";
     let mut sum = sha2::Sha256::new();
     for (path, text) in files(&sample()) {
         let is_kept = path.starts_with("i/") || path.starts_with("p/") || path.starts_with("api/");

@@ -15,7 +15,7 @@ use crate::html::{
     Frame, LONGEST_NAME, LONGEST_TEXT, begin_table, end_table, label, state_chip, time,
 };
 use crate::input::{Figure, ImageEvidence, TestResult};
-use crate::model::{BeforeView, ImageView, Line, RowView};
+use crate::model::{BeforeView, ImageView, LineList, RowView};
 
 /// How far a page about an image is below the first directory.
 const DEPTH: usize = 2;
@@ -33,9 +33,9 @@ pub(crate) fn page(frame: &Frame, view: &ImageView<'_>) -> Vec<u8> {
     add_evidence(&mut body, first.image.evidence.as_ref());
     add_builds(&mut body, view, first.image.evidence.as_ref());
     if let Some(before) = &view.before {
-        add_difference(&mut body, before, view.lines.as_deref());
+        add_difference(&mut body, before, view.lines.as_ref());
     }
-    add_packages(&mut body, view.lines.as_deref());
+    add_packages(&mut body, view.lines.as_ref());
     frame.page(DEPTH, &title, &body)
 }
 
@@ -267,7 +267,7 @@ fn linked(address: &str) -> String {
     format!("<code>{shown}</code>")
 }
 
-fn add_difference(body: &mut String, before: &BeforeView<'_>, lines: Option<&[&Line<'_>]>) {
+fn add_difference(body: &mut String, before: &BeforeView<'_>, lines: Option<&LineList<'_>>) {
     let _ = writeln!(
         body,
         "<h2 id=\"difference\">Compared to the image before</h2>\n\
@@ -279,7 +279,7 @@ fn add_difference(body: &mut String, before: &BeforeView<'_>, lines: Option<&[&L
         body.push_str("<p>It is not known which packages changed.</p>\n");
         return;
     };
-    let found = differences(old, new);
+    let found = differences(&old.lines, &new.lines);
     if found.is_empty() {
         body.push_str("<p>Both have the same packages.</p>\n");
         return;
@@ -297,11 +297,12 @@ fn add_difference(body: &mut String, before: &BeforeView<'_>, lines: Option<&[&L
     end_table(body);
 }
 
-fn add_packages(body: &mut String, packages: Option<&[&Line<'_>]>) {
+fn add_packages(body: &mut String, packages: Option<&LineList<'_>>) {
     let Some(packages) = packages else {
         body.push_str("<h2 id=\"packages\">Packages</h2>\n<p>The image does not say which packages it has.</p>\n");
         return;
     };
+    let packages = &packages.lines;
     let _ = writeln!(body, "<h2 id=\"packages\">{}</h2>", counted(packages.len(), "package"));
     body.push_str("<ul class=\"packages\">\n");
     for line_of in packages {
