@@ -16,6 +16,7 @@ mod build_from_files;
 mod builds;
 mod bundle;
 mod cabane;
+mod catalogue;
 mod channels;
 mod channels_attacked;
 mod check;

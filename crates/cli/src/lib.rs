@@ -14,6 +14,7 @@ mod change;
 mod commands;
 mod exit_codes;
 mod format;
+mod host_change;
 mod image_args;
 mod interrupt;
 mod launch;

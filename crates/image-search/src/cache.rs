@@ -21,6 +21,8 @@ use cabane_view::{LineIndex, LineKind, PackageLines, PackagePattern};
 pub(crate) const PACKAGES: &str = "packages";
 /// The directory in the cache with needs.
 pub(crate) const NEEDS: &str = "needs";
+/// The directory in the cache with what is for people.
+pub(crate) const DETAILS: &str = "details";
 /// How large a file may be, in bytes. What does not fit is requested each time.
 const MAX_BYTES: usize = 64 << 20;
 

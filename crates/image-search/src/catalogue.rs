@@ -14,10 +14,11 @@ use cabane_registry::Listed;
 use cabane_report::Result;
 use cabane_run::difference::lines_beside;
 use cabane_site::Context;
-use cabane_transfer::{RegistryRequest, look_up};
+use cabane_transfer::{Connection, RegistryRequest, look_up};
 use cabane_view::{HostNeeds, Meta, NeedIndex, NeedLines, PackageIndex, PackageLines};
 
-use crate::cache::{Kept, NEEDS, PACKAGES};
+use crate::cache::{DETAILS, Kept, NEEDS, PACKAGES};
+use crate::details::{DetailIndex, DetailLines, detail_line};
 use crate::list::{SOURCE, records_of_all};
 use crate::packages::names;
 use crate::registry::package_lists;
@@ -50,6 +51,17 @@ pub struct Catalogue {
     pub needs: NeedIndex,
     /// Their packages, if they were requested.
     pub packages: Option<PackageIndex>,
+    /// What their metadata say to people, if that was requested.
+    pub details: Option<DetailIndex>,
+}
+
+/// What is read of images beside what they need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CatalogueParts {
+    /// Their packages.
+    pub packages: bool,
+    /// What their metadata say to people.
+    pub details: bool,
 }
 
 impl Catalogue {
@@ -82,7 +94,7 @@ impl Catalogue {
             add_local(&mut packages, &images, |image| lines_beside(image.meta.as_ref()?));
             packages.index
         });
-        Ok(Self { images, needs: needs.index, packages })
+        Ok(Self { images, needs: needs.index, packages, details: None })
     }
 
     /// As [`Catalogue::of_repositories`], for the images of a registry.
@@ -98,37 +110,44 @@ impl Catalogue {
     ) -> Result<Self> {
         let description = request.description()?;
         let connection = registry.connect(context)?;
-        let address = connection.registry.address().to_string();
         let (how, refresh) = (request.name_match(), request.refresh);
         let listed = look_up(context, &connection, description.as_ref(), how, refresh)?;
-        let mut needs: Kept<NeedLines> = Kept::read(context, NEEDS, &address);
-        add_remote(context, &mut needs, &listed, refresh, |batch| {
-            let files = [ENV_JSON, HostNeeds::FILE];
-            let answers = connection.registry.meta_files_of(batch, &files)?;
-            let mut lists = Vec::with_capacity(batch.len());
-            let mut failed = Vec::new();
-            for (image, answer) in batch.iter().zip(answers) {
-                match answer {
-                    Ok(files) => {
-                        let mut files = files.unwrap_or_default();
-                        let lines = need_lines(|name| files.remove(name));
-                        lists.push((image.digest.clone(), lines));
-                    }
-                    Err(error) => failed.push((&image.label, error)),
-                }
-            }
-            if let Some((_, error)) = failed.first() {
-                let labels = names(context, failed.iter().map(|(label, _)| label));
-                context.warning(format_args!("cannot read the needs of {labels}: {error}"));
-            }
-            Ok(lists)
-        })?;
+        let parts = CatalogueParts { packages: with_packages, details: false };
+        Self::of_listed(context, &connection, listed, parts, refresh)
+    }
+
+    /// As [`Catalogue::of_registry`], for images that were found already. With `refresh`, those that said
+    /// nothing are asked again.
+    ///
+    /// # Errors
+    ///
+    /// A registry that does not answer.
+    pub fn of_listed(
+        context: &Context,
+        connection: &Connection,
+        listed: Vec<Listed>,
+        parts: CatalogueParts,
+        refresh: bool,
+    ) -> Result<Self> {
+        let address = connection.registry.address().to_string();
+        let mut metadata = Metadata {
+            needs: Kept::read(context, NEEDS, &address),
+            details: parts.details.then(|| Kept::read(context, DETAILS, &address)),
+        };
+        let all: BTreeSet<_> = listed.iter().map(|image| &image.digest).collect();
+        let missing = missing(&listed, |image| metadata.is_missing(image, refresh));
+        note_many(context, &missing);
+        for batch in missing.chunks(BATCH) {
+            metadata.add(context, connection, batch, &all)?;
+        }
         let mut packages = None;
-        if with_packages {
+        if parts.packages {
             let mut kept: Kept<PackageLines> = Kept::read(context, PACKAGES, &address);
-            add_remote(context, &mut kept, &listed, refresh, |batch| {
-                package_lists(context, &connection, batch)
-            })?;
+            let missing = self::missing(&listed, |image| kept.is_missing(image, refresh));
+            note_many(context, &missing);
+            for batch in missing.chunks(BATCH) {
+                kept.add(&package_lists(context, connection, batch)?, &all);
+            }
             packages = Some(kept.index);
         }
         let images = listed.into_iter().map(|image| Catalogued {
@@ -137,7 +156,68 @@ impl Catalogue {
             source: address.clone(),
             meta: None,
         });
-        Ok(Self { images: images.collect(), needs: needs.index, packages })
+        let (needs, details) = (metadata.needs.index, metadata.details.map(|kept| kept.index));
+        Ok(Self { images: images.collect(), needs, packages, details })
+    }
+}
+
+/// What is read of the metadata of images in a registry.
+struct Metadata {
+    needs: Kept<NeedLines>,
+    details: Option<Kept<DetailLines>>,
+}
+
+impl Metadata {
+    fn is_missing(&self, image: &Digest, again: bool) -> bool {
+        let details = self.details.as_ref();
+        self.needs.is_missing(image, again)
+            || details.is_some_and(|details| details.is_missing(image, again))
+    }
+
+    /// Asks for images. Those that cannot be read are named in a warning.
+    fn add(
+        &mut self,
+        context: &Context,
+        connection: &Connection,
+        batch: &[Listed],
+        all: &BTreeSet<&Digest>,
+    ) -> Result<()> {
+        let answers = connection.registry.meta_files_of(batch, &[ENV_JSON, HostNeeds::FILE])?;
+        let (mut needs, mut details, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+        for (image, answer) in batch.iter().zip(answers) {
+            match answer {
+                Ok(files) => {
+                    let mut files = files.unwrap_or_default();
+                    let line = files.get(ENV_JSON).and_then(|text| detail_line(text));
+                    details.push((image.digest.clone(), line));
+                    needs.push((image.digest.clone(), need_lines(|name| files.remove(name))));
+                }
+                Err(error) => failed.push((&image.label, error)),
+            }
+        }
+        if let Some((_, error)) = failed.first() {
+            let labels = names(context, failed.iter().map(|(label, _)| label));
+            context.warning(format_args!("cannot read the needs of {labels}: {error}"));
+        }
+        self.needs.add(&needs, all);
+        if let Some(kept) = &mut self.details {
+            kept.add(&details, all);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the images that have to be asked, one for each digest.
+fn missing(listed: &[Listed], is_missing: impl Fn(&Digest) -> bool) -> Vec<Listed> {
+    let missing = listed.iter().filter(|image| is_missing(&image.digest));
+    let missing: BTreeMap<&Digest, &Listed> = missing.map(|image| (&image.digest, image)).collect();
+    missing.into_values().cloned().collect()
+}
+
+fn note_many(context: &Context, missing: &[Listed]) {
+    if missing.len() > BATCH {
+        let count = missing.len();
+        context.note(format_args!("reading the metadata of {count} images; the answers are kept"));
     }
 }
 
@@ -153,30 +233,6 @@ fn add_local<K: cabane_view::LineKind>(
     }
     let all: BTreeSet<_> = images.iter().map(|image| &image.digest).collect();
     kept.add(&lists.into_iter().collect::<Vec<_>>(), &all);
-}
-
-/// Asks a registry for the images that are not known yet.
-fn add_remote<K: cabane_view::LineKind>(
-    context: &Context,
-    kept: &mut Kept<K>,
-    listed: &[Listed],
-    refresh: bool,
-    ask: impl Fn(&[Listed]) -> Result<Vec<(Digest, Option<String>)>>,
-) -> Result<()> {
-    let missing = listed.iter().filter(|image| kept.is_missing(&image.digest, refresh));
-    let missing: BTreeMap<&Digest, &Listed> = missing.map(|image| (&image.digest, image)).collect();
-    let missing: Vec<Listed> = missing.into_values().cloned().collect();
-    if missing.len() > BATCH {
-        context.note(format_args!(
-            "reading the metadata of {} images; the answers are kept",
-            missing.len()
-        ));
-    }
-    let all: BTreeSet<_> = listed.iter().map(|image| &image.digest).collect();
-    for batch in missing.chunks(BATCH) {
-        kept.add(&ask(batch)?, &all);
-    }
-    Ok(())
 }
 
 /// Returns what the metadata of an image say about its needs, as lines; `None` if they say nothing.

@@ -10,13 +10,15 @@
 
 mod cache;
 mod catalogue;
+mod details;
 mod enrich;
 mod list;
 mod packages;
 mod registry;
 mod request;
 
-pub use catalogue::{Catalogue, Catalogued, need_lines};
+pub use catalogue::{Catalogue, CatalogueParts, Catalogued, need_lines};
+pub use details::{DetailIndex, DetailLines, ImageDetails};
 pub use enrich::{Enriched, enrich};
 pub use list::{Images, list};
 pub use packages::{Package, Packages};

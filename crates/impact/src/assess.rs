@@ -294,7 +294,7 @@ mod tests {
             source: "default".to_owned(),
             meta: None,
         });
-        Catalogue { images: images.collect(), needs, packages: None }
+        Catalogue { images: images.collect(), needs, packages: None, details: None }
     }
 
     fn verdicts(images: &[Option<&str>], change: Change) -> Vec<String> {

@@ -50,6 +50,7 @@ pub use need_line::{NeedIndex, NeedLine, NeedLines};
 pub use package_index::{Answer, Found, PackageIndex, PackageLines};
 pub use package_line::PackageLine;
 pub use package_pattern::PackagePattern;
+pub use package_version::version_order;
 pub use packages::{PackageList, PackageRecord};
 pub use patch::{Change, EnvPatch, ListOperation, is_variable_name};
 pub use setting::{VariableSetting, VariableSettings};

@@ -33,6 +33,12 @@ pub(crate) struct PackageVersion {
     stage: Stage,
 }
 
+/// Compares two versions of a package as Spack does, and texts that mean the same by their letters.
+#[must_use]
+pub fn version_order(one: &str, other: &str) -> std::cmp::Ordering {
+    PackageVersion::read(one).cmp(&PackageVersion::read(other)).then_with(|| one.cmp(other))
+}
+
 impl PackageVersion {
     /// Reads any text; separators between the components do not matter.
     pub(crate) fn read(text: &str) -> Self {

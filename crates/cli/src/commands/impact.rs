@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use cabane_image_search::{Catalogue, SearchRequest};
-use cabane_impact::{Assessment, Change, HostFacts, ImageImpact, Verdict, assess};
+use cabane_impact::{Assessment, ImageImpact, Verdict, assess};
 use cabane_label::escape;
 use cabane_pipeline::{Pipeline, Repair};
 use cabane_report::{Kind, Report, Result};
@@ -16,6 +16,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::exit_codes::{self, ExitCode};
+use crate::host_change::HostChangeArgs;
 use crate::printer::verdict_color;
 use crate::registry::RegistryArgs;
 use crate::setup::Setup;
@@ -43,25 +44,8 @@ of all systems.")]
 pub(crate) struct ImpactArgs {
     /// Examine only these images: a label with parts left out, an ID, or a digest
     pattern: Option<String>,
-    /// Software of the host gets another version: glibc, python, nvidia-driver, or a package of the host; repeatable
-    #[arg(long, value_name = "NAME=VERSION")]
-    change: Vec<String>,
-    /// A library of the host disappears; repeatable
-    #[arg(long, value_name = "SONAME")]
-    remove: Vec<String>,
-    /// The host becomes the one that `cabane system probe --facts FILE` described
-    #[arg(long, value_name = "FILE")]
-    host: Option<PathBuf>,
-    /// With --host: ignore what is missing on this host, too
-    #[arg(long, value_name = "FILE", requires = "host")]
-    from: Option<PathBuf>,
-    /// A container image is replaced, on which others are built: `debian:13`, a digest, or
-    /// `debian:13@sha256:…` with the new digest; repeatable
-    #[arg(long, value_name = "IMAGE")]
-    base: Vec<String>,
-    /// A package must not be used any more: `zlib@:1.3.0`; repeatable
-    #[arg(long, value_name = "SPEC")]
-    package: Vec<String>,
+    #[command(flatten)]
+    change: HostChangeArgs,
     /// Examine the images in the registry
     #[arg(long)]
     remote: bool,
@@ -85,13 +69,18 @@ pub(crate) struct ImpactArgs {
 }
 
 pub(crate) fn impact(setup: &Setup, args: &ImpactArgs) -> Result<ExitCode> {
-    let changes = changes(args)?;
+    let changes = args.change.changes()?;
+    if changes.is_empty() {
+        let hint = "name a change, such as `--change glibc=2.31` or `--remove libibverbs.so.1`";
+        let report = Report::new(Kind::Usage, "no change is named");
+        return Err(report.hinted(hint.to_owned()));
+    }
     let request = SearchRequest {
         pattern: args.pattern.clone(),
         refresh: args.refresh,
         ..SearchRequest::default()
     };
-    let with_packages = !args.package.is_empty();
+    let with_packages = args.change.names_packages();
     let catalogue = if args.remote {
         Catalogue::of_registry(setup, &args.registry.request(), &request, with_packages)?
     } else {
@@ -167,33 +156,6 @@ fn text_of_repairs(pipeline: &Pipeline, repairs: &BTreeSet<Repair>) -> String {
             writeln!(text, "\n{cell} has changed since; `cabane pipeline plan` shows what is left");
     }
     text
-}
-
-fn changes(args: &ImpactArgs) -> Result<Vec<Change>> {
-    let mut changes = Vec::new();
-    for text in &args.change {
-        changes.push(Change::version(text)?);
-    }
-    for text in &args.remove {
-        changes.push(Change::removed(text)?);
-    }
-    if let Some(path) = &args.host {
-        let from = args.from.as_deref().map(HostFacts::read).transpose()?;
-        let facts = Box::new(HostFacts::read(path)?);
-        changes.push(Change::Host { facts, from: from.map(Box::new) });
-    }
-    for text in &args.base {
-        changes.push(Change::base(text)?);
-    }
-    for text in &args.package {
-        changes.push(Change::Package { pattern: text.parse()? });
-    }
-    if changes.is_empty() {
-        let hint = "name a change, such as `--change glibc=2.31` or `--remove libibverbs.so.1`";
-        let report = Report::new(Kind::Usage, "no change is named");
-        return Err(report.hinted(hint.to_owned()));
-    }
-    Ok(changes)
 }
 
 fn text(assessment: &Assessment, all: bool) -> String {

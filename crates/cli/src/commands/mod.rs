@@ -14,6 +14,7 @@ use crate::setup::Setup;
 mod attach;
 mod build;
 mod bundle;
+mod catalogue;
 mod channel;
 mod check;
 mod clean;
@@ -100,6 +101,9 @@ pub(crate) enum Command {
     /// Release images of a registry through channels
     #[command(subcommand)]
     Channel(channel::ChannelCommand),
+    /// Show the images of a registry as a web site
+    #[command(subcommand)]
+    Catalogue(catalogue::CatalogueCommand),
     /// Carry images of a registry to a site without a network
     #[command(subcommand)]
     Bundle(bundle::BundleCommand),
@@ -191,6 +195,7 @@ pub(crate) fn run_command(
         Command::Upgrade(args) => upgrade::upgrade(setup, &args)?,
         Command::Rollback(args) => upgrade::rollback(setup, &args)?,
         Command::Channel(command) => return channel::channel(setup, &command),
+        Command::Catalogue(command) => return catalogue::catalogue(setup, &command),
         Command::Bundle(command) => return bundle::bundle(setup, &command),
         Command::Registry(command) => return registry::registry(setup, &command),
         Command::Recipe(command) => return recipe::recipe(setup, &command),

@@ -7,10 +7,10 @@ use std::fmt::Write as _;
 
 use cabane_check::CheckReport;
 use cabane_label::escape_html;
+use cabane_web_page::{chip, class, date, duration, last_lines, line, lines, words};
 
 use super::figures::Plots;
-use super::text::{class, date, duration, last_lines, line, lines, words};
-use super::{PageCell, anchor, chip};
+use super::{PageCell, anchor};
 use crate::stage::StageResult;
 
 /// The most characters of a message, a hint, or a reason. The log has the rest.

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 
 use cabane_evidence::Measured;
 use cabane_label::escape_html;
+use cabane_web_page::{is_outside, limits, line, number, permitted, with_unit};
 
-use super::text::{line, number, with_unit};
 use crate::cell::CellName;
 use crate::stage::StageResult;
 use crate::summary::CellSummary;
@@ -54,33 +54,6 @@ impl Scale {
         let part = (value / 2.0 - self.low / 2.0) / (self.high / 2.0 - self.low / 2.0);
         let part = if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.5 };
         MARGIN + part * (WIDTH - 2.0 * MARGIN)
-    }
-}
-
-/// Returns the smallest and the largest number that is permitted.
-fn limits(figure: &Measured) -> (Option<f64>, Option<f64>) {
-    let limit = |fraction: Option<f64>| {
-        let reference = figure.reference?;
-        Some(reference + reference.abs() * fraction?).filter(|limit| limit.is_finite())
-    };
-    (limit(figure.lower), limit(figure.upper))
-}
-
-fn is_outside(figure: &Measured) -> bool {
-    let (lower, upper) = limits(figure);
-    lower.is_some_and(|lower| figure.value < lower)
-        || upper.is_some_and(|upper| figure.value > upper)
-}
-
-/// Returns the limits in words.
-fn permitted(figure: &Measured) -> String {
-    match limits(figure) {
-        (Some(lower), Some(upper)) => {
-            format!("{} to {}", number(lower), with_unit(upper, &figure.unit))
-        }
-        (Some(lower), None) => format!("at least {}", with_unit(lower, &figure.unit)),
-        (None, Some(upper)) => format!("at most {}", with_unit(upper, &figure.unit)),
-        (None, None) => "any".to_owned(),
     }
 }
 

@@ -13,6 +13,7 @@ use std::fs;
 
 use cabane_evidence::Outcome;
 use cabane_label::escape_html;
+use cabane_web_page::{STYLE, chip, class, counted, date, line, policy, words};
 
 use crate::cell::{Cell, CellName};
 use crate::directory::RunDirectory;
@@ -22,11 +23,8 @@ use crate::summary::CellSummary;
 
 mod cell;
 mod figures;
-mod style;
-mod text;
 
 use figures::{Comparison, MOST_PLOTS, Plots};
-use text::{class, counted, date, line, words};
 
 /// The most of a log that is read, in bytes.
 const MOST_OF_LOG: u64 = 64 << 10;
@@ -111,8 +109,8 @@ impl Page {
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <link rel=\"icon\" href=\"data:,\">\n<title>{title}</title>\n<style>{}</style>\n</head>\n\
              <body>\n<header>\n<h1>{title}</h1>\n",
-            style::policy(),
-            style::STYLE
+            policy(),
+            STYLE
         );
         let compared = Comparison::all(self.cells.iter().map(|cell| &cell.summary));
         self.add_summary(&mut page);
@@ -313,11 +311,6 @@ fn anchor(cell: &CellName) -> String {
 
 fn link(cell: &CellName) -> String {
     format!("<a href=\"#{}\">{}</a>", anchor(cell), escape_html(&cell.to_string()))
-}
-
-/// Returns an outcome in its box.
-fn chip(outcome: Option<Outcome>) -> String {
-    format!("<span class=\"{}\">{}</span>", class(outcome), words(outcome))
 }
 
 fn add_to_matrix(page: &mut String, summary: &CellSummary) {

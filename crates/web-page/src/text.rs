@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Texts, numbers and times as they are in the page. Pure.
+//! Texts, numbers and times as they are in a page. Pure.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use jiff::Timestamp;
 const LONGEST_ESCAPED: usize = 12;
 
 /// Returns a text of one line, cut to a number of characters.
-pub(super) fn line(text: &str, most: usize) -> String {
+#[must_use]
+pub fn line(text: &str, most: usize) -> String {
     let first = text.lines().next().unwrap_or_default();
     let mut shown = escape_html(&start(first, most));
     if first.chars().nth(most).is_some() {
@@ -23,7 +24,8 @@ pub(super) fn line(text: &str, most: usize) -> String {
 }
 
 /// Returns a text with its lines, cut to a number of characters.
-pub(super) fn lines(text: &str, most: usize) -> String {
+#[must_use]
+pub fn lines(text: &str, most: usize) -> String {
     let cut = start(text, most);
     let mut shown = cut.lines().map(escaped_line).collect::<Vec<_>>().join("\n");
     if text.chars().nth(most).is_some() {
@@ -34,7 +36,8 @@ pub(super) fn lines(text: &str, most: usize) -> String {
 
 /// Returns the last lines of a text, so many that they have at most that many bytes when they are escaped,
 /// and whether something is missing.
-pub(super) fn last_lines(text: &str, most: usize) -> (String, bool) {
+#[must_use]
+pub fn last_lines(text: &str, most: usize) -> (String, bool) {
     let mut kept = Vec::new();
     let mut left = most;
     let mut is_cut = false;
@@ -67,7 +70,8 @@ fn escaped_line(line: &str) -> String {
 }
 
 /// Returns the class of an outcome.
-pub(super) fn class(outcome: Option<Outcome>) -> &'static str {
+#[must_use]
+pub fn class(outcome: Option<Outcome>) -> &'static str {
     match outcome {
         Some(Outcome::Passed) => "o p",
         Some(Outcome::Failed) => "o f",
@@ -77,23 +81,33 @@ pub(super) fn class(outcome: Option<Outcome>) -> &'static str {
     }
 }
 
+/// Returns an outcome in its box.
+#[must_use]
+pub fn chip(outcome: Option<Outcome>) -> String {
+    format!("<span class=\"{}\">{}</span>", class(outcome), words(outcome))
+}
+
 /// Returns the words of an outcome.
-pub(super) fn words(outcome: Option<Outcome>) -> &'static str {
+#[must_use]
+pub fn words(outcome: Option<Outcome>) -> &'static str {
     outcome.map_or("no result", Outcome::as_str)
 }
 
 /// Writes how many there are of something.
-pub(super) fn counted(count: usize, what: &str) -> String {
+#[must_use]
+pub fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// Writes a point in time.
-pub(super) fn date(time: Timestamp) -> String {
+#[must_use]
+pub fn date(time: Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 /// Writes how long something took.
-pub(super) fn duration(seconds: f64) -> String {
+#[must_use]
+pub fn duration(seconds: f64) -> String {
     let length = Duration::try_from_secs_f64(seconds).unwrap_or_default();
     match length.as_secs() {
         0..60 => format!("{:.1} s", length.as_secs_f64()),
@@ -103,7 +117,8 @@ pub(super) fn duration(seconds: f64) -> String {
 }
 
 /// Writes a number with five digits or all before the point.
-pub(super) fn number(value: f64) -> String {
+#[must_use]
+pub fn number(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 {
         return "0".to_owned();
@@ -121,7 +136,8 @@ pub(super) fn number(value: f64) -> String {
 }
 
 /// Writes a number with its unit.
-pub(super) fn with_unit(value: f64, unit: &str) -> String {
+#[must_use]
+pub fn with_unit(value: f64, unit: &str) -> String {
     let number = number(value);
     if unit.is_empty() { number } else { format!("{number} {}", line(unit, 40)) }
 }

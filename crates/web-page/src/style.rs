@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The style of the page, and the policy that permits nothing else.
+//! The style of pages, and the policy of a page that has it inside and runs no script.
+
+use sha2::{Digest as _, Sha256};
 
 /// Every outcome has a word. The fill and the border of its box differ too, so that the color is not the
 /// only sign.
-pub(super) const STYLE: &str = "\
+pub const STYLE: &str = "\
 :root{color-scheme:light dark;--text:#222;--faint:#595959;--line:#d5d5d5;--back:#fff;--soft:#f4f4f4;--link:#0b57d0;\
 --p:#1a6b35;--f:#b3261e;--e:#8a4b00;--n:#595959;--band:#cfe8d6}
 @media(prefers-color-scheme:dark){:root{--text:#ddd;--faint:#aaa;--line:#444;--back:#181818;--soft:#242424;\
@@ -46,19 +48,17 @@ svg{display:block;width:100%;min-width:6em;max-width:13em;height:auto}
 @media(max-width:40em){body{margin:1em auto;padding:0 .7em}th,td{padding-right:.4em}details>div{padding-left:.3em}.plot{width:6.5em}}";
 
 /// Returns the policy: the style above and images in the page itself, and nothing else.
-pub(super) fn policy() -> String {
-    let sum = cabane_builder::digest_of(STYLE.as_bytes());
-    let digits = sum.as_str().as_bytes().chunks(2);
-    let bytes: Vec<u8> = digits
-        .filter_map(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok())
-        .collect();
-    let hash = base64(&bytes);
+#[must_use]
+pub fn policy() -> String {
+    let hash = base64(&Sha256::digest(STYLE.as_bytes()));
     format!(
         "default-src 'none'; style-src 'sha256-{hash}'; img-src data:; base-uri 'none'; form-action 'none'"
     )
 }
 
-fn base64(bytes: &[u8]) -> String {
+/// Returns bytes in Base64, with padding.
+#[must_use]
+pub fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for three in bytes.chunks(3) {

@@ -1,0 +1,322 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What a site shows, read from a registry: its list, metadata, signatures, statements and channels.
+//!
+//! Only the namespaces that were named are read. So nothing of another one is in the site, whatever the
+//! user may see.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use cabane_channel::ChannelDocument;
+use cabane_evidence::{Evidence, EvidenceKeys, Provenance, RECIPE, Standing, Statement, attached};
+use cabane_image_search::{Catalogue, CatalogueParts, ImageDetails};
+use cabane_impact::{Assessment, Change, assess};
+use cabane_label::{
+    ChannelPattern, Digest, ImageDescription, LabelPattern, NameMatch, Namespace, System,
+    SystemPattern,
+};
+use cabane_registry::{Listed, each_of};
+use cabane_release::history;
+use cabane_report::{Kind, Report, Result};
+use cabane_signature_policy::KnownKeys;
+use cabane_site::Context;
+use cabane_transfer::{Connection, RegistryRequest, look_up};
+use cabane_view::PackageIndex;
+
+use crate::input::{BuiltImage, CatalogueImage, CatalogueInput, Figure, ImageEvidence, TestResult};
+
+/// How many images are asked at the same time for signatures and statements.
+const AT_ONCE: usize = 8;
+/// How many results of an image are shown, how many tests of one that did not pass, and how many figures.
+const MOST_RESULTS: usize = 20;
+const MOST_FAILED: usize = 100;
+const MOST_FIGURES: usize = 200;
+/// How many documents of a channel are read for the list of changes.
+const MOST_DOCUMENTS: usize = 50;
+
+/// What is read, and what is not in the registry.
+#[derive(Clone, Debug, Default)]
+pub struct GatherRequest {
+    /// The parts of the registry; none for that of the configuration.
+    pub namespaces: Vec<Namespace>,
+    /// The name of the site.
+    pub title: Option<String>,
+    /// The address that the site will have.
+    pub base: Option<String>,
+    /// Leave out signatures and statements: they need several requests for each image.
+    pub without_evidence: bool,
+    /// Ask for each image, whatever the list says.
+    pub refresh: bool,
+    /// Changes of the host whose consequences are shown, a page each.
+    pub changes: Vec<Change>,
+}
+
+/// Reads what a site shows.
+///
+/// # Errors
+///
+/// No registry, a registry that does not answer, an address that is none, a key that cannot be read.
+pub fn gather(
+    context: &Context,
+    registry: &RegistryRequest,
+    request: &GatherRequest,
+) -> Result<CatalogueInput> {
+    let base = request.base.as_deref().map(base_of).transpose()?;
+    let connection = registry.connect(context)?;
+    let mut namespaces = request.namespaces.clone();
+    if namespaces.is_empty() {
+        namespaces.push(connection.namespace_of(None));
+    }
+    namespaces.sort();
+    namespaces.dedup();
+    let mut parts = Parts { context, connection: &connection, request, images: Vec::new() };
+    let mut packages = PackageIndex::default();
+    let mut upgrades: Vec<Assessment> = Vec::new();
+    for namespace in &namespaces {
+        let catalogue = parts.add_namespace(namespace)?;
+        for (place, change) in request.changes.iter().enumerate() {
+            let assessment = assess(&catalogue, std::slice::from_ref(change));
+            match upgrades.get_mut(place) {
+                Some(known) => known.images.extend(assessment.images),
+                None => upgrades.push(assessment),
+            }
+        }
+        packages.merge(&catalogue.packages.unwrap_or_default());
+    }
+    let channels = parts.channels(&namespaces);
+    let address = connection.registry.address().to_string();
+    Ok(CatalogueInput {
+        title: request.title.clone().unwrap_or_else(|| "Software images".to_owned()),
+        registry: address,
+        base,
+        day: cabane_channel::today(),
+        images: parts.images,
+        packages,
+        channels,
+        upgrades,
+    })
+}
+
+/// Checks the address of a site, and returns it with a slash at the end.
+fn base_of(text: &str) -> Result<String> {
+    let is_web = ["https://", "http://"].iter().any(|scheme| text.starts_with(scheme));
+    if !is_web || !text.chars().all(|c| c.is_ascii_graphic()) {
+        let message = format!("invalid value `{}` for `--base`", cabane_label::escape(text));
+        let hint = "write the address of the site, such as `https://software.example.org/`";
+        return Err(Report::new(Kind::Usage, message).hinted(hint.to_owned()));
+    }
+    Ok(format!("{}/", text.trim_end_matches('/')))
+}
+
+struct Parts<'a> {
+    context: &'a Context,
+    connection: &'a Connection,
+    request: &'a GatherRequest,
+    images: Vec<CatalogueImage>,
+}
+
+impl Parts<'_> {
+    /// Adds the images of a namespace, and returns what they need and have.
+    fn add_namespace(&mut self, namespace: &Namespace) -> Result<Catalogue> {
+        let (context, connection) = (self.context, self.connection);
+        let pattern = LabelPattern {
+            namespace: Some(namespace.clone()),
+            system: Some(SystemPattern::Any),
+            ..LabelPattern::default()
+        };
+        let all = ImageDescription::Pattern(pattern);
+        let refresh = self.request.refresh;
+        let listed = look_up(context, connection, Some(&all), NameMatch::Prefix, refresh)?;
+        if listed.is_empty() {
+            context
+                .warning(format_args!("the registry has no images in the namespace `{namespace}`"));
+        }
+        let beside = self.beside(&listed)?;
+        let parts = CatalogueParts { packages: true, details: true };
+        let catalogue = Catalogue::of_listed(context, connection, listed.clone(), parts, refresh)?;
+        let details = catalogue.details.clone().unwrap_or_default();
+        let lines = details.lines();
+        let images = listed.into_iter().zip(beside).map(|(image, beside)| CatalogueImage {
+            details: ImageDetails::in_index(&details, &lines, &image.digest),
+            namespace: image.namespace,
+            label: image.label,
+            digest: image.digest,
+            manifest: image.manifest,
+            size: image.size,
+            date: image.date,
+            signature: beside.signature,
+            evidence: beside.evidence,
+        });
+        self.images.extend(images);
+        Ok(catalogue)
+    }
+
+    /// Asks for the signatures and statements of images.
+    fn beside(&self, listed: &[Listed]) -> Result<Vec<Beside>> {
+        let (context, registry) = (self.context, &self.connection.registry);
+        let Some(first) = listed.first().filter(|_| !self.request.without_evidence) else {
+            return Ok(listed.iter().map(|_| Beside::default()).collect());
+        };
+        let known = KnownKeys::of(context, &first.place());
+        let keys = EvidenceKeys::of(context)?;
+        let found = each_of(AT_ONCE, listed, |image| {
+            let Some(remote) = registry.image_if_there(&image.place())? else {
+                return Ok((Beside::default(), None));
+            };
+            let signature = Some(known.judge(&registry.signatures(&remote)?).to_string());
+            let (statements, error) = match attached(registry, &remote) {
+                Ok(statements) => (statements, None),
+                // Of one image, and not of the site.
+                Err(error) => (Vec::new(), Some(error)),
+            };
+            let judged =
+                statements.iter().filter_map(|one| keys.judge(one, &image.digest)).collect();
+            let evidence = Some(evidence_of(judged));
+            Ok::<_, Report>((Beside { signature, evidence }, error))
+        })?;
+        let mut all = Vec::with_capacity(found.len());
+        for (image, (beside, error)) in listed.iter().zip(found) {
+            if let Some(error) = error {
+                context
+                    .warning(format_args!("cannot read the evidence of {}: {error}", image.label));
+            }
+            all.push(beside);
+        }
+        Ok(all)
+    }
+
+    /// Reads the channels of the namespaces, for every system that has images.
+    fn channels(&self, namespaces: &[Namespace]) -> Vec<Vec<ChannelDocument>> {
+        let mut systems: BTreeMap<&Namespace, BTreeSet<&System>> = BTreeMap::new();
+        for image in &self.images {
+            systems.entry(&image.namespace).or_default().insert(&image.label.system);
+        }
+        let mut channels = Vec::new();
+        let settings = self.context.settings.channels.iter();
+        for setting in settings.filter(|one| namespaces.contains(&one.namespace)) {
+            for system in systems.get(&setting.namespace).into_iter().flatten() {
+                let channel = ChannelPattern {
+                    namespace: Some(setting.namespace.clone()),
+                    name: setting.name.clone(),
+                    serial: None,
+                    system: Some((*system).clone()),
+                };
+                match history(self.context, self.connection, &channel, MOST_DOCUMENTS) {
+                    Ok(found) => {
+                        let documents = found.into_iter().map(|one| one.channel.document);
+                        channels.push(documents.collect::<Vec<_>>());
+                    }
+                    Err(error) if error.kind() == Kind::NotFound => {}
+                    Err(error) => {
+                        self.context.warning(format_args!("a channel is left out: {error}"));
+                    }
+                }
+            }
+        }
+        channels
+    }
+}
+
+/// What is attached to an image.
+#[derive(Clone, Debug, Default)]
+struct Beside {
+    signature: Option<String>,
+    evidence: Option<ImageEvidence>,
+}
+
+/// Takes from statements what a site shows. What does not count is counted only: strangers may have
+/// written it.
+fn evidence_of(mut judged: Vec<Evidence>) -> ImageEvidence {
+    judged.sort_by_key(|one| std::cmp::Reverse(one.details.finished));
+    let mut evidence = ImageEvidence::default();
+    for one in &judged {
+        let Standing::Counts(file) = &one.standing else {
+            evidence.ignored += 1;
+            continue;
+        };
+        let key = name_of(file);
+        if let Some(outcome) = one.outcome {
+            if evidence.results.len() < MOST_RESULTS {
+                evidence.results.push(result_of(one, outcome, key));
+            }
+        } else if let Some(provenance) = Provenance::of(&one.statement) {
+            evidence.built.push(built_of(&provenance, key));
+        }
+    }
+    evidence
+}
+
+/// Returns the name of a file without its directory, which is nobody's business.
+fn name_of(file: &Path) -> String {
+    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn result_of(one: &Evidence, outcome: cabane_evidence::Outcome, key: String) -> TestResult {
+    let details = &one.details;
+    let runner = format!("{} {}", details.runner.name, details.runner.version);
+    let names = |key: &str| names_in(&one.statement, key);
+    let reason = |name: &str| {
+        let error = details.errors.iter().find(|error| error.test == name);
+        error.map(|error| error.message.clone()).unwrap_or_default()
+    };
+    let mut failed: Vec<(String, String)> =
+        names("failedTests").into_iter().map(|name| (name.clone(), reason(&name))).collect();
+    for error in &details.errors {
+        if !failed.iter().any(|(name, _)| *name == error.test) {
+            failed.push((error.test.clone(), error.message.clone()));
+        }
+    }
+    failed.truncate(MOST_FAILED);
+    let figures = details.performance.iter().take(MOST_FIGURES);
+    TestResult {
+        system: details.system.clone(),
+        outcome,
+        finished: details.finished,
+        generation: details.generation.clone(),
+        runner: runner.trim().to_owned(),
+        passed: names("passedTests").len(),
+        failed,
+        is_partial: details.is_partial,
+        figures: figures
+            .map(|one| Figure { test: one.test.clone(), measured: one.measured.clone() })
+            .collect(),
+        key,
+    }
+}
+
+/// Returns the names of tests that a statement has under a key.
+fn names_in(statement: &Statement, key: &str) -> Vec<String> {
+    let names = statement.predicate.get(key).and_then(|names| names.as_array());
+    let names = names.into_iter().flatten().filter_map(|name| name.as_str());
+    names.map(str::to_owned).collect()
+}
+
+fn built_of(provenance: &Provenance, key: String) -> BuiltImage {
+    let recipe = provenance.recipe_commit();
+    let others = provenance.build_definition.resolved_dependencies.iter();
+    let others = others.filter(|one| one.name.as_deref() != Some(RECIPE));
+    let digests = others.filter_map(|one| one.digest.get("sha256")?.parse::<Digest>().ok());
+    BuiltImage {
+        recipe: recipe.map(|(address, commit)| (address.to_owned(), commit.to_owned())),
+        finished: provenance.run_details.metadata.finished_on,
+        bases: digests.collect(),
+        key,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_site_ends_with_one_slash() {
+        for text in ["https://example.org/software", "https://example.org/software//"] {
+            assert_eq!(base_of(text).unwrap(), "https://example.org/software/");
+        }
+        for text in ["javascript:alert(1)", "example.org", "https://a b/", "https://\u{2028}/"] {
+            assert!(base_of(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! A static web site of the images of a registry: a page for each image, package, and system, a search
+//! that runs in the browser, a feed of changes, and the same content as JSON.
+//!
+//! [`gather()`] reads what there is into a [`CatalogueInput`], [`build()`] writes the files, and
+//! [`serve()`] shows them on this machine. The same input gives the same bytes. The design is in
+//! `docs/design/0020-catalogue.md`.
+
+#![forbid(unsafe_code)]
+
+mod api;
+mod differences;
+mod events;
+mod file_name;
+mod gather;
+mod html;
+mod input;
+mod model;
+mod output;
+mod pages;
+mod script_data;
+mod search_data;
+mod serve;
+mod site;
+
+use std::path::Path;
+
+use cabane_report::Result;
+
+pub use gather::{GatherRequest, gather};
+pub use input::{BuiltImage, CatalogueImage, CatalogueInput, Figure, ImageEvidence, TestResult};
+pub use output::Written;
+pub use serve::serve;
+
+/// Writes a site into a directory: a new or empty one, or that of a site. Only what changed is written,
+/// and readers see the old site or the new one.
+///
+/// # Errors
+///
+/// The directory has something else in it, another build writes there, or a file cannot be written.
+pub fn build(input: &CatalogueInput, directory: &Path) -> Result<Written> {
+    site::with_files(input, |files| output::write(files, directory))
+}
+
+#[cfg(test)]
+mod tests;

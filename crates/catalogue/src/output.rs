@@ -1,0 +1,243 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! A site in a directory.
+//!
+//! A new site is made beside the old one: files that stay the same are hard links, the others are
+//! written. Then the two directories change their places in one step, so that no reader sees a half of
+//! each, and the old one is removed. What a killed build leaves is removed by the next one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use cabane_label::{Digest, shown};
+use cabane_report::{IoContext, Kind, Report, Result};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use crate::site::File;
+
+/// The list of the files of a site, in its directory. Where it is, the directory is a site.
+pub(crate) const LIST: &str = ".cabane-catalogue";
+const HEAD: &str = "cabane-catalogue 1";
+/// The most threads that write.
+const MOST_THREADS: usize = 8;
+
+/// What came of writing a site.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// How many files the site has.
+    pub files: usize,
+    /// How many of them were written.
+    pub written: usize,
+    /// How many files of the site before are gone.
+    pub removed: usize,
+}
+
+/// Where a site is, and the names beside it.
+struct Place {
+    directory: PathBuf,
+    new: PathBuf,
+    old: PathBuf,
+}
+
+/// Writes a site into a directory: a new or empty one, or that of a site.
+///
+/// # Errors
+///
+/// The directory has something else in it, another build writes there, or a file cannot be written.
+pub(crate) fn write(files: &[File<'_>], directory: &Path) -> Result<Written> {
+    let place = Place::of(directory)?;
+    let _lock = place.lock()?;
+    place.clean()?;
+    let known = place.known()?;
+    let removed = known.keys().filter(|path| !has(files, path)).count();
+    let kept: Vec<Option<u64>> = files.iter().map(|file| place.kept(file, &known)).collect();
+    let changed = kept.iter().filter(|size| size.is_none()).count();
+    let written = Written { files: files.len(), written: changed, removed };
+    if changed + removed == 0 && !files.is_empty() && place.directory.join(LIST).exists() {
+        return Ok(written);
+    }
+    place.make(&files.iter().zip(kept).collect::<Vec<_>>())?;
+    place.publish()?;
+    Ok(written)
+}
+
+fn has(files: &[File<'_>], path: &str) -> bool {
+    files.binary_search_by(|file| file.path.as_str().cmp(path)).is_ok()
+}
+
+/// The files of a site: their sums and sizes.
+type Known = BTreeMap<String, (Digest, u64)>;
+
+impl Place {
+    fn of(directory: &Path) -> Result<Self> {
+        let cannot = || format!("write {}", shown(directory));
+        let mut path = std::path::absolute(directory).or_failed(cannot)?;
+        // Of a link, the directory is replaced and not the link.
+        if let Ok(real) = fs::canonicalize(&path) {
+            path = real;
+        }
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            let message = format!("{} cannot be the directory of a catalogue", shown(directory));
+            return Err(
+                Report::new(Kind::Usage, message).hinted("name a directory below it".to_owned())
+            );
+        };
+        fs::create_dir_all(parent).or_failed(cannot)?;
+        let beside = |ending: &str| {
+            let mut hidden = OsString::from(".");
+            hidden.push(name);
+            hidden.push(ending);
+            parent.join(hidden)
+        };
+        let (new, old) = (beside(".catalogue-new"), beside(".catalogue-old"));
+        Ok(Self { directory: path, new, old })
+    }
+
+    fn cannot(&self) -> String {
+        format!("write {}", shown(&self.directory))
+    }
+
+    /// Keeps other builds away from the directory above. The kernel ends that with the process.
+    fn lock(&self) -> Result<rustix::fd::OwnedFd> {
+        let parent = self.directory.parent().unwrap_or(Path::new("/"));
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(parent, flags, Mode::empty()).map_err(io::Error::from);
+        let opened = opened.or_failed(|| self.cannot())?;
+        match rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => {
+                let message = format!("another build writes to {}", shown(parent));
+                Err(Report::new(Kind::Failure, message).hinted("wait for its end".to_owned()))
+            }
+            // Some network file systems have no locks.
+            _ => Ok(opened),
+        }
+    }
+
+    /// Removes what a killed build has left.
+    fn clean(&self) -> Result<()> {
+        let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
+        if is_there(&self.old) && !is_there(&self.directory) {
+            fs::rename(&self.old, &self.directory).or_failed(|| self.cannot())?;
+        }
+        for path in [&self.new, &self.old] {
+            if is_there(path) {
+                fs::remove_dir_all(path).or_failed(|| format!("remove {}", shown(path)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads which files the site has that is there; none if there is none.
+    fn known(&self) -> Result<Known> {
+        match fs::read_to_string(self.directory.join(LIST)) {
+            Ok(text) => return Ok(read_list(&text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).or_failed(|| self.cannot()),
+        }
+        match fs::read_dir(&self.directory).map(|mut entries| entries.next().is_none()) {
+            Ok(true) => Ok(Known::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Known::new()),
+            Ok(false) => {
+                let message =
+                    format!("{} has files that are not a catalogue", shown(&self.directory));
+                let hint =
+                    "name a new directory; the catalogue replaces everything in it".to_owned();
+                Err(Report::new(Kind::Failure, message).hinted(hint))
+            }
+            Err(error) => Err(error).or_failed(|| self.cannot()),
+        }
+    }
+
+    /// Returns the size of a file that is there already, and stays.
+    fn kept(&self, file: &File<'_>, known: &Known) -> Option<u64> {
+        let (_, size) = known.get(&file.path).filter(|(sum, _)| *sum == file.sum)?;
+        let meta = fs::symlink_metadata(self.directory.join(&file.path)).ok()?;
+        (meta.is_file() && meta.len() == *size).then_some(*size)
+    }
+
+    /// Makes the new site beside the old one.
+    fn make(&self, files: &[(&File<'_>, Option<u64>)]) -> Result<()> {
+        fs::create_dir(&self.new).or_failed(|| format!("make {}", shown(&self.new)))?;
+        if let Ok(before) = fs::metadata(&self.directory) {
+            fs::set_permissions(&self.new, before.permissions()).or_failed(|| self.cannot())?;
+        }
+        let folders: BTreeSet<&Path> =
+            files.iter().filter_map(|(file, _)| Path::new(&file.path).parent()).collect();
+        for folder in folders {
+            fs::create_dir_all(self.new.join(folder)).or_failed(|| self.cannot())?;
+        }
+        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
+        let share = files.len().div_ceil(threads).max(1);
+        let sizes = thread::scope(|scope| {
+            let parts = files.chunks(share);
+            let running: Vec<_> = parts.map(|part| scope.spawn(|| self.put_all(part))).collect();
+            let ended = running.into_iter().map(|one| match one.join() {
+                Ok(sizes) => sizes,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            ended.collect::<Result<Vec<_>>>()
+        })?;
+        let mut list = format!("{HEAD}\n");
+        for ((file, _), size) in files.iter().zip(sizes.into_iter().flatten()) {
+            list += &format!("{} {size} {}\n", file.sum, file.path);
+        }
+        fs::write(self.new.join(LIST), list).or_failed(|| self.cannot())
+    }
+
+    /// Puts files into the new site. Returns their sizes.
+    fn put_all(&self, files: &[(&File<'_>, Option<u64>)]) -> Result<Vec<u64>> {
+        files.iter().map(|(file, kept)| self.put(file, *kept)).collect()
+    }
+
+    fn put(&self, file: &File<'_>, kept: Option<u64>) -> Result<u64> {
+        let (old, new) = (self.directory.join(&file.path), self.new.join(&file.path));
+        if let Some(size) = kept
+            && (fs::hard_link(&old, &new).is_ok() || fs::copy(&old, &new).is_ok())
+        {
+            return Ok(size);
+        }
+        let bytes = file.bytes();
+        fs::write(&new, &bytes).or_failed(|| format!("write {}", shown(&new)))?;
+        Ok(bytes.len() as u64)
+    }
+
+    /// Puts the new site in the place of the old one.
+    fn publish(&self) -> Result<()> {
+        let cannot = || self.cannot();
+        if fs::symlink_metadata(&self.directory).is_err() {
+            return fs::rename(&self.new, &self.directory).or_failed(cannot);
+        }
+        let exchanged =
+            rustix::fs::renameat_with(CWD, &self.new, CWD, &self.directory, RenameFlags::EXCHANGE);
+        match exchanged {
+            Ok(()) => {
+                fs::remove_dir_all(&self.new).or_failed(|| format!("remove {}", shown(&self.new)))
+            }
+            // Some file systems cannot exchange: for a moment there is no site.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                fs::rename(&self.directory, &self.old).or_failed(cannot)?;
+                fs::rename(&self.new, &self.directory).or_failed(cannot)?;
+                fs::remove_dir_all(&self.old).or_failed(|| format!("remove {}", shown(&self.old)))
+            }
+            Err(error) => Err(io::Error::from(error)).or_failed(cannot),
+        }
+    }
+}
+
+/// Reads a list; nothing of one that is damaged or of another version.
+fn read_list(text: &str) -> Known {
+    let Some((HEAD, lines)) = text.split_once('\n') else { return Known::new() };
+    let read = lines.lines().map(|line| {
+        let mut fields = line.splitn(3, ' ');
+        let (sum, size) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        Some((fields.next()?.to_owned(), (sum, size)))
+    });
+    read.collect::<Option<Known>>().unwrap_or_default()
+}

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane catalogue build`: the images of a registry as a web site.
+
+use std::path::PathBuf;
+
+use cabane_catalogue::{GatherRequest, gather};
+use cabane_label::{Namespace, shown};
+use cabane_report::Result;
+use clap::Args;
+
+use crate::host_change::HostChangeArgs;
+use crate::registry::RegistryArgs;
+use crate::setup::Setup;
+
+/// Write the images of a registry as a web site
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The site has a page for each image, package, and system, a search, a list of changes with
+an Atom feed, and the same content as JSON in api/v1. It consists of files: put it on any
+web server, or open index.html. Only what changed is written.
+
+Everybody who can read the site sees the namespaces that you name, and nothing of others.
+With --change, --remove, --host, or --package, the site shows what such a change does to
+the images.
+
+Examples:
+  cabane catalogue build -o site
+  cabane catalogue build -o site --namespace deploy --base https://software.example.org/
+  cabane catalogue build -o site --change glibc=2.31 --package 'zlib@:1.3.0'")]
+pub(crate) struct BuildArgs {
+    /// The directory: a new or empty one, or that of a catalogue, which is replaced
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// A namespace of the registry whose images are shown; default: that of the configuration. Repeatable
+    #[arg(short, long, value_name = "NAME")]
+    namespace: Vec<Namespace>,
+    /// The address that the site will have: feed readers need it
+    #[arg(long, value_name = "URL")]
+    base: Option<String>,
+    /// The title of the site; default: Software images
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    /// Leave out signatures and results of tests: they need several requests for each image
+    #[arg(long)]
+    without_evidence: bool,
+    /// Ask the registry for each image, instead of its list
+    #[arg(long)]
+    refresh: bool,
+    #[command(flatten)]
+    change: HostChangeArgs,
+    #[command(flatten)]
+    registry: RegistryArgs,
+}
+
+pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
+    let request = GatherRequest {
+        namespaces: args.namespace.clone(),
+        title: args.title.clone(),
+        base: args.base.clone(),
+        without_evidence: args.without_evidence,
+        refresh: args.refresh,
+        changes: args.change.changes()?,
+    };
+    let input = gather(setup, &args.registry.request(), &request)?;
+    let written = cabane_catalogue::build(&input, &args.output)?;
+    let (output, images) = (shown(&args.output), input.images.len());
+    setup.note(format_args!(
+        "{output}: {images} images in {} files; {} written, {} removed",
+        written.files, written.written, written.removed
+    ));
+    // The process ends here, and its memory with it.
+    std::mem::forget(input);
+    Ok(())
+}

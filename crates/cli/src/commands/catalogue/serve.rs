@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane catalogue serve`: a catalogue in the browser of this machine.
+
+use std::path::PathBuf;
+
+use cabane_report::Result;
+use clap::Args;
+
+use crate::setup::Setup;
+
+/// Show a catalogue in the browser of this machine
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Other machines cannot reach it. Press Ctrl-C to end it. For other readers, put the directory on a
+web server.
+
+Examples:
+  cabane catalogue serve site
+  cabane catalogue serve site --port 8000")]
+pub(crate) struct ServeArgs {
+    /// The directory of the catalogue
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// The port; default: a free one
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    port: u16,
+}
+
+pub(crate) fn serve(setup: &Setup, args: &ServeArgs) -> Result<()> {
+    cabane_catalogue::serve(&args.directory, args.port, |address| {
+        setup.printer.data(format_args!("{address}\n"));
+    })
+}
