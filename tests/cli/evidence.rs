@@ -12,22 +12,22 @@ use crate::cabane::{APP, Who};
 use crate::channels::{Bed, NEW};
 
 /// A registry with images, a channel, and a tester.
-struct Tests {
-    bed: Bed,
-    key: String,
+pub(crate) struct Tests {
+    pub(crate) bed: Bed,
+    pub(crate) key: String,
 }
 
 const MORE: &str = "[evidence]\ntesters = [\"KEY.tests.pub\"]";
 
 impl Tests {
-    fn new(stable: &str, more: &str) -> Self {
+    pub(crate) fn new(stable: &str, more: &str) -> Self {
         let bed = Bed::new(Who::OrdinaryUser, stable, &format!("{MORE}\n{more}"));
         let key = format!("{}.tests", bed.key);
         bed.run(&["image", "key", "new", &key]).success();
         Self { bed, key }
     }
 
-    fn run(&self, arguments: &[&str]) -> Finished {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Finished {
         self.bed.run(arguments)
     }
 
@@ -36,12 +36,12 @@ impl Tests {
         self.run(&[&["check", image, "--key", key, "--attach"], only].concat())
     }
 
-    fn verify(&self, image: &str, more: &[&str]) -> (i32, String) {
+    pub(crate) fn verify(&self, image: &str, more: &[&str]) -> (i32, String) {
         let run = self.run(&[&["evidence", "verify", image], more].concat());
         (run.code, run.stdout)
     }
 
-    fn listed(&self, image: &str, more: &[&str]) -> Vec<Value> {
+    pub(crate) fn listed(&self, image: &str, more: &[&str]) -> Vec<Value> {
         let run = self.run(&[&["evidence", "ls", image, "--json"], more].concat()).success();
         serde_json::from_str(&run.stdout).unwrap()
     }

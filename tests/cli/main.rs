@@ -31,6 +31,7 @@ mod doctor;
 mod environment;
 mod evidence;
 mod evidence_builds;
+mod evidence_figures;
 mod evidence_openssl;
 mod explain;
 mod export;

@@ -61,6 +61,26 @@ pub struct CheckRequest {
     pub suites: Option<SuiteRequest>,
 }
 
+impl CheckRequest {
+    /// Returns the request that repeats what measured something in a run; `None` if nothing did. The
+    /// others are left out, so that such a run never counts as a success.
+    #[must_use]
+    pub fn repeated(&self, report: &CheckReport) -> Option<Self> {
+        let name_of = |one: &CheckResult| {
+            let suites = report.suites.iter().map(|suite| &suite.name);
+            let mut suites = suites.filter(|name| {
+                one.name.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('/'))
+            });
+            let suite = suites.next().filter(|_| one.source == Source::Suite);
+            suite.unwrap_or(&one.name).clone()
+        };
+        let measures = report.checks.iter().filter(|one| !one.figures.is_empty());
+        let mut only: Vec<String> = measures.map(name_of).collect();
+        only.dedup();
+        (!only.is_empty()).then(|| Self { only, ..self.clone() })
+    }
+}
+
 /// A check that is to be run.
 enum Planned<'a> {
     Recipe(&'a Check),

@@ -24,7 +24,7 @@ use crate::provenance::{PROVENANCE, Provenance, is_same_repository};
 use crate::statement::{Details, Statement};
 
 /// How far the clock of a tester may be ahead.
-const AHEAD: SignedDuration = SignedDuration::from_mins(5);
+pub(crate) const AHEAD: SignedDuration = SignedDuration::from_mins(5);
 
 /// The keys whose statements count.
 #[derive(Clone, Debug, Default)]
@@ -316,7 +316,8 @@ pub fn built_from(evidence: &[Evidence], repositories: &[String], now: Timestamp
 }
 
 /// Returns the statements that can go, by the digest of the bundle: all but the newest `keep_last` of each
-/// signer, system, and type that is not about tests. Those that did not pass stay as long as none that counts has passed since.
+/// signer, system, and type that is not about tests, and of those the ones in which some checks passed. Those
+/// that did not pass stay as long as none that counts has passed since.
 /// `evidence` is sorted, the newest first.
 #[must_use]
 pub fn surplus(evidence: &[Evidence], keep_last: usize) -> BTreeSet<Digest> {
@@ -329,12 +330,15 @@ pub fn surplus(evidence: &[Evidence], keep_last: usize) -> BTreeSet<Digest> {
         };
         let counts_at_all = matches!(one.standing, Standing::Counts(_));
         let kind = one.outcome.is_none().then_some(&one.statement.predicate_type);
-        let key = (standing, &one.details.system, kind);
+        // Runs that only measure must not displace those of all checks.
+        let is_part = one.outcome == Some(Outcome::Passed) && one.details.is_partial;
+        let key = (standing, &one.details.system, kind, is_part);
         let (count, has_passed) = counts.entry(key).or_default();
         *count += 1;
         let has_complete_pass = one.outcome == Some(Outcome::Passed) && !one.details.is_partial;
         *has_passed |= has_complete_pass && counts_at_all;
-        if *count > keep_last.max(1) && (*has_passed || !counts_at_all || one.outcome.is_none()) {
+        let can_go = *has_passed || is_part || !counts_at_all || one.outcome.is_none();
+        if *count > keep_last.max(1) && can_go {
             surplus.insert(one.bundle.clone());
         }
     }
@@ -501,6 +505,27 @@ mod tests {
         let changed = judged(&SignedStatement::sign(&changed, &builder).unwrap());
         assert!(!said(&changed, "https://example.org/recipes").0);
         assert!(said(&changed, "*").0);
+    }
+
+    #[test]
+    fn runs_that_only_measure_do_not_displace_those_of_all_checks() {
+        let key = key();
+        let run = |finished, is_partial| {
+            let run = Run::new(Outcome::Passed, finished).signed(&key);
+            let mut evidence = keys(&key).judge(&run, &digest("a")).unwrap();
+            evidence.details.is_partial = is_partial;
+            evidence
+        };
+        let evidence = [
+            run("2026-11-24T00:00:00Z", true),
+            run("2026-11-23T00:00:00Z", true),
+            run("2026-11-22T00:00:00Z", true),
+            run("2026-11-21T00:00:00Z", false),
+            run("2026-11-20T00:00:00Z", false),
+        ];
+        let gone = surplus(&evidence, 2);
+        assert_eq!(gone, [evidence[2].bundle.clone()].into());
+        assert_eq!(surplus(&evidence, 1).len(), 3);
     }
 
     #[test]

@@ -6,11 +6,13 @@
 //! [`SignedStatement`] is a [`Statement`] of in-toto with its signature, in the bundle that cosign 3
 //! verifies. It is kept beside the image in a repository and attached to it in a registry.
 //! [`EvidenceKeys`] says which statements count, and [`tested`] and [`built_from`] what they say together.
-//! [`Provenance`] is what a builder says.
+//! [`Provenance`] is what a builder says. [`compare()`] says what became of the figures of checks.
 
 #![forbid(unsafe_code)]
 
 mod bundle;
+mod compare;
+mod figure;
 mod gather;
 mod judge;
 mod outcome;
@@ -19,6 +21,8 @@ mod reframe;
 mod statement;
 
 pub use bundle::SignedStatement;
+pub use compare::{ComparedFigure, Comparison, FigureName, FigureRuns, Figures, compare, figures};
+pub use figure::{Answer, Band, Direction, LEAST_RUNS, MOST_RUNS};
 pub use gather::{attach, attached, bring, keep, kept, too_many};
 pub use judge::{
     BuiltFrom, Evidence, EvidenceKeys, Standing, Tested, Wanted, built_from, surplus, tested,

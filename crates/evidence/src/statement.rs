@@ -233,6 +233,18 @@ impl Statement {
         configuration.and_then(|list| Deserialize::deserialize(list).ok()).unwrap_or_default()
     }
 
+    /// Whether a suite was run and at least one of its tests passed. A suite of which no test fits the image
+    /// is named as well.
+    #[must_use]
+    pub fn has_passed(&self, suite: &str) -> bool {
+        let passed = self.predicate.get("passedTests").and_then(Value::as_array);
+        let mut passed = passed.into_iter().flatten().filter_map(Value::as_str);
+        let is_of_suite = |name: &str| {
+            name.strip_prefix(suite).is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'))
+        };
+        self.configuration().iter().any(|one| one.name == suite) && passed.any(is_of_suite)
+    }
+
     /// Returns the outcome of tests; `None` where it says nothing about tests. A result that contradicts
     /// its details is an error.
     #[must_use]
@@ -288,6 +300,24 @@ mod tests {
             assert!(read.is_about(&digest("a")) && read.is_about(&digest("b")));
             assert!(!read.is_about(&digest("c")));
         }
+    }
+
+    #[test]
+    fn a_suite_has_passed_if_it_was_run_and_a_test_of_it_passed() {
+        let suite =
+            |name: &str| Configuration { name: name.to_owned(), ..Configuration::default() };
+        let image = digest("a");
+        let details = Details { outcome: Some(Outcome::Passed), ..Details::default() };
+        let passed = ["starts", "hpc/Hello@daint:normal+default", "other/"];
+        let configuration = [suite("hpc"), suite("empty"), suite("other")];
+        let subject = ("app", &image, None);
+        let statement = Statement::of_checks(subject, (&passed, &[]), &configuration, &details);
+        assert!(statement.has_passed("hpc"));
+        for name in ["empty", "other", "starts", "hp", "", "hpc/Hello@daint:normal+default"] {
+            assert!(!statement.has_passed(name), "{name}");
+        }
+        let unnamed = Statement::of_checks(subject, (&passed, &[]), &[], &details);
+        assert!(!unnamed.has_passed("hpc"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use cabane_label::Digest;
-use cabane_registry::Listed;
+use cabane_registry::{Listed, Registry, RemoteImage};
 use cabane_report::Result;
 use cabane_run::difference::lines_beside;
 use cabane_site::Context;
@@ -233,6 +233,17 @@ fn add_local<K: cabane_view::LineKind>(
     }
     let all: BTreeSet<_> = images.iter().map(|image| &image.digest).collect();
     kept.add(&lists.into_iter().collect::<Vec<_>>(), &all);
+}
+
+/// Reads what an image of a registry needs, as lines; `None` if its metadata say nothing.
+///
+/// # Errors
+///
+/// Metadata that are not what was announced, or that the registry cannot be reached.
+pub fn needs_of(registry: &Registry, image: &RemoteImage) -> Result<Option<String>> {
+    let files = registry.fetch_meta_files(image, &[ENV_JSON, HostNeeds::FILE])?;
+    let mut files = files.unwrap_or_default();
+    Ok(need_lines(|name| files.remove(name)))
 }
 
 /// Returns what the metadata of an image say about its needs, as lines; `None` if they say nothing.

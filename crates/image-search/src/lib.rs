@@ -17,7 +17,7 @@ mod packages;
 mod registry;
 mod request;
 
-pub use catalogue::{Catalogue, CatalogueParts, Catalogued, need_lines};
+pub use catalogue::{Catalogue, CatalogueParts, Catalogued, need_lines, needs_of};
 pub use details::{DetailIndex, DetailLines, ImageDetails};
 pub use enrich::{Enriched, enrich};
 pub use list::{Images, list};

@@ -73,9 +73,9 @@ pub use recipe::{
 };
 pub use settings::{
     AmountError, AtStart, BindSetting, ChannelRule, ContainerSettings, EvidenceSettings, GateRules,
-    Labels, MpiRule, Namespaces, PathTemplate, PathTemplateError, RepositorySettings, Requirement,
-    RestrictedRule, RetentionSettings, Settings, TrustPolicy, TrustRule, parse_settings,
-    parse_size, parse_time,
+    Labels, MpiRule, Namespaces, PathTemplate, PathTemplateError, Regressions, RepositorySettings,
+    Requirement, RestrictedRule, RetentionSettings, Settings, TrustPolicy, TrustRule,
+    parse_settings, parse_size, parse_time,
 };
 pub use stack::{
     AccessPair, BuildCache, CompilerName, CompilerRequest, Compilers, Connection, Conversion,

@@ -5,11 +5,13 @@
 //!
 //! [`promote()`] adds images that fulfill the rules of the gate, [`rollback`] brings an earlier state
 //! back, [`retire`], [`revoke`], [`waive`] and [`renew`] do what they say, and [`history()`] reads it all
-//! again. Several may do so at once. The design is in
+//! again. Several may do so at once. [`compare_images`] compares the figures of an image with those of the
+//! image before it. The design is in
 //! `docs/design/0015-channels.md`.
 
 #![forbid(unsafe_code)]
 
+mod compare;
 mod edits;
 mod gate;
 mod history;
@@ -17,6 +19,7 @@ mod manager;
 mod promote;
 mod publish;
 
+pub use compare::{CompareRequest, ComparedImage, ImageComparison, compare_images};
 pub use edits::{Retire, Waive, renew, retire, revoke, rollback, waive};
 pub use gate::{GateRule, GateVerdict, Outcome};
 pub use history::{HistoryEntry, document, history};

@@ -132,10 +132,12 @@ pub fn promote(
             let is_default =
                 becomes_default(Some(document), &image.place.label, request.is_default);
             let statements = promotion.verdicts.iter().filter_map(|one| one.statement.clone());
+            let mut statements: Vec<_> = statements.collect();
+            statements.dedup();
             let entry = Entry {
                 since: document.serial,
                 promoted: document.issued,
-                evidence: statements.collect(),
+                evidence: statements,
                 ..Entry::of(image)
             };
             let entry = match document.entry(&image.place.label) {

@@ -34,6 +34,25 @@ pub struct FoundEvidence {
 }
 
 impl FoundEvidence {
+    /// Reads the statements that are attached to an image of a registry.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading.
+    pub fn of(connection: &Connection, image: RemoteImage) -> Result<Self> {
+        let found = connection.registry.attestations(&image)?;
+        let bundles = found.attestations.iter();
+        Ok(Self {
+            name: image.place.to_string(),
+            digest: image.digest.clone(),
+            statements: bundles
+                .filter_map(|one| SignedStatement::from_bytes(&one.bundle))
+                .collect(),
+            is_complete: found.is_complete,
+            remote: Some(image),
+        })
+    }
+
     /// Judges the statements, the newest first.
     ///
     /// # Errors
@@ -81,15 +100,7 @@ pub fn find_evidence(
     let image = image.ok_or_else(|| {
         Report::new(Kind::NotFound, format!("no image in the registry matches `{}`", escape(typed)))
     })?;
-    let found = connection.registry.attestations(&image)?;
-    let bundles = found.attestations.iter();
-    Ok(FoundEvidence {
-        name: image.place.to_string(),
-        digest: image.digest.clone(),
-        statements: bundles.filter_map(|one| SignedStatement::from_bytes(&one.bundle)).collect(),
-        is_complete: found.is_complete,
-        remote: Some(image),
-    })
+    FoundEvidence::of(connection, image)
 }
 
 /// Reads files with signed statements.

@@ -45,6 +45,7 @@ Examples:
   cabane check prgenv-gnu/25.6
   cabane check prgenv-gnu/25.6 --only mpi
   cabane check prgenv-gnu/25.6 --key tests.key --attach
+  cabane check prgenv-gnu/25.6:v1 prgenv-gnu/25.6:v2 --key tests.key --repeat 5
   cabane check prgenv-gnu/25.6 --on slurm --srun=--partition=debug
   cabane check prgenv-gnu/25.6 --suite cscs-reframe-tests --on slurm
 
@@ -74,6 +75,10 @@ pub(crate) struct CheckArgs {
     /// Pass this option to `srun`, such as --srun=--partition=debug, and to the jobs of suites. Repeatable
     #[arg(long = "srun", value_name = "OPTION", allow_hyphen_values = true)]
     srun_options: Vec<String>,
+    /// Run the checks that measure something this many times, several images in turns
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=20),
+        default_value = "1")]
+    repeat: u8,
     /// The time limit of each check that has none of its own, such as 30s or 10m
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "10m")]
     limit: Duration,
@@ -129,17 +134,25 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
     let key = args.key.as_deref().map(|path| signing_key(setup, path)).transpose()?;
     let connection = args.attach.then(|| args.registry.connect(setup)).transpose()?;
     let mut reports = Vec::new();
-    for subject in &subjects {
-        let report = run(setup, subject, &request, &mut |result| {
-            setup.detail(line(result));
-        })?;
-        if !args.json {
-            setup.printer.data(text(&report));
+    let mut next: Vec<_> = subjects.iter().map(|subject| (subject, request.clone())).collect();
+    // Several images are measured in turns: a machine that is slow for a minute is slow for each.
+    for _ in 0..args.repeat {
+        for (subject, request) in std::mem::take(&mut next) {
+            let report = run(setup, subject, &request, &mut |result| {
+                setup.detail(line(result));
+            })?;
+            if !args.json {
+                setup.printer.data(text(&report));
+            }
+            if let Some(key) = &key {
+                sign(setup, &report, key, connection.as_ref())?;
+            }
+            next.extend(request.repeated(&report).map(|request| (subject, request)));
+            reports.push(report);
         }
-        if let Some(key) = &key {
-            sign(setup, &report, key, connection.as_ref())?;
-        }
-        reports.push(report);
+    }
+    if args.repeat > 1 && next.is_empty() {
+        setup.warning("no check measured anything, so none was repeated");
     }
     if args.json {
         setup.printer.json(&reports);

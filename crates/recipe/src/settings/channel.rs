@@ -46,6 +46,33 @@ pub struct GateRules {
     pub tested_within: Option<Duration>,
     /// It was built from a recipe in one of these Git repositories; `*` is any recipe.
     pub built_from: Vec<String>,
+    /// What happens if a figure of its checks is worse than that of the image that the channel releases.
+    pub regressions: Option<Regressions>,
+    /// Files with facts of hosts, on each of which it runs.
+    pub runs_on: Vec<PathTemplate>,
+    /// The suites of `ReFrame` that its newest results have.
+    pub suites: Vec<String>,
+}
+
+/// What happens to an image with figures that are worse than those of the released image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Regressions {
+    /// They are shown.
+    Report,
+    /// It is not promoted.
+    Refuse,
+    /// It is not promoted, and neither is one of which it cannot be told.
+    RefuseUnknown,
+}
+
+impl Regressions {
+    fn read(field: &Field<'_>) -> Option<Self> {
+        field.choice(&[
+            ("report", Self::Report),
+            ("refuse", Self::Refuse),
+            ("refuse-unknown", Self::RefuseUnknown),
+        ])
+    }
 }
 
 /// Reads the channels of a file; one with a mistake has been noted.
@@ -96,10 +123,7 @@ fn keys(section: &Section<'_>) -> Option<Vec<PathTemplate>> {
 }
 
 fn gate(section: &Section<'_>) -> Option<GateRules> {
-    let signed_by = match section.get("signed_by") {
-        Some(field) => each(field.items("a key")?, |item| path_template(&item))?,
-        None => Vec::new(),
-    };
+    let signed_by = list(section, "signed_by", "a key", path_template)?;
     let from = section.optional("from", Field::word::<ChannelName>)?;
     let age = section.optional("age", |field| amount(field, parse_time))?;
     if let (Some(field), None) = (section.get("age"), &from) {
@@ -107,11 +131,43 @@ fn gate(section: &Section<'_>) -> Option<GateRules> {
         return section.report.refuse(field.key_place, "`age` counts in another channel", hint);
     }
     let tested_within = section.optional("tested_within", |field| amount(field, parse_time))?;
-    let built_from = match section.get("built_from") {
-        Some(field) => each(field.items("an address")?, |item| source(&item))?,
-        None => Vec::new(),
+    let built_from = list(section, "built_from", "an address", source)?;
+    // Each mistake is named, not only the first one.
+    let regressions = section.optional("regressions", Regressions::read);
+    let runs_on = list(section, "runs_on", "a file", path_template);
+    let suites = list(section, "suites", "a suite", suite);
+    Some(GateRules {
+        signed_by,
+        from,
+        age,
+        tested_within,
+        built_from,
+        regressions: regressions?,
+        runs_on: runs_on?,
+        suites: suites?,
+    })
+}
+
+/// Reads a list; an empty one if it is not there.
+fn list<T>(
+    section: &Section<'_>,
+    key: &str,
+    name: &str,
+    read: fn(&Field<'_>) -> Option<T>,
+) -> Option<Vec<T>> {
+    match section.get(key) {
+        Some(field) => each(field.items(name)?, |item| read(&item)),
+        None => Some(Vec::new()),
+    }
+}
+
+/// The name of a suite, which is that of a directory.
+fn suite(field: &Field<'_>) -> Option<String> {
+    let is_name = |text: &str| {
+        !matches!(text, "" | "." | "..") && !text.contains(|c: char| c == '/' || c.is_control())
     };
-    Some(GateRules { signed_by, from, age, tested_within, built_from })
+    let hint = "write the name of its directory, such as `hpc-tests` for `~/hpc-tests`";
+    field.text_if(is_name, "is no name of a suite", hint)
 }
 
 /// The address of a Git repository, or `*`.

@@ -23,7 +23,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 pub use amount::{AmountError, parse_size, parse_time};
-pub use channel::{ChannelRule, GateRules};
+pub use channel::{ChannelRule, GateRules, Regressions};
 pub use container::{BindSetting, ContainerSettings};
 pub use evidence::EvidenceSettings;
 pub use mpi::MpiRule;

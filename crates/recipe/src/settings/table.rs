@@ -186,6 +186,15 @@ settings! {
     /// To be promoted, an image needs a provenance that one of `evidence.builders` signed, for a recipe in
     /// one of these Git repositories. "*" allows any recipe.
     CHANNEL_BUILT_FROM: "channel.built_from" = "[\"https://github.com/eth-cscs/alps-uenv\"]";
+    /// What to do if a figure is worse than that of the image that the channel releases under the same
+    /// name: "report", "refuse", or "refuse-unknown", which also rejects figures that cannot be compared.
+    CHANNEL_REGRESSIONS: "channel.regressions" = "\"refuse\"";
+    /// To be promoted, an image must run on these hosts, as far as its metadata say. `cabane system probe
+    /// --facts FILE` writes the files.
+    CHANNEL_RUNS_ON: "channel.runs_on" = "[\"/etc/cabane/hosts/daint.json\"]";
+    /// To be promoted, an image must have passed these ReFrame suites: its newest results on the system of
+    /// the channel name them, and a test of each passed.
+    CHANNEL_SUITES: "channel.suites" = "[\"hpc-tests\"]";
     /// Evidence: signed statements about tests and builds.
     EVIDENCE: "evidence" = "[evidence]";
     /// Public keys of testers. Results that are signed with another key are shown and do not count.

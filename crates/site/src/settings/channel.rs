@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cabane_label::{ChannelName, Namespace};
-use cabane_recipe::{ChannelRule, Labels, PathTemplate};
+use cabane_recipe::{ChannelRule, Labels, PathTemplate, Regressions};
 use cabane_report::Result;
 
 use super::{Layers, Origin};
@@ -37,6 +37,12 @@ pub struct ChannelSetting {
     pub tested_within: Option<Duration>,
     /// The Git repositories of which one must have its recipe; `*` is any recipe.
     pub built_from: Vec<String>,
+    /// What happens if a figure of its checks is worse than that of the released image.
+    pub regressions: Option<Regressions>,
+    /// Files with facts of hosts on which it must run.
+    pub runs_on: Vec<PathBuf>,
+    /// The suites of `ReFrame` that its newest results must have.
+    pub suites: Vec<String>,
 }
 
 impl Layers<'_> {
@@ -81,6 +87,9 @@ impl Layers<'_> {
             age: rule.gate.age,
             tested_within: rule.gate.tested_within,
             built_from: rule.gate.built_from.clone(),
+            regressions: rule.gate.regressions,
+            runs_on: paths(&rule.gate.runs_on)?,
+            suites: rule.gate.suites.clone(),
         })
     }
 }

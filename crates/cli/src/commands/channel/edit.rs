@@ -108,7 +108,7 @@ pub(crate) struct WaiveArgs {
     channel: ChannelPattern,
     /// The image: label, ID, or digest
     image: String,
-    /// The rule: `signed_by`, `from`, `age`, `tested_within`, or `built_from`
+    /// The rule: `signed_by`, `from`, `age`, `tested_within`, `built_from`, `suites`, `regressions`, or `runs_on`
     #[arg(long, value_name = "RULE")]
     rule: GateRule,
     /// Why

@@ -31,12 +31,17 @@ pub(super) struct WhereArgs {
 }
 
 impl WhereArgs {
+    /// Connects to the registry if the statements are read there.
+    pub(super) fn connect(&self, setup: &Setup) -> Result<Option<Connection>> {
+        self.remote.then(|| self.registry.connect(setup)).transpose()
+    }
+
     pub(super) fn find(
         &self,
         setup: &Setup,
         image: &str,
     ) -> Result<(FoundEvidence, Option<Connection>)> {
-        let connection = self.remote.then(|| self.registry.connect(setup)).transpose()?;
+        let connection = self.connect(setup)?;
         Ok((find_evidence(setup, connection.as_ref(), image)?, connection))
     }
 }

@@ -10,6 +10,7 @@ use crate::exit_codes::{self, ExitCode};
 use crate::setup::Setup;
 
 mod attach;
+mod compare;
 mod ls;
 mod prune;
 
@@ -23,6 +24,8 @@ pub(crate) enum EvidenceCommand {
     Show(ls::ShowArgs),
     /// Check whether an image passed its tests, or where its recipe comes from
     Verify(ls::VerifyArgs),
+    /// Compare what was measured with the image before
+    Compare(compare::CompareArgs),
     /// Attach signed statements or reports to an image of a registry
     Attach(attach::AttachArgs),
     /// Write the signed statements and reports of an image to files
@@ -42,6 +45,7 @@ pub(crate) fn evidence(setup: &Setup, command: &EvidenceCommand) -> Result<ExitC
         EvidenceCommand::Ls(args) => done(ls::ls(setup, args)),
         EvidenceCommand::Show(args) => done(ls::show(setup, args)),
         EvidenceCommand::Verify(args) => ls::verify(setup, args),
+        EvidenceCommand::Compare(args) => done(compare::compare(setup, args)),
         EvidenceCommand::Attach(args) => done(attach::attach(setup, args)),
         EvidenceCommand::Export(args) => done(attach::export(setup, args)),
         EvidenceCommand::Prune(args) => done(prune::prune(setup, args)),

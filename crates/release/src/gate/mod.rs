@@ -4,6 +4,9 @@
 //! What an image must fulfill to be promoted: the rules of the configuration, and what is known of the
 //! image.
 
+mod host;
+mod regressions;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -19,6 +22,7 @@ use cabane_report::Result;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
+use crate::compare::rival;
 use crate::publish::Target;
 
 /// A rule of the gate.
@@ -37,11 +41,26 @@ pub enum GateRule {
     Tested,
     /// `built_from`: a builder says that it was built from a recipe in one of these Git repositories.
     Built,
+    /// `suites`: its newest results have these suites of `ReFrame`.
+    Suites,
+    /// `regressions`: no figure is worse than that of the released image.
+    Regressions,
+    /// `runs_on`: these hosts have what it needs.
+    RunsOn,
 }
 
 impl GateRule {
     /// Those that can be waived, by the key in the configuration.
-    const WAIVABLE: [Self; 5] = [Self::SignedBy, Self::From, Self::Age, Self::Tested, Self::Built];
+    const WAIVABLE: [Self; 8] = [
+        Self::SignedBy,
+        Self::From,
+        Self::Age,
+        Self::Tested,
+        Self::Built,
+        Self::Suites,
+        Self::Regressions,
+        Self::RunsOn,
+    ];
 
     /// Returns its name, which is its key in the configuration.
     pub fn name(self) -> &'static str {
@@ -52,6 +71,9 @@ impl GateRule {
             Self::Age => "age",
             Self::Tested => "tested_within",
             Self::Built => "built_from",
+            Self::Suites => "suites",
+            Self::Regressions => "regressions",
+            Self::RunsOn => "runs_on",
         }
     }
 }
@@ -121,16 +143,9 @@ pub(crate) fn judge(
     if target.setting.from.is_some() {
         verdicts.extend(presence(target, image)?);
     }
-    let has_builds = !target.setting.built_from.is_empty();
-    if has_builds || target.setting.tested_within.is_some() {
-        let keys = EvidenceKeys::of(target.context)?;
-        let evidence = evidence_of(target, image, &keys)?;
-        if let Some(within) = target.setting.tested_within {
-            verdicts.push(tests(target, &keys, &evidence, within));
-        }
-        if has_builds {
-            verdicts.push(builds(target, &keys, &evidence));
-        }
+    verdicts.extend(by_evidence(target, image, document)?);
+    for facts in &target.setting.runs_on {
+        verdicts.push(host::runs_on(target, image, facts)?);
     }
     for verdict in verdicts.iter_mut().filter(|one| one.outcome == Outcome::Failed) {
         let waivers = document.map(|one| one.waivers.as_slice()).unwrap_or_default();
@@ -146,6 +161,37 @@ pub(crate) fn judge(
             verdict.evidence =
                 format!("{}; waived by {by} until {until}: {reason}", verdict.evidence);
         }
+    }
+    Ok(verdicts)
+}
+
+/// Applies the rules that signed statements fulfill.
+fn by_evidence(
+    target: Target<'_>,
+    image: &RemoteImage,
+    document: Option<&ChannelDocument>,
+) -> Result<Vec<GateVerdict>> {
+    let setting = target.setting;
+    let (has_builds, has_suites) = (!setting.built_from.is_empty(), !setting.suites.is_empty());
+    let mut verdicts = Vec::new();
+    let is_wanted = setting.tested_within.is_some() || setting.regressions.is_some();
+    if !is_wanted && !has_builds && !has_suites {
+        return Ok(verdicts);
+    }
+    let keys = EvidenceKeys::of(target.context)?;
+    let evidence = evidence_of(target, Some(image), &image.digest, &keys)?;
+    if let Some(within) = setting.tested_within {
+        verdicts.push(tests(target, &keys, &evidence, within));
+    }
+    if has_builds {
+        verdicts.push(builds(target, &keys, &evidence));
+    }
+    if has_suites {
+        verdicts.push(suites(target, &keys, &evidence));
+    }
+    if let Some(rule) = setting.regressions {
+        let released = document.and_then(|document| Some((document, rival(document, image)?)));
+        verdicts.push(regressions::judge(target, rule, &keys, (image, &evidence), released)?);
     }
     Ok(verdicts)
 }
@@ -193,16 +239,18 @@ fn signature(target: Target<'_>, image: &RemoteImage) -> Result<GateVerdict> {
     Ok(verdict(GateRule::SignedBy, evidence))
 }
 
-/// Reads and judges the statements about an image.
+/// Reads and judges the statements about an image, also of one that the registry has lost.
 fn evidence_of(
     target: Target<'_>,
-    image: &RemoteImage,
+    image: Option<&RemoteImage>,
+    digest: &Digest,
     keys: &EvidenceKeys,
 ) -> Result<Vec<Evidence>> {
     // A failure that somebody removed from the registry may still be here.
-    let mut statements = attached(target.registry, image)?;
-    statements.extend(kept(target.context, &image.digest)?);
-    Ok(statements.iter().filter_map(|one| keys.judge(one, &image.digest)).collect())
+    let attached = image.map(|image| attached(target.registry, image)).transpose()?;
+    let mut statements = attached.unwrap_or_default();
+    statements.extend(kept(target.context, digest)?);
+    Ok(statements.iter().filter_map(|one| keys.judge(one, digest)).collect())
 }
 
 /// Whether the newest results of checks on the system of the channel say that they passed.
@@ -240,6 +288,35 @@ fn builds(target: Target<'_>, keys: &EvidenceKeys, evidence: &[Evidence]) -> Gat
         },
         None => verdict(GateRule::Built, Err(found.evidence)),
     }
+}
+
+/// Whether the newest results say that the suites of the rule passed.
+fn suites(target: Target<'_>, keys: &EvidenceKeys, evidence: &[Evidence]) -> GateVerdict {
+    if keys.has_no_testers() {
+        return verdict(GateRule::Suites, Err(no_keys("testers")));
+    }
+    let now = Timestamp::now();
+    let (system, within) = (&target.place.system, target.setting.tested_within);
+    let wanted = Wanted::here(target.context, Some(system), within, now);
+    let found = tested(evidence, &wanted, now);
+    let newest = evidence.iter().find(|one| Some(&one.id) == found.statement.as_ref());
+    let Some(newest) = newest.filter(|_| found.outcome == TestOutcome::Passed) else {
+        return verdict(GateRule::Suites, Err(found.evidence));
+    };
+    let names = |names: &[&String]| {
+        let names: Vec<_> = names.iter().map(|name| escape(name)).collect();
+        enumerate(&names, "and")
+    };
+    let suites: Vec<&String> = target.setting.suites.iter().collect();
+    let mut missing = suites.clone();
+    missing.retain(|name| !newest.statement.has_passed(name));
+    if missing.is_empty() {
+        let evidence = format!("{}: {}", names(&suites), found.evidence);
+        let statement = found.statement;
+        return GateVerdict { statement, ..verdict(GateRule::Suites, Ok(evidence)) };
+    }
+    let (missing, id) = (names(&missing), newest.id.id());
+    verdict(GateRule::Suites, Err(format!("the newest results ({id}) lack {missing}")))
 }
 
 fn no_keys(key: &str) -> String {

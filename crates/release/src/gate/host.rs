@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The rule `runs_on`: a host, of which there are facts, has what an image needs.
+//!
+//! What it needs is in the metadata that the registry has of it. Nobody signs them, so the rule prevents
+//! mistakes only; that an image works on a node is for its checks to say.
+
+use std::path::Path;
+
+use cabane_image_search::needs_of;
+use cabane_impact::{HostFacts, Verdict, on_host};
+use cabane_label::{escape, shown};
+use cabane_registry::RemoteImage;
+use cabane_report::Result;
+
+use super::{GateRule, GateVerdict, verdict};
+use crate::publish::Target;
+
+/// Judges an image for a host.
+pub(super) fn runs_on(target: Target<'_>, image: &RemoteImage, file: &Path) -> Result<GateVerdict> {
+    let facts = HostFacts::read(file)?;
+    let name = file.file_name().map_or_else(|| shown(file), |name| shown(Path::new(name)));
+    let Some(lines) = needs_of(target.registry, image)? else {
+        let missing = format!("{name}: unknown: the image has no metadata that say what it needs");
+        return Ok(verdict(GateRule::RunsOn, Err(missing)));
+    };
+    let (judged, reasons) = on_host(&lines, &facts);
+    let reason = reasons.first().map(|reason| format!(": {}", escape(&reason.to_string())));
+    let more = match reasons.len() {
+        0 | 1 => String::new(),
+        count => format!(", and {} more", count - 1),
+    };
+    let said = format!("{name}: {judged}{}{more}", reason.unwrap_or_default());
+    Ok(verdict(
+        GateRule::RunsOn,
+        match judged {
+            Verdict::Unaffected | Verdict::RebuildAdvised => Ok(said),
+            Verdict::Unknown | Verdict::Breaks => Err(said),
+        },
+    ))
+}
