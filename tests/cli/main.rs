@@ -19,6 +19,7 @@ mod cabane;
 mod catalogue;
 mod channels;
 mod channels_attacked;
+mod channels_rules;
 mod check;
 mod check_suite;
 mod composition;

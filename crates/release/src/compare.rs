@@ -3,7 +3,7 @@
 
 //! The figures of an image, compared with those of the image before it, and which image that is.
 
-use cabane_channel::{ChannelDocument, Entry, State, VerifiedChannel, read_channel, today};
+use cabane_channel::{ChannelDocument, Entry, State, VerifiedChannel, read_channel};
 use cabane_evidence::{Comparison, Figures, Wanted, compare, figures};
 use cabane_label::{
     Digest, ImageDescription, Label, LabelPattern, NameMatch, System, SystemPattern,
@@ -13,6 +13,8 @@ use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
 use cabane_transfer::{Connection, FoundEvidence, find_evidence, look_up};
 use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::history::before;
@@ -224,7 +226,8 @@ fn replaced(
             channel = before(registry, setting, &place, &after);
             if let Some(older) = channel.as_ref().filter(|older| !is_there(older)) {
                 let document = older.document.clone();
-                let entry = rival(&document, image).cloned();
+                let day = TimeZone::UTC.to_datetime(document.issued).date();
+                let entry = rival(&document, image, day).cloned();
                 return Ok(entry.map(|entry| (document, entry)));
             }
         }
@@ -232,11 +235,17 @@ fn replaced(
     Ok(None)
 }
 
-/// Returns what a document releases under the name of an image: the same version, or else the default.
-pub(crate) fn rival<'d>(document: &'d ChannelDocument, image: &RemoteImage) -> Option<&'d Entry> {
+/// Returns what a document releases on a day under the name of an image: the same version, or else the
+/// default.
+pub(crate) fn rival<'d>(
+    document: &'d ChannelDocument,
+    image: &RemoteImage,
+    day: Date,
+) -> Option<&'d Entry> {
     let label = &image.place.label;
-    let of_version = document.entry(label).filter(|entry| entry.state(today()) != State::Retired);
-    of_version.or_else(|| document.default_beside(label))
+    let is_released = |entry: &&Entry| entry.state(day) != State::Retired;
+    let of_version = document.entry(label).filter(is_released);
+    of_version.or_else(|| document.default_beside(label).filter(is_released))
 }
 
 /// Gets the image of an entry; `None` if the registry has lost it.

@@ -151,7 +151,7 @@ mod tests {
         let said = text(&comparison(&[Answer::Same, Answer::CannotTell, Answer::Worse]));
         assert_eq!(
             said,
-            "1 worse (osu bw: 100.0 ± 1.000 MB/s (5 runs) before, 80.00 ± 1.000 MB/s (5 runs) now, \
+            "1 worse (osu bw: 100 ± 1 MB/s (5 runs) before, 80 ± 1 MB/s (5 runs) now, \
              ratio 0.800), 1 cannot tell (osu bw: 3 of 5 runs now), 1 same"
         );
         assert_eq!(text(&Comparison::default()), "the released image has no figures that count");
