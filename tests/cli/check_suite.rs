@@ -227,3 +227,24 @@ fn a_suite_without_reframe_is_one_clear_error() {
     // Without a suite it is not needed.
     checked.run(&["check", "app", "--only", "fine"]).success();
 }
+
+#[test]
+fn a_suite_that_measures_is_repeated_and_other_checks_are_not() {
+    let reframe = needs!("reframe");
+    let suite = Suite::new(Who::OrdinaryUser, reframe);
+    let options = ["--suite", &suite.directory, "--reframe=--exclude=Shouts", "--repeat", "2"];
+    let mut command =
+        suite.checked.cabane.command(&[&["check", IMAGE, "--json"], &options[..]].concat());
+    let run = suite.checked.cabane.finish(command.env("CABANE_REFRAME", &suite.reframe)).success();
+    let reports: Value = serde_json::from_str(&run.stdout).unwrap();
+    let names = |report: &Value| -> Vec<String> {
+        let checks = report["checks"].as_array().unwrap().iter();
+        checks.map(|check| check["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(reports.as_array().unwrap().len(), 2, "{}", run.stderr);
+    assert!(names(&reports[0]).iter().any(|name| name == "starts"));
+    let repeated = names(&reports[1]);
+    assert!(repeated.len() == 2 && repeated.iter().all(|name| name.starts_with("tests/")));
+    let left_out = reports[1]["left_out"].as_array().unwrap();
+    assert!(left_out.iter().any(|name| name == "starts"), "{left_out:?}");
+}

@@ -15,6 +15,7 @@ use cabane_evidence::{
 use cabane_label::Digest;
 use cabane_registry::SigningKey;
 use cabane_testkit::{Finished, needs};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::cabane::APP;
@@ -124,10 +125,13 @@ fn figures_are_compared_with_those_of_the_image_before() {
     meters.measure(&[FAST], "2", &key);
     let (answer, reason, runs) = meters.compared(FAST, &[]);
     assert_eq!((answer.as_str(), reason.as_str(), runs), ("cannot-tell", "2 of 5 runs now", 2));
+    let text = meters.run(&["evidence", "compare", FAST]).success();
+    assert!(text.stdout.contains("cannot tell: 2 of 5 runs now"), "{}", text.stdout);
+    assert!(text.stderr.contains("measures both in turns"), "{}", text.stderr);
     let elsewhere = meters.comparison(SLOW, &["--with", OLD, "--on", "daint"]);
     assert_eq!(elsewhere["figures"], Value::Array(Vec::new()));
     let quiet = meters.run(&["check", APP, "--repeat", "3"]);
-    assert!(quiet.stderr.contains("no check measured anything"), "{}", quiet.stderr);
+    assert!(quiet.stderr.contains("measured anything; it ran once"), "{}", quiet.stderr);
 }
 
 #[test]
@@ -199,7 +203,12 @@ fn the_gate_refuses_what_is_worse_than_the_released_image() {
 }
 
 /// A statement of a run with one figure.
-fn statement(image: &Digest, second: i64, value: f64, change: &dyn Fn(&mut Details)) -> Statement {
+fn statement(
+    image: &Digest,
+    finished: Timestamp,
+    value: f64,
+    change: &dyn Fn(&mut Details),
+) -> Statement {
     let measured = Measured {
         variable: "rate".to_owned(),
         value,
@@ -208,12 +217,11 @@ fn statement(image: &Digest, second: i64, value: f64, change: &dyn Fn(&mut Detai
         lower: Some(-0.9),
         upper: None,
     };
-    let now = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(600 - second);
     let mut details = Details {
         outcome: Some(Outcome::Passed),
         system: Some("here".to_owned()),
-        started: Some(now),
-        finished: Some(now),
+        started: Some(finished),
+        finished: Some(finished),
         runner: Runner::default(),
         host: Host::default(),
         performance: vec![Performance { test: "speed".to_owned(), measured }],
@@ -242,7 +250,7 @@ fn figures_that_do_not_count_change_nothing() {
         shown.stdout.trim().parse().unwrap()
     };
     let image = digest(SLOW);
-    let attach = |key: &str, statements: &[Statement]| {
+    let attach = |image: &str, key: &str, statements: &[Statement]| {
         let key = SigningKey::read(Path::new(key)).unwrap().0;
         let files = statements.iter().enumerate().map(|(number, statement)| {
             let signed = SignedStatement::sign(statement, &key).unwrap();
@@ -251,12 +259,22 @@ fn figures_that_do_not_count_change_nothing() {
         });
         let files: Vec<String> = files.collect();
         let files: Vec<&str> = files.iter().map(String::as_str).collect();
-        meters.run(&[&["evidence", "attach", SLOW], &files[..]].concat()).success();
+        meters.run(&[&["evidence", "attach", image], &files[..]].concat()).success();
     };
-    let six = |value: f64, change: &dyn Fn(&mut Details)| -> Vec<Statement> {
-        (0..6).map(|second| statement(&image, second, value, change)).collect()
+    // At the times of the runs that count, three times as many.
+    let listed = meters.tests.listed(SLOW, &[]);
+    let finished = listed.iter().map(|one| -> Timestamp {
+        let details = &one["statement"]["predicate"]["https://cabane.dev/evidence/v1"];
+        details["finished"].as_str().unwrap().parse().unwrap()
+    });
+    let finished: Vec<Timestamp> = finished.collect();
+    let many = |value: f64, change: &dyn Fn(&mut Details)| -> Vec<Statement> {
+        let times = (1..=3).flat_map(|late| {
+            finished.iter().map(move |time| *time + SignedDuration::from_millis(late))
+        });
+        times.map(|time| statement(&image, time, value, change)).collect()
     };
-    attach(&other, &six(500.0, &|_| ()));
+    attach(SLOW, &other, &many(500.0, &|_| ()));
     assert_eq!(meters.rule(SLOW), expected);
     // Of the tester, for another system, from the future, of a run that ended with an error, and without
     // a number that can be compared.
@@ -268,24 +286,28 @@ fn figures_that_do_not_count_change_nothing() {
         &|details| details.performance[0].measured.value = 1e300,
     ];
     for change in changes {
-        attach(&key, &six(500.0, change));
+        attach(SLOW, &key, &many(500.0, change));
         assert_eq!(meters.rule(SLOW), expected);
     }
     // What is no number cannot be written in JSON, and such a statement says nothing at all.
     for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-        attach(&key, &six(value, &|_| ()));
+        attach(SLOW, &key, &many(value, &|_| ()));
     }
     assert_eq!(meters.rule(SLOW), expected);
     assert_eq!(meters.compared(SLOW, &["--remote"]), compared);
-    // The same run again, signed again, is one run.
-    let again = vec![statement(&image, 0, -0.0, &|_| ()); 6];
-    attach(&key, &again);
-    let (_, _, runs) = meters.compared(SLOW, &["--with", SLOW, "--remote"]);
-    assert_eq!(runs, compared.2 + 1);
+    // The same run again, signed again, is one run. Zero with a sign is a number.
+    let again = vec![statement(&digest(FAST), finished[0], -0.0, &|_| ()); 6];
+    attach(FAST, &key, &again);
+    let (answer, reason, runs) = meters.compared(FAST, &["--with", SLOW, "--remote"]);
+    assert_eq!((answer.as_str(), reason.as_str(), runs), ("cannot-tell", "1 of 5 runs now", 1));
     // What is removed from the registry is still in the repository of the release manager.
     for image in [OLD, SLOW] {
         meters.run(&["evidence", "prune", image, "--remote", "--keep-last", "1"]).success();
     }
     let (code, said) = meters.rule(SLOW);
     assert!(code == 13 && said.contains("1 worse"), "{said}");
+    // What counts does change it.
+    attach(SLOW, &key, &many(500.0, &|_| ()));
+    assert_eq!(meters.compared(SLOW, &["--remote"]).2, 16);
+    assert_eq!(meters.rule(SLOW).0, 0);
 }

@@ -201,23 +201,24 @@ fn newest(runs: &[(Timestamp, f64)]) -> Vec<f64> {
 
 type Runs = Vec<(Timestamp, f64)>;
 
-/// Returns the runs of two images that are at about the same time: those of each are in the time of those
-/// of the other, or not farther from it than one and a half times as long as it is. Images that were
-/// measured in turns keep all runs.
+/// Returns the runs of two images that are at about the same time. Images that were measured in turns, or one
+/// after the other, keep all runs.
 fn at_the_same_time(old: &[(Timestamp, f64)], new: &[(Timestamp, f64)]) -> (Runs, Runs) {
     let old = near(old, new);
     let new = near(new, &old);
     (old, new)
 }
 
-/// Returns the runs near others; all are sorted, the newest first.
+/// Returns the runs near others: not farther from the middle half of them than 3.5 times the time that this
+/// half took. A single run on another day does not matter then. All are sorted, the newest first.
 fn near(runs: &[(Timestamp, f64)], others: &[(Timestamp, f64)]) -> Runs {
-    let (Some((last, _)), Some((first, _))) = (others.first(), others.last()) else {
+    let time_of = |quarters: usize| others.get(others.len() * quarters / 4).map(|(time, _)| *time);
+    let (Some(last), Some(first)) = (time_of(1), time_of(3)) else {
         return Runs::new();
     };
-    let distance = last.duration_since(*first) * 3 / 2;
+    let distance = last.duration_since(first) * 7 / 2;
     let is_near = |time: Timestamp| {
-        time.duration_since(*last) <= distance && first.duration_since(time) <= distance
+        time.duration_since(last) <= distance && first.duration_since(time) <= distance
     };
     runs.iter().filter(|(time, _)| is_near(*time)).copied().collect()
 }
@@ -417,6 +418,8 @@ mod tests {
         assert_eq!(said(&[1, 2, 3, 4, 5], &[16, 17, 18, 19, 20]), apart);
         assert_eq!(said(&[1, 4, 7, 10, 13, 16, 19], &[22, 23, 24, 25, 26]), apart);
         assert_eq!(said(&[1, 2, 3, 4, 5], &[8, 11, 14, 17, 20, 23]), apart);
+        // A single run on another day brings no others near.
+        assert_eq!(said(&[5, 6, 7, 8, 9], &[1, 22, 23, 24, 25, 26]), apart);
         // Of an image that was measured for long, the runs of those days count.
         let old = [1, 2, 3, 15, 17, 19, 21, 23];
         let (answer, reason, runs) = on_days(&old, &[16, 18, 20, 22, 24]);

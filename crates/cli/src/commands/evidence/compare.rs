@@ -63,7 +63,9 @@ pub(crate) fn compare(setup: &Setup, args: &CompareArgs) -> Result<()> {
     say_others(setup, "the image before does not have", &comparison.added);
     if comparison.figures.is_empty() {
         setup.note("there is no figure that both images have and that counts");
-        setup.hint("`cabane check IMAGE --repeat 5 --key FILE` measures an image");
+    }
+    if comparison.figures.is_empty() || comparison.with(Answer::CannotTell).next().is_some() {
+        setup.hint("`cabane check OLD NEW --repeat 10 --key FILE` measures both in turns");
     }
     Ok(())
 }
