@@ -4,6 +4,7 @@
 //! Builds on a host: a real server of ssh on this machine, connections that are cut, and a host that lies.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -503,6 +504,31 @@ fn a_killed_command_that_is_typed_again_follows_the_same_build() {
 }
 
 #[test]
+fn commands_that_are_typed_at_the_same_time_share_one_build() {
+    with_host(|scene| {
+        meet("wait");
+        let start = |number: usize| {
+            let errors = scene.path(&format!("errors{number}"));
+            let mut command =
+                scene.command(&["build", "--on", "builder", &scene.recipe, "app/1.0"]);
+            let child = command.stderr(fs::File::create(&errors).unwrap()).spawn().unwrap();
+            Running { child, errors }
+        };
+        scene.run(&["repo", "create"]).success();
+        let all: Vec<Running> = (0..3).map(start).collect();
+        let follows = |one: &Running| one.errors().contains("pack…");
+        wait_until(|| all.iter().all(follows));
+        part("wait");
+        for running in all {
+            let (code, errors) = running.end();
+            assert_eq!(code, Some(0), "{errors}");
+            assert!(errors.contains("app/1.0:v1@there%x86_64"), "{errors}");
+        }
+        assert_eq!(packed(), 1);
+    });
+}
+
+#[test]
 fn an_interrupted_command_says_how_to_go_on_and_how_to_cancel() {
     with_host(|scene| {
         let running = scene.begin();
@@ -522,6 +548,29 @@ fn an_interrupted_command_says_how_to_go_on_and_how_to_cancel() {
         part("wait");
         let seen = scene.build().success();
         assert!(seen.stderr.contains("started the build ") && packed() == 2, "{}", seen.stderr);
+    });
+}
+
+#[test]
+fn ctrl_c_in_a_terminal_leaves_the_build_alone() {
+    with_host(|scene| {
+        meet("wait");
+        let mut command = scene.cabane.other("script");
+        let path = format!("{}:/usr/bin:/bin:/usr/sbin", scene.path("local/bin").display());
+        let typed = format!("$CABANE build --on builder {} app/1.0", scene.recipe);
+        command.args(["-qec", &typed, "/dev/null"]).env("PATH", path).env("SHELL", "/bin/sh");
+        let output = fs::File::create(scene.path("errors")).unwrap();
+        // All of its processes are in the foreground, and `ssh` gets the signal, too.
+        let mut child = command.stdin(Stdio::piped()).stdout(output).spawn().unwrap();
+        wait_until(|| packed() > 0);
+        child.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
+        let running = Running { child, errors: scene.path("errors") };
+        let (_, shown) = running.end();
+        let says = shown.contains("goes on on builder") && !shown.contains("was cut");
+        assert!(says, "{shown}");
+        part("wait");
+        let seen = scene.build().success();
+        assert!(seen.stderr.contains("following the build ") && packed() == 1, "{}", seen.stderr);
     });
 }
 
