@@ -4,8 +4,8 @@
 //! Directories on their way to another machine and back.
 //!
 //! A parcel is a list of entries: a line `KIND MODE SIZE LENGTH`, a path of LENGTH bytes, and SIZE bytes of
-//! content. It has no times and no owners, so that the same files make the same parcel. Whoever unpacks
-//! one does not trust it: paths stay below the directory, and nothing is written through a link, because
+//! content. It has no times and no owners, so that the same files make the same parcel. It is not trusted
+//! when it is unpacked: paths stay below the directory, and nothing is written through a link, because
 //! all links are made last.
 
 use std::ffi::{OsStr, OsString};
