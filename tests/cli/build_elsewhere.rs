@@ -551,6 +551,52 @@ fn an_interrupted_command_says_how_to_go_on_and_how_to_cancel() {
     });
 }
 
+/// Makes the recipe one for Python, with a package that it brings.
+fn python_recipe(scene: &Scene, views: &str) {
+    let config = "name: app\nengine: python\npython:\n  interpreter: /usr/bin/python3\n  \
+                  requirements: requirements.txt\n  wheels: [demo-1.0-py3-none-any.whl]\n";
+    scene.cabane.world.file("recipe/config.yaml", &format!("{config}{views}"));
+    scene.cabane.world.file("recipe/requirements.txt", "");
+    let wheel = r#"
+import sys, zipfile
+info = "demo-1.0.dist-info/"
+files = {"demo.py": "print('hello from Python')\n",
+         info + "METADATA": "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n",
+         info + "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
+files[info + "RECORD"] = "".join(f"{name},,\n" for name in [*files, info + "RECORD"])
+with zipfile.ZipFile(sys.argv[1], "w") as wheel:
+    for name, content in files.items():
+        wheel.writestr(zipfile.ZipInfo(name), content)
+"#;
+    let mut python = Command::new("/usr/bin/python3");
+    let path = scene.path("recipe/demo-1.0-py3-none-any.whl");
+    Finished::of(python.args(["-I", "-c", wheel]).arg(path)).success();
+}
+
+#[test]
+fn a_changed_recipe_begins_after_the_last_unchanged_step() {
+    let uv = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cabane/bin/uv");
+    let Ok(uv) = uv.canonicalize() else {
+        not_run!("needs uv: scripts/setup demo");
+    };
+    with_host(|scene| {
+        fs::copy(&uv, scene.path("remote/bin/uv")).unwrap();
+        fs::copy(&uv, scene.path("local/bin/uv")).unwrap();
+        python_recipe(scene, "");
+        let seen = scene.build().success();
+        assert!(seen.stderr.contains("install…") && packed() == 1, "{}", seen.stderr);
+        let python = ["run", "app/1.0@there", "--", "python3", "-m", "demo"];
+        assert_eq!(scene.run(&python).success().stdout, "hello from Python\n");
+        python_recipe(scene, "views:\n  default:\n    env_vars: {set: [{A: b}]}\n");
+        let seen = scene.build().success();
+        let steps = !seen.stderr.contains("install…") && seen.stderr.contains("metadata…");
+        assert!(steps && packed() == 2, "{}", seen.stderr);
+        // What was found out here is the same as there.
+        scene.run(&["build", &scene.recipe, "app/2.0"]).success();
+        assert_eq!(scene.digest("app/1.0@there"), scene.digest("app/2.0"));
+    });
+}
+
 #[test]
 fn ctrl_c_in_a_terminal_leaves_the_build_alone() {
     with_host(|scene| {
