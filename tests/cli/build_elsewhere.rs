@@ -4,6 +4,7 @@
 //! Builds on a host: a real server of ssh on this machine, connections that are cut, and a host that lies.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -503,6 +504,31 @@ fn a_killed_command_that_is_typed_again_follows_the_same_build() {
 }
 
 #[test]
+fn commands_that_are_typed_at_the_same_time_share_one_build() {
+    with_host(|scene| {
+        meet("wait");
+        let start = |number: usize| {
+            let errors = scene.path(&format!("errors{number}"));
+            let mut command =
+                scene.command(&["build", "--on", "builder", &scene.recipe, "app/1.0"]);
+            let child = command.stderr(fs::File::create(&errors).unwrap()).spawn().unwrap();
+            Running { child, errors }
+        };
+        scene.run(&["repo", "create"]).success();
+        let all: Vec<Running> = (0..3).map(start).collect();
+        let follows = |one: &Running| one.errors().contains("pack…");
+        wait_until(|| all.iter().all(follows));
+        part("wait");
+        for running in all {
+            let (code, errors) = running.end();
+            assert_eq!(code, Some(0), "{errors}");
+            assert!(errors.contains("app/1.0:v1@there%x86_64"), "{errors}");
+        }
+        assert_eq!(packed(), 1);
+    });
+}
+
+#[test]
 fn an_interrupted_command_says_how_to_go_on_and_how_to_cancel() {
     with_host(|scene| {
         let running = scene.begin();
@@ -522,6 +548,75 @@ fn an_interrupted_command_says_how_to_go_on_and_how_to_cancel() {
         part("wait");
         let seen = scene.build().success();
         assert!(seen.stderr.contains("started the build ") && packed() == 2, "{}", seen.stderr);
+    });
+}
+
+/// Makes the recipe one for Python, with a package that it brings.
+fn python_recipe(scene: &Scene, views: &str) {
+    let config = "name: app\nengine: python\npython:\n  interpreter: /usr/bin/python3\n  \
+                  requirements: requirements.txt\n  wheels: [demo-1.0-py3-none-any.whl]\n";
+    scene.cabane.world.file("recipe/config.yaml", &format!("{config}{views}"));
+    scene.cabane.world.file("recipe/requirements.txt", "");
+    let wheel = r#"
+import sys, zipfile
+info = "demo-1.0.dist-info/"
+files = {"demo.py": "print('hello from Python')\n",
+         info + "METADATA": "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n",
+         info + "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
+files[info + "RECORD"] = "".join(f"{name},,\n" for name in [*files, info + "RECORD"])
+with zipfile.ZipFile(sys.argv[1], "w") as wheel:
+    for name, content in files.items():
+        wheel.writestr(zipfile.ZipInfo(name), content)
+"#;
+    let mut python = Command::new("/usr/bin/python3");
+    let path = scene.path("recipe/demo-1.0-py3-none-any.whl");
+    Finished::of(python.args(["-I", "-c", wheel]).arg(path)).success();
+}
+
+#[test]
+fn a_changed_recipe_begins_after_the_last_unchanged_step() {
+    let uv = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cabane/bin/uv");
+    let Ok(uv) = uv.canonicalize() else {
+        not_run!("needs uv: scripts/setup demo");
+    };
+    with_host(|scene| {
+        fs::copy(&uv, scene.path("remote/bin/uv")).unwrap();
+        fs::copy(&uv, scene.path("local/bin/uv")).unwrap();
+        python_recipe(scene, "");
+        let seen = scene.build().success();
+        assert!(seen.stderr.contains("install…") && packed() == 1, "{}", seen.stderr);
+        let python = ["run", "app/1.0@there", "--", "python3", "-m", "demo"];
+        assert_eq!(scene.run(&python).success().stdout, "hello from Python\n");
+        python_recipe(scene, "views:\n  default:\n    env_vars: {set: [{A: b}]}\n");
+        let seen = scene.build().success();
+        let steps = !seen.stderr.contains("install…") && seen.stderr.contains("metadata…");
+        assert!(steps && packed() == 2, "{}", seen.stderr);
+        // What was found out here is the same as there.
+        scene.run(&["build", &scene.recipe, "app/2.0"]).success();
+        assert_eq!(scene.digest("app/1.0@there"), scene.digest("app/2.0"));
+    });
+}
+
+#[test]
+fn ctrl_c_in_a_terminal_leaves_the_build_alone() {
+    with_host(|scene| {
+        meet("wait");
+        let mut command = scene.cabane.other("script");
+        let path = format!("{}:/usr/bin:/bin:/usr/sbin", scene.path("local/bin").display());
+        let typed = format!("$CABANE build --on builder {} app/1.0", scene.recipe);
+        command.args(["-qec", &typed, "/dev/null"]).env("PATH", path).env("SHELL", "/bin/sh");
+        let output = fs::File::create(scene.path("errors")).unwrap();
+        // All of its processes are in the foreground, and `ssh` gets the signal, too.
+        let mut child = command.stdin(Stdio::piped()).stdout(output).spawn().unwrap();
+        wait_until(|| packed() > 0);
+        child.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
+        let running = Running { child, errors: scene.path("errors") };
+        let (_, shown) = running.end();
+        let says = shown.contains("goes on on builder") && !shown.contains("was cut");
+        assert!(says, "{shown}");
+        part("wait");
+        let seen = scene.build().success();
+        assert!(seen.stderr.contains("following the build ") && packed() == 1, "{}", seen.stderr);
     });
 }
 

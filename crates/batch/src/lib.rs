@@ -216,7 +216,9 @@ mod tests {
     #[test]
     fn a_job_that_comes_back_was_not_absent() {
         let mut absence = Absence::default();
-        [false, false, true, false, false].map(|is_active| absence.note(is_active));
+        for is_active in [false, false, true, false, false] {
+            absence.note(is_active);
+        }
         assert!(!absence.is_certain());
         absence.note(false);
         assert!(absence.is_certain());

@@ -92,6 +92,8 @@ pub fn start<'a>(
     let packed = request.pack(context)?;
     let id = packed.id.clone();
     let directory = RecordDirectory::of(context, &id)?;
+    // One that brings the image back at this moment is waited for.
+    let lock = directory.lock(interrupt)?;
     if let Some(done) = already(context, &directory)? {
         return Ok(Found::Done(Box::new(done)));
     }
@@ -108,19 +110,32 @@ pub fn start<'a>(
     };
     // Before it is started: a command that is killed then leaves a build that can be found.
     directory.write(&record)?;
-    let begun = worker.begin(&id, Some(&packed));
-    if begun.is_err() && before.is_none() && !interrupt.load(Ordering::Relaxed) {
-        directory.remove();
+    drop(lock);
+    let begun = match worker.begin(&id, Some(&packed)) {
+        Err(_) if interrupt.load(Ordering::Relaxed) => return Err(interrupted(&id)),
+        Err(report) => {
+            if before.is_none() {
+                directory.remove();
+            }
+            return Err(report);
+        }
+        Ok(begun) => begun,
+    };
+    let is_new = begun == Begun::Started;
+    if is_new && let Some(done) = already(context, &directory)? {
+        // Another command was faster, and the build there was removed a moment ago.
+        worker.cancel(&id)?;
+        worker.forget(&id)?;
+        return Ok(Found::Done(Box::new(done)));
     }
-    if interrupt.load(Ordering::Relaxed) && begun.is_err() {
-        let id = id.as_str();
-        return Err(Report::new(Kind::Build, "interrupted before the build began")
-            .hinted("the same command starts it, or follows it if it did begin".to_owned())
-            .hinted(format!("`cabane build --cancel {id}` cancels it")));
-    }
-    let is_new = begun? == Begun::Started;
     let build = RemoteBuild { id, record, is_new, context, directory, worker, interrupt };
     Ok(Found::Elsewhere(Box::new(build)))
+}
+
+fn interrupted(id: &ImageId) -> Report {
+    Report::new(Kind::Build, "interrupted before the build began")
+        .hinted("the same command starts it, or follows it if it did begin".to_owned())
+        .hinted(format!("`cabane build --cancel {id}` cancels it"))
 }
 
 /// Finds a build elsewhere by its name.

@@ -7,6 +7,7 @@
 //! <cache>/elsewhere/builds/<id>/
 //!     ├── request.json  recipe/  system/  mirrors.yaml    what is built
 //!     ├── lock          held by the process that builds
+//!     ├── start         held while it is started
 //!     ├── process.json  on which host it runs, and a number that grows as long as it does
 //!     ├── job.json      the job of Slurm, if it is one
 //!     ├── events        what the build reports, a line each

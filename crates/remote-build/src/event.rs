@@ -252,11 +252,100 @@ pub(crate) fn escape_lines(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use cabane_site::settings::Overrides;
+
     use super::*;
 
     #[test]
     fn control_characters_of_another_machine_are_escaped() {
         assert_eq!(escape_lines("a\x1b]0;title\x07\nb\rc"), "a\\u{1b}]0;title\\u{7}\nb\\u{d}c");
+    }
+
+    /// Notes what is reported.
+    #[derive(Default)]
+    struct Noted(Vec<String>);
+
+    impl Progress for Noted {
+        fn started(&mut self, step: &Step, index: usize, total: usize) {
+            self.0.push(format!("started {} {index} {total}", step.name));
+        }
+
+        fn output(&mut self, step: &Step, line: &str) {
+            self.0.push(format!("{}: {line}", step.name));
+        }
+
+        fn package(&mut self, event: &PackageEvent<'_>) {
+            self.0.push(format!("{event:?}"));
+        }
+
+        fn finished(&mut self, step: &Step, took: Duration) {
+            self.0.push(format!("finished {} {took:?}", step.name));
+        }
+
+        fn skipped(&mut self, step: &Step) {
+            self.0.push(format!("skipped {}", step.name));
+        }
+
+        fn waiting(&mut self, process: Option<u32>) {
+            self.0.push(format!("waiting {process:?}"));
+        }
+
+        fn remark(&mut self, text: &str) {
+            self.0.push(format!("remark {text}"));
+        }
+
+        fn warning(&mut self, text: &str) {
+            self.0.push(format!("warning {text}"));
+        }
+    }
+
+    fn report_all(progress: &mut dyn Progress) {
+        let step = Step::named(StepName::Install);
+        progress.started(&step, 1, 5);
+        progress.output(&step, "==> Installing");
+        let changes = [
+            PackageChange::Phase("configure"),
+            PackageChange::Done { origin: Origin::Built, took: Duration::from_secs(9) },
+            PackageChange::Done { origin: Origin::Cache, took: Duration::from_millis(1500) },
+            PackageChange::Failed,
+        ];
+        for change in changes {
+            progress.package(&PackageEvent {
+                name: "zlib-ng",
+                version: "2.2.4",
+                hash: "abc",
+                change,
+                last_time: Some(Duration::from_secs(3)),
+                done: 1,
+                total: 2,
+                left: None,
+            });
+        }
+        progress.finished(&step, Duration::from_millis(250));
+        progress.skipped(&step);
+        progress.waiting(Some(7));
+        progress.remark("in memory");
+        progress.warning("no locks");
+    }
+
+    #[test]
+    fn what_a_build_reports_is_reported_again_wherever_the_connection_was_cut() {
+        let path = tempfile::NamedTempFile::new().unwrap();
+        report_all(&mut Recorder::new(File::create(path.path()).unwrap()));
+        let bytes = std::fs::read(path.path()).unwrap();
+        let variables = [("CABANE_SITE_CONFIG".into(), "/nonexistent/config.toml".into())];
+        let site = cabane_site::Site::new(&Overrides::default(), variables.into(), None).unwrap();
+        let nothing = Recorder::new(File::create("/dev/null").unwrap());
+        let context = Context::new(site, Arc::new(nothing));
+        let mut expected = Noted::default();
+        report_all(&mut expected);
+        for cut in (0..bytes.len()).step_by(7) {
+            let mut noted = Noted::default();
+            let used = replay(&bytes[..cut], &context, &mut noted);
+            assert!(used <= cut);
+            assert_eq!(used + replay(&bytes[used..], &context, &mut noted), bytes.len());
+            assert_eq!(noted.0, expected.0);
+        }
     }
 
     #[test]

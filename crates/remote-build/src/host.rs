@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use cabane_builder::Progress;
 use cabane_label::{ImageId, shown};
 use cabane_registry::sum;
-use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_report::{IoContext, Kind, Report, Result, Transfer};
 use cabane_site::Context;
 
 use crate::directory::State;
@@ -206,6 +206,23 @@ impl<'a> Host<'a> {
     }
 }
 
+/// Reads, and shows how much was read.
+struct Shown<'w, R> {
+    bytes: R,
+    done: u64,
+    total: u64,
+    watched: &'w dyn Transfer,
+}
+
+impl<R: Read> Read for Shown<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.bytes.read(buffer)?;
+        self.done += count as u64;
+        self.watched.show(self.done, self.total);
+        Ok(count)
+    }
+}
+
 /// Unpacks the metadata of an image into a directory.
 pub(crate) fn unpack_meta(parcel: &Path, meta: &Path) -> Result<()> {
     let limits = Limits { bytes: LARGEST_META, links: false };
@@ -226,7 +243,7 @@ fn confused() -> Trouble {
 impl Worker for Host<'_> {
     fn begin(&mut self, id: &ImageId, packed: Option<&Packed>) -> Result<Begun> {
         let jobs = self.jobs;
-        self.attempt(|_, connection| {
+        self.attempt(|host, connection| {
             let look = Ask::Look { id: id.clone() };
             let Answer::State(state) = connection.ask(&look, None)? else { return Err(confused()) };
             let answer = match (state, packed) {
@@ -238,9 +255,13 @@ impl Worker for Host<'_> {
                 }
                 (State::Absent, None) => return Ok(Begun::Absent),
                 (State::Absent, Some(packed)) => {
-                    let mut bytes = packed.open()?;
-                    let ask = Ask::Start { id: id.clone(), bytes: packed.length, jobs };
-                    connection.ask(&ask, Some(&mut bytes))?
+                    let watched = host.context.transfer("copying the recipe");
+                    let (bytes, total) = (packed.open()?, packed.length);
+                    let mut shown = Shown { bytes, done: 0, total, watched: &*watched };
+                    let ask = Ask::Start { id: id.clone(), bytes: total, jobs };
+                    let answer = connection.ask(&ask, Some(&mut shown));
+                    watched.end();
+                    answer?
                 }
             };
             if matches!(answer, Answer::Done) { Ok(Begun::Started) } else { Err(confused()) }

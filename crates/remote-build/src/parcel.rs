@@ -4,8 +4,8 @@
 //! Directories on their way to another machine and back.
 //!
 //! A parcel is a list of entries: a line `KIND MODE SIZE LENGTH`, a path of LENGTH bytes, and SIZE bytes of
-//! content. It has no times and no owners, so that the same files make the same parcel. Whoever unpacks
-//! one does not trust it: paths stay below the directory, and nothing is written through a link, because
+//! content. It has no times and no owners, so that the same files make the same parcel. It is not trusted
+//! when it is unpacked: paths stay below the directory, and nothing is written through a link, because
 //! all links are made last.
 
 use std::ffi::{OsStr, OsString};
@@ -322,5 +322,33 @@ mod tests {
             assert!(cut.is_err() || length == parcel.len() - 1, "{length}");
         }
         assert!(unpacked(parcel, Limits { bytes: 2, ..ALL }).is_err());
+    }
+
+    #[test]
+    fn whatever_is_changed_in_a_parcel_nothing_is_written_beside_its_directory() {
+        let parcel = b"directory 755 0 1\nafile 644 3 3\na/bxyzlink 777 4 3\na/c/tmpend 0 0 0\n";
+        let parts: [&[u8]; 9] =
+            [b"..", b"/", b"\n", b" ", b"0", b"9999999999999999999", b"link", b"end", b"\0"];
+        let mut state: u64 = 88_172_645_463_325_252;
+        let mut random = |below: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            usize::try_from(state % below as u64).unwrap()
+        };
+        let place = tempfile::tempdir().unwrap();
+        for _ in 0..500 {
+            let mut changed = parcel.to_vec();
+            for _ in 0..=random(4) {
+                let at = random(changed.len());
+                let end = (at + random(4)).min(changed.len());
+                let part = parts[random(parts.len())];
+                changed.splice(at..end, part.iter().copied());
+            }
+            let _ = unpack(&mut &changed[..], &place.path().join("in"), ALL);
+            let found: Vec<_> = fs::read_dir(place.path()).unwrap().flatten().collect();
+            assert_eq!(found.len(), 1, "{}", String::from_utf8_lossy(&changed));
+            let _ = cabane_builder::remove_tree(&place.path().join("in"));
+        }
     }
 }

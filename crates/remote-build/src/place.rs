@@ -42,7 +42,7 @@ impl FromStr for Place {
         let host = if is_address { text } else { text.strip_prefix("ssh:").unwrap_or(text) };
         // `ssh` would take it for an option, or the shell for something else.
         let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.@:%[]/".contains(c);
-        let is_host = host.starts_with(|c: char| c.is_ascii_alphanumeric() || "_[".contains(c))
+        let is_host = host.starts_with(|c: char| c.is_ascii_alphanumeric() || "_[:".contains(c))
             && host.chars().all(is_part)
             && !host.contains("@-")
             && !host.contains("/-")
@@ -95,6 +95,7 @@ mod tests {
         assert_eq!(parse("slurm"), Place::Slurm(None));
         assert_eq!(parse("slurm:gpu"), Place::Slurm(Some("gpu".to_owned())));
         assert_eq!(parse("ssh:slurm"), Place::Host("slurm".to_owned()));
+        assert_eq!(parse("ssh:::1"), Place::Host("::1".to_owned()));
         assert_eq!(parse("me@eiger"), Place::Host("me@eiger".to_owned()));
         assert_eq!(parse("ssh://me@eiger:2222"), Place::Host("ssh://me@eiger:2222".to_owned()));
         for text in ["slurm", "slurm:gpu", "ssh:slurm", "eiger", "ssh://me@eiger:2222"] {

@@ -119,7 +119,10 @@ impl BuildRequest {
             epoch: is_set.then_some(epoch),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        let scratch = Scratch::new().or_failed(|| "make a temporary directory".to_owned())?;
+        // Not in /tmp, which may be small.
+        let all = context.settings.cache_directory.directory()?.join("elsewhere");
+        let scratch = std::fs::create_dir_all(&all).and_then(|()| Scratch::new_in(&all));
+        let scratch = scratch.or_failed(|| format!("write in {}", shown(&all)))?;
         let path = scratch.path().join("parcel");
         let writing = || format!("write {}", shown(&path));
         let file = File::create_new(&path).or_failed(writing)?;

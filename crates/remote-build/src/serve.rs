@@ -122,6 +122,18 @@ fn start(context: &Context, directory: &WorkDirectory, jobs: Option<usize>) -> R
     let order: Order = directory.json("request.json").ok_or_else(|| gone(directory))?;
     let words = words_of_run(context, directory.path(), jobs)?;
     let Some((program, arguments)) = words.split_first() else { return Err(gone(directory)) };
+    let begin = Instant::now();
+    // Held until the build has its own lock: another command may start the same.
+    let _lock = loop {
+        match directory.lock("start")? {
+            Some(lock) => break lock,
+            None if begin.elapsed() > 2 * TO_BEGIN => return Err(not_begun(directory)),
+            None => sleep(LOOK_AGAIN),
+        }
+    };
+    if matches!(directory.state()?, State::Running | State::Ended) {
+        return Ok(());
+    }
     directory.reset();
     let path = directory.file("output");
     let mut options = OpenOptions::new();
@@ -140,9 +152,13 @@ fn start(context: &Context, directory: &WorkDirectory, jobs: Option<usize>) -> R
         }
         sleep(LOOK_AGAIN / 5);
     }
-    let end = directory.part("output", 0, 4096)?;
-    Err(Report::new(Kind::Failure, "the build does not begin")
-        .detailed(String::from_utf8_lossy(&end).into_owned()))
+    Err(not_begun(directory))
+}
+
+fn not_begun(directory: &WorkDirectory) -> Report {
+    let printed = directory.part("output", 0, 4096).unwrap_or_default();
+    Report::new(Kind::Failure, "the build does not begin")
+        .detailed(String::from_utf8_lossy(&printed).into_owned())
 }
 
 /// Sends what a build reports until it ends.

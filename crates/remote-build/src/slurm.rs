@@ -106,12 +106,11 @@ impl<'a> Jobs<'a> {
     }
 }
 
-/// Takes the lock under which a build is submitted, so that two commands do not both submit it.
+/// Takes the lock under which builds are submitted, so that two commands do not both submit one.
 fn submission_lock(directory: &WorkDirectory) -> Result<File> {
     let all = directory.path().parent().unwrap_or(Path::new("/"));
     private_directory(all)?;
-    let name = directory.path().file_name().unwrap_or_default().to_string_lossy();
-    let path = all.join(format!(".{name}.lock"));
+    let path = all.with_file_name("lock");
     let locking = || format!("lock {}", shown(&path));
     let file = File::options().create(true).append(true).open(&path).or_failed(locking)?;
     match file.lock() {
@@ -250,12 +249,8 @@ impl Worker for Jobs<'_> {
 
     fn forget(&mut self, id: &ImageId) -> Result<()> {
         let directory = WorkDirectory::of(self.context, id)?;
-        let lock = submission_lock(&directory)?;
-        directory.remove()?;
-        let name = format!(".{}.lock", id.as_str());
-        let _ = fs::remove_file(directory.path().with_file_name(name));
-        drop(lock);
-        Ok(())
+        let _lock = submission_lock(&directory)?;
+        directory.remove()
     }
 
     fn place(&self) -> String {
