@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::Instant;
 
 use cabane_testkit::{Finished, Program, Tree, belongs_to, needs, squashfs};
 use serde_json::{Value, json};
@@ -149,7 +149,7 @@ fn bytes(site: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 fn a_site_has_what_the_registry_has_of_a_namespace() {
     needs!("docker-registry");
     let site = Site::new();
-    let built = site.build("site", &["--base", "https://software.example.org/x"]).success();
+    let built = site.build("site", &["--url", "https://software.example.org/x"]).success();
     assert!(built.stderr.contains("site: 3 images in "), "{}", built.stderr);
     let page = site.page("site", APP);
     for part in [
@@ -221,17 +221,22 @@ fn a_build_that_is_killed_leaves_a_whole_site() {
     site.build("fresh", &["--title", "Second"]).success();
     site.build("site", &["--title", "First"]).success();
     let (first, second) = (bytes(&site.path("site")), bytes(&site.path("fresh")));
-    for round in 0..12 {
-        let title = if round % 2 == 0 { "Second" } else { "First" };
+    let start = |title: &str| {
         let arguments =
             ["catalogue", "build", "-o", "site", "--title", title, "--without-evidence"];
-        let mut child = site.bed.shared.cabane.command(&arguments).spawn().unwrap();
-        sleep(Duration::from_millis(20 * round));
+        site.bed.shared.cabane.command(&arguments).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let started = Instant::now();
+    assert!(start("Second").wait().unwrap().success());
+    let whole = started.elapsed();
+    for round in 0..16 {
+        let mut child = start(if round % 2 == 0 { "First" } else { "Second" });
+        sleep(whole * round / 16);
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(
-            site.path("site/index.html").exists() && site.path("site/.cabane-catalogue").exists()
-        );
+        for name in ["site/index.html", "site/.cabane-catalogue"] {
+            assert!(site.path(name).exists(), "{name} after {round}/16");
+        }
     }
     for (title, expected) in [("First", first), ("Second", second)] {
         site.build("site", &["--title", title]).success();
@@ -255,7 +260,7 @@ fn what_cannot_be_a_site_is_refused() {
         refused.stderr
     );
     assert!(site.path("home/thesis.tex").exists());
-    let base = site.build("site", &["--base", "javascript:alert(1)"]);
+    let base = site.build("site", &["--url", "javascript:alert(1)"]);
     assert_eq!(base.code, 2, "{}", base.stderr);
     assert!(base.stderr.contains("hint: write the address"), "{}", base.stderr);
     let none = site.run(&["catalogue", "serve", "home"]);
@@ -275,7 +280,10 @@ fn what_an_upgrade_would_do_has_a_page() {
     let pages = fs::read_dir(site.path("site/upgrades")).unwrap();
     let pages = pages.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap());
     let page = pages.into_iter().find(|page| page.contains("<h1>Change: package zlib")).unwrap();
-    assert!(page.contains("1 image: rebuild advised") && page.contains("zlib@1.3 is in the image"), "{page}");
+    assert!(
+        page.contains("1 image: rebuild advised") && page.contains("zlib@1.3 is in the image"),
+        "{page}"
+    );
     let mistake = site.build("site", &["--change", "glibc"]);
     assert_eq!(mistake.code, 2, "{}", mistake.stderr);
 }

@@ -119,6 +119,7 @@ pub(crate) fn image(view: &ImageView<'_>) -> Vec<u8> {
         "evidence": image.evidence,
         "revoked": revoked.map(|(date, reason)| json!({"date": date, "reason": reason})),
         "before": before,
+        "bases": view.bases,
         "dependents": view.dependents,
         "packages": { "columns": COLUMNS, "rows": packages },
     }))

@@ -103,7 +103,7 @@ pub fn gather(
 fn base_of(text: &str) -> Result<String> {
     let is_web = ["https://", "http://"].iter().any(|scheme| text.starts_with(scheme));
     if !is_web || !text.chars().all(|c| c.is_ascii_graphic()) {
-        let message = format!("invalid value `{}` for `--base`", cabane_label::escape(text));
+        let message = format!("invalid value `{}` for `--url`", cabane_label::escape(text));
         let hint = "write the address of the site, such as `https://software.example.org/`";
         return Err(Report::new(Kind::Usage, message).hinted(hint.to_owned()));
     }

@@ -120,7 +120,8 @@ pub struct BuiltImage {
     pub recipe: Option<(String, String)>,
     /// When it was complete.
     pub finished: Option<Timestamp>,
-    /// The images on which it was built.
+    /// What it was built on, as far as these are images: those that the site has are named.
+    #[serde(skip)]
     pub bases: Vec<Digest>,
     /// The name of the key that signed it.
     pub key: String,

@@ -33,6 +33,8 @@ pub(crate) struct Model<'a> {
     pub(crate) lines: Vec<Line<'a>>,
     /// The rows by label with namespace.
     by_label: HashMap<String, usize>,
+    /// The pages of an image, one in each namespace.
+    by_digest: HashMap<&'a Digest, Vec<usize>>,
     /// Pages whose images were built on an image.
     dependents: BTreeMap<&'a Digest, Vec<usize>>,
 }
@@ -125,7 +127,7 @@ pub(crate) struct ImageView<'a> {
     pub(crate) lines: Option<LineList<'a>>,
     pub(crate) before: Option<BeforeView<'a>>,
     pub(crate) dependents: Vec<(String, &'a str)>,
-    pub(crate) bases: Vec<(&'a Digest, Vec<(String, &'a str)>)>,
+    pub(crate) bases: Vec<(String, &'a str)>,
 }
 
 /// A label on a page about an image.
@@ -222,8 +224,20 @@ impl<'a> Model<'a> {
             (format!("{}::{}", row.image.namespace, row.image.label), number)
         });
         let by_label = by_label.collect();
-        let mut model =
-            Self { input, rows, pages, packages: Vec::new(), lines, by_label, dependents };
+        let mut by_digest: HashMap<&Digest, Vec<usize>> = HashMap::new();
+        for (number, page) in pages.iter().enumerate() {
+            by_digest.entry(&images[page.rows[0]].digest).or_default().push(number);
+        }
+        let mut model = Self {
+            input,
+            rows,
+            pages,
+            packages: Vec::new(),
+            lines,
+            by_label,
+            by_digest,
+            dependents,
+        };
         model.add_packages();
         model
     }
@@ -305,12 +319,10 @@ impl<'a> Model<'a> {
             lines: self.lines_of(row),
         });
         let dependents = self.dependents.get(&image.digest);
-        let bases = bases(image).map(|base| {
-            let known = self.pages.iter().enumerate().filter(|(_, page)| {
-                let image = self.rows[page.rows[0]].image;
-                image.digest == *base
-            });
-            (base, known.map(|(number, _)| link(&number)).collect())
+        // What the site does not have may be no image, or one that nobody may know of.
+        let bases = bases(image).flat_map(|base| {
+            let of_digest = self.by_digest.get(base);
+            of_digest.into_iter().flatten().map(link).collect::<Vec<_>>()
         });
         ImageView {
             rows: rows.iter().map(|row| self.row_view(*row)).collect(),

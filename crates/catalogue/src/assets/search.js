@@ -238,7 +238,7 @@
     const table = element('images');
     const head = document.createElement('tr');
     const columns = ['image', 'system', 'micro-architecture', 'state', 'tested', 'size', 'date'];
-    if (packages.length) columns.push('found');
+    if (packages.length) columns.splice(1, 0, 'found');
     for (const name of columns) {
       const made = cell('th', name);
       made.scope = 'col';
@@ -252,12 +252,13 @@
       const title = cell('th', '');
       title.scope = 'row';
       title.append(link);
-      line.append(title, cell('td', column('system', row)), cell('td', column('uarch', row)),
-        chip(column('state', row), STATES), chip(column('tested', row), OUTCOMES),
-        cell('td', column('size', row)), cell('td', column('date', row)));
+      line.append(title);
       if (packages.length) {
         line.append(cell('td', packages.map((one) => one.rows.get(row)).filter(Boolean).join(', ')));
       }
+      line.append(cell('td', column('system', row)), cell('td', column('uarch', row)),
+        chip(column('state', row), STATES), chip(column('tested', row), OUTCOMES),
+        cell('td', column('size', row)), cell('td', column('date', row)));
       body.push(line);
     }
     const rows = document.createElement('tbody');

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use cabane_label::{Digest, escape_html};
+use cabane_label::escape_html;
 use cabane_report::size;
 use cabane_web_page::{chip, counted, is_outside, line, lines, permitted, with_unit};
 
@@ -239,20 +239,11 @@ fn add_builds(body: &mut String, view: &ImageView<'_>, evidence: Option<&ImageEv
         }
         let _ = writeln!(body, ", signed with {}</li>", line(&one.key, LONGEST_NAME));
     }
-    for (base, pages) in &view.bases {
-        let _ = writeln!(body, "<li>Built on {}</li>", base_links(base, pages));
+    for (name, page) in &view.bases {
+        let _ =
+            writeln!(body, "<li>Built on <a href=\"{UP}i/{page}.html\">{}</a></li>", label(name));
     }
     body.push_str("</ul>\n");
-}
-
-fn base_links(base: &Digest, pages: &[(String, &str)]) -> String {
-    if pages.is_empty() {
-        return format!("an image that is not in this catalogue: <code>{}</code>", base.id());
-    }
-    let link = |(name, page): &(String, &str)| {
-        format!("<a href=\"{UP}i/{page}.html\">{}</a>", label(name))
-    };
-    pages.iter().map(link).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns an address as a link if it is one of the web, and as text if it is anything else.

@@ -8,10 +8,10 @@ use std::fmt::Write as _;
 
 use cabane_evidence::Outcome;
 use cabane_label::{System, escape_html};
-use cabane_web_page::{counted, line};
+use cabane_web_page::counted;
 
 use crate::file_name::file_name;
-use crate::html::{COLUMNS, Frame, LONGEST_NAME, begin_table, end_table, row};
+use crate::html::{COLUMNS, Frame, begin_table, end_table, row};
 use crate::model::{Model, State};
 
 /// How many images the first page has before anything is typed.
@@ -19,7 +19,7 @@ const NEWEST: usize = 20;
 
 /// Writes the first page.
 pub(crate) fn search(frame: &Frame, model: &Model<'_>) -> Vec<u8> {
-    let mut body = format!("<h1>{}</h1>\n", line(&frame.title, LONGEST_NAME));
+    let mut body = "<h1>Find an image</h1>\n".to_owned();
     let _ = writeln!(
         body,
         "<p>{} with {}.</p>",
@@ -34,8 +34,6 @@ pub(crate) fn search(frame: &Frame, model: &Model<'_>) -> Vec<u8> {
          <p id=\"status\" role=\"status\"></p>\n<p id=\"packages\" hidden></p>\n",
     );
     body.push_str("<h2 id=\"heading\">Newest images</h2>\n");
-    let mut columns = COLUMNS.to_vec();
-    columns.push("found");
     let mut table = String::new();
     begin_table(&mut table, "Images", &COLUMNS);
     // The script fills the same table.
@@ -63,7 +61,9 @@ fn add_form(body: &mut String, model: &Model<'_>) {
     let systems: BTreeSet<&str> = labels().map(|image| image.label.system.as_str()).collect();
     let uarchs: BTreeSet<&str> = labels().map(|image| image.label.uarch.as_str()).collect();
     let states = State::ALL.iter().map(|state| state.words());
-    add_choice(body, "namespace", "Namespace", namespaces.into_iter());
+    if namespaces.len() > 1 {
+        add_choice(body, "namespace", "Namespace", namespaces.into_iter());
+    }
     add_choice(body, "system", "System", systems.into_iter());
     add_choice(body, "uarch", "Micro-architecture", uarchs.into_iter());
     add_choice(body, "state", "State", states);

@@ -27,7 +27,7 @@ the images.
 
 Examples:
   cabane catalogue build -o site
-  cabane catalogue build -o site --namespace deploy --base https://software.example.org/
+  cabane catalogue build -o site --namespace deploy --url https://software.example.org/
   cabane catalogue build -o site --change glibc=2.31 --package 'zlib@:1.3.0'")]
 pub(crate) struct BuildArgs {
     /// The directory: a new or empty one, or that of a catalogue, which is replaced
@@ -38,7 +38,7 @@ pub(crate) struct BuildArgs {
     namespace: Vec<Namespace>,
     /// The address that the site will have: feed readers need it
     #[arg(long, value_name = "URL")]
-    base: Option<String>,
+    url: Option<String>,
     /// The title of the site; default: Software images
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
@@ -58,7 +58,7 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
     let request = GatherRequest {
         namespaces: args.namespace.clone(),
         title: args.title.clone(),
-        base: args.base.clone(),
+        base: args.url.clone(),
         without_evidence: args.without_evidence,
         refresh: args.refresh,
         changes: args.change.changes()?,
