@@ -26,6 +26,7 @@ mod work;
 mod worker;
 
 pub use build::{Done, Found, ReachOptions, RemoteBuild, find, start};
+pub use directory::leftovers;
 pub use place::Place;
 pub use record::{DoneImage, Record, unfinished};
 pub use request::BuildRequest;
