@@ -357,6 +357,21 @@ fn a_build_that_fails_there_fails_here_in_the_same_way() {
         let seen = scene.build().success();
         let steps = !seen.stderr.contains("metadata…") && seen.stderr.contains("[2/2] pack…");
         assert!(steps && packed() == 2, "{}", seen.stderr);
+        // What another failure leaves there is a leftover of a build.
+        scene.cabane.world.file("recipe/files/more", "more");
+        meet("fail");
+        scene.build();
+        assert_eq!(scene.builds().len(), 1);
+        let clean = ["-F", "ssh_config", "builder", "cabane", "clean"].map(|word| {
+            if word == "ssh_config" {
+                scene.path(word).display().to_string()
+            } else {
+                word.to_owned()
+            }
+        });
+        let mut ssh = scene.cabane.other("/usr/bin/ssh");
+        scene.cabane.finish(ssh.args(clean)).success();
+        assert_eq!(scene.builds(), [] as [PathBuf; 0]);
         scene.cabane.world.file("recipe/config.yaml", "name: app\nengine: tre\n");
         let wrong = scene.build();
         assert!(wrong.code == 3 && wrong.stderr.contains("config.yaml:2:9"), "{}", wrong.stderr);

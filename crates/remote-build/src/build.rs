@@ -227,40 +227,36 @@ impl RemoteBuild<'_> {
     /// Those of the build; the place cannot be reached; the image is not what was built; the user has
     /// interrupted the command, and the build goes on.
     pub fn finish(&mut self, progress: &mut dyn Progress) -> Result<Done> {
-        let done = self.follow(progress);
-        match done {
-            Err(_) if self.interrupt.load(Ordering::Relaxed) => Err(self.goes_on()),
-            // Another command of this user may have brought the image back in the meantime.
-            Err(report) => match already(self.context, &self.directory) {
-                Ok(Some(done)) => Ok(done),
-                _ => Err(report),
-            },
-            Ok(done) => Ok(done),
+        let ended = match self.worker.follow(&self.id, progress) {
+            Ok(ended) => ended,
+            Err(report) => return self.otherwise(report, "the build", "goes on"),
+        };
+        let Ended::Built(built) = ended else {
+            let report = self.not_built(&ended);
+            self.drop_result();
+            return Err(report);
+        };
+        let done = match self.bring(&built) {
+            Ok(done) => done,
+            Err(report) => return self.otherwise(report, "the image of the build", "stays"),
+        };
+        if let Err(report) = self.worker.forget(&self.id) {
+            self.context.detail(format_args!("the build is not removed: {report}"));
         }
+        Ok(done)
     }
 
-    fn goes_on(&self) -> Report {
-        let id = self.id.as_str();
-        Report::new(Kind::Build, format!("the build {id} goes on {}", self.place()))
+    /// Returns what holds after an error: the user has interrupted the command, or another command has
+    /// brought the image back in the meantime, or it is the error.
+    fn otherwise(&self, report: Report, what: &str, does: &str) -> Result<Done> {
+        if !self.interrupt.load(Ordering::Relaxed) {
+            let done = already(self.context, &self.directory).ok().flatten();
+            return done.ok_or(report);
+        }
+        let (id, place) = (self.id.as_str(), self.place());
+        Err(Report::new(Kind::Build, format!("{what} {id} {does} {place}"))
             .hinted(format!("`cabane build --attach {id}` follows it, as does the same command"))
-            .hinted(format!("`cabane build --cancel {id}` cancels it"))
-    }
-
-    fn follow(&mut self, progress: &mut dyn Progress) -> Result<Done> {
-        match self.worker.follow(&self.id, progress)? {
-            Ended::Built(built) => {
-                let done = self.bring(&built)?;
-                if let Err(report) = self.worker.forget(&self.id) {
-                    self.context.detail(format_args!("the build is not removed: {report}"));
-                }
-                Ok(done)
-            }
-            ended => {
-                let report = self.not_built(&ended);
-                self.drop_result();
-                Err(report)
-            }
-        }
+            .hinted(format!("`cabane build --cancel {id}` cancels it")))
     }
 
     fn not_built(&self, ended: &Ended) -> Report {

@@ -277,6 +277,25 @@ impl WorkDirectory {
     }
 }
 
+/// Returns what builds of other machines have left here: those that failed or were lost. A build that runs or
+/// waits is kept, and so is an image that was not fetched.
+///
+/// # Errors
+///
+/// The home directory is unknown.
+pub fn leftovers(context: &Context) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(WorkDirectory::all(context)?).into_iter().flatten().flatten();
+    let directories = entries.map(|entry| WorkDirectory::at(&entry.path()));
+    let is_left = |directory: &WorkDirectory| match directory.result() {
+        Some(Ended::Built(_)) => false,
+        Some(_) => true,
+        // A job may wait for days.
+        None if directory.file("job.json").exists() => false,
+        None => matches!(directory.state(), Ok(State::Ready)),
+    };
+    Ok(directories.filter(is_left).map(|directory| directory.path).collect())
+}
+
 /// Removes builds of which nothing has changed for long. What cannot be removed stays.
 fn sweep(all: &Path) {
     const SIGNS: [&str; 3] = ["request.json", "process.json", "result.json"];

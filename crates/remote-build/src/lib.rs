@@ -4,8 +4,8 @@
 //! Builds that run elsewhere: in a job of Slurm, or on a host by ssh.
 //!
 //! [`start`] carries the recipe to a [`Place`] and starts the build, or finds the one that runs there.
-//! [`RemoteBuild::finish`] follows it and brings the image back. At the other end, [`serve`] answers over
-//! a connection, and [`work`] builds. The design is in `docs/design/0021-build-service.md`.
+//! [`RemoteBuild::finish`] follows it and brings the image back. At the other end, [`serve()`] answers over
+//! a connection, and [`work()`] builds. The design is in `docs/design/0021-build-service.md`.
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +26,7 @@ mod work;
 mod worker;
 
 pub use build::{Done, Found, ReachOptions, RemoteBuild, find, start};
+pub use directory::leftovers;
 pub use place::Place;
 pub use record::{DoneImage, Record, unfinished};
 pub use request::BuildRequest;

@@ -17,7 +17,7 @@ use crate::setup::Setup;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The command removes finished builds with their logs, files that your builds left in memory,
-and rendezvous files of processes that have ended. It keeps running builds, and downloads
+what failed builds of other machines left here, and rendezvous files of processes that have ended. It keeps running builds, and downloads
 unless you add --cache. It never removes images from repositories.")]
 pub(crate) struct CleanArgs {
     /// Also remove downloads
@@ -43,6 +43,9 @@ pub(crate) fn clean(setup: &Setup, args: &CleanArgs) -> Result<()> {
         } else {
             remove(setup, args, &build)?;
         }
+    }
+    for build in cabane_remote_build::leftovers(setup).unwrap_or_default() {
+        remove(setup, args, &build)?;
     }
     let memory = &setup.settings.memory_directory.value;
     for part in cabane_builder::left_in_memory(memory) {
