@@ -160,28 +160,19 @@ impl Rules<'_> {
             && published.is_promoted(self.pipeline, cell)?
         {
             let checked = known.check.as_ref();
-            if checked.is_some_and(|check| check.outcome == Outcome::Failed) {
+            let has_failed = checked.is_some_and(|check| check.outcome == Outcome::Failed);
+            if has_failed && known.publish.is_some() && !self.retry {
                 return done("it is promoted, and its checks failed later", Some(Outcome::Failed));
             }
             if self.has_run_suites(cell, checked)? {
                 return done("it is promoted", None);
             }
         }
-        for before in [&known.build, &known.check, &known.publish, &known.promote] {
-            let Some(before) = before else { continue };
-            let stage = before.stage;
-            match before.outcome {
-                // Its results are not where they belong yet.
-                Outcome::Failed if !self.retry && !self.is_published(before, &known) => {}
-                // The gate may decide otherwise today.
-                Outcome::Failed if !self.retry && stage != Stage::Promote => {
-                    let reason = format!("{stage} failed before; `--retry` repeats it");
-                    return done(&reason, Some(Outcome::Failed));
-                }
-                Outcome::Failed => return left(stage, format!("{stage} failed before")),
-                Outcome::Error => return left(stage, format!("{stage} could not run before")),
-                Outcome::Passed | Outcome::NotTested => {}
-            }
+        if let Some((stage, reason)) = self.after_a_failure(&known) {
+            return match stage {
+                Some(stage) => left(stage, reason),
+                None => done(&reason, Some(Outcome::Failed)),
+            };
         }
         let built = known.build.as_ref().and_then(|build| build.digest.as_ref());
         if has_image && in_registry.is_some() && in_registry != built {
@@ -227,6 +218,29 @@ impl Rules<'_> {
             Some(Outcome::NotTested) => done("it has no checks", Some(Outcome::NotTested)),
             _ => done("up to date", None),
         }
+    }
+
+    /// Returns what follows from a stage that did not pass, and why: the stage that is repeated, or none if
+    /// it would fail again. `None` if there is no such stage.
+    fn after_a_failure(&self, known: &Known) -> Option<(Option<Stage>, String)> {
+        for before in [&known.build, &known.check, &known.publish, &known.promote] {
+            let Some(before) = before else { continue };
+            let stage = before.stage;
+            match before.outcome {
+                // Its results are not where they belong yet.
+                Outcome::Failed if !self.retry && !self.is_published(before, known) => {}
+                // The gate may decide otherwise today.
+                Outcome::Failed if !self.retry && stage != Stage::Promote => {
+                    return Some((None, format!("{stage} failed before; `--retry` repeats it")));
+                }
+                Outcome::Failed => return Some((Some(stage), format!("{stage} failed before"))),
+                Outcome::Error => {
+                    return Some((Some(stage), format!("{stage} could not run before")));
+                }
+                Outcome::Passed | Outcome::NotTested => {}
+            }
+        }
+        None
     }
 
     /// Whether the suites of a cell were run on its image, here or elsewhere.
