@@ -19,7 +19,7 @@ pub(crate) fn index(frame: &Frame, model: &Model<'_>) -> Vec<u8> {
     bytes(&json!({
         "version": VERSION,
         "title": frame.title,
-        "registry": frame.registry,
+        "registry": frame.registry(),
         "images": model.rows.len(),
         "packages": model.packages.len(),
         "files": {

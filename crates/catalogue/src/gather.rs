@@ -25,7 +25,9 @@ use cabane_site::Context;
 use cabane_transfer::{Connection, RegistryRequest, look_up};
 use cabane_view::PackageIndex;
 
-use crate::input::{BuiltImage, CatalogueImage, CatalogueInput, Figure, ImageEvidence, TestResult};
+use crate::input::{
+    BuiltImage, CatalogueImage, CatalogueInput, Figure, ImageEvidence, Source, TestResult,
+};
 
 /// How many images are asked at the same time for signatures and statements.
 const AT_ONCE: usize = 8;
@@ -53,7 +55,13 @@ pub struct GatherRequest {
     pub changes: Vec<Change>,
 }
 
-/// Reads what a site shows.
+impl GatherRequest {
+    pub(crate) fn title(&self) -> String {
+        self.title.clone().unwrap_or_else(|| "Software images".to_owned())
+    }
+}
+
+/// Reads what a site shows of a registry.
 ///
 /// # Errors
 ///
@@ -88,8 +96,8 @@ pub fn gather(
     let channels = parts.channels(&namespaces);
     let address = connection.registry.address().to_string();
     Ok(CatalogueInput {
-        title: request.title.clone().unwrap_or_else(|| "Software images".to_owned()),
-        registry: address,
+        title: request.title(),
+        source: Source::Registry(address),
         base,
         day: cabane_channel::today(),
         images: parts.images,
@@ -100,7 +108,7 @@ pub fn gather(
 }
 
 /// Checks the address of a site, and returns it with a slash at the end.
-fn base_of(text: &str) -> Result<String> {
+pub(crate) fn base_of(text: &str) -> Result<String> {
     let is_web = ["https://", "http://"].iter().any(|scheme| text.starts_with(scheme));
     if !is_web || !text.chars().all(|c| c.is_ascii_graphic()) {
         let message = format!("invalid value `{}` for `--base`", cabane_label::escape(text));
@@ -228,7 +236,7 @@ struct Beside {
 
 /// Takes from statements what a site shows. What does not count is counted only: strangers may have
 /// written it.
-fn evidence_of(mut judged: Vec<Evidence>) -> ImageEvidence {
+pub(crate) fn evidence_of(mut judged: Vec<Evidence>) -> ImageEvidence {
     judged.sort_by_key(|one| std::cmp::Reverse(one.details.finished));
     let mut evidence = ImageEvidence::default();
     for one in &judged {

@@ -20,8 +20,8 @@ use serde::Serialize;
 pub struct CatalogueInput {
     /// The name of the site.
     pub title: String,
-    /// The address of the registry, for commands.
-    pub registry: String,
+    /// Where the images are.
+    pub source: Source,
     /// Where the site will be, with a slash at the end. Feed readers need it.
     pub base: Option<String>,
     /// The day, in UTC, on which images are or are not retired.
@@ -36,10 +36,19 @@ pub struct CatalogueInput {
     pub upgrades: Vec<Assessment>,
 }
 
+/// Where images are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// A registry with this address.
+    Registry(String),
+    /// The repositories of a system.
+    Repositories,
+}
+
 /// An image under a label.
 #[derive(Clone, Debug, Hash)]
 pub struct CatalogueImage {
-    /// The part of the registry.
+    /// The part of the registry, or the name of the repository.
     pub namespace: Namespace,
     /// The label.
     pub label: Label,

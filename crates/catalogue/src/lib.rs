@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! A static web site of the images of a registry: a page for each image, package, and system, a search
+//! A static web site of the images of a registry or of repositories: a page for each image, package, and system, a search
 //! that runs in the browser, a feed of changes, and the same content as JSON.
 //!
-//! [`gather()`] reads what there is into a [`CatalogueInput`], [`build()`] writes the files, and
+//! [`gather()`] and [`gather_local()`] read what there is into a [`CatalogueInput`], [`build()`] writes the files, and
 //! [`serve()`] shows them on this machine. The same input gives the same bytes. The design is in
 //! `docs/design/0020-catalogue.md`.
 
@@ -17,6 +17,7 @@ mod file_name;
 mod gather;
 mod html;
 mod input;
+mod local;
 mod model;
 mod output;
 mod pages;
@@ -30,7 +31,10 @@ use std::path::Path;
 use cabane_report::Result;
 
 pub use gather::{GatherRequest, gather};
-pub use input::{BuiltImage, CatalogueImage, CatalogueInput, Figure, ImageEvidence, TestResult};
+pub use input::{
+    BuiltImage, CatalogueImage, CatalogueInput, Figure, ImageEvidence, Source, TestResult,
+};
+pub use local::gather_local;
 pub use output::Written;
 pub use serve::serve;
 

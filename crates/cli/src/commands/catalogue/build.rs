@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use cabane_catalogue::{GatherRequest, gather};
+use cabane_catalogue::{GatherRequest, gather, gather_local};
 use cabane_label::{Namespace, shown};
 use cabane_report::Result;
 use clap::Args;
@@ -14,7 +14,7 @@ use crate::host_change::HostChangeArgs;
 use crate::registry::RegistryArgs;
 use crate::setup::Setup;
 
-/// Write the images of a registry as a web site
+/// Write the images of a registry or of the repositories as a web site
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The site has a page for each image, package, and system, a search, a list of changes with
@@ -28,6 +28,7 @@ the images.
 Examples:
   cabane catalogue build -o site
   cabane catalogue build -o site --namespace deploy --base https://software.example.org/
+  cabane catalogue build -o site --local
   cabane catalogue build -o site --change glibc=2.31 --package 'zlib@:1.3.0'")]
 pub(crate) struct BuildArgs {
     /// The directory: a new or empty one, or that of a catalogue, which is replaced
@@ -48,6 +49,9 @@ pub(crate) struct BuildArgs {
     /// Ask the registry for each image, instead of its list
     #[arg(long)]
     refresh: bool,
+    /// Show the images of the repositories instead, as far as every user can read them
+    #[arg(long, conflicts_with_all = ["namespace", "refresh", "registry", "token", "username"])]
+    local: bool,
     #[command(flatten)]
     change: HostChangeArgs,
     #[command(flatten)]
@@ -63,7 +67,11 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
         refresh: args.refresh,
         changes: args.change.changes()?,
     };
-    let input = gather(setup, &args.registry.request(), &request)?;
+    let input = if args.local {
+        gather_local(setup, &request)?
+    } else {
+        gather(setup, &args.registry.request(), &request)?
+    };
     let written = cabane_catalogue::build(&input, &args.output)?;
     let (output, images) = (shown(&args.output), input.images.len());
     setup.note(format_args!(
