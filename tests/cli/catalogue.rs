@@ -215,6 +215,32 @@ fn only_what_changed_is_written_and_the_bytes_are_the_same() {
 }
 
 #[test]
+fn answers_about_evidence_are_used_again_only_on_request() {
+    needs!("docker-registry");
+    let site = Site::new();
+    let signed = |arguments: &[&str]| {
+        site.build("site", arguments).success();
+        let page = site.page("site", APP);
+        let text = page.split("<dt>Signed</dt><dd>").nth(1).unwrap();
+        text.split('<').next().unwrap().to_owned()
+    };
+    let requests = || site.bed.shared.registry.log().matches("HTTP/1.1\"").count();
+    assert_eq!(signed(&[]), "no");
+    site.run(&["image", "sign", APP, "--key", &site.bed.key]).success();
+    let before = requests();
+    assert_eq!(signed(&["--evidence-age", "1h"]), "no");
+    let few = requests() - before;
+    assert!(site.page("site", APP).contains(">PASSED<"));
+    assert_eq!(signed(&[]), "with an unknown key");
+    assert!(requests() - before > 2 * few + 9, "{few} and {}", requests() - before);
+    // Other keys judge otherwise.
+    let more = "[evidence]\ntesters = [\"KEY.pub\"]";
+    site.bed.configure("", more);
+    site.build("site", &["--evidence-age", "1h"]).success();
+    assert!(!site.page("site", APP).contains(">PASSED<"));
+}
+
+#[test]
 fn a_build_that_is_killed_leaves_a_whole_site() {
     needs!("docker-registry");
     let site = Site::new();

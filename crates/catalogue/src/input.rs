@@ -13,7 +13,7 @@ use cabane_label::{Digest, Label, Namespace};
 use cabane_view::PackageIndex;
 use jiff::Timestamp;
 use jiff::civil::Date;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a site shows.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ pub struct CatalogueImage {
 }
 
 /// The statements about an image.
-#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 pub struct ImageEvidence {
     /// Results of tests that count, the newest first.
     pub results: Vec<TestResult>,
@@ -81,7 +81,7 @@ pub struct ImageEvidence {
 }
 
 /// A result of tests.
-#[derive(Clone, Debug, PartialEq, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Hash, Serialize, Deserialize)]
 pub struct TestResult {
     /// The system, if it is known.
     pub system: Option<String>,
@@ -106,7 +106,7 @@ pub struct TestResult {
 }
 
 /// A number that a test measured.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// The test.
     pub test: String,
@@ -123,14 +123,13 @@ impl Hash for Figure {
 }
 
 /// From what an image was built.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BuiltImage {
     /// The address and the commit of the recipe.
     pub recipe: Option<(String, String)>,
     /// When it was complete.
     pub finished: Option<Timestamp>,
     /// What it was built on, as far as these are images: those that the site has are named.
-    #[serde(skip)]
     pub bases: Vec<Digest>,
     /// The name of the key that signed it.
     pub key: String,

@@ -11,8 +11,10 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod beside;
 mod differences;
 mod events;
+mod evidence;
 mod file_name;
 mod gather;
 mod html;

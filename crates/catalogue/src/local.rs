@@ -17,7 +17,8 @@ use cabane_report::Result;
 use cabane_repository::{Record, Repository};
 use cabane_site::Context;
 
-use crate::gather::{GatherRequest, base_of, evidence_of};
+use crate::evidence::evidence_of;
+use crate::gather::{GatherRequest, base_of};
 use crate::input::{CatalogueImage, CatalogueInput, ImageEvidence, Source};
 
 /// All images, of all systems.

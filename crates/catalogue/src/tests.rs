@@ -47,7 +47,7 @@ fn image(label: &str, id: &str, date: &str) -> CatalogueImage {
 }
 
 /// An image whose every text is hostile.
-fn hostile_image() -> CatalogueImage {
+pub(crate) fn hostile_image() -> CatalogueImage {
     let text = || HOSTILE.to_owned();
     let measured = Measured {
         variable: text(),

@@ -4,9 +4,11 @@
 //! `cabane catalogue build`: the images of a registry as a web site.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use cabane_catalogue::{GatherRequest, gather, gather_local};
 use cabane_label::{Namespace, shown};
+use cabane_recipe::parse_time;
 use cabane_report::Result;
 use clap::Args;
 
@@ -46,11 +48,15 @@ pub(crate) struct BuildArgs {
     /// Leave out signatures and results of tests: they need several requests for each image
     #[arg(long)]
     without_evidence: bool,
+    /// Reuse signatures and results of tests that were read no longer ago than this, such as 1h;
+    /// default: read all of them
+    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "without_evidence")]
+    evidence_age: Option<Duration>,
     /// Ask the registry for each image, instead of its list
     #[arg(long)]
     refresh: bool,
     /// Show the images of the repositories instead, as far as every user can read them
-    #[arg(long, conflicts_with_all = ["namespace", "refresh", "registry", "token", "username"])]
+    #[arg(long, conflicts_with_all = ["namespace", "refresh", "evidence_age", "registry", "token", "username"])]
     local: bool,
     #[command(flatten)]
     change: HostChangeArgs,
@@ -64,6 +70,7 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
         title: args.title.clone(),
         base: args.base.clone(),
         without_evidence: args.without_evidence,
+        evidence_age: args.evidence_age.unwrap_or_default(),
         refresh: args.refresh,
         changes: args.change.changes()?,
     };
