@@ -37,7 +37,7 @@ pub(crate) fn evidence_of(mut judged: Vec<Evidence>) -> ImageEvidence {
     evidence
 }
 
-/// Returns the name of a file without its directory, which is nobody's business.
+/// Returns the name of a file. Its directory is not for the readers of the site.
 fn name_of(file: &Path) -> String {
     file.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

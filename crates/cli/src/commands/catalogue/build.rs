@@ -23,7 +23,7 @@ The site has a page for each image, package, and system, a search, a list of cha
 an Atom feed, and the same content as JSON in api/v1. It consists of files: put it on any
 web server, or open index.html. Only what changed is written.
 
-Everybody who can read the site sees the namespaces that you name, and nothing of others.
+All readers of the site see the namespaces that you name, and nothing of others.
 With --change, --remove, --host, or --package, the site shows what such a change does to
 the images.
 
