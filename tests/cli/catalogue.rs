@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -16,7 +16,7 @@ use std::time::Instant;
 use cabane_testkit::{Finished, Program, Tree, belongs_to, needs, squashfs};
 use serde_json::{Value, json};
 
-use crate::cabane::{APP, Who};
+use crate::cabane::{APP, Cabane, Who};
 use crate::channels::{Bed, NEW};
 
 const HOSTILE: &str = "hostile/1.0:v1@here%x86_64";
@@ -215,6 +215,32 @@ fn only_what_changed_is_written_and_the_bytes_are_the_same() {
 }
 
 #[test]
+fn answers_about_evidence_are_used_again_only_on_request() {
+    needs!("docker-registry");
+    let site = Site::new();
+    let signed = |arguments: &[&str]| {
+        site.build("site", arguments).success();
+        let page = site.page("site", APP);
+        let text = page.split("<dt>Signed</dt><dd>").nth(1).unwrap();
+        text.split('<').next().unwrap().to_owned()
+    };
+    let requests = || site.bed.shared.registry.log().matches("HTTP/1.1\"").count();
+    assert_eq!(signed(&[]), "no");
+    site.run(&["image", "sign", APP, "--key", &site.bed.key]).success();
+    let before = requests();
+    assert_eq!(signed(&["--evidence-age", "1h"]), "no");
+    let few = requests() - before;
+    assert!(site.page("site", APP).contains(">PASSED<"));
+    assert_eq!(signed(&[]), "with an unknown key");
+    assert!(requests() - before > 2 * few + 9, "{few} and {}", requests() - before);
+    // Other keys judge otherwise.
+    let more = "[evidence]\ntesters = [\"KEY.pub\"]";
+    site.bed.configure("", more);
+    site.build("site", &["--evidence-age", "1h"]).success();
+    assert!(!site.page("site", APP).contains(">PASSED<"));
+}
+
+#[test]
 fn a_build_that_is_killed_leaves_a_whole_site() {
     needs!("docker-registry");
     let site = Site::new();
@@ -309,6 +335,31 @@ fn a_site_is_served_on_this_machine() {
     // A site that is built again is served at once.
     site.build("site", &["--title", "Another title"]).success();
     assert!(ask("/index.html", host).contains("Another title"));
+}
+
+#[test]
+fn images_of_repositories_are_shown_if_everybody_can_read_them() {
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
+    let closed = "closed/1.0:v1@there%x86_64";
+    let image = cabane.image("closed", &cabane.mount_point("closed"));
+    cabane.run(&["image", "add", closed, &image]).success();
+    let build = |name: &str| cabane.run(&["catalogue", "build", "--local", "-o", name]).success();
+    assert!(build("open").stderr.contains("open: 2 images in "));
+    let path = cabane.run(&["image", "inspect", "--format", "{path}", closed]).success().stdout;
+    let path = path.trim().replace("[WORLD]", cabane.world.path("").to_str().unwrap());
+    fs::set_permissions(path.replace("//", "/"), fs::Permissions::from_mode(0o640)).unwrap();
+    let said = build("site").stderr;
+    assert!(said.contains("site: 1 images in ") && said.contains("left out: 1"), "{said}");
+    let files = bytes(&cabane.world.path("work/site"));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    for (path, content) in &files {
+        assert!(!text(content).contains("closed"), "{}", path.display());
+    }
+    let page = files.iter().find(|(path, _)| path.starts_with("i"));
+    let page = text(&page.unwrap().1);
+    assert!(page.contains("cabane start app/1.0:v1") && !page.contains("image pull"), "{page}");
+    let both = cabane.run(&["catalogue", "build", "--local", "-n", "deploy", "-o", "site"]);
+    assert_eq!(both.code, 2, "{}", both.stderr);
 }
 
 #[test]

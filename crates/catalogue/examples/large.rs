@@ -10,7 +10,7 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-use cabane_catalogue::{CatalogueImage, CatalogueInput, Written, build};
+use cabane_catalogue::{CatalogueImage, CatalogueInput, Source, Written, build};
 use cabane_image_search::ImageDetails;
 use cabane_label::Digest;
 use cabane_view::PackageIndex;
@@ -115,7 +115,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut numbers = Numbers(1);
     let mut input = CatalogueInput {
         title: "Software images".to_owned(),
-        registry: "https://registry.example.org/uenv".to_owned(),
+        source: Source::Registry("https://registry.example.org/uenv".to_owned()),
         base: None,
         day: "2026-11-26".parse()?,
         images: (0..images).map(image).collect::<Result<_, _>>()?,

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::differences::differences;
 use crate::html::Frame;
+use crate::input::ImageEvidence;
 use crate::model::{ImageView, Line, Model, Package, Release, Row, State};
 
 /// The version of the format. Keys are added without a new one.
@@ -19,7 +20,7 @@ pub(crate) fn index(frame: &Frame, model: &Model<'_>) -> Vec<u8> {
     bytes(&json!({
         "version": VERSION,
         "title": frame.title,
-        "registry": frame.registry,
+        "registry": frame.registry(),
         "images": model.rows.len(),
         "packages": model.packages.len(),
         "files": {
@@ -116,13 +117,23 @@ pub(crate) fn image(view: &ImageView<'_>) -> Vec<u8> {
         "date": image.date,
         "details": image.details,
         "signature": image.signature,
-        "evidence": image.evidence,
+        "evidence": evidence_of(image.evidence.as_ref()),
         "revoked": revoked.map(|(date, reason)| json!({"date": date, "reason": reason})),
         "before": before,
         "bases": view.bases,
         "dependents": view.dependents,
         "packages": { "columns": COLUMNS, "rows": packages },
     }))
+}
+
+/// Returns the statements without what an image was built on: the site may not have it.
+fn evidence_of(evidence: Option<&ImageEvidence>) -> Value {
+    let mut value = json!(evidence);
+    let built = value.get_mut("built").and_then(Value::as_array_mut);
+    for one in built.into_iter().flatten().filter_map(Value::as_object_mut) {
+        one.remove("bases");
+    }
+    value
 }
 
 /// The columns of the packages of an image. With keys, there would be twice as many bytes.

@@ -7,32 +7,23 @@
 //! user may see.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::time::Duration;
 
 use cabane_channel::ChannelDocument;
-use cabane_evidence::{Evidence, EvidenceKeys, Provenance, RECIPE, Standing, Statement, attached};
 use cabane_image_search::{Catalogue, CatalogueParts, ImageDetails};
 use cabane_impact::{Assessment, Change, assess};
 use cabane_label::{
-    ChannelPattern, Digest, ImageDescription, LabelPattern, NameMatch, Namespace, System,
-    SystemPattern,
+    ChannelPattern, ImageDescription, LabelPattern, NameMatch, Namespace, System, SystemPattern,
 };
-use cabane_registry::{Listed, each_of};
 use cabane_release::history;
 use cabane_report::{Kind, Report, Result};
-use cabane_signature_policy::KnownKeys;
 use cabane_site::Context;
 use cabane_transfer::{Connection, RegistryRequest, look_up};
 use cabane_view::PackageIndex;
 
-use crate::input::{BuiltImage, CatalogueImage, CatalogueInput, Figure, ImageEvidence, TestResult};
+use crate::beside::{Beside, beside};
+use crate::input::{CatalogueImage, CatalogueInput, Source};
 
-/// How many images are asked at the same time for signatures and statements.
-const AT_ONCE: usize = 8;
-/// How many results of an image are shown, how many tests of one that did not pass, and how many figures.
-const MOST_RESULTS: usize = 20;
-const MOST_FAILED: usize = 100;
-const MOST_FIGURES: usize = 200;
 /// How many documents of a channel are read for the list of changes.
 const MOST_DOCUMENTS: usize = 50;
 
@@ -47,13 +38,21 @@ pub struct GatherRequest {
     pub base: Option<String>,
     /// Leave out signatures and statements: they need several requests for each image.
     pub without_evidence: bool,
+    /// Keep signatures and statements that were read no longer ago than this.
+    pub evidence_age: Duration,
     /// Ask for each image, whatever the list says.
     pub refresh: bool,
     /// Changes of the host whose consequences are shown, a page each.
     pub changes: Vec<Change>,
 }
 
-/// Reads what a site shows.
+impl GatherRequest {
+    pub(crate) fn title(&self) -> String {
+        self.title.clone().unwrap_or_else(|| "Software images".to_owned())
+    }
+}
+
+/// Reads what a site shows of a registry.
 ///
 /// # Errors
 ///
@@ -88,8 +87,8 @@ pub fn gather(
     let channels = parts.channels(&namespaces);
     let address = connection.registry.address().to_string();
     Ok(CatalogueInput {
-        title: request.title.clone().unwrap_or_else(|| "Software images".to_owned()),
-        registry: address,
+        title: request.title(),
+        source: Source::Registry(address),
         base,
         day: cabane_channel::today(),
         images: parts.images,
@@ -100,7 +99,7 @@ pub fn gather(
 }
 
 /// Checks the address of a site, and returns it with a slash at the end.
-fn base_of(text: &str) -> Result<String> {
+pub(crate) fn base_of(text: &str) -> Result<String> {
     let is_web = ["https://", "http://"].iter().any(|scheme| text.starts_with(scheme));
     if !is_web || !text.chars().all(|c| c.is_ascii_graphic()) {
         let message = format!("invalid value `{}` for `--url`", cabane_label::escape(text));
@@ -133,7 +132,11 @@ impl Parts<'_> {
             context
                 .warning(format_args!("the registry has no images in the namespace `{namespace}`"));
         }
-        let beside = self.beside(&listed)?;
+        let beside = if self.request.without_evidence {
+            listed.iter().map(|_| Beside::default()).collect()
+        } else {
+            beside(context, connection, namespace, &listed, self.request.evidence_age)?
+        };
         let parts = CatalogueParts { packages: true, details: true };
         let catalogue = Catalogue::of_listed(context, connection, listed.clone(), parts, refresh)?;
         let details = catalogue.details.clone().unwrap_or_default();
@@ -151,40 +154,6 @@ impl Parts<'_> {
         });
         self.images.extend(images);
         Ok(catalogue)
-    }
-
-    /// Asks for the signatures and statements of images.
-    fn beside(&self, listed: &[Listed]) -> Result<Vec<Beside>> {
-        let (context, registry) = (self.context, &self.connection.registry);
-        let Some(first) = listed.first().filter(|_| !self.request.without_evidence) else {
-            return Ok(listed.iter().map(|_| Beside::default()).collect());
-        };
-        let known = KnownKeys::of(context, &first.place());
-        let keys = EvidenceKeys::of(context)?;
-        let found = each_of(AT_ONCE, listed, |image| {
-            let Some(remote) = registry.image_if_there(&image.place())? else {
-                return Ok((Beside::default(), None));
-            };
-            let signature = Some(known.judge(&registry.signatures(&remote)?).to_string());
-            let (statements, error) = match attached(registry, &remote) {
-                Ok(statements) => (statements, None),
-                // Of one image, and not of the site.
-                Err(error) => (Vec::new(), Some(error)),
-            };
-            let judged =
-                statements.iter().filter_map(|one| keys.judge(one, &image.digest)).collect();
-            let evidence = Some(evidence_of(judged));
-            Ok::<_, Report>((Beside { signature, evidence }, error))
-        })?;
-        let mut all = Vec::with_capacity(found.len());
-        for (image, (beside, error)) in listed.iter().zip(found) {
-            if let Some(error) = error {
-                context
-                    .warning(format_args!("cannot read the evidence of {}: {error}", image.label));
-            }
-            all.push(beside);
-        }
-        Ok(all)
     }
 
     /// Reads the channels of the namespaces, for every system that has images.
@@ -216,93 +185,6 @@ impl Parts<'_> {
             }
         }
         channels
-    }
-}
-
-/// What is attached to an image.
-#[derive(Clone, Debug, Default)]
-struct Beside {
-    signature: Option<String>,
-    evidence: Option<ImageEvidence>,
-}
-
-/// Takes from statements what a site shows. What does not count is counted only: strangers may have
-/// written it.
-fn evidence_of(mut judged: Vec<Evidence>) -> ImageEvidence {
-    judged.sort_by_key(|one| std::cmp::Reverse(one.details.finished));
-    let mut evidence = ImageEvidence::default();
-    for one in &judged {
-        let Standing::Counts(file) = &one.standing else {
-            evidence.ignored += 1;
-            continue;
-        };
-        let key = name_of(file);
-        if let Some(outcome) = one.outcome {
-            if evidence.results.len() < MOST_RESULTS {
-                evidence.results.push(result_of(one, outcome, key));
-            }
-        } else if let Some(provenance) = Provenance::of(&one.statement) {
-            evidence.built.push(built_of(&provenance, key));
-        }
-    }
-    evidence
-}
-
-/// Returns the name of a file without its directory, which is nobody's business.
-fn name_of(file: &Path) -> String {
-    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-fn result_of(one: &Evidence, outcome: cabane_evidence::Outcome, key: String) -> TestResult {
-    let details = &one.details;
-    let runner = format!("{} {}", details.runner.name, details.runner.version);
-    let names = |key: &str| names_in(&one.statement, key);
-    let reason = |name: &str| {
-        let error = details.errors.iter().find(|error| error.test == name);
-        error.map(|error| error.message.clone()).unwrap_or_default()
-    };
-    let mut failed: Vec<(String, String)> =
-        names("failedTests").into_iter().map(|name| (name.clone(), reason(&name))).collect();
-    for error in &details.errors {
-        if !failed.iter().any(|(name, _)| *name == error.test) {
-            failed.push((error.test.clone(), error.message.clone()));
-        }
-    }
-    failed.truncate(MOST_FAILED);
-    let figures = details.performance.iter().take(MOST_FIGURES);
-    TestResult {
-        system: details.system.clone(),
-        outcome,
-        finished: details.finished,
-        generation: details.generation.clone(),
-        runner: runner.trim().to_owned(),
-        passed: names("passedTests").len(),
-        failed,
-        is_partial: details.is_partial,
-        figures: figures
-            .map(|one| Figure { test: one.test.clone(), measured: one.measured.clone() })
-            .collect(),
-        key,
-    }
-}
-
-/// Returns the names of tests that a statement has under a key.
-fn names_in(statement: &Statement, key: &str) -> Vec<String> {
-    let names = statement.predicate.get(key).and_then(|names| names.as_array());
-    let names = names.into_iter().flatten().filter_map(|name| name.as_str());
-    names.map(str::to_owned).collect()
-}
-
-fn built_of(provenance: &Provenance, key: String) -> BuiltImage {
-    let recipe = provenance.recipe_commit();
-    let others = provenance.build_definition.resolved_dependencies.iter();
-    let others = others.filter(|one| one.name.as_deref() != Some(RECIPE));
-    let digests = others.filter_map(|one| one.digest.get("sha256")?.parse::<Digest>().ok());
-    BuiltImage {
-        recipe: recipe.map(|(address, commit)| (address.to_owned(), commit.to_owned())),
-        finished: provenance.run_details.metadata.finished_on,
-        bases: digests.collect(),
-        key,
     }
 }
 

@@ -9,7 +9,7 @@ use cabane_label::escape_html;
 use cabane_web_page::{chip, date, line};
 use jiff::Timestamp;
 
-use crate::input::CatalogueInput;
+use crate::input::{CatalogueInput, Source};
 use crate::model::{Model, State};
 
 /// The most characters of a name in a table. The title of a page has all of it.
@@ -27,7 +27,7 @@ const POLICY_WITH_SCRIPTS: &str = "default-src 'none'; script-src 'self' file:; 
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Frame {
     pub(crate) title: String,
-    pub(crate) registry: String,
+    pub(crate) source: Source,
     pub(crate) has_upgrades: bool,
 }
 
@@ -35,7 +35,7 @@ impl Frame {
     pub(crate) fn of(input: &CatalogueInput) -> Self {
         Self {
             title: input.title.clone(),
-            registry: input.registry.clone(),
+            source: input.source.clone(),
             has_upgrades: !input.upgrades.is_empty(),
         }
     }
@@ -83,12 +83,29 @@ impl Frame {
         );
         let _ = write!(
             page,
-            "<footer><p class=\"faint\">Images of the registry <code>{}</code>. The same content as \
+            "<footer><p class=\"faint\">Images of {}. The same content as \
              <a href=\"{up}api/v1/index.json\">JSON</a>; changes as an \
              <a href=\"{up}changes.atom\">Atom feed</a>.</p></footer>\n</body>\n</html>\n",
-            line(&self.registry, LONGEST_NAME)
+            self.source()
         );
         page.into_bytes()
+    }
+
+    /// Returns the address of the registry, if there is one.
+    pub(crate) fn registry(&self) -> &str {
+        match &self.source {
+            Source::Registry(address) => address,
+            Source::Repositories => "",
+        }
+    }
+
+    fn source(&self) -> String {
+        match &self.source {
+            Source::Registry(address) => {
+                format!("the registry <code>{}</code>", line(address, LONGEST_NAME))
+            }
+            Source::Repositories => "local repositories".to_owned(),
+        }
     }
 
     fn places(&self) -> impl Iterator<Item = (&'static str, &'static str)> {

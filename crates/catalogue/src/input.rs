@@ -13,15 +13,15 @@ use cabane_label::{Digest, Label, Namespace};
 use cabane_view::PackageIndex;
 use jiff::Timestamp;
 use jiff::civil::Date;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a site shows.
 #[derive(Clone, Debug)]
 pub struct CatalogueInput {
     /// The name of the site.
     pub title: String,
-    /// The address of the registry, for commands.
-    pub registry: String,
+    /// Where the images are.
+    pub source: Source,
     /// Where the site will be, with a slash at the end. Feed readers need it.
     pub base: Option<String>,
     /// The day, in UTC, on which images are or are not retired.
@@ -36,10 +36,19 @@ pub struct CatalogueInput {
     pub upgrades: Vec<Assessment>,
 }
 
+/// Where images are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// A registry with this address.
+    Registry(String),
+    /// The repositories of a system.
+    Repositories,
+}
+
 /// An image under a label.
 #[derive(Clone, Debug, Hash)]
 pub struct CatalogueImage {
-    /// The part of the registry.
+    /// The part of the registry, or the name of the repository.
     pub namespace: Namespace,
     /// The label.
     pub label: Label,
@@ -61,7 +70,7 @@ pub struct CatalogueImage {
 }
 
 /// The statements about an image.
-#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 pub struct ImageEvidence {
     /// Results of tests that count, the newest first.
     pub results: Vec<TestResult>,
@@ -72,7 +81,7 @@ pub struct ImageEvidence {
 }
 
 /// A result of tests.
-#[derive(Clone, Debug, PartialEq, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Hash, Serialize, Deserialize)]
 pub struct TestResult {
     /// The system, if it is known.
     pub system: Option<String>,
@@ -97,7 +106,7 @@ pub struct TestResult {
 }
 
 /// A number that a test measured.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// The test.
     pub test: String,
@@ -114,14 +123,13 @@ impl Hash for Figure {
 }
 
 /// From what an image was built.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BuiltImage {
     /// The address and the commit of the recipe.
     pub recipe: Option<(String, String)>,
     /// When it was complete.
     pub finished: Option<Timestamp>,
     /// What it was built on, as far as these are images: those that the site has are named.
-    #[serde(skip)]
     pub bases: Vec<Digest>,
     /// The name of the key that signed it.
     pub key: String,

@@ -1,22 +1,25 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! A static web site of the images of a registry: a page for each image, package, and system, a search
+//! A static web site of the images of a registry or of repositories: a page for each image, package, and system, a search
 //! that runs in the browser, a feed of changes, and the same content as JSON.
 //!
-//! [`gather()`] reads what there is into a [`CatalogueInput`], [`build()`] writes the files, and
+//! [`gather()`] and [`gather_local()`] read what there is into a [`CatalogueInput`], [`build()`] writes the files, and
 //! [`serve()`] shows them on this machine. The same input gives the same bytes. The design is in
 //! `docs/design/0020-catalogue.md`.
 
 #![forbid(unsafe_code)]
 
 mod api;
+mod beside;
 mod differences;
 mod events;
+mod evidence;
 mod file_name;
 mod gather;
 mod html;
 mod input;
+mod local;
 mod model;
 mod output;
 mod pages;
@@ -30,7 +33,10 @@ use std::path::Path;
 use cabane_report::Result;
 
 pub use gather::{GatherRequest, gather};
-pub use input::{BuiltImage, CatalogueImage, CatalogueInput, Figure, ImageEvidence, TestResult};
+pub use input::{
+    BuiltImage, CatalogueImage, CatalogueInput, Figure, ImageEvidence, Source, TestResult,
+};
+pub use local::gather_local;
 pub use output::Written;
 pub use serve::serve;
 

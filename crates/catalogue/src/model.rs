@@ -319,7 +319,7 @@ impl<'a> Model<'a> {
             lines: self.lines_of(row),
         });
         let dependents = self.dependents.get(&image.digest);
-        // What the site does not have may be no image, or one that nobody may know of.
+        // What the site does not have may be no image, or one of a private namespace.
         let bases = bases(image).flat_map(|base| {
             let of_digest = self.by_digest.get(base);
             of_digest.into_iter().flatten().map(link).collect::<Vec<_>>()
@@ -348,7 +348,7 @@ impl<'a> Model<'a> {
     }
 }
 
-/// What tells ways to build a package from each other.
+/// Returns what distinguishes the builds of a package.
 fn spec<'l>(line: &PackageLine<'l>) -> (&'l str, &'l str, &'l str, bool) {
     (line.version, line.variants, line.compilers, line.external)
 }

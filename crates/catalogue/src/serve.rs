@@ -3,8 +3,8 @@
 
 //! A site on this machine: a small server for the browser of the same user.
 //!
-//! It listens on the loopback address only, and answers nobody who reached it under another name: a page
-//! of the web could have its own name lead here.
+//! It listens on the loopback address only, and refuses requests for other host names: a page of the web
+//! could use a name of its own to reach it.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -47,7 +47,7 @@ fn image(label: &str, id: &str, date: &str) -> CatalogueImage {
 }
 
 /// An image whose every text is hostile.
-fn hostile_image() -> CatalogueImage {
+pub(crate) fn hostile_image() -> CatalogueImage {
     let text = || HOSTILE.to_owned();
     let measured = Measured {
         variable: text(),
@@ -163,7 +163,7 @@ fn sample() -> CatalogueInput {
     };
     CatalogueInput {
         title: HOSTILE.to_owned(),
-        registry: "https://registry.example.org/uenv".to_owned(),
+        source: Source::Registry("https://registry.example.org/uenv".to_owned()),
         base: Some("https://software.example.org/".to_owned()),
         day: "2026-11-26".parse().unwrap(),
         images: vec![
@@ -201,6 +201,8 @@ fn nothing_that_others_wrote_is_part_of_a_page() {
         if path == "search.js" || path == "style.css" {
             continue;
         }
+        let is_json = has_ending(&path, "json");
+        assert!(!is_json || serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{path}");
         for bad in [
             "<script>",
             "<img",

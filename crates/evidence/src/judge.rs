@@ -135,6 +135,16 @@ impl EvidenceKeys {
         Self { keys, testers, builders }
     }
 
+    /// Returns a name for each key, with its role: other names judge otherwise.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let name = |role: &str, (file, key): &(PathBuf, PublicKey)| {
+            format!("{role} {} {}", file.display(), key.fingerprint())
+        };
+        let testers = self.testers.iter().map(|key| name("tester", key));
+        testers.chain(self.builders.iter().map(|key| name("builder", key))).collect()
+    }
+
     /// Whether there are no testers, so that no test result counts.
     #[must_use]
     pub fn has_no_testers(&self) -> bool {

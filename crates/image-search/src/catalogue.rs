@@ -130,9 +130,12 @@ impl Catalogue {
         refresh: bool,
     ) -> Result<Self> {
         let address = connection.registry.address().to_string();
+        // Another namespace may say something else to people about the same image.
+        let namespaces: BTreeSet<_> = listed.iter().map(|image| image.namespace.as_str()).collect();
+        let place = format!("{address} {}", Vec::from_iter(namespaces).join(" "));
         let mut metadata = Metadata {
             needs: Kept::read(context, NEEDS, &address),
-            details: parts.details.then(|| Kept::read(context, DETAILS, &address)),
+            details: parts.details.then(|| Kept::read(context, DETAILS, &place)),
         };
         let all: BTreeSet<_> = listed.iter().map(|image| &image.digest).collect();
         let missing = missing(&listed, |image| metadata.is_missing(image, refresh));

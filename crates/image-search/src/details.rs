@@ -62,6 +62,12 @@ impl ImageDetails {
         }
     }
 
+    /// Returns what an `env.json` says; `None` if it cannot be read.
+    #[must_use]
+    pub fn from_json(text: &[u8]) -> Option<Self> {
+        Meta::from_json(text).ok().map(|meta| Self::of(&meta))
+    }
+
     /// Returns the details of an image; nothing of one whose metadata say nothing.
     #[must_use]
     pub fn in_index(index: &DetailIndex, lines: &[&str], image: &Digest) -> Self {
@@ -73,8 +79,7 @@ impl ImageDetails {
 
 /// Returns what an `env.json` says, as a line; `None` if it cannot be read.
 pub(crate) fn detail_line(text: &[u8]) -> Option<String> {
-    let meta = Meta::from_json(text).ok()?;
-    serde_json::to_string(&ImageDetails::of(&meta)).ok()
+    serde_json::to_string(&ImageDetails::from_json(text)?).ok()
 }
 
 #[cfg(test)]

@@ -57,6 +57,13 @@ impl KnownKeys {
         Self { wanted }
     }
 
+    /// Returns a name for each key: other names judge otherwise.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let keys = self.wanted.iter().flat_map(|one| &one.keys);
+        keys.map(|(file, key)| format!("{} {}", file.display(), key.fingerprint())).collect()
+    }
+
     /// Tells who has signed.
     pub fn judge(&self, signatures: &Signatures) -> SignatureVerdict {
         let mut signers = Vec::<Signer>::new();

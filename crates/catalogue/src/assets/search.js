@@ -9,7 +9,7 @@
   const NAMES = 12;
   const parts = new Map();
   const waiting = new Map();
-  let images, names, numberOf, texts, count;
+  let images, names, numbersOf, texts, count;
   let shown = ROWS;
   let latest = 0;
 
@@ -18,6 +18,9 @@
     const ready = waiting.get(name);
     if (ready) ready();
   };
+
+  // Names of Python packages are the same with `-`, `_`, and `.`, large and small.
+  const plain = (name) => name.toLowerCase().replace(/[_.]/g, '-');
 
   const element = (id) => document.getElementById(id);
 
@@ -187,21 +190,21 @@
       .map((id) => [id, element(id).value]);
     const found = [];
     for (const one of wanted) {
-      const name = one.spec ? one.spec.name : '';
-      const number = numberOf.has(name) ? numberOf.get(name) : numberOf.get(name.toLowerCase());
-      if (number === undefined) continue;
-      const file = names.files[number] || names.texts[number];
-      if (!parts.has('package:' + file)) element('status').textContent = 'Loading…';
-      const builds = await load(file);
-      if (mine !== latest) return;
-      if (!builds) {
-        element('status').textContent = 'The data of ' + name + ' cannot be loaded.';
-        return;
-      }
-      one.rows = new Map();
-      for (const build of builds.filter((build) => fits(one.spec, build))) {
-        for (const row of numbers(build[3])) {
-          if (!one.rows.has(row)) one.rows.set(row, names.texts[number] + (build[0] ? '@' + build[0] : ''));
+      for (const number of (one.spec && numbersOf.get(plain(one.spec.name))) || []) {
+        const name = names.texts[number];
+        const file = names.files[number] || name;
+        if (!parts.has('package:' + file)) element('status').textContent = 'Loading…';
+        const builds = await load(file);
+        if (mine !== latest) return;
+        if (!builds) {
+          element('status').textContent = 'The data of ' + name + ' cannot be loaded.';
+          return;
+        }
+        one.rows = one.rows || new Map();
+        for (const build of builds.filter((build) => fits(one.spec, build))) {
+          for (const row of numbers(build[3])) {
+            if (!one.rows.has(row)) one.rows.set(row, name + (build[0] ? '@' + build[0] : ''));
+          }
         }
       }
     }
@@ -323,7 +326,10 @@
     names = parts.get('names');
     if (!images || !names) return;
     count = images.name.rows.length;
-    numberOf = new Map(names.texts.map((name, number) => [name, number]));
+    numbersOf = new Map();
+    names.texts.forEach(function (name, number) {
+      numbersOf.set(plain(name), (numbersOf.get(plain(name)) || []).concat(number));
+    });
     texts = new Array(count);
     for (let row = 0; row < count; row++) {
       texts[row] = (label(row) + '@' + column('system', row) + '%' + column('uarch', row)).toLowerCase();

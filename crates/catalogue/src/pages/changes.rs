@@ -52,7 +52,7 @@ pub(crate) fn feed(frame: &Frame, base: Option<&str>, events: &[Event]) -> Vec<u
          <title>{title}</title>\n<id>{}</id>\n<updated>{newest:.0}</updated>\n\
          <author><name>{title}</name></author>\n\
          <link rel=\"self\" href=\"{base}changes.atom\"/>\n<link href=\"{base}changes.html\"/>\n",
-        id_of(&[&frame.title, &frame.registry])
+        id_of(&[&frame.title, frame.registry()])
     );
     for event in events.iter().take(MOST_IN_FEED) {
         let page = event.page.as_deref().map(|page| format!("i/{page}.html"));
@@ -61,7 +61,7 @@ pub(crate) fn feed(frame: &Frame, base: Option<&str>, events: &[Event]) -> Vec<u
             "<entry>\n<title>{}</title>\n<id>{}</id>\n<updated>{:.0}</updated>\n\
              <link href=\"{base}{}\"/>\n<summary>{}</summary>\n</entry>\n",
             escape_html(&event.title),
-            id_of(&[&frame.registry, &event.time.to_string(), &event.title]),
+            id_of(&[frame.registry(), &event.time.to_string(), &event.title]),
             event.time,
             page.as_deref().unwrap_or("changes.html"),
             escape_html(event.reason.as_deref().unwrap_or(&event.title))

@@ -14,7 +14,7 @@ use crate::file_name::file_name;
 use crate::html::{
     Frame, LONGEST_NAME, LONGEST_TEXT, begin_table, end_table, label, state_chip, time,
 };
-use crate::input::{Figure, ImageEvidence, TestResult};
+use crate::input::{Figure, ImageEvidence, Source, TestResult};
 use crate::model::{BeforeView, ImageView, LineList, RowView};
 
 /// How far a page about an image is below the first directory.
@@ -27,7 +27,7 @@ pub(crate) fn page(frame: &Frame, view: &ImageView<'_>) -> Vec<u8> {
     let title = first.image.label.to_string();
     let mut body = format!("<h1>{}</h1>\n", label(&title));
     add_summary(&mut body, view, first);
-    add_use(&mut body, view, first);
+    add_use(&mut body, frame, view, first);
     add_labels(&mut body, view);
     add_details(&mut body, view, first);
     add_evidence(&mut body, first.image.evidence.as_ref());
@@ -78,14 +78,17 @@ fn add_summary(body: &mut String, view: &ImageView<'_>, first: &RowView<'_>) {
 }
 
 /// Writes what to type.
-fn add_use(body: &mut String, view: &ImageView<'_>, first: &RowView<'_>) {
+fn add_use(body: &mut String, frame: &Frame, view: &ImageView<'_>, first: &RowView<'_>) {
     if view.rows.iter().any(|row| row.revocation.is_some()) {
         return;
     }
     let (namespace, name) = (&first.image.namespace, &first.image.label);
     let short = format!("{}/{}:{}", name.name, name.version, name.tag);
     body.push_str("<h2 id=\"use\">Use it</h2>\n<pre>");
-    let _ = writeln!(body, "cabane image pull {}", escape_html(&format!("{namespace}::{name}")));
+    if matches!(frame.source, Source::Registry(_)) {
+        let long = format!("{namespace}::{name}");
+        let _ = writeln!(body, "cabane image pull {}", escape_html(&long));
+    }
     let _ = writeln!(body, "cabane start {}", escape_html(&short));
     let details = &first.image.details;
     let other = details.views.iter().find(|(view, _)| Some(view) != details.default_view.as_ref());

@@ -101,7 +101,7 @@ pub(crate) enum Command {
     /// Release images of a registry through channels
     #[command(subcommand)]
     Channel(channel::ChannelCommand),
-    /// Show the images of a registry as a web site
+    /// Show images as a web site
     #[command(subcommand)]
     Catalogue(catalogue::CatalogueCommand),
     /// Carry images of a registry to a site without a network

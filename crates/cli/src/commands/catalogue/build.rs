@@ -4,9 +4,11 @@
 //! `cabane catalogue build`: the images of a registry as a web site.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use cabane_catalogue::{GatherRequest, gather};
+use cabane_catalogue::{GatherRequest, gather, gather_local};
 use cabane_label::{Namespace, shown};
+use cabane_recipe::parse_time;
 use cabane_report::Result;
 use clap::Args;
 
@@ -14,20 +16,21 @@ use crate::host_change::HostChangeArgs;
 use crate::registry::RegistryArgs;
 use crate::setup::Setup;
 
-/// Write the images of a registry as a web site
+/// Write the images of a registry or of the repositories as a web site
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The site has a page for each image, package, and system, a search, a list of changes with
 an Atom feed, and the same content as JSON in api/v1. It consists of files: put it on any
 web server, or open index.html. Only what changed is written.
 
-Everybody who can read the site sees the namespaces that you name, and nothing of others.
+All readers of the site see the namespaces that you name, and nothing of others.
 With --change, --remove, --host, or --package, the site shows what such a change does to
 the images.
 
 Examples:
   cabane catalogue build -o site
   cabane catalogue build -o site --namespace deploy --url https://software.example.org/
+  cabane catalogue build -o site --local
   cabane catalogue build -o site --change glibc=2.31 --package 'zlib@:1.3.0'")]
 pub(crate) struct BuildArgs {
     /// The directory: a new or empty one, or that of a catalogue, which is replaced
@@ -45,9 +48,16 @@ pub(crate) struct BuildArgs {
     /// Leave out signatures and results of tests: they need several requests for each image
     #[arg(long)]
     without_evidence: bool,
+    /// Reuse signatures and results of tests that were read no longer ago than this, such as 1h;
+    /// default: read all of them
+    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "without_evidence")]
+    evidence_age: Option<Duration>,
     /// Ask the registry for each image, instead of its list
     #[arg(long)]
     refresh: bool,
+    /// Show the images of the repositories instead, as far as every user can read them
+    #[arg(long, conflicts_with_all = ["namespace", "refresh", "evidence_age", "registry", "token", "username"])]
+    local: bool,
     #[command(flatten)]
     change: HostChangeArgs,
     #[command(flatten)]
@@ -60,10 +70,15 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
         title: args.title.clone(),
         base: args.url.clone(),
         without_evidence: args.without_evidence,
+        evidence_age: args.evidence_age.unwrap_or_default(),
         refresh: args.refresh,
         changes: args.change.changes()?,
     };
-    let input = gather(setup, &args.registry.request(), &request)?;
+    let input = if args.local {
+        gather_local(setup, &request)?
+    } else {
+        gather(setup, &args.registry.request(), &request)?
+    };
     let written = cabane_catalogue::build(&input, &args.output)?;
     let (output, images) = (shown(&args.output), input.images.len());
     setup.note(format_args!(
