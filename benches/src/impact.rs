@@ -32,7 +32,7 @@ const JUDGED: f64 = 200.0;
 const SHARE: f64 = 0.05;
 /// How many libraries of the host an image needs, of these.
 const NEEDED: usize = 20;
-/// What the next generation of nodes does not have.
+/// The libraries that the next generation of nodes lacks.
 const GONE: [&str; 2] = ["libefa.so.1", "libpsm2.so.2"];
 const LIBRARIES: [&str; 30] = [
     "libibverbs.so.1",

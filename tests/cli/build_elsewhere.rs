@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Builds on a host: a real server of ssh on this machine, connections that are cut, and a host that lies.
+//! Builds on a host: a real server of ssh on this machine, connections that are cut, and a host that sends wrong data.
 
 use std::fs;
 use std::io::Write;
@@ -439,7 +439,7 @@ fn a_host_that_is_none_is_an_error_at_once() {
         let config = "name: app\nengine: tree\ntree: {source: ../local}\n";
         scene.cabane.world.file("recipe/config.yaml", config);
         let outside = scene.build();
-        let says = "the tree ../local is outside of the recipe, which alone is carried";
+        let says = "the tree ../local is outside of the recipe, and only the recipe is copied";
         assert!(outside.code == 3 && outside.stderr.contains(says), "{}", outside.stderr);
     });
 }
@@ -551,7 +551,7 @@ fn an_interrupted_command_says_how_to_go_on_and_how_to_cancel() {
         signal(running.child.id(), Signal::INT);
         let (code, errors) = running.end();
         let expected = format!(
-            "error: the build {id} goes on on builder\n\
+            "error: the build {id} continues on builder\n\
              hint: `cabane build --attach {id}` follows it, as does the same command\n\
              hint: `cabane build --cancel {id}` cancels it\n"
         );
@@ -627,7 +627,7 @@ fn ctrl_c_in_a_terminal_leaves_the_build_alone() {
         child.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
         let running = Running { child, errors: scene.path("errors") };
         let (_, shown) = running.end();
-        let says = shown.contains("goes on on builder") && !shown.contains("was cut");
+        let says = shown.contains("continues on builder") && !shown.contains("was cut");
         assert!(says, "{shown}");
         part("wait");
         let seen = scene.build().success();
@@ -727,10 +727,13 @@ fn what_a_host_sends_is_not_trusted() {
         let seen = lie("other/1.0:v1@there%x86_64", &other, "meta/env.json");
         assert!(seen.contains("the image from builder is not `app/1.0`"), "{seen}");
         let seen = lie("app/1.0:v1@there%x86_64", &other, "meta/env.json");
-        assert!(seen.contains("the image from builder is not what was built there"), "{seen}");
+        assert!(
+            seen.contains("the image from builder does not have the digest of the build"),
+            "{seen}"
+        );
         for path in ["meta/../../../escaped", "/tmp/escaped"] {
             let seen = lie("app/1.0:v1@there%x86_64", &digest, path);
-            assert!(seen.contains("a path leads out of it"), "{seen}");
+            assert!(seen.contains("a path leads out of the directory"), "{seen}");
         }
         let failed = r#"{"failed": {"kind": "Build", "message": "m\x1b[31m", "detail": "d\x07", "causes": ["c\r"], "hints": ["h\x9b"]}}"#;
         program(&scene.cabane, "remote/bin/cabane", &LIAR.replace("ENDED", failed));

@@ -281,7 +281,7 @@ fn what_cannot_be_a_site_is_refused() {
     let refused = site.build("home", &[]);
     assert_eq!(refused.code, 1, "{}", refused.stderr);
     assert!(
-        refused.stderr.contains("home has files that are not a catalogue"),
+        refused.stderr.contains("home contains files that do not belong to a catalogue"),
         "{}",
         refused.stderr
     );

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Pipelines with suites of ReFrame, with provenance, and with images that are built anew.
+//! Pipelines with suites of ReFrame, with provenance, and with images that are rebuilt.
 
 use std::fs;
 
@@ -138,7 +138,7 @@ fn a_revision_has_images_built_anew_and_impact_names_it() {
     let revised = text.replace("tag: v7}", "tag: v7, revision: {here: 2}}");
     assert_ne!(revised, text);
     fs::write(&recipes.file, revised).unwrap();
-    let reason = "its recipe, its system or its revision has changed";
+    let reason = "its recipe, its system, or its revision has changed";
     assert_eq!(said(&recipes, "good@here"), ("build check publish".to_owned(), reason.to_owned()));
     assert_eq!(said(&recipes, "good@there").1, "it was never built");
     let none = ask(&[]).success().stdout;

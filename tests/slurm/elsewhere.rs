@@ -96,7 +96,7 @@ fn a_job_that_is_cancelled_is_an_error_of_the_place_and_is_submitted_again() {
             "touch /shared/svc/wait; ({BUILD}; echo code $?) & {PACKS}; scancel --user alice; wait"
         ));
         assert!(lost.stdout.contains("code 1\n"), "{}{}", lost.stdout, lost.stderr);
-        let says = lost.stderr.contains("was stopped from outside")
+        let says = lost.stderr.contains("was terminated by a signal")
             || lost.stderr.contains("ended without a result");
         assert!(says && lost.stderr.contains("the same command"), "{}", lost.stderr);
         // A process that is killed leaves no result at all.

@@ -150,7 +150,7 @@ impl BuildError {
                 "the same command goes on on the disk, with `--build-dir DIR` where you say; \
                  packages that are done come from the cache"
             }
-            Self::Interrupted => "the same command goes on after the last finished step",
+            Self::Interrupted => "run the same command to continue after the last finished step",
             Self::StepFailed(failure) => {
                 return Some(format!("the whole log is in {}", shown(&failure.log)));
             }

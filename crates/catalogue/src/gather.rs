@@ -3,7 +3,7 @@
 
 //! What a site shows, read from a registry: its list, metadata, signatures, statements and channels.
 //!
-//! Only the namespaces that were named are read. So nothing of another one is in the site, whatever the
+//! Only the namespaces that were named are read. So the site contains nothing of others, whatever the
 //! user may see.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -179,7 +179,7 @@ impl Parts<'_> {
                     }
                     Err(error) if error.kind() == Kind::NotFound => {}
                     Err(error) => {
-                        self.context.warning(format_args!("a channel is left out: {error}"));
+                        self.context.warning(format_args!("a channel is omitted: {error}"));
                     }
                 }
             }

@@ -79,7 +79,7 @@ impl Place {
     fn of(directory: &Path) -> Result<Self> {
         let cannot = || format!("write {}", shown(directory));
         let mut path = std::path::absolute(directory).or_failed(cannot)?;
-        // Of a link, the directory is replaced and not the link.
+        // If it is a link, its target is replaced, and not the link.
         if let Ok(real) = fs::canonicalize(&path) {
             path = real;
         }
@@ -112,8 +112,9 @@ impl Place {
         let opened = opened.or_failed(|| self.cannot())?;
         match rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => {
-                let message = format!("another build writes to {}", shown(parent));
-                Err(Report::new(Kind::Failure, message).hinted("wait for its end".to_owned()))
+                let message = format!("another build is writing to {}", shown(parent));
+                Err(Report::new(Kind::Failure, message)
+                    .hinted("wait until it ends, and repeat the command".to_owned()))
             }
             // Some network file systems have no locks.
             _ => Ok(opened),
@@ -145,8 +146,10 @@ impl Place {
             Ok(true) => Ok(Known::new()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Known::new()),
             Ok(false) => {
-                let message =
-                    format!("{} has files that are not a catalogue", shown(&self.directory));
+                let message = format!(
+                    "{} contains files that do not belong to a catalogue",
+                    shown(&self.directory)
+                );
                 let hint =
                     "name a new directory; the catalogue replaces everything in it".to_owned();
                 Err(Report::new(Kind::Failure, message).hinted(hint))

@@ -24,7 +24,7 @@ pub(crate) struct HostChangeArgs {
     /// With --host: ignore what is missing on this host, too
     #[arg(long, value_name = "FILE", requires = "host")]
     from: Option<PathBuf>,
-    /// A container image is replaced, on which others are built: `debian:13`, a digest, or
+    /// A container image that others are built on is replaced: `debian:13`, a digest, or
     /// `debian:13@sha256:…` with the new digest; repeatable
     #[arg(long, value_name = "IMAGE")]
     base: Vec<String>,

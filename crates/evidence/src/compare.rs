@@ -3,7 +3,7 @@
 
 //! The figures of an image, compared with those of the image before it.
 //!
-//! Each statement about tests is a run. Only statements that count have a say: of a tester, about this
+//! Each statement about tests is a run. Only statements that count are compared: of a tester, about this
 //! image, on this system, and of this generation. What a registry adds or repeats changes nothing.
 //!
 //! A machine is slower on some days and in some minutes. So only runs of both images at about the same time
@@ -67,7 +67,7 @@ pub struct ComparedFigure {
     pub direction: Option<Direction>,
     /// What became of it.
     pub answer: Answer,
-    /// Why it cannot be told.
+    /// Why there is no answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

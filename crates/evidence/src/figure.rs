@@ -33,7 +33,7 @@ const ON_ONE_SIDE: f64 = 0.95;
 /// The largest number that counts; arithmetic with larger ones leaves the numbers.
 const LARGEST: f64 = 1e100;
 
-/// Whether a number can be compared: it is finite, and not absurd.
+/// Whether a number can be compared: it is finite and not too large.
 #[must_use]
 pub(crate) fn is_comparable(number: f64) -> bool {
     number.abs() <= LARGEST
@@ -68,9 +68,9 @@ pub enum Answer {
     Better,
     /// It differs, and that is bad.
     Worse,
-    /// It is higher, and nobody says what that means.
+    /// It is higher, and no limit says whether that is better.
     Higher,
-    /// It is lower, and nobody says what that means.
+    /// It is lower, and no limit says whether that is better.
     Lower,
     /// The bands are narrow, and the new median is in the band of the old one.
     Same,

@@ -134,7 +134,7 @@ impl fmt::Display for Change {
                 Some(name) => write!(f, "host with {name}"),
                 None => write!(f, "host"),
             },
-            Self::Base { name, newest: None } => write!(f, "without the base {name}"),
+            Self::Base { name, newest: None } => write!(f, "base {name} is replaced"),
             Self::Base { name, newest: Some(newest) } => write!(f, "base {name}@{newest}"),
             Self::Package { pattern } => write!(f, "package {pattern}"),
         }
@@ -155,7 +155,7 @@ mod tests {
     fn a_base_has_a_name_or_a_digest() {
         let digest = format!("sha256:{}", "ab".repeat(32));
         for text in ["debian:13", "docker.io/library/debian:13", &digest] {
-            assert_eq!(Change::base(text).unwrap().to_string(), format!("without the base {text}"));
+            assert_eq!(Change::base(text).unwrap().to_string(), format!("base {text} is replaced"));
         }
         let newest = Change::base(&format!("debian:13@{digest}")).unwrap();
         assert_eq!(newest.to_string(), format!("base debian:13@{digest}"));

@@ -197,7 +197,7 @@ impl Rules<'_> {
             let reason = touched.unwrap_or_else(|| {
                 match (known.build.is_some(), is_other) {
                     (true, _) => "its image is gone",
-                    (false, true) => "its recipe, its system or its revision has changed",
+                    (false, true) => "its recipe, its system, or its revision has changed",
                     (false, false) => "it was never built",
                 }
                 .to_owned()

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What to change in a pipeline so that it builds an image anew.
+//! What to change in a pipeline so that it rebuilds an image.
 
 use cabane_label::{LabelPattern, Tag};
 use cabane_report::Result;
@@ -10,20 +10,20 @@ use serde::Serialize;
 use crate::cell::{Cell, CellName};
 use crate::pipeline::Pipeline;
 
-/// How a pipeline builds an image anew.
+/// How to make a pipeline rebuild an image.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Repair {
     /// The cell of the image.
     pub cell: CellName,
     /// The line of the version in the file of the pipeline, from 1.
     pub line: usize,
-    /// The revision for the system that has the image built anew. None if the cell has changed since the
+    /// The revision that rebuilds the image on this system. `None` if the cell has changed since the
     /// image was built, so that the next run builds another one anyway.
     pub revision: Option<u32>,
 }
 
 impl Pipeline {
-    /// Says how the image of a label is built anew; `None` if no cell builds it, or the label is not whole.
+    /// Says how to rebuild the image of a label; `None` if no cell builds it, or the label is not whole.
     ///
     /// # Errors
     ///

@@ -62,8 +62,7 @@ pub fn step(
     let work = Work { context, pipeline, run, cell, options };
     let waits = || {
         let name = &cell.name;
-        context
-            .note(format_args!("waiting for another process that carries out a stage of {name}"));
+        context.note(format_args!("waiting for another process that runs a stage of {name}"));
     };
     let _lock = run.lock_cell(&cell.name, waits)?;
     let before = work.before(stage)?;

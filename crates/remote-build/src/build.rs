@@ -134,7 +134,10 @@ pub fn start<'a>(
 
 fn interrupted(id: &ImageId) -> Report {
     Report::new(Kind::Build, "interrupted before the build began")
-        .hinted("the same command starts it, or follows it if it did begin".to_owned())
+        .hinted(
+            "run the same command again: it starts the build, or follows it if it has started"
+                .to_owned(),
+        )
         .hinted(format!("`cabane build --cancel {id}` cancels it"))
 }
 
@@ -152,7 +155,7 @@ pub fn find<'a>(
     let directory = RecordDirectory::of(context, id)?;
     let list = "`cabane build --list` shows the builds elsewhere";
     let Some(record) = directory.read() else {
-        let message = format!("no build `{}` was started from here", id.as_str());
+        let message = format!("no build `{}` was started on this machine", id.as_str());
         return Err(Report::new(Kind::NotFound, message).hinted(list.to_owned()));
     };
     if let Some(done) = already(context, &directory)? {
@@ -229,7 +232,7 @@ impl RemoteBuild<'_> {
     pub fn finish(&mut self, progress: &mut dyn Progress) -> Result<Done> {
         let ended = match self.worker.follow(&self.id, progress) {
             Ok(ended) => ended,
-            Err(report) => return self.otherwise(report, "the build", "goes on"),
+            Err(report) => return self.otherwise(report, "the build", "continues"),
         };
         let Ended::Built(built) = ended else {
             let report = self.not_built(&ended);
@@ -260,14 +263,14 @@ impl RemoteBuild<'_> {
     }
 
     fn not_built(&self, ended: &Ended) -> Report {
-        let again = "the same command goes on after the last finished step";
+        let again = "run the same command to continue after the last finished step";
         match ended {
             Ended::Failed(failed) => failed.report(self.worker.host()),
             Ended::Cancelled => {
                 Report::new(Kind::Build, "the build was cancelled").hinted(again.to_owned())
             }
             Ended::Interrupted | Ended::Built(_) => {
-                let message = format!("the build {} was stopped from outside", self.place());
+                let message = format!("the build {} was terminated by a signal", self.place());
                 let report = Report::new(Kind::Failure, message);
                 match self.record.place {
                     Place::Slurm(_) => report.hinted(format!(
@@ -296,7 +299,7 @@ impl RemoteBuild<'_> {
         let formats = [ImageFormat::Squashfs, ImageFormat::Erofs];
         let format = formats.into_iter().find(|format| format.name() == built.format);
         let format = format.ok_or_else(|| {
-            let message = format!("unknown format `{}` of an image", escape(&built.format));
+            let message = format!("unknown image format `{}`", escape(&built.format));
             Report::new(Kind::Failure, message)
         })?;
         let (image, meta) = self.worker.fetch(&self.id, built, &self.directory.path)?;
@@ -327,7 +330,8 @@ impl RemoteBuild<'_> {
         let label = built.label.as_deref().and_then(|label| label.parse::<Label>().ok());
         let label = label.filter(|label| typed.matches(label, NameMatch::Exact));
         label.map(Some).ok_or_else(|| {
-            let message = format!("the image from {} is not `{typed}`", self.record.place);
+            let message =
+                format!("the image from {} does not have the label `{typed}`", self.record.place);
             Report::new(Kind::Failure, message)
         })
     }

@@ -97,7 +97,7 @@ pub(crate) fn private_directory(path: &Path) -> Result<()> {
         }
         let found = fs::symlink_metadata(path)?;
         if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
-            return Err(io::Error::other("it is not a directory of this user"));
+            return Err(io::Error::other("it is not a directory that belongs to you"));
         }
         if found.mode() & 0o077 != 0 {
             fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
@@ -239,7 +239,7 @@ impl WorkDirectory {
     pub(crate) fn part(&self, name: &str, offset: u64, most: u64) -> Result<Vec<u8>> {
         let path = self.file(name);
         let read = || -> io::Result<Vec<u8>> {
-            // Opened anew each time: network file systems look at the server then.
+            // Opened each time, because network file systems then ask the server.
             let mut file = match File::open(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
                 opened => opened?,

@@ -109,7 +109,9 @@ impl<'a> Host<'a> {
             let again = if self.is_known { " any more" } else { "" };
             return Err(Report::new(Kind::Failure, format!("cannot reach {host}{again}"))
                 .detailed(reason.to_owned())
-                .hinted(format!("`ssh {host} true` must work without a question")));
+                .hinted(format!(
+                    "`ssh -o BatchMode=yes {host} true` shows why; it must work without a password"
+                )));
         }
         let seconds = PAUSES[self.failures.min(PAUSES.len() - 1)];
         self.failures += 1;
@@ -189,7 +191,7 @@ impl<'a> Host<'a> {
             let ask = Ask::Meta { id: id.clone() };
             let Answer::Bytes(size) = connection.ask(&ask, None)? else { return Err(confused()) };
             if size > LARGEST_META {
-                return Err(Report::new(Kind::Failure, "the metadata is too large").into());
+                return Err(Report::new(Kind::Failure, "the metadata are too large").into());
             }
             let mut options = OpenOptions::new();
             let file = options.create(true).write(true).truncate(true).mode(0o600).open(&copy);
@@ -237,7 +239,7 @@ pub(crate) fn unpack_meta(parcel: &Path, meta: &Path) -> Result<()> {
 }
 
 fn confused() -> Trouble {
-    Report::new(Kind::Failure, "the other machine answers something else").into()
+    Report::new(Kind::Failure, "the other machine sent an unexpected answer").into()
 }
 
 impl Worker for Host<'_> {
@@ -293,7 +295,7 @@ impl Worker for Host<'_> {
                         let host = &host.ssh.host;
                         return Err(Report::new(Kind::Failure, message)
                             .hinted(format!(
-                                "{host} may have been restarted; the same command goes on after the \
+                                "{host} may have been restarted; run the same command to continue after the \
                                  last finished step"
                             ))
                             .into());
@@ -323,9 +325,11 @@ impl Worker for Host<'_> {
             if is_last {
                 break;
             }
-            self.context.detail("the image has another digest than it should; it is copied again");
+            self.context
+                .detail("the digest of the copied image is wrong; the image is copied again");
         }
-        let message = format!("the image from {} is not what was built there", self.ssh.host);
+        let message =
+            format!("the image from {} does not have the digest of the build", self.ssh.host);
         Err(Report::new(Kind::Failure, message).detailed(format!("  expected {}", built.digest)))
     }
 

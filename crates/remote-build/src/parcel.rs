@@ -119,7 +119,10 @@ impl<W: Write> Packer<W> {
         self.entry("file", found.permissions().mode(), found.len(), name)?;
         let copied = io::copy(&mut file.take(found.len()), &mut self.output).or_failed(reading)?;
         if copied != found.len() {
-            return Err(Report::new(Kind::Failure, format!("{} changes", shown(path))));
+            return Err(Report::new(
+                Kind::Failure,
+                format!("{} changed while it was copied", shown(path)),
+            ));
         }
         Ok(())
     }
@@ -218,11 +221,11 @@ impl Entry {
         }
         let words: Vec<&str> = line.trim_end().split(' ').collect();
         let [kind, mode, size, length] = words[..] else {
-            return Err(malformed("a line is none of an entry"));
+            return Err(malformed("a line is not an entry"));
         };
-        let number = |text: &str| text.parse().map_err(|_| malformed("a number is none"));
+        let number = |text: &str| text.parse().map_err(|_| malformed("a number is invalid"));
         let (size, length) = (number(size)?, number(length)?);
-        let mode = u32::from_str_radix(mode, 8).map_err(|_| malformed("a mode is none"))?;
+        let mode = u32::from_str_radix(mode, 8).map_err(|_| malformed("a mode is invalid"))?;
         if length > LONGEST_PATH || mode > 0o777 {
             return Err(malformed("a path is too long, or a mode too large"));
         }
@@ -246,7 +249,7 @@ fn below(directory: &Path, name: &[u8]) -> io::Result<PathBuf> {
         return Err(malformed("a path is empty"));
     }
     if !name.components().all(is_normal) {
-        return Err(malformed("a path leads out of it"));
+        return Err(malformed("a path leads out of the directory"));
     }
     Ok(directory.join(name))
 }

@@ -31,7 +31,7 @@ impl FromStr for Place {
         if let Some(partition) = text.strip_prefix("slurm:") {
             let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.,".contains(c);
             if partition.is_empty() || !partition.chars().all(is_part) {
-                let message = format!("`{}` is not a partition of Slurm", escape(partition));
+                let message = format!("`{}` is not a Slurm partition", escape(partition));
                 return Err(Report::new(Kind::Usage, message).hinted(
                     "`sinfo` lists the partitions; `--on ssh:HOST` names a host".to_owned(),
                 ));
@@ -40,7 +40,7 @@ impl FromStr for Place {
         }
         let is_address = text.starts_with("ssh://");
         let host = if is_address { text } else { text.strip_prefix("ssh:").unwrap_or(text) };
-        // `ssh` would take it for an option, or the shell for something else.
+        // `ssh` would read it as an option, or the shell would misread it.
         let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.@:%[]/".contains(c);
         let is_host = host.starts_with(|c: char| c.is_ascii_alphanumeric() || "_[:".contains(c))
             && host.chars().all(is_part)
@@ -50,7 +50,7 @@ impl FromStr for Place {
         if !is_host {
             let message = format!("`{}` is not a host", escape(host));
             return Err(Report::new(Kind::Usage, message).hinted(
-                "write HOST, USER@HOST, or a name from `~/.ssh/config`; `--on slurm` uses a job"
+                "write HOST, USER@HOST, or a name from `~/.ssh/config`; `--on slurm` builds in a job"
                     .to_owned(),
             ));
         }

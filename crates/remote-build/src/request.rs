@@ -142,7 +142,7 @@ impl BuildRequest {
         Ok(Packed { id, label, length, path, _scratch: scratch })
     }
 
-    /// Fails if the recipe needs a directory beside it, which is not carried.
+    /// Fails if the recipe needs a directory outside of it, which is not copied.
     fn check_inside(&self, engine: &EngineConfig) -> Result<()> {
         let EngineConfig::Tree(TreeConfig { source, .. }) = engine else { return Ok(()) };
         let end = self.recipe.join(source).canonicalize();
@@ -152,7 +152,8 @@ impl BuildRequest {
             return Ok(());
         }
         let source = shown(source);
-        let message = format!("the tree {source} is outside of the recipe, which alone is carried");
+        let message =
+            format!("the tree {source} is outside of the recipe, and only the recipe is copied");
         Err(Report::new(Kind::BadInput, message).hinted(
             "copy the tree into the recipe, or write its absolute path if the other machine has it"
                 .to_owned(),

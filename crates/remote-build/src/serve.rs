@@ -157,7 +157,7 @@ fn start(context: &Context, directory: &WorkDirectory, jobs: Option<usize>) -> R
 
 fn not_begun(directory: &WorkDirectory) -> Report {
     let printed = directory.part("output", 0, 4096).unwrap_or_default();
-    Report::new(Kind::Failure, "the build does not begin")
+    Report::new(Kind::Failure, "the build did not start")
         .detailed(String::from_utf8_lossy(&printed).into_owned())
 }
 
@@ -219,6 +219,6 @@ fn send(
 }
 
 fn gone(directory: &WorkDirectory) -> Report {
-    let message = format!("{} holds no build", shown(directory.path()));
+    let message = format!("{} contains no build", shown(directory.path()));
     Report::new(Kind::NotFound, message)
 }

@@ -93,9 +93,9 @@ impl<'a> Jobs<'a> {
         let state = self.slurm.state(self.context, job)?;
         let Some((state, reason)) = state else { return Ok(false) };
         let text = match (state.as_str(), reason.as_str()) {
-            ("PENDING", "" | "None") => format!("job {job} waits"),
-            ("PENDING", reason) => format!("job {job} waits ({})", escape(reason)),
-            ("RUNNING", _) => format!("job {job} runs"),
+            ("PENDING", "" | "None") => format!("job {job} is waiting"),
+            ("PENDING", reason) => format!("job {job} is waiting ({})", escape(reason)),
+            ("RUNNING", _) => format!("job {job} is running"),
             _ => String::new(),
         };
         if !text.is_empty() && text != *seen {
@@ -131,7 +131,7 @@ fn lost(directory: &WorkDirectory, job: Option<u64>) -> Report {
     let printed = directory.part("output", 0, 4096).unwrap_or_default();
     let report = Report::new(Kind::Failure, format!("{job} ended without a result"));
     report.detailed(escape_lines(&String::from_utf8_lossy(&printed))).hinted(format!(
-        "it was cancelled, or its node was lost, or nodes do not see {}; the same command submits it \
+        "it was cancelled, its node failed, or the nodes cannot access {}; the same command submits it \
          again",
         shown(directory.path())
     ))
@@ -219,7 +219,7 @@ impl Worker for Jobs<'_> {
         let directory = WorkDirectory::of(self.context, id)?;
         let (image, meta) = (directory.file("image"), place.join("meta"));
         if sum::file(&image, &mut |_, _| ())? != built.digest {
-            let message = format!("{} is not what was built", shown(&image));
+            let message = format!("{} does not have the digest of the build", shown(&image));
             return Err(Report::new(Kind::Failure, message));
         }
         unpack_meta(&directory.file("meta"), &meta)?;

@@ -60,7 +60,7 @@ impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::InvalidData => {
-                let message = "the other machine sends something wrong";
+                let message = "the other machine sent an invalid message";
                 Self::Final(Report::caused(Kind::Failure, message, error))
             }
             _ => Self::Cut(error.to_string()),
@@ -151,7 +151,7 @@ impl Ssh {
         } else {
             let message = format!("this cabane {ours} is too old for cabane {theirs} on {host}");
             Report::new(Kind::Failure, message).hinted(format!(
-                "install cabane {theirs} here, or `--remote-program PATH` names another one there"
+                "install cabane {theirs} here, or select another one there with `--remote-program PATH`"
             ))
         }))
     }
@@ -160,7 +160,7 @@ impl Ssh {
         let (ours, host) = (env!("CARGO_PKG_VERSION"), &self.host);
         let message = format!("cabane {theirs} on {host} is too old: this is cabane {ours}");
         Report::new(Kind::Failure, message).hinted(format!(
-            "install cabane {ours} on {host}, or name another one there with `--remote-program PATH`"
+            "install cabane {ours} on {host}, or select another one there with `--remote-program PATH`"
         ))
     }
 
@@ -173,8 +173,8 @@ impl Ssh {
             Some(code) if OF_SHELL.contains(&code) => {
                 let message = format!("there is no `{}` on {host}", self.program);
                 Trouble::Final(Report::new(Kind::NotFound, message).detailed(errors).hinted(format!(
-                    "install Cabane on {host}; if it is there, name it with `--remote-program PATH`: \
-                     `ssh {host} 'command -v cabane'` shows what such a command finds"
+                    "install Cabane on {host}; if it is installed, set its path with `--remote-program PATH`; \
+                     `ssh {host} 'command -v cabane'` shows what `ssh` finds in PATH"
                 )))
             }
             Some(code) => {
@@ -182,7 +182,7 @@ impl Ssh {
                 let version = self.version(interrupt);
                 let old = version.map(|version| self.too_old(&version));
                 Trouble::Final(old.unwrap_or_else(|| {
-                    let message = format!("`{}` on {host} ends with code {code}", self.program);
+                    let message = format!("`{}` on {host} exited with code {code}", self.program);
                     Report::new(Kind::Failure, message).detailed(errors).hinted(format!(
                         "`ssh {host} {} --version` shows whether it works",
                         self.program
@@ -225,7 +225,8 @@ impl Connection {
                 return Ok(serde_json::from_slice(hello)?);
             }
             if left == 0 {
-                let message = "it prints too much before the worker begins";
+                let message =
+                    "the shell on the other machine prints too much before the worker starts";
                 return Err(io::Error::new(io::ErrorKind::InvalidData, message));
             }
         }
@@ -264,7 +265,7 @@ impl Connection {
     /// Reads bytes that follow an answer.
     pub(crate) fn bytes(&mut self, count: u64) -> Result<Vec<u8>, Trouble> {
         if count > LONGEST {
-            let message = "the other machine sends more than it may";
+            let message = "the other machine sent too much data";
             return Err(Report::new(Kind::Failure, message).into());
         }
         let mut bytes = vec![0; usize::try_from(count).unwrap_or(0)];
@@ -346,7 +347,10 @@ impl Read for Watched {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
             if begin.elapsed() > SILENCE {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "the other machine is silent"));
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the other machine does not answer",
+                ));
             }
         }
     }

@@ -61,11 +61,11 @@ pub fn work(
         return Ok(());
     }
     let order: Order = directory.json("request.json").ok_or_else(|| {
-        let message = format!("{} holds no build", shown(directory.path()));
+        let message = format!("{} contains no build", shown(directory.path()));
         Report::new(Kind::BadInput, message)
     })?;
     let events = directory.file("events");
-    // A build that was lost begins anew, and so does what it reports.
+    // A lost build starts again, with new events.
     let file = File::create(&events).or_failed(|| format!("write {}", shown(&events)))?;
     let recorder = Recorder::new(file);
     let beat = Beat::start(&directory, Arc::clone(interrupt));
@@ -96,7 +96,7 @@ fn build(
     let is_done = |step: &cabane_builder::Step| step.state == StepState::Done;
     let is_unchanged = planned.plan.steps.iter().all(is_done);
     let built = execute(&planned.plan, &mut recorder, interrupt)?;
-    let built = built.ok_or_else(|| Report::new(Kind::Build, "the recipe makes no image"))?;
+    let built = built.ok_or_else(|| Report::new(Kind::Build, "the recipe builds no image"))?;
     if interrupt.load(Ordering::Relaxed) {
         return Err(BuildError::Interrupted.into());
     }

@@ -24,7 +24,7 @@
 
   const element = (id) => document.getElementById(id);
 
-  // Data of one package, or null if the file cannot be had.
+  // Data of one package, or null if the file cannot be loaded.
   function load(file) {
     const name = 'package:' + file;
     if (parts.has(name)) return Promise.resolve(parts.get(name));

@@ -22,7 +22,7 @@ const MOST_IN_FEED: usize = 50;
 pub(crate) fn page(frame: &Frame, events: &[Event]) -> Vec<u8> {
     let mut body = "<h1>Changes</h1>\n".to_owned();
     if events.is_empty() {
-        body.push_str("<p>There are none.</p>\n");
+        body.push_str("<p>There are no changes.</p>\n");
         return frame.page(0, "Changes", &body);
     }
     body.push_str("<ul>\n");
@@ -71,7 +71,7 @@ pub(crate) fn feed(frame: &Frame, base: Option<&str>, events: &[Event]) -> Vec<u
     feed.into_bytes()
 }
 
-/// Returns an address that nothing else has, made of texts: a UUID of version 8.
+/// Returns a unique address for these texts: a UUID of version 8.
 fn id_of(texts: &[&str]) -> String {
     let sum = Sha256::digest(texts.join("\n"));
     let mut digits: Vec<char> = sum

@@ -22,7 +22,7 @@ pub(crate) fn name_of(assessment: &Assessment) -> (String, String) {
 /// Writes the list of changes.
 pub(crate) fn list(frame: &Frame, assessments: &[Assessment]) -> Vec<u8> {
     let mut body = "<h1>Upgrades</h1>\n\
-        <p>What would happen to the images if the systems change.</p>\n"
+        <p>The effects of changes of the systems on the images.</p>\n"
         .to_owned();
     let verdicts = Verdict::ALL.map(|verdict| verdict.to_string());
     let columns: Vec<&str> =

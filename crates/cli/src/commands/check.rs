@@ -75,7 +75,7 @@ pub(crate) struct CheckArgs {
     /// Pass this option to `srun`, such as --srun=--partition=debug, and to the jobs of suites. Repeatable
     #[arg(long = "srun", value_name = "OPTION", allow_hyphen_values = true)]
     srun_options: Vec<String>,
-    /// Run the checks that measure something this many times, several images in turns
+    /// Run the checks that measure something N times; measure several images in turns
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=20),
         default_value = "1")]
     repeat: u8,

@@ -61,7 +61,7 @@ pub(crate) struct ImpactArgs {
     /// Exit with code 9 if an image breaks
     #[arg(long)]
     exit_code: bool,
-    /// Also show what to change in this pipeline, so that it builds anew what breaks or should be rebuilt
+    /// Also show how to change this pipeline so that it rebuilds these images
     #[arg(long, value_name = "FILE")]
     pipeline: Option<PathBuf>,
     #[command(flatten)]

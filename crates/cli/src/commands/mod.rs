@@ -113,7 +113,7 @@ pub(crate) enum Command {
     Export(export::ExportArgs),
     /// Build an image from a recipe and add it to the repository
     Build(Box<build::BuildArgs>),
-    /// Carry out builds of other machines
+    /// Run builds for other machines
     #[command(subcommand, hide = true)]
     BuildWorker(build::BuildWorkerCommand),
     /// Check and inspect recipes

@@ -150,7 +150,7 @@ pub struct UenvEntry {
     pub mount: MountPoint,
     /// The tag of the images. By default it is made from what they are built from.
     pub tag: Option<Tag>,
-    /// A word that changes when the images are to be built anew, although their recipe is the same.
+    /// A word that you change to rebuild the images of an unchanged recipe.
     pub revision: Revision,
 }
 

@@ -145,7 +145,7 @@ fn suites(field: &Field<'_>) -> Option<BTreeMap<String, SuiteEntry>> {
         let is_name = entry.key.starts_with(|c: char| c.is_ascii_alphanumeric())
             && entry.key.chars().all(is_usual);
         let name = is_name.then(|| entry.key.clone()).or_else(|| {
-            let message = format!("{} is no name of a suite", quote(&entry.key));
+            let message = format!("{} is not a valid name of a suite", quote(&entry.key));
             field.report.refuse(entry.key_place, &message, "use letters, digits, `-`, `_` and `.`")
         });
         let suite = suite(&Field::named(field.report, "the suite", entry));
@@ -172,7 +172,7 @@ fn suite_option(field: &Field<'_>) -> Option<String> {
     let is_right = |text: &str| {
         text.len() > 1 && text.starts_with('-') && !text.contains(|c: char| c.is_ascii_control())
     };
-    field.text_if(is_right, "is no option of `reframe`", "write it as `--tag=production`")
+    field.text_if(is_right, "is not an option of `reframe`", "write it as `--tag=production`")
 }
 
 /// Reads a word, or one for each system.
@@ -192,7 +192,7 @@ fn revision_word(field: &Field<'_>) -> Option<String> {
     let text = field.string()?;
     let is_usual = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if text.is_empty() || text.len() > 64 || !text.chars().all(is_usual) {
-        let message = format!("{} is no revision", quote(&text));
+        let message = format!("{} is not a valid revision", quote(&text));
         return field.refuse(&message, "write a word, such as `2` or `zlib-1.3.1`");
     }
     Some(text)

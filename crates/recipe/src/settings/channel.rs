@@ -61,7 +61,7 @@ pub enum Regressions {
     Report,
     /// It is not promoted.
     Refuse,
-    /// It is not promoted, and neither is one of which it cannot be told.
+    /// It is not promoted, and neither is one whose figures cannot be compared.
     RefuseUnknown,
 }
 
@@ -167,7 +167,7 @@ fn suite(field: &Field<'_>) -> Option<String> {
         !matches!(text, "" | "." | "..") && !text.contains(|c: char| c == '/' || c.is_control())
     };
     let hint = "write the name of its directory, such as `hpc-tests` for `~/hpc-tests`";
-    field.text_if(is_name, "is no name of a suite", hint)
+    field.text_if(is_name, "is not a valid name of a suite", hint)
 }
 
 /// The address of a Git repository, or `*`.

@@ -189,7 +189,7 @@ settings! {
     /// What to do if a figure is worse than that of the image that the channel releases under the same
     /// name: "report", "refuse", or "refuse-unknown", which also rejects figures that cannot be compared.
     CHANNEL_REGRESSIONS: "channel.regressions" = "\"refuse\"";
-    /// To be promoted, an image must run on these hosts, as far as its metadata say. `cabane system probe
+    /// To be promoted, an image must run on these hosts, according to its metadata. `cabane system probe
     /// --facts FILE` writes the files.
     CHANNEL_RUNS_ON: "channel.runs_on" = "[\"/etc/cabane/hosts/daint.json\"]";
     /// To be promoted, an image must have passed these ReFrame suites: its newest results on the system of

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The rule `runs_on`: a host, of which there are facts, has what an image needs.
+//! The rule `runs_on`: the host in a file of facts has what an image needs.
 //!
-//! What it needs is in the metadata that the registry has of it. Nobody signs them, so the rule prevents
-//! mistakes only; that an image works on a node is for its checks to say.
+//! What it needs is in its metadata in the registry. These are not signed, so the rule only prevents
+//! mistakes; checks show that an image works on a node.
 
 use std::path::Path;
 

@@ -26,12 +26,12 @@ const HERE: [&str; 8] =
 /// Where a build runs, if not on this machine.
 #[derive(Debug, Args)]
 pub(super) struct ElsewhereArgs {
-    /// Build elsewhere: in a job (`slurm`, `slurm:PARTITION`), or on a host that `ssh` reaches
-    /// (`HOST`, `USER@HOST`; `ssh:slurm` for a host of that name)
+    /// Build on another machine: in a Slurm job (`slurm`, `slurm:PARTITION`), or on a host over ssh
+    /// (`HOST`, `USER@HOST`; `ssh:slurm` for a host named slurm)
     #[arg(long, value_name = "PLACE", value_parser = place, conflicts_with_all = HERE)]
     on: Option<Place>,
     /// With --on slurm: pass this option to `sbatch`, such as --sbatch=--time=2:00:00. Repeatable;
-    /// after those of the setting `build.sbatch`
+    /// these options follow those of the setting `build.sbatch`
     #[arg(long = "sbatch", value_name = "OPTION", allow_hyphen_values = true, requires = "on")]
     sbatch_options: Vec<String>,
     /// With --on HOST: the path of `cabane` there; default: the setting `build.remote_program`, then the
@@ -41,13 +41,13 @@ pub(super) struct ElsewhereArgs {
     /// With --on: start the build, and do not wait for it
     #[arg(long, requires = "on")]
     detach: bool,
-    /// Follow a build elsewhere to its end
+    /// Follow a build on another machine, and copy its image here
     #[arg(long, value_name = "ID", conflicts_with_all = HERE, conflicts_with_all = ["on", "recipe"])]
     attach: Option<ImageId>,
-    /// Cancel a build elsewhere
+    /// Cancel a build on another machine
     #[arg(long, value_name = "ID", conflicts_with_all = HERE, conflicts_with_all = ["on", "recipe", "attach"])]
     cancel: Option<ImageId>,
-    /// List the builds elsewhere whose images are not here yet
+    /// List the builds on other machines whose images have not arrived yet
     #[arg(long, conflicts_with_all = HERE, conflicts_with_all = ["on", "recipe", "attach", "cancel"])]
     list: bool,
 }
@@ -129,7 +129,7 @@ pub(super) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
             setup.note(format_args!("{what} the build {id} {place}"));
             if elsewhere.detach {
                 setup.hint(format_args!(
-                    "`cabane build --attach {id}` follows it and brings the image"
+                    "`cabane build --attach {id}` follows it and copies the image here"
                 ));
                 setup.hint(format_args!("`cabane build --cancel {id}` cancels it"));
                 return Ok(());
@@ -152,7 +152,7 @@ fn print(setup: &Setup, done: &Done, output: Option<PathBuf>) {
     if let Some(added) = &done.added {
         print_changes(setup, added);
     } else if let Some(label) = &done.label {
-        setup.note(format_args!("{label} is the image {} already", done.digest.id()));
+        setup.note(format_args!("{label} is already the image {}", done.digest.id()));
     } else if let Some(output) = output {
         setup.note(format_args!("wrote {} ({})", shown(&output), size(done.size)));
     }

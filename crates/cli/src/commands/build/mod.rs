@@ -43,7 +43,7 @@ Examples:
   cabane build --on eiger ./recipe app/2.1:rc1 --push dev
   cabane build --attach 4f1c9a0e2b7d6358
 
-With --on, the build runs in a Slurm job or on a host that you reach by `ssh`. It goes on
+With --on, the build runs in a Slurm job or on a host over ssh. It continues
 when the connection is cut or when you press Ctrl-C; the same command follows it again.
 
 An interrupted build resumes, and unchanged steps are not repeated. Defaults for

@@ -21,10 +21,10 @@ use crate::setup::Setup;
 #[command(after_help = "\
 The site has a page for each image, package, and system, a search, a list of changes with
 an Atom feed, and the same content as JSON in api/v1. It consists of files: put it on any
-web server, or open index.html. Only what changed is written.
+web server, or open index.html. Only files that changed are written.
 
 All readers of the site see the namespaces that you name, and nothing of others.
-With --change, --remove, --host, or --package, the site shows what such a change does to
+With --change, --remove, --host, --base, or --package, the site shows the effects on
 the images.
 
 Examples:
@@ -52,7 +52,7 @@ pub(crate) struct BuildArgs {
     /// default: read all of them
     #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "without_evidence")]
     evidence_age: Option<Duration>,
-    /// Ask the registry for each image, instead of its list
+    /// Query the registry for each image instead of using its list
     #[arg(long)]
     refresh: bool,
     /// Show the images of the repositories instead, as far as every user can read them

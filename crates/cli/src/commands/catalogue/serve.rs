@@ -13,7 +13,7 @@ use crate::setup::Setup;
 /// Show a catalogue in the browser of this machine
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Other machines cannot reach it. Press Ctrl-C to end it. For other readers, put the directory on a
+Other machines cannot reach it. Press Ctrl-C to stop it. To publish the site, copy the directory to a
 web server.
 
 Examples:

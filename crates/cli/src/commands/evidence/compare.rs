@@ -14,15 +14,15 @@ use crate::printer::style;
 use crate::setup::Setup;
 use crate::table::Table;
 
-/// Compare what was measured with the image before
+/// Compare the figures of an image with those of the image before
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Each statement of a tester is a run. At least 5 runs of each image are needed, at about the
 same time, and the newest 20 count. The answer is one of:
-  better, worse  the bands of the two medians are apart
-  higher, lower  the same, where the limits of the check do not say which is better
+  better, worse  the bands around the two medians do not overlap
+  higher, lower  the bands do not overlap, and no limit says which direction is better
   same           the new median is in the old band, and both bands are narrow
-  cannot tell    there are too few runs, they vary too much, or the times are too different
+  cannot tell    there are too few runs, they vary too much, or their times differ too much
 
 Without --with, the image before is the one that the channel released before. If no
 channel releases the image, it is the newest older one of the same name, system, and
@@ -62,7 +62,7 @@ pub(crate) fn compare(setup: &Setup, args: &CompareArgs) -> Result<()> {
     say_others(setup, "only the image before has", &comparison.missing);
     say_others(setup, "the image before does not have", &comparison.added);
     if comparison.figures.is_empty() {
-        setup.note("there is no figure that both images have and that counts");
+        setup.note("the images have no figures in common that count");
     }
     if comparison.figures.is_empty() || comparison.with(Answer::CannotTell).next().is_some() {
         setup.hint("`cabane check OLD NEW --repeat 10 --key FILE` measures both in turns");

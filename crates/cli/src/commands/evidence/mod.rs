@@ -24,7 +24,7 @@ pub(crate) enum EvidenceCommand {
     Show(ls::ShowArgs),
     /// Check whether an image passed its tests, or where its recipe comes from
     Verify(ls::VerifyArgs),
-    /// Compare what was measured with the image before
+    /// Compare the figures of an image with those of the image before
     Compare(compare::CompareArgs),
     /// Attach signed statements or reports to an image of a registry
     Attach(attach::AttachArgs),
