@@ -63,9 +63,13 @@ pub(crate) fn write(files: &[File<'_>], directory: &Path) -> Result<Written> {
     if changed + removed == 0 && !files.is_empty() && place.directory.join(LIST).exists() {
         return Ok(written);
     }
-    place.make(&files.iter().zip(kept).collect::<Vec<_>>())?;
-    place.publish()?;
-    Ok(written)
+    let made = place.make(&files.iter().zip(kept).collect::<Vec<_>>());
+    let published = made.and_then(|()| place.publish());
+    if published.is_err() {
+        // The next build would do it.
+        let _ = fs::remove_dir_all(&place.new);
+    }
+    published.map(|()| written)
 }
 
 fn has(files: &[File<'_>], path: &str) -> bool {
@@ -167,7 +171,14 @@ impl Place {
 
     /// Makes the new site beside the old one.
     fn make(&self, files: &[(&File<'_>, Option<u64>)]) -> Result<()> {
-        fs::create_dir(&self.new).or_failed(|| format!("make {}", shown(&self.new)))?;
+        let made = fs::create_dir(&self.new).or_failed(|| format!("make {}", shown(&self.new)));
+        made.map_err(|error| {
+            let parent = self.directory.parent().unwrap_or(Path::new("/"));
+            let (site, parent) = (shown(&self.directory), shown(parent));
+            error.hinted(format!(
+                "the new site is made beside {site}: `ls -ld {parent}` shows who may"
+            ))
+        })?;
         if let Ok(before) = fs::metadata(&self.directory) {
             fs::set_permissions(&self.new, before.permissions()).or_failed(|| self.cannot())?;
         }

@@ -90,6 +90,8 @@ async function search(browser, url) {
     ['hdf5 @1.14: +mpi %gcc@13', ['deploy::app/1.0:v1']],
     ['hdf5 api=v110', ['deploy::app/1.0:v1']],
     ['hdf5@1.15:', []],
+    ['app +mpi', []],
+    ['hdf5 app', ['deploy::app/1.0:v1']],
     ['hdf5~mpi', []],
     ['hdf5%gcc@14:', []],
     ['hdf5 zlib', ['deploy::app/1.0:v1']],

@@ -148,33 +148,34 @@
     const wanted = [];
     for (const word of text.split(/\s+/).filter(Boolean)) {
       const last = wanted[wanted.length - 1];
-      const before = last && last.spec && last.spec.name ? last : null;
-      if (/^%/.test(word) && !isUarch(word.slice(1)) && before) {
-        const made = spec(word);
-        if (made) Object.assign(before.spec, { compiler: made.compiler, compilers: made.compilers });
-        before.isPackage = true;
+      const before = last && last.spec && last.spec.name ? last.spec : null;
+      const made = /^%/.test(word) && !isUarch(word.slice(1)) && before ? spec(word) : null;
+      let isOfPackage = true;
+      if (made) {
+        Object.assign(before, { compiler: made.compiler, compilers: made.compilers });
       } else if (/^[+~]/.test(word) && before) {
-        before.spec.variants.push(...(word.match(/[+~][A-Za-z0-9_-]+/g) || []));
-        before.isPackage = true;
+        before.variants.push(...(word.match(/[+~][A-Za-z0-9_-]+/g) || []));
       } else if (/^[A-Za-z0-9_]+=/.test(word) && before) {
-        before.spec.values.push(word);
-        before.isPackage = true;
+        before.values.push(word);
       } else if (/^@/.test(word) && before && !images.system.texts.includes(word.slice(1))) {
-        before.spec.versions = word.slice(1);
-        before.isPackage = true;
+        before.versions = word.slice(1);
       } else {
+        isOfPackage = false;
         const one = /^[@%/:]/.test(word) ? null : spec(word);
-        wanted.push({ word: word.toLowerCase(), spec: one,
-          isPackage: Boolean(one && (one.versions || one.variants.length || one.compiler)) });
+        const lower = word.toLowerCase();
+        wanted.push({ word: lower, label: LABEL.exec(lower), spec: one, isPackage: false });
       }
+      if (isOfPackage) last.isPackage = true;
     }
     return wanted;
   }
 
+  const LABEL = /^(?:([^/:@%]*)::)?([^/:@%]*)(?:\/([^:@%]*))?(?::([^@%]*))?(?:@([^%]*))?(?:%(.*))?$/;
+
   // Whether a word is a part of a label: `prgenv-gnu`, `/24.11`, `:v2`, `@daint`, `%gh200`, or several.
-  function isLabel(word, row) {
-    if (texts[row].includes(word)) return true;
-    const found = /^(?:([^/:@%]*)::)?([^/:@%]*)(?:\/([^:@%]*))?(?::([^@%]*))?(?:@([^%]*))?(?:%(.*))?$/.exec(word);
+  function isLabel(wanted, row) {
+    if (texts[row].includes(wanted.word)) return true;
+    const found = wanted.label;
     if (!found) return false;
     const is = (part, place) => !found[place] || column(part, row).toLowerCase() === found[place];
     return (!found[2] || column('name', row).toLowerCase().startsWith(found[2])) && is('namespace', 1) &&
@@ -210,7 +211,7 @@
     }
     for (let row = count - 1; row >= 0; row--) {
       if (!filters.every(([part, value]) => column(part, row) === value)) continue;
-      if (wanted.every((one) => (one.rows && one.rows.has(row)) || isLabel(one.word, row))) found.push(row);
+      if (wanted.every((one) => (one.rows && one.rows.has(row)) || (!one.isPackage && isLabel(one, row)))) found.push(row);
     }
     show(found, wanted, typed.trim() !== '' || filters.length > 0);
     suggest(typed);
