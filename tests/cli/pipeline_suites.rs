@@ -44,7 +44,7 @@ fn with_suite(who: Who, reframe: &str) -> Recipes {
     let evidence = "[evidence]\ntesters = [\"KEY.pub\"]\nbuilders = [\"KEY.pub\"]";
     recipes.bed.configure(rule, &format!("{evidence}\n[check]\nreframe = \"{reframe}\""));
     let world = &recipes.bed.shared.cabane.world;
-    world.file("work/tests/greets.py", TESTS);
+    world.file("work/tests/deep/greets.py", TESTS);
     world.file("work/recipes/good/1/extra/reframe.yaml", ENVIRONMENTS);
     recipes
 }
@@ -97,6 +97,35 @@ fn a_suite_that_changes_is_run_again_and_nothing_is_built() {
 }
 
 #[test]
+fn an_image_has_not_passed_without_a_test_of_each_suite() {
+    needs!("docker-registry");
+    let reframe = needs!("reframe").display().to_string();
+    let recipes = with_suite(Who::OrdinaryUser, &reframe);
+    let text = fs::read_to_string(&recipes.file).unwrap();
+    let misspelt = text.replace("--exclude-tag=wrong", "--name=Greeets");
+    assert_ne!(misspelt, text);
+    fs::write(&recipes.file, misspelt).unwrap();
+    let run = recipes.go(&GOOD);
+    assert_eq!(run.code, 18, "{}", run.stderr);
+    assert!(run.stderr.contains("the suite greets, of which no test ran"), "{}", run.stderr);
+    assert_eq!(recipes.labels("deploy::good@*").len(), 0);
+    // A suite that changes between the checks and the promotion has not been run.
+    fs::write(&recipes.file, &text).unwrap();
+    let step = |stage: &str| {
+        recipes.run("step", &[stage, "good/1@here%x86_64", "--key", &recipes.bed.key])
+    };
+    step("check").success();
+    step("publish").success();
+    let world = &recipes.bed.shared.cabane.world;
+    world.file("work/tests/more.py", "# nothing\n");
+    let refused = step("promote");
+    assert_eq!(refused.code, 17, "{}", refused.stderr);
+    assert!(refused.stderr.contains("the suite `greets` has changed"), "{}", refused.stderr);
+    assert_eq!(recipes.labels("deploy::good@*").len(), 0);
+    recipes.go(&GOOD).success();
+}
+
+#[test]
 fn a_run_signs_from_what_an_image_was_built() {
     needs!("docker-registry");
     let reframe = needs!("reframe").display().to_string();
@@ -134,7 +163,9 @@ fn a_revision_has_images_built_anew_and_impact_names_it() {
     let wanted = format!("  below line {line}: revision: {{here: 2}}\n");
     assert!(named.contains(&wanted), "{named}");
     let json: Value = serde_json::from_str(&ask(&["--json"]).success().stdout).unwrap();
-    assert_eq!(json["repairs"][0]["cell"], "good/1@here%x86_64");
+    let revision = &json["repairs"]["revisions"][0];
+    assert_eq!(revision["cells"][0], "good/1@here%x86_64");
+    assert_eq!(revision["revision"]["here"], "2");
     let revised = text.replace("tag: v7}", "tag: v7, revision: {here: 2}}");
     assert_ne!(revised, text);
     fs::write(&recipes.file, revised).unwrap();

@@ -109,7 +109,7 @@ pub fn check(
     request: &CheckRequest,
     done: &mut dyn FnMut(&CheckResult),
 ) -> Result<CheckReport> {
-    let (planned, left_out) = plan(subject, request)?;
+    let (planned, mut left_out) = plan(subject, request)?;
     let host = host::here(context);
     let system = host.system.clone().unwrap_or_default();
     let mut bench = Bench::new(context, subject, request)?;
@@ -150,6 +150,9 @@ pub fn check(
             break;
         }
     }
+    let declared = request.suites.iter().flat_map(SuiteRequest::declared);
+    let untested = declared.filter(|name| !has_run(name, &checks));
+    left_out.extend(untested.map(|name| format!("the suite {name}, of which no test ran")));
     Ok(CheckReport {
         image: subject.typed.clone(),
         label: subject.label.clone(),
@@ -163,6 +166,16 @@ pub fn check(
         finished: Timestamp::now(),
         host,
     })
+}
+
+/// Whether a test of a suite came to a result about the image.
+fn has_run(suite: &str, checks: &[CheckResult]) -> bool {
+    let of_suite = checks.iter().filter(|one| {
+        let rest = one.name.strip_prefix(suite);
+        one.source == Source::Suite && rest.is_some_and(|rest| rest.starts_with('/'))
+    });
+    let mut outcomes = of_suite.map(|one| one.outcome);
+    outcomes.any(|outcome| matches!(outcome, Outcome::Passed | Outcome::Failed))
 }
 
 /// The built-in checks come first: what does not start fails everywhere.

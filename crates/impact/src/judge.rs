@@ -92,14 +92,16 @@ impl<'c> Judge<'c> {
 
     /// Returns whether an image says enough to be called unaffected.
     pub(crate) fn is_known(&self, seen: Seen) -> bool {
-        // A root image brings its own libraries and interpreters.
+        // A root image has its own libraries and interpreters. Of all else, its metadata say nothing.
         let is_whole = seen.scanned || seen.root;
         match self.change {
             Change::Version { name, .. } if name == "glibc" => is_whole || seen.glibc,
             Change::Version { name, .. } if name == "python" => is_whole || seen.interpreter,
+            Change::Version { name, .. } if name == "nvidia-driver" => seen.scanned,
+            Change::Version { .. } | Change::Removed { .. } => is_whole,
+            Change::Host { .. } => seen.scanned,
             Change::Base { .. } => seen.base || !seen.root,
             Change::Package { .. } => true,
-            _ => is_whole,
         }
     }
 }

@@ -220,6 +220,24 @@ impl Cell {
 }
 
 impl CellSuite {
+    pub(crate) fn new(
+        name: &str,
+        directory: PathBuf,
+        options: Vec<String>,
+        sums: &mut Sums,
+    ) -> Result<Self, Report> {
+        let of_files = sums.directory(&directory)?;
+        let digest = combine(&[of_files.as_str(), &options.join("\n")]);
+        Ok(Self { name: name.to_owned(), directory, options, digest })
+    }
+
+    /// Whether it is still what it was when the pipeline was read.
+    pub(crate) fn is_unchanged(&self) -> Result<bool, Report> {
+        let (directory, options) = (self.directory.clone(), self.options.clone());
+        let now = Self::new(&self.name, directory, options, &mut Sums::default())?;
+        Ok(now.digest == self.digest)
+    }
+
     /// Whether a run of checks was made with this suite, as it is now.
     fn is_that_of(&self, ran: &Configuration) -> bool {
         ran.name == self.name && ran.content() == Some(self.digest.as_str())

@@ -23,8 +23,10 @@ use crate::directory::DIRECTORY;
 
 /// The most files of one directory. More are something else than a recipe.
 const MOST_FILES: usize = 100_000;
-/// Files of these names in the directory itself are of tools.
-const IGNORED: [&str; 2] = [".git", "__pycache__"];
+/// What git has in the directory itself.
+const GIT: &str = ".git";
+/// Directories that tools make, wherever they are: Python writes while the tests of a suite run.
+const IGNORED: [&str; 2] = ["__pycache__", DIRECTORY];
 
 /// The sums of directories that were read. Many cells have the same system.
 #[derive(Debug, Default)]
@@ -33,19 +35,27 @@ pub(crate) struct Sums(BTreeMap<PathBuf, Digest>);
 impl Sums {
     /// Returns the sum of a file or directory that a recipe names: of its content if it is below `home`.
     pub(crate) fn outside(&mut self, path: &Path, home: &Path) -> Result<Digest> {
-        if path.is_dir() && path.starts_with(home) {
+        let is_near = path.starts_with(home);
+        if path.is_dir() && is_near {
             return self.directory(path);
         }
-        let read = || -> io::Result<Digest> {
-            if path.starts_with(home) {
-                return Ok(digest_of(&fs::read(path)?));
+        if let Some(known) = self.0.get(path) {
+            return Ok(known.clone());
+        }
+        let read = || -> io::Result<Vec<String>> {
+            if is_near {
+                return Ok(vec![digest_of(&fs::read(path)?).to_string()]);
             }
             let mut lines = Vec::new();
-            list(path, &mut lines)?;
+            list(path, Path::new(""), &mut lines)?;
             lines.sort_unstable();
-            Ok(digest_of(lines.join("\n").as_bytes()))
+            Ok(lines)
         };
-        read().or_failed(|| format!("read {}", shown(path)))
+        let lines = read().or_failed(|| format!("read {}", shown(path)))?;
+        check_count(path, lines.len())?;
+        let sum = digest_of(lines.join("\n").as_bytes());
+        self.0.insert(path.to_owned(), sum.clone());
+        Ok(sum)
     }
 
     /// Returns the sum of a directory.
@@ -56,10 +66,7 @@ impl Sums {
         let mut lines = Vec::new();
         add(directory, Path::new(""), &mut lines)
             .or_failed(|| format!("read {}", shown(directory)))?;
-        if lines.len() > MOST_FILES {
-            let message = format!("{} has more than {MOST_FILES} files", shown(directory));
-            return Err(Report::new(Kind::BadInput, message));
-        }
+        check_count(directory, lines.len())?;
         lines.sort_unstable();
         let sum = digest_of(&lines.concat());
         self.0.insert(directory.to_owned(), sum.clone());
@@ -92,8 +99,8 @@ fn add(root: &Path, below: &Path, lines: &mut Vec<Vec<u8>>) -> io::Result<()> {
     for entry in fs::read_dir(root.join(below))? {
         let entry = entry?;
         let name = entry.file_name();
-        let is_ignored = below.as_os_str().is_empty() && IGNORED.iter().any(|one| name == *one)
-            || name == DIRECTORY;
+        let is_of_git = below.as_os_str().is_empty() && name == GIT;
+        let is_ignored = is_of_git || IGNORED.iter().any(|one| name == *one);
         if is_ignored || lines.len() > MOST_FILES {
             continue;
         }
@@ -124,18 +131,32 @@ fn add(root: &Path, below: &Path, lines: &mut Vec<Vec<u8>>) -> io::Result<()> {
     Ok(())
 }
 
-/// Adds a line for a file, and for all below a directory: its path, size, and time.
-fn list(path: &Path, lines: &mut Vec<String>) -> io::Result<()> {
-    let found = fs::symlink_metadata(path)?;
+/// Adds a line for a file, and for all below a directory: its path below `root`, size, and time.
+fn list(root: &Path, below: &Path, lines: &mut Vec<String>) -> io::Result<()> {
+    let path = root.join(below);
+    let found =
+        if below.as_os_str().is_empty() { fs::metadata(root) } else { path.symlink_metadata() }?;
     if found.is_dir() {
-        for entry in fs::read_dir(path)? {
-            list(&entry?.path(), lines)?;
+        for entry in fs::read_dir(&path)? {
+            if lines.len() <= MOST_FILES {
+                list(root, &below.join(entry?.file_name()), lines)?;
+            }
         }
     } else {
         let (size, seconds, rest) = (found.size(), found.mtime(), found.mtime_nsec());
-        lines.push(format!("{path:?} {size} {seconds}.{rest}"));
+        lines.push(format!("{below:?} {size} {seconds}.{rest}"));
     }
     Ok(())
+}
+
+fn check_count(directory: &Path, count: usize) -> Result<()> {
+    if count <= MOST_FILES {
+        return Ok(());
+    }
+    let message = format!("{} has more than {MOST_FILES} files", shown(directory));
+    Err(Report::new(Kind::BadInput, message).hinted(
+        "each run of the pipeline compares all of them; name a smaller directory".to_owned(),
+    ))
 }
 
 /// Returns the sum of several sums and texts.
@@ -176,7 +197,10 @@ mod tests {
         fs::write(one.path().join("a/file"), "1").unwrap();
         let first = sum();
         fs::write(one.path().join("a/file"), "1").unwrap();
-        fs::create_dir(one.path().join(".git")).unwrap();
+        for ignored in [".git", "a/__pycache__"] {
+            fs::create_dir(one.path().join(ignored)).unwrap();
+        }
+        fs::write(one.path().join("a/__pycache__/file.pyc"), "1").unwrap();
         fs::write(one.path().join(".git/index"), "1").unwrap();
         assert_eq!(sum(), first);
         fs::set_permissions(one.path().join("a/file"), fs::Permissions::from_mode(0o755)).unwrap();

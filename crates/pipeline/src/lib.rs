@@ -35,7 +35,7 @@ pub use page::Page;
 pub use pipeline::{FILES, Pipeline, Selection};
 pub use plan::{PlanRequest, PlannedCell, plan};
 pub use registry::Publishing;
-pub use repair::Repair;
+pub use repair::{NewRevision, Repairs};
 pub use run::{Place, RunOptions, run};
 pub use slurm::{JobOptions, cancel, cell_of_task};
 pub use stage::{Stage, StageResult};

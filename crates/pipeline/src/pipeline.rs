@@ -118,14 +118,9 @@ impl Pipeline {
                 let mistake = mistake.with_hint("a suite is a directory of tests");
                 return Err(malformed("the pipeline", &[mistake]));
             }
-            let of_files = sums.directory(&directory)?;
-            let options = entry.options.join("\n");
-            let suite = CellSuite {
-                name: name.clone(),
-                directory,
-                options: entry.options.clone(),
-                digest: combine(&[of_files.as_str(), &options]),
-            };
+            let directory =
+                fs::canonicalize(&directory).or_failed(|| format!("find {}", shown(&directory)))?;
+            let suite = CellSuite::new(name, directory, entry.options.clone(), sums)?;
             suites.push((suite, entry.only.clone()));
         }
         Ok(suites)

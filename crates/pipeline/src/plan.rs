@@ -215,7 +215,12 @@ impl Rules<'_> {
             return left(Stage::Promote, "it passed and is not promoted".to_owned());
         }
         match outcome {
-            Some(Outcome::NotTested) => done("it has no checks", Some(Outcome::NotTested)),
+            Some(Outcome::NotTested) => {
+                let message = known.check.as_ref().and_then(|check| check.message.as_deref());
+                let untested = ran.is_some_and(|report| !report.left_out.is_empty());
+                let reason = message.filter(|_| untested).unwrap_or("it has no checks");
+                done(reason, Some(Outcome::NotTested))
+            }
             _ => done("up to date", None),
         }
     }

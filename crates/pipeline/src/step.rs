@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use cabane_builder::{Progress, State, execute};
 use cabane_check::{
-    CheckRequest, Place as CheckPlace, Subject, Suite, SuiteRequest, check, test_statement,
+    CheckReport, CheckRequest, Place as CheckPlace, Subject, Suite, SuiteRequest, check,
+    test_statement,
 };
 use cabane_evidence::{Outcome, Provenance, SignedStatement, keep};
 use cabane_image_build::{BuildOptions, add_built, plan_build, provenance};
@@ -76,7 +77,7 @@ pub fn step(
     let mut result = match outcome {
         Ok(done) => StageResult {
             stage,
-            outcome: done.report.as_ref().map_or(Outcome::Passed, |report| report.outcome),
+            outcome: done.report.as_ref().map_or(Outcome::Passed, outcome_of_checks),
             message: done.message,
             hints: Vec::new(),
             started,
@@ -111,11 +112,30 @@ fn interrupted(result: StageResult) -> StageResult {
     }
 }
 
+/// Returns what came of the checks. An image that passed what was run has not passed without a suite.
+fn outcome_of_checks(report: &CheckReport) -> Outcome {
+    let is_partial = report.outcome == Outcome::Passed && !report.left_out.is_empty();
+    if is_partial { Outcome::NotTested } else { report.outcome }
+}
+
+/// Says why an image has not passed; `None` if it has.
+fn reasons(report: &CheckReport) -> Option<String> {
+    (outcome_of_checks(report) != Outcome::Passed).then_some(())?;
+    let wrong = report.checks.iter().filter(|one| one.outcome == report.outcome);
+    let wrong = wrong.filter(|one| one.outcome != Outcome::Passed);
+    let of_checks = wrong.map(|one| match &one.reason {
+        Some(reason) => format!("{}: {reason}", one.name),
+        None => one.name.clone(),
+    });
+    let left_out = report.left_out.iter().map(|what| format!("not tested: {what}"));
+    Some(of_checks.chain(left_out).collect::<Vec<_>>().join("; "))
+}
+
 /// What a stage has done.
 struct Done {
     digest: Digest,
     message: Option<String>,
-    report: Option<cabane_check::CheckReport>,
+    report: Option<CheckReport>,
     provenance: Option<Provenance>,
 }
 
@@ -260,17 +280,17 @@ impl Work<'_> {
             let reason = result.reason.as_deref().unwrap_or_default();
             self.context.note(format_args!("{}: {} {reason}", result.name, result.outcome));
         })?;
+        for suite in &self.cell.suites {
+            if !suite.is_unchanged()? {
+                let message = format!("the suite `{}` has changed during the checks", suite.name);
+                return Err(Report::new(Kind::Failure, message)
+                    .hinted("the next run uses it as it is now".to_owned()));
+            }
+        }
         // A digest has no label, and the results are of this one.
         report.label = Some(self.cell.published()?);
         report.host.system = Some(self.cell.name.system.to_string());
-        let wrong = report.checks.iter().filter(|one| one.outcome == report.outcome);
-        let message = (report.outcome != Outcome::Passed).then(|| {
-            let reasons = wrong.map(|one| match &one.reason {
-                Some(reason) => format!("{}: {reason}", one.name),
-                None => one.name.clone(),
-            });
-            reasons.collect::<Vec<_>>().join("; ")
-        });
+        let message = reasons(&report);
         Ok(Done { report: Some(report), ..Done::new(digest, message) })
     }
 
@@ -331,6 +351,14 @@ impl Work<'_> {
         {
             let message = format!("it is not promoted: its checks are {}", check.outcome);
             return Err(Report::new(Kind::Rejected, message));
+        }
+        let ran = before.check.as_ref().and_then(|check| check.report.as_ref());
+        let differ = ran.map(|ran| self.cell.suites_that_differ(&ran.suites)).unwrap_or_default();
+        if let Some(suite) = differ.first() {
+            let message =
+                format!("it is not promoted: the suite `{suite}` has changed since it was checked");
+            let hint = format!("`cabane pipeline step check {}` runs it", self.cell.name);
+            return Err(Report::new(Kind::Failure, message).hinted(hint));
         }
         let connection = self.connect()?;
         let from =

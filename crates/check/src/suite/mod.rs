@@ -126,6 +126,12 @@ impl SuiteRequest {
         self.suites.iter().map(|suite| suite.name.as_str())
     }
 
+    /// Returns the names of the suites that were declared: all of them have to be run.
+    pub(crate) fn declared(&self) -> impl Iterator<Item = &str> {
+        let declared = self.suites.iter().filter(|suite| suite.declared.is_some());
+        declared.map(|suite| suite.name.as_str())
+    }
+
     /// Returns the options that select tests of the suites. What they leave out was not tested.
     pub(crate) fn selecting(&self) -> impl Iterator<Item = &str> {
         let typed = self.suites.iter().filter(|suite| suite.declared.is_none());
@@ -312,6 +318,8 @@ impl SuiteRun<'_, '_> {
         command.arg(joined("--prefix=", directory));
         command.arg(joined("--report-file=", &directory.join("report.json")));
         command.arg(session_extras(&self.subject.digest)).args(["--nocolor", "--run"]);
+        // The directory of a suite may belong to others, and what is in it may be compared.
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
         // More ranks than processors, and ranks of root.
         command.envs(launcher_variables(u32::MAX));
         self.bench.run_outside(&mut command, LONGEST)

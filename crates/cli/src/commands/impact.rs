@@ -3,14 +3,13 @@
 
 //! `cabane impact`: which images a change of the host breaks.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use cabane_image_search::{Catalogue, SearchRequest};
 use cabane_impact::{Assessment, ImageImpact, Verdict, assess};
 use cabane_label::escape;
-use cabane_pipeline::{Pipeline, Repair};
+use cabane_pipeline::{Pipeline, Repairs};
 use cabane_report::{Kind, Report, Result};
 use clap::Args;
 use serde_json::json;
@@ -121,37 +120,32 @@ pub(crate) fn impact(setup: &Setup, args: &ImpactArgs) -> Result<ExitCode> {
     Ok(if breaks && args.exit_code { exit_codes::DIFFERENT } else { exit_codes::SUCCESS })
 }
 
-/// Returns what to change in a pipeline, each cell once.
-fn repairs(pipeline: &Pipeline, assessment: &Assessment) -> Result<BTreeSet<Repair>> {
+/// Returns what to change in a pipeline, so that it builds anew what is affected.
+fn repairs(pipeline: &Pipeline, assessment: &Assessment) -> Result<Repairs> {
     let images = assessment.images.iter();
     let affected =
         images.filter(|image| matches!(image.verdict, Verdict::Breaks | Verdict::RebuildAdvised));
-    let repairs = affected.map(|image| pipeline.repair(&image.label));
-    repairs.filter_map(Result::transpose).collect()
+    pipeline.repairs(affected.map(|image| image.label.as_str()))
 }
 
-fn text_of_repairs(pipeline: &Pipeline, repairs: &BTreeSet<Repair>) -> String {
+fn text_of_repairs(pipeline: &Pipeline, repairs: &Repairs) -> String {
     let file = escape(&pipeline.file.to_string_lossy()).into_owned();
-    if repairs.is_empty() {
+    if repairs.revisions.is_empty() && repairs.changed.is_empty() {
         return format!("\nno cell of {file} builds an image that breaks or should be rebuilt\n");
     }
     let mut text = String::new();
-    let mut lines: BTreeMap<usize, Vec<String>> = BTreeMap::new();
-    for repair in repairs {
-        if let Some(revision) = repair.revision {
-            let system = format!("{}: {revision}", repair.cell.system);
-            lines.entry(repair.line).or_default().push(system);
-        }
+    if !repairs.revisions.is_empty() {
+        let _ = writeln!(
+            text,
+            "\nto rebuild them, add or replace these revisions in {file}, and run the pipeline:"
+        );
     }
-    if !lines.is_empty() {
-        let _ =
-            writeln!(text, "\nto rebuild them, write revisions into {file}, and run the pipeline:");
+    for new in &repairs.revisions {
+        let systems = new.revision.iter().map(|(system, word)| format!("{system}: {word}"));
+        let systems = systems.collect::<Vec<_>>().join(", ");
+        let _ = writeln!(text, "  below line {}: revision: {{{systems}}}", new.line);
     }
-    for (line, systems) in &lines {
-        let _ = writeln!(text, "  below line {line}: revision: {{{}}}", systems.join(", "));
-    }
-    for repair in repairs.iter().filter(|repair| repair.revision.is_none()) {
-        let cell = &repair.cell;
+    for cell in &repairs.changed {
         let _ =
             writeln!(text, "\n{cell} has changed since; `cabane pipeline plan` shows what is left");
     }
