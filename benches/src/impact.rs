@@ -135,9 +135,10 @@ fn furnish(facts: &Path) -> io::Result<()> {
     let versions: Vec<String> = (0..8).map(|number| format!("\"V_1.{number}\"")).collect();
     let versions = versions.join(", ");
     let there = LIBRARIES.iter().filter(|name| !GONE.contains(name));
-    let there: String = there
+    let there: Vec<String> = there
         .map(|name| format!("{{\"name\": \"{name}\", \"versions\": [{versions}]}}, "))
         .collect();
+    let there = there.concat();
     let text = fs::read_to_string(facts)?;
     fs::write(facts, text.replacen("\"libraries\": [", &format!("\"libraries\": [{there}"), 1))
 }

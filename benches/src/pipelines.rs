@@ -73,20 +73,18 @@ fn of_cells(site: &Site<'_>, options: &Options) -> Section {
         Table::new(&["command", "ms: min / median [quartiles]", "target", "reached", "runs"]);
     let rounds = options.run_rounds();
     let run = |name: &str, arguments: &[&str]| Candidate::new(name, site.cabane(arguments));
-    let measured =
-        site.pipeline("collection", COLLECTION / 2, &[SYSTEM, "there"]).and_then(|file| {
-            let file = file.to_string_lossy().into_owned();
-            let plan = ["pipeline", "plan", "--offline", "--only", "@*", "--file", &file];
-            let check = ["pipeline", "check", "--file", &file];
-            let plan = run("`pipeline plan`, 146 cells, nothing built", &plan);
-            let check = run("`pipeline check` of the same", &check);
-            let planned = pair(&mut times, plan, check, rounds, [Some(PLANNED), None]).0;
-            let goal = Goal::at_most("`pipeline plan` of 146 cells", PLANNED, "ms");
-            section.goals.push(goal.reached_by("", planned));
-            Ok(())
-        });
+    let measured = site.pipeline("collection", COLLECTION / 2, &[SYSTEM, "there"]).map(|file| {
+        let file = file.to_string_lossy().into_owned();
+        let plan = ["pipeline", "plan", "--offline", "--only", "@*", "--file", &file];
+        let check = ["pipeline", "check", "--file", &file];
+        let plan = run("`pipeline plan`, 146 cells, nothing built", &plan);
+        let check = run("`pipeline check` of the same", &check);
+        let planned = pair(&mut times, plan, check, rounds, [Some(PLANNED), None]).0;
+        let goal = Goal::at_most("`pipeline plan` of 146 cells", PLANNED, "ms");
+        section.goals.push(goal.reached_by("", planned));
+    });
     note(&mut section, measured);
-    let measured = site.published().and_then(|(file, images)| {
+    let measured = site.published().map(|(file, images)| {
         let again = ["pipeline", "run", "--file", &file, "--key", &site.key];
         let again = run("`pipeline run` again, 150 cells", &again);
         let mut dry = vec!["channel", "promote", "stable", "--dry-run", "--key", &site.key];
@@ -98,7 +96,6 @@ fn of_cells(site: &Site<'_>, options: &Options) -> Section {
         section.goals.push(goal.reached_by("150 cells", found.0));
         let goal = Goal::at_most("`promote --dry-run`", DRY_RUN, "ms");
         section.goals.push(goal.reached_by("150 images", found.1));
-        Ok(())
     });
     note(&mut section, measured);
     let mut differences = Comparisons::differences(rounds);
@@ -127,7 +124,8 @@ fn of_statements(site: &Site<'_>, options: &Options) -> Section {
         let verified = tested.verified(site, options.transfers(200))?;
         let goal = Goal::at_most("verified offline", VERIFIED, "ms");
         section.goals.push(goal.reached_by("", Some(verified)));
-        let bytes = Summary::of(&[tested.bytes.len() as f64]);
+        let bytes = u32::try_from(tested.bytes.len()).map_err(|error| error.to_string())?;
+        let bytes = Summary::of(&[f64::from(bytes)]);
         let goal = Goal::at_most("a signed statement about 50 checks", STATEMENT, "bytes");
         section.goals.push(goal.reached_by("", bytes));
         section.remarks.push(format!(

@@ -10,7 +10,7 @@ use crate::cabane::{APP, Who};
 use crate::channels::Bed;
 
 /// What an envelope signs, as the specification of DSSE says it; and an envelope with another signature.
-const ENVELOPE: &str = r#"
+const ENVELOPE: &str = r"
 import base64, json, sys
 
 task, path = sys.argv[1:3]
@@ -33,7 +33,7 @@ elif task == 'change':
     else:
         envelope[key] = new
     json.dump(bundle, open(sys.argv[6], 'w'))
-"#;
+";
 
 struct Statement {
     bed: Bed,

@@ -25,6 +25,7 @@ pub(crate) enum Finding {
 
 /// What the lines of an image say, whatever changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each kind of line")]
 pub(crate) struct Seen {
     pub(crate) scanned: bool,
     pub(crate) glibc: bool,

@@ -144,7 +144,8 @@ fn list(root: &Path, below: &Path, lines: &mut Vec<String>) -> io::Result<()> {
         }
     } else {
         let (size, seconds, rest) = (found.size(), found.mtime(), found.mtime_nsec());
-        lines.push(format!("{below:?} {size} {seconds}.{rest}"));
+        let name = below.as_os_str().as_bytes().escape_ascii();
+        lines.push(format!("{name} {size} {seconds}.{rest}"));
     }
     Ok(())
 }
