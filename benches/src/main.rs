@@ -12,6 +12,8 @@
 
 mod bed;
 mod busy;
+mod catalogue;
+mod catalogue_input;
 mod comparison;
 mod container;
 mod container_audit;

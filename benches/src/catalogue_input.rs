@@ -1,16 +1,11 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Writes the catalogue of a large site that does not exist: `large DIR [IMAGES [PACKAGES]]`. What it measures is in
-//! `docs/design/0020-catalogue.md`.
-
-#![expect(clippy::print_stdout, reason = "it is a program for people")]
+//! The input of a catalogue of a large site that does not exist.
 
 use std::error::Error;
-use std::path::Path;
-use std::time::Instant;
 
-use cabane_catalogue::{CatalogueImage, CatalogueInput, Source, Written, build};
+use cabane_catalogue::{CatalogueImage, CatalogueInput, Source};
 use cabane_image_search::ImageDetails;
 use cabane_label::Digest;
 use cabane_view::PackageIndex;
@@ -98,37 +93,36 @@ fn add(index: &mut PackageIndex, numbers: &mut Numbers, images: &[CatalogueImage
     }
 }
 
-fn timed(what: &str, input: &CatalogueInput, directory: &Path) -> Result<(), Box<dyn Error>> {
-    let start = Instant::now();
-    let Written { files, written, removed } =
-        build(input, directory).map_err(|report| report.to_string())?;
-    let seconds = start.elapsed().as_secs_f64();
-    println!("{what}: {seconds:.2} s, {files} files, {written} written, {removed} removed");
-    Ok(())
+/// A site with so many images, of so many packages each.
+pub(crate) struct LargeSite {
+    pub(crate) input: CatalogueInput,
+    numbers: Numbers,
+    packages: u64,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let directory = arguments.next().ok_or("usage: large DIR [IMAGES [PACKAGES]]")?;
-    let images: u64 = arguments.next().as_deref().unwrap_or("10000").parse()?;
-    let packages: u64 = arguments.next().as_deref().unwrap_or("300").parse()?;
-    let mut numbers = Numbers(1);
-    let mut input = CatalogueInput {
-        title: "Software images".to_owned(),
-        source: Source::Registry("https://registry.example.org/uenv".to_owned()),
-        base: None,
-        day: "2026-11-26".parse()?,
-        images: (0..images).map(image).collect::<Result<_, _>>()?,
-        packages: PackageIndex::default(),
-        channels: Vec::new(),
-        upgrades: Vec::new(),
-    };
-    add(&mut input.packages, &mut numbers, &input.images, packages);
-    let directory = Path::new(&directory);
-    timed("everything", &input, directory)?;
-    timed("nothing changed", &input, directory)?;
-    let new = image(images)?;
-    add(&mut input.packages, &mut numbers, std::slice::from_ref(&new), packages);
-    input.images.push(new);
-    timed("one new image", &input, directory)
+impl LargeSite {
+    pub(crate) fn new(images: u64, packages: u64) -> Result<Self, Box<dyn Error>> {
+        let mut numbers = Numbers(1);
+        let mut input = CatalogueInput {
+            title: "Software images".to_owned(),
+            source: Source::Registry("https://registry.example.org/uenv".to_owned()),
+            base: None,
+            day: "2026-11-26".parse()?,
+            images: (0..images).map(image).collect::<Result<_, _>>()?,
+            packages: PackageIndex::default(),
+            channels: Vec::new(),
+            upgrades: Vec::new(),
+        };
+        add(&mut input.packages, &mut numbers, &input.images, packages);
+        Ok(Self { input, numbers, packages })
+    }
+
+    /// Adds an image.
+    pub(crate) fn add_one(&mut self) -> Result<(), Box<dyn Error>> {
+        let new = image(self.input.images.len() as u64)?;
+        let one = std::slice::from_ref(&new);
+        add(&mut self.input.packages, &mut self.numbers, one, self.packages);
+        self.input.images.push(new);
+        Ok(())
+    }
 }
