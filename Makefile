@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-kernels test-registries test-slurm test-spack slurm-shell build check self-test bench bench-containers bench-pipeline bench-registry bench-slurm bench-spack bench-verified bench-ways docs install package release clean
+.PHONY: help demo test test-clients test-kernels test-registries test-slurm test-spack slurm-shell build check self-test bench bench-containers bench-pipeline bench-registry bench-slurm bench-spack bench-verified bench-ways docs install package release clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -14,6 +14,9 @@ demo: ## install what is missing, build Cabane, build an environment, compute in
 
 test: ## install what is missing, build everything, run all tests
 	@scripts/test
+
+test-clients: ## run generated pipelines and read web pages with clients of others; needs Go and npm
+	@scripts/test-clients $(CLIENTS)
 
 test-kernels: ## attack the set-uid helper in the kernels of three Debians, in an emulator
 	@KERNELS='$(KERNELS)' KERNELS_TESTS='$(KERNELS_TESTS)' scripts/test-kernels
