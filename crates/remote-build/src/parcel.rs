@@ -6,7 +6,7 @@
 //! A parcel is a list of entries: a line `KIND MODE SIZE LENGTH`, a path of LENGTH bytes, and SIZE bytes of
 //! content. It has no times and no owners, so that the same files make the same parcel. It is not trusted
 //! when it is unpacked: paths stay below the directory, and nothing is written through a link, because
-//! all links are made last.
+//! all links are made last, each in a directory that is none.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -174,7 +174,10 @@ pub(crate) fn unpack(input: &mut dyn BufRead, directory: &Path, limits: Limits) 
         let path = || below(directory, &entry.name);
         match entry.kind.as_str() {
             "end" => {
-                links.iter().try_for_each(|(target, path)| symlink(target, path))?;
+                for (target, path) in &links {
+                    check_parents(directory, path)?;
+                    symlink(target, path)?;
+                }
                 let mut deepest_first = directories.iter().rev();
                 return deepest_first.try_for_each(|(path, mode)| {
                     fs::set_permissions(path, Permissions::from_mode(*mode))
@@ -254,6 +257,17 @@ fn below(directory: &Path, name: &[u8]) -> io::Result<PathBuf> {
     Ok(directory.join(name))
 }
 
+/// Fails if a directory on the way to a path is a link: one that was made a moment ago leads elsewhere.
+fn check_parents(directory: &Path, path: &Path) -> io::Result<()> {
+    let parents = path.ancestors().skip(1).take_while(|parent| *parent != directory);
+    for parent in parents {
+        if !fs::symlink_metadata(parent)?.is_dir() {
+            return Err(malformed("a link is below another link"));
+        }
+    }
+    Ok(())
+}
+
 fn malformed(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the files are malformed: {why}"))
 }
@@ -311,6 +325,17 @@ mod tests {
         // A link is made after all files, so that none is written through it.
         let parcel = "link 777 4 1\na/tmpfile 644 1 3\na/xyend 0 0 0\n";
         assert!(unpacked(parcel.as_bytes(), ALL).is_err());
+        // Nor is another link.
+        let place = tempfile::tempdir().unwrap();
+        let target = place.path().to_str().unwrap();
+        let parcel = format!(
+            "link 777 {} 1\na{target}link 777 4 3\na/x/tmpend 0 0 0\n",
+            target.len()
+        );
+        assert!(unpacked(parcel.as_bytes(), ALL).is_err());
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+        let parcel = "directory 755 0 1\nalink 777 4 3\na/b/tmpend 0 0 0\n";
+        assert!(unpacked(parcel.as_bytes(), ALL).is_ok());
         let link = "link 777 4 1\na/tmpend 0 0 0\n";
         assert!(unpacked(link.as_bytes(), Limits { links: false, ..ALL }).is_err());
         assert!(unpacked(link.as_bytes(), ALL).is_ok());
