@@ -325,7 +325,7 @@ fn what_is_carried_is_private_and_the_system_comes_along() {
                 && build.join("recipe/secret.txt").exists()
         );
         let list = scene.run(&["build", "--list"]).success().stdout;
-        assert!(list.contains(&id) && list.contains("app/1.0@alpha"), "{list}");
+        assert!(list.contains(&id) && list.contains("app/1.0:v1@alpha"), "{list}");
         part("wait");
         let done = scene.run(&["build", "--attach", &id]).success();
         assert!(done.stderr.contains("added app/1.0:v1@alpha%x86_64 ("), "{}", done.stderr);
@@ -432,7 +432,7 @@ fn a_host_that_is_none_is_an_error_at_once() {
             seen.stderr
         );
         let unknown = scene.run(&["build", "--on=nowhere.invalid", &scene.recipe, "app/1.0"]);
-        let says = ["error: cannot reach nowhere.invalid\n", "hint: `ssh nowhere.invalid true`"];
+        let says = ["error: cannot reach nowhere.invalid\n", "hint: `ssh -o BatchMode=yes nowhere.invalid true`"];
         assert!(says.iter().all(|line| unknown.stderr.contains(line)), "{}", unknown.stderr);
         assert_eq!(unknown.code, 1);
         // Only the recipe is carried.
@@ -725,7 +725,10 @@ fn what_a_host_sends_is_not_trusted() {
         let image = [b"hsqs".as_slice(), &[0; 96]].concat();
         let digest = sha256(&image);
         let seen = lie("other/1.0:v1@there%x86_64", &other, "meta/env.json");
-        assert!(seen.contains("the image from builder is not `app/1.0`"), "{seen}");
+        assert!(seen.contains("the image from builder does not have the label `app/1.0:v1`"), "{seen}");
+        // A tag that was left out is `v1`, and not what the host likes.
+        let seen = lie("app/1.0:release@there%x86_64", &digest, "meta/env.json");
+        assert!(seen.contains("the image from builder does not have the label `app/1.0:v1`"), "{seen}");
         let seen = lie("app/1.0:v1@there%x86_64", &other, "meta/env.json");
         assert!(
             seen.contains("the image from builder does not have the digest of the build"),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_builder::ImageFormat;
 use cabane_image_build::BuildOptions;
-use cabane_label::{ImageId, LabelPattern, SystemPattern, shown};
+use cabane_label::{ImageId, LabelPattern, SystemPattern, Tag, shown};
 use cabane_process::Scratch;
 use cabane_recipe::{EngineConfig, TreeConfig};
 use cabane_registry::sum;
@@ -95,7 +95,10 @@ impl BuildRequest {
         let label = self.label.as_deref().map(str::parse::<LabelPattern>).transpose()?;
         let name = system.as_ref().and_then(|found| found.name.clone());
         let name = name.or_else(|| context.system().filter(|_| is_named));
+        let tag = "v1".parse::<Tag>()?;
+        // The other machine adds its system and its processor, and chooses nothing else.
         let label = label.map(|label| LabelPattern {
+            tag: label.tag.clone().or(Some(tag)),
             system: label.system.clone().or(name.map(SystemPattern::Is)),
             ..label
         });
