@@ -328,10 +328,8 @@ mod tests {
         // Nor is another link.
         let place = tempfile::tempdir().unwrap();
         let target = place.path().to_str().unwrap();
-        let parcel = format!(
-            "link 777 {} 1\na{target}link 777 4 3\na/x/tmpend 0 0 0\n",
-            target.len()
-        );
+        let parcel =
+            format!("link 777 {} 1\na{target}link 777 4 3\na/x/tmpend 0 0 0\n", target.len());
         assert!(unpacked(parcel.as_bytes(), ALL).is_err());
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
         let parcel = "directory 755 0 1\nalink 777 4 3\na/b/tmpend 0 0 0\n";

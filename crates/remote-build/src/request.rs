@@ -12,7 +12,7 @@ use cabane_builder::ImageFormat;
 use cabane_image_build::BuildOptions;
 use cabane_label::{ImageId, LabelPattern, SystemPattern, Tag, shown};
 use cabane_process::Scratch;
-use cabane_recipe::{EngineConfig, TreeConfig};
+use cabane_recipe::{EngineConfig, GitSource, InterpreterRequest, PythonSource, TreeConfig};
 use cabane_registry::sum;
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::settings::Origin;
@@ -64,6 +64,8 @@ pub(crate) struct Packed {
     pub(crate) id: ImageId,
     pub(crate) label: Option<LabelPattern>,
     pub(crate) length: u64,
+    /// Whether the image depends on nothing but what is carried.
+    pub(crate) is_whole: bool,
     path: PathBuf,
     _scratch: Scratch,
 }
@@ -110,7 +112,7 @@ impl BuildRequest {
                 "give at least `name/version`; `name/version:tag@system%uarch` is all".to_owned(),
             ));
         }
-        let recipe =
+        let absolute =
             std::path::absolute(&self.recipe).or_failed(|| "find the recipe".to_owned())?;
         let (epoch, is_set) = context.epoch()?;
         let order = Order {
@@ -118,7 +120,7 @@ impl BuildRequest {
             format: self.format.map(|format| format.name().to_owned()),
             has_system: system.is_some(),
             has_mirrors: self.mirrors.is_some(),
-            origin: format!("{}:{}", host(), recipe.display()),
+            origin: format!("{}:{}", host(), absolute.display()),
             epoch: is_set.then_some(epoch),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
@@ -142,7 +144,8 @@ impl BuildRequest {
         let file = packer.end()?.into_inner().map_err(io::IntoInnerError::into_error);
         let length = file.and_then(|mut file| file.stream_position()).or_failed(writing)?;
         let id = self.id(&path)?;
-        Ok(Packed { id, label, length, path, _scratch: scratch })
+        let is_whole = self.is_whole(&recipe.engine, system.is_some());
+        Ok(Packed { id, label, length, is_whole, path, _scratch: scratch })
     }
 
     /// Fails if the recipe needs a directory outside of it, which is not copied.
@@ -161,6 +164,37 @@ impl BuildRequest {
             "copy the tree into the recipe, or write its absolute path if the other machine has it"
                 .to_owned(),
         ))
+    }
+
+    /// Returns whether the image depends on nothing but what is carried. Otherwise the same request may
+    /// build another image later: files outside of the recipe change, and branches and tags move.
+    fn is_whole(&self, engine: &EngineConfig, has_system: bool) -> bool {
+        let root = self.recipe.canonicalize();
+        let is_inside = |path: &PathBuf| {
+            let end = self.recipe.join(path).canonicalize();
+            matches!((&root, end), (Ok(root), Ok(end)) if end.starts_with(root))
+        };
+        let is_commit = |source: &GitSource| {
+            let commit = source.commit.as_deref().unwrap_or_default();
+            matches!(commit.len(), 40 | 64) && commit.bytes().all(|byte| byte.is_ascii_hexdigit())
+        };
+        let is_carried = match engine {
+            // The configuration of a system changes nothing in it.
+            EngineConfig::Tree(tree) => return is_inside(&tree.source),
+            EngineConfig::Python(python) => {
+                let (PythonSource::Requirements(source) | PythonSource::Project(source)) =
+                    &python.source;
+                is_inside(source)
+                    && python.wheels.iter().all(is_inside)
+                    && !matches!(python.interpreter, InterpreterRequest::Path(_))
+            }
+            EngineConfig::Spack(spack) => {
+                is_commit(&spack.source)
+                    && spack.package_repositories.iter().all(|found| is_commit(&found.source))
+            }
+            EngineConfig::Container(_) => false,
+        };
+        is_carried && (has_system || matches!(self.place, Place::Slurm(_)))
     }
 
     /// Names the build by what is built and where.
