@@ -18,16 +18,16 @@
 //!
 //! The directory is the user's alone.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, BufRead, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use cabane_label::{ImageId, shown};
-use cabane_registry::write_at_once;
-use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_report::{IoContext, Result};
 use cabane_site::Context;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,7 @@ const LARGEST_PARCEL: u64 = 64 << 30;
 const LARGEST_FILE: u64 = 16 << 20;
 /// How long a build is kept that nothing asks for.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+const A_DAY: Duration = Duration::from_secs(24 * 3600);
 /// How often the process of a build changes its number.
 pub(crate) const BEAT: Duration = Duration::from_secs(2);
 /// How long a build on another host may show no sign of life.
@@ -147,10 +148,14 @@ impl WorkDirectory {
         ));
         let limits = Limits { bytes: LARGEST_PARCEL, links: true };
         let unpacked = unpack(parcel, &temporary, limits).and_then(|()| {
+            let is_there = || self.file("request.json").exists();
+            if self.path.exists() && !is_there() {
+                // Nothing can be built from it.
+                self.set_aside()?;
+            }
             // Another command may have brought the same.
-            fs::rename(&temporary, &self.path).or_else(|error| {
-                if self.file("request.json").exists() { Ok(()) } else { Err(error) }
-            })
+            fs::rename(&temporary, &self.path)
+                .or_else(|error| if is_there() { Ok(()) } else { Err(error) })
         });
         let _ = cabane_builder::remove_tree(&temporary);
         unpacked.or_failed(|| format!("unpack the recipe into {}", shown(&self.path)))
@@ -170,7 +175,15 @@ impl WorkDirectory {
     pub(crate) fn write<T: Serialize>(&self, name: &str, value: &T) -> Result<()> {
         let text = serde_json::to_vec(value).unwrap_or_default();
         let path = self.file(name);
-        write_at_once(&path, &text).or_failed(|| format!("write {}", shown(&path)))
+        // Makes no directory: a process that outlives its build does not bring a part of it back.
+        let new = self.file(&format!(".{name}-{}-{}", host(), std::process::id()));
+        let write = || -> io::Result<()> {
+            let mut options = OpenOptions::new();
+            options.create(true).write(true).truncate(true).mode(0o600);
+            options.open(&new)?.write_all(&text)?;
+            fs::rename(&new, &path)
+        };
+        write().or_failed(|| format!("write {}", shown(&path)))
     }
 
     /// Takes the lock with this name. `None` if another process has it, or where there are no locks.
@@ -271,9 +284,21 @@ impl WorkDirectory {
         if !self.path.exists() {
             return Ok(());
         }
-        cabane_builder::remove_tree(&self.path)
-            .map_err(Report::from)
-            .map_err(|error| error.with_kind(Kind::Failure))
+        self.set_aside().or_failed(|| format!("remove {}", shown(&self.path)))
+    }
+
+    /// Removes the directory, which first gets another name: no process finds a part of it.
+    fn set_aside(&self) -> io::Result<()> {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let gone = format!(".gone-{name}-{}-{}", host(), std::process::id());
+        let gone = self.path.with_file_name(gone);
+        match fs::rename(&self.path, &gone) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            renamed => renamed?,
+        }
+        // What stays is removed by a later build.
+        let _ = cabane_builder::remove_tree(&gone);
+        Ok(())
     }
 }
 
@@ -296,6 +321,11 @@ pub fn leftovers(context: &Context) -> Result<Vec<PathBuf>> {
     Ok(directories.filter(is_left).map(|directory| directory.path).collect())
 }
 
+/// Whether it is the name of a directory that arrives or is removed.
+fn is_hidden(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".")
+}
+
 /// Removes builds of which nothing has changed for long. What cannot be removed stays.
 fn sweep(all: &Path) {
     const SIGNS: [&str; 3] = ["request.json", "process.json", "result.json"];
@@ -305,8 +335,47 @@ fn sweep(all: &Path) {
             changed.ok().and_then(|time| time.elapsed().ok())
         };
         let youngest = SIGNS.into_iter().filter_map(age).min();
-        if youngest.is_some_and(|age| age > KEPT) {
+        let is_old = if is_hidden(&entry.file_name()) {
+            age("").is_some_and(|age| age > A_DAY)
+        } else {
+            youngest.is_some_and(|age| age > KEPT)
+        };
+        if is_old {
             let _ = cabane_builder::remove_tree(&entry.path());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parcel::Packer;
+
+    fn parcel() -> Vec<u8> {
+        let mut packer = Packer::new(Vec::new());
+        packer.file(Path::new("request.json"), b"{}").unwrap();
+        packer.end().unwrap()
+    }
+
+    fn build(place: &tempfile::TempDir) -> WorkDirectory {
+        WorkDirectory::at(&place.path().join("builds/0123456789abcdef"))
+    }
+
+    #[test]
+    fn a_build_that_was_removed_stays_removed_and_can_be_carried_again() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = build(&place);
+        directory.receive(&mut &parcel()[..]).unwrap();
+        let process = Process { host: host(), beat: 1 };
+        directory.write("process.json", &process).unwrap();
+        directory.remove().unwrap();
+        assert!(directory.write("process.json", &process).is_err());
+        assert_eq!(fs::read_dir(place.path().join("builds")).unwrap().count(), 0);
+        // What an earlier version left of one is in no way.
+        fs::create_dir(directory.path()).unwrap();
+        fs::write(directory.file("result.json"), "{}").unwrap();
+        directory.receive(&mut &parcel()[..]).unwrap();
+        assert!(directory.file("request.json").exists() && directory.result().is_none());
+        assert!(!directory.file("result.json").exists());
     }
 }

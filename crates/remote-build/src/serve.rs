@@ -111,7 +111,14 @@ fn answer(
             Ok(Some(Answer::Done))
         }
         Ask::Forget { id } => {
-            of(id)?.remove()?;
+            let directory = of(id)?;
+            if directory.state()? == State::Running {
+                let message = format!("the build {} still runs", id.as_str());
+                return Err(Report::new(Kind::Failure, message)
+                    .hinted(format!("`cabane build --cancel {}` stops it", id.as_str()))
+                    .into());
+            }
+            directory.remove()?;
             Ok(Some(Answer::Done))
         }
     }
