@@ -81,6 +81,17 @@ pub(crate) struct Job {
     pub(crate) id: u64,
 }
 
+/// What came of the wish for a lock.
+#[derive(Debug)]
+pub(crate) enum Lock {
+    /// It is held until this file is closed.
+    Held(#[expect(dead_code, reason = "it is closed, not read")] File),
+    /// Another process has it.
+    Taken,
+    /// The file system has no locks.
+    Unsupported,
+}
+
 /// The name of this host.
 pub(crate) fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
@@ -186,17 +197,17 @@ impl WorkDirectory {
         write().or_failed(|| format!("write {}", shown(&path)))
     }
 
-    /// Takes the lock with this name. `None` if another process has it, or where there are no locks.
-    pub(crate) fn lock(&self, name: &str) -> Result<Option<File>> {
+    /// Takes the lock with this name.
+    pub(crate) fn lock(&self, name: &str) -> Result<Lock> {
         let path = self.file(name);
         let mut options = OpenOptions::new();
         let opened = options.create(true).append(true).mode(0o600).open(&path);
         let file = opened.or_failed(|| format!("write {}", shown(&path)))?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(file)),
-            Err(TryLockError::WouldBlock) => Ok(None),
+            Ok(()) => Ok(Lock::Held(file)),
+            Err(TryLockError::WouldBlock) => Ok(Lock::Taken),
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
-                Ok(Some(file))
+                Ok(Lock::Unsupported)
             }
             Err(TryLockError::Error(error)) => {
                 Err(error).or_failed(|| format!("lock {}", shown(&path)))
@@ -204,8 +215,8 @@ impl WorkDirectory {
         }
     }
 
-    /// Finds out what is known of the build. On another host than that of the build, this may take the
-    /// time of its lease: locks may not reach so far, so that it waits for a sign of life.
+    /// Finds out what is known of the build. On another host than that of the build, or where there are no
+    /// locks, this may take the time of its lease, because it waits for a sign of life.
     pub(crate) fn state(&self) -> Result<State> {
         if !self.file("request.json").exists() {
             return Ok(State::Absent);
@@ -215,19 +226,24 @@ impl WorkDirectory {
             Some(_) => return Ok(State::Ended),
             None => {}
         }
-        if self.lock("lock")?.is_none() {
-            return Ok(State::Running);
-        }
-        if self.is_alive_elsewhere() {
+        let has_locks = match self.lock("lock")? {
+            Lock::Taken => return Ok(State::Running),
+            Lock::Held(_) => true,
+            Lock::Unsupported => false,
+        };
+        if self.is_alive(has_locks) {
             return Ok(State::Running);
         }
         // It may have ended in the meantime.
         Ok(if self.result().is_some() { State::Ended } else { State::Ready })
     }
 
-    fn is_alive_elsewhere(&self) -> bool {
+    /// Waits for a sign of life of the process that builds. With locks, one of this host has none to show:
+    /// it would hold the lock.
+    pub(crate) fn is_alive(&self, has_locks: bool) -> bool {
         let process = || self.json::<Process>("process.json");
-        let Some(first) = process().filter(|process| process.host != host()) else {
+        let is_asked = |process: &Process| !has_locks || process.host != host();
+        let Some(first) = process().filter(is_asked) else {
             return false;
         };
         let begin = Instant::now();
@@ -377,5 +393,31 @@ mod tests {
         directory.receive(&mut &parcel()[..]).unwrap();
         assert!(directory.file("request.json").exists() && directory.result().is_none());
         assert!(!directory.file("result.json").exists());
+    }
+
+    #[test]
+    fn without_locks_a_build_on_this_host_is_alive_as_long_as_its_number_changes() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = build(&place);
+        directory.receive(&mut &parcel()[..]).unwrap();
+        assert!(!directory.is_alive(false));
+        let process = |beat| Process { host: host(), beat };
+        directory.write("process.json", &process(0)).unwrap();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let of_thread = directory.clone();
+        let beats = std::thread::spawn(move || {
+            for beat in 1.. {
+                of_thread.write("process.json", &process(beat)).unwrap();
+                if ended.recv_timeout(Duration::from_millis(20))
+                    != Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+                {
+                    return;
+                }
+            }
+        });
+        assert!(directory.is_alive(false));
+        assert!(!directory.is_alive(true));
+        drop(end);
+        beats.join().unwrap();
     }
 }
