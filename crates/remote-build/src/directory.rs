@@ -32,10 +32,8 @@ use cabane_site::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::ended::Ended;
-use crate::parcel::{Limits, unpack};
+use crate::parcel::{LARGEST_PARCEL, Limits, unpack};
 
-/// The most bytes that a recipe and its configuration may have.
-const LARGEST_PARCEL: u64 = 64 << 30;
 /// The most bytes of a file of these directories that is read as a whole.
 const LARGEST_FILE: u64 = 16 << 20;
 /// How long a build is kept that nothing asks for.
