@@ -574,6 +574,30 @@ fn commands_that_are_typed_at_the_same_time_share_one_build() {
 }
 
 #[test]
+fn commands_for_two_files_get_an_image_each() {
+    with_host(|scene| {
+        meet("wait");
+        let start = |name: &str| {
+            let (output, errors) = (scene.path(&format!("home/{name}")), scene.path(name));
+            let mut command =
+                scene.command(&["build", "--on", "builder", &scene.recipe, "--output"]);
+            let child = command.arg(output).stderr(fs::File::create(&errors).unwrap()).spawn();
+            Running { child: child.unwrap(), errors }
+        };
+        let all = ["a.squashfs", "b.squashfs"].map(start);
+        wait_until(|| scene.builds().len() == 2 && packed() > 0);
+        part("wait");
+        for running in all {
+            let (code, errors) = running.end();
+            assert_eq!(code, Some(0), "{errors}");
+        }
+        let image = |name: &str| fs::read(scene.path(&format!("home/{name}"))).unwrap();
+        assert_eq!(image("a.squashfs"), image("b.squashfs"));
+        assert_eq!(scene.builds(), [] as [PathBuf; 0]);
+    });
+}
+
+#[test]
 fn an_interrupted_command_says_how_to_go_on_and_how_to_cancel() {
     with_host(|scene| {
         let running = scene.begin();

@@ -89,7 +89,8 @@ pub fn start<'a>(
         // What cannot be added later is found out now.
         context.repository_to_write()?;
     }
-    let packed = request.pack(context)?;
+    let output = output.map(absolute).transpose()?;
+    let packed = request.pack(context, output.as_deref())?;
     let id = packed.id.clone();
     let directory = RecordDirectory::of(context, &id)?;
     // One that brings the image back at this moment is waited for.
@@ -104,7 +105,7 @@ pub fn start<'a>(
     let record = Record {
         place: request.place.clone(),
         label: packed.label.as_ref().map(ToString::to_string),
-        output: output.map(absolute).transpose()?,
+        output,
         recipe: absolute(&request.recipe)?,
         started: before.as_ref().map_or_else(Timestamp::now, |record| record.started),
         program: options.program.clone(),

@@ -6,6 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Seek, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use cabane_builder::ImageFormat;
@@ -79,12 +80,13 @@ impl Packed {
 }
 
 impl BuildRequest {
-    /// Packs the recipe and the configuration of the system.
+    /// Packs the recipe and the configuration of the system. `output` is the absolute path of the file that
+    /// gets the image, if it is not added to the repository.
     ///
     /// # Errors
     ///
     /// The recipe or the system is not found or cannot be read.
-    pub(crate) fn pack(&self, context: &Context) -> Result<Packed> {
+    pub(crate) fn pack(&self, context: &Context, output: Option<&Path>) -> Result<Packed> {
         // Mistakes are found before anything is carried.
         let recipe = cabane_builder::read_recipe(&self.recipe)?;
         self.check_inside(&recipe.engine)?;
@@ -143,7 +145,7 @@ impl BuildRequest {
         }
         let file = packer.end()?.into_inner().map_err(io::IntoInnerError::into_error);
         let length = file.and_then(|mut file| file.stream_position()).or_failed(writing)?;
-        let id = self.id(&path)?;
+        let id = self.id(&path, output)?;
         let is_whole = self.is_whole(&recipe.engine, system.is_some());
         Ok(Packed { id, label, length, is_whole, path, _scratch: scratch })
     }
@@ -197,12 +199,14 @@ impl BuildRequest {
         is_carried && (has_system || matches!(self.place, Place::Slurm(_)))
     }
 
-    /// Names the build by what is built and where.
-    fn id(&self, parcel: &Path) -> Result<ImageId> {
+    /// Names the build by what is built, where, and for which file: two files are two builds, so that each
+    /// command gets its image.
+    fn id(&self, parcel: &Path, output: Option<&Path>) -> Result<ImageId> {
         let sum = sum::file(parcel, &mut |_, _| ())?;
         let mut text = sum.as_str().as_bytes().to_vec();
         // Partitions may have different processors.
         let _ = write!(text, "\n{}\n", self.place);
+        text.extend_from_slice(output.map_or(b"", |output| output.as_os_str().as_bytes()));
         Ok(sum::bytes(&text).id())
     }
 }
