@@ -306,6 +306,33 @@ fn an_image_that_is_built_on_a_host_is_the_one_that_is_built_here() {
 }
 
 #[test]
+fn what_is_not_carried_is_looked_at_again() {
+    with_host(|scene| {
+        let tree = Path::new(MEET).join("tree");
+        let _files = Tree::new(tree.clone()).program("bin/hello", "echo hello");
+        let config = format!("name: app\nengine: tree\ntree: {{source: {}}}\n", tree.display());
+        scene.cabane.world.file("recipe/config.yaml", &config);
+        let first = scene.build().success();
+        let id = first.stderr.split("started the build ").nth(1).unwrap();
+        let id = id.split(' ').next().unwrap();
+        let digest = scene.digest("app/1.0@there");
+        fs::write(tree.join("more"), "more").unwrap();
+        scene.build().success();
+        assert!(packed() == 2 && scene.digest("app/1.0@there") != digest);
+        let again = scene.build().success();
+        let says = "nothing has changed: it was built already";
+        assert!(again.stderr.contains(says) && packed() == 2, "{}", again.stderr);
+        let digest = scene.digest("app/1.0@there");
+        let push = ["build", "--cancel", id, "--push", "dev", "--registry", "http://127.0.0.1:1/x"];
+        let seen = scene.run(&push).success();
+        let says = format!("the build {id} has ended, and its image is here\n");
+        assert!(seen.stderr.starts_with(&says) && !seen.stderr.contains("push"), "{}", seen.stderr);
+        assert_eq!(scene.run(&["build", "--cancel", id]).code, 4);
+        assert_eq!(scene.digest("app/1.0@there"), digest);
+    });
+}
+
+#[test]
 fn what_is_carried_is_private_and_the_system_comes_along() {
     with_host(|scene| {
         scene.cabane.world.file("home/.config/cabane/systems/alpha/compilers.yaml", "{}\n");
@@ -325,7 +352,7 @@ fn what_is_carried_is_private_and_the_system_comes_along() {
                 && build.join("recipe/secret.txt").exists()
         );
         let list = scene.run(&["build", "--list"]).success().stdout;
-        assert!(list.contains(&id) && list.contains("app/1.0@alpha"), "{list}");
+        assert!(list.contains(&id) && list.contains("app/1.0:v1@alpha"), "{list}");
         part("wait");
         let done = scene.run(&["build", "--attach", &id]).success();
         assert!(done.stderr.contains("added app/1.0:v1@alpha%x86_64 ("), "{}", done.stderr);
@@ -432,7 +459,10 @@ fn a_host_that_is_none_is_an_error_at_once() {
             seen.stderr
         );
         let unknown = scene.run(&["build", "--on=nowhere.invalid", &scene.recipe, "app/1.0"]);
-        let says = ["error: cannot reach nowhere.invalid\n", "hint: `ssh nowhere.invalid true`"];
+        let says = [
+            "error: cannot reach nowhere.invalid\n",
+            "hint: `ssh -o BatchMode=yes nowhere.invalid true`",
+        ];
         assert!(says.iter().all(|line| unknown.stderr.contains(line)), "{}", unknown.stderr);
         assert_eq!(unknown.code, 1);
         // Only the recipe is carried.
@@ -540,6 +570,30 @@ fn commands_that_are_typed_at_the_same_time_share_one_build() {
             assert!(errors.contains("app/1.0:v1@there%x86_64"), "{errors}");
         }
         assert_eq!(packed(), 1);
+    });
+}
+
+#[test]
+fn commands_for_two_files_get_an_image_each() {
+    with_host(|scene| {
+        meet("wait");
+        let start = |name: &str| {
+            let (output, errors) = (scene.path(&format!("home/{name}")), scene.path(name));
+            let mut command =
+                scene.command(&["build", "--on", "builder", &scene.recipe, "--output"]);
+            let child = command.arg(output).stderr(fs::File::create(&errors).unwrap()).spawn();
+            Running { child: child.unwrap(), errors }
+        };
+        let all = ["a.squashfs", "b.squashfs"].map(start);
+        wait_until(|| scene.builds().len() == 2 && packed() > 0);
+        part("wait");
+        for running in all {
+            let (code, errors) = running.end();
+            assert_eq!(code, Some(0), "{errors}");
+        }
+        let image = |name: &str| fs::read(scene.path(&format!("home/{name}"))).unwrap();
+        assert_eq!(image("a.squashfs"), image("b.squashfs"));
+        assert_eq!(scene.builds(), [] as [PathBuf; 0]);
     });
 }
 
@@ -662,6 +716,11 @@ fn a_build_that_is_lost_with_its_host_is_begun_again_by_the_same_command() {
         Finished::of(Command::new("pkill").args(["-KILL", "-f", &worker])).success();
         let (code, errors) = running.end();
         assert!(code == Some(1) && errors.contains("ended without a result"), "{errors}");
+        // To cancel it starts nothing.
+        let cancelled = scene.run(&["build", "--cancel", &scene.id()]).success();
+        let says = "removed the build on builder: it was not running\n";
+        assert_eq!((cancelled.stderr.as_str(), packed()), (says, 1));
+        assert_eq!(scene.builds(), [] as [PathBuf; 0]);
         part("wait");
         let seen = scene.build().success();
         assert!(seen.stderr.contains("started the build ") && packed() == 2, "{}", seen.stderr);
@@ -725,7 +784,16 @@ fn what_a_host_sends_is_not_trusted() {
         let image = [b"hsqs".as_slice(), &[0; 96]].concat();
         let digest = sha256(&image);
         let seen = lie("other/1.0:v1@there%x86_64", &other, "meta/env.json");
-        assert!(seen.contains("the image from builder is not `app/1.0`"), "{seen}");
+        assert!(
+            seen.contains("the image from builder does not have the label `app/1.0:v1`"),
+            "{seen}"
+        );
+        // A tag that was left out is `v1`, and not what the host likes.
+        let seen = lie("app/1.0:release@there%x86_64", &digest, "meta/env.json");
+        assert!(
+            seen.contains("the image from builder does not have the label `app/1.0:v1`"),
+            "{seen}"
+        );
         let seen = lie("app/1.0:v1@there%x86_64", &other, "meta/env.json");
         assert!(
             seen.contains("the image from builder does not have the digest of the build"),

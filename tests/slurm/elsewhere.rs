@@ -157,3 +157,28 @@ fn a_build_is_detached_cancelled_and_attached() {
         remove(alice);
     });
 }
+
+#[test]
+fn while_slurm_does_not_answer_no_second_job_is_submitted() {
+    in_cluster!(|cluster: &Cluster| {
+        let alice = cluster.user("alice");
+        alice.sh(FILES).success();
+        // As after a command that was killed before it noted the job.
+        let detach = BUILD.replace("--on slurm", "--on slurm --detach");
+        alice.sh(&format!("touch /shared/svc/wait; {detach}; {PACKS}")).success();
+        alice.sh("rm ~/.cache/cabane/elsewhere/builds/*/job.json").success();
+        let silent =
+            "mkdir /shared/svc/silent; printf '#!/bin/sh\\nexit 1\\n' >/shared/svc/silent/squeue
+                      chmod 755 /shared/svc/silent/squeue";
+        alice.sh(silent).success();
+        let seen = alice.sh(&BUILD.replace("PATH=", "PATH=/shared/svc/silent:"));
+        let says = "error: Slurm does not say whether there is a job `cabane-build-";
+        assert!(seen.code == 1 && seen.stderr.contains(says), "{}", seen.stderr);
+        let count = "squeue --noheader --user alice --format=%i | wc -l";
+        assert_eq!(alice.sh(count).success().stdout, "1\n");
+        alice.sh("rm /shared/svc/wait").success();
+        assert_added(alice.sh(BUILD));
+        assert_eq!(packed(alice).lines().count(), 1);
+        remove(alice);
+    });
+}

@@ -140,11 +140,15 @@ impl Slurm {
     ///
     /// # Errors
     ///
-    /// `squeue` cannot be started.
+    /// `squeue` cannot be started, or Slurm does not answer: there may be such jobs.
     pub fn named(&self, context: &Context, name: &str) -> Result<Vec<u64>> {
         let user = format!("--user={}", rustix::process::getuid().as_raw());
         let arguments = ["--format=%i".to_owned(), user, format!("--name={name}")];
-        let lines = self.queue(context, &arguments)?.unwrap_or_default();
+        let lines = self.queue(context, &arguments)?.ok_or_else(|| {
+            let message = format!("Slurm does not say whether there is a job `{name}`");
+            Report::new(Kind::Failure, message)
+                .hinted("run the same command again when `squeue` works".to_owned())
+        })?;
         Ok(lines.iter().filter_map(|line| line.parse().ok()).collect())
     }
 

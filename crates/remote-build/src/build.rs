@@ -22,7 +22,7 @@ use crate::record::{DoneImage, Record, RecordDirectory, absolute, sweep};
 use crate::request::BuildRequest;
 use crate::slurm::Jobs;
 use crate::ssh::Ssh;
-use crate::worker::{Begun, Worker};
+use crate::worker::{Begun, Stopped, Worker};
 
 /// How a place is reached.
 #[derive(Clone, Debug, Default)]
@@ -89,12 +89,15 @@ pub fn start<'a>(
         // What cannot be added later is found out now.
         context.repository_to_write()?;
     }
-    let packed = request.pack(context)?;
+    let output = output.map(absolute).transpose()?;
+    let packed = request.pack(context, output.as_deref())?;
     let id = packed.id.clone();
     let directory = RecordDirectory::of(context, &id)?;
     // One that brings the image back at this moment is waited for.
     let lock = directory.lock(interrupt)?;
-    if let Some(done) = already(context, &directory)? {
+    if packed.is_whole
+        && let Some(done) = already(context, &directory)?
+    {
         return Ok(Found::Done(Box::new(done)));
     }
     let mut worker = worker_of(context, &request.place, request.jobs, options, interrupt)?;
@@ -102,7 +105,7 @@ pub fn start<'a>(
     let record = Record {
         place: request.place.clone(),
         label: packed.label.as_ref().map(ToString::to_string),
-        output: output.map(absolute).transpose()?,
+        output,
         recipe: absolute(&request.recipe)?,
         started: before.as_ref().map_or_else(Timestamp::now, |record| record.started),
         program: options.program.clone(),
@@ -124,8 +127,10 @@ pub fn start<'a>(
     let is_new = begun == Begun::Started;
     if is_new && let Some(done) = already(context, &directory)? {
         // Another command was faster, and the build there was removed a moment ago.
-        worker.cancel(&id)?;
-        worker.forget(&id)?;
+        let stopped = worker.cancel(&id).and_then(|_| worker.forget(&id));
+        if let Err(report) = stopped {
+            context.detail(format_args!("the second build is not removed: {report}"));
+        }
         return Ok(Found::Done(Box::new(done)));
     }
     let build = RemoteBuild { id, record, is_new, context, directory, worker, interrupt };
@@ -152,12 +157,7 @@ pub fn find<'a>(
     id: &ImageId,
     interrupt: &'a Arc<AtomicBool>,
 ) -> Result<Found<'a>> {
-    let directory = RecordDirectory::of(context, id)?;
-    let list = "`cabane build --list` shows the builds elsewhere";
-    let Some(record) = directory.read() else {
-        let message = format!("no build `{}` was started on this machine", id.as_str());
-        return Err(Report::new(Kind::NotFound, message).hinted(list.to_owned()));
-    };
+    let (directory, record) = remembered(context, id)?;
     if let Some(done) = already(context, &directory)? {
         return Ok(Found::Done(Box::new(done)));
     }
@@ -168,25 +168,75 @@ pub fn find<'a>(
         if let Some(done) = already(context, &directory)? {
             return Ok(Found::Done(Box::new(done)));
         }
-        let place = &record.place;
-        let message = format!("the build `{}` is no longer on {place}", id.as_str());
         directory.remove();
-        return Err(Report::new(Kind::NotFound, message).hinted(format!(
-            "`cabane build --on {place} {}` starts it again",
-            escape(&record.recipe.to_string_lossy())
-        )));
+        return Err(gone(id, &record));
     }
     let id = id.clone();
     let build = RemoteBuild { id, record, is_new: false, context, directory, worker, interrupt };
     Ok(Found::Elsewhere(Box::new(build)))
 }
 
+/// What became of a build that is cancelled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// It has stopped; where it was, as in `on eiger` or `in job 7`.
+    Stopped(String),
+    /// It did not run; it is removed from where it was.
+    Idle(String),
+    /// Its image was brought back before, and the next command builds again.
+    Done,
+}
+
+/// Cancels a build elsewhere by its name.
+///
+/// # Errors
+///
+/// No build of this name was started from this machine, or it is no longer at its place; its place cannot
+/// be reached; it does not stop.
+pub fn cancel(context: &Context, id: &ImageId, interrupt: &Arc<AtomicBool>) -> Result<Cancelled> {
+    let (directory, record) = remembered(context, id)?;
+    if record.done.is_some() {
+        directory.remove();
+        return Ok(Cancelled::Done);
+    }
+    let options = ReachOptions { program: record.program.clone(), ..ReachOptions::default() };
+    let mut worker = worker_of(context, &record.place, None, &options, interrupt)?;
+    let stopped = worker.cancel(id)?;
+    directory.remove();
+    match stopped {
+        Stopped::Now => Ok(Cancelled::Stopped(worker.place())),
+        Stopped::Before => Ok(Cancelled::Idle(worker.place())),
+        Stopped::Absent => Err(gone(id, &record)),
+    }
+}
+
+/// Returns what is remembered of a build.
+fn remembered(context: &Context, id: &ImageId) -> Result<(RecordDirectory, Record)> {
+    let directory = RecordDirectory::of(context, id)?;
+    let record = directory.read().ok_or_else(|| {
+        let message = format!("no build `{}` was started on this machine", id.as_str());
+        Report::new(Kind::NotFound, message)
+            .hinted("`cabane build --list` shows the builds elsewhere".to_owned())
+    })?;
+    Ok((directory, record))
+}
+
+fn gone(id: &ImageId, record: &Record) -> Report {
+    let message = format!("the build `{}` is no longer on {}", id.as_str(), record.place);
+    Report::new(Kind::NotFound, message).hinted(format!("`{}` starts it again", record.command()))
+}
+
 /// Returns the image that an earlier command brought back, if the repository still has it.
 fn already(context: &Context, directory: &RecordDirectory) -> Result<Option<Done>> {
     let Some(image) = directory.read().and_then(|record| record.done) else { return Ok(None) };
     let Some(label) = image.label() else { return Ok(None) };
+    here(context, label, &image.digest)
+}
+
+/// Returns an image if the repository has it under its label.
+fn here(context: &Context, label: Label, digest: &Digest) -> Result<Option<Done>> {
     let record = context.repository_to_write()?.repository.by_label(&label)?;
-    let record = record.filter(|record| record.digest == image.digest);
+    let record = record.filter(|record| record.digest == *digest);
     Ok(record.map(|record| Done {
         label: Some(label),
         digest: record.digest,
@@ -296,6 +346,14 @@ impl RemoteBuild<'_> {
         if let Some(done) = already(self.context, &self.directory)? {
             return Ok(done);
         }
+        let seconds = Some(built.seconds).filter(|_| !built.is_unchanged);
+        if let Some(label) = &label
+            && let Some(done) = here(self.context, label.clone(), &built.digest)?
+        {
+            // Nothing has changed since an earlier build.
+            self.keep(DoneImage { label: label.to_string(), digest: done.digest.clone() })?;
+            return Ok(Done { seconds, ..done });
+        }
         let formats = [ImageFormat::Squashfs, ImageFormat::Erofs];
         let format = formats.into_iter().find(|format| format.name() == built.format);
         let format = format.ok_or_else(|| {
@@ -310,16 +368,19 @@ impl RemoteBuild<'_> {
             write_built(&image, output)?;
         } else if let Some(label) = &label {
             added = add_built(self.context, label, &image)?;
-            self.record.done = Some(DoneImage { label: label.to_string(), digest: digest.clone() });
+            self.keep(DoneImage { label: label.to_string(), digest: digest.clone() })?;
         }
-        self.directory.clear();
-        if self.record.done.is_some() {
-            self.directory.write(&self.record)?;
-        } else {
+        if self.record.done.is_none() {
             self.directory.remove();
         }
-        let seconds = Some(built.seconds).filter(|_| !built.is_unchanged);
         Ok(Done { label, digest, size, added, seconds })
+    }
+
+    /// Remembers the image that is here, and removes what has arrived.
+    fn keep(&mut self, image: DoneImage) -> Result<()> {
+        self.record.done = Some(image);
+        self.directory.clear();
+        self.directory.write(&self.record)
     }
 
     /// Returns the label that the place has completed. It must be the one that was typed: another machine
@@ -334,16 +395,5 @@ impl RemoteBuild<'_> {
                 format!("the image from {} does not have the label `{typed}`", self.record.place);
             Report::new(Kind::Failure, message)
         })
-    }
-
-    /// Stops the build.
-    ///
-    /// # Errors
-    ///
-    /// Its place cannot be reached.
-    pub fn cancel(mut self) -> Result<()> {
-        self.worker.cancel(&self.id)?;
-        self.directory.remove();
-        Ok(())
     }
 }

@@ -18,28 +18,27 @@
 //!
 //! The directory is the user's alone.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, BufRead, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use cabane_label::{ImageId, shown};
-use cabane_registry::write_at_once;
-use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_report::{IoContext, Result};
 use cabane_site::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::ended::Ended;
-use crate::parcel::{Limits, unpack};
+use crate::parcel::{LARGEST_PARCEL, Limits, unpack};
 
-/// The most bytes that a recipe and its configuration may have.
-const LARGEST_PARCEL: u64 = 64 << 30;
 /// The most bytes of a file of these directories that is read as a whole.
 const LARGEST_FILE: u64 = 16 << 20;
 /// How long a build is kept that nothing asks for.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+const A_DAY: Duration = Duration::from_secs(24 * 3600);
 /// How often the process of a build changes its number.
 pub(crate) const BEAT: Duration = Duration::from_secs(2);
 /// How long a build on another host may show no sign of life.
@@ -78,6 +77,17 @@ pub(crate) struct Process {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) id: u64,
+}
+
+/// What came of the wish for a lock.
+#[derive(Debug)]
+pub(crate) enum Lock {
+    /// It is held until this file is closed.
+    Held(#[expect(dead_code, reason = "it is closed, not read")] File),
+    /// Another process has it.
+    Taken,
+    /// The file system has no locks.
+    Unsupported,
 }
 
 /// The name of this host.
@@ -147,10 +157,14 @@ impl WorkDirectory {
         ));
         let limits = Limits { bytes: LARGEST_PARCEL, links: true };
         let unpacked = unpack(parcel, &temporary, limits).and_then(|()| {
+            let is_there = || self.file("request.json").exists();
+            if self.path.exists() && !is_there() {
+                // Nothing can be built from it.
+                self.set_aside()?;
+            }
             // Another command may have brought the same.
-            fs::rename(&temporary, &self.path).or_else(|error| {
-                if self.file("request.json").exists() { Ok(()) } else { Err(error) }
-            })
+            fs::rename(&temporary, &self.path)
+                .or_else(|error| if is_there() { Ok(()) } else { Err(error) })
         });
         let _ = cabane_builder::remove_tree(&temporary);
         unpacked.or_failed(|| format!("unpack the recipe into {}", shown(&self.path)))
@@ -170,20 +184,28 @@ impl WorkDirectory {
     pub(crate) fn write<T: Serialize>(&self, name: &str, value: &T) -> Result<()> {
         let text = serde_json::to_vec(value).unwrap_or_default();
         let path = self.file(name);
-        write_at_once(&path, &text).or_failed(|| format!("write {}", shown(&path)))
+        // Makes no directory: a process that outlives its build does not bring a part of it back.
+        let new = self.file(&format!(".{name}-{}-{}", host(), std::process::id()));
+        let write = || -> io::Result<()> {
+            let mut options = OpenOptions::new();
+            options.create(true).write(true).truncate(true).mode(0o600);
+            options.open(&new)?.write_all(&text)?;
+            fs::rename(&new, &path)
+        };
+        write().or_failed(|| format!("write {}", shown(&path)))
     }
 
-    /// Takes the lock with this name. `None` if another process has it, or where there are no locks.
-    pub(crate) fn lock(&self, name: &str) -> Result<Option<File>> {
+    /// Takes the lock with this name.
+    pub(crate) fn lock(&self, name: &str) -> Result<Lock> {
         let path = self.file(name);
         let mut options = OpenOptions::new();
         let opened = options.create(true).append(true).mode(0o600).open(&path);
         let file = opened.or_failed(|| format!("write {}", shown(&path)))?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(file)),
-            Err(TryLockError::WouldBlock) => Ok(None),
+            Ok(()) => Ok(Lock::Held(file)),
+            Err(TryLockError::WouldBlock) => Ok(Lock::Taken),
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
-                Ok(Some(file))
+                Ok(Lock::Unsupported)
             }
             Err(TryLockError::Error(error)) => {
                 Err(error).or_failed(|| format!("lock {}", shown(&path)))
@@ -191,8 +213,8 @@ impl WorkDirectory {
         }
     }
 
-    /// Finds out what is known of the build. On another host than that of the build, this may take the
-    /// time of its lease: locks may not reach so far, so that it waits for a sign of life.
+    /// Finds out what is known of the build. On another host than that of the build, or where there are no
+    /// locks, this may take the time of its lease, because it waits for a sign of life.
     pub(crate) fn state(&self) -> Result<State> {
         if !self.file("request.json").exists() {
             return Ok(State::Absent);
@@ -202,19 +224,24 @@ impl WorkDirectory {
             Some(_) => return Ok(State::Ended),
             None => {}
         }
-        if self.lock("lock")?.is_none() {
-            return Ok(State::Running);
-        }
-        if self.is_alive_elsewhere() {
+        let has_locks = match self.lock("lock")? {
+            Lock::Taken => return Ok(State::Running),
+            Lock::Held(_) => true,
+            Lock::Unsupported => false,
+        };
+        if self.is_alive(has_locks) {
             return Ok(State::Running);
         }
         // It may have ended in the meantime.
         Ok(if self.result().is_some() { State::Ended } else { State::Ready })
     }
 
-    fn is_alive_elsewhere(&self) -> bool {
+    /// Waits for a sign of life of the process that builds. With locks, one of this host has none to show:
+    /// it would hold the lock.
+    pub(crate) fn is_alive(&self, has_locks: bool) -> bool {
         let process = || self.json::<Process>("process.json");
-        let Some(first) = process().filter(|process| process.host != host()) else {
+        let is_asked = |process: &Process| !has_locks || process.host != host();
+        let Some(first) = process().filter(is_asked) else {
             return false;
         };
         let begin = Instant::now();
@@ -271,9 +298,21 @@ impl WorkDirectory {
         if !self.path.exists() {
             return Ok(());
         }
-        cabane_builder::remove_tree(&self.path)
-            .map_err(Report::from)
-            .map_err(|error| error.with_kind(Kind::Failure))
+        self.set_aside().or_failed(|| format!("remove {}", shown(&self.path)))
+    }
+
+    /// Removes the directory, which first gets another name: no process finds a part of it.
+    fn set_aside(&self) -> io::Result<()> {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let gone = format!(".gone-{name}-{}-{}", host(), std::process::id());
+        let gone = self.path.with_file_name(gone);
+        match fs::rename(&self.path, &gone) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            renamed => renamed?,
+        }
+        // What stays is removed by a later build.
+        let _ = cabane_builder::remove_tree(&gone);
+        Ok(())
     }
 }
 
@@ -296,6 +335,11 @@ pub fn leftovers(context: &Context) -> Result<Vec<PathBuf>> {
     Ok(directories.filter(is_left).map(|directory| directory.path).collect())
 }
 
+/// Whether it is the name of a directory that arrives or is removed.
+fn is_hidden(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".")
+}
+
 /// Removes builds of which nothing has changed for long. What cannot be removed stays.
 fn sweep(all: &Path) {
     const SIGNS: [&str; 3] = ["request.json", "process.json", "result.json"];
@@ -305,8 +349,73 @@ fn sweep(all: &Path) {
             changed.ok().and_then(|time| time.elapsed().ok())
         };
         let youngest = SIGNS.into_iter().filter_map(age).min();
-        if youngest.is_some_and(|age| age > KEPT) {
+        let is_old = if is_hidden(&entry.file_name()) {
+            age("").is_some_and(|age| age > A_DAY)
+        } else {
+            youngest.is_some_and(|age| age > KEPT)
+        };
+        if is_old {
             let _ = cabane_builder::remove_tree(&entry.path());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parcel::Packer;
+
+    fn parcel() -> Vec<u8> {
+        let mut packer = Packer::new(Vec::new());
+        packer.file(Path::new("request.json"), b"{}").unwrap();
+        packer.end().unwrap()
+    }
+
+    fn build(place: &tempfile::TempDir) -> WorkDirectory {
+        WorkDirectory::at(&place.path().join("builds/0123456789abcdef"))
+    }
+
+    #[test]
+    fn a_build_that_was_removed_stays_removed_and_can_be_carried_again() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = build(&place);
+        directory.receive(&mut &parcel()[..]).unwrap();
+        let process = Process { host: host(), beat: 1 };
+        directory.write("process.json", &process).unwrap();
+        directory.remove().unwrap();
+        assert!(directory.write("process.json", &process).is_err());
+        assert_eq!(fs::read_dir(place.path().join("builds")).unwrap().count(), 0);
+        // What an earlier version left of one is in no way.
+        fs::create_dir(directory.path()).unwrap();
+        fs::write(directory.file("result.json"), "{}").unwrap();
+        directory.receive(&mut &parcel()[..]).unwrap();
+        assert!(directory.file("request.json").exists() && directory.result().is_none());
+        assert!(!directory.file("result.json").exists());
+    }
+
+    #[test]
+    fn without_locks_a_build_on_this_host_is_alive_as_long_as_its_number_changes() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = build(&place);
+        directory.receive(&mut &parcel()[..]).unwrap();
+        assert!(!directory.is_alive(false));
+        let process = |beat| Process { host: host(), beat };
+        directory.write("process.json", &process(0)).unwrap();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let of_thread = directory.clone();
+        let beats = std::thread::spawn(move || {
+            for beat in 1.. {
+                of_thread.write("process.json", &process(beat)).unwrap();
+                if ended.recv_timeout(Duration::from_millis(20))
+                    != Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+                {
+                    return;
+                }
+            }
+        });
+        assert!(directory.is_alive(false));
+        assert!(!directory.is_alive(true));
+        drop(end);
+        beats.join().unwrap();
     }
 }

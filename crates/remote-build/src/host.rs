@@ -24,7 +24,7 @@ use crate::parcel::{Limits, unpack};
 use crate::request::Packed;
 use crate::ssh::{Connection, Ssh, Trouble};
 use crate::wire::{Answer, Ask};
-use crate::worker::{Begun, TO_STOP, Worker};
+use crate::worker::{Begun, Stopped, TO_STOP, Worker, still_runs};
 
 /// The pauses before the next connection, in seconds; the last one repeats.
 const PAUSES: [u64; 7] = [1, 2, 4, 8, 15, 30, 60];
@@ -132,6 +132,14 @@ impl<'a> Host<'a> {
             return Err(Report::new(Kind::Build, "interrupted"));
         }
         Ok(())
+    }
+
+    fn look(&mut self, id: &ImageId) -> Result<State> {
+        let ask = Ask::Look { id: id.clone() };
+        self.attempt(|_, connection| match connection.ask(&ask, None)? {
+            Answer::State(state) => Ok(state),
+            _ => Err(confused()),
+        })
     }
 
     /// Tidies up at the other end. What stays is removed there after a while: it is not worth waiting for
@@ -333,19 +341,32 @@ impl Worker for Host<'_> {
         Err(Report::new(Kind::Failure, message).detailed(format!("  expected {}", built.digest)))
     }
 
-    fn cancel(&mut self, id: &ImageId) -> Result<()> {
+    fn cancel(&mut self, id: &ImageId) -> Result<Stopped> {
+        match self.look(id)? {
+            State::Absent => return Ok(Stopped::Absent),
+            State::Running => {}
+            State::Ready | State::Ended | State::Cancelled => {
+                self.forget(id)?;
+                return Ok(Stopped::Before);
+            }
+        }
         let ask = Ask::Cancel { id: id.clone() };
         self.attempt(|_, connection| connection.ask(&ask, None).map(drop))?;
         // The same command then begins another one.
-        let (look, begin) = (Ask::Look { id: id.clone() }, Instant::now());
-        while begin.elapsed() < TO_STOP {
-            let answer = self.attempt(|_, connection| connection.ask(&look, None))?;
-            if !matches!(answer, Answer::State(State::Running)) {
-                break;
+        let begin = Instant::now();
+        loop {
+            match self.look(id)? {
+                State::Running if begin.elapsed() > TO_STOP => {
+                    return Err(still_runs(id, &self.place()));
+                }
+                State::Running => std::thread::sleep(Duration::from_millis(200)),
+                State::Ended => {
+                    self.forget(id)?;
+                    return Ok(Stopped::Before);
+                }
+                State::Absent | State::Ready | State::Cancelled => return Ok(Stopped::Now),
             }
-            std::thread::sleep(Duration::from_millis(200));
         }
-        Ok(())
     }
 
     fn reset(&mut self, id: &ImageId) -> Result<()> {

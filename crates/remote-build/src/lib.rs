@@ -25,7 +25,7 @@ mod wire;
 mod work;
 mod worker;
 
-pub use build::{Done, Found, ReachOptions, RemoteBuild, find, start};
+pub use build::{Cancelled, Done, Found, ReachOptions, RemoteBuild, cancel, find, start};
 pub use directory::leftovers;
 pub use place::Place;
 pub use record::{DoneImage, Record, unfinished};

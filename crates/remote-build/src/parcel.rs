@@ -6,7 +6,7 @@
 //! A parcel is a list of entries: a line `KIND MODE SIZE LENGTH`, a path of LENGTH bytes, and SIZE bytes of
 //! content. It has no times and no owners, so that the same files make the same parcel. It is not trusted
 //! when it is unpacked: paths stay below the directory, and nothing is written through a link, because
-//! all links are made last.
+//! all links are made last, each in a directory that is none.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -22,6 +22,8 @@ use cabane_report::{IoContext, Kind, Report, Result};
 const IGNORED: [&str; 2] = [".git", "__pycache__"];
 /// The most entries.
 const MOST_ENTRIES: usize = 200_000;
+/// The most bytes of content of a recipe and its configuration.
+pub(crate) const LARGEST_PARCEL: u64 = 64 << 30;
 /// The longest path, and the longest target of a link.
 const LONGEST_PATH: u64 = 4096;
 const LONGEST_LINE: u64 = 100;
@@ -41,12 +43,14 @@ pub(crate) struct Limits {
 pub(crate) struct Packer<W> {
     output: W,
     count: usize,
+    /// How many bytes of content it may still get.
+    left: u64,
 }
 
 impl<W: Write> Packer<W> {
     /// Begins one.
     pub(crate) fn new(output: W) -> Self {
-        Self { output, count: 0 }
+        Self { output, count: 0, left: LARGEST_PARCEL }
     }
 
     /// Adds a file.
@@ -60,12 +64,13 @@ impl<W: Write> Packer<W> {
     }
 
     /// Adds a directory under the name `below`. Links that lead out of it by a relative path are replaced
-    /// by what they lead to, because that path leads nowhere at the other end.
+    /// by what they lead to, because that path leads nowhere at the other end. They stay in the directory's
+    /// Git repository, or beside the directory if there is none.
     ///
     /// # Errors
     ///
-    /// It cannot be read, holds something that is neither file, link, nor directory, or has too many
-    /// entries.
+    /// It cannot be read, contains something that is neither file, link, nor directory, a link leads further
+    /// out, or it is too large.
     pub(crate) fn directory(&mut self, directory: &Path, below: &Path) -> Result<()> {
         let root =
             fs::canonicalize(directory).or_failed(|| format!("find {}", shown(directory)))?;
@@ -101,12 +106,16 @@ impl<W: Write> Packer<W> {
                 self.entry("link", 0o777, target.len() as u64, name)?;
                 return self.output.write_all(target).or_failed(writing);
             };
+            check_link(root, path, &outside)?;
             found = fs::metadata(&outside).or_failed(reading)?;
         }
         if found.is_dir() {
             if depth > DEEPEST {
                 let message = format!("{} is nested too deeply", shown(path));
-                return Err(Report::new(Kind::BadInput, message));
+                return Err(Report::new(Kind::BadInput, message).hinted(format!(
+                    "`find {} -type l` lists the links; remove one that leads to itself",
+                    shown(root)
+                )));
             }
             return self.tree(root, path, name, depth + 1);
         }
@@ -119,9 +128,9 @@ impl<W: Write> Packer<W> {
         self.entry("file", found.permissions().mode(), found.len(), name)?;
         let copied = io::copy(&mut file.take(found.len()), &mut self.output).or_failed(reading)?;
         if copied != found.len() {
-            return Err(Report::new(
-                Kind::Failure,
-                format!("{} changed while it was copied", shown(path)),
+            let message = format!("{} changed while it was copied", shown(path));
+            return Err(Report::new(Kind::Failure, message).hinted(
+                "run the same command again when no other program writes this file".to_owned(),
             ));
         }
         Ok(())
@@ -130,9 +139,10 @@ impl<W: Write> Packer<W> {
     fn entry(&mut self, kind: &str, mode: u32, size: u64, name: &Path) -> Result<()> {
         self.count += 1;
         if self.count > MOST_ENTRIES {
-            let message = format!("the recipe has more than {MOST_ENTRIES} files");
-            return Err(Report::new(Kind::BadInput, message));
+            return Err(too_large(&format!("has more than {MOST_ENTRIES} files")));
         }
+        let left = self.left.checked_sub(size);
+        self.left = left.ok_or_else(|| too_large("is larger than 64 GiB"))?;
         let name = name.as_os_str().as_bytes();
         let mode = mode & 0o777;
         writeln!(self.output, "{kind} {mode:o} {size} {}", name.len())
@@ -152,6 +162,35 @@ impl<W: Write> Packer<W> {
             .or_failed(writing)?;
         Ok(self.output)
     }
+}
+
+fn too_large(how: &str) -> Report {
+    Report::new(Kind::BadInput, format!("the recipe {how}")).hinted(
+        "move what the build does not need out of the recipe; `du -ah RECIPE | sort -h` shows the largest \
+         files"
+            .to_owned(),
+    )
+}
+
+/// Fails if a link of a recipe leads to what is none of the recipe's business: a recipe from elsewhere does
+/// not choose which files of the user leave this machine.
+fn check_link(root: &Path, link: &Path, end: &Path) -> Result<()> {
+    let repository = root.ancestors().find(|directory| directory.join(".git").exists());
+    let bound = repository.or(root.parent()).unwrap_or(root);
+    // What the way to it shares with the way to the recipe is the user's choice.
+    let shared = root.components().zip(end.components()).take_while(|(a, b)| a == b).count();
+    let mut rest = end.components().skip(shared);
+    let is_hidden = rest.any(|part| part.as_os_str().as_bytes().starts_with(b"."));
+    if end.starts_with(bound) && !root.starts_with(end) && !is_hidden {
+        return Ok(());
+    }
+    let (link, end, bound) = (shown(link), shown(end), shown(bound));
+    let message = format!("the link {link} leads to {end}, which is not copied");
+    Err(Report::new(Kind::BadInput, message)
+        .hinted(format!("links may lead to what is not hidden and below {bound}"))
+        .hinted(format!(
+            "`rm {link}` removes it; if the other machine may have the content, put a copy in its place"
+        )))
 }
 
 fn writing() -> String {
@@ -174,7 +213,10 @@ pub(crate) fn unpack(input: &mut dyn BufRead, directory: &Path, limits: Limits) 
         let path = || below(directory, &entry.name);
         match entry.kind.as_str() {
             "end" => {
-                links.iter().try_for_each(|(target, path)| symlink(target, path))?;
+                for (target, path) in &links {
+                    check_parents(directory, path)?;
+                    symlink(target, path)?;
+                }
                 let mut deepest_first = directories.iter().rev();
                 return deepest_first.try_for_each(|(path, mode)| {
                     fs::set_permissions(path, Permissions::from_mode(*mode))
@@ -254,6 +296,17 @@ fn below(directory: &Path, name: &[u8]) -> io::Result<PathBuf> {
     Ok(directory.join(name))
 }
 
+/// Fails if a directory on the way to a path is a link: one that was made a moment ago leads elsewhere.
+fn check_parents(directory: &Path, path: &Path) -> io::Result<()> {
+    let parents = path.ancestors().skip(1).take_while(|parent| *parent != directory);
+    for parent in parents {
+        if !fs::symlink_metadata(parent)?.is_dir() {
+            return Err(malformed("a link is below another link"));
+        }
+    }
+    Ok(())
+}
+
 fn malformed(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the files are malformed: {why}"))
 }
@@ -280,7 +333,7 @@ mod tests {
         let world = tempfile::tempdir().unwrap();
         let recipe = world.path().join("recipe");
         fs::create_dir_all(recipe.join("a/b")).unwrap();
-        fs::create_dir(recipe.join(".git")).unwrap();
+        fs::create_dir(recipe.join("__pycache__")).unwrap();
         fs::write(recipe.join("a/b/program"), "x").unwrap();
         fs::set_permissions(recipe.join("a/b/program"), Permissions::from_mode(0o755)).unwrap();
         symlink("b/program", recipe.join("a/link")).unwrap();
@@ -297,9 +350,59 @@ mod tests {
         let python = fs::read_link(arrived.join("a/python")).unwrap();
         assert_eq!(python, Path::new("/usr/bin/python3"));
         assert_eq!(fs::read(arrived.join("outside")).unwrap(), b"from outside");
-        assert!(!arrived.join(".git").exists());
+        assert!(!arrived.join("__pycache__").exists());
         let mode = fs::metadata(place.path().join("in")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_link_takes_along_what_belongs_to_the_recipe_and_nothing_else() {
+        let world = tempfile::tempdir().unwrap();
+        let root = world.path().canonicalize().unwrap();
+        let recipe = root.join("home/work/recipe");
+        fs::create_dir_all(recipe.join("extra")).unwrap();
+        for directory in ["home/.ssh", "home/shared", "home/work/.secret", "home/work/beside"] {
+            fs::create_dir(root.join(directory)).unwrap();
+            fs::write(root.join(directory).join("file"), "x").unwrap();
+        }
+        let pack = |target: &str| {
+            let link = recipe.join("extra/link");
+            let _ = fs::remove_file(&link);
+            symlink(target, &link).unwrap();
+            Packer::new(Vec::new()).directory(&recipe, Path::new("recipe"))
+        };
+        pack("../../beside/file").unwrap();
+        pack("../../beside").unwrap();
+        let outside = ["../../../shared/file", "../../../.ssh/file", "../../.secret", "../.."];
+        for target in outside {
+            let report = pack(target).unwrap_err();
+            let says = format!("the link {} leads to ", recipe.join("extra/link").display());
+            assert!(report.to_string().starts_with(&says), "{report}");
+            assert_eq!((report.kind(), report.hints().len()), (Kind::BadInput, 2));
+        }
+        // By way of an absolute link, which is copied as it is.
+        symlink(root.join("home/.ssh"), recipe.join("way")).unwrap();
+        assert!(pack("../way/file").is_err());
+        fs::create_dir(root.join("home/.git")).unwrap();
+        fs::write(root.join("home/.git/config"), "x").unwrap();
+        pack("../../../shared/file").unwrap();
+        assert!(pack("../../../.git/config").is_err() && pack("../../../.ssh/file").is_err());
+        // A recipe that is a repository is all there is.
+        fs::create_dir(recipe.join(".git")).unwrap();
+        assert!(pack("../../beside/file").is_err());
+        fs::remove_file(recipe.join("extra/link")).unwrap();
+        let place = unpacked(&packed(&recipe), ALL).unwrap();
+        let arrived = place.path().join("in/recipe");
+        assert!(arrived.join("extra").exists() && !arrived.join(".git").exists());
+    }
+
+    #[test]
+    fn a_recipe_that_is_too_large_is_not_copied() {
+        let world = tempfile::tempdir().unwrap();
+        let file = File::create(world.path().join("large")).unwrap();
+        file.set_len(LARGEST_PARCEL + 1).unwrap();
+        let packed = Packer::new(io::sink()).directory(world.path(), Path::new("recipe"));
+        assert_eq!(packed.unwrap_err().to_string(), "the recipe is larger than 64 GiB");
     }
 
     #[test]
@@ -311,6 +414,15 @@ mod tests {
         // A link is made after all files, so that none is written through it.
         let parcel = "link 777 4 1\na/tmpfile 644 1 3\na/xyend 0 0 0\n";
         assert!(unpacked(parcel.as_bytes(), ALL).is_err());
+        // Nor is another link.
+        let place = tempfile::tempdir().unwrap();
+        let target = place.path().to_str().unwrap();
+        let parcel =
+            format!("link 777 {} 1\na{target}link 777 4 3\na/x/tmpend 0 0 0\n", target.len());
+        assert!(unpacked(parcel.as_bytes(), ALL).is_err());
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+        let parcel = "directory 755 0 1\nalink 777 4 3\na/b/tmpend 0 0 0\n";
+        assert!(unpacked(parcel.as_bytes(), ALL).is_ok());
         let link = "link 777 4 1\na/tmpend 0 0 0\n";
         assert!(unpacked(link.as_bytes(), Limits { links: false, ..ALL }).is_err());
         assert!(unpacked(link.as_bytes(), ALL).is_ok());

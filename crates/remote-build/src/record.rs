@@ -50,6 +50,17 @@ pub struct Record {
     pub done: Option<DoneImage>,
 }
 
+impl Record {
+    /// Returns the command that starts this build, to be shown.
+    pub(crate) fn command(&self) -> String {
+        let label = self.label.clone();
+        let output = self.output.iter().map(|output| format!("--output {}", shown(output)));
+        let rest: Vec<String> = label.into_iter().chain(output).collect();
+        let (place, recipe) = (&self.place, shown(&self.recipe));
+        format!("cabane build --on {place} {recipe} {}", rest.join(" "))
+    }
+}
+
 /// An image that was brought back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DoneImage {

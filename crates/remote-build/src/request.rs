@@ -6,13 +6,14 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Seek, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use cabane_builder::ImageFormat;
 use cabane_image_build::BuildOptions;
-use cabane_label::{ImageId, LabelPattern, SystemPattern, shown};
+use cabane_label::{ImageId, LabelPattern, SystemPattern, Tag, shown};
 use cabane_process::Scratch;
-use cabane_recipe::{EngineConfig, TreeConfig};
+use cabane_recipe::{EngineConfig, GitSource, InterpreterRequest, PythonSource, TreeConfig};
 use cabane_registry::sum;
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::settings::Origin;
@@ -64,6 +65,8 @@ pub(crate) struct Packed {
     pub(crate) id: ImageId,
     pub(crate) label: Option<LabelPattern>,
     pub(crate) length: u64,
+    /// Whether the image depends on nothing but what is carried.
+    pub(crate) is_whole: bool,
     path: PathBuf,
     _scratch: Scratch,
 }
@@ -77,12 +80,13 @@ impl Packed {
 }
 
 impl BuildRequest {
-    /// Packs the recipe and the configuration of the system.
+    /// Packs the recipe and the configuration of the system. `output` is the absolute path of the file that
+    /// gets the image, if it is not added to the repository.
     ///
     /// # Errors
     ///
     /// The recipe or the system is not found or cannot be read.
-    pub(crate) fn pack(&self, context: &Context) -> Result<Packed> {
+    pub(crate) fn pack(&self, context: &Context, output: Option<&Path>) -> Result<Packed> {
         // Mistakes are found before anything is carried.
         let recipe = cabane_builder::read_recipe(&self.recipe)?;
         self.check_inside(&recipe.engine)?;
@@ -95,7 +99,10 @@ impl BuildRequest {
         let label = self.label.as_deref().map(str::parse::<LabelPattern>).transpose()?;
         let name = system.as_ref().and_then(|found| found.name.clone());
         let name = name.or_else(|| context.system().filter(|_| is_named));
+        let tag = "v1".parse::<Tag>()?;
+        // The other machine adds its system and its processor, and chooses nothing else.
         let label = label.map(|label| LabelPattern {
+            tag: label.tag.clone().or(Some(tag)),
             system: label.system.clone().or(name.map(SystemPattern::Is)),
             ..label
         });
@@ -107,7 +114,7 @@ impl BuildRequest {
                 "give at least `name/version`; `name/version:tag@system%uarch` is all".to_owned(),
             ));
         }
-        let recipe =
+        let absolute =
             std::path::absolute(&self.recipe).or_failed(|| "find the recipe".to_owned())?;
         let (epoch, is_set) = context.epoch()?;
         let order = Order {
@@ -115,7 +122,7 @@ impl BuildRequest {
             format: self.format.map(|format| format.name().to_owned()),
             has_system: system.is_some(),
             has_mirrors: self.mirrors.is_some(),
-            origin: format!("{}:{}", host(), recipe.display()),
+            origin: format!("{}:{}", host(), absolute.display()),
             epoch: is_set.then_some(epoch),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
@@ -138,8 +145,9 @@ impl BuildRequest {
         }
         let file = packer.end()?.into_inner().map_err(io::IntoInnerError::into_error);
         let length = file.and_then(|mut file| file.stream_position()).or_failed(writing)?;
-        let id = self.id(&path)?;
-        Ok(Packed { id, label, length, path, _scratch: scratch })
+        let id = self.id(&path, output)?;
+        let is_whole = self.is_whole(&recipe.engine, system.is_some());
+        Ok(Packed { id, label, length, is_whole, path, _scratch: scratch })
     }
 
     /// Fails if the recipe needs a directory outside of it, which is not copied.
@@ -160,12 +168,45 @@ impl BuildRequest {
         ))
     }
 
-    /// Names the build by what is built and where.
-    fn id(&self, parcel: &Path) -> Result<ImageId> {
+    /// Returns whether the image depends on nothing but what is carried. Otherwise the same request may
+    /// build another image later: files outside of the recipe change, and branches and tags move.
+    fn is_whole(&self, engine: &EngineConfig, has_system: bool) -> bool {
+        let root = self.recipe.canonicalize();
+        let is_inside = |path: &PathBuf| {
+            let end = self.recipe.join(path).canonicalize();
+            matches!((&root, end), (Ok(root), Ok(end)) if end.starts_with(root))
+        };
+        let is_commit = |source: &GitSource| {
+            let commit = source.commit.as_deref().unwrap_or_default();
+            matches!(commit.len(), 40 | 64) && commit.bytes().all(|byte| byte.is_ascii_hexdigit())
+        };
+        let is_carried = match engine {
+            // The configuration of a system changes nothing in it.
+            EngineConfig::Tree(tree) => return is_inside(&tree.source),
+            EngineConfig::Python(python) => {
+                let (PythonSource::Requirements(source) | PythonSource::Project(source)) =
+                    &python.source;
+                is_inside(source)
+                    && python.wheels.iter().all(is_inside)
+                    && !matches!(python.interpreter, InterpreterRequest::Path(_))
+            }
+            EngineConfig::Spack(spack) => {
+                is_commit(&spack.source)
+                    && spack.package_repositories.iter().all(|found| is_commit(&found.source))
+            }
+            EngineConfig::Container(_) => false,
+        };
+        is_carried && (has_system || matches!(self.place, Place::Slurm(_)))
+    }
+
+    /// Names the build by what is built, where, and for which file: two files are two builds, so that each
+    /// command gets its image.
+    fn id(&self, parcel: &Path, output: Option<&Path>) -> Result<ImageId> {
         let sum = sum::file(parcel, &mut |_, _| ())?;
         let mut text = sum.as_str().as_bytes().to_vec();
         // Partitions may have different processors.
         let _ = write!(text, "\n{}\n", self.place);
+        text.extend_from_slice(output.map_or(b"", |output| output.as_os_str().as_bytes()));
         Ok(sum::bytes(&text).id())
     }
 }

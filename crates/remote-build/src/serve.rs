@@ -14,7 +14,7 @@ use cabane_label::{ImageId, shown};
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::Context;
 
-use crate::directory::{State, WorkDirectory};
+use crate::directory::{Lock, State, WorkDirectory};
 use crate::ended::Failed;
 use crate::request::{Order, words_of_run};
 use crate::wire::{Answer, Ask, GREETING, Hello, LONGEST, PROTOCOL, read_line, write_line};
@@ -111,7 +111,14 @@ fn answer(
             Ok(Some(Answer::Done))
         }
         Ask::Forget { id } => {
-            of(id)?.remove()?;
+            let directory = of(id)?;
+            if directory.state()? == State::Running {
+                let message = format!("the build {} still runs", id.as_str());
+                return Err(Report::new(Kind::Failure, message)
+                    .hinted(format!("`cabane build --cancel {}` stops it", id.as_str()))
+                    .into());
+            }
+            directory.remove()?;
             Ok(Some(Answer::Done))
         }
     }
@@ -126,9 +133,9 @@ fn start(context: &Context, directory: &WorkDirectory, jobs: Option<usize>) -> R
     // Held until the build has its own lock: another command may start the same.
     let _lock = loop {
         match directory.lock("start")? {
-            Some(lock) => break lock,
-            None if begin.elapsed() > 2 * TO_BEGIN => return Err(not_begun(directory)),
-            None => sleep(LOOK_AGAIN),
+            Lock::Taken if begin.elapsed() > 2 * TO_BEGIN => return Err(not_begun(directory)),
+            Lock::Taken => sleep(LOOK_AGAIN),
+            lock => break lock,
         }
     };
     if matches!(directory.state()?, State::Running | State::Ended) {

@@ -22,7 +22,7 @@ use crate::ended::{BuiltImage, Ended};
 use crate::event::{escape_lines, replay};
 use crate::host::unpack_meta;
 use crate::request::{Order, Packed, words_of_run};
-use crate::worker::{Begun, TO_STOP, Worker};
+use crate::worker::{Begun, Stopped, TO_STOP, Worker, still_runs};
 
 /// The most bytes of events that are read at once.
 const PART: u64 = 1 << 20;
@@ -226,18 +226,27 @@ impl Worker for Jobs<'_> {
         Ok((image, meta))
     }
 
-    fn cancel(&mut self, id: &ImageId) -> Result<()> {
+    fn cancel(&mut self, id: &ImageId) -> Result<Stopped> {
         let directory = WorkDirectory::of(self.context, id)?;
-        if let Some(job) = self.active(id, &directory)? {
-            directory.cancel()?;
-            self.slurm.cancel(&[job.to_string()])?;
-            // The same command then begins another one.
-            let begin = Instant::now();
-            while begin.elapsed() < TO_STOP && self.slurm.state(self.context, job)?.is_some() {
-                sleep(LOOK_FOR_RESULTS);
-            }
+        if !directory.file("request.json").exists() {
+            return Ok(Stopped::Absent);
         }
-        Ok(())
+        let Some(job) = self.active(id, &directory)? else {
+            self.forget(id)?;
+            return Ok(Stopped::Before);
+        };
+        self.job = Some(job);
+        directory.cancel()?;
+        self.slurm.cancel(&[job.to_string()])?;
+        // The same command then begins another one.
+        let begin = Instant::now();
+        while self.slurm.state(self.context, job)?.is_some() {
+            if begin.elapsed() > TO_STOP {
+                return Err(still_runs(id, &self.place()));
+            }
+            sleep(LOOK_FOR_RESULTS);
+        }
+        Ok(Stopped::Now)
     }
 
     fn reset(&mut self, id: &ImageId) -> Result<()> {

@@ -18,7 +18,7 @@ use cabane_label::{Label, shown};
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::{Context, Site};
 
-use crate::directory::{BEAT, Process, WorkDirectory, host};
+use crate::directory::{BEAT, Lock, Process, WorkDirectory, host};
 use crate::ended::{BuiltImage, Ended, Failed};
 use crate::event::Recorder;
 use crate::parcel::Packer;
@@ -49,13 +49,12 @@ pub fn work(
     let directory = WorkDirectory::at(directory);
     let begin = Instant::now();
     let lock = loop {
-        if let Some(lock) = directory.lock("lock")? {
-            break lock;
+        match directory.lock("lock")? {
+            Lock::Taken if begin.elapsed() > FOR_THE_LOCK => return Ok(()),
+            Lock::Taken => sleep(Duration::from_millis(50)),
+            Lock::Unsupported if directory.is_alive(false) => return Ok(()),
+            lock => break lock,
         }
-        if begin.elapsed() > FOR_THE_LOCK {
-            return Ok(());
-        }
-        sleep(Duration::from_millis(50));
     };
     if directory.result().is_some() {
         return Ok(());

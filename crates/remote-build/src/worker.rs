@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cabane_builder::Progress;
 use cabane_label::ImageId;
-use cabane_report::Result;
+use cabane_report::{Kind, Report, Result};
 
 use crate::ended::{BuiltImage, Ended};
 use crate::request::Packed;
@@ -25,6 +25,24 @@ pub(crate) enum Begun {
     Found,
     /// There is none, and nothing to start it from.
     Absent,
+}
+
+/// How a build was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stopped {
+    /// It has stopped now.
+    Now,
+    /// It did not run, and is removed there.
+    Before,
+    /// There is none.
+    Absent,
+}
+
+/// Returns the error about a build that does not stop. `place` is as in `on eiger` or `in job 7`.
+pub(crate) fn still_runs(id: &ImageId, place: &str) -> Report {
+    let id = id.as_str();
+    Report::new(Kind::Failure, format!("the build {id} still runs {place}"))
+        .hinted(format!("`cabane build --cancel {id}` waits for it again"))
 }
 
 /// A place for builds.
@@ -44,8 +62,8 @@ pub(crate) trait Worker {
         place: &Path,
     ) -> Result<(PathBuf, PathBuf)>;
 
-    /// Stops the build.
-    fn cancel(&mut self, id: &ImageId) -> Result<()>;
+    /// Stops the build, and starts none. It is an error if the build still runs after a while.
+    fn cancel(&mut self, id: &ImageId) -> Result<Stopped>;
 
     /// Removes the result, so that the same command begins the build again. What was carried stays.
     fn reset(&mut self, id: &ImageId) -> Result<()>;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use cabane_label::{ImageId, escape, shown};
 use cabane_remote_build::{
-    BuildRequest, Done, Found, Place, ReachOptions, find, start, unfinished,
+    BuildRequest, Cancelled, Done, Found, Place, ReachOptions, cancel, find, start, unfinished,
 };
 use cabane_report::{Kind, Report, Result, size};
 use clap::Args;
@@ -95,10 +95,13 @@ pub(super) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
     if elsewhere.list {
         return list(setup);
     }
-    let connection = args.connection(setup)?;
     let interrupt = stop_when_interrupted()?;
-    let named = elsewhere.attach.as_ref().or(elsewhere.cancel.as_ref());
-    let found = match (named, &elsewhere.on) {
+    if let Some(id) = &elsewhere.cancel {
+        say_cancelled(setup, id, &cancel(setup, id, &interrupt)?);
+        return Ok(());
+    }
+    let connection = args.connection(setup)?;
+    let found = match (&elsewhere.attach, &elsewhere.on) {
         (None, Some(place)) => {
             let request = BuildRequest {
                 place: place.clone(),
@@ -117,12 +120,6 @@ pub(super) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
     };
     let (done, output) = match found {
         Found::Done(done) => (*done, None),
-        Found::Elsewhere(build) if elsewhere.cancel.is_some() => {
-            let place = build.place();
-            build.cancel()?;
-            setup.note(format_args!("cancelled the build {place}"));
-            return Ok(());
-        }
         Found::Elsewhere(mut build) => {
             let (id, place) = (build.id.clone(), build.place());
             let what = if build.is_new { "started" } else { "following" };
@@ -146,6 +143,19 @@ pub(super) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
         say_start(setup, label);
     }
     Ok(())
+}
+
+fn say_cancelled(setup: &Setup, id: &ImageId, cancelled: &Cancelled) {
+    match cancelled {
+        Cancelled::Stopped(place) => setup.note(format_args!("cancelled the build {place}")),
+        Cancelled::Idle(place) => {
+            setup.note(format_args!("removed the build {place}: it was not running"));
+        }
+        Cancelled::Done => {
+            setup.note(format_args!("the build {id} has ended, and its image is here"));
+            setup.hint("the same command builds again");
+        }
+    }
 }
 
 fn print(setup: &Setup, done: &Done, output: Option<PathBuf>) {
