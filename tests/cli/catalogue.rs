@@ -286,6 +286,15 @@ fn what_cannot_be_a_site_is_refused() {
         refused.stderr
     );
     assert!(site.path("home/thesis.tex").exists());
+    // The first build makes a site, and somebody adds to it.
+    site.build("web", &[]).success();
+    site.bed.shared.cabane.world.file("work/web/.htaccess", "Require all granted");
+    let others = site.build("web", &[]);
+    assert_eq!(others.code, 1, "{}", others.stderr);
+    assert!(others.stderr.contains("no build has written: .htaccess"), "{}", others.stderr);
+    assert!(others.stderr.contains("remove them with `--replace`"), "{}", others.stderr);
+    site.build("web", &["--replace"]).success();
+    assert!(!site.path("web/.htaccess").exists() && site.path("web/index.html").exists());
     let base = site.build("site", &["--url", "javascript:alert(1)"]);
     assert_eq!(base.code, 2, "{}", base.stderr);
     assert!(base.stderr.contains("hint: write the address"), "{}", base.stderr);
@@ -349,7 +358,7 @@ fn images_of_repositories_are_shown_if_everybody_can_read_them() {
     let path = path.trim().replace("[WORLD]", cabane.world.path("").to_str().unwrap());
     fs::set_permissions(path.replace("//", "/"), fs::Permissions::from_mode(0o640)).unwrap();
     let said = build("site").stderr;
-    assert!(said.contains("site: 1 images in ") && said.contains("left out: 1"), "{said}");
+    assert!(said.contains("site: 1 image in ") && said.contains("left out: 1"), "{said}");
     let files = bytes(&cabane.world.path("work/site"));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     for (path, content) in &files {

@@ -10,7 +10,7 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-use cabane_catalogue::{CatalogueImage, CatalogueInput, Source, Written, build};
+use cabane_catalogue::{CatalogueImage, CatalogueInput, OtherEntries, Source, Written, build};
 use cabane_image_search::ImageDetails;
 use cabane_label::Digest;
 use cabane_view::PackageIndex;
@@ -101,7 +101,7 @@ fn add(index: &mut PackageIndex, numbers: &mut Numbers, images: &[CatalogueImage
 fn timed(what: &str, input: &CatalogueInput, directory: &Path) -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
     let Written { files, written, removed } =
-        build(input, directory).map_err(|report| report.to_string())?;
+        build(input, directory, OtherEntries::Refuse).map_err(|report| report.to_string())?;
     let seconds = start.elapsed().as_secs_f64();
     println!("{what}: {seconds:.2} s, {files} files, {written} written, {removed} removed");
     Ok(())
