@@ -20,6 +20,7 @@ use cabane_report::{IoContext, Kind, Report, Result};
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
+use crate::access;
 use crate::site::File;
 
 /// The list of the files of a site, in its directory. Where it is, the directory is a site.
@@ -240,8 +241,11 @@ impl Place {
     /// Makes the new site beside the old one.
     fn make(&self, files: &[(&File<'_>, Option<u64>)]) -> Result<()> {
         fs::create_dir(&self.new).or_failed(|| format!("make {}", shown(&self.new)))?;
-        if let Ok(before) = fs::metadata(&self.directory) {
-            fs::set_permissions(&self.new, before.permissions()).or_failed(|| self.cannot())?;
+        if self.directory.is_dir() {
+            access::copy(&self.directory, &self.new).or_failed(|| {
+                let directory = shown(&self.directory);
+                format!("give the new files the group, mode, and ACL of {directory}")
+            })?;
         }
         let folders: BTreeSet<&Path> =
             files.iter().filter_map(|(file, _)| Path::new(&file.path).parent()).collect();
