@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use cabane_catalogue::build;
+use cabane_catalogue::{OtherEntries, build};
 
 use crate::bed::Bed;
 use crate::catalogue_input::LargeSite;
@@ -55,7 +55,8 @@ fn measure(bed: &Bed, options: &Options) -> Result<Section, NotMeasured> {
         let _ = fs::remove_dir_all(&directory);
         let mut timed = |site: &LargeSite, times: &mut Vec<f64>, place: usize| {
             let start = Instant::now();
-            let written = build(&site.input, &directory).map_err(|report| report.to_string())?;
+            let written = build(&site.input, &directory, OtherEntries::Refuse)
+                .map_err(|report| report.to_string())?;
             times.push(start.elapsed().as_secs_f64());
             if let Some(count) = counts.get_mut(place) {
                 *count = (written.files, written.written);

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Instant;
 
-use cabane_testkit::{Finished, Program, Tree, belongs_to, needs, squashfs};
+use cabane_testkit::{Finished, Program, Tree, belongs_to, needs, only_for_registries, squashfs};
 use serde_json::{Value, json};
 
 use crate::cabane::{APP, Cabane, Who};
@@ -241,6 +241,35 @@ fn answers_about_evidence_are_used_again_only_on_request() {
 }
 
 #[test]
+fn signatures_that_cannot_be_read_do_not_end_the_build() {
+    only_for_registries!("docker-registry", "distribution");
+    needs!("docker-registry");
+    let site = Site::new();
+    site.run(&["image", "sign", APP, "--key", &site.bed.key]).success();
+    let data = site.bed.shared.registry.data().join("docker/registry/v2");
+    let tags = data.join("repositories/uenv/deploy/here/x86_64/app/1.0/_manifests/tags");
+    let tags = fs::read_dir(tags).unwrap().map(|entry| entry.unwrap().path());
+    let tag = tags.into_iter().find(|path| path.to_string_lossy().ends_with(".sig")).unwrap();
+    let link = fs::read_to_string(tag.join("current/link")).unwrap();
+    let digest = link.trim().strip_prefix("sha256:").unwrap();
+    let blob = data.join(format!("blobs/sha256/{}/{digest}/data", &digest[..2]));
+    let manifest: Value = serde_json::from_slice(&fs::read(&blob).unwrap()).unwrap();
+    let mut manifest = manifest.as_object().unwrap().clone();
+    manifest["config"]["digest"] = json!("none");
+    fs::write(blob, json!(manifest).to_string()).unwrap();
+    for _ in 0..2 {
+        let built = site.build("site", &["--evidence-age", "1h"]).success();
+        let warning = format!("cannot read the signatures of {APP}");
+        assert!(built.stderr.contains(&warning), "{}", built.stderr);
+    }
+    let page = site.page("site", APP);
+    assert!(page.contains("<dt>Signed</dt><dd>the signatures cannot be read<"), "{page}");
+    assert!(page.contains(">PASSED<"), "{page}");
+    let other = site.page("site", HOSTILE);
+    assert!(other.contains("<dt>Signed</dt><dd>no<"), "{other}");
+}
+
+#[test]
 fn a_build_that_is_killed_leaves_a_whole_site() {
     needs!("docker-registry");
     let site = Site::new();
@@ -286,6 +315,15 @@ fn what_cannot_be_a_site_is_refused() {
         refused.stderr
     );
     assert!(site.path("home/thesis.tex").exists());
+    // The first build makes a site, and somebody adds to it.
+    site.build("web", &[]).success();
+    site.bed.shared.cabane.world.file("work/web/.htaccess", "Require all granted");
+    let others = site.build("web", &[]);
+    assert_eq!(others.code, 1, "{}", others.stderr);
+    assert!(others.stderr.contains("no build has written: .htaccess"), "{}", others.stderr);
+    assert!(others.stderr.contains("remove them with `--replace`"), "{}", others.stderr);
+    site.build("web", &["--replace"]).success();
+    assert!(!site.path("web/.htaccess").exists() && site.path("web/index.html").exists());
     let base = site.build("site", &["--url", "javascript:alert(1)"]);
     assert_eq!(base.code, 2, "{}", base.stderr);
     assert!(base.stderr.contains("hint: write the address"), "{}", base.stderr);
@@ -349,7 +387,7 @@ fn images_of_repositories_are_shown_if_everybody_can_read_them() {
     let path = path.trim().replace("[WORLD]", cabane.world.path("").to_str().unwrap());
     fs::set_permissions(path.replace("//", "/"), fs::Permissions::from_mode(0o640)).unwrap();
     let said = build("site").stderr;
-    assert!(said.contains("site: 1 images in ") && said.contains("left out: 1"), "{said}");
+    assert!(said.contains("site: 1 image in ") && said.contains("left out: 1"), "{said}");
     let files = bytes(&cabane.world.path("work/site"));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     for (path, content) in &files {

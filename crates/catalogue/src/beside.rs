@@ -35,6 +35,8 @@ const AT_ONCE: usize = 8;
 /// The directory in the cache.
 const DIRECTORY: &str = "catalogue";
 const VERSION: u32 = 1;
+/// What the page of an image says instead of its signature.
+const UNREADABLE: &str = "the signatures cannot be read";
 
 /// What is attached to an image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -50,6 +52,16 @@ struct Answer {
     manifest: Digest,
     asked: Timestamp,
     beside: Beside,
+}
+
+/// What came of asking for an image.
+#[derive(Debug, Default)]
+struct Asked {
+    beside: Beside,
+    /// What may be kept.
+    answer: Option<Answer>,
+    /// What could not be read, and why.
+    errors: Vec<(&'static str, Report)>,
 }
 
 /// What was answered about the images of a namespace.
@@ -109,19 +121,22 @@ pub(crate) fn beside(
                 && oldest.is_none_or(|oldest| answer.asked > oldest && answer.asked <= now)
         });
         match answer {
-            Some(answer) => Ok((Some(answer.clone()), None)),
+            Some(answer) => {
+                let (beside, answer) = (answer.beside.clone(), Some(answer.clone()));
+                Ok(Asked { beside, answer, errors: Vec::new() })
+            }
             None => ask(connection, &keys, image, now),
         }
     })?;
     let mut answers = Answers { version: VERSION, keys: keys.sum(), images: BTreeMap::new() };
     let mut all = Vec::with_capacity(found.len());
-    for (image, (answer, error)) in listed.iter().zip(found) {
-        if let Some(error) = error {
-            let label = &image.label;
-            context.warning(format_args!("cannot read the evidence of {label}: {error}"));
+    for (image, asked) in listed.iter().zip(found) {
+        let label = &image.label;
+        for (what, error) in asked.errors {
+            context.warning(format_args!("cannot read {what} of {label}: {error}"));
         }
-        all.push(answer.as_ref().map(|answer| answer.beside.clone()).unwrap_or_default());
-        answers.images.extend(answer.map(|answer| (image.label.to_string(), answer)));
+        all.push(asked.beside);
+        answers.images.extend(asked.answer.map(|answer| (label.to_string(), answer)));
     }
     if let Some(path) = path {
         // Without a cache, the next build asks again.
@@ -130,27 +145,48 @@ pub(crate) fn beside(
     Ok(all)
 }
 
-/// Asks for one image; nothing if it is gone. An error of its statements is one of this image, and not of
-/// the site.
-fn ask(
-    connection: &Connection,
-    keys: &Keys,
-    image: &Listed,
-    asked: Timestamp,
-) -> Result<(Option<Answer>, Option<Report>)> {
+/// Asks for one image; nothing if it is gone. What is wrong with one image does not end the whole site, but
+/// a registry that does not answer does.
+fn ask(connection: &Connection, keys: &Keys, image: &Listed, asked: Timestamp) -> Result<Asked> {
     let registry = &connection.registry;
-    let Some(remote) = registry.image_if_there(&image.place())? else {
-        return Ok((None, None));
+    let mut errors = Vec::new();
+    let remote = match registry.image_if_there(&image.place()) {
+        Ok(None) => return Ok(Asked::default()),
+        Ok(Some(remote)) => remote,
+        Err(error) if error.is_about_connection() => return Err(error.into()),
+        Err(error) => {
+            let beside = Beside { signature: Some(UNREADABLE.to_owned()), evidence: None };
+            let errors = vec![("the manifest", error.into())];
+            return Ok(Asked { beside, answer: None, errors });
+        }
     };
-    let signature = Some(keys.signatures.judge(&registry.signatures(&remote)?).to_string());
-    let statements = match attached(registry, &remote) {
-        Ok(statements) => statements,
-        Err(error) => return Ok((None, Some(error))),
+    let signature = match registry.signatures(&remote) {
+        Ok(signatures) => keys.signatures.judge(&signatures).to_string(),
+        Err(error) if error.is_about_connection() => return Err(error.into()),
+        Err(error) => {
+            errors.push(("the signatures", error.into()));
+            UNREADABLE.to_owned()
+        }
     };
-    let judged = statements.iter().filter_map(|one| keys.evidence.judge(one, &image.digest));
-    let evidence = Some(evidence_of(judged.collect()));
-    let beside = Beside { signature, evidence };
-    Ok((Some(Answer { digest: remote.digest, manifest: remote.manifest, asked, beside }), None))
+    let evidence = match attached(registry, &remote) {
+        Ok(statements) => {
+            let of_image = statements.iter();
+            let judged = of_image.filter_map(|one| keys.evidence.judge(one, &image.digest));
+            Some(evidence_of(judged.collect()))
+        }
+        Err(error) => {
+            errors.push(("the evidence", error));
+            None
+        }
+    };
+    let beside = Beside { signature: Some(signature), evidence };
+    let answer = errors.is_empty().then(|| Answer {
+        digest: remote.digest,
+        manifest: remote.manifest,
+        asked,
+        beside: beside.clone(),
+    });
+    Ok(Asked { beside, answer, errors })
 }
 
 fn path_of(context: &Context, connection: &Connection, namespace: &Namespace) -> Option<PathBuf> {

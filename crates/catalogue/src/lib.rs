@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod api;
 mod beside;
 mod differences;
@@ -37,7 +38,7 @@ pub use input::{
     BuiltImage, CatalogueImage, CatalogueInput, Figure, ImageEvidence, Source, TestResult,
 };
 pub use local::gather_local;
-pub use output::Written;
+pub use output::{OtherEntries, Written};
 pub use serve::serve;
 
 /// Writes a site into a directory: a new or empty one, or that of a site. Only what changed is written,
@@ -46,8 +47,8 @@ pub use serve::serve;
 /// # Errors
 ///
 /// The directory has something else in it, another build writes there, or a file cannot be written.
-pub fn build(input: &CatalogueInput, directory: &Path) -> Result<Written> {
-    site::with_files(input, |files| output::write(files, directory))
+pub fn build(input: &CatalogueInput, directory: &Path, others: OtherEntries) -> Result<Written> {
+    site::with_files(input, |files| output::write(files, directory, others))
 }
 
 #[cfg(test)]

@@ -15,16 +15,19 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use cabane_label::{Digest, shown};
+use cabane_label::{Digest, escape, shown};
 use cabane_report::{IoContext, Kind, Report, Result};
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
+use crate::access;
 use crate::site::File;
 
 /// The list of the files of a site, in its directory. Where it is, the directory is a site.
 pub(crate) const LIST: &str = ".cabane-catalogue";
 const HEAD: &str = "cabane-catalogue 1";
+/// How many entries that do not belong to a site are named.
+const MOST_NAMED: usize = 5;
 /// The most threads that write.
 const MOST_THREADS: usize = 8;
 
@@ -39,6 +42,15 @@ pub struct Written {
     pub removed: usize,
 }
 
+/// What happens to entries in the directory of a site that no build has written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherEntries {
+    /// They stay, and the build is refused.
+    Refuse,
+    /// They are removed.
+    Remove,
+}
+
 /// Where a site is, and the names beside it.
 struct Place {
     directory: PathBuf,
@@ -51,16 +63,18 @@ struct Place {
 /// # Errors
 ///
 /// The directory has something else in it, another build writes there, or a file cannot be written.
-pub(crate) fn write(files: &[File<'_>], directory: &Path) -> Result<Written> {
+pub(crate) fn write(files: &[File<'_>], directory: &Path, others: OtherEntries) -> Result<Written> {
     let place = Place::of(directory)?;
     let _lock = place.lock()?;
     place.clean()?;
-    let known = place.known()?;
+    let known = place.known(others)?;
+    let has_others = place.has_others(&known, others)?;
     let removed = known.keys().filter(|path| !has(files, path)).count();
     let kept: Vec<Option<u64>> = files.iter().map(|file| place.kept(file, &known)).collect();
     let changed = kept.iter().filter(|size| size.is_none()).count();
     let written = Written { files: files.len(), written: changed, removed };
-    if changed + removed == 0 && !files.is_empty() && place.directory.join(LIST).exists() {
+    let is_same = changed + removed == 0 && !has_others;
+    if is_same && !files.is_empty() && place.directory.join(LIST).exists() {
         return Ok(written);
     }
     let made = place.make(&files.iter().zip(kept).collect::<Vec<_>>());
@@ -140,9 +154,20 @@ impl Place {
     }
 
     /// Reads which files the site has that is there; none if there is none.
-    fn known(&self) -> Result<Known> {
-        match fs::read_to_string(self.directory.join(LIST)) {
-            Ok(text) => return Ok(read_list(&text)),
+    fn known(&self, others: OtherEntries) -> Result<Known> {
+        match fs::read(self.directory.join(LIST)) {
+            Ok(text) => {
+                return match (read_list(&String::from_utf8_lossy(&text)), others) {
+                    (Some(known), _) => Ok(known),
+                    (None, OtherEntries::Remove) => Ok(Known::new()),
+                    (None, OtherEntries::Refuse) => {
+                        let list = shown(&self.directory.join(LIST));
+                        let message = format!("{list} is damaged, or of another version");
+                        let hint = "`--replace` removes everything in the directory".to_owned();
+                        Err(Report::new(Kind::Failure, message).hinted(hint))
+                    }
+                };
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error).or_failed(|| self.cannot()),
         }
@@ -162,6 +187,54 @@ impl Place {
         }
     }
 
+    /// Returns whether the directory has entries that its list does not have, and that are to be removed.
+    fn has_others(&self, known: &Known, others: OtherEntries) -> Result<bool> {
+        let mut found = Vec::new();
+        let folders: BTreeSet<&Path> =
+            known.keys().flat_map(|path| Path::new(path).ancestors().skip(1)).collect();
+        self.add_others(Path::new(""), known, &folders, &mut found)?;
+        if found.is_empty() || others == OtherEntries::Remove {
+            return Ok(!found.is_empty());
+        }
+        found.sort();
+        let more = match found.len().saturating_sub(MOST_NAMED) {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        found.truncate(MOST_NAMED);
+        let (directory, names) = (shown(&self.directory), found.join(", "));
+        let message =
+            format!("{directory} contains entries that no build has written: {names}{more}");
+        let hint = "move them to another directory, or remove them with `--replace`".to_owned();
+        Err(Report::new(Kind::Failure, message).hinted(hint))
+    }
+
+    /// Adds the entries of a folder that a list does not have; a folder that it does not have is one entry.
+    fn add_others(
+        &self,
+        folder: &Path,
+        known: &Known,
+        folders: &BTreeSet<&Path>,
+        found: &mut Vec<String>,
+    ) -> Result<()> {
+        let cannot = || format!("read {}", shown(&self.directory.join(folder)));
+        let entries = match fs::read_dir(self.directory.join(folder)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries.or_failed(cannot)?,
+        };
+        for entry in entries {
+            let entry = entry.or_failed(cannot)?;
+            let path = folder.join(entry.file_name());
+            let is_folder = entry.file_type().or_failed(cannot)?.is_dir();
+            if is_folder && folders.contains(path.as_path()) {
+                self.add_others(&path, known, folders, found)?;
+            } else if is_folder || !is_in(known, &path) {
+                found.push(escape(&path.to_string_lossy()).to_string());
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the size of a file that is there already, and stays.
     fn kept(&self, file: &File<'_>, known: &Known) -> Option<u64> {
         let (_, size) = known.get(&file.path).filter(|(sum, _)| *sum == file.sum)?;
@@ -179,8 +252,11 @@ impl Place {
                 "the new site is made beside {site}: `ls -ld {parent}` shows who may"
             ))
         })?;
-        if let Ok(before) = fs::metadata(&self.directory) {
-            fs::set_permissions(&self.new, before.permissions()).or_failed(|| self.cannot())?;
+        if self.directory.is_dir() {
+            access::copy(&self.directory, &self.new).or_failed(|| {
+                let directory = shown(&self.directory);
+                format!("give the new files the group, mode, and ACL of {directory}")
+            })?;
         }
         let folders: BTreeSet<&Path> =
             files.iter().filter_map(|(file, _)| Path::new(&file.path).parent()).collect();
@@ -245,13 +321,18 @@ impl Place {
     }
 }
 
-/// Reads a list; nothing of one that is damaged or of another version.
-fn read_list(text: &str) -> Known {
-    let Some((HEAD, lines)) = text.split_once('\n') else { return Known::new() };
+/// Whether a list has a file; it has itself.
+fn is_in(known: &Known, path: &Path) -> bool {
+    path == Path::new(LIST) || path.to_str().is_some_and(|path| known.contains_key(path))
+}
+
+/// Reads a list; `None` for one that is damaged or of another version.
+fn read_list(text: &str) -> Option<Known> {
+    let Some((HEAD, lines)) = text.split_once('\n') else { return None };
     let read = lines.lines().map(|line| {
         let mut fields = line.splitn(3, ' ');
         let (sum, size) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
         Some((fields.next()?.to_owned(), (sum, size)))
     });
-    read.collect::<Option<Known>>().unwrap_or_default()
+    read.collect()
 }

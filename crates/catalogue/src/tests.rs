@@ -23,6 +23,11 @@ const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=aler
 const NAMES: [&str; 8] =
     ["hdf5", "HDF5", "..", "../../x", "javascript:alert(1)", "a\u{2028}b", "</script>", "zlib"];
 
+/// Writes a site into a directory without anything else.
+fn build(input: &CatalogueInput, directory: &Path) -> Result<Written> {
+    super::build(input, directory, OtherEntries::Refuse)
+}
+
 fn digest(letter: &str) -> Digest {
     letter.repeat(64).parse().unwrap()
 }
@@ -451,6 +456,42 @@ fn a_directory_with_something_else_stays_as_it_is() {
 }
 
 #[test]
+fn what_no_build_has_written_is_removed_on_request_only() {
+    let world = tempfile::tempdir().unwrap();
+    let site = world.path().join("site");
+    let replace = || super::build(&sample(), &site, OtherEntries::Remove);
+    build(&sample(), &site).unwrap();
+    let names = || tree(&site).into_keys().collect::<Vec<_>>();
+    let before = names();
+    fs::create_dir_all(site.join(".git/objects")).unwrap();
+    for name in [".htaccess", "CNAME", "p/notes.txt", ".git/config"] {
+        fs::write(site.join(name), "x").unwrap();
+    }
+    std::os::unix::fs::symlink("../index.html", site.join("i/link")).unwrap();
+    let with_others = names();
+    let error = build(&sample(), &site).unwrap_err();
+    let expected = "written: .git, .htaccess, CNAME, i/link, p/notes.txt";
+    assert!(error.to_string().ends_with(expected), "{error}");
+    assert_eq!(names(), with_others);
+    assert_eq!(replace().unwrap().written, 0);
+    assert_eq!(names(), before);
+    // A list that cannot be read does not say what belongs to the site.
+    let list = site.join(".cabane-catalogue");
+    for damaged in ["", "cabane-catalogue 2\n", "cabane-catalogue 1\nx\n"] {
+        fs::write(&list, damaged).unwrap();
+        fs::write(site.join("CNAME"), "x").unwrap();
+        let error = build(&sample(), &site).unwrap_err();
+        assert!(error.to_string().contains("is damaged, or of another version"), "{error}");
+        assert!(site.join("CNAME").exists());
+        replace().unwrap();
+        assert!(!site.join("CNAME").exists());
+    }
+    // What never was a site is not replaced either.
+    fs::remove_file(&list).unwrap();
+    replace().unwrap_err();
+}
+
+#[test]
 fn what_a_killed_build_has_left_is_removed() {
     let world = tempfile::tempdir().unwrap();
     let site = world.path().join("site");
@@ -494,7 +535,7 @@ fn two_builds_at_once_are_refused() {
     let lock = fs::File::open(world.path()).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
     let error = build(&sample(), &world.path().join("site")).unwrap_err();
-    assert!(error.to_string().contains("another build writes"), "{error}");
+    assert!(error.to_string().contains("another build is writing"), "{error}");
 }
 
 /// Pages whose input is the same are not written again. So the number of the layout has to change with

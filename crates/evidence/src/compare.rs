@@ -161,11 +161,8 @@ pub fn compare(before: &Figures, now: &Figures) -> Comparison {
 }
 
 fn one(name: &FigureName, old: &FigureRuns, new: &FigureRuns) -> Option<ComparedFigure> {
-    // The recipe of the new image cannot turn a direction round.
-    let direction = match (old.direction, new.direction) {
-        (Some(one), Some(other)) if one != other => None,
-        (one, other) => one.or(other),
-    };
+    // The recipe of the new image can neither turn a direction round nor take it away.
+    let direction = old.direction.or(new.direction);
     let (old_together, new_together) = at_the_same_time(&old.runs, &new.runs);
     let are_together = old_together.len() >= LEAST_RUNS && new_together.len() >= LEAST_RUNS;
     let (old_runs, new_runs) = if are_together {
@@ -301,7 +298,9 @@ mod tests {
         let both = |value| change(runs(value), Some(-0.1), Some(0.1));
         assert_eq!(answer_of(&both(100.0), &both(50.0)), Some(Answer::Lower));
         // A new recipe can neither turn the direction round nor hide it.
-        assert_eq!(answer_of(&runs(100.0), &time(50.0)), Some(Answer::Lower));
+        assert_eq!(answer_of(&runs(100.0), &time(50.0)), Some(Answer::Worse));
+        assert_eq!(answer_of(&time(50.0), &runs(100.0)), Some(Answer::Worse));
+        assert_eq!(answer_of(&runs(100.0), &both(50.0)), Some(Answer::Worse));
         assert_eq!(answer_of(&runs(100.0), &change(runs(50.0), None, None)), Some(Answer::Worse));
     }
 

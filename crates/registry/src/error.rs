@@ -87,6 +87,12 @@ impl Error {
         Report::new(Kind::Failure, message).into()
     }
 
+    /// Returns whether the registry was not reached, so that every request would fail.
+    #[must_use]
+    pub fn is_about_connection(&self) -> bool {
+        matches!(self.kind, ErrorKind::Unreachable(_) | ErrorKind::Silent | ErrorKind::Insecure)
+    }
+
     /// Returns whether the registry says that the same may succeed in a moment.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self.kind, ErrorKind::Status(status) if is_passing(status))

@@ -7,7 +7,7 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use crate::{Error, ErrorKind};
+use crate::Error;
 
 /// How many requests run at the same time.
 const AT_ONCE: usize = 16;
@@ -20,13 +20,9 @@ pub(crate) fn each_by_itself<Q: Sync, A: Send>(
     ask: impl Fn(&Q) -> Result<A, Error> + Sync,
 ) -> Result<Vec<Result<A, Error>>, Error> {
     side_by_side(questions, |question| match ask(question) {
-        Err(error) if is_about_connection(error.kind) => Err(error),
+        Err(error) if error.is_about_connection() => Err(error),
         outcome => Ok(outcome),
     })
-}
-
-fn is_about_connection(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::Unreachable(_) | ErrorKind::Silent | ErrorKind::Insecure)
 }
 
 /// Asks several questions at once; the answers come in the order of the questions.

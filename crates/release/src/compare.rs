@@ -227,7 +227,7 @@ fn replaced(
             if let Some(older) = channel.as_ref().filter(|older| !is_there(older)) {
                 let document = older.document.clone();
                 let day = TimeZone::UTC.to_datetime(document.issued).date();
-                let entry = rival(&document, image, day).cloned();
+                let entry = rival(&document, &image.place.label, day).cloned();
                 return Ok(entry.map(|entry| (document, entry)));
             }
         }
@@ -236,16 +236,23 @@ fn replaced(
 }
 
 /// Returns what a document releases on a day under the name of an image: the same version, or else the
-/// default.
+/// default, or else the newest one.
 pub(crate) fn rival<'d>(
     document: &'d ChannelDocument,
-    image: &RemoteImage,
+    label: &Label,
     day: Date,
 ) -> Option<&'d Entry> {
-    let label = &image.place.label;
     let is_released = |entry: &&Entry| entry.state(day) != State::Retired;
     let of_version = document.entry(label).filter(is_released);
-    of_version.or_else(|| document.default_beside(label).filter(is_released))
+    let default = || document.default_beside(label).filter(is_released);
+    let newest = || {
+        let of_name = document
+            .entries
+            .iter()
+            .filter(|entry| entry.label.name == label.name && entry.label.uarch == label.uarch);
+        of_name.filter(is_released).max_by_key(|entry| (entry.promoted, &entry.label.version))
+    };
+    of_version.or_else(default).or_else(newest)
 }
 
 /// Gets the image of an entry; `None` if the registry has lost it.
@@ -299,4 +306,56 @@ fn older_here(context: &Context, image: &Digest) -> Result<Vec<Older>> {
         older.extend(images);
     }
     Ok(newest_of(older))
+}
+
+#[cfg(test)]
+mod tests {
+    use cabane_channel::Retirement;
+
+    use super::*;
+
+    #[test]
+    fn the_image_before_is_that_of_the_version_or_the_default_or_the_newest() {
+        let place = ChannelPlace {
+            namespace: "deploy".parse().unwrap(),
+            name: "stable".parse().unwrap(),
+            system: "daint".parse().unwrap(),
+        };
+        let entry = |version: &str, uarch: &str, second: i64| Entry {
+            label: format!("app/{version}:v1@daint%{uarch}").parse().unwrap(),
+            manifest: "a".repeat(64).parse().unwrap(),
+            digest: "b".repeat(64).parse().unwrap(),
+            size: 1,
+            since: 1,
+            promoted: Timestamp::from_second(second).unwrap(),
+            is_default: false,
+            evidence: Vec::new(),
+            retirement: None,
+        };
+        let day: Date = "2026-11-26".parse().unwrap();
+        let mut document = ChannelDocument::empty(&place);
+        let of = |document: &ChannelDocument, version: &str| {
+            let label = format!("app/{version}:v9@daint%gh200").parse().unwrap();
+            rival(document, &label, day).map(|entry| entry.label.version.to_string())
+        };
+        assert_eq!(of(&document, "4"), None);
+        document.entries = vec![
+            Entry { is_default: true, ..entry("1", "gh200", 1) },
+            entry("2", "gh200", 3),
+            entry("3", "gh200", 2),
+            entry("9", "zen3", 9),
+        ];
+        assert_eq!(of(&document, "3").as_deref(), Some("3"));
+        assert_eq!(of(&document, "4").as_deref(), Some("1"));
+        // The default is retired, or there is none.
+        let retired = Some(Retirement { date: day, replacement: None, reason: None });
+        document.entries[0].retirement.clone_from(&retired);
+        assert_eq!(of(&document, "4").as_deref(), Some("2"));
+        assert_eq!(of(&document, "1").as_deref(), Some("2"));
+        document.entries.remove(0);
+        document.entries[0].retirement.clone_from(&retired);
+        assert_eq!(of(&document, "4").as_deref(), Some("3"));
+        document.entries[1].retirement = retired;
+        assert_eq!(of(&document, "4"), None);
+    }
 }

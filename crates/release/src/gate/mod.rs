@@ -190,8 +190,8 @@ fn by_evidence(
         verdicts.push(suites(target, &keys, &evidence));
     }
     if let Some(rule) = setting.regressions {
-        let released =
-            document.and_then(|document| Some((document, rival(document, image, today())?)));
+        let released = document
+            .and_then(|document| Some((document, rival(document, &image.place.label, today())?)));
         verdicts.push(regressions::judge(target, rule, &keys, (image, &evidence), released)?);
     }
     Ok(verdicts)

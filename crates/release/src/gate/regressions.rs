@@ -51,8 +51,10 @@ pub(super) fn judge(
 /// Whether a comparison permits to release an image.
 fn is_permitted(rule: Regressions, comparison: &Comparison) -> bool {
     let has = |answer| comparison.with(answer).next().is_some();
-    let is_unknown =
-        has(Answer::CannotTell) || !comparison.missing.is_empty() || comparison.figures.is_empty();
+    // A change may be a loss where no limit says which direction is better.
+    let is_unknown = [Answer::CannotTell, Answer::Lower, Answer::Higher].into_iter().any(has)
+        || !comparison.missing.is_empty()
+        || comparison.figures.is_empty();
     match rule {
         Regressions::Report => true,
         Regressions::Refuse => !has(Answer::Worse),
@@ -134,7 +136,9 @@ mod tests {
     fn what_a_site_refuses_is_its_choice() {
         let missing = vec![figure(Answer::Same).name];
         let cases = [
-            (comparison(&[Answer::Same, Answer::Better, Answer::Lower]), [true, true, true]),
+            (comparison(&[Answer::Same, Answer::Better]), [true, true, true]),
+            (comparison(&[Answer::Same, Answer::Lower]), [true, true, false]),
+            (comparison(&[Answer::Same, Answer::Higher]), [true, true, false]),
             (comparison(&[Answer::Same, Answer::Worse]), [true, false, false]),
             (comparison(&[Answer::Same, Answer::CannotTell]), [true, true, false]),
             (comparison(&[]), [true, true, false]),

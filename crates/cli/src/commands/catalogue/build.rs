@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cabane_catalogue::{GatherRequest, gather, gather_local};
+use cabane_catalogue::{GatherRequest, OtherEntries, gather, gather_local};
 use cabane_label::{Namespace, shown};
 use cabane_recipe::parse_time;
 use cabane_report::Result;
@@ -15,6 +15,7 @@ use clap::Args;
 use crate::host_change::HostChangeArgs;
 use crate::registry::RegistryArgs;
 use crate::setup::Setup;
+use crate::table::counted;
 
 /// Write the images of a registry or of the repositories as a web site
 #[derive(Debug, Args)]
@@ -36,6 +37,9 @@ pub(crate) struct BuildArgs {
     /// The directory: a new or empty one, or that of a catalogue, which is replaced
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
+    /// Also remove files in DIR that no build has written
+    #[arg(long)]
+    replace: bool,
     /// A namespace of the registry whose images are shown; default: that of the configuration. Repeatable
     #[arg(short, long, value_name = "NAME")]
     namespace: Vec<Namespace>,
@@ -79,11 +83,13 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
     } else {
         gather(setup, &args.registry.request(), &request)?
     };
-    let written = cabane_catalogue::build(&input, &args.output)?;
-    let (output, images) = (shown(&args.output), input.images.len());
+    let others = if args.replace { OtherEntries::Remove } else { OtherEntries::Refuse };
+    let written = cabane_catalogue::build(&input, &args.output, others)?;
+    let (output, images) = (shown(&args.output), counted(input.images.len(), "image"));
+    let files = counted(written.files, "file");
     setup.note(format_args!(
-        "{output}: {images} images in {} files; {} written, {} removed",
-        written.files, written.written, written.removed
+        "{output}: {images} in {files}; {} written, {} removed",
+        written.written, written.removed
     ));
     // The process ends here, and its memory with it.
     std::mem::forget(input);
