@@ -22,7 +22,7 @@ use crate::publish::Target;
 pub(super) fn runs_on(target: Target<'_>, image: &RemoteImage, file: &Path) -> Result<GateVerdict> {
     let facts = HostFacts::read(file)?;
     let host = host_of(file);
-    let name = shown(Path::new(&host)).to_string();
+    let name = shown(Path::new(&host));
     let said =
         |evidence| Ok(GateVerdict { host: Some(host), ..verdict(GateRule::RunsOn, evidence) });
     let Some(lines) = needs_of(target.registry, image)? else {
