@@ -358,7 +358,8 @@ fn a_site_is_served_on_this_machine() {
     let site = Site::new();
     site.build("site", &[]).success();
     let (_serving, address) = site.serve("site");
-    let host = address.strip_prefix("http://").unwrap().trim_end_matches('/');
+    let (host, secret) = address.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let in_site = |path: &str| format!("/{}{path}", secret.trim_end_matches('/'));
     let ask = |path: &str, name: &str| {
         let mut stream = TcpStream::connect(host).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {name}\r\n\r\n").unwrap();
@@ -366,13 +367,16 @@ fn a_site_is_served_on_this_machine() {
         stream.read_to_string(&mut answer).unwrap();
         answer
     };
-    let first = ask("/", host);
+    let first = ask(&in_site("/"), host);
     assert!(first.starts_with("HTTP/1.1 200 OK") && first.ends_with("</html>\n"), "{first}");
-    assert!(ask("/../release", host).starts_with("HTTP/1.1 404"));
-    assert!(ask("/", "example.org").starts_with("HTTP/1.1 421"));
+    assert!(ask(&in_site("/../release"), host).starts_with("HTTP/1.1 404"));
+    assert!(ask(&in_site("/"), "example.org").starts_with("HTTP/1.1 421"));
+    // Another user of the machine, and a browser on another machine through a tunnel.
+    assert!(ask("/", host).starts_with("HTTP/1.1 404"));
+    assert!(ask(&in_site("/"), "localhost:8000").starts_with("HTTP/1.1 200"));
     // A site that is built again is served at once.
     site.build("site", &["--title", "Another title"]).success();
-    assert!(ask("/index.html", host).contains("Another title"));
+    assert!(ask(&in_site("/index.html"), host).contains("Another title"));
 }
 
 #[test]

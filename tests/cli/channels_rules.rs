@@ -68,8 +68,23 @@ fn an_image_must_run_on_the_hosts_of_the_channel() {
     configure(&["here"]);
     let (code, said) = rule(&bed, APP, "runs_on");
     assert!(code == REJECTED && said[0].contains("here.json: unknown: "), "{said:?}");
-    let waive = ["waive", "stable", APP, "--rule", "runs_on", "--reason", "seen to run"];
-    bed.change(&[&waive[..], &["--until", "2999-01-01"]].concat()).success();
+    let waive = |rule: &str| {
+        let waive = ["waive", "stable", APP, "--rule", rule, "--reason", "seen to run"];
+        bed.change(&[&waive[..], &["--until", "2999-01-01"]].concat())
+    };
+    let error = waive("runs_on");
+    assert!(error.code == 2 && error.stderr.contains("`runs_on:FILE`"), "{}", error.stderr);
+    let error = waive("runs_on:arm.json");
+    assert!(error.stderr.contains("hint: use `--rule runs_on:here.json`"), "{}", error.stderr);
+    waive("runs_on:here.json").success();
+    // A waiver is for one host.
+    configure(&["here", "arm"]);
+    let (code, said) = rule(&bed, APP, "runs_on");
+    assert!(
+        code == REJECTED && said[0].contains("waived") && said[1].contains("failed"),
+        "{said:?}"
+    );
+    configure(&["here"]);
     bed.change(&["promote", "stable", APP]).success();
     // A file that cannot be used stops everything.
     for (name, expected) in [("future", "version 2 of facts is not known"), ("none", "cannot read")]

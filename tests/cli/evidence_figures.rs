@@ -268,18 +268,26 @@ fn figures_that_do_not_count_change_nothing() {
         details["finished"].as_str().unwrap().parse().unwrap()
     });
     let finished: Vec<Timestamp> = finished.collect();
+    let details = &listed[0]["statement"]["predicate"]["https://cabane.dev/evidence/v1"];
+    let host: Host = serde_json::from_value(details["host"].clone()).unwrap();
+    let on_host = |change: &dyn Fn(&mut Details), details: &mut Details| {
+        details.host = host.clone();
+        change(details);
+    };
     let many = |value: f64, change: &dyn Fn(&mut Details)| -> Vec<Statement> {
         let times = (1..=3).flat_map(|late| {
             finished.iter().map(move |time| *time + SignedDuration::from_millis(late))
         });
-        times.map(|time| statement(&image, time, value, change)).collect()
+        let change = |details: &mut Details| on_host(change, details);
+        times.map(|time| statement(&image, time, value, &change)).collect()
     };
     attach(SLOW, &other, &many(500.0, &|_| ()));
     assert_eq!(meters.rule(SLOW), expected);
-    // Of the tester, for another system, from the future, of a run that ended with an error, and without
+    // Of the tester, on another host, for another system, from the future, of a run that ended with an error, and without
     // a number that can be compared.
     let future = "2999-01-01T00:00:00Z".parse().ok();
-    let changes: [&dyn Fn(&mut Details); 4] = [
+    let changes: [&dyn Fn(&mut Details); 5] = [
+        &|details| details.host.kernel = Some("1.0".to_owned()),
         &|details| details.system = Some("daint".to_owned()),
         &|details| details.finished = future,
         &|details| details.outcome = Some(Outcome::Error),

@@ -3,13 +3,16 @@
 
 //! A site on this machine: a small server for the browser of the same user.
 //!
-//! It listens on the loopback address only, and refuses requests for other host names: a page of the web
-//! could use a name of its own to reach it.
+//! It listens on the loopback address only. Every user of the machine can reach that, so the path begins with
+//! a random part, which only the address has. It refuses requests for other host names: a page of the web could
+//! use a name of its own to reach it.
 
-use std::fs;
+use std::fmt::Write as _;
+use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -20,15 +23,18 @@ use crate::output::LIST;
 
 /// The longest request, in bytes.
 const MOST_OF_REQUEST: u64 = 16 * 1024;
+/// Where random numbers come from, and how many bytes of them are in an address.
+const RANDOM: &str = "/dev/urandom";
+const SECRET_BYTES: usize = 16;
 /// How long a browser may take to send or to take something.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Serves a site at a port of this machine, 0 for a free one, until the process ends. `ready` gets the
-/// address.
+/// address, which only the user may know.
 ///
 /// # Errors
 ///
-/// The directory is no site, or the port is taken.
+/// The directory is no site, the port is taken, or the system has no random numbers.
 pub fn serve(directory: &Path, port: u16, ready: impl FnOnce(&str)) -> Result<()> {
     if !directory.join(LIST).is_file() {
         let message = format!("{} is not a catalogue", shown(directory));
@@ -38,21 +44,33 @@ pub fn serve(directory: &Path, port: u16, ready: impl FnOnce(&str)) -> Result<()
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
     let listener = listener.or_failed(|| format!("listen on port {port}"))?;
     let port = listener.local_addr().or_failed(|| "listen".to_owned())?.port();
-    ready(&format!("http://127.0.0.1:{port}/"));
+    let secret: Arc<str> = secret()?.into();
+    ready(&format!("http://127.0.0.1:{port}/{secret}/"));
     for stream in listener.incoming().flatten() {
-        let directory = directory.to_owned();
+        let (directory, secret) = (directory.to_owned(), Arc::clone(&secret));
         // A browser that leaves is no failure.
-        thread::spawn(move || answer(&stream, &directory, port));
+        thread::spawn(move || answer(&stream, &directory, &secret));
     }
     Ok(())
 }
 
+/// Makes a path that other users cannot guess.
+fn secret() -> Result<String> {
+    let mut bytes = [0; SECRET_BYTES];
+    let read = File::open(RANDOM).and_then(|mut random| random.read_exact(&mut bytes));
+    read.or_failed(|| format!("read {RANDOM}"))?;
+    Ok(bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
+}
+
 /// Answers one request.
-fn answer(stream: &TcpStream, directory: &Path, port: u16) -> Option<()> {
+fn answer(stream: &TcpStream, directory: &Path, secret: &str) -> Option<()> {
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     stream.set_write_timeout(Some(PATIENCE)).ok()?;
     let request = Request::read(stream)?;
-    let response = respond(&request, directory, port);
+    let response = respond(&request, directory, secret);
     let mut head = format!("HTTP/1.1 {}\r\n", response.status);
     head += "Connection: close\r\nCache-Control: no-cache\r\nX-Content-Type-Options: nosniff\r\n";
     head += &format!("Content-Length: {}\r\n", response.body.len());
@@ -109,15 +127,17 @@ impl Response {
     }
 }
 
-fn respond(request: &Request, directory: &Path, port: u16) -> Response {
-    let names = ["127.0.0.1", "localhost"].map(|name| format!("{name}:{port}"));
-    if !names.contains(&request.host) {
+fn respond(request: &Request, directory: &Path, secret: &str) -> Response {
+    // With `ssh -L`, the browser names a port of another machine.
+    let name = request.host.split_once(':').map_or(&*request.host, |(name, _)| name);
+    if !["127.0.0.1", "localhost"].contains(&name) {
         return Response::error("421 Misdirected Request");
     }
     if !["GET", "HEAD"].contains(&request.method.as_str()) {
         return Response::error("405 Method Not Allowed");
     }
-    let path = path_of(&request.target).and_then(|path| file_in(directory, &path));
+    let target = request.target.strip_prefix('/').and_then(|path| path.strip_prefix(secret));
+    let path = target.and_then(path_of).and_then(|path| file_in(directory, &path));
     match path.map(|path| (kind_of(&path), fs::read(&path))) {
         Some((kind, Ok(body))) => Response { status: "200 OK", kind, body },
         _ => Response::error("404 Not Found"),
@@ -165,7 +185,7 @@ mod tests {
 
     fn status(directory: &Path, method: &str, target: &str, host: &str) -> &'static str {
         let (method, target, host) = (method.to_owned(), target.to_owned(), host.to_owned());
-        respond(&Request { method, target, host }, directory, 80).status
+        respond(&Request { method, target, host }, directory, "s3cret").status
     }
 
     #[test]
@@ -177,7 +197,8 @@ mod tests {
             fs::write(world.path().join(name), "x").unwrap();
         }
         symlink("../secret", site.join("link")).unwrap();
-        let ask = |target| status(&site, "GET", target, "127.0.0.1:80");
+        let ask_all = |target: &str| status(&site, "GET", target, "127.0.0.1:80");
+        let ask = |target: &str| ask_all(&format!("/s3cret{target}"));
         for target in ["/", "/index.html", "/?q=x", "/i/a~b.html"] {
             assert_eq!(ask(target), "200 OK", "{target}");
         }
@@ -197,7 +218,19 @@ mod tests {
         ] {
             assert_eq!(ask(target), "404 Not Found", "{target}");
         }
-        assert_eq!(status(&site, "POST", "/", "localhost:80"), "405 Method Not Allowed");
-        assert_eq!(status(&site, "GET", "/", "evil.example.org"), "421 Misdirected Request");
+        // Another user does not know the path.
+        for target in ["/", "/index.html", "/S3cret/", "/s3cre/", "s3cret/", "//s3cret/"] {
+            assert_eq!(ask_all(target), "404 Not Found", "{target}");
+        }
+        let of_host = |host| status(&site, "GET", "/s3cret/", host);
+        for host in ["localhost", "localhost:8000", "127.0.0.1:9"] {
+            assert_eq!(of_host(host), "200 OK", "{host}");
+        }
+        for host in ["", "evil.example.org", "localhost.example.org:80", "127.0.0.1.example.org"] {
+            assert_eq!(of_host(host), "421 Misdirected Request", "{host}");
+        }
+        assert_eq!(status(&site, "POST", "/s3cret/", "localhost"), "405 Method Not Allowed");
+        let (one, other) = (secret().unwrap(), secret().unwrap());
+        assert!(one != other && one.len() == 2 * SECRET_BYTES, "{one} {other}");
     }
 }

@@ -6,8 +6,8 @@
 //! Each statement about tests is a run. Only statements that count are compared: of a tester, about this
 //! image, on this system, and of this generation. What a registry adds or repeats changes nothing.
 //!
-//! A machine is slower on some days and in some minutes. So only runs of both images at about the same time
-//! are compared.
+//! A machine is slower on some days and in some minutes, and another machine is another one. So only runs of
+//! both images at about the same time and on hosts with the same facts are compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::figure::{Answer, Band, Direction, LEAST_RUNS, MOST_RUNS, answer, is_comparable};
 use crate::judge::{AHEAD, Evidence, Standing, Wanted};
-use crate::outcome::{Measured, Outcome};
+use crate::outcome::{Host, Measured, Outcome};
 
 /// A number that a check measures in each run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -35,11 +35,22 @@ impl fmt::Display for FigureName {
     }
 }
 
+/// A run of a figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FigureRun {
+    /// When it ended.
+    pub finished: Timestamp,
+    /// Its number.
+    pub value: f64,
+    /// Where it ran.
+    pub host: Host,
+}
+
 /// The runs of a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FigureRuns {
-    /// When each run ended and its number, the newest first.
-    pub runs: Vec<(Timestamp, f64)>,
+    /// The runs, the newest first.
+    pub runs: Vec<FigureRun>,
     /// Their unit.
     pub unit: String,
     /// Which numbers are better, by the limits of the newest run.
@@ -117,9 +128,10 @@ pub fn figures(evidence: &[Evidence], wanted: &Wanted, now: Timestamp) -> Figure
         for one in &run.details.performance {
             let (test, variable) = (one.test.clone(), one.measured.variable.clone());
             let name = FigureName { test, variable };
-            let finished = run.details.finished.unwrap_or(Timestamp::UNIX_EPOCH);
             if is_comparable(one.measured.value) && seen.insert(name.clone()) {
-                add(&mut figures, name, finished, &one.measured);
+                let finished = run.details.finished.unwrap_or(Timestamp::UNIX_EPOCH);
+                let (value, host) = (one.measured.value, run.details.host.clone());
+                add(&mut figures, name, FigureRun { finished, value, host }, &one.measured);
             }
         }
     }
@@ -127,14 +139,14 @@ pub fn figures(evidence: &[Evidence], wanted: &Wanted, now: Timestamp) -> Figure
 }
 
 /// Adds a run that is older than those before.
-fn add(figures: &mut Figures, name: FigureName, finished: Timestamp, measured: &Measured) {
+fn add(figures: &mut Figures, name: FigureName, run: FigureRun, measured: &Measured) {
     let known = figures.entry(name).or_insert_with(|| FigureRuns {
         runs: Vec::new(),
         unit: measured.unit.clone(),
         direction: direction(measured),
     });
     if known.unit == measured.unit {
-        known.runs.push((finished, measured.value));
+        known.runs.push(run);
     }
 }
 
@@ -163,12 +175,12 @@ pub fn compare(before: &Figures, now: &Figures) -> Comparison {
 fn one(name: &FigureName, old: &FigureRuns, new: &FigureRuns) -> Option<ComparedFigure> {
     // The recipe of the new image can neither turn a direction round nor take it away.
     let direction = old.direction.or(new.direction);
-    let (old_together, new_together) = at_the_same_time(&old.runs, &new.runs);
-    let are_together = old_together.len() >= LEAST_RUNS && new_together.len() >= LEAST_RUNS;
-    let (old_runs, new_runs) = if are_together {
-        (newest(&old_together), newest(&new_together))
-    } else {
-        (newest(&old.runs), newest(&new.runs))
+    let (old_runs, new_runs, obstacle) = match together(&old.runs, &new.runs) {
+        Ok((old, new)) => (newest(&old), newest(&new), None),
+        Err(obstacle) => {
+            let all = |of: &FigureRuns| newest(&where_host(&of.runs, |_| true));
+            (all(old), all(new), Some(obstacle))
+        }
     };
     let (before, now) = (Band::of(&old_runs)?, Band::of(&new_runs)?);
     let too_few = |which: &str, band: &Band| {
@@ -178,7 +190,7 @@ fn one(name: &FigureName, old: &FigureRuns, new: &FigureRuns) -> Option<Compared
     let has_same_unit = old.unit == new.unit;
     let reason = if has_same_unit {
         let too_few = too_few("now", &now).or_else(|| too_few("before", &before));
-        too_few.or_else(|| (!are_together).then(|| "measured at different times".to_owned()))
+        too_few.or_else(|| obstacle.map(str::to_owned))
     } else {
         Some("another unit".to_owned())
     };
@@ -197,6 +209,40 @@ fn newest(runs: &[(Timestamp, f64)]) -> Vec<f64> {
 }
 
 type Runs = Vec<(Timestamp, f64)>;
+
+/// Returns the runs of two images that can be compared: on hosts with the same facts, and at about the same
+/// time. If the image ran on several kinds of hosts, the first with enough runs counts, by the newest run.
+///
+/// # Errors
+///
+/// Why there are not enough.
+fn together(old: &[FigureRun], new: &[FigureRun]) -> Result<(Runs, Runs), &'static str> {
+    let has_enough = |old: &Runs, new: &Runs| old.len().min(new.len()) >= LEAST_RUNS;
+    let mut hosts: Vec<&Host> = Vec::new();
+    for run in new {
+        if !hosts.contains(&&run.host) {
+            hosts.push(&run.host);
+        }
+    }
+    let mut obstacle = "measured on different hosts";
+    for host in hosts {
+        let [old, new] = [old, new].map(|runs| where_host(runs, |one| one == host));
+        if has_enough(&old, &new) {
+            let (old, new) = at_the_same_time(&old, &new);
+            if has_enough(&old, &new) {
+                return Ok((old, new));
+            }
+            obstacle = "measured at different times";
+        }
+    }
+    Err(obstacle)
+}
+
+/// Returns the times and numbers of the runs on some hosts.
+fn where_host(runs: &[FigureRun], is_wanted: impl Fn(&Host) -> bool) -> Runs {
+    let wanted = runs.iter().filter(|run| is_wanted(&run.host));
+    wanted.map(|run| (run.finished, run.value)).collect()
+}
 
 /// Returns the runs of two images that are at about the same time. Images that were measured in turns, or one
 /// after the other, keep all runs.
@@ -343,7 +389,9 @@ mod tests {
         let mut one = run(1, 100.0);
         one.details.performance = vec![one.details.performance[0].clone(); 50];
         let figures = of(&[one]);
-        assert_eq!(newest(&figures.values().next().unwrap().runs), [100.0]);
+        let values: Vec<_> =
+            figures.values().next().unwrap().runs.iter().map(|one| one.value).collect();
+        assert_eq!(values, [100.0]);
     }
 
     #[test]
@@ -387,7 +435,7 @@ mod tests {
     fn the_newest_runs_count() {
         let evidence: Vec<_> = (1..=25).map(|day| run(day, f64::from(day))).collect();
         let figures = of(&evidence);
-        let values = newest(&figures.values().next().unwrap().runs);
+        let values = newest(&where_host(&figures.values().next().unwrap().runs, |_| true));
         assert_eq!((values.len(), values[0], values[MOST_RUNS - 1]), (MOST_RUNS, 25.0, 6.0));
         assert_eq!(compare(&figures, &figures).figures[0].before.runs, MOST_RUNS);
     }
@@ -423,6 +471,34 @@ mod tests {
         let old = [1, 2, 3, 15, 17, 19, 21, 23];
         let (answer, reason, runs) = on_days(&old, &[16, 18, 20, 22, 24]);
         assert_eq!((answer, reason, runs), (Answer::Worse, None, 5));
+    }
+
+    #[test]
+    fn only_runs_on_hosts_with_the_same_facts_are_compared() {
+        let on = |mut evidence: Vec<Evidence>, kernels: &[&str]| {
+            for (one, kernel) in evidence.iter_mut().zip(kernels.iter().cycle()) {
+                one.details.host.kernel = Some((*kernel).to_owned());
+            }
+            evidence
+        };
+        let said = |before: &[Evidence], now: &[Evidence]| {
+            let compared = compare(&of(before), &of(now)).figures.remove(0);
+            (compared.answer, compared.reason, compared.now.runs)
+        };
+        let many = |value: f64| -> Vec<_> {
+            (1..=12).map(|day| run(day, value + f64::from(day) / 10.0)).collect()
+        };
+        let [old, new] = [many(100.0), many(50.0)];
+        let apart = Some("measured on different hosts".to_owned());
+        let one = on(old.clone(), &["6.4"]);
+        assert_eq!(said(&one, &on(new.clone(), &["6.4"])), (Answer::Worse, None, 12));
+        assert_eq!(said(&one, &on(new.clone(), &["6.12"])).1, apart);
+        assert_eq!(said(&one, &new).1, apart);
+        assert_eq!(said(&one, &on(new.clone(), &["6.12", "6.12", "6.4"])).1, apart);
+        // Of an image that ran on two kinds of hosts, the runs on the common one count.
+        let mixed = on(new, &["6.4", "6.12"]);
+        assert_eq!(said(&one, &mixed), (Answer::Worse, None, 6));
+        assert_eq!(said(&mixed, &mixed).0, Answer::Same);
     }
 
     #[test]

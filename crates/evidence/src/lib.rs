@@ -21,7 +21,9 @@ mod reframe;
 mod statement;
 
 pub use bundle::SignedStatement;
-pub use compare::{ComparedFigure, Comparison, FigureName, FigureRuns, Figures, compare, figures};
+pub use compare::{
+    ComparedFigure, Comparison, FigureName, FigureRun, FigureRuns, Figures, compare, figures,
+};
 pub use figure::{Answer, Band, Direction, LEAST_RUNS, MOST_RUNS};
 pub use gather::{attach, attached, bring, keep, kept, too_many};
 pub use judge::{

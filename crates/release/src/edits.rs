@@ -15,7 +15,7 @@ use cabane_site::Context;
 use cabane_transfer::{Connection, find_remote};
 use jiff::civil::Date;
 
-use crate::gate::GateRule;
+use crate::gate::WaivedRule;
 use crate::history::before;
 use crate::manager::Manager;
 use crate::publish::Target;
@@ -174,6 +174,7 @@ pub fn waive(
         return Err(Report::new(Kind::Usage, message)
             .hinted("`--until` names the last day on which the waiver counts".to_owned()));
     }
+    request.rule.check(&place_of(context, channel)?.0.runs_on)?;
     let description: ImageDescription = request.image.parse()?;
     let images = find_remote(context, connection, &request.image, &description)?;
     let waivers: Vec<_> = images
@@ -181,7 +182,7 @@ pub fn waive(
         .map(|image| Waiver {
             manifest: image.manifest.clone(),
             label: image.place.label.clone(),
-            rule: request.rule.name().to_owned(),
+            rule: request.rule.to_string(),
             reason: manager.reason.clone().unwrap_or_default(),
             by: manager.by.clone(),
             until: request.until,
@@ -204,7 +205,7 @@ pub struct Waive {
     /// The image, as it is typed.
     pub image: String,
     /// The rule.
-    pub rule: GateRule,
+    pub rule: WaivedRule,
     /// The last day on which it does not apply.
     pub until: Date,
 }

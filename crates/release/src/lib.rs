@@ -21,7 +21,7 @@ mod publish;
 
 pub use compare::{CompareRequest, ComparedImage, ImageComparison, compare_images};
 pub use edits::{Retire, Waive, renew, retire, revoke, rollback, waive};
-pub use gate::{GateRule, GateVerdict, Outcome};
+pub use gate::{GateRule, GateVerdict, Outcome, WaivedRule};
 pub use history::{HistoryEntry, document, history};
 pub use manager::{Manager, ManagerRequest};
 pub use promote::{PromoteRequest, Promotion, plan_promotion, promote};

@@ -14,16 +14,20 @@ use cabane_label::{escape, shown};
 use cabane_registry::RemoteImage;
 use cabane_report::Result;
 
+use super::waiver::host_of;
 use super::{GateRule, GateVerdict, verdict};
 use crate::publish::Target;
 
 /// Judges an image for a host.
 pub(super) fn runs_on(target: Target<'_>, image: &RemoteImage, file: &Path) -> Result<GateVerdict> {
     let facts = HostFacts::read(file)?;
-    let name = file.file_name().map_or_else(|| shown(file), |name| shown(Path::new(name)));
+    let host = host_of(file);
+    let name = shown(Path::new(&host));
+    let said =
+        |evidence| Ok(GateVerdict { host: Some(host), ..verdict(GateRule::RunsOn, evidence) });
     let Some(lines) = needs_of(target.registry, image)? else {
         let missing = format!("{name}: unknown: the image has no metadata that say what it needs");
-        return Ok(verdict(GateRule::RunsOn, Err(missing)));
+        return said(Err(missing));
     };
     let (judged, reasons) = on_host(&lines, &facts);
     let reason = reasons.first().map(|reason| format!(": {}", escape(&reason.to_string())));
@@ -31,12 +35,9 @@ pub(super) fn runs_on(target: Target<'_>, image: &RemoteImage, file: &Path) -> R
         0 | 1 => String::new(),
         count => format!(", and {} more", count - 1),
     };
-    let said = format!("{name}: {judged}{}{more}", reason.unwrap_or_default());
-    Ok(verdict(
-        GateRule::RunsOn,
-        match judged {
-            Verdict::Unaffected | Verdict::RebuildAdvised => Ok(said),
-            Verdict::Unknown | Verdict::Breaks => Err(said),
-        },
-    ))
+    let text = format!("{name}: {judged}{}{more}", reason.unwrap_or_default());
+    said(match judged {
+        Verdict::Unaffected | Verdict::RebuildAdvised => Ok(text),
+        Verdict::Unknown | Verdict::Breaks => Err(text),
+    })
 }

@@ -6,13 +6,14 @@
 
 mod host;
 mod regressions;
+mod waiver;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use cabane_channel::{ChannelDocument, Entry, State, Waiver, read_channel, setting_of, today};
+use cabane_channel::{ChannelDocument, Entry, State, read_channel, setting_of, today};
 use cabane_evidence::{
     Evidence, EvidenceKeys, Outcome as TestOutcome, Wanted, attached, built_from, kept, tested,
 };
@@ -24,6 +25,8 @@ use serde::Serialize;
 
 use crate::compare::rival;
 use crate::publish::Target;
+
+pub use waiver::WaivedRule;
 
 /// A rule of the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -123,6 +126,9 @@ pub struct GateVerdict {
     pub rule: GateRule,
     /// Whether the image fulfills it.
     pub outcome: Outcome,
+    /// The host of `runs_on`: the name of its file of facts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// The evidence, or what is missing.
     pub evidence: String,
     /// The sha256 of the signed statement that fulfills it.
@@ -149,12 +155,7 @@ pub(crate) fn judge(
     }
     for verdict in verdicts.iter_mut().filter(|one| one.outcome == Outcome::Failed) {
         let waivers = document.map(|one| one.waivers.as_slice()).unwrap_or_default();
-        let counts = |one: &&Waiver| {
-            one.manifest == image.manifest
-                && one.rule == verdict.rule.name()
-                && one.until >= today()
-        };
-        if let Some(waiver) = waivers.iter().find(counts) {
+        if let Some(waiver) = waiver::waiver_of(waivers, verdict, &image.manifest, today()) {
             let (by, reason) = (escape(&waiver.by), escape(&waiver.reason));
             let until = waiver.until;
             verdict.outcome = Outcome::Waived;
@@ -202,7 +203,7 @@ fn verdict(rule: GateRule, evidence: Result<String, String>) -> GateVerdict {
         Ok(evidence) => (Outcome::Passed, evidence),
         Err(missing) => (Outcome::Failed, missing),
     };
-    GateVerdict { rule, outcome, evidence, statement: None }
+    GateVerdict { rule, outcome, host: None, evidence, statement: None }
 }
 
 fn revocation(image: &RemoteImage, document: Option<&ChannelDocument>) -> GateVerdict {

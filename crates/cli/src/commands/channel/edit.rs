@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use cabane_label::{ChannelPattern, LabelPattern};
-use cabane_release::{GateRule, Retire, Waive};
+use cabane_release::{Retire, Waive, WaivedRule};
 use cabane_report::Result;
 use clap::Args;
 use jiff::civil::Date;
@@ -108,9 +108,9 @@ pub(crate) struct WaiveArgs {
     channel: ChannelPattern,
     /// The image: label, ID, or digest
     image: String,
-    /// The rule: `signed_by`, `from`, `age`, `tested_within`, `built_from`, `suites`, `regressions`, or `runs_on`
+    /// The rule: `signed_by`, `from`, `age`, `tested_within`, `built_from`, `suites`, `regressions`, or `runs_on:FILE`
     #[arg(long, value_name = "RULE")]
-    rule: GateRule,
+    rule: WaivedRule,
     /// Why
     #[arg(long, value_name = "TEXT")]
     reason: String,
@@ -184,7 +184,8 @@ pub(crate) fn revoke(setup: &Setup, args: &RevokeArgs) -> Result<()> {
 pub(crate) fn waive(setup: &Setup, args: &WaiveArgs) -> Result<()> {
     let connection = args.registry.connect(setup)?;
     let manager = args.manager.manager(setup, &args.key, Some(&args.reason))?;
-    let request = Waive { image: args.image.clone(), rule: args.rule, until: args.until };
+    let (image, rule) = (args.image.clone(), args.rule.clone());
+    let request = Waive { image, rule, until: args.until };
     let (published, waivers) =
         cabane_release::waive(setup, &connection, &args.channel, &manager, &request)?;
     let place = published.document.place();
