@@ -285,6 +285,12 @@ impl WorkDirectory {
         File::create(&path).map(drop).or_failed(|| format!("write {}", shown(&path)))
     }
 
+    /// Removes the result only.
+    pub(crate) fn forget_result(&self) -> Result<()> {
+        let path = self.file("result.json");
+        fs::remove_file(&path).or_failed(|| format!("remove {}", shown(&path)))
+    }
+
     /// Removes what an earlier process has left, before another one begins.
     pub(crate) fn reset(&self) {
         for name in ["process.json", "events", "output", "cancel", "job.json", "result.json"] {

@@ -183,7 +183,9 @@ impl Worker for Jobs<'_> {
             let events = directory.events(offset, PART)?;
             let used = replay(&events, self.context, progress);
             offset += used as u64;
-            if let Some(result) = result.filter(|_| used == 0) {
+            let result = result.filter(|_| used == 0);
+            let may_go_on = matches!(result, Some(Ended::Interrupted)) && self.job.is_some();
+            if let Some(result) = result.filter(|_| !may_go_on) {
                 return Ok(result);
             }
             if self.interrupt.load(Ordering::Relaxed) {
@@ -193,7 +195,12 @@ impl Worker for Jobs<'_> {
                 && asked.is_none_or(|asked| asked.elapsed() > ASK_SLURM)
             {
                 asked = Some(Instant::now());
-                absence.note(self.look(job, &mut seen)?);
+                let is_there = self.look(job, &mut seen)?;
+                if may_go_on && !is_there {
+                    return Ok(Ended::Interrupted);
+                }
+                // Slurm may start a job again that it has stopped.
+                absence.note(is_there);
             }
             if absence.is_certain() {
                 if directory.result().is_some() {
