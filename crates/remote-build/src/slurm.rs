@@ -14,10 +14,10 @@ use cabane_batch::{ASK_SLURM, Absence, LOOK_FOR_RESULTS, Slurm, Submission};
 use cabane_builder::Progress;
 use cabane_label::{ImageId, escape, shown};
 use cabane_registry::sum;
-use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
 
-use crate::directory::{Job, WorkDirectory, private_directory};
+use crate::directory::{self, Job, WorkDirectory};
 use crate::ended::{BuiltImage, Ended};
 use crate::event::{escape_lines, replay};
 use crate::host::unpack_meta;
@@ -106,19 +106,9 @@ impl<'a> Jobs<'a> {
     }
 }
 
-/// Takes the lock under which builds are submitted, so that two commands do not both submit one.
+/// Takes the lock under which builds are submitted.
 fn submission_lock(directory: &WorkDirectory) -> Result<File> {
-    let all = directory.path().parent().unwrap_or(Path::new("/"));
-    private_directory(all)?;
-    let path = all.with_file_name("lock");
-    let locking = || format!("lock {}", shown(&path));
-    let file = File::options().create(true).append(true).open(&path).or_failed(locking)?;
-    match file.lock() {
-        Err(error) if error.kind() != std::io::ErrorKind::Unsupported => {
-            Err(error).or_failed(locking)
-        }
-        _ => Ok(file),
-    }
+    directory::submission_lock(directory.path().parent().unwrap_or(Path::new("/")))
 }
 
 /// The name of the job of a build.
