@@ -182,3 +182,23 @@ fn while_slurm_does_not_answer_no_second_job_is_submitted() {
         remove(alice);
     });
 }
+
+#[test]
+fn a_job_that_slurm_requeues_builds_and_the_command_waits_for_it() {
+    in_cluster!(|cluster: &Cluster| {
+        let alice = cluster.user("alice");
+        alice.sh(FILES).success();
+        let on = BUILD.replace("--on slurm", "--on slurm --sbatch=--requeue");
+        let seen = assert_added(alice.sh(&format!(
+            "touch /shared/svc/wait; ({on}) & {PACKS}
+             job=$(squeue --noheader --user alice --format=%i); scontrol requeue $job
+             until squeue --noheader --jobs $job --format=%T | grep -q PENDING; do sleep 0.1; done
+             cat ~/.cache/cabane/elsewhere/builds/*/result.json
+             rm /shared/svc/packed; scontrol update jobid=$job StartTime=now
+             {PACKS}; rm /shared/svc/wait; wait"
+        )));
+        assert_eq!(seen.stdout, "\"interrupted\"");
+        assert_eq!(packed(alice).lines().count(), 1);
+        remove(alice);
+    });
+}

@@ -38,6 +38,8 @@ use crate::parcel::{LARGEST_PARCEL, Limits, unpack};
 const LARGEST_FILE: u64 = 16 << 20;
 /// How long a build is kept that nothing asks for.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// How long a build that has arrived may take to be started.
+const TO_START: Duration = Duration::from_secs(10 * 60);
 const A_DAY: Duration = Duration::from_secs(24 * 3600);
 /// How often the process of a build changes its number.
 pub(crate) const BEAT: Duration = Duration::from_secs(2);
@@ -285,6 +287,12 @@ impl WorkDirectory {
         File::create(&path).map(drop).or_failed(|| format!("write {}", shown(&path)))
     }
 
+    /// Removes the result only.
+    pub(crate) fn forget_result(&self) -> Result<()> {
+        let path = self.file("result.json");
+        fs::remove_file(&path).or_failed(|| format!("remove {}", shown(&path)))
+    }
+
     /// Removes what an earlier process has left, before another one begins.
     pub(crate) fn reset(&self) {
         for name in ["process.json", "events", "output", "cancel", "job.json", "result.json"] {
@@ -316,23 +324,66 @@ impl WorkDirectory {
     }
 }
 
-/// Returns what builds of other machines have left here: those that failed or were lost. A build that runs or
-/// waits is kept, and so is an image that was not fetched.
+/// Returns what builds of other machines have left here: those that failed or were lost. A build that runs,
+/// waits, or arrives is kept, and so is an image that was not fetched.
 ///
 /// # Errors
 ///
-/// The home directory is unknown.
+/// The home directory is unknown, or it cannot be found out whether a build is being submitted.
 pub fn leftovers(context: &Context) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(WorkDirectory::all(context)?).into_iter().flatten().flatten();
+    let all = WorkDirectory::all(context)?;
+    if !all.exists() {
+        return Ok(Vec::new());
+    }
+    // No job is submitted while this looks.
+    let _lock = submission_lock(&all)?;
+    let entries = fs::read_dir(all).into_iter().flatten().flatten();
     let directories = entries.map(|entry| WorkDirectory::at(&entry.path()));
-    let is_left = |directory: &WorkDirectory| match directory.result() {
-        Some(Ended::Built(_)) => false,
-        Some(_) => true,
-        // A job may wait for days.
-        None if directory.file("job.json").exists() => false,
-        None => matches!(directory.state(), Ok(State::Ready)),
-    };
-    Ok(directories.filter(is_left).map(|directory| directory.path).collect())
+    Ok(directories.filter(WorkDirectory::is_left).map(|directory| directory.path).collect())
+}
+
+impl WorkDirectory {
+    fn age(&self, name: &str) -> Option<Duration> {
+        fs::metadata(self.file(name)).and_then(|found| found.modified()).ok()?.elapsed().ok()
+    }
+
+    fn is_left(&self) -> bool {
+        let is_older = |name: &str, than| self.age(name).is_some_and(|age| age > than);
+        if self.path.file_name().is_some_and(is_hidden) {
+            return is_older("", A_DAY);
+        }
+        let is_job = self.file("job.json").exists();
+        match self.result() {
+            Some(Ended::Built(_)) => false,
+            // Slurm may start the job again.
+            Some(Ended::Interrupted) if is_job => is_older("result.json", A_DAY),
+            Some(_) => true,
+            // A job may wait for days.
+            None if is_job => false,
+            None => self.is_not_started() && matches!(self.state(), Ok(State::Ready)),
+        }
+    }
+
+    /// Whether no process starts the build at this moment. One that has just arrived is about to be started.
+    fn is_not_started(&self) -> bool {
+        if self.file("start").exists() {
+            return !matches!(self.lock("start"), Ok(Lock::Taken));
+        }
+        self.age("request.json").is_none_or(|age| age > TO_START)
+    }
+}
+
+/// Takes the lock under which builds are submitted, so that two commands do not both submit one. `all` is the
+/// directory with all builds.
+pub(crate) fn submission_lock(all: &Path) -> Result<File> {
+    private_directory(all)?;
+    let path = all.with_file_name("lock");
+    let locking = || format!("lock {}", shown(&path));
+    let file = File::options().create(true).append(true).open(&path).or_failed(locking)?;
+    match file.lock() {
+        Err(error) if error.kind() != io::ErrorKind::Unsupported => Err(error).or_failed(locking),
+        _ => Ok(file),
+    }
 }
 
 /// Whether it is the name of a directory that arrives or is removed.
@@ -344,10 +395,7 @@ fn is_hidden(name: &OsStr) -> bool {
 fn sweep(all: &Path) {
     const SIGNS: [&str; 3] = ["request.json", "process.json", "result.json"];
     for entry in fs::read_dir(all).into_iter().flatten().flatten() {
-        let age = |name: &str| {
-            let changed = fs::metadata(entry.path().join(name)).and_then(|found| found.modified());
-            changed.ok().and_then(|time| time.elapsed().ok())
-        };
+        let age = |name: &str| WorkDirectory::at(&entry.path()).age(name);
         let youngest = SIGNS.into_iter().filter_map(age).min();
         let is_old = if is_hidden(&entry.file_name()) {
             age("").is_some_and(|age| age > A_DAY)
@@ -391,6 +439,27 @@ mod tests {
         directory.receive(&mut &parcel()[..]).unwrap();
         assert!(directory.file("request.json").exists() && directory.result().is_none());
         assert!(!directory.file("result.json").exists());
+    }
+
+    #[test]
+    fn only_builds_that_failed_or_were_lost_are_left_over() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = build(&place);
+        directory.receive(&mut &parcel()[..]).unwrap();
+        assert!(!directory.is_left(), "it is about to be started");
+        let arrives = WorkDirectory::at(&place.path().join("builds/.0123456789abcdef-host-1"));
+        fs::create_dir(arrives.path()).unwrap();
+        assert!(!arrives.is_left());
+        let start = directory.lock("start").unwrap();
+        assert!(!directory.is_left(), "it is being started");
+        drop(start);
+        assert!(directory.is_left(), "it was started and lost");
+        directory.write("result.json", &Ended::Interrupted).unwrap();
+        assert!(directory.is_left());
+        directory.write("job.json", &Job { id: 7 }).unwrap();
+        assert!(!directory.is_left(), "Slurm may start it again");
+        directory.write("result.json", &Ended::Cancelled).unwrap();
+        assert!(directory.is_left());
     }
 
     #[test]

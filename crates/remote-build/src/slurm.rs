@@ -14,10 +14,10 @@ use cabane_batch::{ASK_SLURM, Absence, LOOK_FOR_RESULTS, Slurm, Submission};
 use cabane_builder::Progress;
 use cabane_label::{ImageId, escape, shown};
 use cabane_registry::sum;
-use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
 
-use crate::directory::{Job, WorkDirectory, private_directory};
+use crate::directory::{self, Job, WorkDirectory};
 use crate::ended::{BuiltImage, Ended};
 use crate::event::{escape_lines, replay};
 use crate::host::unpack_meta;
@@ -106,19 +106,9 @@ impl<'a> Jobs<'a> {
     }
 }
 
-/// Takes the lock under which builds are submitted, so that two commands do not both submit one.
+/// Takes the lock under which builds are submitted.
 fn submission_lock(directory: &WorkDirectory) -> Result<File> {
-    let all = directory.path().parent().unwrap_or(Path::new("/"));
-    private_directory(all)?;
-    let path = all.with_file_name("lock");
-    let locking = || format!("lock {}", shown(&path));
-    let file = File::options().create(true).append(true).open(&path).or_failed(locking)?;
-    match file.lock() {
-        Err(error) if error.kind() != std::io::ErrorKind::Unsupported => {
-            Err(error).or_failed(locking)
-        }
-        _ => Ok(file),
-    }
+    directory::submission_lock(directory.path().parent().unwrap_or(Path::new("/")))
 }
 
 /// The name of the job of a build.
@@ -183,7 +173,9 @@ impl Worker for Jobs<'_> {
             let events = directory.events(offset, PART)?;
             let used = replay(&events, self.context, progress);
             offset += used as u64;
-            if let Some(result) = result.filter(|_| used == 0) {
+            let result = result.filter(|_| used == 0);
+            let may_go_on = matches!(result, Some(Ended::Interrupted)) && self.job.is_some();
+            if let Some(result) = result.filter(|_| !may_go_on) {
                 return Ok(result);
             }
             if self.interrupt.load(Ordering::Relaxed) {
@@ -193,7 +185,12 @@ impl Worker for Jobs<'_> {
                 && asked.is_none_or(|asked| asked.elapsed() > ASK_SLURM)
             {
                 asked = Some(Instant::now());
-                absence.note(self.look(job, &mut seen)?);
+                let is_there = self.look(job, &mut seen)?;
+                if may_go_on && !is_there {
+                    return Ok(Ended::Interrupted);
+                }
+                // Slurm may start a job again that it has stopped.
+                absence.note(is_there);
             }
             if absence.is_certain() {
                 if directory.result().is_some() {

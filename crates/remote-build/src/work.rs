@@ -3,6 +3,7 @@
 
 //! The process that builds, where the build runs.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::Path;
@@ -16,7 +17,7 @@ use cabane_builder::{BuildError, Built, State as StepState, execute};
 use cabane_image_build::{plan_build, write_built};
 use cabane_label::{Label, shown};
 use cabane_report::{IoContext, Kind, Report, Result};
-use cabane_site::{Context, Site};
+use cabane_site::{Context, Site, env_vars};
 
 use crate::directory::{BEAT, Lock, Process, WorkDirectory, host};
 use crate::ended::{BuiltImage, Ended, Failed};
@@ -56,8 +57,12 @@ pub fn work(
             lock => break lock,
         }
     };
-    if directory.result().is_some() {
-        return Ok(());
+    let is_requeued = context.calling.contains_key(OsStr::new(env_vars::SLURM_RESTART_COUNT));
+    match directory.result() {
+        // Slurm has stopped the job and starts it again.
+        Some(Ended::Interrupted) if is_requeued => directory.forget_result()?,
+        Some(_) => return Ok(()),
+        None => {}
     }
     let order: Order = directory.json("request.json").ok_or_else(|| {
         let message = format!("{} contains no build", shown(directory.path()));

@@ -136,6 +136,8 @@ variables! {
     SLURM_LOCALID;
     /// Set by Slurm: it marks a rank.
     SLURM_PROCID;
+    /// Set by Slurm in a job that was requeued. A build that was stopped by a signal then continues.
+    SLURM_RESTART_COUNT;
     /// Set by `bash -c`. Then `cabane start` refuses to start an interactive shell.
     BASH_EXECUTION_STRING;
     /// Default of the option `--uenv` of `sbatch`. Use `SALLOC_UENV` for `salloc` and `SLURM_UENV` for `srun`. `SBATCH_UENV_VIEW`, `SBATCH_UENV_REPO`, `SBATCH_UENV_ENVIRONMENT`, and `SBATCH_UENV_PASSTHROUGH` work in the same way.
