@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn a_base_has_a_name_or_a_digest() {
         let digest = format!("sha256:{}", "ab".repeat(32));
-        for text in ["debian:13", "docker.io/library/debian:13", &digest] {
+        for text in ["debian:13", "registry.example.org/library/debian:13", &digest] {
             assert_eq!(Change::base(text).unwrap().to_string(), format!("base {text} is replaced"));
         }
         let newest = Change::base(&format!("debian:13@{digest}")).unwrap();

@@ -485,9 +485,11 @@ mod tests {
 
     #[test]
     fn a_base_is_known_by_its_name_or_a_digest() {
-        let line = "base\tdocker.io/library/debian:13\tsha256:ab\tsha256:cd";
+        let line = "base\tregistry.example.org/library/debian:13\tsha256:ab\tsha256:cd";
         let line = NeedLine::read(line).unwrap();
-        for name in ["debian:13", "docker.io/library/debian:13", "sha256:ab", "sha256:cd"] {
+        for name in
+            ["debian:13", "registry.example.org/library/debian:13", "sha256:ab", "sha256:cd"]
+        {
             assert!(of_base(name, None, &line).is_some(), "{name}");
             assert!(of_base(name, Some("sha256:ef"), &line).is_some(), "{name}");
             assert!(of_base(name, Some("sha256:cd"), &line).is_none(), "{name}");

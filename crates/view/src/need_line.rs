@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn a_root_image_names_its_base() {
         let source = ContainerSource {
-            reference: "docker.io/library/debian:13".to_owned(),
+            reference: "registry.example.org/library/debian:13".to_owned(),
             platform: "linux/arm64/v8".to_owned(),
             manifest: Some("sha256:ab".to_owned()),
             ..ContainerSource::default()
@@ -294,7 +294,7 @@ mod tests {
         let container = Container { source: Some(source), ..Container::default() };
         let lines = Meta { container: Some(container), ..Meta::default() }.need_lines(None);
         let base = NeedLine::Base {
-            reference: "docker.io/library/debian:13",
+            reference: "registry.example.org/library/debian:13",
             manifest: "sha256:ab",
             index: "",
         };
