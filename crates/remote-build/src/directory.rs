@@ -473,13 +473,11 @@ mod tests {
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let of_thread = directory.clone();
         let beats = std::thread::spawn(move || {
-            for beat in 1.. {
+            let mut beat = 1;
+            let pause = Duration::from_millis(20);
+            while ended.recv_timeout(pause) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                beat += 1;
                 of_thread.write("process.json", &process(beat)).unwrap();
-                if ended.recv_timeout(Duration::from_millis(20))
-                    != Err(std::sync::mpsc::RecvTimeoutError::Timeout)
-                {
-                    return;
-                }
             }
         });
         assert!(directory.is_alive(false));

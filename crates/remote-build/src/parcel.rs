@@ -361,7 +361,7 @@ mod tests {
         let root = world.path().canonicalize().unwrap();
         let recipe = root.join("home/work/recipe");
         fs::create_dir_all(recipe.join("extra")).unwrap();
-        for directory in ["home/.ssh", "home/shared", "home/work/.secret", "home/work/beside"] {
+        for directory in ["home/.ssh", "home/common", "home/work/.secret", "home/work/beside"] {
             fs::create_dir(root.join(directory)).unwrap();
             fs::write(root.join(directory).join("file"), "x").unwrap();
         }
