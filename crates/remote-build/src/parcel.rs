@@ -361,7 +361,7 @@ mod tests {
         let root = world.path().canonicalize().unwrap();
         let recipe = root.join("home/work/recipe");
         fs::create_dir_all(recipe.join("extra")).unwrap();
-        for directory in ["home/.ssh", "home/shared", "home/work/.secret", "home/work/beside"] {
+        for directory in ["home/.ssh", "home/common", "home/work/.secret", "home/work/beside"] {
             fs::create_dir(root.join(directory)).unwrap();
             fs::write(root.join(directory).join("file"), "x").unwrap();
         }
@@ -373,7 +373,7 @@ mod tests {
         };
         pack("../../beside/file").unwrap();
         pack("../../beside").unwrap();
-        let outside = ["../../../shared/file", "../../../.ssh/file", "../../.secret", "../.."];
+        let outside = ["../../../common/file", "../../../.ssh/file", "../../.secret", "../.."];
         for target in outside {
             let report = pack(target).unwrap_err();
             let says = format!("the link {} leads to ", recipe.join("extra/link").display());
@@ -385,7 +385,7 @@ mod tests {
         assert!(pack("../way/file").is_err());
         fs::create_dir(root.join("home/.git")).unwrap();
         fs::write(root.join("home/.git/config"), "x").unwrap();
-        pack("../../../shared/file").unwrap();
+        pack("../../../common/file").unwrap();
         assert!(pack("../../../.git/config").is_err() && pack("../../../.ssh/file").is_err());
         // A recipe that is a repository is all there is.
         fs::create_dir(recipe.join(".git")).unwrap();
