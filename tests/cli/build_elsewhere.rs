@@ -803,11 +803,63 @@ fn what_a_host_sends_is_not_trusted() {
             let seen = lie("app/1.0:v1@there%x86_64", &digest, path);
             assert!(seen.contains("a path leads out of the directory"), "{seen}");
         }
+        // Nor does it fill this machine.
+        let large = format!(
+            r#"{{"built": {{"label": "app/1.0:v1@there%x86_64", "digest": "{digest}",
+            "size": {}, "format": "squashfs", "seconds": 1.0, "is_unchanged": False}}}}"#,
+            1_u64 << 60
+        );
+        program(&scene.cabane, "remote/bin/cabane", &LIAR.replace("ENDED", &large));
+        let seen = scene.build();
+        let says = "error: the image from builder needs ";
+        assert!(seen.code == 1 && seen.stderr.contains(says), "{}", seen.stderr);
         let failed = r#"{"failed": {"kind": "Build", "message": "m\x1b[31m", "detail": "d\x07", "causes": ["c\r"], "hints": ["h\x9b"]}}"#;
         program(&scene.cabane, "remote/bin/cabane", &LIAR.replace("ENDED", failed));
         let seen = scene.build();
         assert!(!seen.stderr.contains(['\u{1b}', '\u{7}', '\r', '\u{9b}']), "{:?}", seen.stderr);
         assert!(seen.code == 7 && seen.stderr.contains("error: m\\u{1b}[31m\n"), "{}", seen.stderr);
+    });
+}
+
+#[test]
+fn a_host_that_takes_nothing_does_not_keep_the_command() {
+    with_host(|scene| {
+        let text = r#"#!/usr/bin/python3
+import sys, time
+print('cabane-build-worker {"version":"9.0.0","protocol":1}', flush=True)
+sys.stdin.buffer.readline()
+print('{"state": "absent"}', flush=True)
+time.sleep(3600)
+"#;
+        program(&scene.cabane, "remote/bin/cabane", text);
+        let random: Vec<u8> = (0_u32..1 << 22).flat_map(u32::to_le_bytes).collect();
+        fs::write(scene.path("recipe/large"), random).unwrap();
+        let mut command = scene.command(&["build", "--on", "builder", &scene.recipe, "app/1.0"]);
+        let errors = fs::File::create(scene.path("errors")).unwrap();
+        let child = command.stderr(errors).spawn().unwrap();
+        // What it wrote so far is in the pipes, which are full when no more is asked.
+        let asked = || fs::metadata(scene.path("asked")).map_or(0, |found| found.len());
+        wait_until(|| {
+            let before = asked();
+            sleep(Duration::from_millis(500));
+            before > 1000 && before == asked()
+        });
+        signal(child.id(), Signal::INT);
+        let (code, errors) = Running { child, errors: scene.path("errors") }.end();
+        assert!(code == Some(7) && errors.contains("error: interrupted"), "{errors}");
+    });
+}
+
+#[test]
+fn a_worker_that_ends_before_each_answer_is_an_error() {
+    with_host(|scene| {
+        let text = "#!/bin/sh\n\
+                    echo 'cabane-build-worker {\"version\":\"9.0.0\",\"protocol\":1}'\n";
+        program(&scene.cabane, "remote/bin/cabane", text);
+        let seen = scene.build();
+        let says = "error: `cabane` on builder ends before it answers\n";
+        assert!(seen.code == 1 && seen.stderr.contains(says), "{}", seen.stderr);
+        assert_eq!(seen.stderr.matches("was cut").count(), 4, "{}", seen.stderr);
     });
 }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use cabane_builder::Progress;
 use cabane_label::{ImageId, shown};
 use cabane_registry::sum;
-use cabane_report::{IoContext, Kind, Report, Result, Transfer};
+use cabane_report::{IoContext, Kind, Report, Result, Transfer, size};
 use cabane_site::Context;
 
 use crate::directory::State;
@@ -30,6 +30,8 @@ use crate::worker::{Begun, Stopped, TO_STOP, Worker, still_runs};
 const PAUSES: [u64; 7] = [1, 2, 4, 8, 15, 30, 60];
 /// How long to try, without the time in which this machine sleeps.
 const PATIENCE: Duration = Duration::from_secs(30 * 60);
+/// How often in a row a worker may greet and end before it answers.
+const MOST_UNANSWERED: usize = 5;
 /// The most bytes of the metadata of an image.
 const LARGEST_META: u64 = 512 << 20;
 
@@ -46,6 +48,8 @@ pub(crate) struct Host<'a> {
     failures: usize,
     /// Since when.
     since: Option<Instant>,
+    /// How many workers in a row have greeted and not answered.
+    unanswered: usize,
 }
 
 impl<'a> Host<'a> {
@@ -64,6 +68,7 @@ impl<'a> Host<'a> {
             is_known: false,
             failures: 0,
             since: None,
+            unanswered: 0,
         }
     }
 
@@ -75,7 +80,7 @@ impl<'a> Host<'a> {
         loop {
             let connected = match self.connection.take() {
                 Some(connection) => Ok(connection),
-                None => self.ssh.connect(self.interrupt),
+                None => self.ssh.connect(self.interrupt).inspect(|_| self.unanswered += 1),
             };
             let outcome = connected.and_then(|mut connection| {
                 self.is_known = true;
@@ -98,6 +103,7 @@ impl<'a> Host<'a> {
     fn progress(&mut self) {
         self.failures = 0;
         self.since = None;
+        self.unanswered = 0;
     }
 
     /// Waits before the next connection.
@@ -112,6 +118,13 @@ impl<'a> Host<'a> {
                 .hinted(format!(
                     "`ssh -o BatchMode=yes {host} true` shows why; it must work without a password"
                 )));
+        }
+        if self.unanswered >= MOST_UNANSWERED {
+            let program = &self.ssh.program;
+            let message = format!("`{program}` on {host} ends before it answers");
+            return Err(Report::new(Kind::Failure, message).detailed(reason.to_owned()).hinted(
+                format!("`ssh {host} {program} doctor` shows whether Cabane works there"),
+            ));
         }
         let seconds = PAUSES[self.failures.min(PAUSES.len() - 1)];
         self.failures += 1;
@@ -161,6 +174,7 @@ impl<'a> Host<'a> {
         if length(&file)? > built.size {
             file.set_len(0).or_failed(writing)?;
         }
+        self.check_space(built.size.saturating_sub(length(&file)?), image)?;
         let watched = self.context.transfer(&format!("copying the image from {}", self.ssh.host));
         let copied = self.attempt(|host, connection| {
             let mut offset = length(&file)?;
@@ -191,6 +205,22 @@ impl<'a> Host<'a> {
         });
         watched.end();
         copied
+    }
+
+    /// Fails if what is to come is larger than the free space: the other machine says how large it is.
+    fn check_space(&self, bytes: u64, image: &Path) -> Result<()> {
+        let place = image.parent().unwrap_or(image);
+        let figures = rustix::fs::statvfs(place).map_err(std::io::Error::from);
+        let figures = figures.or_failed(|| format!("find the free space in {}", shown(place)))?;
+        let free = figures.f_bavail.saturating_mul(figures.f_frsize);
+        if bytes <= free {
+            return Ok(());
+        }
+        let (host, bytes, free) = (&self.ssh.host, size(bytes), size(free));
+        let message = format!("the image from {host} needs {bytes} in {}", shown(place));
+        Err(Report::new(Kind::Failure, message)
+            .detailed(format!("  free are {free}"))
+            .hinted("remove files there, or set `build.cache` to another directory".to_owned()))
     }
 
     fn fetch_meta(&mut self, id: &ImageId, meta: &Path) -> Result<()> {
@@ -256,6 +286,7 @@ impl Worker for Host<'_> {
         self.attempt(|host, connection| {
             let look = Ask::Look { id: id.clone() };
             let Answer::State(state) = connection.ask(&look, None)? else { return Err(confused()) };
+            host.unanswered = 0;
             let answer = match (state, packed) {
                 (State::Running | State::Ended, _) | (State::Cancelled, None) => {
                     return Ok(Begun::Found);

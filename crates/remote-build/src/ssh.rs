@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +38,7 @@ pub(crate) struct Ssh {
     client: PathBuf,
     pub(crate) host: String,
     /// The program there.
-    program: String,
+    pub(crate) program: String,
 }
 
 /// Why a question has no answer.
@@ -72,8 +73,8 @@ impl From<io::Error> for Trouble {
 #[derive(Debug)]
 pub(crate) struct Connection {
     child: Child,
-    input: Option<ChildStdin>,
-    pub(crate) output: BufReader<Watched>,
+    input: Option<Watched<ChildStdin>>,
+    pub(crate) output: BufReader<Watched<ChildStdout>>,
     errors: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
 }
@@ -120,13 +121,16 @@ impl Ssh {
         let mut child = self.command(&["build-worker", "serve"]).spawn().or_failed(starting)?;
         let (input, output, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (Some(output), Some(stderr)) = (output, stderr) else {
+        let (Some(input), Some(output), Some(stderr)) = (input, output, stderr) else {
             return Err(Trouble::Cut("no pipes".to_owned()));
         };
+        // It may take nothing: then this process waits for it, and not in the kernel.
+        rustix::io::ioctl_fionbio(&input, true).map_err(io::Error::from)?;
+        let input = Some(Watched { pipe: input, interrupt: Arc::clone(interrupt) });
         let errors = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&errors);
         let reader = std::thread::spawn(move || keep_end(stderr, &kept));
-        let output = BufReader::new(Watched { output, interrupt: Arc::clone(interrupt) });
+        let output = BufReader::new(Watched { pipe: output, interrupt: Arc::clone(interrupt) });
         let mut connection = Connection { child, input, output, errors, reader: Some(reader) };
         match connection.greeting() {
             Ok(Some(hello)) => self.check(&hello).map(|()| connection),
@@ -199,7 +203,7 @@ impl Ssh {
         let output = child.stdout.take()?;
         let mut text = Vec::new();
         let mut output =
-            Watched { output, interrupt: Arc::clone(interrupt) }.take(MOST_BEFORE_GREETING);
+            Watched { pipe: output, interrupt: Arc::clone(interrupt) }.take(MOST_BEFORE_GREETING);
         let read = output.read_to_end(&mut text);
         let _ = child.kill();
         let _ = child.wait();
@@ -326,25 +330,27 @@ fn keep_end(mut errors: impl Read, kept: &Mutex<Vec<u8>>) {
     }
 }
 
-/// Output of a program that may not be silent for long, and that is read until the user interrupts.
+/// A pipe to or from a program that may not be silent for long, and that is used until the user interrupts.
 #[derive(Debug)]
-pub(crate) struct Watched {
-    output: ChildStdout,
+pub(crate) struct Watched<P> {
+    pipe: P,
     interrupt: Arc<AtomicBool>,
 }
 
-impl Read for Watched {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+impl<P: AsFd> Watched<P> {
+    /// Waits until there is something to read, or space to write.
+    fn wait(&self, flags: PollFlags) -> io::Result<()> {
         let begin = Instant::now();
         loop {
-            let mut wanted = [PollFd::new(&self.output, PollFlags::IN)];
-            match poll(&mut wanted, Some(&TICK)) {
-                Ok(1..) => return self.output.read(buffer),
-                Ok(0) | Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno.into()),
-            }
+            // First, because a machine that always sends something may not keep the user.
             if self.interrupt.load(Ordering::Relaxed) {
                 return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+            let mut wanted = [PollFd::new(&self.pipe, flags)];
+            match poll(&mut wanted, Some(&TICK)) {
+                Ok(1..) => return Ok(()),
+                Ok(0) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
             }
             if begin.elapsed() > SILENCE {
                 return Err(io::Error::new(
@@ -353,5 +359,29 @@ impl Read for Watched {
                 ));
             }
         }
+    }
+}
+
+impl Read for Watched<ChildStdout> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.wait(PollFlags::IN)?;
+        self.pipe.read(buffer)
+    }
+}
+
+impl Write for Watched<ChildStdin> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.pipe.write(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait(PollFlags::OUT)?;
+                }
+                written => return written,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.pipe.flush()
     }
 }
