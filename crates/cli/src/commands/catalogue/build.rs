@@ -33,6 +33,7 @@ Examples:
   cabane catalogue build -o site --namespace deploy --url https://software.example.org/
   cabane catalogue build -o site --local
   cabane catalogue build -o site --change glibc=2.31 --package 'zlib@:1.3.0'")]
+#[expect(clippy::struct_excessive_bools, reason = "one for each option that has no value")]
 pub(crate) struct BuildArgs {
     /// The directory: a new or empty one, or that of a catalogue, which is replaced
     #[arg(short, long, value_name = "DIR")]
