@@ -358,7 +358,7 @@ impl RemoteBuild<'_> {
         let format = formats.into_iter().find(|format| format.name() == built.format);
         let format = format.ok_or_else(|| {
             let message = format!("unknown image format `{}`", escape(&built.format));
-            Report::new(Kind::Failure, message)
+            Report::new(Kind::Failure, message).hinted(self.same_version())
         })?;
         let (image, meta) = self.worker.fetch(&self.id, built, &self.directory.path)?;
         let (digest, size) = (built.digest.clone(), built.size);
@@ -393,7 +393,13 @@ impl RemoteBuild<'_> {
         label.map(Some).ok_or_else(|| {
             let message =
                 format!("the image from {} does not have the label `{typed}`", self.record.place);
-            Report::new(Kind::Failure, message)
+            Report::new(Kind::Failure, message).hinted(self.same_version())
         })
+    }
+
+    /// What to do if the place sends what this version does not expect.
+    fn same_version(&self) -> String {
+        let (ours, place) = (env!("CARGO_PKG_VERSION"), &self.record.place);
+        format!("install cabane {ours} on {place}, and run the same command again")
     }
 }

@@ -27,6 +27,8 @@ use crate::request::Order;
 
 /// How long to wait for the lock: a process that only looks holds it for a moment.
 const FOR_THE_LOCK: Duration = Duration::from_secs(5);
+/// How long the signal that ends a job may take to reach all of its processes.
+const FOR_THE_SIGNAL: Duration = Duration::from_secs(1);
 
 /// Builds what is in a directory of a build, and writes what came of it there.
 ///
@@ -79,13 +81,24 @@ pub fn work(
     let ended = match outcome {
         Ok(built) => Ended::Built(built),
         Err(_) if is_cancelled => Ended::Cancelled,
-        Err(_) if interrupt.load(Ordering::Relaxed) => Ended::Interrupted,
+        Err(_) if is_stopped(&directory, interrupt) => Ended::Interrupted,
         Err(report) => Ended::Failed(Failed::new(&report)),
     };
     drop(beat);
     directory.write("result.json", &ended)?;
     drop(lock);
     Ok(())
+}
+
+/// Whether a signal has stopped the build. Slurm sends it to all processes of a job, and the tool of a step may
+/// end before this process has it.
+fn is_stopped(directory: &WorkDirectory, interrupt: &AtomicBool) -> bool {
+    let begin = Instant::now();
+    let is_job = directory.file("job.json").exists();
+    while is_job && !interrupt.load(Ordering::Relaxed) && begin.elapsed() < FOR_THE_SIGNAL {
+        sleep(Duration::from_millis(50));
+    }
+    interrupt.load(Ordering::Relaxed)
 }
 
 fn build(
