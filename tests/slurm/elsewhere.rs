@@ -194,7 +194,9 @@ fn a_job_that_slurm_requeues_builds_and_the_command_waits_for_it() {
              job=$(squeue --noheader --user alice --format=%i); scontrol requeue $job
              until squeue --noheader --jobs $job --format=%T | grep -q PENDING; do sleep 0.1; done
              cat ~/.cache/cabane/elsewhere/builds/*/result.json
-             rm /shared/svc/packed; scontrol update jobid=$job StartTime=now
+             rm /shared/svc/packed
+             until squeue --noheader --jobs $job --format=%T | grep -q RUNNING; do
+                 scontrol update jobid=$job StartTime=now; sleep 0.5; done
              {PACKS}; rm /shared/svc/wait; wait"
         )));
         assert_eq!(seen.stdout, "\"interrupted\"");
