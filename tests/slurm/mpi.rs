@@ -53,9 +53,9 @@ fn ranks_are_one_program(cluster: &Cluster, name: &str, kind: &str, installed: &
 /// Runs eight ranks of a program in an image on four nodes, and looks whether they are one
 /// program.
 pub(crate) fn are_one_program(cluster: &Cluster, name: &str, kind: &str, program: &str) {
-    // The PMI-2 of Slurm 24.11 cuts long values off. MPICH's are long with all transports.
+    // The PMI-2 of Slurm 24.11 cuts long values off. MPICH's are long with all transports and devices.
     let is_cut = kind == "pmi2" && release().as_deref() == Some("24.11");
-    let transports = if is_cut { "UCX_TLS=tcp,self" } else { "" };
+    let transports = if is_cut { "UCX_TLS=tcp,self UCX_NET_DEVICES=eth0" } else { "" };
     let step = format!(
         "{transports} srun -N4 --ntasks-per-node=2 --mpi={kind} --uenv=/shared/{name}.squashfs {program}"
     );
