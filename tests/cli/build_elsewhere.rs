@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Builds on a host: a real server of ssh on this machine, connections that are cut, and a host that sends wrong data.
+//! Builds on a host: a real server of ssh on this machine.
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -22,7 +21,7 @@ use crate::cabane::{Cabane, Who};
 /// Says that the test is already inside of its private world.
 const INSIDE: &str = "CABANE_TEST_CLI_ELSEWHERE";
 /// Where the tools of a build and the test meet: builds see it, and it is gone with the test.
-const MEET: &str = "/mnt/meet";
+pub(crate) const MEET: &str = "/mnt/meet";
 const REGISTRY: &str = "CABANE_TEST_DOCKER_REGISTRY";
 
 /// The `ssh` of the user: the real one. It notes its number and what it is asked, and cuts the connection
@@ -72,14 +71,14 @@ exec /usr/bin/mksquashfs \"$@\"
 ";
 
 /// A user with a host to build on.
-struct Scene {
-    cabane: Cabane,
-    recipe: String,
-    sshd: Server,
+pub(crate) struct Scene {
+    pub(crate) cabane: Cabane,
+    pub(crate) recipe: String,
+    pub(crate) sshd: Server,
 }
 
 /// Runs a test in a private world, with a host called `builder`.
-fn with_host<F: FnOnce(&Scene)>(test: F) {
+pub(crate) fn with_host<F: FnOnce(&Scene)>(test: F) {
     let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cabane/ssh");
     let Ok(ssh) = place.canonicalize() else {
         not_run!("needs the server of ssh: scripts/setup test");
@@ -127,28 +126,28 @@ impl Scene {
         Self { cabane, recipe, sshd }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.cabane.world.path(name)
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.cabane.command(arguments);
         let path = format!("{}:/usr/bin:/bin:/usr/sbin", self.path("local/bin").display());
         command.env("PATH", path);
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Finished {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Finished {
         self.cabane.finish(&mut self.command(arguments))
     }
 
     /// The command of most tests.
-    fn build(&self) -> Finished {
+    pub(crate) fn build(&self) -> Finished {
         self.run(&["build", "--on", "builder", &self.recipe, "app/1.0"])
     }
 
     /// Starts it, and waits until the build at the other end waits.
-    fn begin(&self) -> Running {
+    pub(crate) fn begin(&self) -> Running {
         meet("wait");
         let mut command = self.command(&["build", "--on", "builder", &self.recipe, "app/1.0"]);
         let errors = fs::File::create(self.path("errors")).unwrap();
@@ -157,36 +156,36 @@ impl Scene {
         Running { child, errors: self.path("errors") }
     }
 
-    fn digest(&self, label: &str) -> String {
+    pub(crate) fn digest(&self, label: &str) -> String {
         self.run(&["image", "ls", label, "--format={digest}"]).success().stdout
     }
 
     /// The directories of builds at the other end.
-    fn builds(&self) -> Vec<PathBuf> {
+    pub(crate) fn builds(&self) -> Vec<PathBuf> {
         let all = self.path("remote/home/.cache/cabane/elsewhere/builds");
         let entries = fs::read_dir(all).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).collect()
     }
 
     /// The name of the build at the other end.
-    fn id(&self) -> String {
+    pub(crate) fn id(&self) -> String {
         let [build] = &self.builds()[..] else { panic!("{:?}", self.builds()) };
         build.file_name().unwrap().to_str().unwrap().to_owned()
     }
 }
 
 /// A command that runs.
-struct Running {
-    child: Child,
-    errors: PathBuf,
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    pub(crate) errors: PathBuf,
 }
 
 impl Running {
-    fn errors(&self) -> String {
+    pub(crate) fn errors(&self) -> String {
         fs::read_to_string(&self.errors).unwrap()
     }
 
-    fn end(mut self) -> (Option<i32>, String) {
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let code = self.child.wait().unwrap().code();
         (code, self.errors())
     }
@@ -236,28 +235,28 @@ fn serve(cabane: &Cabane, ssh: &Path) -> Server {
     server
 }
 
-fn program(cabane: &Cabane, name: &str, text: &str) {
+pub(crate) fn program(cabane: &Cabane, name: &str, text: &str) {
     let path = cabane.world.path(name);
     let _ = fs::remove_file(&path);
     let path = cabane.world.file(name, text);
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-fn meet(name: &str) {
+pub(crate) fn meet(name: &str) {
     fs::write(Path::new(MEET).join(name), "").unwrap();
 }
 
-fn part(name: &str) {
+pub(crate) fn part(name: &str) {
     fs::remove_file(Path::new(MEET).join(name)).unwrap();
 }
 
 /// How often something was packed at the other end.
-fn packed() -> usize {
+pub(crate) fn packed() -> usize {
     let text = fs::read_to_string(Path::new(MEET).join("packed")).unwrap_or_default();
     text.lines().count()
 }
 
-fn wait_until(is_so: impl Fn() -> bool) {
+pub(crate) fn wait_until(is_so: impl Fn() -> bool) {
     let begin = Instant::now();
     while !is_so() {
         assert!(begin.elapsed() < time_limit(Duration::from_secs(60)), "it does not happen");
@@ -265,7 +264,7 @@ fn wait_until(is_so: impl Fn() -> bool) {
     }
 }
 
-fn signal(number: u32, signal: Signal) {
+pub(crate) fn signal(number: u32, signal: Signal) {
     let process = Pid::from_raw(i32::try_from(number).unwrap()).unwrap();
     kill_process(process, signal).unwrap();
 }
@@ -475,80 +474,6 @@ fn a_host_that_is_none_is_an_error_at_once() {
 }
 
 #[test]
-fn a_connection_that_is_cut_during_the_build_is_resumed() {
-    with_host(|scene| {
-        let running = scene.begin();
-        wait_until(|| running.errors().contains("[2/2] pack…"));
-        let numbers = fs::read_to_string(scene.path("ssh.numbers")).unwrap();
-        signal(numbers.lines().last().unwrap().parse().unwrap(), Signal::KILL);
-        wait_until(|| running.errors().contains("the connection to builder was cut"));
-        part("wait");
-        let (code, errors) = running.end();
-        assert_eq!(code, Some(0), "{errors}");
-        // Each step was reported once, and done once.
-        assert_eq!(errors.matches("pack…").count(), 1, "{errors}");
-        assert_eq!(packed(), 1);
-        assert!(!scene.digest("app/1.0@there").is_empty());
-    });
-}
-
-#[test]
-fn a_connection_that_is_cut_during_the_image_goes_on_where_it_was() {
-    with_host(|scene| {
-        let mut noise: Vec<u8> = Vec::new();
-        let mut state: u64 = 88_172_645_463_325_252;
-        while noise.len() < 8 << 20 {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            noise.extend(state.to_le_bytes());
-        }
-        fs::write(scene.path("recipe/files/noise"), &noise).unwrap();
-        scene.cabane.world.file("cut", "3000000");
-        let seen = scene.build().success();
-        assert!(seen.stderr.contains("the connection to builder was cut"), "{}", seen.stderr);
-        let asked = fs::read(scene.path("asked")).unwrap();
-        let asked = String::from_utf8_lossy(&asked);
-        let offsets: Vec<u64> = asked
-            .split("{\"image\":")
-            .skip(1)
-            .map(|ask| {
-                let offset = ask.split("\"offset\":").nth(1).unwrap();
-                offset.split('}').next().unwrap().parse().unwrap()
-            })
-            .collect();
-        let [0, offset] = offsets[..] else { panic!("{offsets:?}") };
-        assert!(offset > 1_000_000 && offset < 3_000_000, "{offset}");
-        scene.run(&["build", &scene.recipe, "app/2.0"]).success();
-        assert_eq!(scene.digest("app/1.0@there"), scene.digest("app/2.0"));
-    });
-}
-
-#[test]
-fn a_killed_command_that_is_typed_again_follows_the_same_build() {
-    with_host(|scene| {
-        let running = scene.begin();
-        signal(running.child.id(), Signal::KILL);
-        running.end();
-        let mut again = scene.command(&["build", "--on", "builder", &scene.recipe, "app/1.0"]);
-        let errors = fs::File::create(scene.path("errors")).unwrap();
-        let child = again.stderr(errors).spawn().unwrap();
-        let running = Running { child, errors: scene.path("errors") };
-        wait_until(|| running.errors().contains("pack…"));
-        assert!(running.errors().contains("following the build "), "{}", running.errors());
-        // A third command follows it, too.
-        let mut third = scene.command(&["build", "--attach", &scene.id()]);
-        let third = third.stderr(Stdio::piped()).spawn().unwrap();
-        part("wait");
-        let (code, errors) = running.end();
-        assert_eq!((code, packed()), (Some(0), 1), "{errors}");
-        let third = third.wait_with_output().unwrap();
-        assert!(third.status.success(), "{}", String::from_utf8_lossy(&third.stderr));
-        assert!(errors.contains("app/1.0:v1@there%x86_64"), "{errors}");
-    });
-}
-
-#[test]
 fn commands_that_are_typed_at_the_same_time_share_one_build() {
     with_host(|scene| {
         meet("wait");
@@ -597,29 +522,6 @@ fn commands_for_two_files_get_an_image_each() {
     });
 }
 
-#[test]
-fn an_interrupted_command_says_how_to_go_on_and_how_to_cancel() {
-    with_host(|scene| {
-        let running = scene.begin();
-        let id = scene.id();
-        signal(running.child.id(), Signal::INT);
-        let (code, errors) = running.end();
-        let expected = format!(
-            "error: the build {id} continues on builder\n\
-             hint: `cabane build --attach {id}` follows it, as does the same command\n\
-             hint: `cabane build --cancel {id}` cancels it\n"
-        );
-        assert!(code == Some(7) && errors.ends_with(&expected), "{code:?} {errors}");
-        let cancelled = scene.run(&["build", "--cancel", &id]).success();
-        assert_eq!(cancelled.stderr, "cancelled the build on builder\n");
-        // The build has stopped, and with it what waits.
-        assert!(!cabane_testkit::is_running("build-worker run"));
-        part("wait");
-        let seen = scene.build().success();
-        assert!(seen.stderr.contains("started the build ") && packed() == 2, "{}", seen.stderr);
-    });
-}
-
 /// Makes the recipe one for Python, with a package that it brings.
 fn python_recipe(scene: &Scene, views: &str) {
     let config = "name: app\nengine: python\npython:\n  interpreter: /usr/bin/python3\n  \
@@ -664,207 +566,6 @@ fn a_changed_recipe_begins_after_the_last_unchanged_step() {
         scene.run(&["build", &scene.recipe, "app/2.0"]).success();
         assert_eq!(scene.digest("app/1.0@there"), scene.digest("app/2.0"));
     });
-}
-
-#[test]
-fn ctrl_c_in_a_terminal_leaves_the_build_alone() {
-    with_host(|scene| {
-        meet("wait");
-        let mut command = scene.cabane.other("script");
-        let path = format!("{}:/usr/bin:/bin:/usr/sbin", scene.path("local/bin").display());
-        let typed = format!("$CABANE build --on builder {} app/1.0", scene.recipe);
-        command.args(["-qec", &typed, "/dev/null"]).env("PATH", path).env("SHELL", "/bin/sh");
-        let output = fs::File::create(scene.path("errors")).unwrap();
-        // All of its processes are in the foreground, and `ssh` gets the signal, too.
-        let mut child = command.stdin(Stdio::piped()).stdout(output).spawn().unwrap();
-        wait_until(|| packed() > 0);
-        child.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
-        let running = Running { child, errors: scene.path("errors") };
-        let (_, shown) = running.end();
-        let says = shown.contains("continues on builder") && !shown.contains("was cut");
-        assert!(says, "{shown}");
-        part("wait");
-        let seen = scene.build().success();
-        assert!(seen.stderr.contains("following the build ") && packed() == 1, "{}", seen.stderr);
-    });
-}
-
-#[test]
-fn a_connection_that_the_user_shares_is_used() {
-    with_host(|scene| {
-        let config = fs::read_to_string(scene.path("ssh_config")).unwrap();
-        let shared = format!(
-            "{config}ControlMaster auto\nControlPath {}\nControlPersist 60\n",
-            scene.path("shared-%C").display()
-        );
-        fs::set_permissions(scene.path(""), fs::Permissions::from_mode(0o777)).unwrap();
-        scene.cabane.world.file("ssh_config", &shared);
-        scene.build().success();
-        scene.cabane.world.file("recipe/files/more", "more");
-        scene.build().success();
-        let log = scene.sshd.log();
-        assert_eq!((log.matches("Accepted publickey").count(), packed()), (1, 2), "{log}");
-    });
-}
-
-#[test]
-fn a_build_that_is_lost_with_its_host_is_begun_again_by_the_same_command() {
-    with_host(|scene| {
-        let running = scene.begin();
-        let worker = format!("build-worker run {}", scene.builds()[0].display());
-        // As when the host is restarted: nothing of the build is left.
-        Finished::of(Command::new("pkill").args(["-KILL", "-f", &worker])).success();
-        let (code, errors) = running.end();
-        assert!(code == Some(1) && errors.contains("ended without a result"), "{errors}");
-        // To cancel it starts nothing.
-        let cancelled = scene.run(&["build", "--cancel", &scene.id()]).success();
-        let says = "removed the build on builder: it was not running\n";
-        assert_eq!((cancelled.stderr.as_str(), packed()), (says, 1));
-        assert_eq!(scene.builds(), [] as [PathBuf; 0]);
-        part("wait");
-        let seen = scene.build().success();
-        assert!(seen.stderr.contains("started the build ") && packed() == 2, "{}", seen.stderr);
-        assert!(!scene.digest("app/1.0@there").is_empty());
-    });
-}
-
-/// A host that answers as it likes.
-const LIAR: &str = r#"#!/usr/bin/python3
-import json, sys
-def say(value):
-    print(json.dumps(value), flush=True)
-print('cabane-build-worker {"version":"9.0.0","protocol":1}', flush=True)
-meta = b"directory 755 0 4\nmetafile 644 1 META_PATHxend 0 0 0\n"
-image = b"hsqs" + bytes(96)
-for line in sys.stdin.buffer:
-    ask = json.loads(line)
-    name = next(iter(ask))
-    if name == "look":
-        say({"state": "ended"})
-    elif name == "follow":
-        events = [{"note": "a\x1b]0;title\x07b"}, {"output": {"step": "pack", "line": "\x1b[2J"}},
-                  {"warning": "w\x1b[31m\rx"}, {"nothing": 1}]
-        text = "".join(json.dumps(event) + "\n" for event in events) + "no event\n"
-        say({"events": len(text)})
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        say({"ended": ENDED})
-    elif name == "image":
-        say({"bytes": 100 - ask["image"]["offset"]})
-        sys.stdout.buffer.write(image[ask["image"]["offset"]:])
-        sys.stdout.flush()
-    elif name == "meta":
-        say({"bytes": len(meta)})
-        sys.stdout.buffer.write(meta)
-        sys.stdout.flush()
-    else:
-        say("done")
-"#;
-
-#[test]
-fn what_a_host_sends_is_not_trusted() {
-    with_host(|scene| {
-        let lie = |label: &str, digest: &str, meta: &str| {
-            let built = format!(
-                r#"{{"built": {{"label": "{label}", "digest": "{digest}", "size": 100,
-                "format": "squashfs", "seconds": 1.0, "is_unchanged": False}}}}"#
-            );
-            let meta = format!("{}\\n{meta}", meta.len());
-            let text = LIAR.replace("ENDED", &built).replace("META_PATH", &meta);
-            program(&scene.cabane, "remote/bin/cabane", &text);
-            let seen = scene.build();
-            assert!(!seen.stderr.contains(['\u{1b}', '\u{7}', '\r']), "{:?}", seen.stderr);
-            assert!(seen.stderr.contains("a\\u{1b}]0;title\\u{7}b\n"), "{}", seen.stderr);
-            assert_eq!(scene.run(&["image", "ls", "--format={label}"]).success().stdout, "");
-            assert_eq!(seen.code, 1, "{}", seen.stderr);
-            seen.stderr
-        };
-        let other = "0".repeat(64);
-        // sha256 of what it sends
-        let image = [b"hsqs".as_slice(), &[0; 96]].concat();
-        let digest = sha256(&image);
-        let seen = lie("other/1.0:v1@there%x86_64", &other, "meta/env.json");
-        assert!(
-            seen.contains("the image from builder does not have the label `app/1.0:v1`"),
-            "{seen}"
-        );
-        // A tag that was left out is `v1`, and not what the host likes.
-        let seen = lie("app/1.0:release@there%x86_64", &digest, "meta/env.json");
-        assert!(
-            seen.contains("the image from builder does not have the label `app/1.0:v1`"),
-            "{seen}"
-        );
-        let seen = lie("app/1.0:v1@there%x86_64", &other, "meta/env.json");
-        assert!(
-            seen.contains("the image from builder does not have the digest of the build"),
-            "{seen}"
-        );
-        for path in ["meta/../../../escaped", "/tmp/escaped"] {
-            let seen = lie("app/1.0:v1@there%x86_64", &digest, path);
-            assert!(seen.contains("a path leads out of the directory"), "{seen}");
-        }
-        // Nor does it fill this machine.
-        let large = format!(
-            r#"{{"built": {{"label": "app/1.0:v1@there%x86_64", "digest": "{digest}",
-            "size": {}, "format": "squashfs", "seconds": 1.0, "is_unchanged": False}}}}"#,
-            1_u64 << 60
-        );
-        program(&scene.cabane, "remote/bin/cabane", &LIAR.replace("ENDED", &large));
-        let seen = scene.build();
-        let says = "error: the image from builder needs ";
-        assert!(seen.code == 1 && seen.stderr.contains(says), "{}", seen.stderr);
-        let failed = r#"{"failed": {"kind": "Build", "message": "m\x1b[31m", "detail": "d\x07", "causes": ["c\r"], "hints": ["h\x9b"]}}"#;
-        program(&scene.cabane, "remote/bin/cabane", &LIAR.replace("ENDED", failed));
-        let seen = scene.build();
-        assert!(!seen.stderr.contains(['\u{1b}', '\u{7}', '\r', '\u{9b}']), "{:?}", seen.stderr);
-        assert!(seen.code == 7 && seen.stderr.contains("error: m\\u{1b}[31m\n"), "{}", seen.stderr);
-    });
-}
-
-#[test]
-fn a_host_that_takes_nothing_does_not_keep_the_command() {
-    with_host(|scene| {
-        let text = r#"#!/usr/bin/python3
-import sys, time
-print('cabane-build-worker {"version":"9.0.0","protocol":1}', flush=True)
-sys.stdin.buffer.readline()
-print('{"state": "absent"}', flush=True)
-time.sleep(3600)
-"#;
-        program(&scene.cabane, "remote/bin/cabane", text);
-        let random: Vec<u8> = (0_u32..1 << 22).flat_map(u32::to_le_bytes).collect();
-        fs::write(scene.path("recipe/large"), random).unwrap();
-        let mut command = scene.command(&["build", "--on", "builder", &scene.recipe, "app/1.0"]);
-        let errors = fs::File::create(scene.path("errors")).unwrap();
-        let child = command.stderr(errors).spawn().unwrap();
-        // What it wrote so far is in the pipes, which are full when no more is asked.
-        let asked = || fs::metadata(scene.path("asked")).map_or(0, |found| found.len());
-        wait_until(|| {
-            let before = asked();
-            sleep(Duration::from_millis(500));
-            before > 1000 && before == asked()
-        });
-        signal(child.id(), Signal::INT);
-        let (code, errors) = Running { child, errors: scene.path("errors") }.end();
-        assert!(code == Some(7) && errors.contains("error: interrupted"), "{errors}");
-    });
-}
-
-#[test]
-fn a_worker_that_ends_before_each_answer_is_an_error() {
-    with_host(|scene| {
-        let text = "#!/bin/sh\n\
-                    echo 'cabane-build-worker {\"version\":\"9.0.0\",\"protocol\":1}'\n";
-        program(&scene.cabane, "remote/bin/cabane", text);
-        let seen = scene.build();
-        let says = "error: `cabane` on builder ends before it answers\n";
-        assert!(seen.code == 1 && seen.stderr.contains(says), "{}", seen.stderr);
-        assert_eq!(seen.stderr.matches("was cut").count(), 4, "{}", seen.stderr);
-    });
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    cabane_testkit::digest_of(bytes).trim_start_matches("sha256:").to_owned()
 }
 
 #[test]

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::cabane::{APP, Who};
 use crate::channels::{Bed, NEW};
+use crate::check_suite::greeting_suite;
 use crate::evidence::Tests;
 
 const REJECTED: i32 = 13;
@@ -95,21 +96,7 @@ fn an_image_must_run_on_the_hosts_of_the_channel() {
     }
 }
 
-const TESTS: &str = r"
-import reframe as rfm
-import reframe.utility.sanity as sn
-
-
-@rfm.simple_test
-class Greets(rfm.RunOnlyRegressionTest):
-    valid_systems = ['*']
-    valid_prog_environs = ['ENVIRONMENT']
-    executable = 'hello'
-
-    @sanity_function
-    def greeted(self):
-        return sn.assert_found('hello', self.stdout)
-";
+const TESTS: &str = "@rfm.simple_test\nclass Hello(Greets):\n    pass\n";
 
 #[test]
 fn the_newest_results_must_have_the_suites_of_the_channel() {
@@ -117,8 +104,10 @@ fn the_newest_results_must_have_the_suites_of_the_channel() {
     let reframe = needs!("reframe");
     let tests = Tests::new("suites = [\"hpc-tests\"]", "");
     let cabane = &tests.bed.shared.cabane;
-    cabane.world.file("home/hpc-tests/greets.py", &TESTS.replace("ENVIRONMENT", "*"));
-    cabane.world.file("home/gpu-tests/greets.py", &TESTS.replace("ENVIRONMENT", "+gpu"));
+    cabane.world.file("home/hpc-tests/greets.py", &greeting_suite(["*", "hello", "hello"], TESTS));
+    cabane
+        .world
+        .file("home/gpu-tests/greets.py", &greeting_suite(["+gpu", "hello", "hello"], TESTS));
     let check = |suites: &[&str], more: &[&str], key: &str| {
         let directories = suites.iter().map(|name| cabane.world.path(&format!("home/{name}")));
         let options = directories.map(|path| format!("--suite={}", path.display()));

@@ -14,21 +14,24 @@ use crate::check::Checked;
 const IMAGE: &str = "app/2.0:v1@here%x86_64";
 const ENVIRONMENTS: &str = "greeting:\n  features: [greet]\n  views: [default]\n  \
     activation: ['export WORD=there']\n  extras: {language: english}\n";
-const TESTS: &str = r"
+/// A class of tests that start a program and look for a text; it is no test by itself.
+const GREETS: &str = r"
 import reframe as rfm
 import reframe.utility.sanity as sn
 
 
 class Greets(rfm.RunOnlyRegressionTest):
     valid_systems = ['*']
-    valid_prog_environs = ['+greet']
-    executable = 'greet'
+    valid_prog_environs = ['ENVIRONMENT']
+    executable = 'PROGRAM'
 
     @sanity_function
     def greeted(self):
-        return sn.assert_found('hello', self.stdout)
+        return sn.assert_found('TEXT', self.stdout)
 
 
+";
+const TESTS: &str = r"
 @rfm.simple_test
 class Measures(Greets):
     executable_opts = ['42.5']
@@ -62,6 +65,13 @@ class Elsewhere(Greets):
     valid_prog_environs = ['+gpu']
 ";
 
+/// A suite of tests that start a program in some environments and look for a text. The classes of `tests`
+/// are made from `Greets`.
+pub(crate) fn greeting_suite([environment, program, text]: [&str; 3], tests: &str) -> String {
+    let begin = GREETS.replace("ENVIRONMENT", environment).replace("PROGRAM", program);
+    begin.replace("TEXT", text) + tests.trim_start()
+}
+
 /// Someone with an image that has environments for ReFrame, and a suite.
 struct Suite {
     checked: Checked,
@@ -74,7 +84,7 @@ impl Suite {
         let checked = Checked::new(who, "  - {name: fine, command: greet}\n", &[]);
         let world = &checked.cabane.world;
         world.file("recipe/extra/reframe.yaml", ENVIRONMENTS);
-        world.file("tests/greets.py", TESTS);
+        world.file("tests/greets.py", &greeting_suite(["+greet", "greet", "hello"], TESTS));
         let directory = world.path("tests").display().to_string();
         let recipe = world.path("recipe").display().to_string();
         checked.run(&["build", &recipe, IMAGE]).success();

@@ -12,6 +12,8 @@ mod attach;
 mod build;
 mod build_containers;
 mod build_elsewhere;
+mod build_elsewhere_cut;
+mod build_elsewhere_hostile;
 mod build_from_files;
 mod builds;
 mod bundle;

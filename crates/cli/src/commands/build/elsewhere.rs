@@ -42,10 +42,10 @@ pub(super) struct ElsewhereArgs {
     #[arg(long, requires = "on")]
     detach: bool,
     /// Follow a build on another machine, and copy its image here
-    #[arg(long, value_name = "ID", conflicts_with_all = HERE, conflicts_with_all = ["on", "recipe"])]
+    #[arg(long, value_name = "ID", value_parser = build_id, conflicts_with_all = HERE, conflicts_with_all = ["on", "recipe"])]
     attach: Option<ImageId>,
     /// Cancel a build on another machine
-    #[arg(long, value_name = "ID", conflicts_with_all = HERE, conflicts_with_all = ["on", "recipe", "attach"])]
+    #[arg(long, value_name = "ID", value_parser = build_id, conflicts_with_all = HERE, conflicts_with_all = ["on", "recipe", "attach"])]
     cancel: Option<ImageId>,
     /// List the builds on other machines whose images have not arrived yet
     #[arg(long, conflicts_with_all = HERE, conflicts_with_all = ["on", "recipe", "attach", "cancel"])]
@@ -143,6 +143,13 @@ pub(super) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
         say_start(setup, label);
     }
     Ok(())
+}
+
+/// Reads the ID of a build, which has the form of that of an image.
+fn build_id(text: &str) -> Result<ImageId, String> {
+    text.parse().map_err(|_| {
+        "a build has an ID of 16 hexadecimal digits; `cabane build --list` shows them".to_owned()
+    })
 }
 
 fn say_cancelled(setup: &Setup, id: &ImageId, cancelled: &Cancelled) {
