@@ -72,6 +72,7 @@ mod nesting;
 mod pipeline;
 mod pipeline_alps;
 mod pipeline_clients;
+mod pipeline_lock;
 mod pipeline_report;
 mod pipeline_suites;
 mod recipe;

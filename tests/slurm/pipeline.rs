@@ -104,6 +104,61 @@ fn a_killed_run_is_continued_and_its_jobs_are_waited_for() {
     });
 }
 
+/// A program `sbatch` that submits, and kills the run that called it before that knows the job: at the call of this
+/// number.
+const KILLING: &str = r#"mkdir -p bin; cat >bin/sbatch <<'EOF'
+#!/bin/sh
+real=$(PATH=${PATH#*:}; command -v sbatch)
+"$real" "$@" >>answers
+[ $(wc -l <answers) = "$NUMBER" ] && kill -9 $PPID
+tail -n1 answers
+EOF
+chmod 755 bin/sbatch; rm -f answers
+"#;
+
+#[test]
+fn a_job_is_found_that_was_submitted_when_the_run_was_killed() {
+    in_cluster!(|cluster: &Cluster| {
+        let alice = cluster.user("alice");
+        alice.sh(FILES).success();
+        let killed = |number: u32, more: &str| {
+            let typed = format!("{RUN} --only good@alpha {more}");
+            let typed = typed.replacen(
+                "; ",
+                &format!("; {KILLING} PATH=$PWD/bin:$PATH NUMBER={number} "),
+                1,
+            );
+            let run = alice.sh(&typed);
+            assert_eq!(run.code, 137, "{}{}", run.stdout, run.stderr);
+            let answers =
+                alice.sh("cd /shared/pipeline; sed 's/[^0-9]*//;s/;.*//' answers").success();
+            answers.stdout.lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        // The build waits, and its check was not submitted: both are submitted anew.
+        let jobs = killed(1, "--sbatch=--begin=now+1hour");
+        let state =
+            |job: &str| alice.sh(&format!("squeue --noheader --format=%T --jobs={job}")).stdout;
+        assert_eq!(state(&jobs[0]).trim(), "PENDING");
+        let again = alice.sh(&format!("{RUN} --only good@alpha"));
+        assert_eq!(again.code, 0, "{}{}", again.stdout, again.stderr);
+        assert_ne!(state(&jobs[0]).trim(), "PENDING");
+        // Both were submitted: they are waited for.
+        alice.sh("cd /shared/pipeline; date >recipes/good/1/tree/new").success();
+        let jobs = killed(2, "");
+        assert_eq!(jobs.len(), 2);
+        let again = alice.sh(&format!("{RUN} --only good@alpha"));
+        assert_eq!(again.code, 0, "{}{}", again.stdout, again.stderr);
+        assert_eq!(again.stderr.matches("job ").count(), 0, "{}", again.stderr);
+        // One that waits is cancelled.
+        alice.sh("cd /shared/pipeline; date >recipes/good/1/tree/newer").success();
+        let jobs = killed(1, "--sbatch=--begin=now+1hour");
+        let cancelled = alice.sh("cd /shared/pipeline; cabane pipeline cancel").success();
+        assert!(cancelled.stderr.contains("cancelled "), "{}", cancelled.stderr);
+        assert_ne!(state(&jobs[0]).trim(), "PENDING");
+        alice.sh("rm -rf /shared/pipeline").success();
+    });
+}
+
 #[test]
 fn what_slurm_refuses_or_loses_is_an_error_and_no_failure() {
     in_cluster!(|cluster: &Cluster| {
@@ -123,7 +178,7 @@ fn what_slurm_refuses_or_loses_is_an_error_and_no_failure() {
             .success();
         let lost = alice.sh(&format!(
             "({RUN} --only good; echo code $?) & \
-             until squeue --noheader --user alice --name cabane-check --states R | grep -q .; do sleep 0.2; done; \
+             until squeue --noheader --user alice --format=%j --states R | grep -q cabane-check; do sleep 0.2; done; \
              sleep 1; scancel --user alice; wait"
         ));
         assert!(lost.stdout.contains("code 17"), "{}{}", lost.stdout, lost.stderr);

@@ -143,13 +143,15 @@ impl Slurm {
     /// `squeue` cannot be started, or Slurm does not answer: there may be such jobs.
     pub fn named(&self, context: &Context, name: &str) -> Result<Vec<u64>> {
         let user = format!("--user={}", rustix::process::getuid().as_raw());
-        let arguments = ["--format=%i".to_owned(), user, format!("--name={name}")];
+        // `%F` is the job of all tasks of an array.
+        let arguments = ["--format=%F".to_owned(), user, format!("--name={name}")];
         let lines = self.queue(context, &arguments)?.ok_or_else(|| {
             let message = format!("Slurm does not say whether there is a job `{name}`");
             Report::new(Kind::Failure, message)
                 .hinted("run the same command again when `squeue` works".to_owned())
         })?;
-        Ok(lines.iter().filter_map(|line| line.parse().ok()).collect())
+        let jobs: BTreeSet<u64> = lines.iter().filter_map(|line| line.parse().ok()).collect();
+        Ok(jobs.into_iter().collect())
     }
 
     /// Returns the lines of `squeue`; `None` if it fails.

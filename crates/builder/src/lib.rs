@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bases;
 mod build_context;
 mod container;
 mod containers;
@@ -42,6 +43,7 @@ mod step;
 mod tree;
 mod turn;
 
+pub use bases::{Base, Pins, bases};
 pub use cabane_mount::ImageFormat;
 pub use cabane_recipe::DEFAULT_EPOCH;
 pub use containers::{AddedImage, AddedImages, Containers, FoundContainer, UseContainer};

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use cabane_label::MountPoint;
 use cabane_mount::{Backend, ImageFormat};
 
+use crate::bases::Pins;
 use crate::containers::Containers;
 
 /// A build that is requested.
@@ -49,6 +50,8 @@ pub struct BuildRequest {
     pub jobs: usize,
     /// How the sandbox is made.
     pub backend: Backend,
+    /// What some bases of the recipe mean in this build. Others mean what they mean now.
+    pub pins: Pins,
     /// Where container images come from, for the engine that needs them.
     pub containers: Option<Arc<dyn Containers>>,
     /// Which steps are done.

@@ -5,15 +5,18 @@
 //!
 //! [`plan_build`] makes a plan of a recipe, which `cabane_builder` carries out. [`add_built`] and
 //! [`write_built`] put the image where it belongs, and [`Signer`] says from what it was
-//! built, or [`provenance()`] where it is signed later.
+//! built, or [`provenance()`] where it is signed later. [`look_up`] says what the name of a base means
+//! now.
 
 #![forbid(unsafe_code)]
 
+mod bases;
 mod containers;
 mod provenance;
 mod request;
 mod result;
 
+pub use bases::look_up;
 pub use provenance::{SignedBuild, Signer, provenance};
 pub use request::{BuildOptions, PlannedBuild, plan_build};
 pub use result::{add_built, write_built};

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cabane_builder::{BuildRequest, ImageFormat, InMemory, Install, Part, Plan, Programs};
+use cabane_builder::{BuildRequest, ImageFormat, InMemory, Install, Part, Pins, Plan, Programs};
 use cabane_container::Platform;
 use cabane_environment::complete_label_for;
 use cabane_label::{Label, LabelPattern, System, SystemPattern};
@@ -44,6 +44,8 @@ pub struct BuildOptions {
     /// What the recipe is known by instead of its path, if it is a copy: copies of the same recipe share
     /// a build directory.
     pub origin: Option<String>,
+    /// What some bases of the recipe mean.
+    pub pins: Pins,
     /// The number of parallel processes, instead of that of the settings.
     pub jobs: Option<usize>,
     /// The first step that is repeated.
@@ -147,6 +149,7 @@ fn request(
         epoch: context.epoch()?.0,
         jobs: options.jobs.or(settings.jobs.value).unwrap_or_else(processors).max(1),
         backend: context.backend,
+        pins: options.pins.clone(),
         containers: Some(Arc::new(OwnContainers { context: context.clone() })),
         part: Part { from: options.from.clone(), until: options.until.clone() },
         keep: options.keep,

@@ -151,6 +151,8 @@ fn of_removal(soname: &str, line: &NeedLine<'_>) -> Option<Finding> {
 /// digest.
 pub(crate) fn is_base(name: &str, line: &NeedLine<'_>) -> bool {
     let NeedLine::Base { reference, manifest, index } = *line else { return false };
+    // A name that was pinned has both.
+    let reference = reference.split_once('@').map_or(reference, |(tagged, _)| tagged);
     let before = reference.strip_suffix(name);
     let is_reference = before.is_some_and(|before| before.is_empty() || before.ends_with('/'));
     is_reference || [manifest, index].contains(&name)
@@ -494,6 +496,8 @@ mod tests {
             assert!(of_base(name, Some("sha256:ef"), &line).is_some(), "{name}");
             assert!(of_base(name, Some("sha256:cd"), &line).is_none(), "{name}");
         }
+        let pinned = "base\tregistry.example.org/library/debian:13@sha256:cd\tsha256:ab\tsha256:cd";
+        assert!(of_base("debian:13", None, &NeedLine::read(pinned).unwrap()).is_some());
         for other in ["ian:13", "debian:12", "sha256:c", ""] {
             assert!(of_base(other, None, &line).is_none(), "{other}");
         }

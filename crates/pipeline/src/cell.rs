@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use cabane_builder::{Base, Pins};
 use cabane_evidence::Configuration;
 use cabane_label::{
     Digest, Label, LabelPattern, MountPoint, Name, NameMatch, Namespace, System, SystemPattern,
@@ -132,6 +133,10 @@ pub struct Cell {
     pub line: usize,
     /// A word that is a part of what it is built from; often empty.
     pub revision: String,
+    /// What the bases of its recipe mean, as far as the lock file has them.
+    pub pins: Pins,
+    /// The other bases of its recipe.
+    pub unlocked: Vec<Base>,
     /// The suites that are run on its image.
     pub suites: Vec<CellSuite>,
     /// The sum of everything it is built from.
@@ -173,6 +178,8 @@ impl Cell {
         parts.extend(of_others.iter().map(Digest::as_str));
         // Pipelines without revisions keep their sums.
         parts.extend(Some(self.revision.as_str()).filter(|word| !word.is_empty()));
+        // Those without pins, too.
+        parts.extend(self.pins.iter().flat_map(|(base, meaning)| [base, meaning]));
         Ok(combine(&parts))
     }
 

@@ -9,6 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cabane_builder::Pins;
 use cabane_label::{escape, shown};
 use cabane_recipe::{PipelineFile, parse_pipeline};
 use cabane_report::{IoContext, Kind, Report, Result};
@@ -16,6 +17,7 @@ use cabane_site::settings::find_program;
 use cabane_site::{Context, env_vars};
 
 use crate::cell::{Cell, CellName};
+use crate::lock::LockFile;
 use crate::pipeline::Pipeline;
 
 /// What has changed.
@@ -26,6 +28,10 @@ pub(crate) struct Changes {
     /// What the pipeline said of each cell; `None` if that cannot be read.
     before: Option<BTreeMap<CellName, String>>,
     now: BTreeMap<CellName, String>,
+    /// What the lock file said.
+    locked: Option<LockFile>,
+    /// The directory of the pipeline.
+    home: PathBuf,
 }
 
 impl Changes {
@@ -53,6 +59,10 @@ impl Changes {
         // A file that was not there has described nothing.
         let before = git.run(&["show", &format!("{since}:./{name}")]).unwrap_or_default();
         let before = parse_pipeline(&pipeline.file, &before).ok();
+        let lock = pipeline.lock_file();
+        let name = lock.file_name().unwrap_or_default().to_string_lossy();
+        let locked = git.run(&["show", &format!("{since}:./{name}")]);
+        let locked = locked.ok().and_then(|text| LockFile::parse(&lock, &text).ok());
         let now = std::fs::read(&pipeline.file);
         let now = now.or_failed(|| format!("read {}", shown(&pipeline.file)))?;
         Ok(Self {
@@ -61,6 +71,8 @@ impl Changes {
             files,
             before: before.map(|file| described(&file)),
             now: described(&parse_pipeline(&pipeline.file, &now)?),
+            locked,
+            home: pipeline.directory.clone(),
         })
     }
 
@@ -75,6 +87,11 @@ impl Changes {
             |path: &&PathBuf| cell.suites.iter().find(|suite| path.starts_with(&suite.directory));
         if let Some(suite) = self.files.iter().find_map(|path| of_suite(&path)) {
             return Some(format!("the suite `{}` has changed since {since}", suite.name));
+        }
+        let none = Pins::default();
+        let locked = self.locked.as_ref().and_then(|lock| lock.pins(&self.home, &cell.recipe));
+        if let Some(base) = cell.pins.difference(locked.unwrap_or(&none)) {
+            return Some(format!("its base {base} has changed since {since}"));
         }
         let before = self.before.as_ref()?.get(&cell.name);
         match before {

@@ -142,7 +142,7 @@ impl Processes<'_> {
         let end = self.run.end_of_log(&cell.name, stage, 2000).unwrap_or_default();
         let message = format!("it ended without a result ({status})");
         let report = Report::new(Kind::Failure, message).detailed(end);
-        let result = StageResult::of_failure(stage, &cell.inputs, started, &report);
+        let result = StageResult::of_failure(stage, cell, started, &report);
         if !self.interrupt.load(Ordering::Relaxed) {
             self.run.keep(&cell.name, &result)?;
         }

@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use cabane_builder::{digest_of, read_recipe};
+use cabane_builder::{Base, bases, digest_of, read_recipe};
 use cabane_label::{Digest, shown};
 use cabane_recipe::{EngineConfig, PythonSource};
 use cabane_report::{IoContext, Kind, Report, Result};
@@ -74,10 +74,11 @@ impl Sums {
     }
 }
 
-/// What a recipe is built from outside of its own directory.
-pub(crate) fn outside(recipe: &Path) -> Vec<PathBuf> {
+/// What a recipe is built from outside of its own directory: files, and bases.
+pub(crate) fn outside(recipe: &Path) -> (Vec<PathBuf>, Vec<Base>) {
     // What is malformed is reported by the build.
-    let Ok(parsed) = read_recipe(recipe) else { return Vec::new() };
+    let Ok(parsed) = read_recipe(recipe) else { return Default::default() };
+    let bases = bases(&parsed);
     let named: Vec<PathBuf> = match parsed.engine {
         EngineConfig::Tree(tree) => vec![tree.source],
         EngineConfig::Python(python) => {
@@ -91,7 +92,7 @@ pub(crate) fn outside(recipe: &Path) -> Vec<PathBuf> {
         EngineConfig::Spack(_) => Vec::new(),
     };
     let found = named.iter().filter_map(|path| fs::canonicalize(recipe.join(path)).ok());
-    found.filter(|path| !path.starts_with(recipe)).collect()
+    (found.filter(|path| !path.starts_with(recipe)).collect(), bases)
 }
 
 /// Adds a line for each file: its path, what it is, and its content or target.
@@ -179,7 +180,7 @@ mod tests {
         fs::write(recipe.join("config.yaml"), text).unwrap();
         fs::write(tree.join("file"), "1").unwrap();
         let recipe = recipe.canonicalize().unwrap();
-        let found = outside(&recipe);
+        let (found, _) = outside(&recipe);
         assert_eq!(found, [tree.canonicalize().unwrap()]);
         for home in [recipe.parent().unwrap(), Path::new("/elsewhere")] {
             let sum = || Sums::default().outside(&found[0], home).unwrap();

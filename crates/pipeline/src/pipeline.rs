@@ -14,6 +14,7 @@ use cabane_report::{IoContext, Kind, Report, Result};
 
 use crate::cell::{Cell, CellName, CellSuite};
 use crate::inputs::{Sums, combine, outside};
+use crate::lock::{LockFile, pinned};
 
 /// The names that a pipeline's file may have where none is given, the first one first.
 pub const FILES: [&str; 2] = ["pipeline.yaml", "config.yaml"];
@@ -62,12 +63,19 @@ fn is_one_of(cell: &CellName, patterns: &[LabelPattern]) -> bool {
     patterns.is_empty() || patterns.iter().any(|one| cell.matches(one))
 }
 
+/// What the file of a pipeline says, its suites with the cells that they test, and its lock file.
+struct Described<'a> {
+    parsed: &'a PipelineFile,
+    suites: Vec<(CellSuite, Vec<LabelPattern>)>,
+    lock: Option<LockFile>,
+}
+
 impl Pipeline {
     /// Opens a pipeline: a file, or a directory with `pipeline.yaml` or `config.yaml`.
     ///
     /// # Errors
     ///
-    /// There is none, or it is malformed, or a suite is missing. A cell whose recipe is missing is among
+    /// There is none, or it or its lock file is malformed, or a suite is missing. A cell whose recipe is missing is among
     /// the mistakes.
     pub fn open(path: &Path) -> Result<Self> {
         let file = find(path)?;
@@ -91,10 +99,15 @@ impl Pipeline {
             remarks: parsed.remarks.clone(),
             mistakes: Vec::new(),
         };
+        let lock = LockFile::of(&pipeline.file)?;
         let mut sums = Sums::default();
-        let suites = pipeline.suites(&parsed, &text, &mut sums)?;
+        let described = Described {
+            suites: pipeline.suites(&parsed, &text, &mut sums)?,
+            parsed: &parsed,
+            lock,
+        };
         for uenv in &parsed.uenvs {
-            pipeline.add((&parsed, &suites), uenv, &text, &mut sums)?;
+            pipeline.add(&described, uenv, &text, &mut sums)?;
         }
         pipeline.cells.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(pipeline)
@@ -129,11 +142,12 @@ impl Pipeline {
     /// Adds the cells of an environment.
     fn add(
         &mut self,
-        (parsed, suites): (&PipelineFile, &[(CellSuite, Vec<LabelPattern>)]),
+        described: &Described<'_>,
         uenv: &UenvEntry,
         text: &str,
         sums: &mut Sums,
     ) -> Result<()> {
+        let Described { parsed, suites, lock } = described;
         for (uarch, recipe) in &uenv.recipes {
             // Several environments may share a directory, which is then named in full.
             let of_name = self.recipes.join(uenv.name.as_str()).join(&recipe.value);
@@ -148,7 +162,9 @@ impl Pipeline {
             };
             let recipe =
                 fs::canonicalize(&directory).or_failed(|| format!("find {}", shown(&directory)))?;
-            let outside = outside(&recipe);
+            let (outside, bases) = outside(&recipe);
+            let pins = lock.as_ref().and_then(|lock| lock.pins(&self.directory, &recipe));
+            let (pins, unlocked) = pinned(pins, &bases);
             for deployed in uenv.deploy.iter().filter(|one| one.value.1 == *uarch) {
                 let system = &deployed.value.0;
                 let Some(cluster) = parsed.clusters.get(system) else { continue };
@@ -183,6 +199,8 @@ impl Pipeline {
                     name,
                     recipe: recipe.clone(),
                     outside: outside.clone(),
+                    pins: pins.clone(),
+                    unlocked: unlocked.clone(),
                     home: self.directory.clone(),
                     system_directory,
                     mount: uenv.mount.clone(),

@@ -193,16 +193,7 @@ impl Rules<'_> {
             };
         }
         if !has_image {
-            let is_other = self.run.last_result(&cell.name, Stage::Build).is_some();
-            let reason = touched.unwrap_or_else(|| {
-                match (known.build.is_some(), is_other) {
-                    (true, _) => "its image is gone",
-                    (false, true) => "its recipe, its system, or its revision has changed",
-                    (false, false) => "it was never built",
-                }
-                .to_owned()
-            });
-            return left(Stage::Build, reason);
+            return left(Stage::Build, touched.unwrap_or_else(|| self.without_image(cell, &known)));
         }
         if known.check.is_none() {
             return left(Stage::Check, "it is built, and not checked".to_owned());
@@ -222,6 +213,20 @@ impl Rules<'_> {
                 done(reason, Some(Outcome::NotTested))
             }
             _ => done("up to date", None),
+        }
+    }
+
+    /// Says why there is no image of what a cell is built from now.
+    fn without_image(&self, cell: &Cell, known: &Known) -> String {
+        if known.build.is_some() {
+            return "its image is gone".to_owned();
+        }
+        match self.run.last_result(&cell.name, Stage::Build) {
+            Some(before) => match cell.pins.difference(&before.bases) {
+                Some(base) => format!("its base {base} has changed"),
+                None => "its recipe, its system, or its revision has changed".to_owned(),
+            },
+            None => "it was never built".to_owned(),
         }
     }
 

@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
@@ -65,10 +66,35 @@ struct Jobs {
 /// An array.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Job {
-    id: u64,
+    /// `None` while it is submitted: a run that is killed then does not know whether Slurm has it.
+    id: Option<u64>,
+    /// By which Slurm knows it as well.
+    #[serde(default)]
+    name: String,
     stage: Stage,
     /// The cells in the order of the tasks, and what they are built from.
     cells: Vec<(CellName, Digest)>,
+}
+
+impl Jobs {
+    fn read(path: &Path) -> Self {
+        let text = fs::read(path).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    /// Asks Slurm for the jobs that a run submitted when it was killed, and forgets those that it does
+    /// not have. Returns whether there were any.
+    fn find(&mut self, context: &Context, slurm: &Slurm) -> Result<bool> {
+        let is_open = |job: &Job| job.id.is_none();
+        if !self.jobs.iter().any(is_open) {
+            return Ok(false);
+        }
+        for job in self.jobs.iter_mut().filter(|job| is_open(job)) {
+            job.id = slurm.named(context, &job.name)?.first().copied();
+        }
+        self.jobs.retain(|job| !is_open(job));
+        Ok(true)
+    }
 }
 
 /// A task that is waited for.
@@ -168,8 +194,7 @@ impl Queue<'_> {
     }
 
     fn jobs(&self) -> Jobs {
-        let text = fs::read(self.jobs_file()).unwrap_or_default();
-        serde_json::from_slice(&text).unwrap_or_default()
+        Jobs::read(&self.jobs_file())
     }
 
     /// Whether the build of a cell has passed, or may yet.
@@ -180,22 +205,25 @@ impl Queue<'_> {
 
     /// Takes over the tasks of an earlier run that are still there.
     fn adopt<'p>(&self, planned: &[PlannedCell<'p>]) -> Result<Vec<Task<'p>>> {
-        let jobs = self.jobs().jobs;
+        let mut jobs = self.jobs();
+        if jobs.find(self.processes.context, &self.slurm.slurm)? {
+            write_json(&self.jobs_file(), &jobs)?;
+        }
         let mut tasks = Vec::new();
         let mut outdated: Vec<String> = Vec::new();
-        for job in &jobs {
+        for (id, job) in jobs.jobs.iter().filter_map(|job| Some((job.id?, job))) {
             for (number, (name, inputs)) in job.cells.iter().enumerate() {
                 let meant = planned.iter().find(|one| one.cell.name == *name);
                 let meant = meant.filter(|one| one.stages.contains(&job.stage));
                 let Some(meant) = meant else { continue };
                 if meant.cell.inputs != *inputs {
-                    outdated.push(format!("{}_{number}", job.id));
+                    outdated.push(format!("{id}_{number}"));
                     continue;
                 }
                 tasks.push(Task {
                     cell: meant.cell,
                     stage: job.stage,
-                    name: format!("{}_{number}", job.id),
+                    name: format!("{id}_{number}"),
                     absence: Absence::default(),
                 });
             }
@@ -303,9 +331,13 @@ impl Queue<'_> {
         let end = part.len() - 1;
         let throttle = self.slurm.throttle.map(|most| format!("%{most}")).unwrap_or_default();
         let mut sbatch = vec![format!("--array=0-{end}{throttle}")];
-        sbatch.push(format!("--job-name=cabane-{stage}"));
         sbatch.extend(sbatch_options(first.cell, stage));
         sbatch.extend(self.slurm.options.iter().cloned());
+        // Of this directory and these inputs. It comes last, since the name must be ours.
+        let run = self.run().root().as_os_str().as_bytes();
+        let sum = cabane_builder::digest_of(&[run, b"\0", lines.as_bytes()].concat());
+        let name = format!("cabane-{stage}-{}", sum.id());
+        sbatch.push(format!("--job-name={name}"));
         sbatch.push(format!("--output={}", directory.join("%A_%a.out").display()));
         if let Some(after) = after {
             sbatch.push(format!("--dependency=aftercorr:{after}"));
@@ -318,7 +350,6 @@ impl Queue<'_> {
             words: &words,
             variables: &first.cell.target.variables,
         };
-        let id = self.slurm.slurm.submit(self.processes.context, &submission)?;
         let mut jobs = self.jobs();
         // Those of the stage that were before are no longer needed for these cells.
         for job in jobs.jobs.iter_mut().filter(|job| job.stage == stage) {
@@ -332,7 +363,12 @@ impl Queue<'_> {
             1 => "1 cell".to_owned(),
             count => format!("{count} cells"),
         };
-        jobs.jobs.push(Job { id, stage, cells });
+        jobs.jobs.push(Job { id: None, name, stage, cells });
+        write_json(&self.jobs_file(), &jobs)?;
+        let id = self.slurm.slurm.submit(self.processes.context, &submission)?;
+        if let Some(job) = jobs.jobs.last_mut() {
+            job.id = Some(id);
+        }
         write_json(&self.jobs_file(), &jobs)?;
         report(Event::Submitted(&format!("job {id}: {stage} of {count}")));
         Ok(id)
@@ -366,8 +402,7 @@ impl Queue<'_> {
         let printed = fs::read(&output).unwrap_or_default();
         let printed = String::from_utf8_lossy(&printed).into_owned();
         let report = Report::new(Kind::Failure, message).detailed(printed);
-        let result =
-            StageResult::of_failure(task.stage, &task.cell.inputs, Timestamp::now(), &report);
+        let result = StageResult::of_failure(task.stage, task.cell, Timestamp::now(), &report);
         self.run().keep(&task.cell.name, &result)?;
         Ok(Some(result))
     }
@@ -378,12 +413,13 @@ impl Queue<'_> {
 /// # Errors
 ///
 /// Slurm does not answer.
-pub fn cancel(options: &JobOptions, run: &RunDirectory) -> Result<usize> {
+pub fn cancel(context: &Context, options: &JobOptions, run: &RunDirectory) -> Result<usize> {
     let _lock = run.lock()?;
     let file = run.root().join("slurm/jobs.json");
-    let text = fs::read(&file).unwrap_or_default();
-    let jobs: Jobs = serde_json::from_slice(&text).unwrap_or_default();
-    let ids: Vec<String> = jobs.jobs.iter().map(|job| job.id.to_string()).collect();
+    let mut jobs = Jobs::read(&file);
+    jobs.find(context, &options.slurm)?;
+    let ids = jobs.jobs.iter().filter_map(|job| job.id.map(|id| id.to_string()));
+    let ids: Vec<String> = ids.collect();
     if ids.is_empty() {
         return Ok(0);
     }

@@ -6,12 +6,15 @@
 use std::fmt;
 use std::str::FromStr;
 
+use cabane_builder::Pins;
 use cabane_check::CheckReport;
 use cabane_evidence::{Outcome, Provenance};
 use cabane_label::{Digest, enumerate, escape};
 use cabane_report::{Kind, Report};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+use crate::cell::Cell;
 
 /// What is done for a cell, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -79,6 +82,9 @@ pub struct StageResult {
     pub finished: Timestamp,
     /// The sum of what the cell is built from.
     pub inputs: Digest,
+    /// What bases mean that it is built on.
+    #[serde(default, skip_serializing_if = "Pins::is_empty")]
+    pub bases: Pins,
     /// The sha256 of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
@@ -99,7 +105,7 @@ impl StageResult {
 
     /// Returns the result of a stage that could not be carried out.
     #[must_use]
-    pub fn of_failure(stage: Stage, inputs: &Digest, started: Timestamp, report: &Report) -> Self {
+    pub fn of_failure(stage: Stage, cell: &Cell, started: Timestamp, report: &Report) -> Self {
         // What the author of a recipe can change is a failure of the image. All else says nothing about it.
         let is_of_image = match stage {
             Stage::Build | Stage::Check => matches!(report.kind(), Kind::Build | Kind::BadInput),
@@ -120,7 +126,8 @@ impl StageResult {
             hints: report.hints().to_vec(),
             started,
             finished: Timestamp::now(),
-            inputs: inputs.clone(),
+            inputs: cell.inputs.clone(),
+            bases: cell.pins.clone(),
             digest: None,
             report: None,
             provenance: None,

@@ -83,11 +83,12 @@ pub fn step(
             started,
             finished: Timestamp::now(),
             inputs: cell.inputs.clone(),
+            bases: cell.pins.clone(),
             digest: Some(done.digest),
             report: done.report,
             provenance: done.provenance,
         },
-        Err(report) => StageResult::of_failure(stage, &cell.inputs, started, &report),
+        Err(report) => StageResult::of_failure(stage, cell, started, &report),
     };
     let is_untested = before.check.is_some_and(|check| check.outcome == Outcome::NotTested);
     if stage == Stage::Promote && is_untested {
@@ -253,6 +254,7 @@ impl Work<'_> {
             build_dir: None,
             variant: Some(self.cell.name.to_string()),
             origin: None,
+            pins: self.cell.pins.clone(),
             jobs: self.options.jobs,
             from: None,
             until: None,

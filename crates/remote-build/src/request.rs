@@ -9,7 +9,7 @@ use std::io::{self, BufReader, BufWriter, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use cabane_builder::ImageFormat;
+use cabane_builder::{ImageFormat, Pins};
 use cabane_image_build::BuildOptions;
 use cabane_label::{ImageId, LabelPattern, SystemPattern, Tag, shown};
 use cabane_process::Scratch;
@@ -235,6 +235,7 @@ impl Order {
             build_dir: None,
             variant: None,
             origin: Some(self.origin.clone()),
+            pins: Pins::default(),
             jobs,
             from: None,
             until: None,

@@ -24,7 +24,7 @@ pub fn lower(
     if system.packages.get("gcc").is_none() {
         return Err(LowerError::NoGcc);
     }
-    let repositories = sources::package_repositories(recipe);
+    let repositories = sources::package_repositories(&recipe.spack, recipe.version);
     let has_place = |name: &str| places.repositories.iter().any(|place| place.name == name);
     if let Some(one) = repositories.iter().find(|one| !has_place(&one.name)) {
         let name = one.name.clone();

@@ -53,7 +53,8 @@ impl Places {
         if own.system {
             names.push(SYSTEM_REPOSITORY.to_owned());
         }
-        names.extend(sources::package_repositories(recipe).into_iter().map(|one| one.name));
+        let repositories = sources::package_repositories(&recipe.spack, recipe.version);
+        names.extend(repositories.into_iter().map(|one| one.name));
         Self {
             config: config.to_owned(),
             repositories: names

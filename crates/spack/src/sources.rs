@@ -3,7 +3,7 @@
 
 //! Which Spack and which packages.
 
-use cabane_recipe::{GitSource, PackageRepository, SpackVersion, StackRecipe};
+use cabane_recipe::{GitSource, PackageRepository, SpackConfig, SpackVersion};
 
 /// The package repository of the recipe: `repo/`.
 pub const RECIPE_REPOSITORY: &str = "recipe";
@@ -14,14 +14,14 @@ pub const SYSTEM_REPOSITORY: &str = "alps";
 
 const SPACK_PACKAGES: &str = "https://github.com/spack/spack-packages.git";
 
-/// Returns the package repositories that a recipe names, or else what its Spack
-/// has by default.
+/// Returns the package repositories that a recipe names, or else what this version of
+/// Spack has by default.
 #[must_use]
-pub fn package_repositories(recipe: &StackRecipe) -> Vec<PackageRepository> {
-    if !recipe.spack.package_repositories.is_empty() {
-        return recipe.spack.package_repositories.clone();
+pub fn package_repositories(config: &SpackConfig, version: SpackVersion) -> Vec<PackageRepository> {
+    if !config.package_repositories.is_empty() {
+        return config.package_repositories.clone();
     }
-    let commit = match recipe.version {
+    let commit = match version {
         SpackVersion { major: 1, minor: 0 } => "releases/v2025.07",
         SpackVersion { major: 1, minor: 1 } => "releases/v2025.11",
         _ => "develop",

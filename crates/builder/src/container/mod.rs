@@ -18,10 +18,12 @@ use cabane_container::{
     Bytes, CONVERTER, ContainerImage, ImportRecord, Layer, MAX_UNPACKED, Open, Progress, Request,
     added, convert_with,
 };
+use cabane_label::escape;
 use cabane_recipe::{ContainerConfig, Recipe};
 use cabane_report::{Kind, Report};
 use cabane_view::Meta;
 
+use crate::bases::OWN;
 use crate::build_context::BuildContext;
 use crate::containers::{Containers, FoundContainer};
 use crate::engine::{self, Engine, Facts, RecipeDir, StepDraft};
@@ -30,7 +32,7 @@ use crate::layout::Layout;
 use crate::marker::ImageMark;
 use crate::materials::{Material, split_digest};
 use crate::pack::{self, Tool, Tree};
-use crate::{BuildError, BuildRequest, Result, StepName, disk};
+use crate::{BuildError, BuildRequest, Pins, Result, StepName, disk};
 
 /// What is locked, in the work directory.
 const LOCK: &str = "lock/container.json";
@@ -91,9 +93,14 @@ impl ContainerEngine {
             let found = found.images.into_iter();
             images.extend(found.map(|image| (image.name, image.digest)));
         }
+        for label in &config.images {
+            let digests = images.iter().map(|(_, digest)| digest.as_str());
+            check_pin(&request.pins, label, digests)?;
+        }
+        let from = request.pins.container(&config.from, config.platform.as_deref());
         Ok(Self {
             images,
-            config: config.clone(),
+            config: ContainerConfig { from, ..config.clone() },
             recipe: recipe.clone(),
             recipe_dir: directory.clone(),
             work: layout.work(),
@@ -118,12 +125,15 @@ impl ContainerEngine {
             &self.recipe_dir.path,
             self.config.platform.as_deref(),
         )?;
+        if let Some(label) = self.config.from.strip_prefix(OWN) {
+            check_pin(&bench.request.pins, label, [found.digest.as_str()].into_iter())?;
+        }
         if let Some(before) = before
             .filter(|before| before.reference == found.reference && before.digest != found.digest)
         {
             bench.progress.warning(&format!(
                 "`{}` is another image now: it was {}, and is {}",
-                cabane_label::escape(&self.config.from),
+                escape(&self.config.from),
                 before.digest,
                 found.digest
             ));
@@ -134,6 +144,17 @@ impl ContainerEngine {
         // Text and names are always JSON.
         disk::write_json(&self.lock(), &found)
     }
+}
+
+/// Fails if a label is pinned to another image than those that were found.
+fn check_pin<'a>(pins: &Pins, label: &str, mut found: impl Iterator<Item = &'a str>) -> Result<()> {
+    let Some(pin) = pins.image(label) else { return Ok(()) };
+    // With and without the name of the algorithm.
+    if found.any(|digest| split_digest(digest).1 == split_digest(pin).1) {
+        return Ok(());
+    }
+    let message = format!("`{}` is another image than {pin}, to which it is pinned", escape(label));
+    Err(BuildError::refused(message, "`cabane pipeline lock` pins it to the image that it is now"))
 }
 
 /// The address of a container image of a registry; files of this machine have none.

@@ -50,7 +50,7 @@ pub(super) fn lower(
         upstream: Upstream::Same,
     });
     // Those of others are not copied: the image names the commit.
-    let others = cabane_spack::package_repositories(recipe).into_iter();
+    let others = cabane_spack::package_repositories(&recipe.spack, recipe.version).into_iter();
     let others = others.map(|one| RepositoryPlace {
         path: Path::new(SOURCES).join(&one.name).join(&one.path),
         upstream: if is_archive(&one.source.repo) {
@@ -177,7 +177,8 @@ pub(super) fn write(engine: &SpackEngine) -> Result<()> {
 /// Copies the package repositories that those on top of the image could not get.
 pub(super) fn copy_archived(engine: &SpackEngine) -> Result<()> {
     let commits = engine.commits();
-    for one in cabane_spack::package_repositories(&engine.recipe) {
+    let recipe = &engine.recipe;
+    for one in cabane_spack::package_repositories(&recipe.spack, recipe.version) {
         let Some(digest) = commits.get(&one.name).filter(|_| is_archive(&one.source.repo)) else {
             continue;
         };

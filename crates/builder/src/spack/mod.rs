@@ -33,6 +33,7 @@ mod views;
 mod watch;
 
 pub use read::{StackTexts, read_system};
+pub(crate) use sources::{is_archive, is_commit};
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -54,7 +55,7 @@ use crate::materials::Material;
 use crate::pack::Tree;
 use crate::python::find_interpreter;
 use crate::sandbox::Invocation;
-use crate::{BuildError, BuildRequest, Result, StepName, program};
+use crate::{BuildError, BuildRequest, Pins, Result, StepName, program};
 
 /// A stack that becomes an image.
 #[derive(Debug)]
@@ -93,6 +94,7 @@ impl SpackEngine {
         let options = StackOptions { system: Some(&system), ..StackOptions::default() };
         let mut stack_recipe = StackTexts::read(&directory.path)?.parse(&options)?;
         stack_recipe.config.store = recipe.store.clone();
+        pin(&mut stack_recipe, &request.pins);
         let packages = inputs::package_directories(&directory.path, &system_dir, &system)?;
         let git = program::find("git", request.programs.git.as_deref())?;
         let solver = match &request.programs.spack_python {
@@ -181,6 +183,19 @@ fn tool(name: &str, found: Option<&PathBuf>) -> PathBuf {
     found.map_or_else(|| name.into(), Clone::clone)
 }
 
+/// Replaces branches and tags by what they mean in this build.
+fn pin(recipe: &mut StackRecipe, pins: &Pins) {
+    if pins.is_empty() {
+        return;
+    }
+    let mut packages = cabane_spack::package_repositories(&recipe.spack, recipe.version);
+    for one in &mut packages {
+        one.source.commit = pins.commit_of(&one.source);
+    }
+    recipe.spack.package_repositories = packages;
+    recipe.spack.source.commit = pins.commit_of(&recipe.spack.source);
+}
+
 fn list_of_sources(recipe: &StackRecipe) -> Vec<Source> {
     let source = |name: &str, source: &cabane_recipe::GitSource| Source {
         name: name.to_owned(),
@@ -188,7 +203,7 @@ fn list_of_sources(recipe: &StackRecipe) -> Vec<Source> {
         reference: source.commit.clone(),
     };
     let mut sources = vec![source("spack", &recipe.spack.source)];
-    for one in cabane_spack::package_repositories(recipe) {
+    for one in cabane_spack::package_repositories(&recipe.spack, recipe.version) {
         sources.push(source(&one.name, &one.source));
     }
     sources

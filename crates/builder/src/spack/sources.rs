@@ -18,7 +18,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use archives::ARCHIVES;
-pub(super) use archives::is_archive;
+pub(crate) use archives::is_archive;
 use cabane_label::{escape, shown};
 
 mod archives;
@@ -279,6 +279,6 @@ fn quiet() -> [(&'static str, &'static OsStr); 1] {
 }
 
 /// Whether a text is the full name of a commit.
-pub(super) fn is_commit(text: &str) -> bool {
+pub(crate) fn is_commit(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

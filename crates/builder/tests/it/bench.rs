@@ -133,6 +133,7 @@ pub(crate) fn request(world: &World, build: &str) -> BuildRequest {
         search_path: Vec::new(),
         epoch: DEFAULT_EPOCH,
         jobs: 2,
+        pins: cabane_builder::Pins::default(),
         containers: None,
         part: cabane_builder::Part::default(),
         keep: false,

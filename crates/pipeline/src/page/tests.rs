@@ -31,6 +31,7 @@ fn result(stage: Stage, outcome: Outcome, message: &str) -> StageResult {
         started: "2026-11-26T10:00:00Z".parse().unwrap(),
         finished: "2026-11-26T10:01:01Z".parse().unwrap(),
         inputs: "0".repeat(64).parse().unwrap(),
+        bases: cabane_builder::Pins::default(),
         digest: None,
         report: None,
         provenance: None,

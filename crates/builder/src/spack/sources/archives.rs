@@ -29,7 +29,7 @@ pub(super) const ARCHIVES: &str = "archives";
 const ENDINGS: [&str; 6] = [".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"];
 
 /// Whether an address is that of an archive.
-pub(in crate::spack) fn is_archive(address: &str) -> bool {
+pub(crate) fn is_archive(address: &str) -> bool {
     ENDINGS.iter().any(|ending| address.ends_with(ending))
 }
 

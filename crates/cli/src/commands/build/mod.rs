@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use cabane_builder::{ImageFormat, execute};
+use cabane_builder::{ImageFormat, Pins, execute};
 use cabane_image_build::{BuildOptions, SignedBuild, Signer, add_built, plan_build, write_built};
 use cabane_label::{Label, Namespace};
 use cabane_report::{Kind, Report, Result, size};
@@ -152,6 +152,7 @@ impl BuildArgs {
             build_dir: self.build_dir.clone(),
             variant: None,
             origin: None,
+            pins: Pins::default(),
             jobs: self.jobs,
             from: self.from.clone(),
             until: self.until.clone(),

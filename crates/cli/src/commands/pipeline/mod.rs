@@ -20,6 +20,7 @@ use crate::registry::RegistryArgs;
 use crate::setup::Setup;
 
 mod generate;
+mod lock;
 mod plan;
 mod report;
 mod run;
@@ -36,6 +37,8 @@ pub(crate) enum PipelineCommand {
     Plan(plan::PlanArgs),
     /// Build, check, publish and promote what is left
     Run(run::RunArgs),
+    /// Look up the container images and branches that recipes build on, and write the lock file
+    Lock(lock::LockArgs),
     /// Generate a file for the CI of GitLab or GitHub
     Generate(generate::GenerateArgs),
     /// Carry out one stage of one cell
@@ -60,6 +63,7 @@ pub(crate) fn pipeline(setup: &Setup, command: &PipelineCommand) -> Result<ExitC
     match command {
         PipelineCommand::Check(args) => done(plan::check(setup, args)),
         PipelineCommand::Plan(args) => done(plan::plan(setup, args)),
+        PipelineCommand::Lock(args) => done(lock::lock(setup, args)),
         PipelineCommand::Run(args) => run::run(setup, args),
         PipelineCommand::Generate(args) => done(generate::generate(setup, args)),
         PipelineCommand::Step(args) => step::step(setup, args),
@@ -97,6 +101,9 @@ impl PipelineArgs {
         let (pipeline, run) = self.open()?;
         for mistake in &pipeline.mistakes {
             setup.warning(mistake);
+        }
+        if let Some(warning) = pipeline.lock_warning() {
+            setup.warning(warning);
         }
         Ok((pipeline, run))
     }

@@ -77,6 +77,14 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<()> {
         }
         setup.printer.data(table);
     }
+    if let Some(warning) = pipeline.lock_warning() {
+        setup.warning(warning);
+    } else if let unlocked @ 1.. = pipeline.unlocked().len() {
+        let bases = counted(unlocked, "base");
+        setup.hint(format!(
+            "{bases} can change under the same name: `cabane pipeline lock` pins them"
+        ));
+    }
     let systems: BTreeSet<_> = pipeline.cells.iter().map(|cell| &cell.name.system).collect();
     let names: BTreeSet<_> = pipeline.cells.iter().map(|cell| &cell.name.name).collect();
     setup.note(format_args!(

@@ -138,7 +138,7 @@ fn show(setup: &Setup, event: Event<'_>) {
 pub(crate) fn cancel(setup: &Setup, args: &CancelArgs) -> Result<()> {
     let (_, directory) = args.pipeline.open()?;
     let slurm = JobOptions::find(setup, Vec::new(), None)?;
-    let count = cabane_pipeline::cancel(&slurm, &directory)?;
+    let count = cabane_pipeline::cancel(setup, &slurm, &directory)?;
     setup.note(format_args!("cancelled {}", counted(count, "job")));
     Ok(())
 }
