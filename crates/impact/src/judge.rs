@@ -32,6 +32,8 @@ pub(crate) struct Seen {
     pub(crate) interpreter: bool,
     pub(crate) root: bool,
     pub(crate) base: bool,
+    /// Whether a line names the version of NVIDIA's software.
+    pub(crate) cuda: bool,
 }
 
 impl Seen {
@@ -43,6 +45,7 @@ impl Seen {
             NeedLine::Root { .. } => self.root = true,
             NeedLine::Base { .. } => self.base = true,
             NeedLine::Interpreter { .. } => self.interpreter = true,
+            NeedLine::Gpu { vendor: "nvidia", toolkit, .. } => self.cuda |= !toolkit.is_empty(),
             _ => {}
         }
     }
@@ -53,6 +56,7 @@ impl Seen {
         self.interpreter |= other.interpreter;
         self.root |= other.root;
         self.base |= other.base;
+        self.cuda |= other.cuda;
     }
 }
 
@@ -98,7 +102,7 @@ impl<'c> Judge<'c> {
         match self.change {
             Change::Version { name, .. } if name == "glibc" => is_whole || seen.glibc,
             Change::Version { name, .. } if name == "python" => is_whole || seen.interpreter,
-            Change::Version { name, .. } if name == "nvidia-driver" => seen.scanned,
+            Change::Version { name, .. } if name == "nvidia-driver" => seen.scanned || seen.cuda,
             Change::Version { .. } | Change::Removed { .. } => is_whole,
             Change::Host { .. } => seen.scanned,
             Change::Base { .. } => seen.base || !seen.root,

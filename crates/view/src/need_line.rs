@@ -25,7 +25,7 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::{ContainerSource, HostNeeds, LineIndex, LineKind, Meta};
+use crate::{Change, ContainerSource, HostNeeds, LineIndex, LineKind, Meta};
 
 /// Lines of needs.
 #[derive(Clone, Copy, Debug)]
@@ -162,6 +162,9 @@ impl Meta {
             let glibc = container.glibc.as_deref().unwrap_or_default();
             lines.line("root", &[&glibc]);
             container.source.iter().for_each(|source| source.lines(&mut lines));
+            for (vendor, toolkit) in self.toolkits() {
+                lines.line("gpu", &[&vendor, &"", &toolkit]);
+            }
         }
         if let Some(glibc) = &needs.glibc {
             lines.line("glibc", &[glibc]);
@@ -177,6 +180,25 @@ impl Meta {
             None => self.lines_without_scan(&mut lines),
         }
         lines.0
+    }
+
+    /// Returns the software for GPUs for which a container image says that it was made: a vendor, and a
+    /// version. NVIDIA's images have it in `CUDA_VERSION`, AMD's in `ROCM_VERSION`. Where `NVIDIA_REQUIRE_CUDA`
+    /// also permits older drivers, the version says nothing about drivers, and is left out.
+    fn toolkits(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let view = self.default_view.as_ref().and_then(|name| self.views.get(name));
+        let value = move |wanted: &str| {
+            let mut variables = view?.patch.iter();
+            let (_, changes) = variables.find(|(name, _)| *name == wanted)?;
+            match changes.last()? {
+                Change::Set(value) => Some(value.as_str()),
+                _ => None,
+            }
+        };
+        let permits_older = value("NVIDIA_REQUIRE_CUDA").is_some_and(|one| one.contains("driver<"));
+        let cuda = value("CUDA_VERSION").map(|version| if permits_older { "" } else { version });
+        let rocm = value("ROCM_VERSION");
+        cuda.map(|one| ("nvidia", one)).into_iter().chain(rocm.map(|one| ("amd", one)))
     }
 
     fn lines_without_scan(&self, lines: &mut Writer) {
@@ -300,6 +322,30 @@ mod tests {
         };
         let root = NeedLine::Root { glibc: "" };
         assert_eq!(read(&lines), [root, NeedLine::Architecture("aarch64"), base]);
+    }
+
+    #[test]
+    fn a_root_image_names_the_software_of_gpus_that_it_declares() {
+        let lines = |variables: &[(&str, &str)]| {
+            let mut view = crate::View::default();
+            for (name, value) in variables {
+                view.patch.push(name, Change::Set((*value).to_owned()));
+            }
+            let name: crate::ViewName = "container".parse().unwrap();
+            let meta = Meta {
+                container: Some(Container::default()),
+                views: [(name.clone(), view)].into(),
+                default_view: Some(name),
+                ..Meta::default()
+            };
+            meta.need_lines(None)
+        };
+        let cuda = ("CUDA_VERSION", "12.4.1");
+        let only = ("NVIDIA_REQUIRE_CUDA", "cuda>=12.4");
+        assert_eq!(lines(&[cuda, only]), "root\t\ngpu\tnvidia\t\t12.4.1\n");
+        let older = ("NVIDIA_REQUIRE_CUDA", "cuda>=12.4 brand=tesla,driver>=470,driver<471");
+        assert_eq!(lines(&[cuda, older]), "root\t\ngpu\tnvidia\t\t\n");
+        assert_eq!(lines(&[("ROCM_VERSION", "6.2")]), "root\t\ngpu\tamd\t\t6.2\n");
     }
 
     #[test]
