@@ -80,11 +80,11 @@ pub use settings::{
 pub use stack::{
     AccessPair, BuildCache, CompilerName, CompilerRequest, Compilers, Connection, Conversion,
     Duplicates, FileText, GccRequest, Link, MirrorFlags, Mirrors, ModuleKind, MpiDefaults,
-    MpiRequest, Placed, Replacement, SourceMirror, SpackVersion, StackEnvironment, StackFile,
-    StackFiles, StackModules, StackOptions, StackRecipe, StackView, SystemConfig, SystemFiles,
-    Unify, UnknownVariable, VendorCompiler, VendorEdit, VendorFiles, VendorGpu, VendorLanguage,
-    VendorManifest, VendorPackage, VendorWrapper, Yaml, YamlMap, convert_stack, package_name,
-    parse_mirrors, parse_stack, parse_system, parse_vendor_manifest,
+    MpiRequest, Placed, Replacement, SourceMirror, SpackSettings, SpackVersion, StackEnvironment,
+    StackFile, StackFiles, StackModules, StackOptions, StackRecipe, StackView, SystemConfig,
+    SystemFiles, Unify, UnknownVariable, VendorCompiler, VendorEdit, VendorFiles, VendorGpu,
+    VendorLanguage, VendorManifest, VendorPackage, VendorWrapper, Yaml, YamlMap, convert_stack,
+    package_name, parse_mirrors, parse_stack, parse_system, parse_vendor_manifest,
 };
 pub use text::MAX_FILE_SIZE;
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use cabane_recipe::{Mirrors, SpackVersion, StackRecipe, SystemConfig, Yaml, YamlMap};
+use cabane_recipe::{SpackVersion, StackRecipe, SystemConfig, Yaml, YamlMap};
 
 use crate::places::{Places, Upstream};
 use crate::{mirrors, packages};
@@ -27,13 +27,17 @@ pub(crate) fn config(
     let mut add = |name: &str, text: String| drop(files.insert(name.to_owned(), text));
     add("packages.yaml", packages::file(all));
     add("repos.yaml", repos(places));
-    add("config.yaml", config_yaml(recipe, &system.mirrors, places));
+    add("config.yaml", config_yaml(recipe, system, places));
     add("mirrors.yaml", mirrors::file(recipe, &system.mirrors, places));
     if let Some(text) = mirrors::guarded_file(recipe, &system.mirrors) {
         add(&format!("{}/mirrors.yaml", mirrors::GUARDED), text);
     }
-    if let Some(text) = concretizer(&system.mirrors, places, version) {
+    if let Some(text) = concretizer(system, places, version) {
         add("concretizer.yaml", text);
+    }
+    let toolchains = &system.settings.toolchains;
+    if !toolchains.is_empty() {
+        add("toolchains.yaml", Yaml::map([("toolchains", toolchains.clone().into())]).to_string());
     }
     mirrors::add_bootstrap(&mut files, &system.mirrors, places);
     files
@@ -46,11 +50,11 @@ fn repos(places: &Places) -> String {
     Yaml::map([("repos", repos.into())]).to_string()
 }
 
-fn config_yaml(recipe: &StackRecipe, mirrors: &Mirrors, places: &Places) -> String {
-    let mut config = YamlMap::new();
+fn config_yaml(recipe: &StackRecipe, system: &SystemConfig, places: &Places) -> String {
+    let mut config = system.settings.config.clone();
     let root = recipe.config.store.as_str().into();
     config.insert("install_tree", Yaml::map([("root", root)]));
-    let source_cache = match (&places.source_cache, &mirrors.source_cache) {
+    let source_cache = match (&places.source_cache, &system.mirrors.source_cache) {
         (Some(place), _) => Some(path(place)),
         (None, Some(value)) => Some(value.as_str().into()),
         (None, None) => None,
@@ -62,18 +66,20 @@ fn config_yaml(recipe: &StackRecipe, mirrors: &Mirrors, places: &Places) -> Stri
     Yaml::map([("config", config.into())]).to_string()
 }
 
-/// Returns `concretizer.yaml`, if results are kept and Spack can do so.
-fn concretizer(mirrors: &Mirrors, places: &Places, version: SpackVersion) -> Option<String> {
+/// Returns `concretizer.yaml`, if the system has settings, or results are kept and Spack can do so.
+fn concretizer(system: &SystemConfig, places: &Places, version: SpackVersion) -> Option<String> {
+    let mut concretizer = system.settings.concretizer.clone();
     let url = match &places.concretizer_cache {
-        Some(place) => path(place),
-        None => mirrors.concretizer_cache.as_deref()?.into(),
+        Some(place) => Some(path(place)),
+        None => system.mirrors.concretizer_cache.as_deref().map(Yaml::from),
     };
-    if version < SpackVersion::CONCRETIZATION_CACHE {
-        return None;
+    let can_keep = version >= SpackVersion::CONCRETIZATION_CACHE;
+    if let Some(url) = url.filter(|_| can_keep) {
+        let cache = Yaml::map([("enable", true.into()), ("url", url)]);
+        concretizer.insert("concretization_cache", cache);
     }
-    let cache = Yaml::map([("enable", true.into()), ("url", url)]);
-    let concretizer = Yaml::map([("concretization_cache", cache)]);
-    Some(Yaml::map([("concretizer", concretizer)]).to_string())
+    let is_empty = concretizer.is_empty();
+    (!is_empty).then(|| Yaml::map([("concretizer", concretizer.into())]).to_string())
 }
 
 /// Returns the files in `config` of the image.

@@ -108,11 +108,16 @@ pub fn read_system(directory: &Path, mirrors: Option<&Path>) -> Result<SystemCon
         Some(_) => None,
         None => read("mirrors.yaml")?,
     };
+    let (config, concretizer, toolchains) =
+        (read("config.yaml")?, read("concretizer.yaml")?, read("toolchains.yaml")?);
     let files = SystemFiles {
         packages: packages.as_file(),
         network: network.as_ref().map(Text::as_file),
         repos: repos.as_ref().map(Text::as_file),
         mirrors: own_mirrors.as_ref().map(Text::as_file),
+        config: config.as_ref().map(Text::as_file),
+        concretizer: concretizer.as_ref().map(Text::as_file),
+        toolchains: toolchains.as_ref().map(Text::as_file),
     };
     let mut system = parse_system(&files).map_err(of_system)?;
     if let Some(path) = mirrors {

@@ -19,6 +19,9 @@ fn read(machine: &MadeUp) -> SystemConfig {
         }),
         repos: None,
         mirrors: None,
+        config: None,
+        concretizer: None,
+        toolchains: None,
     };
     parse_system(&files).unwrap()
 }

@@ -6,11 +6,12 @@
 use super::context::Context;
 use super::mirrors::Mirrors;
 use super::recipe::{ModuleKind, StackEnvironment, StackModules, StackRecipe};
+use super::settings::SpackSettings;
 use super::system::{NetworkFile, SystemConfig};
 use super::value::YamlMap;
 use super::vendor::VendorManifest;
 use super::version::SpackVersion;
-use super::{compilers, environments, mirrors, modules, packages, system, vendor};
+use super::{compilers, environments, mirrors, modules, packages, settings, system, vendor};
 use crate::ask::Field;
 use crate::config::{self, ConfigText};
 use crate::diagnostic::{Diagnostic, Mistakes, quote};
@@ -50,6 +51,12 @@ pub struct SystemFiles<'a> {
     pub repos: Option<FileText<'a>>,
     /// `mirrors.yaml`.
     pub mirrors: Option<FileText<'a>>,
+    /// `config.yaml`: settings of Spack.
+    pub config: Option<FileText<'a>>,
+    /// `concretizer.yaml`: settings of its concretizer.
+    pub concretizer: Option<FileText<'a>>,
+    /// `toolchains.yaml`: names for sets of compilers.
+    pub toolchains: Option<FileText<'a>>,
 }
 
 /// What else is known when a recipe is read.
@@ -141,6 +148,9 @@ pub fn parse_system(files: &SystemFiles<'_>) -> Result<SystemConfig, Mistakes> {
     let network = found.read_if(files.network, system::network);
     let repos = found.read_if(files.repos, system::repos);
     let mirrors = found.read_if(files.mirrors, mirrors::read);
+    let config = found.read_if(files.config, settings::config);
+    let concretizer = found.read_if(files.concretizer, settings::concretizer);
+    let toolchains = found.read_if(files.toolchains, settings::toolchains);
     let system = || {
         let NetworkFile { packages: network_packages, mpis } = network?;
         Some(SystemConfig {
@@ -149,6 +159,11 @@ pub fn parse_system(files: &SystemFiles<'_>) -> Result<SystemConfig, Mistakes> {
             mpis,
             package_repositories: repos?,
             mirrors: mirrors?,
+            settings: SpackSettings {
+                config: config?,
+                concretizer: concretizer?,
+                toolchains: toolchains?,
+            },
         })
     };
     system().filter(|_| found.problems.is_empty()).ok_or(found.refusal())

@@ -24,6 +24,7 @@ mod network;
 mod packages;
 mod recipe;
 mod schema;
+mod settings;
 mod spec;
 mod spec_fields;
 mod system;
@@ -44,6 +45,7 @@ pub use recipe::{
     StackEnvironment, StackModules, StackRecipe, StackView, Unify,
 };
 pub use schema::StackFile;
+pub use settings::SpackSettings;
 pub use spec::package_name;
 pub use system::{MpiDefaults, SystemConfig};
 pub use value::{Yaml, YamlMap};

@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 
 use super::mirrors::Mirrors;
+use super::settings::SpackSettings;
 use super::spec_fields::{Wanted, texts_of};
 use super::value::{Yaml, YamlMap};
 use super::{keys, packages};
@@ -28,6 +29,8 @@ pub struct SystemConfig {
     pub package_repositories: Vec<PathBuf>,
     /// Its mirrors and caches.
     pub mirrors: Mirrors,
+    /// Settings that Spack gets as they are.
+    pub settings: SpackSettings,
 }
 
 impl SystemConfig {

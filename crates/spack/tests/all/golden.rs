@@ -115,6 +115,11 @@ fn a_system_with_all_mirrors_and_a_build_with_all_places() {
 }
 
 #[test]
+fn a_system_with_settings_of_spack() {
+    assert_handed("site-settings", |_| {});
+}
+
+#[test]
 fn every_file_can_be_read_again() {
     let (recipe, system) = Files::of(include_str!("../golden/mirrors.recipe")).read();
     let places = places(&recipe, &system);

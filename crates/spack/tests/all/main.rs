@@ -55,6 +55,9 @@ impl Files {
             network: self.get("system/network.yaml"),
             repos: self.get("system/repos.yaml"),
             mirrors: self.get("system/mirrors.yaml"),
+            config: self.get("system/config.yaml"),
+            concretizer: self.get("system/concretizer.yaml"),
+            toolchains: self.get("system/toolchains.yaml"),
         })
     }
 

@@ -78,6 +78,9 @@ fn systems(directory: &Path) -> BTreeMap<String, (SystemConfig, PathBuf)> {
                 network: texts.get("network.yaml"),
                 repos: texts.get("repos.yaml"),
                 mirrors: texts.get("mirrors.yaml"),
+                config: texts.get("config.yaml"),
+                concretizer: texts.get("concretizer.yaml"),
+                toolchains: texts.get("toolchains.yaml"),
             });
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             let system = system.unwrap_or_else(|error| panic!("the system {name}\n{error}"));
