@@ -31,6 +31,7 @@ mod value;
 mod vendor;
 mod version;
 mod views;
+mod written;
 
 pub use convert::{Conversion, convert_stack};
 pub use expand::UnknownVariable;
@@ -52,3 +53,4 @@ pub use vendor::{
     VendorManifest, VendorPackage, VendorWrapper,
 };
 pub use version::SpackVersion;
+pub use written::{SpecPurpose, WrittenPackage, WrittenSpec, WrittenWord};

@@ -8,6 +8,7 @@
 //! planned must be a fault of the recipe that is known below.
 
 mod catalogue;
+mod names;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
