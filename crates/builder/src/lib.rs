@@ -55,5 +55,5 @@ pub use place::left_in_memory;
 pub use plan::{Plan, plan, read_recipe};
 pub use progress::{Origin, PackageChange, PackageEvent, Progress};
 pub use request::{BuildRequest, InMemory, Install, Part, Programs};
-pub use spack::{StackTexts, read_system};
+pub use spack::{NameLookUp, Names, StackTexts, read_system};
 pub use step::{State, Step, StepName};

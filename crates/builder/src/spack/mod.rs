@@ -20,10 +20,12 @@ mod install;
 mod installer_output;
 mod keys;
 mod lock;
+mod names;
 mod normalize;
 mod notes;
 mod package_log;
 mod read;
+mod repository_files;
 mod session;
 mod shell_script;
 mod solver;
@@ -32,6 +34,7 @@ mod user;
 mod views;
 mod watch;
 
+pub use names::{NameLookUp, Names};
 pub use read::{StackTexts, read_system};
 
 use std::collections::BTreeMap;
@@ -182,14 +185,9 @@ fn tool(name: &str, found: Option<&PathBuf>) -> PathBuf {
 }
 
 fn list_of_sources(recipe: &StackRecipe) -> Vec<Source> {
-    let source = |name: &str, source: &cabane_recipe::GitSource| Source {
-        name: name.to_owned(),
-        address: source.repo.clone(),
-        reference: source.commit.clone(),
-    };
-    let mut sources = vec![source("spack", &recipe.spack.source)];
+    let mut sources = vec![Source::of("spack", &recipe.spack.source)];
     for one in cabane_spack::package_repositories(recipe) {
-        sources.push(source(&one.name, &one.source));
+        sources.push(Source::of(&one.name, &one.source));
     }
     sources
 }
@@ -235,7 +233,10 @@ impl Engine for SpackEngine {
                 self.solver.execute(session::sandbox(self), bench)?;
                 self.guarded.python.execute(session::sandbox(self), bench)
             }
-            StepName::Concretize => install::concretize(self, bench),
+            StepName::Concretize => {
+                names::check(self, bench)?;
+                install::concretize(self, bench)
+            }
             StepName::Install => install::install(self, bench),
             StepName::Views => views::execute(self, bench),
             _ => Ok(()),

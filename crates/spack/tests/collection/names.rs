@@ -15,7 +15,11 @@ use cabane_testkit::{not_run, say};
 use serde_json::Value;
 
 /// A directory with a package repository.
-pub(crate) struct Directory(pub(crate) PathBuf);
+struct Directory(PathBuf);
+
+pub(crate) fn index(namespace: &str, directory: &Path) -> Rc<PackageIndex> {
+    Rc::new(PackageIndex::new(namespace, Box::new(Directory(directory.to_owned()))))
+}
 
 impl RepositoryFiles for Directory {
     fn list(&self, directory: &str) -> Vec<String> {
@@ -68,7 +72,7 @@ fn nothing_that_spack_knows_of_a_package_is_missed() {
     };
     let packages = packages.join("repos/spack_repo/builtin");
     let known = dump(&spack, &packages);
-    let index = [Rc::new(PackageIndex::new("builtin", Box::new(Directory(packages))))];
+    let index = [index("builtin", &packages)];
     let mut wrong = Vec::new();
     let (mut closed, mut all) = ([0, 0], 0);
     for (name, of_spack) in known.as_object().unwrap() {
