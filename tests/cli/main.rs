@@ -75,6 +75,7 @@ mod pipeline_clients;
 mod pipeline_report;
 mod pipeline_suites;
 mod recipe;
+mod recipe_names;
 mod registry;
 mod registry_admin;
 mod registry_clients;

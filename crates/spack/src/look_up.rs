@@ -194,7 +194,10 @@ impl LookUp<'_> {
             } else {
                 format!("the package `{name}` has no version {shown}")
             },
-            hint: format!("the newest versions are {}", enumerate(&newest, "and")),
+            hint: match newest.as_slice() {
+                [one] => format!("the newest version is `{one}`"),
+                all => format!("the newest versions are {}", enumerate(all, "and")),
+            },
             is_mistake: is_installed && !is_exact,
         })
     }
