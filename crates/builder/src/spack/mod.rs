@@ -12,6 +12,7 @@ mod activation;
 mod compilers;
 mod durations;
 mod estimate;
+mod fetch;
 mod guarded;
 mod hooks;
 mod inputs;
