@@ -10,6 +10,7 @@
 
 mod activation;
 mod compilers;
+mod concretized;
 mod durations;
 mod estimate;
 mod fetch;
@@ -35,6 +36,7 @@ mod user;
 mod views;
 mod watch;
 
+pub use concretized::{ComesFrom, ConcretePackage, Concretized};
 pub use names::{NameLookUp, Names};
 pub use read::{StackTexts, read_system};
 
@@ -311,6 +313,10 @@ impl Engine for SpackEngine {
 
     fn needs_visible(&self) -> Vec<PathBuf> {
         vec![self.solver.program.clone()]
+    }
+
+    fn concretized(&self) -> Result<Option<Concretized>> {
+        concretized::read(self).map(Some)
     }
 
     fn warnings(&self) -> Vec<String> {

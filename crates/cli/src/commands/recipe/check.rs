@@ -5,10 +5,15 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use cabane_builder::{BuildError, NameLookUp, StepName, execute};
+use cabane_builder::{
+    BuildError, ComesFrom, ConcretePackage, Concretized, NameLookUp, Plan, StepName, concretized,
+    execute,
+};
 use cabane_image_build::{BuildOptions, plan_build};
-use cabane_label::enumerate;
+use cabane_label::{enumerate, escape};
 use cabane_recipe::{Diagnostic, StackFile, StackOptions, SystemConfig, malformed};
 use cabane_report::{Report, Result};
 use cabane_site::settings::find_program;
@@ -38,6 +43,10 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     fetch: bool,
 
+    /// Let Spack decide which packages are built, and show them
+    #[arg(long)]
+    concretize: bool,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -61,6 +70,9 @@ struct Finding {
     remarks: Vec<Diagnostic>,
     /// Whether packages, versions, and variants were looked up.
     names_looked_up: bool,
+    /// What Spack decided.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    concretized: Option<Concretized>,
     /// What is wrong besides: a file that is missing, a system that does not fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -80,6 +92,10 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
         args,
         system: system.as_ref().map(|(directory, config)| (directory.as_path(), config)),
         names: NameLookUp::new(find_program("git", path), cache),
+        interrupt: match args.fetch || args.concretize {
+            true => stop_when_interrupted()?,
+            false => Arc::default(),
+        },
     };
     let mut code = exit_codes::SUCCESS;
     let mut findings = Vec::new();
@@ -102,6 +118,7 @@ struct Checked<'a> {
     args: &'a CheckArgs,
     system: Option<(&'a Path, &'a SystemConfig)>,
     names: NameLookUp,
+    interrupt: Arc<AtomicBool>,
 }
 
 impl Checked<'_> {
@@ -127,6 +144,9 @@ impl Checked<'_> {
                 ));
                 if let Some(why) = unknown {
                     setup.note(format_args!("names of packages were not looked up: {why}"));
+                }
+                if let Some(concretized) = &finding.concretized {
+                    print_concretized(setup, concretized);
                 }
             }
             Err(error) => setup.printer.failure(error),
@@ -167,17 +187,25 @@ impl Checked<'_> {
             return Ok(Some(why.to_owned()));
         };
         files::plan(directory, &stack, system)?;
-        if self.args.fetch {
-            fetch(self.setup, self.args, directory)?;
+        if self.args.fetch || self.args.concretize {
+            self.build(directory, StepName::Sources)?;
         }
         let system = (system_dir, system);
-        let names = self.names.look_up((directory, &texts), &stack, system, self.args.fetch);
+        let is_fresh = self.args.fetch || self.args.concretize;
+        let names = self.names.look_up((directory, &texts), &stack, system, is_fresh);
         finding.names_looked_up = names.missing.is_empty();
-        finding.remarks.extend(names.remarks);
+        // A build reports them as well.
+        if self.args.json || !self.args.concretize {
+            finding.remarks.extend(names.remarks);
+        }
         if !names.mistakes.is_empty() {
             let error = malformed("the recipe", &names.mistakes);
             finding.mistakes = names.mistakes;
             return Err(error);
+        }
+        if self.args.concretize {
+            let plan = self.build(directory, StepName::Concretize)?;
+            finding.concretized = concretized(&plan)?;
         }
         let missing: Vec<&str> = names.missing.iter().map(String::as_str).collect();
         let (missing, verb) =
@@ -185,19 +213,38 @@ impl Checked<'_> {
         let why = format!("{missing} {verb} not on this machine; get it with `--fetch`");
         Ok((!finding.names_looked_up).then_some(why))
     }
+
+    /// Does the first steps of a build.
+    fn build(&self, directory: &Path, until: StepName) -> Result<Plan> {
+        let options = BuildOptions {
+            until: Some(until.to_string()),
+            system: self.args.system.clone(),
+            ..BuildOptions::of(directory)
+        };
+        let planned = plan_build(self.setup, &options)?;
+        execute(&planned.plan, &mut Shown::new(self.setup), &self.interrupt)?;
+        Ok(planned.plan)
+    }
 }
 
-/// Gets Spack and its packages, as a build does.
-fn fetch(setup: &Setup, args: &CheckArgs, directory: &Path) -> Result<()> {
-    let options = BuildOptions {
-        until: Some(StepName::Sources.to_string()),
-        system: args.system.clone(),
-        ..BuildOptions::of(directory)
-    };
-    let planned = plan_build(setup, &options)?;
-    let interrupt = stop_when_interrupted()?;
-    execute(&planned.plan, &mut Shown::new(setup), &interrupt)?;
-    Ok(())
+/// Prints the packages, those of the system last.
+fn print_concretized(setup: &Setup, concretized: &Concretized) {
+    let mut text = String::new();
+    let origins =
+        [(ComesFrom::Build, "build"), (ComesFrom::Cache, "cache"), (ComesFrom::System, "system")];
+    for (from, word) in origins {
+        for one in concretized.packages.iter().filter(|one| one.from == from) {
+            let ConcretePackage { name, version, variants, prefix, .. } = one;
+            let more = prefix.as_ref().unwrap_or(variants);
+            let line = format!("{word:<7} {name}@{version}  {more}");
+            text.push_str(&escape(line.trim_end()));
+            text.push('\n');
+        }
+    }
+    setup.printer.data(text);
+    for reason in &concretized.not_chosen {
+        setup.note(escape(reason));
+    }
 }
 
 pub(crate) fn schema(setup: &Setup, args: &SchemaArgs) -> Result<ExitCode> {
