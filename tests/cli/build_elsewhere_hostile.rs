@@ -129,7 +129,7 @@ time.sleep(3600)
         });
         signal(child.id(), Signal::INT);
         let (code, errors) = Running { child, errors: scene.path("errors") }.end();
-        assert!(code == Some(7) && errors.contains("error: interrupted"), "{errors}");
+        assert!(code == Some(130) && errors.contains("error: interrupted"), "{errors}");
     });
 }
 

@@ -63,6 +63,7 @@ fn only_commands_that_fetch_or_push_get_secrets() {
     let expected = "concretize\n\
                     take site:vault: swordfish tuna\n\
                     fetch site:vault: swordfish tuna\n\
+                    python\n\
                     install\n\
                     buildcache site:vault: swordfish tuna\n\
                     env";
@@ -80,7 +81,7 @@ fn a_mirror_whose_variable_is_not_set_is_left_out() {
     let shown = "warning: nothing comes from the mirror `site`: `OUR_SECRET` is not set\n\
                 warning: nothing is put into the mirror `site`: `OUR_SECRET` is not set\n";
     assert!(built.stderr.contains(shown), "{built:?}");
-    let expected = "concretize\ntake vault:  tuna\nfetch vault:  tuna\ninstall\nenv";
+    let expected = "concretize\ntake vault:  tuna\nfetch vault:  tuna\npython\ninstall\nenv";
     assert_eq!(known(&stack), expected);
 }
 

@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cabane_recipe::Recipe;
@@ -146,6 +146,10 @@ impl BuildContext<'_> {
         match ended.map_err(BuildError::file("wait for", &invocation.program))? {
             None => Err(BuildError::Interrupted),
             Some(status) if status.success() => Ok(()),
+            // Ctrl-C reaches the program as well, and it may end first.
+            Some(status) if was_interrupted(status) || self.interrupt.load(Ordering::Relaxed) => {
+                Err(BuildError::Interrupted)
+            }
             Some(status) => {
                 let mut failure = Failure {
                     step: step.name,
@@ -208,6 +212,12 @@ impl Drop for Running {
     fn drop(&mut self) {
         process::end(&mut self.child);
     }
+}
+
+/// Whether a program ended by the signal of Ctrl-C, or says so as shells do.
+fn was_interrupted(status: ExitStatus) -> bool {
+    let interrupt = Signal::INT.as_raw();
+    status.signal() == Some(interrupt) || status.code() == Some(128 + interrupt)
 }
 
 fn says_full(failure: &Failure) -> bool {

@@ -19,6 +19,7 @@ use crate::marker::ImageMark;
 use crate::materials::Material;
 use crate::pack::{self, Tool, Tree};
 use crate::sandbox::Invocation;
+use crate::spack::Concretized;
 use crate::{BuildError, BuildRequest, Result, StepName};
 
 /// A way to get from a recipe to a tree. What can be checked without a network
@@ -86,6 +87,11 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
     /// Programs and files that must not disappear behind the mount point.
     fn needs_visible(&self) -> Vec<PathBuf> {
         Vec::new()
+    }
+
+    /// What was decided about the packages, if a step has decided.
+    fn concretized(&self) -> Result<Option<Concretized>> {
+        Ok(None)
     }
 
     /// What its user should know before the build.

@@ -186,6 +186,7 @@ impl From<BuildError> for Report {
         let report = match error {
             BuildError::Recipe(error) => return error.into(),
             BuildError::Other(report) => return report,
+            error @ BuildError::Interrupted => Self::new(Kind::Interrupted, error).hinted(hint),
             error => Self::new(Kind::Build, error).hinted(hint),
         };
         if tail.is_empty() {

@@ -54,8 +54,10 @@ pub use fingerprint::of_bytes as digest_of;
 pub use leftovers::{CACHE_DIRECTORIES, build_directories, is_under_way, size_of};
 pub use materials::{Material, Materials, materials};
 pub use place::left_in_memory;
-pub use plan::{Plan, plan, read_recipe};
+pub use plan::{Plan, concretized, plan, read_recipe};
 pub use progress::{Origin, PackageChange, PackageEvent, Progress};
 pub use request::{BuildRequest, InMemory, Install, Part, Programs};
-pub use spack::{StackTexts, read_system};
+pub use spack::{
+    ComesFrom, ConcretePackage, Concretized, NameLookUp, Names, StackTexts, read_system,
+};
 pub use step::{State, Step, StepName};

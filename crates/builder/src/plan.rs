@@ -23,7 +23,7 @@ use crate::marker::Marker;
 use crate::pack::{self, Tool};
 use crate::python::PythonEngine;
 use crate::sandbox::Sandbox;
-use crate::spack::SpackEngine;
+use crate::spack::{Concretized, SpackEngine};
 use crate::step::{State, Step, StepName};
 use crate::tree::TreeEngine;
 use crate::{BuildError, BuildRequest, Result, disk, metadata, place};
@@ -68,6 +68,15 @@ pub struct Plan {
     /// What it takes to carry the plan out.
     #[serde(skip)]
     pub(crate) job: Job,
+}
+
+/// Returns which packages a stack has, after its step `concretize`; `None` for other engines.
+///
+/// # Errors
+///
+/// The step has not been done, or what it left cannot be read.
+pub fn concretized(plan: &Plan) -> Result<Option<Concretized>> {
+    plan.job.engine.concretized()
 }
 
 /// Reads a recipe and finds out what is to be done; changes nothing.

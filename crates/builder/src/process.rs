@@ -162,7 +162,8 @@ pub(crate) fn tail(path: &Path) -> Vec<String> {
     telling(lines(&read().unwrap_or_default()))
 }
 
-fn telling(mut lines: Vec<String>) -> Vec<String> {
+fn telling(lines: Vec<String>) -> Vec<String> {
+    let mut lines = without_tracebacks(lines);
     let last = lines.len().saturating_sub(TAIL_LINES);
     let error = lines.iter().rposition(|line| line.starts_with(ERROR));
     let Some(start) = error.filter(|start| *start < last) else {
@@ -172,6 +173,24 @@ fn telling(mut lines: Vec<String>) -> Vec<String> {
     tail.truncate(TAIL_LINES);
     tail.push("…".to_owned());
     tail
+}
+
+/// Leaves out where a Python program was when it failed; what it failed with stays.
+fn without_tracebacks(lines: Vec<String>) -> Vec<String> {
+    let mut is_within = false;
+    let mut kept = Vec::with_capacity(lines.len());
+    for line in lines {
+        let text = line.trim_start();
+        let begins = text.starts_with("Traceback (most recent call last)")
+            || text.starts_with("During handling of the above exception")
+            || text.starts_with("The above exception was the direct cause");
+        let is_frame = text.starts_with("File \"") && text.contains(", line ");
+        is_within = begins || is_frame || is_within && line.starts_with(' ');
+        if !is_within {
+            kept.push(line);
+        }
+    }
+    kept
 }
 
 /// Splits what a program wrote into lines as a terminal would show them: of a line
@@ -211,6 +230,32 @@ mod tests {
         let tail = telling((0..100).map(|number| number.to_string()).collect());
         assert_eq!(tail.last().map(String::as_str), Some("99"));
         assert_eq!(tail.len(), TAIL_LINES);
+    }
+
+    #[test]
+    fn of_a_traceback_only_its_error_is_shown() {
+        let log = [
+            "==> Error: cannot fetch",
+            "Traceback (most recent call last):",
+            "  File \"/spack/a.py\", line 3, in fetch",
+            "    raise Wrong(x)",
+            "spack.error.Wrong: no such file",
+            "During handling of the above exception, another exception occurred:",
+            "Traceback (most recent call last):",
+            "  File \"/spack/b.py\", line 4, in main",
+            "    fetch()",
+            "    ^^^^^^^",
+            "KeyError: 'b'",
+            "  the end",
+        ];
+        let kept = telling(log.map(str::to_owned).to_vec());
+        let expected = [
+            "==> Error: cannot fetch",
+            "spack.error.Wrong: no such file",
+            "KeyError: 'b'",
+            "  the end",
+        ];
+        assert_eq!(kept, expected);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 //! What a build tells while it works.
 
+use std::path::Path;
 use std::time::Duration;
 
 use crate::Step;
@@ -72,8 +73,8 @@ pub trait Progress {
     /// The step had been done before.
     fn skipped(&mut self, _step: &Step) {}
 
-    /// Another build works in the same directory; this one waits for its end.
-    fn waiting(&mut self, _process: Option<u32>) {}
+    /// A process, perhaps a build of another recipe, has a lock; this build waits for it.
+    fn waiting(&mut self, _process: Option<u32>, _lock: &Path) {}
 
     /// Something that its user may want to know.
     fn remark(&mut self, _text: &str) {}

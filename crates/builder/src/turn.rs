@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Taking turns: one build at a time in a build directory.
+//! Taking turns: one build at a time in a build directory, and at anything else that builds
+//! share.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -27,7 +28,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Waits until no other build works in the directory.
+    /// Waits until no other build has the lock.
     pub(crate) fn take(
         path: &Path,
         progress: &mut dyn Progress,
@@ -47,7 +48,7 @@ impl Turn {
                 Ok(()) => break,
                 Err(Errno::WOULDBLOCK) => {
                     if !waited {
-                        progress.waiting(process_with_lock(path));
+                        progress.waiting(process_with_lock(path), path);
                     }
                     waited = true;
                 }

@@ -56,7 +56,7 @@ exit_codes! {
     AMBIGUOUS = 5, Ambiguous;
     /// A repository is missing, damaged or closed to the user.
     REPOSITORY = 6, Repository;
-    /// A build failed or was interrupted.
+    /// A build failed.
     BUILD = 7, Build;
     /// `cabane status`, with `--error-if-unset` or `--save`, found no environment.
     NOT_LOADED = 8, NotLoaded;
@@ -86,6 +86,8 @@ exit_codes! {
     NOT_EXECUTABLE = 126, NotExecutable;
     /// The command does not exist.
     COMMAND_NOT_FOUND = 127, CommandNotFound;
+    /// A build was interrupted, by Ctrl-C or another signal.
+    INTERRUPTED = 130, Interrupted;
 }
 
 impl From<Outcome> for ExitCode {

@@ -4,11 +4,12 @@
 //! Showing how a build goes on: moving lines on terminals, plain lines elsewhere.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use cabane_builder::{Origin, PackageChange, PackageEvent, Progress, Step};
-use cabane_label::escape;
+use cabane_label::{escape, shown};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::printer::{Printer, style};
@@ -99,9 +100,10 @@ impl Progress for Shown<'_> {
         self.setup.detail(format_args!("✓ {:<10} done before", step.name));
     }
 
-    fn waiting(&mut self, process: Option<u32>) {
+    fn waiting(&mut self, process: Option<u32>, lock: &Path) {
         let who = process.map_or(String::new(), |process| format!(" (process {process})"));
-        self.setup.note(format_args!("waiting for another build of this recipe{who}"));
+        let lock = shown(lock);
+        self.setup.note(format_args!("waiting for another build{who} to release the lock {lock}"));
     }
 
     fn remark(&mut self, text: &str) {

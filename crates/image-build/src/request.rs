@@ -56,6 +56,30 @@ pub struct BuildOptions {
     pub keep: bool,
 }
 
+impl BuildOptions {
+    /// Builds a recipe as the settings say.
+    #[must_use]
+    pub fn of(recipe: &Path) -> Self {
+        Self {
+            pins: Pins::default(),
+            recipe: recipe.to_owned(),
+            label: None,
+            install: None,
+            replace: false,
+            format: None,
+            system: None,
+            mirrors: None,
+            build_dir: None,
+            variant: None,
+            origin: None,
+            jobs: None,
+            from: None,
+            until: None,
+            keep: false,
+        }
+    }
+}
+
 /// A build that is planned.
 #[derive(Debug)]
 pub struct PlannedBuild {

@@ -80,12 +80,14 @@ pub use settings::{
 pub use stack::{
     AccessPair, BuildCache, CompilerName, CompilerRequest, Compilers, Connection, Conversion,
     Duplicates, FileText, GccRequest, Link, MirrorFlags, Mirrors, ModuleKind, MpiDefaults,
-    MpiRequest, Placed, Replacement, SourceMirror, SpackSettings, SpackVersion, StackEnvironment,
-    StackFile, StackFiles, StackModules, StackOptions, StackRecipe, StackView, SystemConfig,
-    SystemFiles, Unify, UnknownVariable, VendorCompiler, VendorEdit, VendorFiles, VendorGpu,
-    VendorLanguage, VendorManifest, VendorPackage, VendorWrapper, Yaml, YamlMap, convert_stack,
-    package_name, parse_mirrors, parse_stack, parse_system, parse_vendor_manifest,
+    MpiRequest, Placed, Replacement, SourceMirror, SpackSettings, SpackVersion, SpecPurpose,
+    StackEnvironment, StackFile, StackFiles, StackModules, StackOptions, StackRecipe, StackView,
+    SystemConfig, SystemFiles, Unify, UnknownVariable, VendorCompiler, VendorEdit, VendorFiles,
+    VendorGpu, VendorLanguage, VendorManifest, VendorPackage, VendorWrapper, WrittenPackage,
+    WrittenSpec, WrittenWord, Yaml, YamlMap, convert_stack, package_name, parse_mirrors,
+    parse_stack, parse_system, parse_vendor_manifest,
 };
+pub use suggest::nearest;
 pub use text::MAX_FILE_SIZE;
 
 /// The time that every file in an image carries if nothing else is requested:

@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use crate::diagnostic::{Diagnostic, Source};
 use crate::language::Language;
 use crate::node::Place;
+use crate::stack::WrittenSpec;
 
 /// How many problems of one file are reported. Who has more has something else.
 const MAX_PROBLEMS: usize = 40;
@@ -42,11 +43,18 @@ pub(crate) struct Report<'a> {
     pub(crate) language: Language,
     problems: RefCell<Vec<Diagnostic>>,
     remarks: RefCell<Vec<Diagnostic>>,
+    specs: RefCell<Vec<WrittenSpec>>,
 }
 
 impl<'a> Report<'a> {
     pub(crate) fn new(source: &'a Source<'a>, language: Language) -> Self {
-        Self { source, language, problems: RefCell::default(), remarks: RefCell::default() }
+        Self {
+            source,
+            language,
+            problems: RefCell::default(),
+            remarks: RefCell::default(),
+            specs: RefCell::default(),
+        }
     }
 
     /// Notes a problem without further details.
@@ -107,6 +115,17 @@ impl<'a> Report<'a> {
     /// Returns what the author should know.
     pub(crate) fn take_remarks(&self) -> Vec<Diagnostic> {
         self.remarks.take()
+    }
+
+    /// Keeps a spec of this file.
+    pub(crate) fn note_spec(&self, spec: WrittenSpec) {
+        let file = self.source.file.to_owned();
+        self.specs.borrow_mut().push(WrittenSpec { file, ..spec });
+    }
+
+    /// Returns the specs of the file.
+    pub(crate) fn take_specs(&self) -> Vec<WrittenSpec> {
+        self.specs.take()
     }
 
     /// Returns what was read if nothing is wrong, and else the problems in the

@@ -9,7 +9,8 @@ const SHORTEST_CUT: usize = 3;
 /// Returns the known word that is most like the given one, if any is like it.
 ///
 /// Upper and lower case, and `-` and `_`, are taken for the same.
-pub(crate) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+#[must_use]
+pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     // Longer words are not misspelt, they are something else; and comparing
     // costs the product of both lengths.
     const LONGEST: usize = 40;

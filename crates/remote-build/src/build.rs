@@ -138,7 +138,7 @@ pub fn start<'a>(
 }
 
 fn interrupted(id: &ImageId) -> Report {
-    Report::new(Kind::Build, "interrupted before the build began")
+    Report::new(Kind::Interrupted, "interrupted before the build began")
         .hinted(
             "run the same command again: it starts the build, or follows it if it has started"
                 .to_owned(),

@@ -51,7 +51,7 @@ pub(crate) struct Failed {
 }
 
 /// The kinds of errors that a build may have.
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 10] = [
     Kind::Failure,
     Kind::Usage,
     Kind::BadInput,
@@ -59,6 +59,7 @@ const KINDS: [Kind; 9] = [
     Kind::Ambiguous,
     Kind::Repository,
     Kind::Build,
+    Kind::Interrupted,
     Kind::Registry,
     Kind::Untrusted,
 ];

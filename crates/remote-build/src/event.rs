@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -40,6 +41,9 @@ enum Event {
     },
     Waiting {
         process: Option<u32>,
+        /// Older versions do not name it.
+        #[serde(default)]
+        lock: PathBuf,
     },
     Remark(String),
     /// A warning of the build.
@@ -129,8 +133,8 @@ impl Progress for Recorder {
         self.write(&Event::Skipped { step: step.name });
     }
 
-    fn waiting(&mut self, process: Option<u32>) {
-        self.write(&Event::Waiting { process });
+    fn waiting(&mut self, process: Option<u32>, lock: &Path) {
+        self.write(&Event::Waiting { process, lock: lock.to_owned() });
     }
 
     fn remark(&mut self, text: &str) {
@@ -230,7 +234,7 @@ fn report(event: Event, context: &Context, progress: &mut dyn Progress) {
             progress.finished(&Step::named(step), duration(seconds));
         }
         Event::Skipped { step } => progress.skipped(&Step::named(step)),
-        Event::Waiting { process } => progress.waiting(process),
+        Event::Waiting { process, lock } => progress.waiting(process, &lock),
         Event::Remark(text) => progress.remark(&escape_lines(&text)),
         Event::Warning(text) => progress.warning(&escape_lines(&text)),
         Event::Problem(text) => context.warning(escape_lines(&text)),
@@ -286,7 +290,7 @@ mod tests {
             self.0.push(format!("skipped {}", step.name));
         }
 
-        fn waiting(&mut self, process: Option<u32>) {
+        fn waiting(&mut self, process: Option<u32>, _: &Path) {
             self.0.push(format!("waiting {process:?}"));
         }
 
@@ -323,7 +327,7 @@ mod tests {
         }
         progress.finished(&step, Duration::from_millis(250));
         progress.skipped(&step);
-        progress.waiting(Some(7));
+        progress.waiting(Some(7), Path::new("/build/lock"));
         progress.remark("in memory");
         progress.warning("no locks");
     }

@@ -142,7 +142,7 @@ impl<'a> Host<'a> {
 
     fn check_interrupt(&self) -> Result<()> {
         if self.interrupt.load(Ordering::Relaxed) {
-            return Err(Report::new(Kind::Build, "interrupted"));
+            return Err(Report::new(Kind::Interrupted, "interrupted"));
         }
         Ok(())
     }

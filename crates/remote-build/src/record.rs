@@ -114,7 +114,7 @@ impl RecordDirectory {
                 }
                 Err(TryLockError::Error(error)) => return Err(error).or_failed(locking),
                 Err(TryLockError::WouldBlock) if interrupt.load(Ordering::Relaxed) => {
-                    return Err(Report::new(Kind::Build, "interrupted"));
+                    return Err(Report::new(Kind::Interrupted, "interrupted"));
                 }
                 Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(100)),
             }

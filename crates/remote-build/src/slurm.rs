@@ -179,7 +179,7 @@ impl Worker for Jobs<'_> {
                 return Ok(result);
             }
             if self.interrupt.load(Ordering::Relaxed) {
-                return Err(Report::new(Kind::Build, "interrupted"));
+                return Err(Report::new(Kind::Interrupted, "interrupted"));
             }
             if let Some(job) = self.job
                 && asked.is_none_or(|asked| asked.elapsed() > ASK_SLURM)

@@ -30,8 +30,10 @@ pub enum Kind {
     Ambiguous,
     /// A repository is missing, damaged or closed to the user.
     Repository,
-    /// A build failed or was interrupted.
+    /// A build failed.
     Build,
+    /// The user interrupted the command.
+    Interrupted,
     /// A registry was not reached, did not allow this, or sent something wrong.
     Registry,
     /// An image does not have the signature that is required.

@@ -123,6 +123,11 @@ impl Spec {
         format!("{}@{}", self.name, self.version)
     }
 
+    /// Whether it is one of the system.
+    pub fn is_external(&self) -> bool {
+        self.external.is_some()
+    }
+
     /// The processors it was built for.
     pub fn target(&self) -> &str {
         match &self.arch.target {

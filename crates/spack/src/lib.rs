@@ -16,14 +16,19 @@ mod database;
 mod error;
 mod files;
 mod groups;
+mod look_up;
 mod lower;
 mod mirrors;
 mod modules;
+mod package_text;
 mod packages;
 mod places;
+mod python;
+mod repository;
 mod sources;
 mod specs;
 mod stack;
+mod versions;
 mod views;
 
 pub use chain::{InstalledCompiler, compiler_externals};
@@ -31,9 +36,11 @@ pub use database::{
     Arch, DATABASE, Dependency, DependencyParameters, Install, Installs, Spec, installs,
 };
 pub use error::LowerError;
+pub use look_up::{NameFinding, look_up};
 pub use lower::lower;
 pub use mirrors::{GUARDED, guarded_file, has_s3, is_guarded, variables};
 pub use places::{BinaryCache, OwnPackages, Places, RepositoryPlace, Upstream};
+pub use repository::{PackageFacts, PackageIndex, RepositoryFiles, declared, is_virtual};
 pub use sources::{RECIPE_REPOSITORY, SYSTEM_REPOSITORY, package_repositories};
 pub use stack::{
     CompilerNeed, Key, KeyPurpose, ModuleFiles, Sources, SpackEnvironment, SpackStack, StackView,

@@ -15,7 +15,7 @@ use cabane_spack::{SpackEnvironment, compiler_externals};
 use super::keys::{self, Keys};
 use super::session;
 use super::watch::Watch;
-use super::{SpackEngine, compilers, guarded, hooks, inputs, normalize};
+use super::{SpackEngine, compilers, fetch, guarded, hooks, inputs, normalize};
 use crate::build_context::BuildContext;
 use crate::fingerprint::{self, Inputs};
 use crate::sandbox::Invocation;
@@ -117,7 +117,7 @@ pub(super) fn invocations(engine: &SpackEngine) -> Vec<Invocation> {
         let push = keys::push(engine, &one.name);
         guarded::invocations(engine, &one.name)
             .into_iter()
-            .chain([session::install(engine, &one.name)])
+            .chain([fetch::invocation(&one.name), session::install(engine, &one.name)])
             .chain(push)
     });
     commands.chain(keys::publish(engine)).chain(session::clean_up(engine)).collect()
@@ -132,6 +132,7 @@ pub(super) fn install(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Res
         concretize_one(engine, environment, bench)?;
         watch.expect(&inputs::lock_file(&engine.layout, &environment.name))?;
         fetch_guarded(engine, &environment.name, &keys, &mut watch, bench)?;
+        fetch::sources(engine, &environment.name, &watch, bench)?;
         let mut sandbox = session::sandbox(engine);
         let install = session::install(engine, &environment.name);
         let install = keys.trusting(engine, &mut sandbox, install);

@@ -10,8 +10,10 @@
 
 mod activation;
 mod compilers;
+mod concretized;
 mod durations;
 mod estimate;
+mod fetch;
 mod guarded;
 mod hooks;
 mod inputs;
@@ -20,10 +22,12 @@ mod install;
 mod installer_output;
 mod keys;
 mod lock;
+mod names;
 mod normalize;
 mod notes;
 mod package_log;
 mod read;
+mod repository_files;
 mod session;
 mod shell_script;
 mod solver;
@@ -32,6 +36,8 @@ mod user;
 mod views;
 mod watch;
 
+pub use concretized::{ComesFrom, ConcretePackage, Concretized};
+pub use names::{NameLookUp, Names};
 pub use read::{StackTexts, read_system};
 pub(crate) use sources::{is_archive, is_commit};
 
@@ -197,14 +203,9 @@ fn pin(recipe: &mut StackRecipe, pins: &Pins) {
 }
 
 fn list_of_sources(recipe: &StackRecipe) -> Vec<Source> {
-    let source = |name: &str, source: &cabane_recipe::GitSource| Source {
-        name: name.to_owned(),
-        address: source.repo.clone(),
-        reference: source.commit.clone(),
-    };
-    let mut sources = vec![source("spack", &recipe.spack.source)];
+    let mut sources = vec![Source::of("spack", &recipe.spack.source)];
     for one in cabane_spack::package_repositories(&recipe.spack, recipe.version) {
-        sources.push(source(&one.name, &one.source));
+        sources.push(Source::of(&one.name, &one.source));
     }
     sources
 }
@@ -250,7 +251,10 @@ impl Engine for SpackEngine {
                 self.solver.execute(session::sandbox(self), bench)?;
                 self.guarded.python.execute(session::sandbox(self), bench)
             }
-            StepName::Concretize => install::concretize(self, bench),
+            StepName::Concretize => {
+                names::check(self, bench)?;
+                install::concretize(self, bench)
+            }
             StepName::Install => install::install(self, bench),
             StepName::Views => views::execute(self, bench),
             _ => Ok(()),
@@ -324,6 +328,10 @@ impl Engine for SpackEngine {
 
     fn needs_visible(&self) -> Vec<PathBuf> {
         vec![self.solver.program.clone()]
+    }
+
+    fn concretized(&self) -> Result<Option<Concretized>> {
+        concretized::read(self).map(Some)
     }
 
     fn warnings(&self) -> Vec<String> {

@@ -79,6 +79,14 @@ impl StackTexts {
         }
     }
 
+    /// Returns the text of one of the files.
+    pub(super) fn text_of(&self, path: &Path) -> Option<&str> {
+        let others = [&self.compilers, &self.environments, &self.modules, &self.packages];
+        let mut all = others.into_iter().flatten().chain([&self.config]);
+        let text = all.find(|text| text.path == path)?;
+        std::str::from_utf8(&text.bytes).ok()
+    }
+
     /// Says what the recipe means.
     ///
     /// # Errors

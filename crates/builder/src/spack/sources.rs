@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use archives::ARCHIVES;
 pub(crate) use archives::is_archive;
 use cabane_label::{escape, shown};
+use cabane_recipe::GitSource;
 
 mod archives;
 use crate::build_context::BuildContext;
@@ -43,6 +44,27 @@ pub(super) struct Source {
     pub(super) address: String,
     /// A commit, tag or branch; the default branch if there is none.
     pub(super) reference: Option<String>,
+}
+
+impl Source {
+    pub(super) fn of(name: &str, source: &GitSource) -> Self {
+        Self {
+            name: name.to_owned(),
+            address: source.repo.clone(),
+            reference: source.commit.clone(),
+        }
+    }
+}
+
+/// Where the files of a source are on this machine.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// A directory with the files, or a clone.
+    pub(super) place: PathBuf,
+    pub(super) is_tree: bool,
+    pub(super) commit: String,
+    /// Whether there may be a newer commit elsewhere.
+    pub(super) is_moving: bool,
 }
 
 /// The commits that a build uses, by the name of the source.
@@ -168,6 +190,39 @@ impl Sources {
         Ok(commit)
     }
 
+    /// Finds the files of a source without getting anything.
+    pub(super) fn find(&self, source: &Source) -> Option<Found> {
+        let tree_of = |commit: String, is_moving| {
+            let place = self.tree(&commit);
+            place.is_dir().then_some(Found { place, is_tree: true, commit, is_moving })
+        };
+        if is_archive(&source.address) {
+            return tree_of(self.archived(source)?, false);
+        }
+        let name = source.reference.as_deref().unwrap_or("HEAD");
+        let local = Path::new(&source.address);
+        let is_local = local.is_absolute() && local.is_dir();
+        let (clone, names) = if is_local {
+            (local.to_owned(), [name.to_owned(), format!("origin/{name}")])
+        } else if is_commit(name) {
+            (self.clone_of(&source.address), [name.to_owned(), name.to_owned()])
+        } else {
+            (self.clone_of(&source.address), [seen(name), format!("refs/heads/{name}")])
+        };
+        if is_commit(name)
+            && let Some(found) = tree_of(name.to_owned(), false)
+        {
+            return Some(found);
+        }
+        let mut commits = names.iter().filter_map(|name| self.commit_of(&clone, name, source).ok());
+        let commit = commits.next()?;
+        let is_moving = !is_local && !is_commit(name);
+        tree_of(commit.clone(), is_moving).or_else(|| {
+            let found = Found { place: clone.clone(), is_tree: false, commit, is_moving };
+            self.has(&clone, &found.commit).then_some(found)
+        })
+    }
+
     fn make_clone(&self, clone: &Path, bench: &mut BuildContext<'_>) -> Result<()> {
         let new = clone.with_extension("new");
         disk::remove(&new)?;
@@ -185,7 +240,15 @@ impl Sources {
         bench: &mut BuildContext<'_>,
     ) -> Result<String> {
         match bench.run_outside(&self.fetch(clone, source), &quiet()) {
-            Ok(()) => return self.commit_of(clone, "FETCH_HEAD", source),
+            Ok(()) => {
+                let commit = self.commit_of(clone, "FETCH_HEAD", source)?;
+                let name = source.reference.as_deref().unwrap_or("HEAD");
+                if !is_commit(name) {
+                    // For those that do not ask the address.
+                    program::succeeds(&self.git, clone, &["update-ref", &seen(name), &commit]);
+                }
+                return Ok(commit);
+            }
             Err(BuildError::StepFailed(_)) if source.reference.is_some() => {}
             Err(error) => return Err(error),
         }
@@ -271,6 +334,11 @@ impl Sources {
     fn git_in(&self, directory: &Path) -> Invocation {
         Invocation::new(&self.git, directory)
     }
+}
+
+/// Where a clone keeps which commit a branch or tag was when it was last asked for.
+fn seen(name: &str) -> String {
+    format!("refs/cabane/{name}")
 }
 
 /// There is no terminal to ask for a password.

@@ -98,6 +98,12 @@ impl<'a> Watch<'a> {
         self.cache.join(name).join(file).exists()
     }
 
+    /// Whether a package is installed, or in the local cache.
+    pub(super) fn has(&self, hash: &str) -> bool {
+        let package = self.packages.get(hash);
+        self.done.contains(hash) || package.is_some_and(|package| self.is_cached(package, hash))
+    }
+
     /// Finds the package that a line is about.
     fn find(&self, line: &InstallerLine<'_>) -> Option<String> {
         if !line.hash.is_empty() {

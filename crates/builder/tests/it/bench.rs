@@ -91,7 +91,7 @@ impl Progress for Recorder {
         self.0.push(format!("skipped {}", step.name));
     }
 
-    fn waiting(&mut self, _: Option<u32>) {
+    fn waiting(&mut self, _: Option<u32>, _: &Path) {
         self.0.push("waiting".to_owned());
     }
 

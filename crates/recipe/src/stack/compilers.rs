@@ -3,10 +3,13 @@
 
 //! `compilers.yaml`.
 
+use std::path::PathBuf;
+
 use super::recipe::{CompilerName, CompilerRequest, Compilers, GccRequest};
-use super::spec_fields::{Wanted, spec};
+use super::spec_fields::{SpecItem, Wanted, spec};
 use super::system::SystemConfig;
 use super::value::{Yaml, YamlMap};
+use super::written::{SpecPurpose, WrittenPackage, WrittenSpec, WrittenWord};
 use super::{format_one, keys};
 use crate::ask::{Field, Section, each, instead};
 use crate::diagnostic::quote;
@@ -108,8 +111,29 @@ fn request(field: &Field<'_>, name: CompilerName) -> Option<CompilerRequest> {
     let package = name.package();
     let hint = format!("add the version of {package}: `version: \"14\"`");
     let version = section.needed("version", &hint, |field| version(field, name));
-    let spec = spec_of(&section);
-    Some(CompilerRequest { version: version?, spec: spec? })
+    let item = spec_of(&section)?;
+    note(field, &section, name, item.as_ref());
+    let spec = item.map(|item| item.text.to_owned());
+    Some(CompilerRequest { version: version?, spec })
+}
+
+/// Keeps the spec of a compiler with the places of its words.
+fn note(field: &Field<'_>, section: &Section<'_>, name: CompilerName, spec: Option<&SpecItem<'_>>) {
+    let version = section.given("version");
+    let version = version.and_then(|field| Some((field.text()?.to_owned(), field.place())));
+    let version = version.map(|(text, place)| WrittenWord { text, place: place.into() });
+    if version.as_ref().is_some_and(|version| version.text == "system") {
+        return;
+    }
+    let package = WrittenPackage {
+        name: WrittenWord { text: name.package().to_owned(), place: field.key_place.into() },
+        is_direct: false,
+        version,
+        variants: spec.map(SpecItem::variants).unwrap_or_default(),
+    };
+    let file = PathBuf::new();
+    let purpose = SpecPurpose::Install;
+    section.report.note_spec(WrittenSpec { file, purpose, packages: vec![package] });
 }
 
 /// Reads a version, which is put behind `@` as it is.
@@ -138,7 +162,7 @@ pub(super) fn version(field: &Field<'_>, name: CompilerName) -> Option<String> {
 
 /// Reads the variants of a compiler; `None` if they are wrong.
 #[expect(clippy::option_option, reason = "missing is right, wrong is not")]
-fn spec_of(section: &Section<'_>) -> Option<Option<String>> {
+fn spec_of<'n>(section: &Section<'n>) -> Option<Option<SpecItem<'n>>> {
     let Some(field) = section.given("spec") else { return Some(None) };
     let item = spec(field, Wanted::Anything)?;
     if let Some(package) = &item.parts.package {
@@ -146,5 +170,5 @@ fn spec_of(section: &Section<'_>) -> Option<Option<String>> {
         let hint = "the name and the version of the compiler are put before it";
         return item.field.refuse(&message, hint);
     }
-    Some(Some(item.text.to_owned()))
+    Some(Some(item))
 }

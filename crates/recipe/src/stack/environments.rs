@@ -9,6 +9,7 @@ use super::context::Context;
 use super::network;
 use super::recipe::{CompilerName, Duplicates, StackEnvironment, Unify};
 use super::spec_fields::{SpecItem, Wanted, place_of, specs, texts, texts_of};
+use super::written::SpecPurpose;
 use super::{format_one, keys, views};
 use crate::ask::{Field, Section, each, instead};
 use crate::diagnostic::quote;
@@ -48,6 +49,9 @@ fn environment(
     let specs = section.needed("specs", "add what is installed: `specs: [cmake]`", |field| {
         specs(field, Wanted::Package)
     });
+    for spec in specs.iter().flatten() {
+        spec.note(SpecPurpose::Install);
+    }
     if let (Some(specs), Some(compilers)) = (&specs, &compilers) {
         check_compilers_of_specs(report, specs, compilers, context);
     }

@@ -11,6 +11,7 @@ use super::system::{NetworkFile, SystemConfig};
 use super::value::YamlMap;
 use super::vendor::VendorManifest;
 use super::version::SpackVersion;
+use super::written::WrittenSpec;
 use super::{compilers, environments, mirrors, modules, packages, settings, system, vendor};
 use crate::ask::Field;
 use crate::config::{self, ConfigText};
@@ -133,6 +134,7 @@ pub fn parse_stack(
             modules: modules?,
             packages: packages?,
             remarks: std::mem::take(&mut found.remarks),
+            written: std::mem::take(&mut found.specs),
         })
     };
     match stack() {
@@ -186,6 +188,7 @@ pub fn parse_vendor_manifest(file: &FileText<'_>) -> Result<VendorManifest, Mist
 struct Findings {
     problems: Vec<Diagnostic>,
     remarks: Vec<Diagnostic>,
+    specs: Vec<WrittenSpec>,
 }
 
 impl Findings {
@@ -203,6 +206,7 @@ impl Findings {
         let value = file::read(file.path, file.text, Language::Yaml, |report, root| {
             let value = read(report, root);
             self.remarks.extend(report.take_remarks());
+            self.specs.extend(report.take_specs());
             value
         });
         value.map_err(|mut problems| self.problems.append(&mut problems)).ok()

@@ -32,6 +32,7 @@ mod value;
 mod vendor;
 mod version;
 mod views;
+mod written;
 
 pub use convert::{Conversion, convert_stack};
 pub use expand::UnknownVariable;
@@ -54,3 +55,4 @@ pub use vendor::{
     VendorManifest, VendorPackage, VendorWrapper,
 };
 pub use version::SpackVersion;
+pub use written::{SpecPurpose, WrittenPackage, WrittenSpec, WrittenWord};

@@ -5,7 +5,8 @@
 
 use super::context::Context;
 use super::recipe::MpiRequest;
-use super::spec_fields::{Wanted, place_of, spec, texts};
+use super::spec_fields::{Wanted, place_of, spec, specs};
+use super::written::SpecPurpose;
 use super::{format_one, keys};
 use crate::ask::{Elsewhere, Field, Section, instead};
 use crate::node::Place;
@@ -45,14 +46,23 @@ pub(super) fn read(environment: &Section<'_>, context: &Context<'_>) -> Option<N
                 let hint = "add the MPI, or move them to `specs` of the environment";
                 environment.report.remark(field.key_place, message, hint);
             }
-            texts(&field, Wanted::Package).map(Some)
+            installed(&field).map(Some)
         }
     };
     Some(Network { mpi: mpi?, specs: specs?.filter(|specs| !specs.is_empty()) })
 }
 
+fn installed(field: &Field<'_>) -> Option<Vec<String>> {
+    let specs = specs(field, Wanted::Package)?;
+    for spec in &specs {
+        spec.note(SpecPurpose::Install);
+    }
+    Some(specs.iter().map(|spec| spec.text.to_owned()).collect())
+}
+
 fn mpi(field: Field<'_>, context: &Context<'_>) -> Option<MpiRequest> {
     let item = spec(field, Wanted::Package)?;
+    item.note(SpecPurpose::Install);
     let package = item.parts.package.clone()?;
     let start = item.text.len() - item.text.trim_start().len();
     let place = place_of(&item.field, start..start + package.len());

@@ -9,6 +9,7 @@ use cabane_view::ViewName;
 
 use super::value::YamlMap;
 use super::version::SpackVersion;
+use super::written::WrittenSpec;
 use crate::diagnostic::Diagnostic;
 use crate::recipe::{EnvVars, Recipe, SpackConfig};
 
@@ -31,6 +32,8 @@ pub struct StackRecipe {
     pub packages: YamlMap,
     /// What its author should know, though nothing is wrong.
     pub remarks: Vec<Diagnostic>,
+    /// The specs with their places, for looking up what they name.
+    pub written: Vec<WrittenSpec>,
 }
 
 impl StackRecipe {

@@ -19,6 +19,21 @@ pub(crate) struct SpecParts {
     pub(crate) package: Option<String>,
     /// What follows `%` and may be a compiler.
     pub(crate) built_with: Vec<BuiltWith>,
+    /// The package, and those behind `^` and `%`, in their order.
+    pub(crate) nodes: Vec<SpecNode>,
+}
+
+/// A package of a spec and what is asked of it, as bytes of the spec.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SpecNode {
+    /// The name; none if the spec names no package, or one by its hash.
+    pub(crate) name: Option<Range<usize>>,
+    /// Whether it follows `%`.
+    pub(crate) is_direct: bool,
+    /// What follows `@`.
+    pub(crate) version: Option<Range<usize>>,
+    /// The names of variants and of other keys, without those for packages below.
+    pub(crate) variants: Vec<Range<usize>>,
 }
 
 /// A package behind `%`.
@@ -50,21 +65,36 @@ pub(crate) fn read(text: &str) -> Result<SpecParts, Problem> {
                 reader.skip(1);
                 continue;
             }
-            '@' => reader.version()?,
-            '+' | '~' => reader.variant()?,
-            '-' if has_something || reader.is_anonymous_variant() => reader.variant()?,
+            '@' => {
+                let version = reader.version()?;
+                parts.last().version.get_or_insert(version);
+            }
+            '+' | '~' => {
+                let variant = reader.variant()?;
+                parts.last().variants.extend(variant);
+            }
+            '-' if has_something || reader.is_anonymous_variant() => {
+                let variant = reader.variant()?;
+                parts.last().variants.extend(variant);
+            }
             '^' | '%' => {
-                let found = reader.dependency()?;
-                if character == '%' {
-                    parts.built_with.extend(found);
+                let (name, compiler) = reader.dependency()?;
+                let is_direct = character == '%';
+                if is_direct {
+                    parts.built_with.extend(compiler);
                 }
+                parts.nodes.push(SpecNode { name, is_direct, ..SpecNode::default() });
             }
             '/' => reader.hash()?,
             '[' => return Err(Problem::new(start..start + 1, "`[` belongs behind `^` or `%`")),
             c if is_name_start(c) => match reader.word() {
-                Word::KeyAndValue => reader.value()?,
+                Word::KeyAndValue(key) => {
+                    reader.value()?;
+                    parts.last().variants.extend(key);
+                }
                 Word::Name(name) if !has_something => {
                     parts.package = Some(name.to_owned());
+                    parts.last().name = Some(start..reader.at);
                 }
                 Word::Name(name) => {
                     let message =
@@ -87,10 +117,21 @@ pub(crate) fn read(text: &str) -> Result<SpecParts, Problem> {
     Err(Problem::new(0..text.len(), "this spec is empty"))
 }
 
+impl SpecParts {
+    /// The package that what comes next belongs to.
+    fn last(&mut self) -> &mut SpecNode {
+        if self.nodes.is_empty() {
+            self.nodes.push(SpecNode::default());
+        }
+        let last = self.nodes.len() - 1;
+        &mut self.nodes[last]
+    }
+}
+
 enum Word<'t> {
     Name(&'t str),
-    /// A name with `=`, of which the value comes next.
-    KeyAndValue,
+    /// A name with `=`, of which the value comes next; its bytes if it is of one package.
+    KeyAndValue(Option<Range<usize>>),
 }
 
 struct Reader<'t> {
@@ -122,7 +163,7 @@ impl<'t> Reader<'t> {
     }
 
     /// `@1.2:1.4,2`, `@=1.2`, `@git.main=1.2`.
-    fn version(&mut self) -> Result<(), Problem> {
+    fn version(&mut self) -> Result<Range<usize>, Problem> {
         let start = self.at;
         self.skip(1);
         let is_version = |c: char| c.is_ascii_alphanumeric() || "._-:,=/+".contains(c);
@@ -133,7 +174,7 @@ impl<'t> Reader<'t> {
             let message = "a version is expected after `@`";
             return Err(Problem::new(start..start + 1, message));
         }
-        Ok(())
+        Ok(start + 1..self.at)
     }
 
     /// Tells whether a variant begins here that is switched off with a hyphen.
@@ -141,28 +182,32 @@ impl<'t> Reader<'t> {
         self.rest()[1..].starts_with(is_name_start)
     }
 
-    /// `+mpi`, `~mpi`, `++mpi`, `~~mpi`.
-    fn variant(&mut self) -> Result<(), Problem> {
+    /// `+mpi`, `~mpi`, and, for all packages below that have it, `++mpi` and `~~mpi`.
+    /// Returns the bytes of the name unless it is of the latter.
+    fn variant(&mut self) -> Result<Option<Range<usize>>, Problem> {
         let (start, sign) = (self.at, self.peek());
         self.skip(1);
-        if self.peek() == sign {
+        let is_propagated = self.peek() == sign;
+        if is_propagated {
             self.skip(1);
         }
         // Spack allows it, and recipes have it: `gcc + bootstrap`.
         self.take_while(|c| c == ' ');
+        let name_start = self.at;
         if self.take_while(is_name_character).is_empty() {
             let sign = &self.text[start..=start];
             let message = format!("the name of a variant is expected after `{sign}`");
             return Err(Problem::new(start..start + 1, message));
         }
-        Ok(())
+        Ok((!is_propagated).then_some(name_start..self.at))
     }
 
     /// `^name`, `%name`, `%%name`, `%c,cxx=name`, `%[when=%c] c=name`.
     ///
-    /// What is requested as something else than a compiler, `%libllvm=llvm`, is
-    /// not returned.
-    fn dependency(&mut self) -> Result<Option<BuiltWith>, Problem> {
+    /// Returns the bytes of the name, and the name if it may be a compiler: not of
+    /// `%libllvm=llvm`.
+    #[expect(clippy::type_complexity, reason = "both are read at once, and nowhere else")]
+    fn dependency(&mut self) -> Result<(Option<Range<usize>>, Option<BuiltWith>), Problem> {
         let start = self.at;
         let sign = self.peek().unwrap_or('%');
         self.skip(1);
@@ -182,7 +227,8 @@ impl<'t> Reader<'t> {
             self.at -= virtuals.len();
         }
         let name_start = self.at;
-        if self.peek() == Some('/') {
+        let is_hash = self.peek() == Some('/');
+        if is_hash {
             self.hash()?;
         } else if self.take_while(is_name_character).is_empty() {
             let message = format!("the name of a package is expected after `{sign}`");
@@ -191,11 +237,12 @@ impl<'t> Reader<'t> {
         let is_language = |word: &str| matches!(word, "c" | "cxx" | "fortran");
         let is_compiler = has_virtuals && virtuals.split(',').any(is_language);
         let place = name_start..self.at;
-        Ok((is_compiler || !has_virtuals).then(|| BuiltWith {
+        let built_with = (is_compiler || !has_virtuals).then(|| BuiltWith {
             name: self.text[place.clone()].to_owned(),
-            place,
+            place: place.clone(),
             is_compiler,
-        }))
+        });
+        Ok(((!is_hash).then_some(place), built_with))
     }
 
     fn brackets(&mut self) -> Result<(), Problem> {
@@ -224,11 +271,14 @@ impl<'t> Reader<'t> {
 
     /// A name, or the key of `key=value`, `key:=value`, `key==value`.
     fn word(&mut self) -> Word<'t> {
+        let start = self.at;
         let word = self.take_while(is_name_character);
+        let place = start..self.at;
         for sign in [":==", "==", ":=", "="] {
             if self.rest().starts_with(sign) {
                 self.at += sign.len();
-                return Word::KeyAndValue;
+                // What has two signs holds for all packages below that know it.
+                return Word::KeyAndValue(Some(place).filter(|_| !sign.ends_with("==")));
             }
         }
         Word::Name(word)

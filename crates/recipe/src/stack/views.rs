@@ -9,8 +9,9 @@ use cabane_view::ViewName;
 
 use super::keys;
 use super::recipe::{Link, StackView};
-use super::spec_fields::{Wanted, texts_of};
+use super::spec_fields::{Wanted, specs};
 use super::value::YamlMap;
+use super::written::SpecPurpose;
 use crate::ask::{Field, Section, each, instead};
 use crate::config::{PATH_LISTS, env_vars, view_name};
 use crate::diagnostic::quote;
@@ -44,8 +45,8 @@ fn view(
         _ => None,
     });
     let link = section.given_or("link", Link::default(), |field| field.choice(LINKS));
-    let select = texts_of(&section, "select", Wanted::Anything);
-    let exclude = texts_of(&section, "exclude", Wanted::Anything);
+    let select = chosen(&section, "select");
+    let exclude = chosen(&section, "exclude");
     let projections = projections(&section);
     let uenv = uenv(&section);
     let uenv = uenv?;
@@ -59,6 +60,18 @@ fn view(
         prefix_paths: uenv.prefix_paths,
         env_vars: uenv.env_vars,
     })
+}
+
+/// Reads specs that choose among what is installed.
+fn chosen(section: &Section<'_>, key: &str) -> Option<Vec<String>> {
+    let Some(field) = section.given(key) else {
+        return Some(Vec::new());
+    };
+    let specs = specs(&field, Wanted::Anything)?;
+    for spec in &specs {
+        spec.note(SpecPurpose::Choose);
+    }
+    Some(specs.iter().map(|spec| spec.text.to_owned()).collect())
 }
 
 const LINKS: &[(&str, Link)] = &[("roots", Link::Roots), ("all", Link::All), ("run", Link::Run)];

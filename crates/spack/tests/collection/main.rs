@@ -8,22 +8,29 @@
 //! planned must be a fault of the recipe that is known below.
 
 mod catalogue;
+mod names;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Instant;
 
 use cabane_recipe::{
     Conversion, FileText, Mistakes, StackFiles, StackOptions, StackRecipe, SystemConfig,
     SystemFiles, convert_stack, parse_stack, parse_system,
 };
-use cabane_spack::{OwnPackages, Places, lower};
+use cabane_spack::{OwnPackages, Places, look_up, lower};
 use cabane_testkit::{not_run, say};
 
 /// Faults of recipes, each with what is reported.
 const FAULTS: &[(&str, &str)] =
     &[("gromacs/2024/mc", "environments.yaml:29:3: the key `packages` is given twice")];
+
+/// What recipes name that does not exist: views leave out what is no package.
+const KNOWN_NAMES: &[&str] =
+    &["there is no package `paraview-cuda`", "there is no package `paraview-osmesa`"];
 
 const FILES: [&str; 5] =
     ["config.yaml", "compilers.yaml", "environments.yaml", "modules.yaml", "packages.yaml"];
@@ -97,7 +104,7 @@ enum Way {
 }
 
 /// Reads and plans one recipe.
-fn plan(directory: &Path, system: &SystemConfig) -> Result<(Way, usize), Mistakes> {
+fn plan(directory: &Path, system: &SystemConfig) -> Result<(Way, StackRecipe), Mistakes> {
     let texts = Texts::read(directory, &FILES);
     let options = StackOptions { system: Some(system), accept_old_spack: false };
     let (way, recipe) = match parse_stack(&texts.stack(), &options) {
@@ -109,7 +116,8 @@ fn plan(directory: &Path, system: &SystemConfig) -> Result<(Way, usize), Mistake
         }
         Err(error) => return Err(error),
     };
-    Ok((way, environments(directory, &recipe, system)))
+    environments(directory, &recipe, system);
+    Ok((way, recipe))
 }
 
 /// Tells whether nothing is wrong with a recipe but its age.
@@ -118,14 +126,14 @@ fn is_old(error: &Mistakes) -> bool {
     error.diagnostics().iter().all(|one| one.hint.as_ref().is_some_and(hint))
 }
 
-fn environments(directory: &Path, recipe: &StackRecipe, system: &SystemConfig) -> usize {
+fn environments(directory: &Path, recipe: &StackRecipe, system: &SystemConfig) {
     let own = OwnPackages {
         recipe: directory.join("repo/packages").is_dir(),
         system: !system.package_repositories.is_empty(),
     };
     let places = Places::in_image(recipe, Path::new("/build/config"), own);
     let stack = lower(recipe, system, &places).unwrap_or_else(|error| panic!("{error}"));
-    stack.environments.len()
+    assert!(!stack.environments.is_empty());
 }
 
 #[test]
@@ -161,4 +169,53 @@ fn every_recipe_is_planned_or_has_a_known_fault() {
     }
     say(&format!("systems: {}; recipes: {planned:?}; known faults:\n{faults}", systems.len()));
     assert!(unknown.is_empty(), "{unknown}");
+}
+
+/// What is reported about names. `CABANE_TEST_SPACK_PACKAGES` is newer than what most of
+/// the recipes name: a version that was removed since would be one more to know below.
+#[test]
+fn names_are_looked_up_in_all_recipes() {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    let (Some(recipes), Some(systems_directory), Some(packages)) = (
+        variable("CABANE_TEST_RECIPES"),
+        variable("CABANE_TEST_SYSTEMS"),
+        variable("CABANE_TEST_SPACK_PACKAGES"),
+    ) else {
+        not_run!(
+            "CABANE_TEST_RECIPES, CABANE_TEST_SYSTEMS, and CABANE_TEST_SPACK_PACKAGES name no \
+             checkouts"
+        );
+    };
+    let systems = systems(&systems_directory);
+    let targets = catalogue::targets(&recipes.join("config.yaml"));
+    let directories = catalogue::recipes(&recipes.join("recipes")).into_iter();
+    let planned = directories.filter_map(|directory| {
+        let name = directory.strip_prefix(recipes.join("recipes")).unwrap();
+        let name = name.to_string_lossy().into_owned();
+        let found = targets.get(&name).and_then(|name| systems.get(name));
+        let (system, place) = found.unwrap_or_else(|| &systems["daint"]);
+        let (way, recipe) = plan(&directory, system).ok()?;
+        (way == Way::AsItIs).then_some((name, directory, recipe, system, place))
+    });
+    let planned: Vec<_> = planned.collect();
+    let begin = Instant::now();
+    let builtin = names::index("builtin", &packages.join("repos/spack_repo/builtin"));
+    let mut found = BTreeMap::<String, Vec<String>>::new();
+    for (name, directory, recipe, system, place) in &planned {
+        let of_system = system.package_repositories.iter();
+        let of_system = of_system.map(|path| names::index("alps", &place.join(path)));
+        let own = names::index("recipe", &directory.join("repo"));
+        let all: Vec<_> = of_system.chain([own, Rc::clone(&builtin)]).collect();
+        for one in look_up(recipe, system, &all) {
+            let line = format!("{} ({}) {}", one.message, one.hint, one.is_mistake);
+            found.entry(line).or_default().push(name.clone());
+        }
+    }
+    say(&format!("{} recipes in {:.2} s", planned.len(), begin.elapsed().as_secs_f64()));
+    for (line, names) in &found {
+        say(&format!("{line}: {}", names.join(", ")));
+    }
+    let is_known = |line: &&String| KNOWN_NAMES.iter().any(|known| line.starts_with(known));
+    let unknown: Vec<_> = found.keys().filter(|line| !is_known(line)).collect();
+    assert!(!planned.is_empty() && unknown.is_empty(), "{unknown:#?}");
 }

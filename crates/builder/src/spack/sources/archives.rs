@@ -80,6 +80,16 @@ impl Sources {
         Ok(found)
     }
 
+    /// The sha256 of an archive that is on this machine.
+    pub(super) fn archived(&self, source: &Source) -> Option<String> {
+        if let Some(wanted) = source.reference.as_deref().filter(|name| is_sha256(name)) {
+            return Some(wanted.to_owned());
+        }
+        match self.archive_of(source) {
+            Place::Here(file) | Place::Cached(file) => digest(&file).ok(),
+        }
+    }
+
     fn archive_of(&self, source: &Source) -> Place {
         let address = source.address.as_str();
         let local = address.strip_prefix("file://").unwrap_or(address);

@@ -3,18 +3,29 @@
 
 //! `cabane recipe check` and `cabane recipe schema`.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use cabane_builder::BuildError;
-use cabane_recipe::{Diagnostic, StackFile, StackOptions, SystemConfig};
+use cabane_builder::{
+    BuildError, ComesFrom, ConcretePackage, Concretized, NameLookUp, Plan, StepName, concretized,
+    execute,
+};
+use cabane_image_build::{BuildOptions, plan_build};
+use cabane_label::{enumerate, escape};
+use cabane_recipe::{Diagnostic, StackFile, StackOptions, SystemConfig, malformed};
 use cabane_report::{Report, Result};
-use cabane_site::find_system;
+use cabane_site::settings::find_program;
+use cabane_site::{env_vars, find_system};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
 
 use crate::commands::recipe::files::{self, is_for_spack};
 use crate::exit_codes::{self, ExitCode};
+use crate::interrupt::stop_when_interrupted;
+use crate::progress::Shown;
 use crate::setup::Setup;
 
 /// Check a recipe and report every mistake
@@ -27,6 +38,14 @@ pub(crate) struct CheckArgs {
     /// The system for which the recipe is built, by name or as a directory
     #[arg(long, value_name = "SYSTEM")]
     system: Option<PathBuf>,
+
+    /// Get the package repositories first, to look up the names of packages
+    #[arg(long)]
+    fetch: bool,
+
+    /// Let Spack decide which packages are built, and show them
+    #[arg(long)]
+    concretize: bool,
 
     /// Print JSON
     #[arg(long)]
@@ -49,6 +68,11 @@ struct Finding {
     engine: Option<&'static str>,
     mistakes: Vec<Diagnostic>,
     remarks: Vec<Diagnostic>,
+    /// Whether packages, versions, and variants were looked up.
+    names_looked_up: bool,
+    /// What Spack decided.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    concretized: Option<Concretized>,
     /// What is wrong besides: a file that is missing, a system that does not fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -56,12 +80,27 @@ struct Finding {
 
 pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
     let system = find_system(setup, args.system.as_deref())?
-        .map(|found| files::system(&found.directory, None))
+        .map(|found| {
+            let config = files::system(&found.directory, None)?;
+            Ok::<_, Report>((found.directory, config))
+        })
         .transpose()?;
+    let cache = setup.settings.cache_directory.directory()?;
+    let path = setup.calling.get(OsStr::new(env_vars::PATH)).map(AsRef::as_ref);
+    let mut checked = Checked {
+        setup,
+        args,
+        system: system.as_ref().map(|(directory, config)| (directory.as_path(), config)),
+        names: NameLookUp::new(find_program("git", path), cache),
+        interrupt: match args.fetch || args.concretize {
+            true => stop_when_interrupted()?,
+            false => Arc::default(),
+        },
+    };
     let mut code = exit_codes::SUCCESS;
     let mut findings = Vec::new();
     for directory in &args.recipes {
-        let (finding, found) = check_one(setup, directory, system.as_ref(), args.json);
+        let (finding, found) = checked.check(directory);
         findings.push(finding);
         if found != exit_codes::SUCCESS {
             code = found;
@@ -73,69 +112,139 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// Checks one recipe; what is found is printed unless it is for a program.
-fn check_one(
-    setup: &Setup,
-    directory: &Path,
-    system: Option<&SystemConfig>,
-    is_quiet: bool,
-) -> (Finding, ExitCode) {
-    let mut finding = Finding { recipe: directory.to_owned(), ..Finding::default() };
-    let remarks = look_at(&mut finding, directory, system);
-    match &remarks {
-        Ok(_) if is_quiet => {}
-        Err(error) if is_quiet => {
-            finding.error = Some(error.texts().0).filter(|_| finding.mistakes.is_empty());
-        }
-        Ok(remarks) => {
-            for remark in remarks {
-                setup.warning(remark);
-            }
-            setup.note(format_args!(
-                "{}: {}, engine {}",
-                directory.display(),
-                finding.name.as_deref().unwrap_or_default(),
-                finding.engine.unwrap_or_default()
-            ));
-        }
-        Err(error) => setup.printer.failure(error),
-    }
-    let code = remarks.map_or_else(|error| error.kind().into(), |_| exit_codes::SUCCESS);
-    (finding, code)
+/// What recipes are checked with.
+struct Checked<'a> {
+    setup: &'a Setup,
+    args: &'a CheckArgs,
+    system: Option<(&'a Path, &'a SystemConfig)>,
+    names: NameLookUp,
+    interrupt: Arc<AtomicBool>,
 }
 
-fn look_at(
-    finding: &mut Finding,
-    directory: &Path,
-    system: Option<&SystemConfig>,
-) -> Result<Vec<Diagnostic>> {
-    let recipe = cabane_builder::read_recipe(directory);
-    if let Ok(recipe) = &recipe {
-        finding.name = Some(recipe.name.to_string());
-        finding.engine = Some(recipe.engine.name());
-    }
-    let is_readable = matches!(recipe, Ok(_) | Err(BuildError::Recipe(_)));
-    if !is_readable || !is_for_spack(directory, recipe.as_ref().ok()) {
-        return match recipe {
-            Ok(_) => Ok(Vec::new()),
-            Err(error) => {
-                if let BuildError::Recipe(error) = &error {
-                    finding.mistakes = error.diagnostics().to_vec();
-                }
-                Err(Report::from(error))
+impl Checked<'_> {
+    /// Checks one recipe; what is found is printed unless it is for a program.
+    fn check(&mut self, directory: &Path) -> (Finding, ExitCode) {
+        let setup = self.setup;
+        let mut finding = Finding { recipe: directory.to_owned(), ..Finding::default() };
+        let looked_at = self.look_at(&mut finding, directory);
+        match &looked_at {
+            Ok(_) if self.args.json => {}
+            Err(error) if self.args.json => {
+                finding.error = Some(error.texts().0).filter(|_| finding.mistakes.is_empty());
             }
+            Ok(unknown) => {
+                for remark in &finding.remarks {
+                    setup.warning(remark);
+                }
+                setup.note(format_args!(
+                    "{}: {}, engine {}",
+                    directory.display(),
+                    finding.name.as_deref().unwrap_or_default(),
+                    finding.engine.unwrap_or_default()
+                ));
+                if let Some(why) = unknown {
+                    setup.note(format_args!("names of packages were not looked up: {why}"));
+                }
+                if let Some(concretized) = &finding.concretized {
+                    print_concretized(setup, concretized);
+                }
+            }
+            Err(error) => setup.printer.failure(error),
+        }
+        let code = looked_at.map_or_else(|error| error.kind().into(), |_| exit_codes::SUCCESS);
+        (finding, code)
+    }
+
+    /// Looks at a recipe; returns why names were not looked up, if they were not.
+    fn look_at(&mut self, finding: &mut Finding, directory: &Path) -> Result<Option<String>> {
+        let recipe = cabane_builder::read_recipe(directory);
+        if let Ok(recipe) = &recipe {
+            finding.name = Some(recipe.name.to_string());
+            finding.engine = Some(recipe.engine.name());
+        }
+        let is_readable = matches!(recipe, Ok(_) | Err(BuildError::Recipe(_)));
+        if !is_readable || !is_for_spack(directory, recipe.as_ref().ok()) {
+            return match recipe {
+                Ok(_) => Ok(None),
+                Err(error) => {
+                    if let BuildError::Recipe(error) = &error {
+                        finding.mistakes = error.diagnostics().to_vec();
+                    }
+                    Err(Report::from(error))
+                }
+            };
+        }
+        let system = self.system.map(|(_, system)| system);
+        let options = StackOptions { system, accept_old_spack: false };
+        let texts = files::texts(directory)?;
+        let stack = texts.parse(&options).map_err(|error| {
+            finding.mistakes = error.diagnostics().to_vec();
+            Report::from(error)
+        })?;
+        finding.remarks.clone_from(&stack.remarks);
+        let Some((system_dir, system)) = self.system else {
+            let why = "packages may be those of the system; name it with `--system SYSTEM`";
+            return Ok(Some(why.to_owned()));
         };
-    }
-    let options = StackOptions { system, accept_old_spack: false };
-    let stack = files::texts(directory)?.parse(&options).map_err(|error| {
-        finding.mistakes = error.diagnostics().to_vec();
-        Report::from(error)
-    })?;
-    if let Some(system) = system {
         files::plan(directory, &stack, system)?;
+        if self.args.fetch || self.args.concretize {
+            self.build(directory, StepName::Sources)?;
+        }
+        let system = (system_dir, system);
+        let is_fresh = self.args.fetch || self.args.concretize;
+        let names = self.names.look_up((directory, &texts), &stack, system, is_fresh);
+        finding.names_looked_up = names.missing.is_empty();
+        // A build reports them as well.
+        if self.args.json || !self.args.concretize {
+            finding.remarks.extend(names.remarks);
+        }
+        if !names.mistakes.is_empty() {
+            let error = malformed("the recipe", &names.mistakes);
+            finding.mistakes = names.mistakes;
+            return Err(error);
+        }
+        if self.args.concretize {
+            let plan = self.build(directory, StepName::Concretize)?;
+            finding.concretized = concretized(&plan)?;
+        }
+        let missing: Vec<&str> = names.missing.iter().map(String::as_str).collect();
+        let (missing, verb) =
+            (enumerate(&missing, "and"), if missing.len() == 1 { "is" } else { "are" });
+        let why = format!("{missing} {verb} not on this machine; get it with `--fetch`");
+        Ok((!finding.names_looked_up).then_some(why))
     }
-    finding.remarks.clone_from(&stack.remarks);
-    Ok(stack.remarks)
+
+    /// Does the first steps of a build.
+    fn build(&self, directory: &Path, until: StepName) -> Result<Plan> {
+        let options = BuildOptions {
+            until: Some(until.to_string()),
+            system: self.args.system.clone(),
+            ..BuildOptions::of(directory)
+        };
+        let planned = plan_build(self.setup, &options)?;
+        execute(&planned.plan, &mut Shown::new(self.setup), &self.interrupt)?;
+        Ok(planned.plan)
+    }
+}
+
+/// Prints the packages, those of the system last.
+fn print_concretized(setup: &Setup, concretized: &Concretized) {
+    let mut text = String::new();
+    let origins =
+        [(ComesFrom::Build, "build"), (ComesFrom::Cache, "cache"), (ComesFrom::System, "system")];
+    for (from, word) in origins {
+        for one in concretized.packages.iter().filter(|one| one.from == from) {
+            let ConcretePackage { name, version, variants, prefix, .. } = one;
+            let more = prefix.as_ref().unwrap_or(variants);
+            let line = format!("{word:<7} {name}@{version}  {more}");
+            text.push_str(&escape(line.trim_end()));
+            text.push('\n');
+        }
+    }
+    setup.printer.data(text);
+    for reason in &concretized.not_chosen {
+        setup.note(escape(reason));
+    }
 }
 
 pub(crate) fn schema(setup: &Setup, args: &SchemaArgs) -> Result<ExitCode> {

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The specs of a recipe with their places, for looking up what they name.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use super::spec::SpecNode;
+use super::spec_fields::{SpecItem, place_of};
+
+/// A spec as it is written in a file of a recipe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenSpec {
+    /// The file, as the caller named it.
+    pub file: PathBuf,
+    /// What it is there for.
+    pub purpose: SpecPurpose,
+    /// The package, and those that it asks for behind `^` and `%`.
+    pub packages: Vec<WrittenPackage>,
+}
+
+/// What a spec is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpecPurpose {
+    /// It is installed: Spack refuses what does not exist.
+    Install,
+    /// It chooses among what is installed: what does not exist chooses nothing.
+    Choose,
+}
+
+/// A package of a spec, and what is asked of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenPackage {
+    /// The name.
+    pub name: WrittenWord,
+    /// Whether it follows `%`, where compilers have other names as well.
+    pub is_direct: bool,
+    /// What follows `@`.
+    pub version: Option<WrittenWord>,
+    /// The names of variants, and the keys before `=`.
+    pub variants: Vec<WrittenWord>,
+}
+
+/// A word and the bytes of the file that hold it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenWord {
+    /// The word.
+    pub text: String,
+    /// Its place in the file; that of the whole spec where escapes are in the file.
+    pub place: Range<usize>,
+}
+
+impl SpecItem<'_> {
+    /// Keeps the spec with the places of its words.
+    pub(super) fn note(&self, purpose: SpecPurpose) {
+        let packages = self.parts.nodes.iter().filter_map(|node| self.package(node));
+        self.field.report.note_spec(WrittenSpec {
+            file: PathBuf::new(),
+            purpose,
+            packages: packages.collect(),
+        });
+    }
+
+    fn package(&self, node: &SpecNode) -> Option<WrittenPackage> {
+        Some(WrittenPackage {
+            name: self.word(node.name.as_ref()?),
+            is_direct: node.is_direct,
+            version: node.version.as_ref().map(|place| self.word(place)),
+            variants: node.variants.iter().map(|place| self.word(place)).collect(),
+        })
+    }
+
+    /// The words of a spec without a package.
+    pub(super) fn variants(&self) -> Vec<WrittenWord> {
+        let first = self.parts.nodes.first().into_iter();
+        first.flat_map(|node| &node.variants).map(|place| self.word(place)).collect()
+    }
+
+    fn word(&self, bytes: &Range<usize>) -> WrittenWord {
+        WrittenWord {
+            text: self.text[bytes.clone()].to_owned(),
+            place: place_of(&self.field, bytes.clone()).into(),
+        }
+    }
+}

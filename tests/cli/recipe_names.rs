@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Names of packages, versions, and variants in recipes: `cabane recipe check`, and builds.
+
+use crate::cabane::Who;
+use crate::spack::Stack;
+
+const XML: &str = "from spack_repo.builtin.build_systems import autotools\n\
+from spack_repo.builtin.build_systems.autotools import AutotoolsPackage\n\
+from spack.package import *\n\nclass Libxml2(AutotoolsPackage):\n    \
+version(\"2.15.3\", sha256=\"a\")\n    version(\"2.9.14\", sha256=\"b\", deprecated=True)\n    \
+version(\n        \"2.13.9\", sha256=\"c\"\n    )\n    \
+# variant(\"hidden\")\n    variant(\"python\", default=False)\n    provides(\"xml-api@1:\")\n";
+
+const AUTOTOOLS: &str = "from spack.package import *\n\nclass AutotoolsPackage(PackageBase):\n    \
+variant(\"pic\", default=True)\n";
+
+/// A recipe, and package repositories in which there is something.
+fn stack() -> Stack {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let builtin = |name: &str, text: &str| {
+        stack.cabane.world.file(&format!("packages/repos/spack_repo/builtin/{name}"), text);
+    };
+    builtin("packages/libxml2/package.py", XML);
+    builtin("packages/_3dtk/package.py", "class _3dtk(Package):\n    version(\"1.0\")\n");
+    builtin("packages/py_xml/package.py", "for v in vs:\n    version(v)\n    variant(v)\n");
+    builtin("build_systems/__init__.py", "");
+    builtin("build_systems/autotools.py", AUTOTOOLS);
+    let file = |name: &str, text: &str| stack.cabane.world.file(name, text);
+    let own = "from spack_repo.builtin.packages.libxml2.package import Libxml2 as Other\n\n\
+               class Hello(Other):\n    version(\"2\", sha256=\"d\")\n    variant(\"loud\")\n";
+    file("recipe/repo/packages/hello/package.py", own);
+    file("system/repos.yaml", "repos: [site]\n");
+    file("system/site/packages/site_mpi/package.py", "class SiteMpi(X):\n    provides('mpi')\n");
+    stack.commit("packages");
+    stack
+}
+
+impl Stack {
+    /// Writes what is installed, and checks the recipe.
+    fn check_specs(&self, specs: &[&str], more: &[&str]) -> (i32, Vec<String>) {
+        self.write_specs(specs);
+        let (recipe, system) = (self.path("recipe"), self.path("system"));
+        let arguments = ["recipe", "check", &recipe, "--system", &system];
+        let mut command = self.cabane.command(&[&arguments, more].concat());
+        // It is never started.
+        command.env("CABANE_SPACK_PYTHON", "/usr/bin/python3");
+        let seen = self.cabane.finish(&mut command);
+        let lines = seen.stderr.lines().map(|line| line.replace("[WORLD]/recipe/", ""));
+        (seen.code, lines.filter(|line| !line.starts_with("  |")).collect())
+    }
+
+    fn write_specs(&self, specs: &[&str]) {
+        let specs: String = specs.iter().map(|spec| format!("  - {spec}\n")).collect();
+        let text = format!("tools:\n  compiler: [gcc]\n  views: {{default: }}\n  specs:\n{specs}");
+        self.cabane.world.file("recipe/environments.yaml", &text);
+    }
+}
+
+#[test]
+fn what_does_not_exist_is_reported_with_its_place() {
+    let stack = stack();
+    stack.cabane.world.file("recipe/repo/packages/gcc/package.py", "version('14')\n");
+    stack.cabane.world.file("recipe/compilers.yaml", "gcc: {version: '14.99', spec: +fast}\n");
+    let specs = ["libxml3", "libxml2@1.99 +pythn", "hello ^libxml2@:2.8 ~hidden", "zzzzzzzz"];
+    let (code, lines) = stack.check_specs(&specs, &[]);
+    let expected = [
+        "error: 8 mistakes in the recipe",
+        "compilers.yaml:1:16: the package `gcc` has no version 14.99",
+        "  hint: the newest version is `14`",
+        "compilers.yaml:1:32: the package `gcc` has no variant `fast`",
+        "  hint: remove it: the package has no variants",
+        "environments.yaml:5:5: there is no package `libxml3`",
+        "  hint: did you mean `libxml2`?",
+        "environments.yaml:6:13: the package `libxml2` has no version 1.99",
+        "  hint: the newest versions are `2.15.3` and `2.13.9`",
+        "environments.yaml:6:19: the package `libxml2` has no variant `pythn`",
+        "  hint: did you mean `python`?",
+        "environments.yaml:7:20: the package `libxml2` has no version :2.8",
+        "  hint: the newest versions are `2.15.3` and `2.13.9`",
+        "environments.yaml:7:26: the package `libxml2` has no variant `hidden`",
+        "  hint: its variants are `pic` and `python`",
+        "environments.yaml:8:5: there is no package `zzzzzzzz`",
+        "  hint: packages of your own belong in `repo/packages` of the recipe",
+    ];
+    assert_eq!((code, lines), (3, expected.map(str::to_owned).to_vec()));
+}
+
+#[test]
+fn what_exists_or_may_exist_is_accepted() {
+    let stack = stack();
+    let external = "packages:\n  libxml2:\n    externals:\n    - spec: libxml2@1.7.1+python\n      \
+                    prefix: /usr\n";
+    stack.cabane.world.file("recipe/packages.yaml", external);
+    let specs = [
+        "libxml2@2.13 +pic target=x86_64_v3 cflags=-O3 build_system=autotools",
+        "libxml2@2.9:2.14,7 ++nosuch ^3dtk",
+        "libxml2@git.main=2.15",
+        "libxml2@0123456789012345678901234567890123456789",
+        "libxml2@1.7.1",
+        "py-xml@77 +anything",
+        "hello@2+loud+python ^mpi %c=gcc",
+        "builtin.libxml2 %aocc@9 ^xml-api",
+        "site-mpi",
+        "recipe.hello@2.15",
+    ];
+    let (code, lines) = stack.check_specs(&specs, &[]);
+    let name = "[WORLD]/recipe: stack, engine spack".to_owned();
+    assert_eq!((code, lines), (0, vec![name]));
+}
+
+#[test]
+fn what_spack_may_accept_is_a_warning() {
+    let stack = stack();
+    let (code, lines) = stack.check_specs(&["libxml2@=2.13.77"], &[]);
+    assert_eq!(code, 0);
+    assert_eq!(
+        lines[0],
+        "warning: environments.yaml:5:13: the package `libxml2` does not declare the version \
+         2.13.77"
+    );
+    // A script of the recipe may add packages.
+    stack.cabane.world.file("recipe/pre-install", "#!/bin/sh\n");
+    let (code, lines) = stack.check_specs(&["libxml3"], &[]);
+    let expected = "warning: environments.yaml:5:5: there is no package `libxml3`";
+    assert_eq!((code, lines[0].as_str()), (0, expected));
+}
+
+#[test]
+fn packages_that_are_elsewhere_are_looked_up_when_they_were_fetched() {
+    let stack = stack();
+    let config = stack.cabane.world.path("recipe/config.yaml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    let clones = stack.path("home/clones");
+    let text = text.replace(&clones, &format!("file://{clones}"));
+    std::fs::write(&config, text).unwrap();
+    let not_looked_up = "names of packages were not looked up: `builtin` is not on this machine; \
+                         get it with `--fetch`";
+    let (code, lines) = stack.check_specs(&["libxml3"], &[]);
+    assert_eq!((code, lines.last().map(String::as_str)), (0, Some(not_looked_up)));
+    let mistake = "environments.yaml:5:5: there is no package `libxml3`";
+    let (code, lines) = stack.check_specs(&["libxml3"], &["--fetch"]);
+    assert!(code == 3 && lines.iter().any(|line| line == mistake), "{lines:#?}");
+    // The branch may have it by now.
+    let (code, lines) = stack.check_specs(&["libxml3"], &[]);
+    assert_eq!((code, lines[0].clone()), (0, format!("warning: {mistake}")));
+}
+
+#[test]
+fn a_build_looks_names_up_before_spack_runs() {
+    let stack = stack();
+    stack.write_specs(&["libxml3"]);
+    let seen = stack.build(&["stack/1"]);
+    assert!(
+        seen.code == 3 && seen.stderr.contains(":5:5: there is no package `libxml3`"),
+        "{seen:?}"
+    );
+    assert_eq!(stack.called(), Vec::<String>::new());
+    stack.write_specs(&["libxml2"]);
+    stack.build(&["stack/1"]).success();
+}
