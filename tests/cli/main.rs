@@ -101,6 +101,7 @@ mod slurm_collect;
 mod slurm_report;
 mod spack;
 mod spack_fetch;
+mod spack_messages;
 mod spack_mirrors;
 mod spack_real;
 mod spack_real_fetch;

@@ -52,7 +52,8 @@ impl Stack {
     }
 
     fn write_specs(&self, specs: &[&str]) {
-        let specs: String = specs.iter().map(|spec| format!("  - {spec}\n")).collect();
+        let specs: Vec<String> = specs.iter().map(|spec| format!("  - {spec}\n")).collect();
+        let specs = specs.concat();
         let text = format!("tools:\n  compiler: [gcc]\n  views: {{default: }}\n  specs:\n{specs}");
         self.cabane.world.file("recipe/environments.yaml", &text);
     }

@@ -129,10 +129,7 @@ fn version(found: &mut PackageText, arguments: &[Tokens<'_, '_>]) {
         found.has_other_versions = true;
         return;
     };
-    let is_deprecated = match named(arguments, "deprecated") {
-        Some([Token::Word("True")]) => true,
-        _ => false,
-    };
+    let is_deprecated = matches!(named(arguments, "deprecated"), Some([Token::Word("True")]));
     // The same one may be declared for several platforms.
     let known = found.versions.entry(name.to_owned()).or_insert(is_deprecated);
     *known = *known && is_deprecated;

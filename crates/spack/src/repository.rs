@@ -164,12 +164,11 @@ impl Repositories<'_> {
             facts.has_other_versions |= module.has_other_versions || module.has_unknown_base;
             facts.has_other_variants |= module.has_other_variants || module.has_unknown_base;
             for (name, taken) in &module.imports {
-                match self.resolve(&repository, &path, name, taken) {
-                    Some(found) => open.extend(found),
-                    None => {
-                        facts.has_other_versions = true;
-                        facts.has_other_variants = true;
-                    }
+                if let Some(found) = self.resolve(&repository, &path, name, taken) {
+                    open.extend(found);
+                } else {
+                    facts.has_other_versions = true;
+                    facts.has_other_variants = true;
                 }
             }
         }

@@ -156,7 +156,7 @@ fn refusal(failed: &[Failed], bench: &BuildContext<'_>) -> Report {
     } else {
         "correct `url` in the package recipe, or name a mirror that has the file in `mirrors.yaml`"
     };
-    let log = shown(&bench.log()).to_string();
+    let log = shown(&bench.log());
     Report::new(Kind::Build, message)
         .detailed(details.trim_end().to_owned())
         .hinted(format!("{hint}; the whole log is in {log}"))

@@ -82,9 +82,10 @@ impl NameLookUp {
             let own = own_repositories(directory, system_dir, system);
             let repositories: Vec<_> = own.into_iter().chain(found).collect();
             for finding in look_up(recipe, system, &repositories) {
-                let list = match is_certain && finding.is_mistake {
-                    true => &mut names.mistakes,
-                    false => &mut names.remarks,
+                let list = if is_certain && finding.is_mistake {
+                    &mut names.mistakes
+                } else {
+                    &mut names.remarks
                 };
                 list.push(diagnostic(texts, &finding));
             }

@@ -206,7 +206,6 @@ impl<'t> Reader<'t> {
     ///
     /// Returns the bytes of the name, and the name if it may be a compiler: not of
     /// `%libllvm=llvm`.
-    #[expect(clippy::type_complexity, reason = "both are read at once, and nowhere else")]
     fn dependency(&mut self) -> Result<(Option<Range<usize>>, Option<BuiltWith>), Problem> {
         let start = self.at;
         let sign = self.peek().unwrap_or('%');

@@ -92,9 +92,10 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
         args,
         system: system.as_ref().map(|(directory, config)| (directory.as_path(), config)),
         names: NameLookUp::new(find_program("git", path), cache),
-        interrupt: match args.fetch || args.concretize {
-            true => stop_when_interrupted()?,
-            false => Arc::default(),
+        interrupt: if args.fetch || args.concretize {
+            stop_when_interrupted()?
+        } else {
+            Arc::default()
         },
     };
     let mut code = exit_codes::SUCCESS;
