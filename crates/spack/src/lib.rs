@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cache_name;
 mod chain;
 mod database;
 mod error;
@@ -26,13 +27,14 @@ mod specs;
 mod stack;
 mod views;
 
+pub use cache_name::{cache_name, mount_point_of_cache};
 pub use chain::{InstalledCompiler, compiler_externals};
 pub use database::{
     Arch, DATABASE, Dependency, DependencyParameters, Install, Installs, Spec, installs,
 };
 pub use error::LowerError;
 pub use lower::lower;
-pub use mirrors::{GUARDED, guarded_file, has_s3, is_guarded, variables};
+pub use mirrors::{GUARDED, guarded_file, has_s3, is_guarded, mirrors_file, variables};
 pub use places::{BinaryCache, OwnPackages, Places, RepositoryPlace, Upstream};
 pub use sources::{RECIPE_REPOSITORY, SYSTEM_REPOSITORY, package_repositories};
 pub use stack::{
