@@ -100,6 +100,7 @@ mod shells;
 mod slurm_collect;
 mod slurm_report;
 mod spack;
+mod spack_cache;
 mod spack_fetch;
 mod spack_messages;
 mod spack_mirrors;

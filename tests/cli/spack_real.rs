@@ -94,7 +94,7 @@ impl Real {
     }
 
     /// Builds into what the further words name.
-    fn build_to(&self, recipe: &Path, directory: &str, to: &[&str]) -> Finished {
+    pub(crate) fn build_to(&self, recipe: &Path, directory: &str, to: &[&str]) -> Finished {
         let begin = Instant::now();
         let built = self.try_to_build(recipe, directory, to).success();
         say(&format!("note: {} was built in {:.1} s", to.join(" "), begin.elapsed().as_secs_f64()));

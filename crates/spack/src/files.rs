@@ -28,7 +28,7 @@ pub(crate) fn config(
     add("packages.yaml", packages::file(all));
     add("repos.yaml", repos(places));
     add("config.yaml", config_yaml(recipe, system, places));
-    add("mirrors.yaml", mirrors::file(recipe, &system.mirrors, places));
+    add("mirrors.yaml", mirrors::mirrors_file(recipe, &system.mirrors, places));
     if let Some(text) = mirrors::guarded_file(recipe, &system.mirrors) {
         add(&format!("{}/mirrors.yaml", mirrors::GUARDED), text);
     }

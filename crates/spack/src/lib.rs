@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cache_name;
 mod chain;
 mod database;
 mod error;
@@ -31,6 +32,7 @@ mod stack;
 mod versions;
 mod views;
 
+pub use cache_name::{cache_name, mount_point_of_cache};
 pub use chain::{InstalledCompiler, compiler_externals};
 pub use database::{
     Arch, DATABASE, Dependency, DependencyParameters, Install, Installs, Spec, installs,
@@ -38,7 +40,7 @@ pub use database::{
 pub use error::LowerError;
 pub use look_up::{NameFinding, look_up};
 pub use lower::lower;
-pub use mirrors::{GUARDED, guarded_file, has_s3, is_guarded, variables};
+pub use mirrors::{GUARDED, guarded_file, has_s3, is_guarded, mirrors_file, variables};
 pub use places::{BinaryCache, OwnPackages, Places, RepositoryPlace, Upstream};
 pub use repository::{PackageFacts, PackageIndex, RepositoryFiles, declared, is_virtual};
 pub use sources::{RECIPE_REPOSITORY, SYSTEM_REPOSITORY, package_repositories};

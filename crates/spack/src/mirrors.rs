@@ -4,6 +4,7 @@
 //! Mirrors: `mirrors.yaml` and `bootstrap.yaml` of the system scope, and keys.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use cabane_recipe::{
     AccessPair, BuildCache, Connection, MirrorFlags, Mirrors, StackRecipe, Yaml, YamlMap,
@@ -23,18 +24,15 @@ const BOOTSTRAP_METADATA: &str = "bootstrap/metadata.yaml";
 
 /// Returns `mirrors.yaml`: what every command may know. What only some may reach is in
 /// [`guarded_file`].
-pub(crate) fn file(recipe: &StackRecipe, mirrors: &Mirrors, places: &Places) -> String {
+#[must_use]
+pub fn mirrors_file(recipe: &StackRecipe, mirrors: &Mirrors, places: &Places) -> String {
     let mut all = YamlMap::new();
     if let Some(cache) = &places.binary_cache {
-        let flags = MirrorFlags {
-            source: false,
-            binary: true,
-            signed: Some(false),
-            autopush: Some(cache.autopush),
-        };
-        let connection =
-            Connection { url: format!("file://{}", cache.path.display()), ..Connection::default() };
-        all.insert(LOCAL_CACHE, mirror(flags, Some(&connection), Some(&connection), None));
+        all.insert(LOCAL_CACHE, local(&cache.path, Some(cache.autopush)));
+        for other in &cache.others {
+            let name = other.file_name().unwrap_or_default().to_string_lossy();
+            all.insert(&format!("{LOCAL_CACHE}{name}"), local(other, None));
+        }
     }
     if let Some(cache) = &mirrors.build_cache
         && !is_guarded(cache.fetch.as_ref())
@@ -49,9 +47,20 @@ pub(crate) fn file(recipe: &StackRecipe, mirrors: &Mirrors, places: &Places) -> 
             all.insert(&one.name, text);
         }
     }
+    if let Some(older) = places.binary_cache.as_ref().and_then(|cache| cache.older.as_deref()) {
+        all.insert(&format!("{LOCAL_CACHE}-older"), local(older, None));
+    }
     // Two colons: what other scopes say does not count.
     let key = if places.only_named_mirrors { "mirrors:" } else { "mirrors" };
     Yaml::map([(key, all.into())]).to_string()
+}
+
+/// A directory with packages that nobody signed. Spack writes there if `autopush` is set.
+fn local(directory: &Path, autopush: Option<bool>) -> Yaml {
+    let flags = MirrorFlags { source: false, binary: true, signed: Some(false), autopush };
+    let url = format!("file://{}", directory.display());
+    let connection = Connection { url, ..Connection::default() };
+    mirror(flags, Some(&connection), autopush.map(|_| &connection), None)
 }
 
 /// Returns the `mirrors.yaml` of those mirrors that only commands may reach that build

@@ -108,10 +108,15 @@ pub enum Upstream {
 }
 
 /// A cache of packages on this system.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BinaryCache {
-    /// Its directory.
+    /// The directory with the packages of this mount point.
     pub path: PathBuf,
     /// Whether Spack puts packages there as soon as they are built.
     pub autopush: bool,
+    /// Directories with packages of other mount points. Spack reads them after `path`,
+    /// in this order, and writes nothing there.
+    pub others: Vec<PathBuf>,
+    /// A directory with packages of unknown mount points. Spack reads it last.
+    pub older: Option<PathBuf>,
 }

@@ -284,9 +284,11 @@ impl Listener for Ear<'_, '_> {
         if parsed.is_none() && REFUSALS.iter().any(|text| line.contains(text)) {
             self.refusals.push(line.to_owned());
         }
-        match &mut self.watch {
-            Some(watch) if !is_failure => watch.line(line, progress),
-            _ => is_failure,
+        match (&mut self.watch, parsed) {
+            (Some(watch), Some(parsed)) if is_failure => watch.take_miss(&parsed, progress),
+            (Some(watch), _) if !is_failure => return watch.line(line, progress),
+            _ => {}
         }
+        is_failure
     }
 }

@@ -27,7 +27,7 @@ use cabane_spack::{
 use super::session::{INPUTS, SOURCES};
 use super::sources::Commits;
 use super::sources::is_archive;
-use super::{SpackEngine, user};
+use super::{SpackEngine, package_cache, user};
 use crate::fingerprint::Hash;
 use crate::layout::{Inside, Layout};
 use crate::{BuildError, Result, disk, pack};
@@ -42,6 +42,20 @@ pub(super) fn lower(
     packages: &OwnPackageDirectories,
     commits: &Commits,
 ) -> Result<SpackStack> {
+    let places = places(recipe, packages, commits);
+    Ok(cabane_spack::lower(recipe, system, &places).map_err(|error| {
+        let hint = error.hint();
+        Report::new(Kind::Build, error).hinted(hint)
+    })?)
+}
+
+/// Returns where everything is while Spack runs, without the packages that builds for other
+/// mount points left in the cache: those change while nothing else does.
+pub(super) fn places(
+    recipe: &StackRecipe,
+    packages: &OwnPackageDirectories,
+    commits: &Commits,
+) -> Places {
     let cache = Path::new(Inside::CACHE).join("spack");
     let mount_point = recipe.config.store.as_path();
     let own = packages.keys().map(|name| RepositoryPlace {
@@ -67,18 +81,18 @@ pub(super) fn lower(
         },
         name: one.name,
     });
-    let places = Places {
+    Places {
         config: Inside::work(INPUTS).join("config"),
         repositories: own.chain(others).collect(),
         source_cache: Some(cache.join("archives")),
-        binary_cache: Some(BinaryCache { path: cache.join("packages"), autopush: true }),
+        binary_cache: Some(BinaryCache {
+            path: package_cache::own(Path::new(Inside::CACHE), mount_point),
+            autopush: true,
+            ..BinaryCache::default()
+        }),
         build_stage: Some(Path::new(Inside::TMP).join("stage")),
         ..Places::default()
-    };
-    Ok(cabane_spack::lower(recipe, system, &places).map_err(|error| {
-        let hint = error.hint();
-        Report::new(Kind::Build, error).hinted(hint)
-    })?)
+    }
 }
 
 /// The package recipes of the recipe and of the system: what they are called in Spack,
@@ -102,8 +116,7 @@ pub(super) fn lock_file(layout: &Layout, name: &str) -> PathBuf {
 }
 
 /// Returns every file with its path below the directory.
-pub(super) fn files(engine: &SpackEngine) -> BTreeMap<String, &str> {
-    let stack = &engine.stack;
+pub(super) fn files(stack: &SpackStack) -> BTreeMap<String, &str> {
     let config = stack.config.iter().map(|(name, text)| (format!("config/{name}"), text));
     let environments = stack.environments.iter();
     let environments =
@@ -156,7 +169,7 @@ pub(super) fn write(engine: &SpackEngine) -> Result<()> {
     for name in ["config", "environments", "user", "views"] {
         disk::make_directory(&directory.join(name))?;
     }
-    for (name, text) in files(engine) {
+    for (name, text) in files(&engine.stack) {
         let path = directory.join(name);
         disk::put(&path, text)?;
     }

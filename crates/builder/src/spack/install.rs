@@ -8,27 +8,34 @@
 //! What was concretized is kept in the cache under everything that it depends on, so
 //! that the same recipe costs nothing in the next build directory.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use cabane_label::{escape, shown};
 use cabane_spack::{SpackEnvironment, compiler_externals};
 
 use super::keys::{self, Keys};
 use super::session;
-use super::watch::Watch;
-use super::{SpackEngine, compilers, fetch, guarded, hooks, inputs, normalize};
+use super::watch::{Unusable, Watch};
+use super::{
+    SpackEngine, compilers, fetch, guarded, hooks, inputs, normalize, package_cache, package_log,
+};
 use crate::build_context::BuildContext;
 use crate::fingerprint::{self, Inputs};
 use crate::sandbox::Invocation;
-use crate::{BuildError, Result, StepName, disk};
+use crate::{BuildError, Result, StepName, disk, process};
 
 /// Concretizations, below the cache.
 const CONCRETIZED: &str = "spack/concretized";
+/// What Spack writes when a package is to be moved to a longer path.
+const SHORTER: &str = "the new prefix is longer";
 /// The file of an environment that describes compilers.
 const COMPILERS: &str = "packages.yaml";
 
 /// Decides which packages are built, as far as that can be known before any is.
 pub(super) fn concretize(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Result<()> {
     inputs::write(engine)?;
+    package_cache::write_mirrors(engine)?;
     hooks::run(engine, hooks::PRE_INSTALL, bench)?;
     let first = engine.stack.environments.iter().filter(|one| one.needs.is_empty());
     first.into_iter().try_for_each(|one| concretize_one(engine, one, bench))
@@ -47,7 +54,7 @@ fn concretize_one(
     let described = describe_compilers(engine, environment)?;
     // A script may change anything.
     let is_kept = !hooks::exists(engine, hooks::PRE_INSTALL);
-    let kept = kept(engine, environment, &described);
+    let kept = kept(engine, environment, &described)?;
     // Who asks for it wants to see it decided, not to have it looked up.
     let is_requested =
         matches!(engine.request.part.from.as_deref(), Some("sources" | "concretize"));
@@ -76,14 +83,14 @@ fn describe_compilers(engine: &SpackEngine, environment: &SpackEnvironment) -> R
 }
 
 /// Where a concretization is kept: its name changes with all that it depends on.
-fn kept(engine: &SpackEngine, environment: &SpackEnvironment, described: &str) -> PathBuf {
-    let mut inputs = engine.handed_inputs();
+fn kept(engine: &SpackEngine, environment: &SpackEnvironment, described: &str) -> Result<PathBuf> {
+    let mut inputs = engine.inputs_anywhere()?;
     // Nothing that is there already is used again: mirrors decide nothing.
     inputs.retain(|name, _| !name.ends_with("mirrors.yaml"));
     let own = [environment.name.as_str(), described];
     let digest = fingerprint::digest_of(fingerprint::texts_of(&inputs).chain(own));
     let name = format!("{digest}.lock");
-    engine.request.cache_dir.join(CONCRETIZED).join(name)
+    Ok(engine.request.cache_dir.join(CONCRETIZED).join(name))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
@@ -128,15 +135,16 @@ pub(super) fn install(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Res
     let keys = Keys::open(engine)?;
     let mut watch = Watch::new(engine);
     engine.guarded.write(engine, &engine.recipe)?;
+    if !hooks::exists(engine, hooks::PRE_INSTALL) {
+        // The script may have changed it.
+        package_cache::write_mirrors(engine)?;
+    }
     for environment in &engine.stack.environments {
         concretize_one(engine, environment, bench)?;
         watch.expect(&inputs::lock_file(&engine.layout, &environment.name))?;
         fetch_guarded(engine, &environment.name, &keys, &mut watch, bench)?;
         fetch::sources(engine, &environment.name, &watch, bench)?;
-        let mut sandbox = session::sandbox(engine);
-        let install = session::install(engine, &environment.name);
-        let install = keys.trusting(engine, &mut sandbox, install);
-        bench.run_heard(&sandbox, &install, &mut watch)?;
+        install_one(engine, &environment.name, &keys, &mut watch, bench)?;
         keys.run_to_cache(engine, keys::push(engine, &environment.name), bench)?;
     }
     keys.run_to_cache(engine, keys::publish(engine), bench)?;
@@ -145,6 +153,61 @@ pub(super) fn install(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Res
         bench.run(&session::sandbox(engine), &clean_up)?;
     }
     normalize::packages(&engine.store_here, &engine.store, engine.request.epoch)
+}
+
+/// Installs an environment. What is in a cache and cannot be used here is built, and
+/// nothing else; the rest goes on after that.
+fn install_one(
+    engine: &SpackEngine,
+    environment: &str,
+    keys: &Keys,
+    watch: &mut Watch<'_>,
+    bench: &mut BuildContext<'_>,
+) -> Result<()> {
+    let mut known = BTreeSet::new();
+    // What is built before the rest, the last first: what a package needs comes later.
+    let mut detours: Vec<Vec<String>> = Vec::new();
+    loop {
+        let command = match detours.last() {
+            Some(hashes) => session::build(engine, environment, hashes),
+            None if known.is_empty() => session::install(engine, environment),
+            // What else cannot be used is found at once.
+            None => session::install_all_it_can(engine, environment),
+        };
+        let mut sandbox = session::sandbox(engine);
+        let command = keys.trusting(engine, &mut sandbox, command);
+        match bench.run_heard(&sandbox, &command, watch) {
+            Ok(()) if detours.pop().is_none() => return Ok(()),
+            Ok(()) => {}
+            Err(error @ BuildError::StepFailed(_)) => {
+                let mut unusable = watch.take_unusable();
+                unusable.retain(|one| known.insert(one.hash.clone()));
+                if unusable.is_empty() {
+                    return Err(error);
+                }
+                say_unusable(engine, &unusable, bench);
+                detours.push(unusable.into_iter().map(|one| one.hash).collect());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Says which packages are built although a cache has them, and why.
+fn say_unusable(engine: &SpackEngine, unusable: &[Unusable], bench: &mut BuildContext<'_>) {
+    let place = shown(&engine.store);
+    for one in unusable {
+        let kept = bench.layout.logs().join(format!("{}-from-cache.log", one.hash));
+        let log = one.log.as_deref();
+        let log = log.and_then(|log| package_log::keep(bench.layout, log, &kept).ok());
+        let lines = log.map(|()| process::tail(&kept)).unwrap_or_default();
+        let is_short = lines.iter().any(|line| line.contains(SHORTER));
+        let why = if is_short { ", since it was built for a shorter path" } else { "" };
+        bench.progress.remark(&format!(
+            "{} is built from source: the package in the cache cannot be moved to {place}{why}",
+            escape(&one.id)
+        ));
+    }
 }
 
 /// Whether everything has been concretized that a step needs.
@@ -174,7 +237,7 @@ fn fetch_guarded(
         match ended {
             // Everything is there.
             Ok(()) => break,
-            Err(BuildError::StepFailed(_)) => {}
+            Err(BuildError::StepFailed(_)) => say_unusable(engine, &watch.take_unusable(), bench),
             Err(error) => return Err(error),
         }
     }

@@ -25,6 +25,7 @@ mod lock;
 mod names;
 mod normalize;
 mod notes;
+mod package_cache;
 mod package_log;
 mod read;
 mod repository_files;
@@ -44,6 +45,7 @@ pub(crate) use sources::{is_archive, is_commit};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use cabane_label::MountPoint;
 use cabane_recipe::{InterpreterRequest, Recipe, StackOptions, StackRecipe, SystemConfig};
 use cabane_spack::{DATABASE, SpackEnvironment, SpackStack};
 use cabane_view::Needs;
@@ -168,12 +170,26 @@ impl SpackEngine {
 
     /// What concretization depends on, beside the sources.
     fn handed_inputs(&self) -> Inputs {
+        self.inputs_with(&self.stack)
+    }
+
+    /// As [`Self::handed_inputs`], but the same for every mount point: which packages are
+    /// built, and how, does not depend on it.
+    fn inputs_anywhere(&self) -> Result<Inputs> {
+        let mut recipe = self.recipe.clone();
+        recipe.config.store = MountPoint::root();
+        let commits = self.commits();
+        let stack = inputs::lower(&recipe, &self.system, &self.packages, &commits)?;
+        Ok(self.inputs_with(&stack))
+    }
+
+    fn inputs_with(&self, stack: &SpackStack) -> Inputs {
         let mut inputs = Inputs::from([
             ("host".to_owned(), self.host.clone()),
             ("solver".to_owned(), self.solver.input.clone()),
             ("own packages".to_owned(), self.packages_digest.clone()),
         ]);
-        for (name, text) in inputs::files(self) {
+        for (name, text) in inputs::files(stack) {
             inputs.insert(name, fingerprint::of_bytes(text.as_bytes()).to_string());
         }
         for (name, commit) in self.commits() {

@@ -18,6 +18,8 @@ pub(super) const NOTES: &str = ".spack";
 /// Those that say where a package was unpacked from, and how long each step took. The
 /// output of builds is in the log of the step.
 const PASSING: [&str; 2] = ["binary_distribution", "spack-build-out.txt.gz"];
+/// The variables of the commands that built a package.
+const ENVIRONMENT: &str = "spack-build-env.txt";
 /// The list of what a package is made of.
 pub(super) const BILL: &str = "sbom/spdx-2.3.json";
 
@@ -44,6 +46,8 @@ pub(super) fn packages(store: &Path, mount_point: &Path, epoch: u32) -> Result<(
     })?;
     for prefix in prefixes {
         let notes = prefix.join(NOTES);
+        let moved = moved_from(&notes).filter(|from| Path::new(from) != mount_point);
+        let moved = moved.map(|from| (from, mount_point.to_string_lossy().into_owned()));
         forget(&notes)?;
         let bill = notes.join(BILL);
         if bill.is_file() {
@@ -55,11 +59,53 @@ pub(super) fn packages(store: &Path, mount_point: &Path, epoch: u32) -> Result<(
         }
         let manifest = notes.join(MANIFEST);
         if manifest.is_file() {
-            rewrite(&manifest, |document| settle_manifest(document, epoch))?;
+            rewrite(&manifest, |document| {
+                if let Some((from, to)) = &moved {
+                    move_manifest(document, from, to);
+                }
+                settle_manifest(document, epoch);
+            })?;
+        }
+        if let Some((from, to)) = &moved {
+            move_environment(&notes.join(ENVIRONMENT), from, to)?;
         }
     }
     // Names this copy of the database, so that others notice when it changes.
     disk::remove(&database.join("index_verifier"))
+}
+
+/// Returns the mount point that a package was built for, if it came from a cache.
+fn moved_from(notes: &Path) -> Option<String> {
+    let record: Value = disk::read_json(&notes.join(PASSING[0]), 1 << 20)?;
+    record.get("buildpath").and_then(Value::as_str).map(str::to_owned)
+}
+
+/// Lets a manifest name files where they are now: Spack leaves the paths of the build.
+fn move_manifest(document: &mut Value, from: &str, to: &str) {
+    let moved = |path: &str| {
+        let rest = path.strip_prefix(from).filter(|rest| rest.is_empty() || rest.starts_with('/'));
+        rest.map_or_else(|| path.to_owned(), |rest| format!("{to}{rest}"))
+    };
+    let Some(files) = document.as_object_mut() else {
+        return;
+    };
+    let listed = std::mem::take(files).into_iter().map(|(path, mut file)| {
+        if let Some(Value::String(target)) = file.get_mut("dest") {
+            *target = moved(target);
+        }
+        (moved(&path), file)
+    });
+    files.extend(listed);
+}
+
+/// Lets the variables of the build name what is there now.
+fn move_environment(path: &Path, from: &str, to: &str) -> Result<()> {
+    if !path.is_file() {
+        return Ok(());
+    }
+    let text = disk::read(path)?;
+    let text = String::from_utf8_lossy(&text);
+    disk::write(path, text.replace(&format!("{from}/"), &format!("{to}/")).as_bytes())
 }
 
 /// Lets a manifest describe the files as they are in the image: of root, with the modes
@@ -161,6 +207,22 @@ mod tests {
         let expected = serde_json::json!({
             "/m/hello/bin/hello": {"mode": 0o100_755, "owner": 0, "group": 0, "hash": "X", "time": 5.0, "size": 1},
             "/m/hello/lib": {"mode": 0o120_777, "owner": 0, "group": 0, "dest": "lib64"},
+        });
+        assert_eq!(document, expected);
+    }
+
+    #[test]
+    fn a_manifest_names_the_files_of_a_package_that_was_moved() {
+        let mut document = serde_json::json!({
+            "/user-environment/hello/bin/hello": {"hash": "X"},
+            "/user-environment/hello/lib": {"dest": "/user-environment/hello/lib64"},
+            "/user-environment-too/hello": {},
+        });
+        move_manifest(&mut document, "/user-environment", "/opt");
+        let expected = serde_json::json!({
+            "/opt/hello/bin/hello": {"hash": "X"},
+            "/opt/hello/lib": {"dest": "/opt/hello/lib64"},
+            "/user-environment-too/hello": {},
         });
         assert_eq!(document, expected);
     }

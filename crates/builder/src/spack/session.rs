@@ -112,16 +112,29 @@ pub(super) fn concretize(name: &str) -> Invocation {
 
 /// Installs an environment.
 pub(super) fn install(engine: &SpackEngine, name: &str) -> Invocation {
+    let install = install_all_it_can(engine, name);
+    install.with(["--fail-fast"])
+}
+
+/// Installs as much of an environment as can be installed.
+pub(super) fn install_all_it_can(engine: &SpackEngine, name: &str) -> Invocation {
     let mut install = in_environment(name).with(["install"]);
     if includes_build_dependencies(engine) {
         install = install.with(["--include-build-deps"]);
     }
-    install = install.with(["--fail-fast"]);
     install.speed = vec!["--jobs".into(), engine.request.jobs.to_string().into()];
     if engine.request.keep {
         install.speed.push("--keep-stage".into());
     }
     install
+}
+
+/// Builds packages of an environment, by their hashes, whatever caches have. What they need
+/// may come from caches.
+pub(super) fn build(engine: &SpackEngine, name: &str, hashes: &[String]) -> Invocation {
+    let never = "--use-buildcache=package:never,dependencies:auto";
+    let hashes = hashes.iter().map(|hash| format!("/{hash}"));
+    install(engine, name).with([never]).with(hashes)
 }
 
 /// Whether what only builds need is installed, too. It is not there for long otherwise,

@@ -11,13 +11,11 @@ use std::time::{Duration, Instant};
 use super::durations::Durations;
 use super::estimate::{self, Open};
 use super::installer_output::{self, InstallerLine, What};
-use super::{SpackEngine, lock, package_log};
+use super::{SpackEngine, lock, package_cache, package_log};
 use crate::build_context::Listener;
 use crate::layout::Layout;
 use crate::{Failure, Origin, PackageChange, PackageEvent, Progress, Result, disk, process};
 
-/// Packages of the local cache, below the cache directory.
-const CACHED: &str = "spack/packages/v3/manifests/spec";
 /// What a package from a cache takes, if nothing is known about it.
 const TAKEN: Duration = Duration::from_secs(1);
 
@@ -26,7 +24,8 @@ const TAKEN: Duration = Duration::from_secs(1);
 pub(super) struct Watch<'a> {
     layout: &'a Layout,
     durations: Durations,
-    cache: PathBuf,
+    /// Where manifests of packages are that need not be built.
+    manifests: Vec<PathBuf>,
     /// Every package to be installed, by its hash.
     packages: BTreeMap<String, Package>,
     done: BTreeSet<String>,
@@ -34,6 +33,11 @@ pub(super) struct Watch<'a> {
     /// The most that were worked on at once.
     lanes: u32,
     failed: Option<Failed>,
+    /// Packages that cannot be taken from a cache, by their hashes, and what was written
+    /// about that.
+    unusable: BTreeMap<String, Option<PathBuf>>,
+    /// Whether something failed for another reason.
+    is_broken: bool,
 }
 
 #[derive(Debug)]
@@ -63,12 +67,14 @@ impl<'a> Watch<'a> {
         Self {
             layout: &engine.layout,
             durations: Durations::read(cache),
-            cache: cache.join(CACHED),
+            manifests: package_cache::manifests(cache, &engine.store),
             packages: BTreeMap::new(),
             done: installed.into_iter().collect(),
             running: BTreeMap::new(),
             lanes: 1,
             failed: None,
+            unusable: BTreeMap::new(),
+            is_broken: false,
         }
     }
 
@@ -95,7 +101,7 @@ impl<'a> Watch<'a> {
 
     fn is_cached(&self, Package { name, version, .. }: &Package, hash: &str) -> bool {
         let file = format!("{name}-{version}-{hash}.spec.manifest.json");
-        self.cache.join(name).join(file).exists()
+        self.manifests.iter().any(|all| all.join(name).join(&file).exists())
     }
 
     /// Whether a package is installed, or in the local cache.
@@ -162,13 +168,23 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Only the first counts: others may have been stopped because of it.
+    /// Only the first counts: others may have been stopped because of it. A package that
+    /// was there in a cache and could not be used can still be built.
     fn fail(&mut self, hash: &str, log: Option<&str>, progress: &mut dyn Progress) {
-        self.running.remove(hash);
+        let running = self.running.remove(hash);
         if !self.packages.contains_key(hash) {
             return;
         }
         let log = log.map(PathBuf::from);
+        if running.is_some_and(|one| one.origin == Origin::Cache) {
+            self.unusable.insert(hash.to_owned(), log);
+            return;
+        }
+        if let Some(known) = self.unusable.get_mut(hash) {
+            *known = known.take().or(log);
+            return;
+        }
+        self.is_broken = true;
         match &mut self.failed {
             Some(failed) if failed.hash == hash => failed.log = failed.log.take().or(log),
             Some(_) => {}
@@ -207,6 +223,41 @@ impl<'a> Watch<'a> {
             (hash.as_str(), open)
         });
         estimate::left(&open.collect(), self.lanes)
+    }
+}
+
+/// A package in a cache that cannot be used.
+#[derive(Debug)]
+pub(super) struct Unusable {
+    pub(super) hash: String,
+    /// Its name and version.
+    pub(super) id: String,
+    /// Where Spack wrote why, as seen in the sandbox.
+    pub(super) log: Option<PathBuf>,
+}
+
+impl Watch<'_> {
+    /// Takes a line about a package that failed in a command that builds nothing.
+    pub(super) fn take_miss(&mut self, line: &InstallerLine<'_>, progress: &mut dyn Progress) {
+        let hash = self.find(line);
+        let running = hash.as_ref().and_then(|hash| self.running.get(hash));
+        if running.is_some_and(|one| one.origin == Origin::Cache) {
+            self.take(&hash.unwrap_or_default(), &line.what, progress);
+        }
+    }
+
+    /// Returns the packages that were found in a cache since the last call and could not
+    /// be used; none if something else failed, too.
+    pub(super) fn take_unusable(&mut self) -> Vec<Unusable> {
+        let found = std::mem::take(&mut self.unusable);
+        if std::mem::take(&mut self.is_broken) {
+            return Vec::new();
+        }
+        let found = found.into_iter().filter_map(|(hash, log)| {
+            let Package { name, version, .. } = self.packages.get(&hash)?;
+            Some(Unusable { id: format!("{name}@{version}"), hash, log })
+        });
+        found.collect()
     }
 }
 
@@ -276,12 +327,14 @@ mod tests {
         Watch {
             layout,
             durations: Durations::default(),
-            cache: PathBuf::new(),
+            manifests: Vec::new(),
             packages: packages.into_iter().collect(),
             done: BTreeSet::new(),
             running: BTreeMap::new(),
             lanes: 1,
             failed: None,
+            unusable: BTreeMap::new(),
+            is_broken: false,
         }
     }
 
@@ -340,6 +393,40 @@ mod tests {
         let line = "[+] ccccccc c@1 /store/c (0s)";
         let late = "[ ] ccccccc c@1 fetching from build cache (0s)";
         assert_eq!(shown(&[line, line, late]), ["c Cache 1/3"]);
+    }
+
+    #[test]
+    fn what_a_cache_has_and_cannot_be_moved_is_no_failure() {
+        let layout = Layout::new("/nowhere".into());
+        let mut watch = watch(&layout);
+        for line in [
+            "[ ] bbbbbbb b@1 relocating (0s)",
+            "[x] bbbbbbb b@1 failed: /tmp/b.log (1s)",
+            "[ ] ccccccc c@1 staging (0s)",
+        ] {
+            watch.line(line, &mut ());
+        }
+        let found = watch.take_unusable();
+        let found: Vec<_> = found.iter().map(|one| (one.id.as_str(), one.log.as_deref())).collect();
+        assert_eq!(found, [("b@1", Some(Path::new("/tmp/b.log")))]);
+        assert!(watch.take_unusable().is_empty());
+    }
+
+    #[test]
+    fn what_fails_while_it_is_built_is_a_failure() {
+        let layout = Layout::new("/nowhere".into());
+        let mut watch = watch(&layout);
+        for line in [
+            "[ ] bbbbbbb b@1 relocating (0s)",
+            "[x] bbbbbbb b@1 failed (1s)",
+            "[ ] ccccccc c@1 relocating (0s)",
+            "[ ] ccccccc c@1 staging (0s)",
+            "[x] ccccccc c@1 failed (1s)",
+        ] {
+            watch.line(line, &mut ());
+        }
+        assert!(watch.take_unusable().is_empty());
+        assert!(watch.failed.is_some());
     }
 
     #[test]

@@ -108,7 +108,12 @@ fn a_system_with_all_mirrors_and_a_build_with_all_places() {
         places.misc_cache = Some("/caches/misc".into());
         places.build_stage = Some("/build/stage".into());
         places.build_jobs = Some(8);
-        places.binary_cache = Some(BinaryCache { path: "/caches/packages".into(), autopush: true });
+        places.binary_cache = Some(BinaryCache {
+            path: "/caches/packages/+user-tools".into(),
+            autopush: true,
+            others: vec!["/caches/packages/+user-environment".into()],
+            older: Some("/caches/packages".into()),
+        });
         places.bootstrap_metadata = vec!["/mirror/metadata/sources".into()];
         places.only_named_mirrors = true;
     });

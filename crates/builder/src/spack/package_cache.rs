@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The packages that builds leave in the cache, one directory for each mount point.
+//!
+//! ```text
+//! <cache>/spack/packages/+user-environment/   packages built for /user-environment
+//! <cache>/spack/packages/{v3,blobs}/          of earlier versions, for any mount point
+//! ```
+//!
+//! Spack can move a package to a path that is not longer than the one it was built for.
+//! So a build reads its own directory first, then those of paths that are at least as
+//! long, and last what earlier versions left. It writes into its own directory only.
+
+use std::path::{Path, PathBuf};
+
+use cabane_spack::{cache_name, mount_point_of_cache};
+
+use super::{SpackEngine, inputs};
+use crate::layout::Inside;
+use crate::{Result, disk, fingerprint};
+
+/// Below the cache directory.
+pub(super) const PACKAGES: &str = "spack/packages";
+/// The manifests of packages, below the directory of a mount point.
+const MANIFESTS: &str = "v3/manifests/spec";
+
+/// Returns the directory for packages of a mount point. `cache` is the cache directory.
+pub(super) fn own(cache: &Path, mount_point: &Path) -> PathBuf {
+    let digest = || fingerprint::of_bytes(mount_point.as_os_str().as_encoded_bytes()).to_string();
+    let name = cache_name(mount_point).unwrap_or_else(digest);
+    cache.join(PACKAGES).join(name)
+}
+
+/// Returns the directories of other mount points whose packages can be moved to this one,
+/// the shortest path first.
+fn others(cache: &Path, mount_point: &Path) -> Vec<PathBuf> {
+    let own = own(cache, mount_point);
+    let length = |path: &Path| path.as_os_str().len();
+    let directories = cache.join(PACKAGES).read_dir().into_iter().flatten().flatten();
+    let mut found: Vec<_> = directories
+        .filter_map(|entry| {
+            let other = mount_point_of_cache(entry.file_name().to_str()?)?;
+            let is_long_enough = length(&other) >= length(mount_point);
+            let path = entry.path();
+            (is_long_enough && path != own && is_filled(&path)).then_some((length(&other), path))
+        })
+        .collect();
+    found.sort();
+    found.into_iter().map(|(_, path)| path).collect()
+}
+
+/// Returns what earlier versions left, if it is there.
+fn older(cache: &Path) -> Option<PathBuf> {
+    let directory = cache.join(PACKAGES);
+    is_filled(&directory).then_some(directory)
+}
+
+fn is_filled(directory: &Path) -> bool {
+    directory.join(MANIFESTS).is_dir()
+}
+
+/// Returns where manifests of packages are that a build can use, in the order in which
+/// Spack looks there.
+pub(super) fn manifests(cache: &Path, mount_point: &Path) -> Vec<PathBuf> {
+    let own = [own(cache, mount_point)];
+    let all = own.into_iter().chain(others(cache, mount_point)).chain(older(cache));
+    all.map(|directory| directory.join(MANIFESTS)).collect()
+}
+
+/// Tells Spack about the packages that are in the cache now.
+///
+/// The list is no input of any step: a build for another mount point must not make this
+/// one start again.
+pub(super) fn write_mirrors(engine: &SpackEngine) -> Result<()> {
+    let cache = &engine.request.cache_dir;
+    let inside = |path: PathBuf| {
+        let relative = path.strip_prefix(cache).map(Path::to_owned).unwrap_or(path);
+        Path::new(Inside::CACHE).join(relative)
+    };
+    let mut places = inputs::places(&engine.recipe, &engine.packages, &engine.commits());
+    if let Some(packages) = &mut places.binary_cache {
+        packages.others = others(cache, &engine.store).into_iter().map(inside).collect();
+        packages.older = older(cache).map(inside);
+    }
+    let text = cabane_spack::mirrors_file(&engine.recipe, &engine.system.mirrors, &places);
+    disk::put(&inputs::directory(&engine.layout).join("config/mirrors.yaml"), text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A cache with packages of these mount points.
+    fn cache(mount_points: &[&str]) -> tempfile::TempDir {
+        let cache = tempfile::tempdir().unwrap();
+        for mount_point in mount_points {
+            let own = own(cache.path(), Path::new(mount_point));
+            fs::create_dir_all(own.join(MANIFESTS)).unwrap();
+        }
+        cache
+    }
+
+    #[test]
+    fn only_packages_of_longer_paths_are_used() {
+        let cache = cache(&["/user-environment", "/user-tools", "/opt", "/user-things"]);
+        let names = |mount_point: &str| -> Vec<_> {
+            let found = others(cache.path(), Path::new(mount_point)).into_iter();
+            found.map(|path| path.file_name().unwrap().to_owned()).collect()
+        };
+        assert_eq!(names("/user-tools"), ["+user-things", "+user-environment"]);
+        assert_eq!(names("/user-books"), ["+user-tools", "+user-things", "+user-environment"]);
+        assert_eq!(names("/user-environment"), [""; 0]);
+    }
+
+    #[test]
+    fn what_earlier_versions_left_is_read_last() {
+        let cache = cache(&["/user-environment"]);
+        assert_eq!(manifests(cache.path(), Path::new("/x")).len(), 2);
+        let flat = cache.path().join(PACKAGES).join(MANIFESTS);
+        fs::create_dir_all(&flat).unwrap();
+        let all = manifests(cache.path(), Path::new("/x"));
+        assert_eq!((all.len(), all.last()), (3, Some(&flat)));
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_for_a_name_has_packages_of_its_own() {
+        let long = format!("/{}", "a".repeat(400));
+        let name = own(Path::new("/c"), Path::new(&long)).file_name().unwrap().to_owned();
+        assert_eq!(mount_point_of_cache(name.to_str().unwrap()), None);
+    }
+}

@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! One cache for stacks at several mount points, with real Spack.
+//!
+//! `make test-spack` runs these.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cabane_testkit::{Finished, belongs_to};
+
+use crate::spack_real::{Real, small_recipe};
+
+/// A program that holds the path of its own directory, and the root of all packages. The
+/// first can be written over by a shorter path; the second by none that is a little shorter.
+const PACKAGE: &str = r#"
+from spack_repo.builtin.build_systems.generic import Package
+from spack.package import *
+
+class NAME(Package):
+    has_code = False
+    version("1.0")
+    depends_on("c", type="build")
+    NEEDS
+
+    def install(self, spec, prefix):
+        mkdirp(prefix.bin)
+        with open("where.c", "w") as source:
+            source.write('#include <stdio.h>\nint main(void) { puts("%s"); return 0; }\n' % (WHAT))
+        Executable(spack_cc)("where.c", "-o", join_path(prefix.bin, self.name))
+"#;
+const OWN: &str = "prefix.share";
+const ROOT: &str = "ancestor(prefix, 2)";
+
+/// Makes a recipe with two such packages, the second of which needs the first.
+fn recipe(real: &Real, what: &str) -> PathBuf {
+    let recipe = small_recipe(real, "");
+    let world = &real.cabane.world;
+    for (name, class, needs) in
+        [("where", "Where", ""), ("where-too", "WhereToo", "depends_on('where', type='link')")]
+    {
+        let text = PACKAGE.replace("NAME", class).replace("WHAT", what).replace("NEEDS", needs);
+        world.file(&format!("recipe/repo/packages/{}/package.py", name.replace('-', "_")), &text);
+    }
+    let environments =
+        "tools:\n  compiler: [gcc]\n  specs: [where-too]\n  views: {tools: {link: all}}\n";
+    world.file("recipe/environments.yaml", environments);
+    recipe
+}
+
+/// A stack at a mount point.
+struct At<'a> {
+    real: &'a Real,
+    recipe: PathBuf,
+    name: &'static str,
+}
+
+impl<'a> At<'a> {
+    /// Makes the same recipe for a mount point of this name.
+    fn new(real: &'a Real, recipe: &Path, name: &'static str) -> Self {
+        let copy = real.cabane.world.path(&format!("recipe-{name}"));
+        let mut cp = real.cabane.other("cp");
+        Finished::of(cp.arg("-a").args([recipe, &copy])).success();
+        let config = fs::read_to_string(copy.join("config.yaml")).unwrap();
+        let mount_point = real.cabane.mount_point(name);
+        let line = format!("store: {mount_point}");
+        let config = config.replace("store: /user-environment", &line);
+        assert!(config.contains(&line));
+        fs::write(copy.join("config.yaml"), config).unwrap();
+        Self { real, recipe: copy, name }
+    }
+
+    /// Builds in a new directory; returns the output, and which packages were compiled.
+    fn build(&self, label: &str, more: &[&str]) -> (Finished, Vec<String>) {
+        let directory = format!("build-{}", label.replace('/', "-"));
+        let built = self.real.build_with(&self.recipe, &directory, label, more);
+        let log = self.real.cabane.world.path(&format!("{directory}/logs/install.log"));
+        let log = fs::read_to_string(log).unwrap();
+        let compiled = log.lines().filter(|line| line.contains(" staging"));
+        let name = |line: &str| {
+            line.split(' ').find_map(|word| word.split_once('@').map(|one| one.0.to_owned()))
+        };
+        let mut compiled: Vec<_> = compiled.filter_map(name).collect();
+        compiled.sort();
+        compiled.dedup();
+        (built, compiled)
+    }
+
+    /// What the program says, without what Spack writes before a path to fill it up.
+    fn says(&self, label: &str) -> String {
+        let run = ["run", "--view=tools", label, "--", "where-too"];
+        let said = self.real.cabane.run(&run).success().stdout;
+        said.trim().trim_start_matches('/').to_owned()
+    }
+
+    /// The mount point as it is shown.
+    fn shown(&self) -> String {
+        format!("[WORLD]/mnt/{}", self.name)
+    }
+}
+
+macro_rules! with_spack {
+    () => {
+        match Real::new() {
+            Some(real) => real,
+            None => belongs_to!("make test-spack"),
+        }
+    };
+}
+
+#[test]
+fn packages_of_a_longer_mount_point_are_used_at_a_shorter_one() {
+    let real = with_spack!();
+    let recipe = recipe(&real, OWN);
+    let long = At::new(&real, &recipe, "a-mount-point-with-a-long-name");
+    let short = At::new(&real, &recipe, "short");
+    let (_, compiled) = long.build("long/1.0", &[]);
+    assert!(compiled.contains(&"where-too".to_owned()), "{compiled:?}");
+    let (_, compiled) = short.build("short/1.0", &[]);
+    assert_eq!(compiled, [""; 0]);
+    let said = short.says("short/1.0");
+    assert!(said.starts_with(&short.shown()), "{said}");
+}
+
+#[test]
+fn packages_of_a_shorter_mount_point_do_not_disturb_a_longer_one() {
+    let real = with_spack!();
+    let recipe = recipe(&real, OWN);
+    let short = At::new(&real, &recipe, "short");
+    let long = At::new(&real, &recipe, "a-mount-point-with-a-long-name");
+    short.build("short/1.0", &[]);
+    let (_, compiled) = long.build("long/1.0", &[]);
+    assert!(compiled.contains(&"where-too".to_owned()), "{compiled:?}");
+    assert!(long.says("long/1.0").starts_with(&long.shown()));
+    // The packages of both are there from now on, and each image is the same again.
+    for (stack, first, second) in
+        [(&short, "short/1.0", "short/2.0"), (&long, "long/1.0", "long/2.0")]
+    {
+        let (_, compiled) = stack.build(second, &[]);
+        assert_eq!(compiled, [""; 0]);
+        assert_eq!(real.digest(first), real.digest(second));
+    }
+    // A directory with an even longer path.
+    let target = real.cabane.world.path("apps/in-a-directory-with-a-longer-path/1.0");
+    let target = target.to_string_lossy();
+    real.build_to(&recipe, "installed", &["--install", &target]);
+    let program = format!("{target}/env/tools/bin/where-too");
+    let said = Finished::of(&mut real.cabane.other(&program)).success().stdout;
+    assert!(said.starts_with(&*target), "{said}");
+}
+
+/// What cannot be moved is built, and nothing else.
+#[test]
+fn what_cannot_be_moved_is_built_alone_and_said() {
+    let real = with_spack!();
+    let recipe = recipe(&real, ROOT);
+    // Six bytes shorter: Spack cannot shorten the root alone.
+    let long = At::new(&real, &recipe, "stack-of-a");
+    let short = At::new(&real, &recipe, "some");
+    long.build("long/1.0", &[]);
+    let (built, compiled) = short.build("short/1.0", &[]);
+    assert_eq!(compiled, ["where", "where-too"], "{built:?}");
+    let place = short.shown();
+    for name in ["where", "where-too"] {
+        let said = format!(
+            "{name}@1.0 is built from source: the package in the cache cannot be moved to {place}\n"
+        );
+        assert_eq!(built.stderr.matches(&said).count(), 1, "{built:?}");
+    }
+    assert_eq!(short.says("short/1.0"), place);
+}
+
+/// A build cache of a site that another mount point filled, and what earlier versions left
+/// in the cache directory.
+#[test]
+fn caches_filled_for_a_shorter_path_cost_no_build() {
+    let real = with_spack!();
+    let world = &real.cabane.world;
+    let recipe = recipe(&real, OWN);
+    let short = At::new(&real, &recipe, "short");
+    let long = At::new(&real, &recipe, "a-mount-point-with-a-long-name");
+    let sources = fs::read_to_string(world.path("system/mirrors.yaml")).unwrap();
+    let cache = world.path("home/site");
+    let mirrors = format!(
+        "{sources}buildcache: {{name: site, url: 'file://{}', signed: false}}\n",
+        cache.display()
+    );
+    let mirrors = world.file("home/mirrors.yaml", &mirrors);
+    let mirrors = ["--mirrors", mirrors.to_str().unwrap()];
+    let (_, all) = short.build("short/1.0", &mirrors);
+    let own = world.path("home/.cache/cabane/spack/packages");
+    let of_short: Vec<_> = fs::read_dir(&own).unwrap().map(|one| one.unwrap().path()).collect();
+    assert_eq!(of_short.len(), 1);
+    let as_before = world.path("home/as-before");
+    fs::rename(&of_short[0], &as_before).unwrap();
+
+    let (built, compiled) = long.build("long/1.0", &mirrors);
+    assert_eq!(compiled, ["where", "where-too"], "{all:?} {built:?}");
+    let reason = "@1.0 is built from source: the package in the cache cannot be moved to ";
+    assert_eq!(built.stderr.matches(reason).count(), 2, "{built:?}");
+    let why = ", since it was built for a shorter path\n";
+    assert_eq!(built.stderr.matches(why).count(), 2, "{built:?}");
+    assert!(long.says("long/1.0").starts_with(&long.shown()));
+
+    // As earlier versions left it: packages of any path in one directory.
+    fs::remove_dir_all(&own).unwrap();
+    fs::rename(&as_before, &own).unwrap();
+    let (built, compiled) = long.build("long/2.0", &[]);
+    assert_eq!(compiled, ["where", "where-too"], "{built:?}");
+    assert_eq!(built.stderr.matches(why).count(), 2, "{built:?}");
+    let (_, compiled) = short.build("short/2.0", &[]);
+    assert_eq!(compiled, [""; 0]);
+    assert_eq!(real.digest("short/1.0"), real.digest("short/2.0"));
+}
