@@ -100,6 +100,7 @@ mod slurm_report;
 mod spack;
 mod spack_mirrors;
 mod spack_real;
+mod spack_real_mpi;
 mod spack_results;
 mod spack_secrets;
 mod spack_sources;

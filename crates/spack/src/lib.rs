@@ -14,6 +14,7 @@
 mod chain;
 mod database;
 mod error;
+mod externals;
 mod files;
 mod groups;
 mod lower;
@@ -21,6 +22,7 @@ mod mirrors;
 mod modules;
 mod packages;
 mod places;
+mod simple_spec;
 mod sources;
 mod specs;
 mod stack;
@@ -31,7 +33,8 @@ pub use database::{
     Arch, DATABASE, Dependency, DependencyParameters, Install, Installs, Spec, installs,
 };
 pub use error::LowerError;
-pub use lower::lower;
+pub use externals::{Asking, Reason, UnusedExternal, unused_externals};
+pub use lower::{lower, settings_of_packages};
 pub use mirrors::{GUARDED, guarded_file, has_s3, is_guarded, variables};
 pub use places::{BinaryCache, OwnPackages, Places, RepositoryPlace, Upstream};
 pub use sources::{RECIPE_REPOSITORY, SYSTEM_REPOSITORY, package_repositories};

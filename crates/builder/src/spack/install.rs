@@ -15,7 +15,7 @@ use cabane_spack::{SpackEnvironment, compiler_externals};
 use super::keys::{self, Keys};
 use super::session;
 use super::watch::Watch;
-use super::{SpackEngine, compilers, guarded, hooks, inputs, normalize};
+use super::{SpackEngine, compilers, guarded, hooks, inputs, normalize, unused};
 use crate::build_context::BuildContext;
 use crate::fingerprint::{self, Inputs};
 use crate::sandbox::Invocation;
@@ -52,7 +52,8 @@ fn concretize_one(
     let is_requested =
         matches!(engine.request.part.from.as_deref(), Some("sources" | "concretize"));
     if is_kept && kept.exists() && !is_requested {
-        return copy(&kept, &lock);
+        copy(&kept, &lock)?;
+        return unused::warn(engine, &lock, bench);
     }
     let sandbox = session::sandbox(engine);
     if !environment.external_find.is_empty() {
@@ -60,6 +61,7 @@ fn concretize_one(
         bench.run(&sandbox, &find.with(&environment.external_find))?;
     }
     bench.run(&sandbox, &session::concretize(name))?;
+    unused::warn(engine, &lock, bench)?;
     if is_kept { copy(&lock, &kept) } else { Ok(()) }
 }
 
