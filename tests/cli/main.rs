@@ -107,6 +107,7 @@ mod spack_mirrors;
 mod spack_real;
 mod spack_real_fetch;
 mod spack_real_settings;
+mod spack_real_mpi;
 mod spack_results;
 mod spack_secrets;
 mod spack_sources;

@@ -22,14 +22,14 @@ const PASSED: [&str; 5] =
     ["SSL_CERT_FILE", "SSL_CERT_DIR", "UV_DEFAULT_INDEX", "UV_INDEX", "CABANE_SPACK_PYTHON"];
 
 /// Prints the sum of the numbers of all ranks.
-const SUM: &str = "#include <mpi.h>\n#include <stdio.h>\nint main(int c, char **v) {\n int rank, sum;\n \
+pub(crate) const SUM: &str = "#include <mpi.h>\n#include <stdio.h>\nint main(int c, char **v) {\n int rank, sum;\n \
                    MPI_Init(&c, &v);\n MPI_Comm_rank(MPI_COMM_WORLD, &rank);\n \
                    MPI_Reduce(&rank, &sum, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);\n \
                    if (!rank) printf(\"%d\\n\", sum);\n MPI_Finalize();\n}\n";
 
 pub(crate) struct Real {
     pub(crate) cabane: Cabane,
-    system: String,
+    pub(crate) system: String,
     clones: [(&'static str, PathBuf); 2],
     /// Further variables.
     pub(crate) variables: Vec<(&'static str, String)>,
@@ -114,13 +114,13 @@ impl Real {
         self.cabane.run(&ls).success().stdout
     }
 
-    fn run(&self, label: &str, script: &str) -> String {
+    pub(crate) fn run(&self, label: &str, script: &str) -> String {
         let arguments = ["run", label, "--", "sh", "-e", "-c", script];
         self.cabane.run(&arguments).success().stdout
     }
 }
 
-fn example(name: &str) -> PathBuf {
+pub(crate) fn example(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     root.join(name).canonicalize().unwrap()
 }

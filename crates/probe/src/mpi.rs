@@ -57,7 +57,8 @@ pub(crate) fn openmpi(machine: &Machine) -> Vec<External> {
         let text = machine.ask(&program, &["-a"])?;
         let version = Version::after(&text, "Open MPI: ")?;
         has_wrapper(machine, &directory, &program, "Open MPI")?;
-        let variants = mpi_text::openmpi_variants(&text);
+        let has_launcher = machine.has(&format!("{directory}/mpirun"));
+        let variants = mpi_text::openmpi_variants(&text, &version, has_launcher);
         Some(external("openmpi", version, variants, program))
     });
     unique(machine, found.collect())

@@ -6,8 +6,9 @@
 //! What an MPI must have to use the fabric and to be started by the scheduler is
 //! required; what it can do without, such as GPUs, is preferred.
 
-use crate::found::{Device, DeviceKind, Found};
-use crate::rules::PackageRules;
+use crate::found::{Device, DeviceKind, External, Found};
+use crate::rules::{PackageRules, Rule};
+use crate::version::Version;
 
 /// Returns the MPIs that recipes can name: those that are installed, and two that can
 /// be built everywhere.
@@ -75,10 +76,26 @@ fn openmpi(found: &Found) -> PackageRules {
             Some(plugin) => format!("srun --mpi=pmix starts it, with {plugin}"),
             None => "the PMIx that Open MPI brings along starts it".to_owned(),
         };
-        rules.may("+internal-pmix", because);
+        let when = other_versions(found.of("openmpi").map(|external| &external.version));
+        rules.may_when("+internal-pmix", because, when);
     }
     gpus(found, &mut rules, &["+cuda", "+rocm"]);
     rules
+}
+
+/// Returns a spec of all versions that are not installed; nothing if none is.
+fn other_versions<'a>(installed: impl Iterator<Item = &'a Version>) -> Option<String> {
+    let mut installed: Vec<&Version> = installed.collect();
+    installed.sort_by_key(|version| std::cmp::Reverse(version.order()));
+    installed.dedup();
+    let mut ranges = Vec::new();
+    let mut start = String::new();
+    for version in &installed {
+        ranges.push(format!("{start}:{}", version.before()));
+        start = version.after_it();
+    }
+    ranges.push(format!("{start}:"));
+    (!installed.is_empty()).then(|| format!("@{}", ranges.join(",")))
 }
 
 fn gpus(found: &Found, rules: &mut PackageRules, variants: &[&str]) {
@@ -134,18 +151,30 @@ pub(crate) fn remark(found: &mut Found) {
     for rules in all {
         let externals = found.externals.iter_mut();
         for external in externals.filter(|external| external.package == rules.package) {
-            let wanted = rules.require.iter().flat_map(|rule| variants_of(&rule.spec));
-            let has = variants_of(&external.variants);
-            let lacks: Vec<String> = wanted.filter(|variant| !has_variant(&has, variant)).collect();
-            if !lacks.is_empty() {
-                let lacks = lacks.join(" ");
+            let required = lacking(external, &rules.require);
+            let preferred = lacking(external, &rules.prefer);
+            if !required.is_empty() {
                 external.checks.push(format!(
-                    "nothing says that it has {lacks}, which is required below, so Spack does \
+                    "nothing says that it has {required}, which is required below, so Spack does \
                      not use it; add that to the spec if it has"
+                ));
+            } else if !preferred.is_empty() {
+                external.checks.push(format!(
+                    "nothing says that it has {preferred}, which is preferred below, so Spack \
+                     builds another one; add that to the spec if it has, or remove the preference \
+                     to use this one"
                 ));
             }
         }
     }
+}
+
+/// Returns the variants of rules that an external does not name.
+fn lacking(external: &External, rules: &[Rule]) -> String {
+    let has = variants_of(&external.variants);
+    let rules = rules.iter().filter(|rule| rule.when.is_none());
+    let wanted = rules.flat_map(|rule| variants_of(&rule.spec));
+    wanted.filter(|variant| !has_variant(&has, variant)).collect::<Vec<_>>().join(" ")
 }
 
 /// Takes a spec apart into its variants.
@@ -168,6 +197,19 @@ fn has_variant(has: &[String], wanted: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_around_the_installed_ones_are_the_others() {
+        let of = |versions: &[&str]| {
+            let versions: Vec<Version> =
+                versions.iter().filter_map(|one| Version::new(one)).collect();
+            other_versions(versions.iter())
+        };
+        let others = [of(&[]), of(&["4.1.4"]), of(&["5.0.0", "4.1.4"]), of(&["4.1.0rc2"])];
+        let expected = ["@:4.1.3,4.1.5:", "@:4.1.3,4.1.5:4,5.0.1:", "@:4.0,4.1.1:"];
+        assert_eq!(others[0], None);
+        assert_eq!(others[1..], expected.map(|text| Some(text.to_owned())));
+    }
 
     #[test]
     fn an_external_has_what_is_required_only_if_it_says_so() {

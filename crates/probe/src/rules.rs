@@ -25,6 +25,9 @@ pub struct Rule {
     pub spec: String,
     /// The reason.
     pub because: String,
+    /// For which versions it holds, such as `@:4.1.3,4.1.5:`; for all if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
 }
 
 impl PackageRules {
@@ -34,12 +37,25 @@ impl PackageRules {
 
     pub(crate) fn must(&mut self, spec: impl Into<String>, because: impl Into<String>) {
         let (spec, because) = (spec.into(), because.into());
-        self.require.push(Rule { spec, because });
+        self.require.push(Rule { spec, because, when: None });
     }
 
     pub(crate) fn may(&mut self, spec: impl Into<String>, because: impl Into<String>) {
+        self.may_when(spec, because, None);
+    }
+
+    /// Adds a preference for some versions.
+    ///
+    /// Spack keeps to preferences before it considers what is installed: one that holds
+    /// for an installed version keeps Spack from it.
+    pub(crate) fn may_when(
+        &mut self,
+        spec: impl Into<String>,
+        because: impl Into<String>,
+        when: Option<String>,
+    ) {
         let (spec, because) = (spec.into(), because.into());
-        self.prefer.push(Rule { spec, because });
+        self.prefer.push(Rule { spec, because, when });
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -103,6 +103,14 @@ fn checks(machine: &Machine, package: &str, version: &Version) -> Vec<String> {
          otherwise it gets this one, which is no part of the image"
             .to_owned(),
     ];
+    if !machine.has("/usr/bin/python") {
+        checks.push(
+            "there is no /usr/bin/python, so packages that ask for python+pythoncmd, such as \
+             htop and bazel, build another Python; install python-is-python3 or \
+             python-unversioned-command, and probe again"
+                .to_owned(),
+        );
+    }
     if !machine.has(&format!("/usr/include/python{major}.{minor}/Python.h")) {
         checks.push(
             "its headers are missing: install python3-dev or python3-devel, or remove this \

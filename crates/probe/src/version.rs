@@ -61,12 +61,45 @@ impl Version {
         &self.0
     }
 
+    /// Returns the newest release before this one of which its numbers tell: `4.1.3` for
+    /// `4.1.4`, and `4` for `5.0.0`.
+    pub(crate) fn before(&self) -> String {
+        let mut numbers = self.leading();
+        while numbers.len() > 1 && numbers.last() == Some(&0) {
+            numbers.pop();
+        }
+        if let Some(last) = numbers.last_mut() {
+            *last = last.saturating_sub(1);
+        }
+        joined(&numbers)
+    }
+
+    /// Returns the release after this one: `4.1.5` for `4.1.4`.
+    pub(crate) fn after_it(&self) -> String {
+        let mut numbers = self.leading();
+        if let Some(last) = numbers.last_mut() {
+            *last = last.saturating_add(1);
+        }
+        joined(&numbers)
+    }
+
+    /// The numbers at its beginning.
+    fn leading(&self) -> Vec<u64> {
+        let is_other = |c: char| !(c.is_ascii_digit() || c == '.');
+        let end = self.0.find(is_other).unwrap_or(self.0.len());
+        self.0[..end].split('.').filter_map(|part| part.parse().ok()).collect()
+    }
+
     /// Returns what comes first when the newest comes first.
     pub(crate) fn order(&self) -> std::cmp::Reverse<Vec<u64>> {
         let parts = self.0.split(|c: char| !c.is_ascii_digit());
         let numbers = parts.filter(|part| !part.is_empty());
         std::cmp::Reverse(numbers.map(|part| part.parse().unwrap_or(u64::MAX)).collect())
     }
+}
+
+fn joined(numbers: &[u64]) -> String {
+    numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(".")
 }
 
 impl fmt::Display for Version {

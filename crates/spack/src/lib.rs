@@ -15,6 +15,7 @@ mod cache_name;
 mod chain;
 mod database;
 mod error;
+mod externals;
 mod files;
 mod groups;
 mod look_up;
@@ -26,6 +27,7 @@ mod packages;
 mod places;
 mod python;
 mod repository;
+mod simple_spec;
 mod sources;
 mod specs;
 mod stack;
@@ -38,8 +40,9 @@ pub use database::{
     Arch, DATABASE, Dependency, DependencyParameters, Install, Installs, Spec, installs,
 };
 pub use error::LowerError;
+pub use externals::{Asking, Reason, UnusedExternal, unused_externals};
 pub use look_up::{NameFinding, look_up};
-pub use lower::lower;
+pub use lower::{lower, settings_of_packages};
 pub use mirrors::{GUARDED, guarded_file, has_s3, is_guarded, mirrors_file, variables};
 pub use places::{BinaryCache, OwnPackages, Places, RepositoryPlace, Upstream};
 pub use repository::{PackageFacts, PackageIndex, RepositoryFiles, declared, is_virtual};

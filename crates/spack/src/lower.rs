@@ -3,11 +3,11 @@
 
 //! From a recipe and a system to what Spack gets.
 
-use cabane_recipe::{SpackVersion, StackRecipe, SystemConfig};
+use cabane_recipe::{SpackVersion, StackRecipe, SystemConfig, YamlMap};
 
 use crate::places::Places;
 use crate::stack::{Sources, SpackStack};
-use crate::{LowerError, chain, files, groups, mirrors, modules, sources, views};
+use crate::{LowerError, chain, files, groups, mirrors, modules, packages, sources, views};
 
 /// Says what Spack gets to build a recipe for a system.
 ///
@@ -53,4 +53,10 @@ pub fn lower(
         keys: mirrors::keys(&system.mirrors),
         push_to: mirrors::push_to(&system.mirrors),
     })
+}
+
+/// Returns all settings of packages: those of the system, of its network, and of the recipe.
+#[must_use]
+pub fn settings_of_packages(recipe: &StackRecipe, system: &SystemConfig) -> YamlMap {
+    packages::merged(recipe, system)
 }

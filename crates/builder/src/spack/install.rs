@@ -18,7 +18,7 @@ use super::keys::{self, Keys};
 use super::session;
 use super::watch::{Unusable, Watch};
 use super::{
-    SpackEngine, compilers, fetch, guarded, hooks, inputs, normalize, package_cache, package_log,
+    SpackEngine, compilers, fetch, guarded, hooks, inputs, normalize, package_cache, package_log, unused,
 };
 use crate::build_context::BuildContext;
 use crate::fingerprint::{self, Inputs};
@@ -59,7 +59,8 @@ fn concretize_one(
     let is_requested =
         matches!(engine.request.part.from.as_deref(), Some("sources" | "concretize"));
     if is_kept && kept.exists() && !is_requested {
-        return copy(&kept, &lock);
+        copy(&kept, &lock)?;
+        return unused::warn(engine, &lock, bench);
     }
     let sandbox = session::sandbox(engine);
     if !environment.external_find.is_empty() {
@@ -67,6 +68,7 @@ fn concretize_one(
         bench.run(&sandbox, &find.with(&environment.external_find))?;
     }
     bench.run(&sandbox, &session::concretize(name))?;
+    unused::warn(engine, &lock, bench)?;
     if is_kept { copy(&lock, &kept) } else { Ok(()) }
 }
 

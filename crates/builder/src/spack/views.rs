@@ -12,7 +12,9 @@ use cabane_view::{Change, EnvPatch, View, ViewName};
 
 use super::compilers::{self, Found};
 use super::session::{self, INPUTS, environment, spack, spack_program};
-use super::{SpackEngine, activation, hooks, inputs, normalize, shell_script, text_of};
+use super::{
+    SpackEngine, activation, hooks, inputs, mpi_wrappers, normalize, shell_script, text_of,
+};
 use crate::build_context::BuildContext;
 use crate::fingerprint::{self, Hash, Inputs};
 use crate::layout::Inside;
@@ -80,6 +82,9 @@ pub(super) fn execute(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Res
             let wanted = wanted.filter_map(|name| Some((*name, found.get(name)?)));
             compilers::link(&root, wanted)?;
         }
+        let ours: Vec<&Found> =
+            environment.compilers.iter().filter_map(|name| found.get(name)).collect();
+        mpi_wrappers::add(engine, environment, view, &root, &ours)?;
         let (_, view) = view_of(engine, view)?;
         disk::put(&root.join("activate.sh"), shell_script::of(&view.patch))?;
         normalize::view(&root)?;
@@ -160,8 +165,9 @@ fn view_of(engine: &SpackEngine, view: &StackView) -> Result<(ViewName, View)> {
     let script = script_of(engine, &view.name);
     let text = disk::read_text(&script)?;
     let root = format!("{mount}/env/{}", view.name);
-    let mut patch = activation::read(&text, &mount);
     let here = view_here(engine, &view.name);
+    let read = activation::read(&text, &mount);
+    let mut patch = mpi_wrappers::name_those_of_view(&read, &here, &root);
     add_prefix_paths(view, &here, &root, &mut patch);
     let placeholders =
         Placeholders { mount: &mount, view_path: &root, view_name: view.name.as_str() };

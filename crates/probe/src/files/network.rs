@@ -79,6 +79,13 @@ fn list(lines: &mut Lines, key: &str, rules: &[Rule]) {
     lines.key(4, key);
     for rule in rules {
         lines.comment(4, &rule.because);
-        lines.item(4, &rule.spec);
+        match &rule.when {
+            None => lines.item(4, &rule.spec),
+            Some(when) => {
+                lines.comment(4, "Only for what Spack builds: what is installed is used as it is.");
+                lines.item_entry(4, "spec", &rule.spec);
+                lines.entry(6, "when", when);
+            }
+        }
     }
 }

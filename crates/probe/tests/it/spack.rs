@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cabane_probe::{External, Found, Limits, Request, Section, SystemText, probe};
-use cabane_testkit::{Finished, belongs_to};
+use cabane_testkit::{Finished, belongs_to, not_run};
 use tempfile::TempDir;
 
 struct Spack {
@@ -40,6 +40,11 @@ impl Spack {
         fs::write(system.join("bootstrap.yaml"), bootstrap).unwrap();
         let concretizer = "concretizer: {reuse: false}\n";
         fs::write(system.join("concretizer.yaml"), concretizer).unwrap();
+        // What holds for MPIs is beside the rest in a system, and over it in Spack.
+        let text = SystemText::of(found).network;
+        let (_, packages) = text.split_once("\npackages:").unwrap();
+        fs::create_dir(world.path().join("user")).unwrap();
+        fs::write(world.path().join("user/packages.yaml"), format!("packages:{packages}")).unwrap();
         Some(Self { program: checkout.join("bin/spack"), python, world })
     }
 
@@ -98,6 +103,7 @@ fn versions_and_variants_of_tools_are_those_that_spack_itself_finds() {
     packages.dedup();
     // Alone, so that it does not find what we have written.
     fs::remove_file(spack.path("system/packages.yaml")).unwrap();
+    fs::remove_file(spack.path("user/packages.yaml")).unwrap();
     let arguments = [&["external", "find", "--not-buildable"], packages.as_slice()].concat();
     let finished = spack.run(&arguments);
     let theirs = specs_in(&spack.path("user/packages.yaml"));
@@ -144,4 +150,26 @@ fn spack_concretizes_with_what_is_written_and_takes_what_is_there() {
         finished.stdout,
         finished.stderr
     );
+}
+
+#[test]
+fn spack_takes_the_mpi_and_the_python_that_are_there_whatever_is_on_top() {
+    let found = this_machine();
+    let Some(spack) = Spack::with(&found) else {
+        belongs_to!("make test-spack");
+    };
+    let wanted = ["openmpi", "python"];
+    if let Some(missing) = wanted.into_iter().find(|package| found.of(package).next().is_none()) {
+        not_run!("needs {missing}, with its headers");
+    }
+    let specs = ["osu-micro-benchmarks", "^openmpi", "py-setuptools"];
+    let finished = spack.run(&[&["spec"], specs.as_slice()].concat());
+    let is_external = |package: &str| {
+        let version = &found.of(package).next().unwrap().version;
+        let begin = format!("{package}@{version}");
+        let mut lines = finished.stdout.lines().filter_map(|line| line.strip_prefix("[e]"));
+        lines.any(|line| line.trim().trim_start_matches('^').starts_with(&begin))
+    };
+    let taken = wanted.map(is_external);
+    assert_eq!(taken, [true; 2], "{}\n{}", finished.stdout, finished.stderr);
 }

@@ -1,0 +1,189 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The compiler wrappers of an MPI of the system, in views.
+//!
+//! Spack puts nothing of an external package into a view. So `mpicc` would be what the `PATH`
+//! of a user finds first, or nothing, and it would call the compiler of the system. Here the
+//! view gets a script for each wrapper and launcher of the MPI. The directory of the MPI is not
+//! added to `PATH`: with `/usr/bin` in front, all other programs of the system would hide those
+//! of images.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use cabane_recipe::{StackEnvironment, StackView, package_name};
+use cabane_spack::Spec;
+use cabane_view::{Change, EnvPatch};
+
+use super::compilers::Found;
+use super::{SpackEngine, inputs, lock};
+use crate::{BuildError, Result, disk};
+
+/// The wrappers and launchers, each with the language that it compiles.
+const PROGRAMS: [(&str, Option<&str>); 10] = [
+    ("mpicc", Some("c")),
+    ("mpicxx", Some("cxx")),
+    ("mpic++", Some("cxx")),
+    ("mpiCC", Some("cxx")),
+    ("mpifort", Some("fortran")),
+    ("mpif77", Some("fortran")),
+    ("mpif90", Some("fortran")),
+    ("mpifc", Some("fortran")),
+    ("mpiexec", None),
+    ("mpirun", None),
+];
+
+/// MPIs, each with the beginning of the variables that name its compilers.
+const MPIS: [(&str, &str); 8] = [
+    ("openmpi", "OMPI_"),
+    ("hpcx-mpi", "OMPI_"),
+    ("spectrum-mpi", "OMPI_"),
+    ("mpich", "MPICH_"),
+    ("cray-mpich", "MPICH_"),
+    ("mvapich", "MPICH_"),
+    ("mvapich2", "MPICH_"),
+    ("intel-oneapi-mpi", "I_MPI_"),
+];
+
+/// An MPI of the system that an environment uses.
+struct SystemMpi {
+    spec: Spec,
+    variables: &'static str,
+    /// The directory of its programs.
+    directory: PathBuf,
+}
+
+/// Writes the wrappers into a view, where its environment uses an MPI of the system. `here` is
+/// where the view is now, and `compilers` are those of the environment, the first one first.
+/// What the view has already stays.
+pub(super) fn add(
+    engine: &SpackEngine,
+    environment: &StackEnvironment,
+    view: &StackView,
+    here: &Path,
+    compilers: &[&Found],
+) -> Result<()> {
+    let Some(mpi) = used(engine, environment)? else {
+        return Ok(());
+    };
+    if !is_shown(view, &mpi.spec.name) {
+        return Ok(());
+    }
+    let directory = here.join("bin");
+    for (program, language) in PROGRAMS {
+        let place = directory.join(program);
+        let Some(target) = program_of(&mpi, program) else {
+            continue;
+        };
+        if place.symlink_metadata().is_ok() {
+            continue;
+        }
+        let compiler = language.and_then(|language| {
+            compilers.iter().find_map(|found| Some((language, found.get(language)?)))
+        });
+        disk::put(&place, script(&mpi, program, &target, compiler))?;
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(&place, mode).map_err(BuildError::file("write", &place))?;
+    }
+    Ok(())
+}
+
+/// Replaces variables such as `MPICC` that name a wrapper of the system with the one in the view,
+/// which is `root` in the image and `here` now.
+pub(super) fn name_those_of_view(patch: &EnvPatch, here: &Path, root: &str) -> EnvPatch {
+    let mut renamed = EnvPatch::new();
+    for (name, changes) in patch.iter() {
+        for change in changes {
+            let own = match change {
+                Change::Set(value) if name.starts_with("MPI") => own_wrapper(value, here, root),
+                _ => None,
+            };
+            renamed.push(name, own.map_or_else(|| change.clone(), Change::Set));
+        }
+    }
+    renamed
+}
+
+fn own_wrapper(value: &str, here: &Path, root: &str) -> Option<String> {
+    let name = Path::new(value).file_name()?.to_str()?;
+    let is_wrapper = PROGRAMS.iter().any(|(program, _)| *program == name);
+    let is_there = is_wrapper && here.join("bin").join(name).exists();
+    (value.starts_with('/') && is_there).then(|| format!("{root}/bin/{name}"))
+}
+
+/// Finds the MPI of an environment, if it is one of the system.
+fn used(engine: &SpackEngine, environment: &StackEnvironment) -> Result<Option<SystemMpi>> {
+    let named = environment.mpi.iter().map(|mpi| mpi.package.as_str());
+    let specs = environment.specs.iter().map(|spec| package_name(spec));
+    let known = |name| MPIS.iter().find(|(package, _)| *package == name);
+    let Some((package, variables)) = named.chain(specs).find_map(known) else {
+        return Ok(None);
+    };
+    for one in &engine.stack.environments {
+        let path = inputs::lock_file(&engine.layout, &one.name);
+        if !path.exists() {
+            continue;
+        }
+        for spec in lock::read(&path)?.into_values().filter(|spec| spec.name == *package) {
+            let prefix = spec.external.as_ref().and_then(|external| external.get("path")?.as_str());
+            let Some(directory) = prefix.and_then(|prefix| programs(Path::new(prefix), &spec))
+            else {
+                continue;
+            };
+            return Ok(Some(SystemMpi { spec, variables, directory }));
+        }
+    }
+    Ok(None)
+}
+
+/// The directory below a prefix in which `mpicc` is. The MPI of Intel is in a directory of its
+/// own.
+fn programs(prefix: &Path, spec: &Spec) -> Option<PathBuf> {
+    let intel = prefix.join("mpi").join(&spec.version).join("bin");
+    let mut directories = [prefix.join("bin"), intel].into_iter();
+    directories.find(|directory| directory.join("mpicc").exists())
+}
+
+/// Whether the view shows the package, by what the recipe selects and excludes.
+fn is_shown(view: &StackView, package: &str) -> bool {
+    let names = |specs: &[String]| specs.iter().any(|spec| package_name(spec) == package);
+    !names(&view.exclude) && (view.select.is_empty() || names(&view.select))
+}
+
+/// Where a program of the MPI is. Where a system has several in one directory, those of each
+/// have its name: `mpicc` may belong to another one on another node.
+fn program_of(mpi: &SystemMpi, program: &str) -> Option<PathBuf> {
+    let own = mpi.directory.join(format!("{program}.{}", mpi.spec.name));
+    [own, mpi.directory.join(program)].into_iter().find(|path| path.exists())
+}
+
+fn script(
+    mpi: &SystemMpi,
+    program: &str,
+    target: &Path,
+    compiler: Option<(&str, &PathBuf)>,
+) -> String {
+    let about = format!("# {program} of {}, which is a part of the system.", mpi.spec.id());
+    let mut lines = vec!["#!/bin/sh".to_owned(), about];
+    if let Some((language, path)) = compiler {
+        let names: &[&str] = match language {
+            "c" => &["CC"],
+            "cxx" => &["CXX"],
+            _ => &["FC", "F77", "F90"],
+        };
+        for name in names {
+            let (variable, path) = (format!("{}{name}", mpi.variables), quoted(path));
+            lines.push(format!("export {variable}=\"${{{variable}:-}}\""));
+            lines.push(format!("[ -n \"${variable}\" ] || {variable}={path}"));
+        }
+    }
+    lines.push(format!("exec {} \"$@\"", quoted(target)));
+    lines.join("\n") + "\n"
+}
+
+/// A path as the shell reads it.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.to_string_lossy().replace('\'', "'\\''"))
+}

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! A warning for each package that is built although the system has it.
+
+use std::path::Path;
+
+use cabane_spack::{UnusedExternal, settings_of_packages, unused_externals};
+
+use super::{SpackEngine, lock};
+use crate::Result;
+use crate::build_context::BuildContext;
+
+/// Warns about the packages of a lock file. What the recipe itself asks for in another version
+/// or with other variants, and compilers that it builds, are no surprise.
+pub(super) fn warn(engine: &SpackEngine, lock: &Path, bench: &mut BuildContext<'_>) -> Result<()> {
+    for one in find(engine, lock)? {
+        bench.progress.warning(&one.to_string());
+    }
+    Ok(())
+}
+
+fn find(engine: &SpackEngine, lock: &Path) -> Result<Vec<UnusedExternal>> {
+    let recipe = &engine.recipe;
+    let mut specs: Vec<String> = Vec::new();
+    for environment in &recipe.environments {
+        specs.extend_from_slice(&environment.specs);
+        specs.extend(environment.mpi.iter().map(|mpi| mpi.spec.clone()));
+    }
+    let settings = settings_of_packages(recipe, &engine.system);
+    let mut unused = unused_externals(&settings, &specs, &lock::read(lock)?);
+    let built: Vec<&str> = recipe.compilers.built().map(|(name, _)| name.package()).collect();
+    unused.retain(|one| !one.is_requested() && !built.contains(&one.package()));
+    Ok(unused)
+}
