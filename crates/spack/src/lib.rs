@@ -28,7 +28,8 @@ mod views;
 
 pub use chain::{InstalledCompiler, compiler_externals};
 pub use database::{
-    Arch, DATABASE, Dependency, DependencyParameters, Install, Installs, Spec, installs,
+    Arch, DATABASE, DATABASE_VERSIONS, DatabaseError, Dependency, DependencyParameters, Install,
+    Installs, LOCK_VERSIONS, Spec, installs,
 };
 pub use error::LowerError;
 pub use lower::lower;

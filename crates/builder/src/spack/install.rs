@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 
 use cabane_spack::{SpackEnvironment, compiler_externals};
 
+use super::ask::About;
 use super::keys::{self, Keys};
 use super::session;
 use super::watch::Watch;
-use super::{SpackEngine, compilers, guarded, hooks, inputs, normalize};
+use super::{SpackEngine, compilers, guarded, hooks, index, inputs, lock, normalize, solutions};
 use crate::build_context::BuildContext;
 use crate::fingerprint::{self, Inputs};
 use crate::sandbox::Invocation;
@@ -29,6 +30,7 @@ const COMPILERS: &str = "packages.yaml";
 /// Decides which packages are built, as far as that can be known before any is.
 pub(super) fn concretize(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Result<()> {
     inputs::write(engine)?;
+    solutions::write(engine, &About::of(engine, bench)?)?;
     hooks::run(engine, hooks::PRE_INSTALL, bench)?;
     let first = engine.stack.environments.iter().filter(|one| one.needs.is_empty());
     first.into_iter().try_for_each(|one| concretize_one(engine, one, bench))
@@ -48,10 +50,7 @@ fn concretize_one(
     // A script may change anything.
     let is_kept = !hooks::exists(engine, hooks::PRE_INSTALL);
     let kept = kept(engine, environment, &described);
-    // Who asks for it wants to see it decided, not to have it looked up.
-    let is_requested =
-        matches!(engine.request.part.from.as_deref(), Some("sources" | "concretize"));
-    if is_kept && kept.exists() && !is_requested {
+    if is_kept && kept.exists() && !is_decided_again(engine) {
         return copy(&kept, &lock);
     }
     let sandbox = session::sandbox(engine);
@@ -59,8 +58,16 @@ fn concretize_one(
         let find = session::in_environment(name).with(["external", "find", "--not-buildable"]);
         bench.run(&sandbox, &find.with(&environment.external_find))?;
     }
+    index::take(engine)?;
     bench.run(&sandbox, &session::concretize(name))?;
+    index::give(engine)?;
+    lock::read(&lock)?;
     if is_kept { copy(&lock, &kept) } else { Ok(()) }
+}
+
+/// Whether the user asked that packages are decided on again, and not looked up.
+pub(super) fn is_decided_again(engine: &SpackEngine) -> bool {
+    matches!(engine.request.part.from.as_deref(), Some("sources" | "concretize"))
 }
 
 /// Writes which compilers an environment gets from others, and returns the text.

@@ -9,11 +9,13 @@
 //! are in `docs/design/0007-the-spack-engine.md`.
 
 mod activation;
+mod ask;
 mod compilers;
 mod durations;
 mod estimate;
 mod guarded;
 mod hooks;
+mod index;
 mod inputs;
 mod inside;
 mod install;
@@ -22,10 +24,12 @@ mod keys;
 mod lock;
 mod normalize;
 mod notes;
+mod own_packages;
 mod package_log;
 mod read;
 mod session;
 mod shell_script;
+mod solutions;
 mod solver;
 mod sources;
 mod user;
@@ -41,7 +45,7 @@ use cabane_recipe::{InterpreterRequest, Recipe, StackOptions, StackRecipe, Syste
 use cabane_spack::{DATABASE, SpackEnvironment, SpackStack};
 use cabane_view::Needs;
 use guarded::Guarded;
-use inputs::OwnPackageDirectories;
+use own_packages::OwnPackages;
 use solver::{REQUIREMENTS, Solver};
 use sources::{Commits, Source, Sources};
 
@@ -67,7 +71,7 @@ pub(crate) struct SpackEngine {
     system: SystemConfig,
     /// Where the file is that names the mirrors.
     mirrors_dir: PathBuf,
-    packages: OwnPackageDirectories,
+    packages: OwnPackages,
     /// Changes with any of them.
     packages_digest: String,
     store: PathBuf,
@@ -93,7 +97,7 @@ impl SpackEngine {
         let options = StackOptions { system: Some(&system), ..StackOptions::default() };
         let mut stack_recipe = StackTexts::read(&directory.path)?.parse(&options)?;
         stack_recipe.config.store = recipe.store.clone();
-        let packages = inputs::package_directories(&directory.path, &system_dir, &system)?;
+        let packages = own_packages::find(&directory.path, &system_dir, &system)?;
         let git = program::find("git", request.programs.git.as_deref())?;
         let solver = match &request.programs.spack_python {
             Some(path) => Solver::named(path),
@@ -134,7 +138,7 @@ impl SpackEngine {
             recipe_dir: directory.clone(),
             recipe: stack_recipe,
             host: session::host(),
-            packages_digest: inputs::digest_of_packages(&packages)?,
+            packages_digest: own_packages::digest(&packages)?,
             packages,
             system,
             layout: layout.clone(),
