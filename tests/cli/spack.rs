@@ -24,6 +24,11 @@ here=$(dirname "$(dirname "$0")")
 while [ $# -gt 0 ]; do
     case $1 in -e | -C) scope=$2; shift 2 ;; *) break ;; esac
 done
+if [ "$1" = python ]; then
+    # What it is asked about itself.
+    echo '{"version": "1.3.0", "lock": 7, "database": "8", "solutions": true}' >"$3"
+    exit
+fi
 echo "spack $*" >>/tmp/called
 env | sort >/tmp/variables
 { id -u; getent passwd "$(id -u)"; } >/tmp/user
@@ -35,7 +40,7 @@ case $1 in
 buildcache)
     [ ! "$SPACK_GNUPGHOME" ] || gpg --homedir "$SPACK_GNUPGHOME" --list-secret-keys >/tmp/keys-of-push ;;
 concretize)
-    echo '{"concrete_specs": {"abc": {"name": "hello", "version": "1.0",
+    echo '{"_meta": {"lockfile-version": 7}, "concrete_specs": {"abc": {"name": "hello", "version": "1.0",
         "arch": {"platform": "linux", "target": "x86_64_v3"}}}}' >"$scope/spack.lock" ;;
 python)
     [ ! -e "$here/answer" ] || cp "$here/answer" "$4" ;;
@@ -61,7 +66,7 @@ install)
     echo "{\"$MOUNT/$prefix/bin/hello\": {\"mode\": 33261, \"owner\": $(id -u), \"group\": 0,
         \"hash\": \"X\", \"time\": $(date +%s.5), \"size\": 9}}" >"$MOUNT/$prefix/.spack/install_manifest.json"
     cat >"$MOUNT/.spack-db/index.json" <<END
-{"database": {"installs": {
+{"database": {"version": "8", "installs": {
     "abc": {"path": "$MOUNT/$prefix", "explicit": true, "installation_time": $(date +%s), "spec": {
         "name": "hello", "version": "1.0", "parameters": {"greeting": "short", "loud": false},
         "arch": {"platform": "linux", "platform_os": "debian12", "target": "x86_64_v3"},

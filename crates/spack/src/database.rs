@@ -3,16 +3,22 @@
 
 //! What Spack's database says about the packages of a store.
 //!
-//! `<store>/.spack-db/index.json`, version 8 and near it: `/database/installs` has a
-//! record for every hash, with the same description of the package as a lock file.
+//! `<store>/.spack-db/index.json`, versions 6 to 8: `/database/installs` has a record for
+//! every hash, with the same description of the package as a lock file.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// The database, below a store.
 pub const DATABASE: &str = ".spack-db/index.json";
+/// The versions of databases that can be read; Spack 1.0 to 1.3 write 8.
+pub const DATABASE_VERSIONS: [&str; 3] = ["6", "7", "8"];
+/// The versions of lock files that can be read: 6 is that of Spack 1.0 and 1.1, 7 has groups
+/// of specs.
+pub const LOCK_VERSIONS: RangeInclusive<u32> = 6..=7;
 /// Variants of every package that are flags of its compiler.
 const FLAGS: [&str; 6] = ["cflags", "cxxflags", "fflags", "cppflags", "ldflags", "ldlibs"];
 
@@ -105,12 +111,38 @@ struct Database {
     installs: Installs,
 }
 
+/// The head of a database alone.
+#[derive(Deserialize)]
+struct Head {
+    database: Version,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    version: String,
+}
+
+/// Why a database cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum DatabaseError {
+    /// It is of another version.
+    #[error("it is of version {0}, and this version of cabane reads {known}", known = DATABASE_VERSIONS.join(", "))]
+    Version(String),
+    /// It is something else, or was cut off.
+    #[error(transparent)]
+    Malformed(#[from] serde_json::Error),
+}
+
 /// Reads a database. Records that hold nothing in the store are left out.
 ///
 /// # Errors
 ///
-/// It is something else, or was cut off.
-pub fn installs(database: &[u8]) -> Result<Installs, serde_json::Error> {
+/// It is something else, was cut off, or is of another version.
+pub fn installs(database: &[u8]) -> Result<Installs, DatabaseError> {
+    let Head { database: Version { version } } = serde_json::from_slice(database)?;
+    if !DATABASE_VERSIONS.contains(&version.as_str()) {
+        return Err(DatabaseError::Version(version));
+    }
     let index: Index = serde_json::from_slice(database)?;
     let mut installs = index.database.installs;
     installs.retain(|_, install| install.installed);
@@ -208,6 +240,13 @@ mod tests {
         );
         let all = installs(text.as_bytes()).unwrap();
         assert_eq!(all.keys().collect::<Vec<_>>(), ["aaa", "ccc"]);
+    }
+
+    #[test]
+    fn a_database_of_another_version_is_refused() {
+        let error = installs(br#"{"database":{"version":"9","records":[]}}"#).unwrap_err();
+        let expected = "it is of version 9, and this version of cabane reads 6, 7, 8";
+        assert_eq!(error.to_string(), expected);
     }
 
     #[test]

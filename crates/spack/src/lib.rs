@@ -37,7 +37,8 @@ mod views;
 pub use cache_name::{cache_name, mount_point_of_cache};
 pub use chain::{InstalledCompiler, compiler_externals};
 pub use database::{
-    Arch, DATABASE, Dependency, DependencyParameters, Install, Installs, Spec, installs,
+    Arch, DATABASE, DATABASE_VERSIONS, DatabaseError, Dependency, DependencyParameters, Install,
+    Installs, LOCK_VERSIONS, Spec, installs,
 };
 pub use error::LowerError;
 pub use externals::{Asking, Reason, UnusedExternal, unused_externals};

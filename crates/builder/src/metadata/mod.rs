@@ -35,7 +35,7 @@ use crate::inside::Part;
 use crate::job::Job;
 use crate::{BuildError, Result, StepName, contents, disk};
 
-pub(crate) use recipe_files::{RecipeFiles, copy_all};
+pub(crate) use recipe_files::{RecipeFiles, copy_all, copy_file};
 pub(crate) use views::{Placeholders, append, directories_patch, prepend};
 
 /// The file that starts an image.

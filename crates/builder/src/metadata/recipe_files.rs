@@ -100,7 +100,7 @@ impl RecipeFiles {
     pub(super) fn copy_to(&self, directory: &Path) -> Result<()> {
         disk::make_directory(directory)?;
         for (relative, path) in self.iter() {
-            copy(path, &directory.join(relative))?;
+            copy_file(path, &directory.join(relative))?;
         }
         Ok(())
     }
@@ -141,7 +141,7 @@ fn copy_directory(source: &Path, target: &Path, space: &mut u64) -> Result<()> {
                 .map_err(failed())?;
         } else {
             *space = space.checked_sub(found.len()).ok_or_else(|| too_large(source))?;
-            copy(&path, &target)?;
+            copy_file(&path, &target)?;
         }
     }
     Ok(())
@@ -149,7 +149,7 @@ fn copy_directory(source: &Path, target: &Path, space: &mut u64) -> Result<()> {
 
 /// Copies content and whether it may be executed, and nothing else that differs
 /// from one user to the next.
-fn copy(source: &Path, target: &Path) -> Result<()> {
+pub(crate) fn copy_file(source: &Path, target: &Path) -> Result<()> {
     if let Some(parent) = target.parent() {
         disk::make_directory(parent)?;
     }

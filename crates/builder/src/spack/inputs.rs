@@ -19,18 +19,15 @@ use std::path::{Path, PathBuf};
 
 use cabane_recipe::{GitSource, StackRecipe, SystemConfig};
 use cabane_report::{Kind, Report};
-use cabane_spack::{
-    BinaryCache, Places, RECIPE_REPOSITORY, RepositoryPlace, SYSTEM_REPOSITORY, SpackStack,
-    Upstream,
-};
+use cabane_spack::{BinaryCache, Places, RepositoryPlace, SpackStack, Upstream};
 
+use super::own_packages::{self, OwnPackages};
 use super::session::{INPUTS, SOURCES};
 use super::sources::Commits;
 use super::sources::is_archive;
 use super::{SpackEngine, package_cache, user};
-use crate::fingerprint::Hash;
 use crate::layout::{Inside, Layout};
-use crate::{BuildError, Result, disk, pack};
+use crate::{Result, disk};
 
 /// Package recipes below the store, or the mount point.
 const REPOSITORIES: &str = "repos/spack_repo";
@@ -39,7 +36,7 @@ const REPOSITORIES: &str = "repos/spack_repo";
 pub(super) fn lower(
     recipe: &StackRecipe,
     system: &SystemConfig,
-    packages: &OwnPackageDirectories,
+    packages: &OwnPackages,
     commits: &Commits,
 ) -> Result<SpackStack> {
     let places = places(recipe, packages, commits);
@@ -51,11 +48,7 @@ pub(super) fn lower(
 
 /// Returns where everything is while Spack runs, without the packages that builds for other
 /// mount points left in the cache: those change while nothing else does.
-pub(super) fn places(
-    recipe: &StackRecipe,
-    packages: &OwnPackageDirectories,
-    commits: &Commits,
-) -> Places {
+pub(super) fn places(recipe: &StackRecipe, packages: &OwnPackages, commits: &Commits) -> Places {
     let cache = Path::new(Inside::CACHE).join("spack");
     let mount_point = recipe.config.store.as_path();
     let own = packages.keys().map(|name| RepositoryPlace {
@@ -95,11 +88,6 @@ pub(super) fn places(
     }
 }
 
-/// The package recipes of the recipe and of the system: what they are called in Spack,
-/// and where they are, the first that has a package before the others. Theirs are searched
-/// in the order of the names.
-pub(super) type OwnPackageDirectories = BTreeMap<String, Vec<PathBuf>>;
-
 /// Returns the directory that holds everything else.
 pub(super) fn directory(layout: &Layout) -> PathBuf {
     layout.work().join(INPUTS)
@@ -125,42 +113,6 @@ pub(super) fn files(stack: &SpackStack) -> BTreeMap<String, &str> {
     texts.map(|(name, text)| (name, text.as_str())).collect()
 }
 
-/// Returns the directories with package recipes that belong to the recipe and to the
-/// system, by the name that Spack knows them by.
-pub(super) fn package_directories(
-    recipe: &Path,
-    system: &Path,
-    config: &SystemConfig,
-) -> Result<OwnPackageDirectories> {
-    let mut found = BTreeMap::new();
-    let own = recipe.join("repo/packages");
-    if own.is_dir() {
-        found.insert(RECIPE_REPOSITORY.to_owned(), vec![own]);
-    }
-    let mut of_system = Vec::new();
-    for relative in &config.package_repositories {
-        let path = system.join(relative).join("packages");
-        let real = path.canonicalize().map_err(BuildError::file("find", &path))?;
-        of_system.push(real);
-    }
-    if !of_system.is_empty() {
-        found.insert(SYSTEM_REPOSITORY.to_owned(), of_system);
-    }
-    Ok(found)
-}
-
-/// Changes with any file of the package recipes.
-pub(super) fn digest_of_packages(packages: &OwnPackageDirectories) -> Result<String> {
-    let mut hash = Hash::new();
-    for (namespace, directories) in packages {
-        hash.text(namespace);
-        for directory in directories {
-            hash.text(pack::scan(directory, None)?.fingerprint.as_str());
-        }
-    }
-    Ok(hash.finish().to_string())
-}
-
 /// Writes everything. The store is empty afterwards but for package recipes.
 pub(super) fn write(engine: &SpackEngine) -> Result<()> {
     let directory = directory(&engine.layout);
@@ -176,13 +128,7 @@ pub(super) fn write(engine: &SpackEngine) -> Result<()> {
     disk::make_empty(&engine.store_here)?;
     for (namespace, sources) in &engine.packages {
         let repository = engine.store_here.join(REPOSITORIES).join(namespace);
-        let packages = repository.join("packages");
-        disk::make_directory(&packages)?;
-        let text = format!("repo:\n  namespace: {namespace}\n  api: v2.0\n");
-        disk::put(&repository.join("repo.yaml"), text)?;
-        for source in sources {
-            copy_packages(source, &packages)?;
-        }
+        own_packages::write(namespace, sources, &repository)?;
     }
     Ok(())
 }
@@ -199,17 +145,6 @@ pub(super) fn copy_archived(engine: &SpackEngine) -> Result<()> {
         let to = engine.store_here.join(REPOSITORIES).join(&one.name);
         disk::remove(&to)?;
         crate::metadata::copy_all(&from, &to)?;
-    }
-    Ok(())
-}
-
-/// Copies package recipes; what is there already stays.
-fn copy_packages(source: &Path, target: &Path) -> Result<()> {
-    for entry in disk::entries("list", source)? {
-        let target = target.join(entry.file_name());
-        if entry.path().is_dir() && !target.exists() {
-            crate::metadata::copy_all(&entry.path(), &target)?;
-        }
     }
     Ok(())
 }

@@ -6,12 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use cabane_spack::{DATABASE, Dependency, Install, Installs, Spec};
+use cabane_label::shown;
+use cabane_spack::{DATABASE, DatabaseError, Dependency, Install, Installs, Spec};
 use cabane_view::{OutsideNeed, PackageRecord, ProcessorNeed};
 use serde::Deserialize;
 
 use super::notes::Notes;
-use super::{SpackEngine, inputs, lock, normalize};
+use super::{SpackEngine, ask, inputs, lock, normalize};
 use crate::inside::{Need, NeedKind, Part};
 use crate::{BuildError, Result, disk};
 
@@ -28,7 +29,13 @@ const MOST: u64 = 16 << 20;
 pub(super) fn installs(store: &Path) -> Result<Installs> {
     let path = store.join(DATABASE);
     let text = disk::read(&path)?;
-    cabane_spack::installs(&text).map_err(BuildError::file("read", &path))
+    cabane_spack::installs(&text).map_err(|error| match error {
+        DatabaseError::Malformed(error) => BuildError::file("read", &path)(error),
+        version @ DatabaseError::Version(_) => {
+            let message = format!("cannot read {}: {version}", shown(&path));
+            BuildError::refused(message, ask::OTHER_SPACK)
+        }
+    })
 }
 
 /// Describes the packages of a stack.

@@ -14,11 +14,13 @@ use std::path::{Path, PathBuf};
 use cabane_label::{escape, shown};
 use cabane_spack::{SpackEnvironment, compiler_externals};
 
+use super::ask::About;
 use super::keys::{self, Keys};
 use super::session;
 use super::watch::{Unusable, Watch};
 use super::{
-    SpackEngine, compilers, fetch, guarded, hooks, inputs, normalize, package_cache, package_log, unused,
+    SpackEngine, compilers, fetch, guarded, hooks, index, inputs, lock, normalize, package_cache,
+    package_log, solutions, unused,
 };
 use crate::build_context::BuildContext;
 use crate::fingerprint::{self, Inputs};
@@ -36,6 +38,7 @@ const COMPILERS: &str = "packages.yaml";
 pub(super) fn concretize(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Result<()> {
     inputs::write(engine)?;
     package_cache::write_mirrors(engine)?;
+    solutions::write(engine, &About::of(engine, bench)?)?;
     hooks::run(engine, hooks::PRE_INSTALL, bench)?;
     let first = engine.stack.environments.iter().filter(|one| one.needs.is_empty());
     first.into_iter().try_for_each(|one| concretize_one(engine, one, bench))
@@ -55,10 +58,7 @@ fn concretize_one(
     // A script may change anything.
     let is_kept = !hooks::exists(engine, hooks::PRE_INSTALL);
     let kept = kept(engine, environment, &described)?;
-    // Who asks for it wants to see it decided, not to have it looked up.
-    let is_requested =
-        matches!(engine.request.part.from.as_deref(), Some("sources" | "concretize"));
-    if is_kept && kept.exists() && !is_requested {
+    if is_kept && kept.exists() && !is_decided_again(engine) {
         copy(&kept, &lock)?;
         return unused::warn(engine, &lock, bench);
     }
@@ -67,9 +67,17 @@ fn concretize_one(
         let find = session::in_environment(name).with(["external", "find", "--not-buildable"]);
         bench.run(&sandbox, &find.with(&environment.external_find))?;
     }
+    index::take(engine)?;
     bench.run(&sandbox, &session::concretize(name))?;
+    index::give(engine)?;
+    lock::read(&lock)?;
     unused::warn(engine, &lock, bench)?;
     if is_kept { copy(&lock, &kept) } else { Ok(()) }
+}
+
+/// Whether the user asked that packages are decided on again, and not looked up.
+pub(super) fn is_decided_again(engine: &SpackEngine) -> bool {
+    matches!(engine.request.part.from.as_deref(), Some("sources" | "concretize"))
 }
 
 /// Writes which compilers an environment gets from others, and returns the text.

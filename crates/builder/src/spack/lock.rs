@@ -3,15 +3,17 @@
 
 //! What a lock file of Spack says about the packages of a stack.
 //!
-//! Only what is requested here is read; the format is that of `spack.lock`, version 6
-//! and later, whose `concrete_specs` are objects keyed by hash.
+//! Only what is requested here is read; the format is that of `spack.lock`, versions 6
+//! and 7, whose `concrete_specs` are objects keyed by hash.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cabane_spack::Spec;
+use cabane_label::shown;
+use cabane_spack::{LOCK_VERSIONS, Spec};
 use serde::Deserialize;
 
+use super::ask::OTHER_SPACK;
 use crate::program::Version;
 use crate::{BuildError, Result, disk};
 
@@ -20,10 +22,37 @@ struct Lock {
     concrete_specs: BTreeMap<String, Spec>,
 }
 
+/// The head of a lock file alone.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(rename = "_meta")]
+    meta: Meta,
+}
+
+#[derive(Deserialize)]
+struct Meta {
+    #[serde(rename = "lockfile-version")]
+    version: u32,
+}
+
 /// Reads the packages of a lock file, by their hashes.
+///
+/// # Errors
+///
+/// It cannot be read, or is in a format that is not known.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Spec>> {
-    let lock: Lock =
-        serde_json::from_slice(&disk::read(path)?).map_err(BuildError::file("read", path))?;
+    let text = disk::read(path)?;
+    let head: Head = serde_json::from_slice(&text).map_err(BuildError::file("read", path))?;
+    let version = head.meta.version;
+    if !LOCK_VERSIONS.contains(&version) {
+        let (oldest, newest) = (LOCK_VERSIONS.start(), LOCK_VERSIONS.end());
+        let message = format!(
+            "{} is a lock file of version {version}; this version of cabane reads {oldest} to {newest}",
+            shown(path)
+        );
+        return Err(BuildError::refused(message, OTHER_SPACK));
+    }
+    let lock: Lock = serde_json::from_slice(&text).map_err(BuildError::file("read", path))?;
     Ok(lock.concrete_specs)
 }
 

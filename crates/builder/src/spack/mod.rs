@@ -9,6 +9,7 @@
 //! are in `docs/design/0007-the-spack-engine.md`.
 
 mod activation;
+mod ask;
 mod compilers;
 mod concretized;
 mod durations;
@@ -16,6 +17,7 @@ mod estimate;
 mod fetch;
 mod guarded;
 mod hooks;
+mod index;
 mod inputs;
 mod inside;
 mod install;
@@ -26,12 +28,14 @@ mod mpi_wrappers;
 mod names;
 mod normalize;
 mod notes;
+mod own_packages;
 mod package_cache;
 mod package_log;
 mod read;
 mod repository_files;
 mod session;
 mod shell_script;
+mod solutions;
 mod solver;
 mod sources;
 mod unused;
@@ -52,7 +56,7 @@ use cabane_recipe::{InterpreterRequest, Recipe, StackOptions, StackRecipe, Syste
 use cabane_spack::{DATABASE, SpackEnvironment, SpackStack};
 use cabane_view::Needs;
 use guarded::Guarded;
-use inputs::OwnPackageDirectories;
+use own_packages::OwnPackages;
 use solver::{REQUIREMENTS, Solver};
 use sources::{Commits, Source, Sources};
 
@@ -78,7 +82,7 @@ pub(crate) struct SpackEngine {
     system: SystemConfig,
     /// Where the file is that names the mirrors.
     mirrors_dir: PathBuf,
-    packages: OwnPackageDirectories,
+    packages: OwnPackages,
     /// Changes with any of them.
     packages_digest: String,
     store: PathBuf,
@@ -105,7 +109,7 @@ impl SpackEngine {
         let mut stack_recipe = StackTexts::read(&directory.path)?.parse(&options)?;
         stack_recipe.config.store = recipe.store.clone();
         pin(&mut stack_recipe, &request.pins);
-        let packages = inputs::package_directories(&directory.path, &system_dir, &system)?;
+        let packages = own_packages::find(&directory.path, &system_dir, &system)?;
         let git = program::find("git", request.programs.git.as_deref())?;
         let solver = match &request.programs.spack_python {
             Some(path) => Solver::named(path),
@@ -146,7 +150,7 @@ impl SpackEngine {
             recipe_dir: directory.clone(),
             recipe: stack_recipe,
             host: session::host(),
-            packages_digest: inputs::digest_of_packages(&packages)?,
+            packages_digest: own_packages::digest(&packages)?,
             packages,
             system,
             layout: layout.clone(),

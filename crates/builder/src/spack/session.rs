@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use cabane_recipe::Cleanup;
 use cabane_spack::SpackStack;
 
-use super::{SpackEngine, text_of, user};
+use super::{SpackEngine, index, text_of, user};
 use crate::fingerprint::digest_of;
 use crate::layout::Inside;
 use crate::sandbox::{Invocation, Sandbox};
@@ -41,7 +41,7 @@ pub(super) fn sandbox(engine: &SpackEngine) -> Sandbox {
     for directory in local_mirrors(&engine.stack) {
         sandbox.keep(&directory);
     }
-    for (variable, value) in variables(engine, commits.into_values()) {
+    for (variable, value) in variables(engine) {
         sandbox.set(variable, value);
     }
     // Compiled once for all builds, outside of the sources.
@@ -49,20 +49,14 @@ pub(super) fn sandbox(engine: &SpackEngine) -> Sandbox {
     sandbox
 }
 
-fn variables(
-    engine: &SpackEngine,
-    commits: impl Iterator<Item = String>,
-) -> [(&'static str, PathBuf); 8] {
+fn variables(engine: &SpackEngine) -> [(&'static str, PathBuf); 8] {
     let inputs = Inside::work(INPUTS);
-    // Spack tells package repositories apart by their names alone.
-    let commits: Vec<String> = commits.collect();
-    let packages = handed_id(engine, &commits);
     let cache = Path::new(Inside::CACHE).join("spack");
     [
         ("SPACK_PYTHON", engine.solver.program.clone()),
         ("SPACK_SYSTEM_CONFIG_PATH", inputs.join("config")),
         ("SPACK_USER_CONFIG_PATH", inputs.join("user")),
-        ("SPACK_USER_CACHE_PATH", cache.join("index").join(packages)),
+        ("SPACK_USER_CACHE_PATH", Path::new(Inside::CACHE).join(index::place(engine))),
         ("SPACK_COLOR", "never".into()),
         ("PYTHONPYCACHEPREFIX", cache.join("bytecode")),
         ("UV_NO_CONFIG", "1".into()),
@@ -169,13 +163,6 @@ fn local_mirrors(stack: &SpackStack) -> Vec<PathBuf> {
     let paths = urls.filter_map(|url| url.split(ends).next());
     let found = paths.map(PathBuf::from).filter(|path| path.is_dir());
     found.filter(|path| !path.starts_with(Inside::ROOT)).collect()
-}
-
-/// Names what Spack knows about the packages of a build.
-fn handed_id(engine: &SpackEngine, commits: &[String]) -> String {
-    let own = engine.packages_digest.as_str();
-    let commits = commits.iter().map(String::as_str);
-    digest_of(commits.chain([own])).as_str()[..16].to_owned()
 }
 
 /// What the concretizer sees of this machine: another system or processor gives other

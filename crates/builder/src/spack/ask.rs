@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What Spack is asked: scripts that `spack python` runs, each with an answer in JSON.
+//!
+//! The scripts in `scripts/` state their answers. They were tried with Spack 1.0.2, 1.1.0,
+//! 1.2.0.dev0, and 1.3.0.dev0.
+//!
+//! ```text
+//! <build>/work/spack/asked/<script>.py     the script
+//! <build>/work/spack/asked/<script>.json   the answer
+//! <cache>/spack/about/<id>.json            what one commit of Spack says about itself
+//! ```
+
+use cabane_label::escape;
+use cabane_spack::{DATABASE_VERSIONS, LOCK_VERSIONS};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::session::{self, INPUTS};
+use super::{SpackEngine, inputs};
+use crate::build_context::BuildContext;
+use crate::fingerprint::digest_of;
+use crate::layout::Inside;
+use crate::{BuildError, Result, disk};
+
+/// Scripts and answers, below what Spack is handed.
+const DIRECTORY: &str = "asked";
+/// What each commit of Spack says about itself, below the cache.
+const ABOUT: &str = "spack/about";
+/// The most that an answer may be, in bytes.
+const LIMIT: u64 = 64 << 20;
+
+/// What helps where Spack is too new.
+pub(super) const OTHER_SPACK: &str =
+    "name a commit of Spack 1.0 to 1.3 in config.yaml, or update cabane";
+
+/// A script.
+struct Script {
+    name: &'static str,
+    text: &'static str,
+}
+
+const SCRIPT_ABOUT: Script = Script { name: "about", text: include_str!("scripts/about.py") };
+
+/// What Spack says about itself.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct About {
+    /// Its version.
+    version: String,
+    /// The newest version of lock files that it writes.
+    lock: Option<u32>,
+    /// The version of its database.
+    database: String,
+    /// Whether its cache of solutions holds the answers of the solver alone, and package
+    /// hashes are computed each time.
+    pub(super) solutions: bool,
+}
+
+impl About {
+    /// Asks Spack, once for each commit.
+    ///
+    /// # Errors
+    ///
+    /// Spack writes lock files or databases in a version that is not known here.
+    pub(super) fn of(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Result<Self> {
+        let commit = engine.commits().remove("spack").unwrap_or_default();
+        let id = digest_of([SCRIPT_ABOUT.text, &commit, &engine.solver.input]).id().to_string();
+        let directory = engine.request.cache_dir.join(ABOUT);
+        let kept = directory.join(format!("{id}.json"));
+        let about = if let Some(about) = disk::read_json(&kept, LIMIT) {
+            about
+        } else {
+            let about: Self = run(engine, &SCRIPT_ABOUT, &[], bench)?;
+            disk::make_directory(&directory)?;
+            disk::write_json(&kept, &about)?;
+            about
+        };
+        about.check()?;
+        Ok(about)
+    }
+
+    fn check(&self) -> Result<()> {
+        let refused = |what: &str, written: &str, known: &str| {
+            let message = format!(
+                "Spack {} writes {what} of version {}; this version of cabane reads {known}",
+                escape(&self.version),
+                escape(written),
+            );
+            Err(BuildError::refused(message, OTHER_SPACK))
+        };
+        if !self.lock.is_some_and(|lock| LOCK_VERSIONS.contains(&lock)) {
+            let written = self.lock.map_or_else(|| "unknown".to_owned(), |lock| lock.to_string());
+            let known = format!("{} to {}", LOCK_VERSIONS.start(), LOCK_VERSIONS.end());
+            return refused("lock files", &written, &known);
+        }
+        if !DATABASE_VERSIONS.contains(&self.database.as_str()) {
+            return refused("databases", &self.database, &DATABASE_VERSIONS.join(", "));
+        }
+        Ok(())
+    }
+}
+
+/// Runs a script, and reads its answer.
+fn run<T: DeserializeOwned>(
+    engine: &SpackEngine,
+    script: &Script,
+    arguments: &[String],
+    bench: &mut BuildContext<'_>,
+) -> Result<T> {
+    let (program, answer) = (format!("{}.py", script.name), format!("{}.json", script.name));
+    let here = inputs::directory(&engine.layout).join(DIRECTORY);
+    disk::put(&here.join(&program), script.text)?;
+    disk::remove(&here.join(&answer))?;
+    let inside = Inside::work(INPUTS).join(DIRECTORY);
+    let command = session::spack().with(["python"]);
+    let command = command.with([inside.join(&program), inside.join(&answer)]).with(arguments);
+    bench.run(&session::sandbox(engine), &command)?;
+    let answer = here.join(&answer);
+    let text = disk::read_start(&answer, LIMIT).map_err(BuildError::file("read", &answer))?;
+    serde_json::from_slice(&text).map_err(BuildError::file("read", &answer))
+}

@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Solutions: what the solver answered to a problem, for all builds.
+//!
+//! Spack writes all that decides about a concretization as facts, has the solver answer
+//! them, and computes patches and hashes of packages from the answer. Its cache keeps
+//! answers under the facts, one for each group of specs. So after an edit of a package
+//! only the groups whose facts changed are solved again, and hashes are always those of
+//! the packages as they are.
+//!
+//! Before Spack 1.3 the cache kept hashes of packages as well, and did not notice an edit:
+//! there it is off.
+
+use std::path::Path;
+
+use cabane_recipe::Yaml;
+
+use super::ask::About;
+use super::{SpackEngine, inputs};
+use crate::fingerprint::digest_of;
+use crate::layout::Inside;
+use crate::{Result, disk};
+
+/// Solutions, below the cache.
+const SOLUTIONS: &str = "spack/solutions";
+/// The file of the system scope.
+const FILE: &str = "concretizer.yaml";
+
+/// Says in the configuration which solutions Spack may use.
+pub(super) fn write(engine: &SpackEngine, about: &About) -> Result<()> {
+    let is_used = about.solutions && !super::install::is_decided_again(engine);
+    if is_used && engine.system.mirrors.concretizer_cache.is_some() {
+        // The system names a directory of its own.
+        return Ok(());
+    }
+    let mut cache = vec![("enable", is_used.into())];
+    if is_used {
+        // The facts name neither Spack nor the solver, and their code decides as well.
+        let commit = engine.commits().remove("spack").unwrap_or_default();
+        let id = digest_of([&*commit, &engine.solver.input]).id().to_string();
+        let place = Path::new(Inside::CACHE).join(SOLUTIONS).join(id);
+        cache.push(("url", super::text_of(&place).into()));
+    }
+    let mut concretizer = engine.system.settings.concretizer.clone();
+    concretizer.insert("concretization_cache", Yaml::map(cache));
+    let text = Yaml::map([("concretizer", concretizer.into())]).to_string();
+    disk::put(&inputs::directory(&engine.layout).join("config").join(FILE), text)
+}
