@@ -24,7 +24,7 @@ pub(crate) struct PackageText {
     pub(crate) provides: BTreeSet<String>,
     /// Modules and what is taken from them; nothing for a module as a whole.
     pub(crate) imports: Vec<(String, Vec<String>)>,
-    /// Whether a class has a base of which nobody says where it comes from.
+    /// Whether a class has a base that is neither imported nor defined here.
     pub(crate) has_unknown_base: bool,
 }
 

@@ -126,7 +126,7 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        // It ends by itself when there are no more questions, but nobody waits for that.
+        // It would end by itself, but only after the next question.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

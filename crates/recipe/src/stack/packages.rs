@@ -7,6 +7,7 @@
 use super::keys;
 use super::spec_fields::{Wanted, spec};
 use super::value::YamlMap;
+use super::written::{WrittenSpec, WrittenWord};
 use crate::ask::{Field, Section, instead};
 use crate::diagnostic::quote;
 use crate::node::{Entry, Node};
@@ -47,6 +48,12 @@ pub(super) fn section(field: &Field<'_>) -> Option<YamlMap> {
     let section = field.section()?;
     for entry in section.entries {
         package(field.report, entry);
+        if entry.key != "all" {
+            // With a colon at its end, a key replaces what others say.
+            let name = entry.key.trim_end_matches(':').to_owned();
+            let place = entry.key_place.into();
+            field.report.note_spec(WrittenSpec::naming(WrittenWord { text: name, place }));
+        }
     }
     Some(YamlMap::of(section.entries))
 }

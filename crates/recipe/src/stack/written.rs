@@ -51,6 +51,16 @@ pub struct WrittenWord {
     pub place: Range<usize>,
 }
 
+impl WrittenSpec {
+    /// A package about which something is said, if it is there.
+    pub(super) fn naming(name: WrittenWord) -> Self {
+        let (version, variants) = (None, Vec::new());
+        let package = WrittenPackage { name, is_direct: false, version, variants };
+        let (file, purpose) = (PathBuf::new(), SpecPurpose::Choose);
+        Self { file, purpose, packages: vec![package] }
+    }
+}
+
 impl SpecItem<'_> {
     /// Keeps the spec with the places of its words.
     pub(super) fn note(&self, purpose: SpecPurpose) {
