@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod build_context;
+mod cache;
 mod container;
 mod containers;
 mod contents;
@@ -44,6 +45,10 @@ mod turn;
 
 pub use cabane_mount::ImageFormat;
 pub use cabane_recipe::DEFAULT_EPOCH;
+pub use cache::{
+    CachedItem, Cleared, Damage, Inventory, ItemKind, Limits, PushCache, Pushed,
+    clear as clear_cache, inventory, push as push_cache, verify as verify_cache,
+};
 pub use containers::{AddedImage, AddedImages, Containers, FoundContainer, UseContainer};
 pub use disk::remove as remove_tree;
 pub use error::{BuildError, Failure, Result};

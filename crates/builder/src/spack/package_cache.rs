@@ -17,11 +17,10 @@ use std::path::{Path, PathBuf};
 use cabane_spack::{cache_name, mount_point_of_cache};
 
 use super::{SpackEngine, inputs};
+use crate::cache::PACKAGES;
 use crate::layout::Inside;
 use crate::{Result, disk, fingerprint};
 
-/// Below the cache directory.
-pub(super) const PACKAGES: &str = "spack/packages";
 /// The manifests of packages, below the directory of a mount point.
 const MANIFESTS: &str = "v3/manifests/spec";
 
