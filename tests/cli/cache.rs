@@ -165,3 +165,38 @@ fn what_cannot_be_pushed_is_said() {
     }
     assert!(!cabane.world.path("home/mirror").exists());
 }
+
+/// What a service account built is seen by the builds of others, and not changed.
+#[test]
+fn packages_of_a_shared_cache_come_first() {
+    for who in everybody() {
+        let stack = Stack::new(who);
+        let cabane = &stack.cabane;
+        let mount_point = cabane.mount_point("stack");
+        let shared = stack.path("shared");
+        let name = mount_point.replace('/', "+");
+        let longer = format!("{name}-with-a-longer-path");
+        for name in [name.as_str(), &longer, "+opt"] {
+            let directory = format!("shared/spack/packages/{name}/v3/manifests/spec/libbsd");
+            cabane.world.directory(&directory);
+        }
+        let seen =
+            "install)\n    ls -d /cabane/shared/* >/tmp/shared; touch /cabane/shared/x && exit 1";
+        let script = STAND_IN.replace("$MOUNT", &mount_point).replacen("install)", seen, 1);
+        cabane.world.file("spack/bin/spack", &script);
+        stack.commit("spack");
+        let config = format!("[build]\nshared_cache = \"{shared}\"\n");
+        cabane.world.file("home/.config/cabane/config.toml", &config);
+        stack.build(&["stack/1.0"]).success();
+        let mirrors = stack.path("build/work/spack/config/mirrors.yaml");
+        let mirrors = fs::read_to_string(mirrors).unwrap();
+        let fetched = mirrors.lines().filter(|line| line.contains("url: file:///cabane/"));
+        let mut fetched: Vec<_> = fetched.map(|line| line.trim().to_owned()).collect();
+        fetched.dedup();
+        let of = |place: &str, name: &str| format!("url: file:///cabane/{place}/{name}");
+        let own = of("cache/spack/packages", &name);
+        assert_eq!(fetched, [of("shared", &name), of("shared", &longer), own], "as {who:?}");
+        let seen = fs::read_to_string(stack.path("build/tmp/shared")).unwrap();
+        assert_eq!(seen.lines().count(), 3, "as {who:?}: {seen}");
+    }
+}

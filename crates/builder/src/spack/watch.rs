@@ -67,7 +67,11 @@ impl<'a> Watch<'a> {
         Self {
             layout: &engine.layout,
             durations: Durations::read(cache),
-            manifests: package_cache::manifests(cache, &engine.store),
+            manifests: package_cache::manifests(
+                cache,
+                package_cache::shared(engine).as_deref(),
+                &engine.store,
+            ),
             packages: BTreeMap::new(),
             done: installed.into_iter().collect(),
             running: BTreeMap::new(),
