@@ -23,8 +23,9 @@ gcc, the same Spack, packages, sources, and solver, and no network. Stackinator:
 and the `make` command that it prints; it packs with the squashfs of the stack. Cabane: `cabane \
 build` to an image file. Each begins with empty build directories, in turn. *From source* begins \
 with empty caches too, *from the cache* is another build directory with the caches of the \
-previous build, and *one changed* is the same with another variant of zlib, which squashfs \
-needs. Times are wall time; *computed* is the processor time of all processes.";
+previous build, *at another mount point* is the same for `/user-tools` with packages that were \
+built for `/user-environment`, and *one changed* is the same with another variant of zlib, which \
+squashfs needs. Times are wall time; *computed* is the processor time of all processes.";
 
 const TITLE: &str = "Stacks from Spack";
 
@@ -41,6 +42,7 @@ struct Figures {
     configure: Vec<f64>,
     build: Vec<f64>,
     from_cache: Vec<f64>,
+    moved: Vec<f64>,
     changed: Vec<f64>,
     again: Vec<f64>,
     to_image: Vec<f64>,
@@ -115,6 +117,10 @@ impl Figures {
         self.to_image.push(cached.after_packages);
         rows.add("Cabane: from the cache", cached.cost, Some(cached.bytes));
 
+        let moved = site.build_moved("moved", round)?;
+        self.moved.push(moved.cost.wall / cached.cost.wall);
+        rows.add("Cabane: from the cache, at another mount point", moved.cost, Some(moved.bytes));
+
         let changed = site.build_changed("changed", round)?;
         self.changed.push(changed.cost.wall / source.cost.wall);
         rows.add("Cabane: one changed", changed.cost, Some(changed.bytes));
@@ -132,6 +138,7 @@ impl Figures {
             over("configuring a stack, over `stack-config`", 0.1, &self.configure),
             over("a whole stack, over Stackinator", 1.0, &self.build),
             over("a stack from a full cache, over from source", 0.1, &self.from_cache),
+            over("from a full cache at another mount point, over the same", 1.3, &self.moved),
             over("with one package in the middle changed", 0.3, &self.changed),
             seconds("a stack with nothing changed", 2.0, &self.again),
             seconds("from the last package to the image", 3.0, &self.to_image),

@@ -80,6 +80,7 @@ impl<'a> Site<'a> {
         site.describe_machine()?;
         site.make_solver()?;
         site.change_recipe()?;
+        site.move_recipe()?;
         Ok(site)
     }
 
@@ -142,6 +143,18 @@ impl<'a> Site<'a> {
         fs::write(&path, changed).map_err(|error| error.to_string())
     }
 
+    /// Makes the same recipe for a mount point with a shorter path.
+    fn move_recipe(&self) -> Result<(), NotMeasured> {
+        copy_directory(&self.recipe, &self.path("moved"))?;
+        let path = self.path("moved/config.yaml");
+        let text = fs::read_to_string(&path).map_err(|error| error.to_string())?;
+        let moved = text.replace("store: /user-environment\n", "store: /user-tools\n");
+        if moved == text {
+            return Err("the recipe of the benchmark has another mount point".to_owned());
+        }
+        fs::write(&path, moved).map_err(|error| error.to_string())
+    }
+
     fn cabane(&self) -> Result<Command, NotMeasured> {
         let program = self.bed.cabane.as_ref().map_err(Clone::clone)?;
         let mut command = self.bed.command(program);
@@ -186,6 +199,13 @@ impl<'a> Site<'a> {
         let cached = format!("cache-{name}-{round}");
         copy_directory(&self.path(&format!("cache-source-{round}")), &self.path(&cached))?;
         let recipe = self.path("changed");
+        self.build_recipe(&recipe, &format!("{name}-{round}"), Place::Disk, &cached)
+    }
+
+    /// Builds the recipe for the other mount point with the caches of the previous build.
+    pub(crate) fn build_moved(&self, name: &str, round: usize) -> Result<Built, NotMeasured> {
+        let recipe = self.path("moved");
+        let cached = format!("cache-source-{round}");
         self.build_recipe(&recipe, &format!("{name}-{round}"), Place::Disk, &cached)
     }
 

@@ -18,6 +18,7 @@ mod build_from_files;
 mod builds;
 mod bundle;
 mod cabane;
+mod cache;
 mod catalogue;
 mod channels;
 mod channels_attacked;

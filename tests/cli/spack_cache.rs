@@ -207,10 +207,45 @@ fn caches_filled_for_a_shorter_path_cost_no_build() {
     // As earlier versions left it: packages of any path in one directory.
     fs::remove_dir_all(&own).unwrap();
     fs::rename(&as_before, &own).unwrap();
-    let (built, compiled) = long.build("long/2.0", &[]);
-    assert_eq!(compiled, ["where", "where-too"], "{built:?}");
-    assert_eq!(built.stderr.matches(why).count(), 2, "{built:?}");
     let (_, compiled) = short.build("short/2.0", &[]);
     assert_eq!(compiled, [""; 0]);
     assert_eq!(real.digest("short/1.0"), real.digest("short/2.0"));
+    let (built, compiled) = long.build("long/2.0", &[]);
+    assert_eq!(compiled, ["where", "where-too"], "{built:?}");
+    assert_eq!(built.stderr.matches(why).count(), 2, "{built:?}");
+}
+
+#[test]
+fn a_users_own_spack_installs_what_was_pushed() {
+    let real = with_spack!();
+    let Some(python) = env::var_os("CABANE_TEST_SPACK_PYTHON") else {
+        belongs_to!("make test-spack");
+    };
+    let world = &real.cabane.world;
+    let recipe = small_recipe(&real, "");
+    real.build_with(&recipe, "build", "small/1.0", &[]);
+    let mirror = world.path("home/mirror");
+    let mirror = mirror.to_string_lossy();
+    let mut push = real.cabane.command(&["cache", "push", &mirror]);
+    push.env("CABANE_SPACK_PYTHON", &python);
+    let pushed = real.cabane.finish(&mut push).success();
+    assert!(pushed.stderr.contains("packages copied to "), "{pushed:?}");
+    // The name is enough: the index says that there is such a package.
+    let packages = env::var("CABANE_TEST_SPACK_PACKAGES").unwrap();
+    let config = |name: &str, text: &str| drop(world.file(&format!("home/config/{name}"), text));
+    config(
+        "mirrors.yaml",
+        &format!("mirrors: {{cabane: {{url: 'file://{mirror}', signed: false}}}}\n"),
+    );
+    config("repos.yaml", &format!("repos: {{builtin: {packages}/repos/spack_repo/builtin}}\n"));
+    config("config.yaml", "config: {install_tree: {root: $HOME/t}}\n");
+    let script = "export SPACK_PYTHON=$1 SPACK_USER_CONFIG_PATH=$HOME/config \
+                  SPACK_USER_CACHE_PATH=$HOME/cache SPACK_SYSTEM_CONFIG_PATH=$HOME/none\n\
+                  $2/bin/spack install --cache-only bzip2 >&2; echo text | $HOME/t/*/bzip2-*/bin/bzip2 | bunzip2";
+    let mut shell = real.cabane.other("sh");
+    shell
+        .args(["-e", "-c", script, "sh"])
+        .arg(python)
+        .arg(env::var_os("CABANE_TEST_SPACK").unwrap());
+    assert_eq!(Finished::of(&mut shell).success().stdout, "text\n");
 }

@@ -11,6 +11,7 @@ use cabane_label::Digest;
 use cabane_mount::ImageFormat;
 
 use crate::build_context::BuildContext;
+use crate::cache::InUse;
 use crate::deliver::deliver;
 use crate::job::Job;
 use crate::layout::Layout;
@@ -74,8 +75,12 @@ fn work(plan: &Plan, progress: &mut dyn Progress, interrupt: &AtomicBool) -> Res
     }
     let mut gauge = None;
     let was_open = steps.iter().any(|step| step.state != State::Done);
+    let mut in_use = None;
     if was_open {
         prepare_directories(job)?;
+        in_use = Some(InUse::share(&job.request.cache_dir, progress, interrupt)?);
+        // What it was about to use may have been removed meanwhile.
+        steps = job.steps()?;
         if let Some(remark) = &job.place {
             progress.remark(remark);
         }
@@ -103,6 +108,7 @@ fn work(plan: &Plan, progress: &mut dyn Progress, interrupt: &AtomicBool) -> Res
         // What comes later may depend on what this one found out.
         steps = job.steps()?;
     }
+    drop(in_use);
     let is_whole = steps.last().is_some_and(|step| step.name == StepName::Pack);
     if !is_whole {
         return Ok(None);

@@ -106,6 +106,8 @@ impl Inside {
     pub(crate) const WORK: &'static str = "/cabane/work";
     /// The cache.
     pub(crate) const CACHE: &'static str = "/cabane/cache";
+    /// The packages of a cache of others, read-only.
+    pub(crate) const SHARED: &'static str = "/cabane/shared";
     /// The part of it that belongs to `uv`.
     pub(crate) const UV_CACHE: &'static str = "/cabane/cache/uv";
     /// The home.

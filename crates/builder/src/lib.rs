@@ -11,6 +11,7 @@
 
 mod bases;
 mod build_context;
+mod cache;
 mod container;
 mod containers;
 mod contents;
@@ -46,6 +47,10 @@ mod turn;
 pub use bases::{Base, Pins, bases};
 pub use cabane_mount::ImageFormat;
 pub use cabane_recipe::DEFAULT_EPOCH;
+pub use cache::{
+    CachedItem, Cleared, Damage, Inventory, ItemKind, Limits, PushCache, Pushed,
+    clear as clear_cache, inventory, push as push_cache, verify as verify_cache,
+};
 pub use containers::{AddedImage, AddedImages, Containers, FoundContainer, UseContainer};
 pub use disk::remove as remove_tree;
 pub use error::{BuildError, Failure, Result};

@@ -29,6 +29,8 @@ pub struct BuildRequest {
     pub path_variables: BTreeMap<String, String>,
     /// What was downloaded, for later builds of any recipe.
     pub cache_dir: PathBuf,
+    /// The cache directory of others: packages come from there, and nothing is changed.
+    pub shared_cache: Option<PathBuf>,
     /// The directory that the tree is built for and put into, instead of an image.
     pub install: Option<Install>,
     /// The format of the image.

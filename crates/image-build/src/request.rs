@@ -157,6 +157,7 @@ fn request(
         path_variables: path_variables(context),
         recipe_dir,
         cache_dir: settings.cache_directory.directory()?.to_owned(),
+        shared_cache: settings.shared_cache.value.clone(),
         format,
         programs: Programs {
             uv: settings.uv.value.clone().or_else(|| find_program("uv", path)),

@@ -15,6 +15,8 @@ use crate::stack::{Key, KeyPurpose};
 
 /// The name of the cache that needs no set-up.
 const LOCAL_CACHE: &str = "cabane-cache";
+/// The name of the cache of others.
+const SHARED_CACHE: &str = "cabane-shared";
 
 /// The directory of the scope that only commands get that build nothing.
 pub const GUARDED: &str = "guarded";
@@ -28,6 +30,10 @@ const BOOTSTRAP_METADATA: &str = "bootstrap/metadata.yaml";
 pub fn mirrors_file(recipe: &StackRecipe, mirrors: &Mirrors, places: &Places) -> String {
     let mut all = YamlMap::new();
     if let Some(cache) = &places.binary_cache {
+        for shared in &cache.shared {
+            let name = shared.file_name().unwrap_or_default().to_string_lossy();
+            all.insert(&format!("{SHARED_CACHE}{name}"), local(shared, None));
+        }
         all.insert(LOCAL_CACHE, local(&cache.path, Some(cache.autopush)));
         for other in &cache.others {
             let name = other.file_name().unwrap_or_default().to_string_lossy();

@@ -114,6 +114,9 @@ pub struct BinaryCache {
     pub path: PathBuf,
     /// Whether Spack puts packages there as soon as they are built.
     pub autopush: bool,
+    /// Directories with packages that an account built for everybody. Spack reads them
+    /// first, in this order, and writes nothing there.
+    pub shared: Vec<PathBuf>,
     /// Directories with packages of other mount points. Spack reads them after `path`,
     /// in this order, and writes nothing there.
     pub others: Vec<PathBuf>,

@@ -25,7 +25,7 @@ use super::{
 use crate::build_context::BuildContext;
 use crate::fingerprint::{self, Inputs};
 use crate::sandbox::Invocation;
-use crate::{BuildError, Result, StepName, disk, process};
+use crate::{BuildError, Result, StepName, cache, disk, process};
 
 /// Concretizations, below the cache.
 const CONCRETIZED: &str = "spack/concretized";
@@ -59,6 +59,7 @@ fn concretize_one(
     let is_kept = !hooks::exists(engine, hooks::PRE_INSTALL);
     let kept = kept(engine, environment, &described)?;
     if is_kept && kept.exists() && !is_decided_again(engine) {
+        cache::note_use(&kept);
         copy(&kept, &lock)?;
         return unused::warn(engine, &lock, bench);
     }
@@ -145,6 +146,7 @@ pub(super) fn install(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Res
     let keys = Keys::open(engine)?;
     let mut watch = Watch::new(engine);
     engine.guarded.write(engine, &engine.recipe)?;
+    engine.commits().values().for_each(|commit| cache::note_use(&engine.sources.tree(commit)));
     if !hooks::exists(engine, hooks::PRE_INSTALL) {
         // The script may have changed it.
         package_cache::write_mirrors(engine)?;

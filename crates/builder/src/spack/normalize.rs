@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{BuildError, Result, disk, pack};
 
@@ -46,7 +46,9 @@ pub(super) fn packages(store: &Path, mount_point: &Path, epoch: u32) -> Result<(
     })?;
     for prefix in prefixes {
         let notes = prefix.join(NOTES);
-        let moved = moved_from(&notes).filter(|from| Path::new(from) != mount_point);
+        let relative = prefix.strip_prefix(store).unwrap_or(&prefix);
+        let moved = moved_from(&notes.join(MANIFEST), relative);
+        let moved = moved.filter(|from| Path::new(from) != mount_point);
         let moved = moved.map(|from| (from, mount_point.to_string_lossy().into_owned()));
         forget(&notes)?;
         let bill = notes.join(BILL);
@@ -74,10 +76,12 @@ pub(super) fn packages(store: &Path, mount_point: &Path, epoch: u32) -> Result<(
     disk::remove(&database.join("index_verifier"))
 }
 
-/// Returns the mount point that a package was built for, if it came from a cache.
-fn moved_from(notes: &Path) -> Option<String> {
-    let record: Value = disk::read_json(&notes.join(PASSING[0]), 1 << 20)?;
-    record.get("buildpath").and_then(Value::as_str).map(str::to_owned)
+/// Returns the mount point that a package was built for: that of the paths in its manifest.
+/// `relative` is where the package is below a mount point.
+fn moved_from(manifest: &Path, relative: &Path) -> Option<String> {
+    let files: Map<String, Value> = disk::read_json(manifest, 1 << 30)?;
+    let end = format!("/{}", relative.display());
+    files.keys().find_map(|path| path.strip_suffix(&end)).map(str::to_owned)
 }
 
 /// Lets a manifest name files where they are now: Spack leaves the paths of the build.

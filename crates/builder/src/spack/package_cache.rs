@@ -6,6 +6,7 @@
 //! ```text
 //! <cache>/spack/packages/+user-environment/   packages built for /user-environment
 //! <cache>/spack/packages/{v3,blobs}/          of earlier versions, for any mount point
+//! <shared>/spack/packages/+…/                the same in the cache of others, if there is one
 //! ```
 //!
 //! Spack can move a package to a path that is not longer than the one it was built for.
@@ -17,11 +18,10 @@ use std::path::{Path, PathBuf};
 use cabane_spack::{cache_name, mount_point_of_cache};
 
 use super::{SpackEngine, inputs};
+use crate::cache::PACKAGES;
 use crate::layout::Inside;
 use crate::{Result, disk, fingerprint};
 
-/// Below the cache directory.
-pub(super) const PACKAGES: &str = "spack/packages";
 /// The manifests of packages, below the directory of a mount point.
 const MANIFESTS: &str = "v3/manifests/spec";
 
@@ -36,18 +36,33 @@ pub(super) fn own(cache: &Path, mount_point: &Path) -> PathBuf {
 /// the shortest path first.
 fn others(cache: &Path, mount_point: &Path) -> Vec<PathBuf> {
     let own = own(cache, mount_point);
+    let mut others = usable(&cache.join(PACKAGES), mount_point);
+    others.retain(|path| *path != own);
+    others
+}
+
+/// Returns the packages of the cache of others, if there is one.
+pub(super) fn shared(engine: &SpackEngine) -> Option<PathBuf> {
+    let shared = engine.request.shared_cache.as_ref()?.join(PACKAGES);
+    shared.is_dir().then_some(shared)
+}
+
+/// Returns the directories below `packages` whose packages can be moved to a mount point:
+/// its own first, then the shortest path.
+fn usable(packages: &Path, mount_point: &Path) -> Vec<PathBuf> {
     let length = |path: &Path| path.as_os_str().len();
-    let directories = cache.join(PACKAGES).read_dir().into_iter().flatten().flatten();
+    let directories = packages.read_dir().into_iter().flatten().flatten();
     let mut found: Vec<_> = directories
         .filter_map(|entry| {
             let other = mount_point_of_cache(entry.file_name().to_str()?)?;
             let is_long_enough = length(&other) >= length(mount_point);
             let path = entry.path();
-            (is_long_enough && path != own && is_filled(&path)).then_some((length(&other), path))
+            let is_other = other != mount_point;
+            (is_long_enough && is_filled(&path)).then_some((is_other, length(&other), path))
         })
         .collect();
     found.sort();
-    found.into_iter().map(|(_, path)| path).collect()
+    found.into_iter().map(|(_, _, path)| path).collect()
 }
 
 /// Returns what earlier versions left, if it is there.
@@ -62,9 +77,12 @@ fn is_filled(directory: &Path) -> bool {
 
 /// Returns where manifests of packages are that a build can use, in the order in which
 /// Spack looks there.
-pub(super) fn manifests(cache: &Path, mount_point: &Path) -> Vec<PathBuf> {
-    let own = [own(cache, mount_point)];
-    let all = own.into_iter().chain(others(cache, mount_point)).chain(older(cache));
+pub(super) fn manifests(cache: &Path, shared: Option<&Path>, mount_point: &Path) -> Vec<PathBuf> {
+    let shared = shared.into_iter().flat_map(|packages| usable(packages, mount_point));
+    let all = shared
+        .chain([own(cache, mount_point)])
+        .chain(others(cache, mount_point))
+        .chain(older(cache));
     all.map(|directory| directory.join(MANIFESTS)).collect()
 }
 
@@ -80,6 +98,11 @@ pub(super) fn write_mirrors(engine: &SpackEngine) -> Result<()> {
     };
     let mut places = inputs::places(&engine.recipe, &engine.packages, &engine.commits());
     if let Some(packages) = &mut places.binary_cache {
+        if let Some(shared) = shared(engine) {
+            let found = usable(&shared, &engine.store).into_iter();
+            let names = found.filter_map(|path| path.file_name().map(ToOwned::to_owned));
+            packages.shared = names.map(|name| Path::new(Inside::SHARED).join(name)).collect();
+        }
         packages.others = others(cache, &engine.store).into_iter().map(inside).collect();
         packages.older = older(cache).map(inside);
     }
@@ -116,12 +139,23 @@ mod tests {
     }
 
     #[test]
+    fn packages_of_others_are_used_before_ones_own() {
+        let cache = cache(&["/user-tools"]);
+        let others = self::cache(&["/user-environment", "/user-tools", "/opt"]);
+        let shared = others.path().join(PACKAGES);
+        let all = manifests(cache.path(), Some(&shared), Path::new("/user-tools"));
+        let names = ["+user-tools", "+user-environment"].map(|name| shared.join(name));
+        let expected = names.into_iter().chain([own(cache.path(), Path::new("/user-tools"))]);
+        assert_eq!(all, expected.map(|path| path.join(MANIFESTS)).collect::<Vec<_>>());
+    }
+
+    #[test]
     fn what_earlier_versions_left_is_read_last() {
         let cache = cache(&["/user-environment"]);
-        assert_eq!(manifests(cache.path(), Path::new("/x")).len(), 2);
+        assert_eq!(manifests(cache.path(), None, Path::new("/x")).len(), 2);
         let flat = cache.path().join(PACKAGES).join(MANIFESTS);
         fs::create_dir_all(&flat).unwrap();
-        let all = manifests(cache.path(), Path::new("/x"));
+        let all = manifests(cache.path(), None, Path::new("/x"));
         assert_eq!((all.len(), all.last()), (3, Some(&flat)));
     }
 

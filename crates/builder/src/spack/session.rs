@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use cabane_recipe::Cleanup;
 use cabane_spack::SpackStack;
 
-use super::{SpackEngine, index, text_of, user};
+use super::{SpackEngine, index, package_cache, text_of, user};
 use crate::fingerprint::digest_of;
 use crate::layout::Inside;
 use crate::sandbox::{Invocation, Sandbox};
@@ -26,6 +26,9 @@ pub(super) fn sandbox(engine: &SpackEngine) -> Sandbox {
     sandbox.bind(&engine.recipe_dir.path, Inside::RECIPE, true);
     sandbox.bind(engine.layout.work(), Inside::WORK, false);
     sandbox.bind(&engine.request.cache_dir, Inside::CACHE, false);
+    if let Some(shared) = package_cache::shared(engine) {
+        sandbox.bind(shared, Inside::SHARED, true);
+    }
     let users = user::database(&engine.layout);
     if users.is_file() {
         sandbox.bind(users, user::DATABASE, true);

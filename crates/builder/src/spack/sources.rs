@@ -28,7 +28,7 @@ use crate::fingerprint::{self, Inputs};
 use crate::layout::Layout;
 use crate::sandbox::Invocation;
 use crate::turn::Turn;
-use crate::{BuildError, Result, disk, program};
+use crate::{BuildError, Result, cache, disk, program};
 
 /// The clones and the trees in the cache.
 const GIT: &str = "git";
@@ -159,6 +159,7 @@ impl Sources {
             Some(commit) if self.has(&clone, commit) => commit.to_owned(),
             _ => self.look_up(&clone, source, bench)?,
         };
+        cache::note_use(&clone);
         self.check_out(&clone, &commit, bench)?;
         Ok(commit)
     }
@@ -302,6 +303,7 @@ impl Sources {
         let lock = tree.with_extension("lock");
         let _turn = Turn::take(&lock, bench.progress, bench.interrupt)?;
         if tree.is_dir() {
+            cache::note_use(&tree);
             return Ok(());
         }
         let new = tree.with_extension("new");

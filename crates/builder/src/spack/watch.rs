@@ -14,7 +14,7 @@ use super::installer_output::{self, InstallerLine, What};
 use super::{SpackEngine, lock, package_cache, package_log};
 use crate::build_context::Listener;
 use crate::layout::Layout;
-use crate::{Failure, Origin, PackageChange, PackageEvent, Progress, Result, disk, process};
+use crate::{Failure, Origin, PackageChange, PackageEvent, Progress, Result, cache, disk, process};
 
 /// What a package from a cache takes, if nothing is known about it.
 const TAKEN: Duration = Duration::from_secs(1);
@@ -67,7 +67,11 @@ impl<'a> Watch<'a> {
         Self {
             layout: &engine.layout,
             durations: Durations::read(cache),
-            manifests: package_cache::manifests(cache, &engine.store),
+            manifests: package_cache::manifests(
+                cache,
+                package_cache::shared(engine).as_deref(),
+                &engine.store,
+            ),
             packages: BTreeMap::new(),
             done: installed.into_iter().collect(),
             running: BTreeMap::new(),
@@ -88,7 +92,11 @@ impl<'a> Watch<'a> {
                 needs: one.dependencies.into_iter().map(|need| need.hash).collect(),
                 expected: None,
             };
-            let is_cached = self.is_cached(&package, &hash);
+            let cached = self.cached(&package, &hash);
+            let is_cached = cached.is_some();
+            if let Some(manifest) = &cached {
+                cache::note_use(manifest);
+            }
             let origin = if is_cached { Origin::Cache } else { Origin::Built };
             let known = self.durations.of(origin, &package.key(&hash));
             package.expected = known.or_else(|| is_cached.then_some(TAKEN));
@@ -99,9 +107,11 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    fn is_cached(&self, Package { name, version, .. }: &Package, hash: &str) -> bool {
+    /// Returns the manifest of a package in the cache, if there is one.
+    fn cached(&self, Package { name, version, .. }: &Package, hash: &str) -> Option<PathBuf> {
         let file = format!("{name}-{version}-{hash}.spec.manifest.json");
-        self.manifests.iter().any(|all| all.join(name).join(&file).exists())
+        let mut all = self.manifests.iter().map(|all| all.join(name).join(&file));
+        all.find(|manifest| manifest.exists())
     }
 
     /// Whether a package is installed, or in the local cache.

@@ -117,6 +117,7 @@ pub(crate) fn request(world: &World, build: &str) -> BuildRequest {
         install: None,
         path_variables: std::collections::BTreeMap::new(),
         cache_dir: world.directory("cache"),
+        shared_cache: None,
         format: ImageFormat::Squashfs,
         programs: Programs {
             uv: tool("uv"),

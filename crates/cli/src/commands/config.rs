@@ -77,6 +77,9 @@ fn rows(settings: &Effective) -> Vec<Row> {
     rows.value(table::UARCH.key, &settings.uarch, ToString::to_string);
     rows.value("backend", &settings.backend, ToString::to_string);
     rows.value(table::CACHE_DIRECTORY.key, &settings.cache_directory, or(NO_HOME, path));
+    if settings.shared_cache.value.is_some() {
+        rows.value(table::SHARED_CACHE.key, &settings.shared_cache, or("", path));
+    }
     rows.value(table::BUILD_DIRECTORY.key, &settings.build_directory, or(NO_HOME, path));
     rows.value(table::MEMORY_DIRECTORY.key, &settings.memory_directory, path);
     rows.value(table::FORMAT.key, &settings.image_format, ToString::to_string);

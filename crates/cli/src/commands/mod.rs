@@ -14,6 +14,7 @@ use crate::setup::Setup;
 mod attach;
 mod build;
 mod bundle;
+mod cache;
 mod catalogue;
 mod channel;
 mod check;
@@ -147,6 +148,9 @@ pub(crate) enum Command {
     /// Build, check, publish and promote the images of many recipes and systems
     #[command(subcommand)]
     Pipeline(pipeline::PipelineCommand),
+    /// Manage what builds leave for the next ones: packages, sources, and decisions
+    #[command(subcommand)]
+    Cache(cache::CacheCommand),
     /// Remove the leftovers of builds
     Clean(clean::CleanArgs),
     /// Print a shell completion script
@@ -206,6 +210,7 @@ pub(crate) fn run_command(
         Command::Impact(args) => return impact::impact(setup, &args),
         Command::Config(args) => config::config(setup, &args)?,
         Command::Doctor(args) => return doctor::doctor(global, printer, &args),
+        Command::Cache(command) => return cache::cache(setup, &command),
         Command::Clean(args) => clean::clean(setup, &args)?,
         Command::Completion(args) => completion::completion(setup, &args)?,
     }

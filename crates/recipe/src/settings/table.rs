@@ -104,6 +104,9 @@ settings! {
     /// The cache directory, for data that can be downloaded or created again. Default: `cabane` in
     /// XDG_CACHE_HOME.
     CACHE_DIRECTORY: "build.cache" = "\"/scratch/cache\"", values::path ["CABANE_CACHE_DIR"];
+    /// The cache directory of an account that builds stacks for everybody. Builds take packages from
+    /// there, and never change it. Default: none.
+    SHARED_CACHE: "build.shared_cache" = "\"/apps/cabane/cache\"", values::path;
     /// The `uv` program for Python environments. Default: the first one in PATH.
     UV: "build.uv" = "\"/opt/uv/bin/uv\"", values::path ["CABANE_UV"];
     /// A Python interpreter with the package `clingo`, the solver of Spack. Default: Cabane creates

@@ -72,6 +72,8 @@ pub struct Effective {
     pub sbatch: Value<Option<String>>,
     /// The path of this program on hosts that build.
     pub remote_program: Value<Option<String>>,
+    /// The cache directory of others that builds read, if one is named.
+    pub shared_cache: Value<Option<PathBuf>>,
     /// The Python that has Spack's solver, if one is named.
     pub spack_python: Value<Option<PathBuf>>,
     /// The `uv` program, if one is named.
@@ -243,6 +245,7 @@ impl Effective {
             jobs: layers.optional(&table::JOBS)?,
             sbatch: layers.optional(&table::SBATCH)?,
             remote_program: layers.optional(&table::REMOTE_PROGRAM)?,
+            shared_cache: layers.path_or(&table::SHARED_CACHE, None)?,
             spack_python: layers.path_or(&table::SPACK_PYTHON, None)?,
             uv: layers.path_or(&table::UV, None)?,
             reframe: layers.path_or(&table::REFRAME, None)?,

@@ -111,6 +111,7 @@ fn a_system_with_all_mirrors_and_a_build_with_all_places() {
         places.binary_cache = Some(BinaryCache {
             path: "/caches/packages/+user-tools".into(),
             autopush: true,
+            shared: vec!["/shared/+user-tools".into()],
             others: vec!["/caches/packages/+user-environment".into()],
             older: Some("/caches/packages".into()),
         });

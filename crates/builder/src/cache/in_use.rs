@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Builds and what removes something from the cache keep out of each other's way.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use cabane_label::shown;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use crate::{BuildError, Progress, Result};
+
+/// The file that is locked, in the cache directory.
+const LOCK: &str = "in-use.lock";
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The right to use the cache, or to remove something from it, until dropped. The kernel
+/// takes it back from a process that ends.
+#[derive(Debug)]
+pub(crate) struct InUse {
+    _lock: Option<File>,
+}
+
+impl InUse {
+    /// Waits until nothing is being removed. Any number of builds may use the cache at once.
+    pub(crate) fn share(
+        cache: &Path,
+        progress: &mut dyn Progress,
+        interrupt: &AtomicBool,
+    ) -> Result<Self> {
+        let lock = match open(cache) {
+            Ok(lock) => lock,
+            // The cache belongs to others, and is only read.
+            Err(error) if is_closed(&error) => return Ok(Self { _lock: None }),
+            Err(error) => return Err(BuildError::file("open", &cache.join(LOCK))(error)),
+        };
+        let mut waited = false;
+        loop {
+            match flock(&lock, FlockOperation::NonBlockingLockShared) {
+                Ok(()) => return Ok(Self { _lock: Some(lock) }),
+                Err(Errno::WOULDBLOCK) if !waited => {
+                    progress.remark("waiting until the cache has been cleaned");
+                    waited = true;
+                }
+                Err(Errno::WOULDBLOCK | Errno::INTR) => {}
+                // What removes something refuses to do so there.
+                Err(Errno::NOLCK | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                    return Ok(Self { _lock: None });
+                }
+                Err(errno) => return Err(BuildError::file("lock", &cache.join(LOCK))(errno)),
+            }
+            if interrupt.load(Ordering::Relaxed) {
+                return Err(BuildError::Interrupted);
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    /// Takes the cache for this process alone.
+    ///
+    /// # Errors
+    ///
+    /// A build uses it, or the file system has no locks.
+    pub(crate) fn alone(cache: &Path) -> Result<Self> {
+        let lock = open(cache).map_err(BuildError::file("open", &cache.join(LOCK)))?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self { _lock: Some(lock) }),
+            Err(Errno::WOULDBLOCK) => Err(BuildError::refused(
+                format!("a build is using the cache {}: nothing was removed", shown(cache)),
+                "run the command again when no build is running; `--dry-run` always works",
+            )),
+            Err(errno) => Err(BuildError::file("lock", &cache.join(LOCK))(errno)),
+        }
+    }
+}
+
+fn open(cache: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).open(cache.join(LOCK))
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
