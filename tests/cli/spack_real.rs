@@ -29,7 +29,7 @@ pub(crate) const SUM: &str = "#include <mpi.h>\n#include <stdio.h>\nint main(int
 
 pub(crate) struct Real {
     pub(crate) cabane: Cabane,
-    pub(crate) system: String,
+    system: String,
     clones: [(&'static str, PathBuf); 2],
     /// Further variables.
     pub(crate) variables: Vec<(&'static str, String)>,
@@ -74,7 +74,7 @@ impl Real {
         command
     }
 
-    fn build(&self, recipe: &str, directory: &str, label: &str) -> Finished {
+    pub(crate) fn build(&self, recipe: &str, directory: &str, label: &str) -> Finished {
         let recipe = example(recipe);
         self.build_with(&recipe, directory, label, &[])
     }
@@ -107,6 +107,24 @@ impl Real {
         let arguments = ["build", "--system", &self.system, "--build-dir", &directory, &recipe];
         let arguments = [&arguments, to].concat();
         self.cabane.finish(&mut self.command(&arguments))
+    }
+
+    /// Makes the MPI of an example a package of Spack, and the only MPI of the system.
+    pub(crate) fn add_vendor_mpi(&self, name: &str, packages: &str) {
+        let manifest = example(name).join("mpi.yaml");
+        let repository = format!("{}/spack_repo/vendor", self.system);
+        let mirror = format!("{}/mirror", self.system);
+        let mut arguments = vec!["vendor-mpi", manifest.to_str().unwrap()];
+        arguments.extend(["--packages", packages, "--output", &repository, "--mirror", &mirror]);
+        self.cabane.run(&arguments).success();
+        let files = self.cabane.world.path("system");
+        let add = |name: &str, text: &str| {
+            let before = fs::read_to_string(files.join(name)).unwrap_or_default();
+            fs::write(files.join(name), before + text).unwrap();
+        };
+        add("mirrors.yaml", &format!("  vendor:\n    url: file://{mirror}\n"));
+        add("repos.yaml", "repos: [spack_repo/vendor]\n");
+        fs::write(files.join("network.yaml"), format!("mpi:\n  {name}:\n    specs: []\n")).unwrap();
     }
 
     pub(crate) fn digest(&self, label: &str) -> String {
@@ -263,23 +281,7 @@ fn a_vendors_mpi_is_installed_and_used_to_compile_and_run_a_parallel_program() {
     let Some(packages) = env::var_os("CABANE_TEST_VENDOR_PACKAGES") else {
         belongs_to!("make test-spack");
     };
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/vendor-mpich");
-    let manifest = example.join("mpi.yaml");
-    let mut arguments = vec!["vendor-mpi", manifest.to_str().unwrap()];
-    let packages = packages.into_string().unwrap();
-    let (repository, mirror) =
-        (format!("{}/spack_repo/vendor", real.system), format!("{}/mirror", real.system));
-    arguments.extend(["--packages", &packages, "--output", &repository, "--mirror", &mirror]);
-    real.cabane.run(&arguments).success();
-    let files = real.cabane.world.path("system");
-    let add = |name: &str, text: &str| {
-        let before = fs::read_to_string(files.join(name)).unwrap_or_default();
-        fs::write(files.join(name), before + text).unwrap();
-    };
-    add("mirrors.yaml", &format!("  vendor:\n    url: file://{mirror}\n"));
-    add("repos.yaml", "repos: [spack_repo/vendor]\n");
-    fs::write(files.join("network.yaml"), "mpi:\n  vendor-mpich:\n    specs: []\n").unwrap();
-
+    real.add_vendor_mpi("vendor-mpich", &packages.into_string().unwrap());
     real.build("vendor-mpich/recipe", "vendor", "vendor/1.0");
     real.cabane.world.file("work/sum.c", SUM);
     let script = "cd $HOME; $CC -o sum ../work/sum.c; mpiexec -n 3 ./sum; ldd sum | grep -o '/user-.*libmpi'";

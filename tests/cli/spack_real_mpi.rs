@@ -3,8 +3,8 @@
 
 //! `cabane build` with real Spack, and the MPI that the system has.
 
-use std::fs;
 use std::path::Path;
+use std::{env, fs};
 
 use cabane_testkit::{belongs_to, not_run};
 use serde_json::Value;
@@ -109,4 +109,30 @@ fn a_build_says_why_it_does_not_use_the_mpi_of_the_system() {
             && line.ends_with(reason)
     };
     assert!(said.lines().any(is_said), "{said}");
+}
+
+#[test]
+fn an_open_mpi_of_a_vendor_is_installed_and_used_to_compile_and_run_parallel_programs() {
+    let Some(real) = Real::new() else {
+        belongs_to!("make test-spack");
+    };
+    let Some(packages) = env::var_os("CABANE_TEST_VENDOR_OPENMPI") else {
+        belongs_to!("make test-spack");
+    };
+    real.add_vendor_mpi("vendor-openmpi", &packages.into_string().unwrap());
+    real.build("vendor-openmpi/recipe", "vendor", "vendor/1.0");
+    real.cabane.world.file("work/sum.c", SUM);
+    let fortran = "program f\nuse mpi_f08\ninteger :: n\ncall MPI_Init()\n\
+                   call MPI_Comm_size(MPI_COMM_WORLD, n)\nprint '(I0)', n\ncall MPI_Finalize()\nend\n";
+    real.cabane.world.file("work/size.f90", fortran);
+    let script = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; cd $HOME
+        $CC -o sum ../work/sum.c; mpiexec --oversubscribe -n 2 ./sum
+        $FC -o size ../work/size.f90; mpiexec --oversubscribe -n 2 ./size
+        unset OPAL_PREFIX OPAL_LIBDIR OPAL_INCLUDEDIR; mpicc --showme:incdirs | grep -o '^/user-[a-z]*'
+        ldd sum | grep -o '/user-.*lib/libmpi'; ldd size | grep -c 'not found\\|/usr/.*openmpi'";
+    let seen = real.run("vendor/1.0", &(script.to_owned() + " || true"));
+    let lines: Vec<&str> = seen.lines().collect();
+    let (library, others) = (lines.get(4), [0, 1, 2, 3, 5].map(|at| lines.get(at).copied()));
+    assert_eq!(others, ["1", "2", "2", "/user-environment", "0"].map(Some), "{seen}");
+    assert!(library.is_some_and(|line| line.starts_with("/user-environment/")), "{seen}");
 }

@@ -8,6 +8,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 use cabane_testkit::{Finished, not_run};
@@ -78,7 +79,17 @@ fn installed(cabane: &Cabane) -> String {
 
 /// Packs what is installed as Debian does, and returns the name of the package.
 fn debian(cabane: &Cabane, compression: &str) -> String {
+    debian_with(cabane, compression, &[])
+}
+
+/// As [`debian`], with files of the system at other places below the prefix.
+fn debian_with(cabane: &Cabane, compression: &str, more: &[(&str, &str)]) -> String {
     let root = installed(cabane);
+    for (from, to) in more {
+        let place = Path::new(&root).join("opt/vendor/mpi/1.0").join(to);
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        fs::copy(from, place).unwrap();
+    }
     let control =
         "Package: vendor-mpi\nVersion: 1.0\nArchitecture: amd64\nMaintainer: v\nDescription: v\n";
     cabane.world.file("vendor/DEBIAN/control", control);
@@ -328,4 +339,84 @@ error: the manifest does not fit the packages
 ";
     assert_eq!(refused(&cabane, &manifest), (3, reported.to_owned()));
     assert!(!cabane.world.path("work/spack_repo/vendor").exists());
+}
+
+/// The wrapper of Open MPI, which is a program, and what it reads.
+const OPEN_MPI: [(&str, &str); 2] = [
+    ("/usr/bin/opal_wrapper", "bin/opal_wrapper"),
+    ("/usr/share/openmpi/mpicc-wrapper-data.txt", "share/openmpi/mpicc-wrapper-data.txt"),
+];
+
+/// The manifest of a vendor whose wrapper is this program.
+fn with_program(text: &str) -> String {
+    let start = text.find("links:").unwrap();
+    format!(
+        "{}  - {{from: opt/vendor/mpi/1.0/share/**, to: share/}}\n\
+         environment: {{OPAL_PREFIX: $mpi_prefix, OPAL_LIBDIR: $mpi_prefix/lib, OPAL_INCLUDEDIR: $mpi_prefix/include}}\n\
+         compilers:\n  gcc:\n    wrappers:\n      mpicc: {{from: opt/vendor/mpi/1.0/bin/opal_wrapper, language: c}}\n",
+        &text[..start]
+    )
+}
+
+macro_rules! with_open_mpi {
+    ($cabane:expr) => {
+        with!($cabane, "dpkg-deb");
+        if OPEN_MPI.iter().any(|(path, _)| !Path::new(path).exists()) {
+            not_run!("needs the wrappers of Open MPI");
+        }
+    };
+}
+
+#[test]
+fn a_wrapper_that_is_a_program_works_wherever_it_is_unpacked() {
+    for who in everybody() {
+        let cabane = Cabane::new(who);
+        with_open_mpi!(&cabane);
+        let package = debian_with(&cabane, "xz", &OPEN_MPI);
+        pack(&cabane, &manifest(&cabane, &package, |text| with_program(&text)));
+        let program = "#include <mpi.h>\n#include <stdio.h>\nint main() { printf(\"%d\\n\", MPI_Answer()); }\n";
+        cabane.world.file("work/answer.c", program);
+        let script = "mkdir a && tar -C a -xzf mirror/vendor-mpi/*.tar.gz && mv a b
+            b/vendor-mpi-1.0/bin/mpicc -o answer answer.c && ./answer
+            ln -s b/vendor-mpi-1.0/bin/mpicc . && VENDOR_MPI_CC='echo other' ./mpicc answer.c
+            OMPI_CC='echo own' VENDOR_MPI_CC='echo other' ./mpicc answer.c | cut -c-12";
+        let mut command = cabane.other("sh");
+        let seen = cabane.finish(command.args(["-e", "-c", script])).success().stdout;
+        let place = "[WORLD]/work/b/vendor-mpi-1.0";
+        let called =
+            format!("other answer.c -I{place}/include -I{place}/include/openmpi -L{place}/lib");
+        let rpath = format!("-Wl,-rpath,{place}/lib");
+        assert!(
+            seen.starts_with(&format!("42\n{called}"))
+                && seen.contains(&rpath)
+                && seen.ends_with("\nown answer.c\n"),
+            "{seen}"
+        );
+    }
+}
+
+#[test]
+fn a_program_that_would_not_find_its_place_or_what_it_reads_is_refused() {
+    let cabane = world();
+    with_open_mpi!(&cabane);
+    let package = debian_with(&cabane, "gzip", &OPEN_MPI);
+    let change = |from: &str, to: &str| {
+        let path = manifest(&cabane, &package, |text| with_program(&text).replace(from, to));
+        let (code, text) = refused(&cabane, &path);
+        let is_hint = |line: &&str| line.contains("mpi.yaml:") || line.contains("hint:");
+        (code, text.lines().filter(is_hint).map(str::to_owned).collect::<Vec<_>>().join("\n"))
+    };
+    let without_place = change("$mpi_prefix", "/opt");
+    let without_data = change("share/**", "include/**");
+    let with_a_script = change("language: c}", "language: c, replace: [{find: a, with: b}]}");
+    let place =
+        "[WORLD]/packages/mpi.yaml:14:21: `opt/vendor/mpi/1.0/bin/opal_wrapper` is a program";
+    let expected = [
+        ", and nothing says to it where it is\n  hint: add the variable for that:",
+        ", and the tarball has no `share/openmpi/mpicc-wrapper-data.txt` that says what it calls\n  hint: \
+         take the file with `files`, and name it: `data: share/openmpi/mpicc-wrapper-data.txt`",
+        ", in which nothing can be replaced\n  hint: replace in the file that it reads:",
+    ];
+    let seen = [without_place, without_data, with_a_script];
+    assert_eq!(seen, expected.map(|text| (3, format!("{place}{text}"))));
 }

@@ -17,6 +17,7 @@ mod archive;
 mod contents;
 mod glob;
 mod pack;
+mod program;
 mod record;
 mod select;
 mod spack;

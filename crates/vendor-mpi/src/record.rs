@@ -19,7 +19,7 @@ use std::io;
 use std::path::Path;
 
 use cabane_label::shown;
-use cabane_recipe::VendorManifest;
+use cabane_recipe::{VendorLanguage, VendorManifest};
 use cabane_report::{Kind, Report, Result};
 use serde::{Deserialize, Serialize};
 
@@ -68,7 +68,11 @@ pub struct Tarball {
 impl Record {
     pub(crate) fn new(manifest: &VendorManifest, tarballs: &[Tarball]) -> Self {
         let wrappers = manifest.compilers.iter().flat_map(|compiler| &compiler.wrappers);
-        let languages: BTreeSet<_> = wrappers.map(|wrapper| wrapper.language).collect();
+        let mut languages: BTreeSet<_> = wrappers.map(|wrapper| wrapper.language).collect();
+        if languages.is_empty() {
+            // What only runs is for a compiler as well.
+            languages.insert(VendorLanguage::C);
+        }
         let recorded = manifest.compilers.iter().zip(tarballs).map(|(compiler, tarball)| {
             let recorded = Recorded {
                 file: tarball.file.clone(),

@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::archive::resolve;
 use crate::contents::{Contents, FileId, Item};
 use crate::glob;
+use crate::program::{self, Programs};
 use crate::tree::{Content, Node, Tree, relative};
 use crate::wrapper::{self, LIBRARY_DIRECTORIES};
 use crate::{failed, misfit};
@@ -36,6 +37,10 @@ struct About<'a> {
     compiler: &'a str,
     /// The language of each wrapper.
     wrappers: BTreeMap<&'a str, &'a str>,
+    /// The file that a wrapper reads, if it is a program.
+    data: BTreeMap<&'a str, String>,
+    /// What programs need in their environment; `$mpi_prefix` is where the MPI is.
+    environment: BTreeMap<&'a str, &'a str>,
     /// The directories with libraries.
     libraries: Vec<&'a str>,
     /// What belongs to variants for GPUs.
@@ -89,8 +94,9 @@ impl<'m> Selection<'m> {
             LIBRARY_DIRECTORIES.into_iter().filter(|name| tree.has(name)).collect();
         self.add_wrappers(&mut tree, taken, &libraries, &mut problems)?;
         self.edit(&mut tree, &mut problems)?;
+        let programs = self.add_programs(&mut tree, taken, &mut problems)?;
         self.add_links(&mut tree, &mut problems);
-        self.add_about(&mut tree, &libraries, &mut problems);
+        self.add_about(&mut tree, &libraries, programs, &mut problems);
         if problems.is_empty() { Ok(tree) } else { Err(misfit(&problems)) }
     }
 
@@ -109,6 +115,9 @@ impl<'m> Selection<'m> {
             self.refuse_taken(tree, &wrapper.name, &path, problems);
             let script = content(taken, file);
             let script = script.read().map_err(failed("read", Path::new(&path)))?;
+            if program::is_program(&script) {
+                continue;
+            }
             match wrapper::parametrise(self.manifest, self.compiler, wrapper, &script, libraries) {
                 Ok(script) => {
                     let node = Node::File { content: Content::Bytes(script), is_executable: true };
@@ -118,6 +127,36 @@ impl<'m> Selection<'m> {
             }
         }
         Ok(())
+    }
+
+    /// Adds the wrappers that are programs, and returns the files that they read.
+    fn add_programs(
+        &self,
+        tree: &mut Tree,
+        taken: &BTreeMap<FileId, Content>,
+        problems: &mut Vec<Diagnostic>,
+    ) -> Result<BTreeMap<&'m str, String>> {
+        let (mut programs, mut data) = (Programs::default(), BTreeMap::new());
+        for wrapper in &self.compiler.wrappers {
+            let path = format!("bin/{}", wrapper.name.value);
+            let file = self.wrappers.get(&wrapper.name.value);
+            let Some(file) = file.filter(|_| !tree.0.contains_key(&path)) else {
+                continue;
+            };
+            let bytes = content(taken, file);
+            let start = bytes.read().map_err(failed("read", Path::new(&path)))?;
+            if !program::is_program(&start) {
+                continue;
+            }
+            let from = (self.manifest, self.compiler);
+            match programs.add(from, wrapper, (file, bytes), tree)? {
+                Ok(()) => {
+                    data.insert(wrapper.name.value.as_str(), program::data_of(wrapper));
+                }
+                Err(problem) => problems.push(problem),
+            }
+        }
+        Ok(data)
     }
 
     fn edit(&self, tree: &mut Tree, problems: &mut Vec<Diagnostic>) -> Result<()> {
@@ -164,7 +203,13 @@ impl<'m> Selection<'m> {
         }
     }
 
-    fn add_about(&self, tree: &mut Tree, libraries: &[&str], problems: &mut Vec<Diagnostic>) {
+    fn add_about(
+        &self,
+        tree: &mut Tree,
+        libraries: &[&str],
+        data: BTreeMap<&str, String>,
+        problems: &mut Vec<Diagnostic>,
+    ) {
         let manifest = self.manifest;
         let mut all = BTreeMap::new();
         for gpu in &manifest.gpu {
@@ -188,6 +233,12 @@ impl<'m> Selection<'m> {
         let about = About {
             compiler: &self.compiler.name.value,
             wrappers: wrappers.collect(),
+            data,
+            environment: manifest
+                .environment
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.as_str()))
+                .collect(),
             libraries: libraries.to_vec(),
             gpu: all,
         };

@@ -27,7 +27,7 @@ pub(crate) fn parametrise(
         None => (script, &[][..]),
     };
     if !is_shell(first) {
-        let message = format!("`{}` is not a shell script", wrapper.from.value);
+        let message = format!("`{}` is neither a shell script nor a program", wrapper.from.value);
         let hint = "take it with `files`, and replace in the files that it reads with `edit`";
         return Err(vec![manifest.diagnostic(&wrapper.from, &message).with_hint(hint)]);
     }
@@ -59,7 +59,9 @@ pub(crate) fn parametrise(
         return Err(problems);
     }
     let mut text = first.to_vec();
-    text.extend(head(compiler, wrapper.language, libraries).into_bytes());
+    text.extend(place_and_compiler(compiler, wrapper.language).into_bytes());
+    text.extend(link(libraries).into_bytes());
+    text.extend(exports(manifest).into_bytes());
     text.extend(rest);
     Ok(text)
 }
@@ -74,27 +76,67 @@ fn is_shell(line: &[u8]) -> bool {
     names.any(|name| shells.contains(&name))
 }
 
-fn head(compiler: &VendorCompiler, language: VendorLanguage, libraries: &[&str]) -> String {
-    let (variable, program) = match language {
-        VendorLanguage::C => ("VENDOR_MPI_CC", &compiler.c),
-        VendorLanguage::Cxx => ("VENDOR_MPI_CXX", &compiler.cxx),
-        VendorLanguage::Fortran => ("VENDOR_MPI_FC", &compiler.fortran),
+/// Returns the script that runs a program with what it needs to know. `variable` names another
+/// compiler to it, and `target` is where it is in the tarball.
+pub(crate) fn of_program(
+    manifest: &VendorManifest,
+    compiler: &VendorCompiler,
+    language: VendorLanguage,
+    variable: &str,
+    target: &str,
+) -> String {
+    format!(
+        "#!/bin/sh\n{}\n{}export {variable}=\"${{{variable}:-$mpi_compiler}}\"\n\
+         exec \"$mpi_prefix/{target}\" \"$@\"\n",
+        place_and_compiler(compiler, language),
+        exports(manifest),
+    )
+}
+
+/// Returns the program of a compiler for a language.
+pub(crate) fn program(compiler: &VendorCompiler, language: VendorLanguage) -> &str {
+    match language {
+        VendorLanguage::C => &compiler.c,
+        VendorLanguage::Cxx => &compiler.cxx,
+        VendorLanguage::Fortran => &compiler.fortran,
+    }
+}
+
+/// The lines that say where the MPI is, and which compiler is called.
+fn place_and_compiler(compiler: &VendorCompiler, language: VendorLanguage) -> String {
+    let program = program(compiler, language);
+    let variable = match language {
+        VendorLanguage::C => "VENDOR_MPI_CC",
+        VendorLanguage::Cxx => "VENDOR_MPI_CXX",
+        VendorLanguage::Fortran => "VENDOR_MPI_FC",
     };
+    format!(
+        "\n# Not the vendor's: where this MPI lies, and what its wrapper calls.\n\
+         mpi_prefix=$(dirname \"$(dirname \"$(readlink -f \"$0\")\")\")\n\
+         mpi_compiler=\"${{{variable}:-{program}}}\"\n"
+    )
+}
+
+/// The lines for what programs are linked with.
+fn link(libraries: &[&str]) -> String {
     // The old kind of tag is also read for the libraries that libraries need.
     let link: Vec<String> = libraries
         .iter()
         .map(|name| format!("-L$mpi_prefix/{name} -Wl,-rpath,$mpi_prefix/{name}"))
-        .chain(["-Wl,--disable-new-dtags".to_owned()])
+        .chain([NO_RUNPATH.to_owned()])
         .collect();
-    format!(
-        "\n# Not the vendor's: where this MPI lies, and what its wrapper calls.\n\
-         mpi_prefix=$(dirname \"$(dirname \"$(readlink -f \"$0\")\")\")\n\
-         mpi_compiler=\"${{{variable}:-{program}}}\"\n\
-         mpi_link=\"{}\"\n\
-         mpi_gpu_libs=\"\"\n\n",
-        link.join(" ")
-    )
+    format!("mpi_link=\"{}\"\nmpi_gpu_libs=\"\"\n\n", link.join(" "))
 }
+
+/// The lines for the variables that programs of the MPI need.
+fn exports(manifest: &VendorManifest) -> String {
+    let variables = manifest.environment.iter();
+    let lines = variables.flat_map(|(name, value)| ["export ", name, "=\"", value, "\"\n"]);
+    lines.collect()
+}
+
+/// Says that libraries are also looked for by what a program names for itself.
+pub(crate) const NO_RUNPATH: &str = "-Wl,--disable-new-dtags";
 
 /// Replaces texts one after the other; each must be there.
 pub(crate) fn replace(

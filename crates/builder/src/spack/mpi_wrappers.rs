@@ -187,3 +187,82 @@ fn script(
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.to_string_lossy().replace('\'', "'\\''"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// An MPI in a directory, whose programs say their names, compilers, and arguments.
+    fn mpi(name: &str, variables: &'static str, directory: &Path, programs: &[&str]) -> SystemMpi {
+        for program in programs {
+            let path = directory.join(program);
+            let text = format!("#!/bin/sh\necho {program} ${variables}CC ${variables}FC \"$@\"\n");
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let text = format!(r#"{{"name":"{name}","version":"4.1","arch":{{"target":"zen4"}}}}"#);
+        let spec = serde_json::from_str(&text).unwrap();
+        SystemMpi { spec, variables, directory: directory.to_owned() }
+    }
+
+    /// Runs a wrapper as it is written, and returns what the program behind it says.
+    fn said(mpi: &SystemMpi, program: &str, language: &str, variable: Option<&str>) -> String {
+        let target = program_of(mpi, program).unwrap();
+        let compiler = PathBuf::from("/opt/it's/gcc");
+        let script = script(mpi, program, &target, Some((language, &compiler)));
+        let mut shell = Command::new("/bin/sh");
+        shell.env_clear().args(["-c", &script, "sh", "a b"]);
+        shell.envs(variable.map(|name| (name, "own")));
+        String::from_utf8(shell.output().unwrap().stdout).unwrap()
+    }
+
+    #[test]
+    fn a_wrapper_of_the_mpi_itself_is_run_with_the_compiler_of_the_image() {
+        let directory = tempfile::tempdir().unwrap();
+        let programs = ["mpicc", "mpicc.openmpi", "mpifort"];
+        let open_mpi = mpi("openmpi", "OMPI_", directory.path(), &programs);
+        let seen = [
+            said(&open_mpi, "mpicc", "c", None),
+            said(&open_mpi, "mpifort", "fortran", None),
+            said(&open_mpi, "mpicc", "c", Some("OMPI_CC")),
+        ];
+        let expected = [
+            "mpicc.openmpi /opt/it's/gcc a b\n",
+            "mpifort /opt/it's/gcc a b\n",
+            "mpicc.openmpi own a b\n",
+        ];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn each_mpi_has_variables_of_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let mpich = mpi("mpich", "MPICH_", directory.path(), &["mpicc"]);
+        let seen = said(&mpich, "mpicc", "c", Some("OMPI_CC"));
+        assert_eq!(seen, "mpicc /opt/it's/gcc a b\n");
+        assert_eq!(program_of(&mpich, "mpirun"), None);
+    }
+
+    #[test]
+    fn variables_name_the_wrappers_that_are_in_the_view() {
+        let view = tempfile::tempdir().unwrap();
+        fs::create_dir(view.path().join("bin")).unwrap();
+        fs::write(view.path().join("bin/mpicc"), "").unwrap();
+        let mut patch = EnvPatch::new();
+        let values = [("MPICC", "/usr/bin/mpicc"), ("MPICXX", "/usr/bin/mpic++"), ("CC", "mpicc")];
+        for (name, value) in values {
+            patch.push(name, Change::Set(value.to_owned()));
+        }
+        let renamed = name_those_of_view(&patch, view.path(), "/image/env/a");
+        let seen: Vec<_> = renamed.iter().map(|(name, changes)| (name, changes.to_vec())).collect();
+        let set = |value: &str| vec![Change::Set(value.to_owned())];
+        let expected = [
+            ("MPICC", set("/image/env/a/bin/mpicc")),
+            ("MPICXX", set("/usr/bin/mpic++")),
+            ("CC", set("mpicc")),
+        ];
+        assert_eq!(seen, expected);
+    }
+}

@@ -52,6 +52,8 @@ class VendorMpi(Package):
         own = [os.path.join(prefix, name) for name in about["libraries"]]
         search = own + [path for path in self._library_directories() if path not in own]
         for name, language in about["wrappers"].items():
+            if name in about["data"]:
+                self._set_up_data(os.path.join(prefix, about["data"][name]), language, search, libraries)
             self._set_up_wrapper(os.path.join(prefix.bin, name), language, search, libraries)
         self._set_search_paths(prefix, search)
 
@@ -67,9 +69,29 @@ class VendorMpi(Package):
                     found.append(path)
         return found
 
+    def _compiler(self, language):
+        return getattr(self[language], {"c": "cc", "cxx": "cxx"}.get(language, "fortran"))
+
+    def _set_up_data(self, path, language, search, libraries):
+        """Fills in what a wrapper calls that is a program, and where it finds libraries."""
+        link = " ".join(f"-L{place} -Wl,-rpath,{place}" for place in search)
+        names = " ".join("-l" + name for name in libraries)
+        with open(path, encoding="utf-8", errors="surrogateescape") as data:
+            lines = data.read().split("\n")
+        for number, line in enumerate(lines):
+            key, _, value = line.partition("=")
+            if key == "compiler":
+                lines[number] = f"compiler={self._compiler(language)}"
+            elif key == "linker_flags":
+                lines[number] = f"linker_flags={value} {link}"
+            elif key == "libs" and names:
+                lines[number] = f"libs=-Wl,--no-as-needed {names} -Wl,--as-needed {value}"
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as data:
+            data.write("\n".join(lines))
+
     def _set_up_wrapper(self, path, language, search, libraries):
         """Fills in what the wrapper calls, and where it finds libraries."""
-        compiler = getattr(self[language], {"c": "cc", "cxx": "cxx"}.get(language, "fortran"))
+        compiler = self._compiler(language)
         variable = {"c": "VENDOR_MPI_CC", "cxx": "VENDOR_MPI_CXX"}.get(language, "VENDOR_MPI_FC")
         link = [f"-L{place} -Wl,-rpath,{place}" for place in search]
         names = " ".join("-l" + name for name in libraries)
@@ -109,6 +131,8 @@ class VendorMpi(Package):
         return start[:4] == b"\x7fELF" and start[16] in (2, 3)
 
     def setup_run_environment(self, env):
+        for variable, value in self._about["environment"].items():
+            env.set(variable, value.replace("$mpi_prefix", str(self.prefix)))
         for variable, language in (
             ("MPICC", "c"),
             ("MPICXX", "cxx"),
@@ -152,7 +176,7 @@ class VendorMpi(Package):
     def libs(self):
         wanted = self.spec.last_query.extra_parameters
         of_languages = {"cxx": ("cxx",), "fortran": ("fort", "f77", "f90", "usempi", "mpifh")}
-        left_out = []
+        left_out = ["java", "trace"]
         if "cxx" not in wanted:
             left_out += of_languages["cxx"]
         if not {"fortran", "f77", "f90"} & set(wanted):

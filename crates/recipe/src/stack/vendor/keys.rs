@@ -31,6 +31,9 @@ keys! {
         "links": NamedText, "none";
         /// the compilers for which there is a tarball, as Spack names them
         "compilers": Named(COMPILER), required;
+        /// variables that programs of the MPI need, to be built and to run; `$mpi_prefix` in a value is
+        /// where the MPI is
+        "environment": NamedText, "none";
         /// specs of packages whose libraries the MPI needs
         "depends": Texts, "nothing";
         /// specs with which the package does not work, and why
@@ -51,8 +54,10 @@ keys! {
         "fortran": Text, "that of the compiler";
         /// what is taken from the packages for this compiler, beside what is taken for all
         "files": Items(FILES), "none";
-        /// the scripts that call the compilers, by their name in `bin`
-        "wrappers": Named(WRAPPER), required;
+        /// the scripts and programs that call the compilers, by their name in `bin`
+        "wrappers": Named(WRAPPER), "required, unless `runtime_only` is true";
+        /// whether programs only run with the MPI, and none is compiled with it
+        "runtime_only": Truth, "false";
         /// as for all compilers, for this one
         "edit": NamedItems(REPLACEMENT), "nothing";
         /// as for all compilers, for this one
@@ -65,8 +70,10 @@ keys! {
         "from": Text, required;
         /// the language of its compiler
         "language": Choice(&["c", "cxx", "fortran"]), required;
-        /// a list of texts to replace, each with `find` and `with`
-        "replace": Items(REPLACEMENT), required;
+        /// a list of texts to replace in a script, each with `find` and `with`
+        "replace": Items(REPLACEMENT), "nothing";
+        /// the file in the tarball that a program reads, such as `share/openmpi/mpicc-wrapper-data.txt`
+        "data": Text, "`share/openmpi/NAME-wrapper-data.txt`";
     };
 
     /// Something for GPUs.

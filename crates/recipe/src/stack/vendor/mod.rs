@@ -45,6 +45,9 @@ pub struct VendorManifest {
     pub packages: Vec<VendorPackage>,
     /// What each compiler gets, with what all of them get.
     pub compilers: Vec<VendorCompiler>,
+    /// Variables that programs of the MPI need, and their values. `$mpi_prefix` in a value is
+    /// where the MPI is.
+    pub environment: Vec<(String, String)>,
     /// Specs of packages whose libraries the MPI needs.
     pub depends: Vec<String>,
     /// Specs with which it does not work, and why.
@@ -123,7 +126,7 @@ impl VendorLanguage {
     }
 }
 
-/// A script that calls a compiler.
+/// A script or a program that calls a compiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VendorWrapper {
     /// Its name in `bin`.
@@ -132,8 +135,10 @@ pub struct VendorWrapper {
     pub from: Placed<String>,
     /// The language of its compiler.
     pub language: VendorLanguage,
-    /// What is replaced in it.
+    /// What is replaced in it, if it is a script.
     pub replace: Vec<Replacement>,
+    /// The file in the tarball that it reads, if it is a program.
+    pub data: Option<Placed<String>>,
 }
 
 /// What is replaced in a file of the tarball.

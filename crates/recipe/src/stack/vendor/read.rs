@@ -47,6 +47,7 @@ pub(in crate::stack) fn read(report: &Report<'_>, root: &Node) -> Option<VendorM
     let packages = packages(&file);
     let common = Common { files: files(&file), edits: edits(&file), links: links(&file) };
     let compilers = compilers(&file, &common);
+    let environment = file.chosen("environment", variable);
     let depends = texts_of(&file, "depends", Wanted::Package);
     let conflicts = file.chosen("conflicts", conflict);
     let gpu = file.chosen("gpu", gpu);
@@ -59,6 +60,7 @@ pub(in crate::stack) fn read(report: &Report<'_>, root: &Node) -> Option<VendorM
         url: url?,
         packages: packages?,
         compilers: compilers?,
+        environment: environment?,
         depends: depends?,
         conflicts: conflicts?,
         gpu: gpu?,
@@ -251,9 +253,7 @@ fn compiler(report: &Report<'_>, entry: &Entry, common: &Common) -> Option<Vendo
     let versions = section.optional("versions", versions);
     let programs = programs(&section, &entry.key);
     let files = files(&section);
-    let hint =
-        "add its wrappers:\nwrappers:\n  mpicc: {from: usr/bin/mpicc, language: c, replace: []}";
-    let wrappers = section.needed("wrappers", hint, |field| named(field, wrapper));
+    let wrappers = wrappers(&section);
     let (edits, links) = (edits(&section), links(&section));
     let [c, cxx, fortran] = programs?;
     Some(VendorCompiler {
@@ -267,6 +267,52 @@ fn compiler(report: &Report<'_>, entry: &Entry, common: &Common) -> Option<Vendo
         edits: joined(common.edits.as_ref(), edits)?,
         links: joined(common.links.as_ref(), links)?,
     })
+}
+
+/// Reads the wrappers. Without any, nothing can be compiled with the MPI, so that must be wanted.
+fn wrappers(section: &Section<'_>) -> Option<Vec<VendorWrapper>> {
+    let is_wanted = section.given_or("runtime_only", false, Field::truth)?;
+    let hint = "add them:\nwrappers:\n  mpicc: {from: usr/bin/mpicc, language: c}\n\
+                or write `runtime_only: true` if programs are only run with this MPI";
+    let Some(field) = section.given("wrappers") else {
+        let message = "there are no wrappers, so no program could be compiled with this MPI";
+        return if is_wanted {
+            Some(Vec::new())
+        } else {
+            section.report.refuse(section.place, message, hint)
+        };
+    };
+    let wrappers = named(&field, wrapper)?;
+    match (wrappers.is_empty(), is_wanted) {
+        (true, false) => {
+            let message = "there are no wrappers, so no program could be compiled with this MPI";
+            field.refuse(message, hint)
+        }
+        (false, true) => {
+            let message = "there are wrappers, although programs are only run with this MPI";
+            field.refuse(message, "remove them, or `runtime_only: true`")
+        }
+        _ => Some(wrappers),
+    }
+}
+
+/// Reads a variable. Its value is written into scripts, between double quotes.
+fn variable(report: &Report<'_>, entry: &Entry) -> Option<(String, String)> {
+    let is_name = |text: &str| {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        text.chars().all(is_word) && text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+    };
+    let name = key(report, entry, |field| {
+        let hint = "a name has letters, digits, and `_`: `OPAL_PREFIX`";
+        field.text_if(is_name, "is not the name of a variable", hint)
+    });
+    let is_value = |text: &str| {
+        let rest = text.replace("$mpi_prefix", "");
+        !rest.contains(char::is_control) && !rest.contains(['$', '"', '`', '\\'])
+    };
+    let hint = "write it without `\"`, `` ` ``, and `\\`; the only variable in it is `$mpi_prefix`";
+    let value = Field::of(report, entry).text_if(is_value, "cannot be the value", hint);
+    Some((name?, value?))
 }
 
 /// What all compilers get, and what this one gets.
@@ -339,10 +385,16 @@ fn wrapper(report: &Report<'_>, entry: &Entry) -> Option<VendorWrapper> {
         section.needed("language", "add the language of its compiler: `language: c`", |field| {
             field.choice(LANGUAGES)
         });
-    let hint = "add what must not stay as it is:\nreplace:\n  - find: prefix=/usr\n    with: prefix=$mpi_prefix";
     let replace =
-        section.needed("replace", hint, |field| items(field, "a replacement", replacement));
-    Some(VendorWrapper { name: name?, from: from?, language: language?, replace: replace? })
+        section.given_or("replace", Vec::new(), |field| items(field, "a replacement", replacement));
+    let data = section.optional("data", target_file);
+    Some(VendorWrapper {
+        name: name?,
+        from: from?,
+        language: language?,
+        replace: replace?,
+        data: data?,
+    })
 }
 
 fn conflict(report: &Report<'_>, entry: &Entry) -> Option<(String, String)> {
