@@ -98,6 +98,7 @@ mod shells;
 mod slurm_collect;
 mod slurm_report;
 mod spack;
+mod spack_edits;
 mod spack_mirrors;
 mod spack_real;
 mod spack_results;

@@ -10,6 +10,7 @@
 
 mod activation;
 mod ask;
+mod bytecode;
 mod compilers;
 mod durations;
 mod estimate;
@@ -258,7 +259,7 @@ impl Engine for SpackEngine {
             StepName::Install => {
                 install::is_concretized(self, step) && self.store_here.join(DATABASE).exists()
             }
-            _ => self.store_here.join("config/upstreams.yaml").exists(),
+            _ => self.store_here.join("config/upstreams.yaml").exists() && views::are_known(self),
         }
     }
 
