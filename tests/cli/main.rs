@@ -102,6 +102,7 @@ mod slurm_collect;
 mod slurm_report;
 mod spack;
 mod spack_cache;
+mod spack_edits;
 mod spack_fetch;
 mod spack_messages;
 mod spack_mirrors;

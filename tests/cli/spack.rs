@@ -24,11 +24,14 @@ here=$(dirname "$(dirname "$0")")
 while [ $# -gt 0 ]; do
     case $1 in -e | -C) scope=$2; shift 2 ;; *) break ;; esac
 done
-if [ "$1" = python ]; then
-    # What it is asked about itself.
+# Scripts ask it what it is, and what its views set.
+case $2 in
+*/about.py)
     echo '{"version": "1.3.0", "lock": 7, "database": "8", "solutions": true}' >"$3"
-    exit
-fi
+    exit ;;
+*/views.py)
+    set -- env "$3" ;;
+esac
 echo "spack $*" >>/tmp/called
 env | sort >/tmp/variables
 { id -u; getent passwd "$(id -u)"; } >/tmp/user
@@ -87,8 +90,7 @@ END
 END
     ;;
 env)
-    echo "export SPACK_ENV=$scope;"
-    echo "export PATH=$MOUNT/env/default/bin:/usr/bin:/bin;" ;;
+    echo "{\"default\": {\"PATH\": \"$MOUNT/env/default/bin:/usr/bin:/bin\"}}" >"$2" ;;
 module)
     if [ -e "$scope/repos.yaml" ]; then
         echo "==> Error: there is no network to get package repositories" >&2

@@ -11,7 +11,7 @@ use std::net::TcpListener;
 use cabane_testkit::Finished;
 
 use crate::cabane::Who;
-use crate::spack::Stack;
+use crate::spack::{STAND_IN, Stack};
 
 #[test]
 fn a_system_is_known_by_its_name() {
@@ -161,4 +161,60 @@ fn mirrors_that_are_not_there_are_named() {
     let stack = Stack::new(Who::OrdinaryUser);
     let refused = stack.build(&["--mirrors", "none.yaml", "stack/1.0"]);
     assert!(refused.stderr.contains("hint: `--mirrors` names a file"), "{refused:?}");
+}
+
+#[test]
+fn a_spack_that_is_not_known_is_refused_before_anything_is_built() {
+    let answer = r#"{"version": "1.3.0", "lock": 7, "database": "8", "solutions": true}"#;
+    let others = [
+        (
+            r#"{"version": "1.4.0", "lock": 8, "database": "8", "solutions": true}"#,
+            "error: Spack 1.4.0 writes lock files of version 8; this version of cabane reads 6 to 7\n\
+             hint: name a commit of Spack 1.0 to 1.3 in config.yaml, or update cabane\n",
+        ),
+        (
+            r#"{"version": "1.4.0", "lock": 7, "database": "9", "solutions": true}"#,
+            "error: Spack 1.4.0 writes databases of version 9; this version of cabane reads 6, 7, 8\n\
+             hint: name a commit of Spack 1.0 to 1.3 in config.yaml, or update cabane\n",
+        ),
+        (
+            r#"{"version": "1.1.0", "lock": 6, "database": "8", "solutions": false}"#,
+            "error: this commit of Spack is version 1.1.0, and the recipe is built for 1.3\n\
+             hint: name a tag or branch as `commit` in config.yaml, such as `v1.1.0`, so that the \
+             version is known\n",
+        ),
+    ];
+    let stack = Stack::new(Who::OrdinaryUser);
+    for (other, expected) in others {
+        let text = STAND_IN.replace(answer, other);
+        stack.cabane.world.file("spack/bin/spack", &text);
+        stack.commit("spack");
+        let refused = stack.build(&["--from", "sources", "stack/1.0"]);
+        assert_eq!(refused.code, 7, "{refused:?}");
+        assert!(refused.stderr.ends_with(expected), "{}", refused.stderr);
+        assert_eq!(stack.called(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn an_edited_package_and_what_it_imports_reach_spack() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let file =
+        |name: &str, text: &str| stack.cabane.world.file(&format!("recipe/repo/{name}"), text);
+    file("repo.yaml", "repo: {namespace: recipe, api: v2.2}\n");
+    file("packages/hello/package.py", "import spack_repo.recipe.build_systems.site\n");
+    file("build_systems/site.py", "first\n");
+    stack.build(&["stack/1.0"]).success();
+    stack.called();
+    // Written again without a change.
+    file("build_systems/site.py", "first\n");
+    stack.build(&["stack/1.0"]).success();
+    assert_eq!(stack.called(), Vec::<String>::new());
+    file("build_systems/site.py", "second\n");
+    stack.build(&["stack/1.0"]).success();
+    assert_eq!(stack.called().first().map(String::as_str), Some("concretize"));
+    let repository = stack.cabane.world.path("build/store/repos/spack_repo/recipe");
+    let read = |name: &str| fs::read_to_string(repository.join(name)).unwrap();
+    assert_eq!(read("build_systems/site.py"), "second\n");
+    assert_eq!(read("repo.yaml"), "repo:\n  namespace: recipe\n  api: v2.2\n");
 }

@@ -4,7 +4,7 @@
 //! What Spack is asked: scripts that `spack python` runs, each with an answer in JSON.
 //!
 //! The scripts in `scripts/` state their answers. They were tried with Spack 1.0.2, 1.1.0,
-//! 1.2.0.dev0, and 1.3.0.dev0.
+//! 1.2.0.dev0 on its last day, and 1.3.0.dev0.
 //!
 //! ```text
 //! <build>/work/spack/asked/<script>.py     the script
@@ -12,7 +12,10 @@
 //! <cache>/spack/about/<id>.json            what one commit of Spack says about itself
 //! ```
 
+use std::path::PathBuf;
+
 use cabane_label::escape;
+use cabane_recipe::SpackVersion;
 use cabane_spack::{DATABASE_VERSIONS, LOCK_VERSIONS};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -22,6 +25,7 @@ use super::{SpackEngine, inputs};
 use crate::build_context::BuildContext;
 use crate::fingerprint::digest_of;
 use crate::layout::Inside;
+use crate::sandbox::Invocation;
 use crate::{BuildError, Result, disk};
 
 /// Scripts and answers, below what Spack is handed.
@@ -36,12 +40,14 @@ pub(super) const OTHER_SPACK: &str =
     "name a commit of Spack 1.0 to 1.3 in config.yaml, or update cabane";
 
 /// A script.
-struct Script {
+pub(super) struct Script {
     name: &'static str,
     text: &'static str,
 }
 
-const SCRIPT_ABOUT: Script = Script { name: "about", text: include_str!("scripts/about.py") };
+const ABOUT_SCRIPT: Script = Script { name: "about", text: include_str!("scripts/about.py") };
+/// Which variables views set.
+pub(super) const VIEWS: Script = Script { name: "views", text: include_str!("scripts/views.py") };
 
 /// What Spack says about itself.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -62,25 +68,37 @@ impl About {
     ///
     /// # Errors
     ///
-    /// Spack writes lock files or databases in a version that is not known here.
+    /// Spack writes lock files or databases in a version that is not known here, or has no
+    /// groups of specs although the recipe was planned with them.
     pub(super) fn of(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Result<Self> {
         let commit = engine.commits().remove("spack").unwrap_or_default();
-        let id = digest_of([SCRIPT_ABOUT.text, &commit, &engine.solver.input]).id().to_string();
+        let id = digest_of([ABOUT_SCRIPT.text, &commit, &engine.solver.input]).id().to_string();
         let directory = engine.request.cache_dir.join(ABOUT);
         let kept = directory.join(format!("{id}.json"));
         let about = if let Some(about) = disk::read_json(&kept, LIMIT) {
             about
         } else {
-            let about: Self = run(engine, &SCRIPT_ABOUT, &[], bench)?;
+            let about: Self = ABOUT_SCRIPT.run(engine, bench)?;
             disk::make_directory(&directory)?;
             disk::write_json(&kept, &about)?;
             about
         };
-        about.check()?;
+        about.check(engine.stack.version)?;
         Ok(about)
     }
 
-    fn check(&self) -> Result<()> {
+    fn check(&self, planned: SpackVersion) -> Result<()> {
+        let found = SpackVersion::in_name(&self.version);
+        let has_groups = |version: SpackVersion| version >= SpackVersion::SPEC_GROUPS;
+        if has_groups(planned) && !found.is_none_or(has_groups) {
+            let message = format!(
+                "this commit of Spack is version {}, and the recipe is built for {planned}",
+                escape(&self.version)
+            );
+            let hint = "name a tag or branch as `commit` in config.yaml, such as `v1.1.0`, so that \
+                        the version is known";
+            return Err(BuildError::refused(message, hint));
+        }
         let refused = |what: &str, written: &str, known: &str| {
             let message = format!(
                 "Spack {} writes {what} of version {}; this version of cabane reads {known}",
@@ -101,22 +119,47 @@ impl About {
     }
 }
 
-/// Runs a script, and reads its answer.
-fn run<T: DeserializeOwned>(
-    engine: &SpackEngine,
-    script: &Script,
-    arguments: &[String],
-    bench: &mut BuildContext<'_>,
-) -> Result<T> {
-    let (program, answer) = (format!("{}.py", script.name), format!("{}.json", script.name));
-    let here = inputs::directory(&engine.layout).join(DIRECTORY);
-    disk::put(&here.join(&program), script.text)?;
-    disk::remove(&here.join(&answer))?;
-    let inside = Inside::work(INPUTS).join(DIRECTORY);
-    let command = session::spack().with(["python"]);
-    let command = command.with([inside.join(&program), inside.join(&answer)]).with(arguments);
-    bench.run(&session::sandbox(engine), &command)?;
-    let answer = here.join(&answer);
-    let text = disk::read_start(&answer, LIMIT).map_err(BuildError::file("read", &answer))?;
-    serde_json::from_slice(&text).map_err(BuildError::file("read", &answer))
+impl Script {
+    /// Returns the command, as it could be typed.
+    pub(super) fn invocation(&self, arguments: &[String]) -> Invocation {
+        let file = |end: &str| {
+            let directory = Inside::work(INPUTS).join(DIRECTORY);
+            super::text_of(&directory.join(format!("{}.{end}", self.name)))
+        };
+        session::spack().with(["python".to_owned(), file("py"), file("json")]).with(arguments)
+    }
+
+    /// Writes the script, and removes an answer that is there.
+    pub(super) fn prepare(&self, engine: &SpackEngine) -> Result<()> {
+        disk::put(&self.here(engine, "py"), self.text)?;
+        disk::remove(&self.here(engine, "json"))
+    }
+
+    /// Returns where the answer is.
+    pub(super) fn answer(&self, engine: &SpackEngine) -> PathBuf {
+        self.here(engine, "json")
+    }
+
+    /// Reads the answer.
+    pub(super) fn read<T: DeserializeOwned>(&self, engine: &SpackEngine) -> Result<T> {
+        let answer = self.answer(engine);
+        let text = disk::read_start(&answer, LIMIT).map_err(BuildError::file("read", &answer))?;
+        serde_json::from_slice(&text).map_err(BuildError::file("read", &answer))
+    }
+
+    /// Runs the script, and reads the answer.
+    fn run<T: DeserializeOwned>(
+        &self,
+        engine: &SpackEngine,
+        bench: &mut BuildContext<'_>,
+    ) -> Result<T> {
+        self.prepare(engine)?;
+        bench.run(&session::sandbox(engine), &self.invocation(&[]))?;
+        self.read(engine)
+    }
+
+    fn here(&self, engine: &SpackEngine, end: &str) -> PathBuf {
+        let name = format!("{}.{end}", self.name);
+        inputs::directory(&engine.layout).join(DIRECTORY).join(name)
+    }
 }

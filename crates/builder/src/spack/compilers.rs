@@ -9,9 +9,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use cabane_recipe::{CompilerName, SystemConfig, Yaml};
-use cabane_spack::InstalledCompiler;
+use cabane_spack::{DATABASE, InstalledCompiler};
 
-use super::{SpackEngine, inputs, lock};
+use super::{SpackEngine, inputs, inside, lock};
 use crate::{BuildError, Result, disk};
 
 /// The programs of a compiler, each with the language that Spack calls it by.
@@ -48,12 +48,24 @@ pub(super) fn installed(
     engine: &SpackEngine,
     compiler: CompilerName,
 ) -> Result<Option<InstalledCompiler>> {
+    if !engine.store_here.join(DATABASE).exists() {
+        return Ok(None);
+    }
+    let installs = inside::installs(&engine.store_here)?;
+    // Spack says where a package is: its layout can be configured.
+    let place = |hash: &str| {
+        let path = Path::new(installs.get(hash)?.path.as_ref()?);
+        path.strip_prefix(&engine.store).ok().map(Path::to_owned)
+    };
     for environment in &engine.stack.environments {
         let path = inputs::lock_file(&engine.layout, &environment.name);
         if !path.exists() {
             continue;
         }
-        for (relative, package) in lock::built(&path, compiler.package())? {
+        for (hash, package) in lock::built(&path, compiler.package())? {
+            let Some(relative) = place(&hash) else {
+                continue;
+            };
             let here = engine.store_here.join(&relative);
             let prefix = engine.store.join(relative);
             let programs = look_below(&here, &prefix, compiler);

@@ -9,8 +9,8 @@
 //! ├── env/<name>/         spack.yaml says what is built, spack.lock what that means exactly
 //! ├── environments/       for scripts of recipes that put files there
 //! ├── modules/            how module files are written
-//! ├── user/               the user's scope, empty
-//! └── views/<view>.sh     how Spack enters a view
+//! ├── asked/              scripts that Spack runs, and its answers
+//! └── user/               the user's scope, empty
 //! <build>/store/repos/spack_repo/{recipe,alps}/   package recipes that travel with the image
 //! ```
 
@@ -25,7 +25,7 @@ use super::own_packages::{self, OwnPackages};
 use super::session::{INPUTS, SOURCES};
 use super::sources::Commits;
 use super::sources::is_archive;
-use super::{SpackEngine, package_cache, user};
+use super::{SpackEngine, bytecode, package_cache, user};
 use crate::layout::{Inside, Layout};
 use crate::{Result, disk};
 
@@ -118,7 +118,7 @@ pub(super) fn write(engine: &SpackEngine) -> Result<()> {
     let directory = directory(&engine.layout);
     disk::make_empty(&directory)?;
     user::write_database(&engine.layout)?;
-    for name in ["config", "environments", "user", "views"] {
+    for name in ["config", "environments", "user"] {
         disk::make_directory(&directory.join(name))?;
     }
     for (name, text) in files(&engine.stack) {
@@ -129,6 +129,7 @@ pub(super) fn write(engine: &SpackEngine) -> Result<()> {
     for (namespace, sources) in &engine.packages {
         let repository = engine.store_here.join(REPOSITORIES).join(namespace);
         own_packages::write(namespace, sources, &repository)?;
+        bytecode::settle(&repository)?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@
 //! and 7, whose `concrete_specs` are objects keyed by hash.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cabane_label::shown;
 use cabane_spack::{LOCK_VERSIONS, Spec};
@@ -56,21 +56,14 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Spec>> {
     Ok(lock.concrete_specs)
 }
 
-/// Finds the packages of a name that are built, the newest version first, each with
-/// where it is below the root of a store.
-pub(super) fn built(path: &Path, name: &str) -> Result<Vec<(PathBuf, Spec)>> {
+/// Finds the packages of a name that are built, the newest version first, each with its
+/// hash.
+pub(super) fn built(path: &Path, name: &str) -> Result<Vec<(String, Spec)>> {
     let all = read(path)?.into_iter();
     let named = all.filter(|(_, one)| one.name == name && one.external.is_none());
-    let mut found: Vec<_> =
-        named.filter_map(|(hash, one)| Some((prefix(&hash, &one)?, one))).collect();
+    let mut found: Vec<_> = named.collect();
     found.sort_by_key(|(_, one)| std::cmp::Reverse(Version::parse(&one.version)));
     Ok(found)
-}
-
-/// Where a package is below the root of the store, as Spack arranges it by default.
-fn prefix(hash: &str, package: &Spec) -> Option<PathBuf> {
-    let (platform, Spec { name, version, .. }) = (package.arch.platform.as_ref()?, package);
-    Some(format!("{platform}-{}/{name}-{version}-{hash}", package.target()).into())
 }
 
 /// As Spack calls a package, with the languages that it has, if it is a compiler.

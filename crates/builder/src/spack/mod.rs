@@ -10,6 +10,7 @@
 
 mod activation;
 mod ask;
+mod bytecode;
 mod compilers;
 mod concretized;
 mod durations;
@@ -295,7 +296,7 @@ impl Engine for SpackEngine {
             StepName::Install => {
                 install::is_concretized(self, step) && self.store_here.join(DATABASE).exists()
             }
-            _ => self.store_here.join("config/upstreams.yaml").exists(),
+            _ => self.store_here.join("config/upstreams.yaml").exists() && views::are_known(self),
         }
     }
 

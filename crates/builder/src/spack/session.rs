@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cabane_recipe::Cleanup;
+use cabane_recipe::{Cleanup, Yaml};
 use cabane_spack::SpackStack;
 
 use super::{SpackEngine, index, package_cache, text_of, user};
@@ -160,12 +160,23 @@ pub(super) fn clean_up(engine: &SpackEngine) -> Option<Invocation> {
 
 /// Finds the mirrors that are directories of this machine.
 fn local_mirrors(stack: &SpackStack) -> Vec<PathBuf> {
-    let text = stack.config.get("mirrors.yaml").map_or("", String::as_str);
-    let urls = text.split("file://").skip(1);
-    let ends = |c: char| c.is_whitespace() || c == '"' || c == '\'';
-    let paths = urls.filter_map(|url| url.split(ends).next());
-    let found = paths.map(PathBuf::from).filter(|path| path.is_dir());
-    found.filter(|path| !path.starts_with(Inside::ROOT)).collect()
+    let name = "mirrors.yaml";
+    let text = stack.config.get(name).map_or("", String::as_str);
+    let mirrors = Yaml::parse(Path::new(name), text.as_bytes()).unwrap_or_default();
+    let mut found = Vec::new();
+    add_directories(&mirrors, &mut found);
+    found.retain(|path| path.is_dir() && !path.starts_with(Inside::ROOT));
+    found
+}
+
+/// Adds all directories that a document names by a URL.
+fn add_directories(value: &Yaml, found: &mut Vec<PathBuf>) {
+    match value {
+        Yaml::Map(map) => map.iter().for_each(|(_, value)| add_directories(value, found)),
+        Yaml::List(list) => list.iter().for_each(|value| add_directories(value, found)),
+        Yaml::Text(text) => found.extend(text.strip_prefix("file://").map(PathBuf::from)),
+        _ => {}
+    }
 }
 
 /// What the concretizer sees of this machine: another system or processor gives other

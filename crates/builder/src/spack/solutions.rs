@@ -9,7 +9,7 @@
 //! only the groups whose facts changed are solved again, and hashes are always those of
 //! the packages as they are.
 //!
-//! Before Spack 1.3 the cache kept hashes of packages as well, and did not notice an edit:
+//! Before Spack 1.2 the cache kept hashes of packages as well, and did not notice an edit:
 //! there it is off.
 
 use std::path::Path;
@@ -30,17 +30,14 @@ const FILE: &str = "concretizer.yaml";
 /// Says in the configuration which solutions Spack may use.
 pub(super) fn write(engine: &SpackEngine, about: &About) -> Result<()> {
     let is_used = about.solutions && !super::install::is_decided_again(engine);
-    if is_used && engine.system.mirrors.concretizer_cache.is_some() {
-        // The system names a directory of its own.
-        return Ok(());
-    }
     let mut cache = vec![("enable", is_used.into())];
     if is_used {
         // The facts name neither Spack nor the solver, and their code decides as well.
         let commit = engine.commits().remove("spack").unwrap_or_default();
         let id = digest_of([&*commit, &engine.solver.input]).id().to_string();
-        let place = Path::new(Inside::CACHE).join(SOLUTIONS).join(id);
-        cache.push(("url", super::text_of(&place).into()));
+        let ours = || super::text_of(&Path::new(Inside::CACHE).join(SOLUTIONS));
+        let place = engine.system.mirrors.concretizer_cache.clone().unwrap_or_else(ours);
+        cache.push(("url", format!("{place}/{id}").into()));
     }
     let mut concretizer = engine.system.settings.concretizer.clone();
     concretizer.insert("concretization_cache", Yaml::map(cache));

@@ -309,6 +309,7 @@ impl Sources {
         let new = tree.with_extension("new");
         disk::make_empty(&new)?;
         fill(&new, bench)?;
+        super::bytecode::settle(&new)?;
         disk::rename(&new, &tree)
     }
 

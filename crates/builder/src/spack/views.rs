@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use cabane_recipe::{CompilerName, ModuleKind, StackView};
 use cabane_view::{Change, EnvPatch, View, ViewName};
 
+use super::ask::VIEWS;
 use super::compilers::{self, Found};
-use super::session::{self, INPUTS, environment, spack, spack_program};
+use super::session::{self, INPUTS, environment, spack};
 use super::{
     SpackEngine, activation, hooks, inputs, mpi_wrappers, normalize, shell_script, text_of,
 };
@@ -44,20 +45,18 @@ pub(super) fn inputs(engine: &SpackEngine) -> Inputs {
 
 /// Returns the commands, as they could be typed.
 pub(super) fn invocations(engine: &SpackEngine) -> Vec<Invocation> {
-    let views = engine.stack.views.iter().map(activate);
+    let place = |view: &cabane_spack::StackView| {
+        format!("{}={}", view.name, text_of(&environment(&view.spack_environment)))
+    };
+    let views: Vec<String> = engine.stack.views.iter().map(place).collect();
+    let views = (!views.is_empty()).then(|| VIEWS.invocation(&views));
     let modules = engine.stack.modules.iter().flat_map(|modules| &modules.kinds);
-    views.chain(modules.map(|kind| refresh_modules(kind.as_str()))).collect()
+    views.into_iter().chain(modules.map(|kind| refresh_modules(kind.as_str()))).collect()
 }
 
-/// Writes how Spack enters a view.
-fn activate(view: &cabane_spack::StackView) -> Invocation {
-    let script = "exec \"$0\" env activate -d \"$1\" --with-view \"$2\" --sh > \"$3\"";
-    let output = Inside::work(INPUTS).join(format!("views/{}.sh", view.name));
-    Invocation::new("/bin/sh", Inside::work(INPUTS))
-        .with(["-c", script])
-        .with([spack_program(), environment(&view.spack_environment)])
-        .with([view.name.as_str()])
-        .with([output])
+/// Whether Spack has said which variables the views set.
+pub(super) fn are_known(engine: &SpackEngine) -> bool {
+    engine.stack.views.is_empty() || VIEWS.answer(engine).exists()
 }
 
 fn refresh_modules(kind: &str) -> Invocation {
@@ -72,7 +71,9 @@ pub(super) fn execute(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Res
     write_upstream(engine)?;
     inputs::copy_archived(engine)?;
     write_modules(engine)?;
+    VIEWS.prepare(engine)?;
     bench.run_side_by_side(&sandbox, &invocations(engine))?;
+    let variables = variables(engine)?;
     let found = find_compilers(engine)?;
     for (environment, view) in engine.recipe.views() {
         let root = view_here(engine, &view.name);
@@ -85,7 +86,7 @@ pub(super) fn execute(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Res
         let ours: Vec<&Found> =
             environment.compilers.iter().filter_map(|name| found.get(name)).collect();
         mpi_wrappers::add(engine, environment, view, &root, &ours)?;
-        let (_, view) = view_of(engine, view)?;
+        let (_, view) = view_of(engine, view, &variables);
         disk::put(&root.join("activate.sh"), shell_script::of(&view.patch))?;
         normalize::view(&root)?;
     }
@@ -105,8 +106,11 @@ fn view_here(engine: &SpackEngine, name: &ViewName) -> PathBuf {
     inside.unwrap_or(path)
 }
 
-fn script_of(engine: &SpackEngine, view: &ViewName) -> PathBuf {
-    inputs::directory(&engine.layout).join(format!("views/{view}.sh"))
+/// The variables that each view sets, with their whole values.
+type Variables = BTreeMap<String, BTreeMap<String, String>>;
+
+fn variables(engine: &SpackEngine) -> Result<Variables> {
+    if engine.stack.views.is_empty() { Ok(Variables::new()) } else { VIEWS.read(engine) }
 }
 
 fn write_upstream(engine: &SpackEngine) -> Result<()> {
@@ -152,21 +156,21 @@ fn find_compilers(engine: &SpackEngine) -> Result<BTreeMap<CompilerName, Found>>
 pub(super) fn metadata(engine: &SpackEngine) -> Result<BTreeMap<ViewName, View>> {
     let mount = text_of(&engine.store);
     let mut views = BTreeMap::new();
+    let variables = variables(engine)?;
     for (_, view) in engine.recipe.views() {
-        views.extend([view_of(engine, view)?]);
+        views.extend([view_of(engine, view, &variables)]);
     }
     views.extend(special(engine, &mount));
     Ok(views)
 }
 
 /// Makes a view that shows packages.
-fn view_of(engine: &SpackEngine, view: &StackView) -> Result<(ViewName, View)> {
+fn view_of(engine: &SpackEngine, view: &StackView, variables: &Variables) -> (ViewName, View) {
     let mount = text_of(&engine.store);
-    let script = script_of(engine, &view.name);
-    let text = disk::read_text(&script)?;
     let root = format!("{mount}/env/{}", view.name);
+    let values = variables.get(view.name.as_str()).into_iter().flatten();
+    let read = activation::patch(values, &mount);
     let here = view_here(engine, &view.name);
-    let read = activation::read(&text, &mount);
     let mut patch = mpi_wrappers::name_those_of_view(&read, &here, &root);
     add_prefix_paths(view, &here, &root, &mut patch);
     let placeholders =
@@ -178,7 +182,7 @@ fn view_of(engine: &SpackEngine, view: &StackView) -> Result<(ViewName, View)> {
         root: Some(root),
         patch,
     };
-    Ok((view.name.clone(), made))
+    (view.name.clone(), made)
 }
 
 /// Directories of the view, where they exist, for the variables that the recipe names.

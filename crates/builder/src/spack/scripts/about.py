@@ -22,7 +22,7 @@ lock = getattr(environment, "CURRENT_LOCKFILE_VERSION", None)
 if lock is None:
     lock = getattr(environment, "lockfile_format_version", None)
 answer = {
-    "version": spack.spack_version if hasattr(spack, "spack_version") else spack.__version__,
+    "version": spack.__version__,
     "lock": lock,
     "database": str(getattr(spack.database, "_DB_VERSION", "unknown")),
     "solutions": hasattr(asp, "ConcretizationCache")
