@@ -259,6 +259,8 @@ impl Watch<'_> {
     /// be used; none if something else failed, too.
     pub(super) fn take_unusable(&mut self) -> Vec<Unusable> {
         let found = std::mem::take(&mut self.unusable);
+        // What the older installer wrote before it failed may have been read after that.
+        self.running.retain(|hash, _| !found.contains_key(hash));
         if std::mem::take(&mut self.is_broken) {
             return Vec::new();
         }
