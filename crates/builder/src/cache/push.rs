@@ -143,7 +143,7 @@ fn copy_package(
     if !to.path.join(layout).exists() {
         copy_file(&from.path.join(layout), &to.path.join(layout))?;
     }
-    // Whoever sees the manifest finds everything that it names.
+    // The manifest comes last: everything that it names is there then.
     copy_file(&package.manifest, &manifest)?;
     pushed.packages += 1;
     Ok(())

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cabane_recipe::{Connection, MirrorFlags, Mirrors, StackRecipe};
 use cabane_spack::{is_guarded, variables};
 
-use super::installer_output::{self, InstallerLine, What};
+use super::installer_output::{self, What};
 use super::session;
 use super::solver::Solver;
 use super::watch::Watch;
@@ -280,7 +280,8 @@ pub(super) struct Ear<'a, 'w> {
 impl Listener for Ear<'_, '_> {
     fn line(&mut self, line: &str, progress: &mut dyn Progress) -> bool {
         let parsed = installer_output::parse(line);
-        let is_failure = matches!(parsed, Some(InstallerLine { what: What::Failed { .. }, .. }));
+        let what = parsed.as_ref().map(|line| &line.what);
+        let is_failure = matches!(what, Some(What::Failed { .. } | What::NotMoved));
         if parsed.is_none() && REFUSALS.iter().any(|text| line.contains(text)) {
             self.refusals.push(line.to_owned());
         }

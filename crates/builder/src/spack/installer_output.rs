@@ -28,6 +28,8 @@ pub(super) enum What<'a> {
     External,
     /// It could not be installed. The file has what it wrote, as seen in the sandbox.
     Failed { log: Option<&'a str> },
+    /// It was in a cache and could not be moved here.
+    NotMoved,
 }
 
 /// The phase in which a package is looked for in caches.
@@ -37,6 +39,8 @@ pub(super) const RELOCATING: &str = "relocating";
 /// The phase in which a package begins to be built.
 pub(super) const STAGING: &str = "staging";
 
+/// The errors of Spack about a package that cannot be moved to another path.
+const NOT_MOVED: [&str; 2] = ["CannotGrowString:", "CannotShrinkCString:"];
 /// The length of a hash in base 32.
 const HASH: usize = 32;
 /// The shortest beginning of one that Spack shows.
@@ -126,8 +130,10 @@ fn parse_sentence(rest: &str) -> Option<InstallerLine<'_>> {
         return id(rest.strip_suffix(" found: installing from source")?, What::Phase(STAGING));
     }
     if let Some(rest) = rest.strip_prefix("Error: Failed to install ") {
-        let (name, _) = rest.split_once(" due to ")?;
-        return named(name, What::Failed { log: None });
+        let (name, reason) = rest.split_once(" due to ")?;
+        // What was written before may be read later: the name of the error alone is certain.
+        let is_moved = NOT_MOVED.iter().any(|error| reason.starts_with(error));
+        return named(name, if is_moved { What::NotMoved } else { What::Failed { log: None } });
     }
     let (name, phase) = rest.split_once(": Executing phase: '")?;
     named(name, What::Phase(phase.strip_suffix('\'')?))
@@ -225,6 +231,14 @@ mod tests {
         let line = format!("  {log}");
         let parsed = parse(&line).unwrap();
         assert_eq!((parsed.hash, parsed.what), (HASH_OF_ZLIB, What::Failed { log: Some(&log) }));
+    }
+
+    #[test]
+    fn the_older_installer_names_what_cannot_be_moved() {
+        for error in ["CannotGrowString", "CannotShrinkCString"] {
+            let line = format!("==> Error: Failed to install zlib due to {error}: Cannot replace");
+            assert_eq!(what(&line), Some(What::NotMoved));
+        }
     }
 
     #[test]

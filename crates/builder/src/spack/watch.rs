@@ -174,6 +174,10 @@ impl<'a> Watch<'a> {
                 self.tell(hash, PackageChange::Done { origin, took }, progress);
             }
             What::Failed { log } => self.fail(hash, *log, progress),
+            What::NotMoved => {
+                self.running.remove(hash);
+                self.unusable.insert(hash.to_owned(), None);
+            }
             What::External => {}
         }
     }
@@ -251,7 +255,8 @@ impl Watch<'_> {
     pub(super) fn take_miss(&mut self, line: &InstallerLine<'_>, progress: &mut dyn Progress) {
         let hash = self.find(line);
         let running = hash.as_ref().and_then(|hash| self.running.get(hash));
-        if running.is_some_and(|one| one.origin == Origin::Cache) {
+        let is_cached = running.is_some_and(|one| one.origin == Origin::Cache);
+        if is_cached || line.what == What::NotMoved {
             self.take(&hash.unwrap_or_default(), &line.what, progress);
         }
     }
@@ -260,6 +265,8 @@ impl Watch<'_> {
     /// be used; none if something else failed, too.
     pub(super) fn take_unusable(&mut self) -> Vec<Unusable> {
         let found = std::mem::take(&mut self.unusable);
+        // What the older installer wrote before it failed may have been read after that.
+        self.running.retain(|hash, _| !found.contains_key(hash));
         if std::mem::take(&mut self.is_broken) {
             return Vec::new();
         }
