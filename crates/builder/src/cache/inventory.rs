@@ -92,6 +92,10 @@ pub fn inventory(cache: &Path) -> Inventory {
         let id = path.file_stem()?.to_string_lossy().chars().take(16).collect();
         item(ItemKind::Concretization, id, path)
     }));
+    items.extend(directories(&cache.join("spack/solutions")).filter_map(|path| {
+        let id = path.file_name()?.to_string_lossy().into_owned();
+        item(ItemKind::Concretization, format!("solutions {id}"), path)
+    }));
     items.extend(directories(&cache.join("trees")).filter_map(|path| {
         let commit: String = path.file_name()?.to_string_lossy().chars().take(16).collect();
         let what = if path.join("bin/spack").exists() { "Spack" } else { "packages" };

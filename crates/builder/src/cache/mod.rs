@@ -11,6 +11,7 @@
 //! <cache>/archives/ID         Spack or its packages as archives
 //! <cache>/spack/packages/+MOUNT-POINT/   packages, as Spack's build caches hold them
 //! <cache>/spack/concretized/DIGEST.lock  decisions of the concretizer
+//! <cache>/spack/solutions/ID/            answers of the solver
 //! <cache>/spack/archives/     sources of packages
 //! <cache>/spack/index/ID/, spack/bytecode/   what Spack works out about its packages
 //! <cache>/uv/                 downloads of Python packages

@@ -20,7 +20,7 @@ use super::ask::About;
 use super::{SpackEngine, inputs};
 use crate::fingerprint::digest_of;
 use crate::layout::Inside;
-use crate::{Result, disk};
+use crate::{Result, cache, disk};
 
 /// Solutions, below the cache.
 const SOLUTIONS: &str = "spack/solutions";
@@ -30,17 +30,18 @@ const FILE: &str = "concretizer.yaml";
 /// Says in the configuration which solutions Spack may use.
 pub(super) fn write(engine: &SpackEngine, about: &About) -> Result<()> {
     let is_used = about.solutions && !super::install::is_decided_again(engine);
-    let mut cache = vec![("enable", is_used.into())];
+    let mut settings = vec![("enable", is_used.into())];
     if is_used {
         // The facts name neither Spack nor the solver, and their code decides as well.
         let commit = engine.commits().remove("spack").unwrap_or_default();
         let id = digest_of([&*commit, &engine.solver.input]).id().to_string();
         let ours = || super::text_of(&Path::new(Inside::CACHE).join(SOLUTIONS));
         let place = engine.system.mirrors.concretizer_cache.clone().unwrap_or_else(ours);
-        cache.push(("url", format!("{place}/{id}").into()));
+        cache::note_use(&engine.request.cache_dir.join(SOLUTIONS).join(id.as_str()));
+        settings.push(("url", format!("{place}/{id}").into()));
     }
     let mut concretizer = engine.system.settings.concretizer.clone();
-    concretizer.insert("concretization_cache", Yaml::map(cache));
+    concretizer.insert("concretization_cache", Yaml::map(settings));
     let text = Yaml::map([("concretizer", concretizer.into())]).to_string();
     disk::put(&inputs::directory(&engine.layout).join("config").join(FILE), text)
 }

@@ -117,7 +117,8 @@ impl<'a> Watch<'a> {
     /// Whether a package is installed, or in the local cache.
     pub(super) fn has(&self, hash: &str) -> bool {
         let package = self.packages.get(hash);
-        self.done.contains(hash) || package.is_some_and(|package| self.cached(package, hash).is_some())
+        self.done.contains(hash)
+            || package.is_some_and(|package| self.cached(package, hash).is_some())
     }
 
     /// Finds the package that a line is about.
