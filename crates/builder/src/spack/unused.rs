@@ -3,9 +3,10 @@
 
 //! A warning for each package that is built although the system has it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use cabane_spack::{UnusedExternal, settings_of_packages, unused_externals};
+use cabane_spack::{Spec, UnusedExternal, settings_of_packages, unused_externals};
 
 use super::{SpackEngine, lock};
 use crate::Result;
@@ -14,13 +15,14 @@ use crate::build_context::BuildContext;
 /// Warns about the packages of a lock file. What the recipe itself asks for in another version
 /// or with other variants, and compilers that it builds, are no surprise.
 pub(super) fn warn(engine: &SpackEngine, lock: &Path, bench: &mut BuildContext<'_>) -> Result<()> {
-    for one in find(engine, lock)? {
+    for one in find(engine, &lock::read(lock)?) {
         bench.progress.warning(&one.to_string());
     }
     Ok(())
 }
 
-fn find(engine: &SpackEngine, lock: &Path) -> Result<Vec<UnusedExternal>> {
+/// Returns these packages of those that were decided on, by their hashes.
+pub(super) fn find(engine: &SpackEngine, decided: &BTreeMap<String, Spec>) -> Vec<UnusedExternal> {
     let recipe = &engine.recipe;
     let mut specs: Vec<String> = Vec::new();
     for environment in &recipe.environments {
@@ -28,8 +30,8 @@ fn find(engine: &SpackEngine, lock: &Path) -> Result<Vec<UnusedExternal>> {
         specs.extend(environment.mpi.iter().map(|mpi| mpi.spec.clone()));
     }
     let settings = settings_of_packages(recipe, &engine.system);
-    let mut unused = unused_externals(&settings, &specs, &lock::read(lock)?);
+    let mut unused = unused_externals(&settings, &specs, decided);
     let built: Vec<&str> = recipe.compilers.built().map(|(name, _)| name.package()).collect();
     unused.retain(|one| !one.is_requested() && !built.contains(&one.package()));
-    Ok(unused)
+    unused
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use cabane_builder::{
-    BuildError, ComesFrom, ConcretePackage, Concretized, NameLookUp, Plan, StepName, concretized,
-    execute,
+    BuildError, ComesFrom, ConcretePackage, Concretized, NameLookUp, Plan, State, Step, StepName,
+    concretized, execute,
 };
 use cabane_image_build::{BuildOptions, plan_build};
 use cabane_label::{enumerate, escape};
@@ -207,6 +207,13 @@ impl Checked<'_> {
         if self.args.concretize {
             let plan = self.build(directory, StepName::Concretize)?;
             finding.concretized = concretized(&plan)?;
+            // Otherwise the step has printed them.
+            let was_decided =
+                |step: &Step| step.name == StepName::Concretize && step.state == State::Done;
+            if plan.steps.iter().any(was_decided) {
+                let not_chosen = finding.concretized.iter().flat_map(|one| &one.not_chosen);
+                not_chosen.for_each(|one| self.setup.warning(one));
+            }
         }
         let missing: Vec<&str> = names.missing.iter().map(String::as_str).collect();
         let (missing, verb) =
@@ -243,9 +250,6 @@ fn print_concretized(setup: &Setup, concretized: &Concretized) {
         }
     }
     setup.printer.data(text);
-    for reason in &concretized.not_chosen {
-        setup.note(escape(reason));
-    }
 }
 
 pub(crate) fn schema(setup: &Setup, args: &SchemaArgs) -> Result<ExitCode> {
