@@ -57,6 +57,19 @@ impl Base {
     }
 }
 
+impl Base {
+    /// Whether a text is a digest or a commit, as the kind of the base wants it. It becomes an
+    /// argument of Git.
+    fn may_mean(&self, text: &str) -> bool {
+        match self {
+            Self::Git { .. } => is_commit(text),
+            Self::Container { .. } | Self::Image(_) => text
+                .strip_prefix("sha256:")
+                .is_some_and(|digits| digits.len() == 64 && is_commit(digits)),
+        }
+    }
+}
+
 impl fmt::Display for Base {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -100,9 +113,11 @@ pub struct Pins(BTreeMap<String, String>);
 
 impl Pins {
     /// Returns what a base means: the digest `sha256:…` of an image, or the commit of a Git repository.
+    /// `None` if it is not pinned, or not to something of its kind.
     #[must_use]
     pub fn of(&self, base: &Base) -> Option<&str> {
-        self.0.get(&base.to_string()).map(String::as_str)
+        let meaning = self.0.get(&base.to_string()).map(String::as_str);
+        meaning.filter(|meaning| base.may_mean(meaning))
     }
 
     /// Says what a base means, and returns what it meant before.

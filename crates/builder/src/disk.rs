@@ -7,6 +7,7 @@ use std::fs::{self, DirEntry, File, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -66,7 +67,10 @@ pub(crate) fn make_empty(path: &Path) -> Result<()> {
 /// a crash.
 pub(crate) fn write(path: &Path, content: &[u8]) -> Result<()> {
     let failed = || BuildError::file("write", path);
-    let new = path.with_extension("new");
+    // Builds that share a cache may write the same file.
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let new = path.with_extension(format!("{}-{number}.new", std::process::id()));
     let write_new = || {
         let mut file = File::create(&new)?;
         file.write_all(content)?;

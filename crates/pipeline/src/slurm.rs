@@ -333,9 +333,11 @@ impl Queue<'_> {
         let mut sbatch = vec![format!("--array=0-{end}{throttle}")];
         sbatch.extend(sbatch_options(first.cell, stage));
         sbatch.extend(self.slurm.options.iter().cloned());
-        // Of this directory and these inputs. It comes last, since the name must be ours.
+        // It comes last, since the name must be ours. No two submissions have the same.
         let run = self.run().root().as_os_str().as_bytes();
-        let sum = cabane_builder::digest_of(&[run, b"\0", lines.as_bytes()].concat());
+        let now = Timestamp::now().to_string();
+        let sum = [run, b"\0", lines.as_bytes(), b"\0", now.as_bytes()].concat();
+        let sum = cabane_builder::digest_of(&sum);
         let name = format!("cabane-{stage}-{}", sum.id());
         sbatch.push(format!("--job-name={name}"));
         sbatch.push(format!("--output={}", directory.join("%A_%a.out").display()));

@@ -47,6 +47,7 @@ pub use lower::{lower, settings_of_packages};
 pub use mirrors::{GUARDED, guarded_file, has_s3, is_guarded, mirrors_file, variables};
 pub use places::{BinaryCache, OwnPackages, Places, RepositoryPlace, Upstream};
 pub use repository::{PackageFacts, PackageIndex, RepositoryFiles, declared, is_virtual};
+pub use simple_spec::may_be;
 pub use sources::{RECIPE_REPOSITORY, SYSTEM_REPOSITORY, package_repositories};
 pub use stack::{
     CompilerNeed, Key, KeyPurpose, ModuleFiles, Sources, SpackEnvironment, SpackStack, StackView,

@@ -85,6 +85,11 @@ impl PackageIndex {
     }
 }
 
+/// Whether a text is a name of Python: it becomes a part of a path.
+fn is_identifier(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
 /// The package of a directory: `py-numpy` of `py_numpy`, `3dtk` of `_3dtk`.
 fn package_of(directory: &str) -> String {
     directory.trim_start_matches('_').replace('_', "-")
@@ -189,8 +194,9 @@ impl Repositories<'_> {
         let mut found = Vec::new();
         for one in repositories {
             let mut paths = vec![format!("{parts}.py"), format!("{parts}/__init__.py")];
-            paths.extend(taken.iter().map(|name| format!("{parts}/{name}.py")));
-            paths.extend(taken.iter().map(|name| format!("{parts}/{name}/package.py")));
+            let taken = || taken.iter().filter(|name| is_identifier(name));
+            paths.extend(taken().map(|name| format!("{parts}/{name}.py")));
+            paths.extend(taken().map(|name| format!("{parts}/{name}/package.py")));
             paths.retain(|path| one.module(path).is_some());
             found.extend(paths.into_iter().map(|path| (Rc::clone(&one), path)));
         }
@@ -206,6 +212,10 @@ impl Repositories<'_> {
         module: &str,
     ) -> Option<(Vec<Rc<PackageIndex>>, String)> {
         let nothing = Some((Vec::new(), String::new()));
+        let names = module.trim_start_matches('.');
+        if !names.is_empty() && !names.split('.').all(is_identifier) {
+            return None;
+        }
         if module.starts_with('.') {
             let dots = module.len() - module.trim_start_matches('.').len();
             let rest = module[dots..].replace('.', "/");

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::versions::may_satisfy;
+
 /// What a spec says about one package. Its compilers and what it needs are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SimpleSpec {
@@ -74,7 +76,7 @@ impl SimpleSpec {
         &'a self,
         installed: &'a Self,
     ) -> impl Iterator<Item = (String, Option<String>)> + 'a {
-        let is_other = !self.version.is_empty() && !includes(&self.version, &installed.version);
+        let is_other = !self.version.is_empty() && !may_satisfy(&installed.version, &self.version);
         let version = is_other
             .then(|| (format!("@{}", self.version), Some(format!("@{}", installed.version))));
         let switches = self.switches.iter().filter_map(|(name, is_on)| {
@@ -90,6 +92,13 @@ impl SimpleSpec {
         });
         version.into_iter().chain(switches).chain(values)
     }
+}
+
+/// Whether a package in this version may be what a spec asks for.
+#[must_use]
+pub fn may_be(spec: &str, version: &str) -> bool {
+    let wanted = SimpleSpec::read(spec).version;
+    wanted.is_empty() || may_satisfy(version, &wanted)
 }
 
 /// Splits a text after its first word.
@@ -108,50 +117,6 @@ fn skip(text: &str) -> &str {
     let mut characters = text.chars();
     characters.next();
     characters.as_str()
-}
-
-/// Tells whether a version is one of a list of versions and ranges. As in Spack, `5` stands
-/// for all versions that begin with it, also at the end of a range.
-fn includes(list: &str, version: &str) -> bool {
-    let version = numbers(version);
-    list.split(',').any(|one| {
-        if let Some(exact) = one.strip_prefix('=') {
-            return numbers(exact) == version;
-        }
-        let (from, to) = one.split_once(':').unwrap_or((one, one));
-        let (from, to) = (numbers(from), numbers(to));
-        let is_not_before = from.is_empty() || version >= from;
-        let is_not_after = to.is_empty() || version <= to || version.starts_with(&to);
-        is_not_before && is_not_after
-    })
-}
-
-/// A part of a version. A word, as in `rc1`, comes before numbers.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
-    Word(String),
-    Number(u64),
-}
-
-fn numbers(version: &str) -> Vec<Part> {
-    let mut parts = Vec::new();
-    let mut rest = version;
-    while let Some(first) = rest.chars().next() {
-        let is_digit = first.is_ascii_digit();
-        let is_same = |c: char| c.is_ascii_digit() == is_digit && c.is_alphanumeric();
-        let end = rest.find(|c: char| !is_same(c)).unwrap_or(rest.len());
-        if end == 0 {
-            rest = skip(rest);
-            continue;
-        }
-        let (part, after) = rest.split_at(end);
-        parts.push(match part.parse() {
-            Ok(number) => Part::Number(number),
-            Err(_) => Part::Word(part.to_owned()),
-        });
-        rest = after;
-    }
-    parts
 }
 
 #[cfg(test)]
@@ -174,13 +139,6 @@ mod tests {
                 ]),
             )
         );
-    }
-
-    #[test]
-    fn ranges_include_what_they_include_for_spack() {
-        let lists = ["4.1", ":4", "=4.1", "=4.1.4", "4.1.5:", ":4.1.3,4.1.5:", "3,4.1.2:4.2", "40"];
-        let found = lists.map(|list| includes(list, "4.1.4"));
-        assert_eq!(found, [true, true, false, true, false, false, true, false]);
     }
 
     #[test]

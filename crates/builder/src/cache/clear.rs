@@ -3,14 +3,14 @@
 
 //! Removing from the cache what was not used for long, and what does not fit.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::in_use::InUse;
-use super::inventory::{CachedItem, ItemKind, inventory};
+use super::inventory::{CachedItem, GONE, ItemKind, halves, inventory, is_half};
 use super::packages::build_caches;
 use crate::{Result, disk};
 
@@ -45,11 +45,13 @@ pub struct Cleared {
 pub fn clear(cache: &Path, limits: &Limits, now: Timestamp, is_trial: bool) -> Result<Cleared> {
     let _alone = if is_trial { None } else { Some(InUse::alone(cache)?) };
     let all = inventory(cache);
+    let halves = halves(cache);
+    let halves: Vec<&Path> = halves.iter().map(PathBuf::as_path).collect();
     let removed = beyond(all.items, all.size, limits, now);
     let freed = removed.iter().map(|one| one.size).sum();
     if !is_trial {
-        for one in &removed {
-            disk::remove(&one.path)?;
+        for one in removed.iter().map(|one| one.path.as_path()).chain(halves) {
+            remove(one)?;
         }
         if removed.iter().any(|one| one.kind == ItemKind::Package) {
             for packages in build_caches(cache) {
@@ -58,6 +60,18 @@ pub fn clear(cache: &Path, limits: &Limits, now: Timestamp, is_trial: bool) -> R
         }
     }
     Ok(Cleared { removed, freed, left: all.size.saturating_sub(freed) })
+}
+
+/// Removes something. A half of it never has its name: builds would take it for whole.
+fn remove(path: &Path) -> Result<()> {
+    let mut gone = path.as_os_str().to_owned();
+    gone.push(GONE);
+    let gone = PathBuf::from(gone);
+    if path.is_dir() && !is_half(path) {
+        disk::rename(path, &gone)?;
+        return disk::remove(&gone);
+    }
+    disk::remove(path)
 }
 
 /// Returns what is beyond the limits, the longest unused first.

@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The right to use the cache, or to remove something from it, until dropped. The kernel
 /// takes it back from a process that ends.
 #[derive(Debug)]
-pub(crate) struct InUse {
+pub struct InUse {
     _lock: Option<File>,
 }
 
@@ -37,7 +37,10 @@ impl InUse {
         let lock = match open(cache) {
             Ok(lock) => lock,
             // The cache belongs to others, and is only read.
-            Err(error) if is_closed(&error) => return Ok(Self { _lock: None }),
+            Err(error) if is_closed(&error) => match File::open(cache.join(LOCK)) {
+                Ok(lock) => lock,
+                Err(_) => return Ok(Self { _lock: None }),
+            },
             Err(error) => return Err(BuildError::file("open", &cache.join(LOCK))(error)),
         };
         let mut waited = false;
@@ -67,7 +70,7 @@ impl InUse {
     /// # Errors
     ///
     /// A build uses it, or the file system has no locks.
-    pub(crate) fn alone(cache: &Path) -> Result<Self> {
+    pub fn alone(cache: &Path) -> Result<Self> {
         let lock = open(cache).map_err(BuildError::file("open", &cache.join(LOCK)))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { _lock: Some(lock) }),

@@ -115,7 +115,8 @@ pub fn inventory(cache: &Path) -> Inventory {
         }));
     }
     let bytecode = Some(cache.join("spack/bytecode")).filter(|path| path.is_dir());
-    let indices = directories(&cache.join("spack/index")).chain(bytecode);
+    let about = Some(cache.join("spack/about")).filter(|path| path.is_dir());
+    let indices = directories(&cache.join("spack/index")).chain(bytecode).chain(about);
     items.extend(indices.filter_map(|path| {
         let name = path.file_name()?.to_string_lossy().into_owned();
         item(ItemKind::Index, name, path)
@@ -155,8 +156,31 @@ fn item(kind: ItemKind, name: String, path: PathBuf) -> Option<CachedItem> {
     Some(CachedItem { kind, name, version: None, hash: None, mount_point: None, size, used, path })
 }
 
+/// Directories of what builds share, in which a half of something is taken for the whole.
+const SHARED: [&str; 4] = ["trees", "git", "spack/index", "spack/solutions"];
+/// How the name of a directory ends that is being removed.
+pub(super) const GONE: &str = ".gone";
+/// How the names of what is being made end.
+const NEW: &str = ".new";
+
+/// Returns what killed processes have left half made or half removed.
+pub(super) fn halves(cache: &Path) -> Vec<PathBuf> {
+    let all = SHARED.iter().flat_map(|name| children(&cache.join(name)));
+    all.filter(|path| is_half(path)).collect()
+}
+
+/// Whether the name of a path says that it is half made or half removed.
+pub(super) fn is_half(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    name.ends_with(GONE.as_bytes()) || name.ends_with(NEW.as_bytes())
+}
+
+/// Lists the directories in a directory, without following links: a build could
+/// have made them, and what is behind them belongs to others.
 fn directories(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    children(directory).into_iter().filter(|path| path.is_dir())
+    let is_real = directory.symlink_metadata().is_ok_and(|found| found.is_dir());
+    let all = if is_real { children(directory) } else { Vec::new() };
+    all.into_iter().filter(|path| path.is_dir() && !path.is_symlink() && !is_half(path))
 }
 
 /// Returns the address of a clone: Git notes where it fetched from last.

@@ -36,7 +36,7 @@ pub use inventory::{CachedItem, Inventory, ItemKind, inventory};
 pub use push::{PushCache, Pushed, push};
 pub use verify::{Damage, verify};
 
-pub(crate) use in_use::InUse;
+pub use in_use::InUse;
 pub(crate) use packages::DIRECTORY as PACKAGES;
 
 /// Notes that a build uses something. What cannot be noted is no failure: the cache may

@@ -150,7 +150,9 @@ pub(super) fn blobs(manifest: &Path) -> Option<Vec<Blob>> {
 
 /// Returns what is in a directory, sorted; nothing if it cannot be read.
 pub(super) fn children(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let is_real = directory.symlink_metadata().is_ok_and(|found| found.is_dir());
+    let entries =
+        is_real.then(|| fs::read_dir(directory)).into_iter().flatten().flatten().flatten();
     let mut all: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     all.sort();
     all

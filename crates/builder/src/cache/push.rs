@@ -151,6 +151,14 @@ fn copy_package(
 
 /// Copies a file: it is there as a whole or not at all.
 fn copy_file(from: &Path, to: &Path) -> Result<()> {
+    let is_file = from.symlink_metadata().is_ok_and(|found| found.is_file());
+    if !is_file {
+        // A build can write into its cache: a link may lead to a file that is private.
+        return Err(BuildError::refused(
+            format!("{} is not a file", shown(from)),
+            "`cabane cache verify --repair` removes damaged packages",
+        ));
+    }
     disk::make_directory(to.parent().unwrap_or(to))?;
     let new = to.with_extension(format!("new-{}", std::process::id()));
     fs::copy(from, &new).map_err(BuildError::file("copy", from))?;
@@ -187,7 +195,8 @@ fn update_index(spack: &Path, request: &PushCache, target: &Path) -> Result<()> 
         .env("SPACK_DISABLE_LOCAL_CONFIG", "1")
         .env("SPACK_USER_CACHE_PATH", scratch.join("cache"))
         .env("SPACK_COLOR", "never")
-        .env("PYTHONPYCACHEPREFIX", request.cache.join("spack/bytecode"))
+        // What builds have compiled is not run outside of their sandbox.
+        .env("PYTHONPYCACHEPREFIX", scratch.join("bytecode"))
         .stdin(Stdio::null())
         .output();
     let removed = disk::remove(&scratch);
@@ -198,5 +207,6 @@ fn update_index(spack: &Path, request: &PushCache, target: &Path) -> Result<()> 
     }
     let said = lines(&[output.stdout, output.stderr].concat()).join("\n");
     let message = format!("Spack did not write the index of {}", shown(target));
-    Err(Report::new(Kind::Build, message).detailed(said).into())
+    let hint = "the packages are copied; the same command tries the index again".to_owned();
+    Err(Report::new(Kind::Build, message).detailed(said).hinted(hint).into())
 }

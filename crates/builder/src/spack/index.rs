@@ -20,7 +20,7 @@ use cabane_spack::{RECIPE_REPOSITORY, SYSTEM_REPOSITORY};
 
 use super::SpackEngine;
 use crate::fingerprint::digest_of;
-use crate::{Result, disk};
+use crate::{Result, cache, disk};
 
 /// The indices, below the cache.
 const INDEX: &str = "spack/index";
@@ -40,12 +40,19 @@ pub(super) fn place(engine: &SpackEngine) -> PathBuf {
 /// Those that depend on the sources alone.
 fn shared(engine: &SpackEngine) -> PathBuf {
     let commits = engine.commits();
-    let id = digest_of(commits.iter().flat_map(|(name, commit)| [name.as_str(), commit]));
+    let recipe = &engine.recipe;
+    let packages = cabane_spack::package_repositories(&recipe.spack, recipe.version);
+    let paths = packages.iter().map(|one| one.path.as_str());
+    let sources = commits.iter().flat_map(|(name, commit)| [name.as_str(), commit]);
+    let id = digest_of(sources.chain(paths));
     Path::new(INDEX).join(&id.as_str()[..16])
 }
 
 /// Hands the indices of the sources to this build.
 pub(super) fn take(engine: &SpackEngine) -> Result<()> {
+    for place in [place(engine), shared(engine), "spack/bytecode".into()] {
+        cache::note_use(&engine.request.cache_dir.join(place));
+    }
     hand(engine, &shared(engine), &place(engine))
 }
 

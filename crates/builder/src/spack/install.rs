@@ -214,11 +214,15 @@ fn say_unusable(engine: &SpackEngine, unusable: &[Unusable], bench: &mut BuildCo
         let log = log.and_then(|log| package_log::keep(bench.layout, log, &kept).ok());
         let lines = log.map(|()| process::tail(&kept)).unwrap_or_default();
         let is_short = lines.iter().any(|line| line.contains(SHORTER));
-        let why = if is_short { ", since it was built for a shorter path" } else { "" };
-        bench.progress.remark(&format!(
-            "{} is built from source: the package in the cache cannot be moved to {place}{why}",
-            escape(&one.id)
-        ));
+        let why = if is_short {
+            format!("cannot be moved to {place}, since it was built for a shorter path")
+        } else {
+            "cannot be used; `cabane cache verify` says whether it is damaged".to_owned()
+        };
+        let id = escape(&one.id);
+        bench
+            .progress
+            .remark(&format!("{id} is built from source: the package in the cache {why}"));
     }
 }
 

@@ -121,6 +121,12 @@ fn used(engine: &SpackEngine, environment: &StackEnvironment) -> Result<Option<S
     let Some((package, variables)) = named.chain(specs).find_map(known) else {
         return Ok(None);
     };
+    // What the environment asks of it: others may use another one.
+    let asked = environment.mpi.iter().map(|mpi| mpi.spec.as_str());
+    let asked = asked.chain(environment.specs.iter().map(String::as_str));
+    let mut asked = asked.filter(|spec| package_name(spec) == *package);
+    let asked = asked.next().unwrap_or_default();
+    let mut found: Vec<SystemMpi> = Vec::new();
     for one in &engine.stack.environments {
         let path = inputs::lock_file(&engine.layout, &one.name);
         if !path.exists() {
@@ -132,10 +138,15 @@ fn used(engine: &SpackEngine, environment: &StackEnvironment) -> Result<Option<S
             else {
                 continue;
             };
-            return Ok(Some(SystemMpi { spec, variables, directory }));
+            let is_known = found.iter().any(|mpi| mpi.directory == directory);
+            if !is_known && cabane_spack::may_be(asked, &spec.version) {
+                found.push(SystemMpi { spec, variables, directory });
+            }
         }
     }
-    Ok(None)
+    // Of several, the wrong one would compile programs for an MPI that the packages do not use.
+    let is_certain = found.len() == 1;
+    Ok(found.pop().filter(|_| is_certain))
 }
 
 /// The directory below a prefix in which `mpicc` is. The MPI of Intel is in a directory of its

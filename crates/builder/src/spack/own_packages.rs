@@ -112,8 +112,12 @@ impl Entry {
             Self::Directory
         } else if found.is_symlink() {
             Self::Link(fs::read_link(path).map_err(failed())?)
-        } else {
+        } else if found.is_file() {
             Self::File { is_program: found.permissions().mode() & 0o111 != 0 }
+        } else {
+            let message =
+                format!("{} is neither a file nor a directory", cabane_label::shown(path));
+            return Err(BuildError::refused(message, "remove it from the package repository"));
         })
     }
 }

@@ -26,6 +26,13 @@ pub(super) fn sandbox(engine: &SpackEngine) -> Sandbox {
     sandbox.bind(&engine.recipe_dir.path, Inside::RECIPE, true);
     sandbox.bind(engine.layout.work(), Inside::WORK, false);
     sandbox.bind(&engine.request.cache_dir, Inside::CACHE, false);
+    // What other builds use, and what runs outside of sandboxes, is not changed from inside.
+    for name in ["trees", "git"] {
+        let directory = engine.request.cache_dir.join(name);
+        if directory.is_dir() {
+            sandbox.bind(directory, Path::new(Inside::CACHE).join(name), true);
+        }
+    }
     if let Some(shared) = package_cache::shared(engine) {
         sandbox.bind(shared, Inside::SHARED, true);
     }

@@ -52,6 +52,8 @@ pub(crate) fn clean(setup: &Setup, args: &CleanArgs) -> Result<()> {
         remove(setup, args, &part)?;
     }
     if let Some(cache) = setup.settings.cache_directory.value.as_deref().filter(|_| args.cache) {
+        let is_there = cache.is_dir() && !args.dry_run;
+        let _alone = is_there.then(|| cabane_builder::InUse::alone(cache)).transpose()?;
         for name in cabane_builder::CACHE_DIRECTORIES {
             let directory = cache.join(name);
             if directory.is_dir() {
