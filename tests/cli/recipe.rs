@@ -31,8 +31,8 @@ fn world() -> Cabane {
 fn a_recipe_and_its_system_are_checked_together() {
     let cabane = world();
     let seen = cabane.run(&["recipe", "check", "../recipe", "--system", "../system"]);
-    let expected = "../recipe: demo, engine spack\nnames of packages were not looked up: `builtin` \
-                    is not on this machine; get it with `--fetch`\n";
+    let expected = "../recipe: demo, engine spack\npackage names were not looked up: `builtin` \
+                    is not on this machine; add `--fetch`\n";
     assert_eq!(seen, finished(0, "", expected));
 }
 

@@ -83,7 +83,7 @@ fn what_does_not_exist_is_reported_with_its_place() {
         "environments.yaml:7:26: the package `libxml2` has no variant `hidden`",
         "  hint: its variants are `pic` and `python`",
         "environments.yaml:8:5: there is no package `zzzzzzzz`",
-        "  hint: packages of your own belong in `repo/packages` of the recipe",
+        "  hint: put your own packages into `repo/packages` of the recipe",
     ];
     assert_eq!((code, lines), (3, expected.map(str::to_owned).to_vec()));
 }
@@ -136,8 +136,8 @@ fn packages_that_are_elsewhere_are_looked_up_when_they_were_fetched() {
     let clones = stack.path("home/clones");
     let text = text.replace(&clones, &format!("file://{clones}"));
     std::fs::write(&config, text).unwrap();
-    let not_looked_up = "names of packages were not looked up: `builtin` is not on this machine; \
-                         get it with `--fetch`";
+    let not_looked_up = "package names were not looked up: `builtin` is not on this machine; \
+                         add `--fetch`";
     let (code, lines) = stack.check_specs(&["libxml3"], &[]);
     assert_eq!((code, lines.last().map(String::as_str)), (0, Some(not_looked_up)));
     let mistake = "environments.yaml:5:5: there is no package `libxml3`";

@@ -33,7 +33,7 @@ fn a_spack_that_cannot_fetch_beforehand_builds_all_the_same() {
     let stack = Stack::new(Who::OrdinaryUser);
     stack.fail("python");
     let built = stack.build(&["stack/1.0"]).success();
-    let expected = "warning: Spack could not get the sources beforehand; see [WORLD]/build/logs/";
+    let expected = "warning: Spack could not download the sources before the installation; see [WORLD]/build/logs/";
     assert!(built.stderr.contains(expected), "{}", built.stderr);
     assert_eq!(stack.called(), ["concretize", "install", "env"]);
 }

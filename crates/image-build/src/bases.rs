@@ -50,7 +50,7 @@ fn commit_of(context: &Context, repo: &str, reference: Option<&str>) -> Result<S
     let path = context.calling.get(OsStr::new(env_vars::PATH)).map(AsRef::as_ref);
     let git = find_program("git", path).ok_or_else(|| {
         Report::new(Kind::NotFound, "`git` is not installed")
-            .hinted("recipes for Spack need it; install it".to_owned())
+            .hinted("install `git`: recipes for Spack need it".to_owned())
     })?;
     // In the order in which Git itself looks: a tag before a branch. `^{}` is the commit of a signed tag.
     let names = match reference {
@@ -68,7 +68,7 @@ fn commit_of(context: &Context, repo: &str, reference: Option<&str>) -> Result<S
     command.env("GIT_TERMINAL_PROMPT", "0");
     let output = command.output().or_failed(|| "run git".to_owned())?;
     if !output.status.success() {
-        let message = format!("cannot ask the Git repository {} for its branches", escape(repo));
+        let message = format!("cannot list the branches of {}", escape(repo));
         let detail = escape(&String::from_utf8_lossy(&output.stderr)).into_owned();
         return Err(Report::new(Kind::Failure, message).detailed(detail));
     }

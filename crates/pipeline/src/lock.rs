@@ -61,7 +61,7 @@ impl LockFile {
         let malformed = |what: &str| {
             let message = format!("{} is malformed: {what}", shown(path));
             Report::new(Kind::BadInput, message)
-                .hinted("remove it, and `cabane pipeline lock` writes it anew".to_owned())
+                .hinted("remove the file, and run `cabane pipeline lock`".to_owned())
         };
         let read: Self =
             serde_json::from_slice(text).map_err(|error| malformed(&error.to_string()))?;
@@ -219,6 +219,6 @@ impl Pipeline {
 
 fn of_cell(error: &Report, base: &Base, cell: &Cell) -> Report {
     let (message, hint) = error.texts();
-    let message = format!("cannot look up `{base}`, on which {} is built: {message}", cell.name);
+    let message = format!("cannot look up `{base}`, a base of {}: {message}", cell.name);
     Report::new(error.kind(), message).hinted(hint)
 }

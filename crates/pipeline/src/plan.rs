@@ -219,7 +219,7 @@ impl Rules<'_> {
     /// Says why there is no image of what a cell is built from now.
     fn without_image(&self, cell: &Cell, known: &Known) -> String {
         if known.build.is_some() {
-            return "its image is gone".to_owned();
+            return "its image is missing".to_owned();
         }
         match self.run.last_result(&cell.name, Stage::Build) {
             Some(before) => match cell.pins.difference(&before.bases) {

@@ -159,7 +159,7 @@ impl LookUp<'_> {
         let known: Vec<&str> = self.repositories.0.iter().flat_map(|one| one.names()).collect();
         let hint = match nearest(name, &known) {
             Some(meant) => format!("did you mean `{meant}`?"),
-            None => "packages of your own belong in `repo/packages` of the recipe".to_owned(),
+            None => "put your own packages into `repo/packages` of the recipe".to_owned(),
         };
         Finding {
             place: package.name.place.clone(),

@@ -122,8 +122,10 @@ fn refuse(manifest: &VendorManifest, wrapper: &VendorWrapper) -> Option<Diagnost
     if knows_its_place {
         return None;
     }
-    let message =
-        format!("`{}` is a program, and nothing says to it where it is", wrapper.from.value);
+    let message = format!(
+        "`{}` is a program, and no variable gives it the path of the MPI",
+        wrapper.from.value
+    );
     let hint = "add the variable for that:\nenvironment:\n  OPAL_PREFIX: $mpi_prefix";
     Some(manifest.diagnostic(&wrapper.from, &message).with_hint(hint))
 }

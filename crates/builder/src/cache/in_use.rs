@@ -48,7 +48,7 @@ impl InUse {
             match flock(&lock, FlockOperation::NonBlockingLockShared) {
                 Ok(()) => return Ok(Self { _lock: Some(lock) }),
                 Err(Errno::WOULDBLOCK) if !waited => {
-                    progress.remark("waiting until the cache has been cleaned");
+                    progress.remark("waiting for `cabane cache` to finish removing files");
                     waited = true;
                 }
                 Err(Errno::WOULDBLOCK | Errno::INTR) => {}
@@ -75,7 +75,10 @@ impl InUse {
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { _lock: Some(lock) }),
             Err(Errno::WOULDBLOCK) => Err(BuildError::refused(
-                format!("a build is using the cache {}: nothing was removed", shown(cache)),
+                format!(
+                    "cannot remove anything from the cache {}: a build is using it",
+                    shown(cache)
+                ),
                 "run the command again when no build is running; `--dry-run` always works",
             )),
             Err(errno) => Err(BuildError::file("lock", &cache.join(LOCK))(errno)),

@@ -83,7 +83,7 @@ fn directory_of(target: &str) -> Result<PathBuf> {
     let path = target.strip_prefix("file://").unwrap_or(target);
     if path.contains("://") {
         return Err(BuildError::refused(
-            format!("packages can only be pushed to a directory, not to {}", escape(target)),
+            format!("cannot push packages to {}: it is not a directory", escape(target)),
             "for registries and S3, name the build cache in mirrors.yaml: builds push to it",
         ));
     }
@@ -128,7 +128,7 @@ fn copy_package(
     }
     let blobs = blobs(&package.manifest).ok_or_else(|| {
         BuildError::refused(
-            format!("the manifest {} cannot be read", shown(&package.manifest)),
+            format!("cannot read the manifest {}", shown(&package.manifest)),
             "`cabane cache verify --repair` removes damaged packages",
         )
     })?;
@@ -172,7 +172,7 @@ fn newest_spack(cache: &Path) -> Result<PathBuf> {
     let newest = spacks.max_by_key(|tree| tree.metadata().and_then(|found| found.modified()).ok());
     newest.ok_or_else(|| {
         BuildError::refused(
-            format!("there is no Spack in {}, which writes the index", shown(cache)),
+            format!("cannot write the index: the cache {} has no Spack", shown(cache)),
             "build a stack first: `cabane build RECIPE`",
         )
     })

@@ -80,14 +80,14 @@ fn of_blob(blob: &Blob, path: &Path) -> Option<String> {
         Err(error) => return Some(format!("its files cannot be read: {error}")),
     };
     if size != blob.size {
-        return Some(format!("it has {size} bytes in the place of {}", blob.size));
+        return Some(format!("it has {size} bytes instead of {}", blob.size));
     }
     if blob.algorithm != "sha256" {
         return None;
     }
     match fingerprint::of_file(path) {
         Ok(digest) if digest.as_str() == blob.checksum => None,
-        Ok(_) => Some("its checksum is another one".to_owned()),
+        Ok(_) => Some("its checksum does not match".to_owned()),
         Err(error) => Some(format!("its files cannot be read: {error}")),
     }
 }

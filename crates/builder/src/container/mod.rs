@@ -153,8 +153,8 @@ fn check_pin<'a>(pins: &Pins, label: &str, mut found: impl Iterator<Item = &'a s
     if found.any(|digest| split_digest(digest).1 == split_digest(pin).1) {
         return Ok(());
     }
-    let message = format!("`{}` is another image than {pin}, to which it is pinned", escape(label));
-    Err(BuildError::refused(message, "`cabane pipeline lock` pins it to the image that it is now"))
+    let message = format!("`{}` has changed: the lock file pins {pin}", escape(label));
+    Err(BuildError::refused(message, "`cabane pipeline lock` pins the current image"))
 }
 
 /// The address of a container image of a registry; files of this machine have none.

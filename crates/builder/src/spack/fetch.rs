@@ -94,7 +94,8 @@ pub(super) fn sources(
         // Another Spack than those that were tried: the installation gets the sources.
         Err(BuildError::StepFailed(failure)) => {
             let log = shown(&failure.log);
-            let text = format!("Spack could not get the sources beforehand; see {log}");
+            let text =
+                format!("Spack could not download the sources before the installation; see {log}");
             bench.progress.warning(&text);
         }
         Err(error) => return Err(error),

@@ -197,7 +197,7 @@ fn api_of(repository: &Path) -> Result<(u32, u32)> {
     version.ok_or_else(|| {
         let path = cabane_label::shown(&path);
         let message = format!("{path}: `api` is not a version of Spack's package API");
-        BuildError::refused(message, "it looks like `api: v2.2`")
+        BuildError::refused(message, "write a version, such as `api: v2.2`")
     })
 }
 

@@ -23,23 +23,17 @@ pub struct SpackSettings {
 type Refused = &'static [(&'static str, &'static str)];
 
 const CONFIG: Refused = &[
-    (
-        "install_tree",
-        "remove it: an image has its packages at its mount point, `store` of the recipe",
-    ),
-    (
-        "build_stage",
-        "remove it: the directory of a build is a setting of Cabane: `cabane config show`",
-    ),
+    ("install_tree", "remove it: `store` of the recipe decides where packages are installed"),
+    ("build_stage", "remove it, and set the build directory in the configuration of Cabane"),
     ("test_stage", "remove it: builds run no tests"),
     ("source_cache", "remove it: sources are kept in the cache directory of Cabane"),
     ("misc_cache", "remove it: indexes are kept in the cache directory of Cabane"),
-    ("environments_root", "remove it: builds have environments of their own"),
+    ("environments_root", "remove it: builds create their own environments"),
     ("build_jobs", "write `jobs` into the configuration of Cabane"),
 ];
 
 const CONCRETIZER: Refused = &[
-    ("reuse", "remove it: the same recipe must give the same image, whatever caches contain"),
+    ("reuse", "remove it: the same recipe must give the same image with any cache"),
     ("unify", "write `unify` into the environments of a recipe"),
     ("concretization_cache", "name it in mirrors.yaml: `concretizer:`"),
 ];
@@ -57,7 +51,7 @@ pub(super) fn toolchains(report: &Report<'_>, root: &Node) -> Option<YamlMap> {
 }
 
 fn read(report: &Report<'_>, root: &Node, name: &str, refused: Refused) -> Option<YamlMap> {
-    let example = format!("everything belongs below `{name}:`, indented by two spaces");
+    let example = format!("write all settings below `{name}:`, indented by two spaces");
     let file = report.file_with(root, &example, &[name])?;
     let field = file.require(name, &example)?;
     let section = field.section()?;

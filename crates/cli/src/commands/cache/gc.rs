@@ -46,7 +46,8 @@ pub(super) fn gc(setup: &Setup, args: &GcArgs) -> Result<()> {
     if limits.older_than.is_none() && limits.max_size.is_none() {
         let hint =
             "`cabane cache gc --older-than 90d --dry-run` shows what was not used for 90 days";
-        return Err(Report::new(Kind::Usage, "no limit is given").hinted(hint.to_owned()));
+        return Err(Report::new(Kind::Usage, "`--older-than` or `--max-size` is missing")
+            .hinted(hint.to_owned()));
     }
     let directory = args.cache.directory(setup)?;
     let cleared = clear_cache(directory, &limits, Timestamp::now(), args.dry_run)?;

@@ -17,9 +17,9 @@ use crate::table::{Table, counted};
 /// Look up the container images and branches that recipes build on, and write the lock file
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The lock file has the digest of each container image and the commit of each branch or
+The lock file contains the digest of each container image and the commit of each branch or
 tag that a recipe names. It is beside the pipeline: pipeline.lock for pipeline.yaml.
-Commit it. Builds use what it says, and a cell is built again when it changes.
+Commit it. Builds use these digests and commits, and a cell is built again when it changes.
 
 Examples:
   cabane pipeline lock
@@ -60,10 +60,8 @@ pub(crate) fn lock(setup: &Setup, args: &LockArgs) -> Result<()> {
     let what = if args.dry_run { "would be written" } else { "is written" };
     match count {
         0 => setup.note(format_args!("nothing has changed in {bases}")),
-        _ => setup.note(format_args!(
-            "{count} of {bases} changed, which concerns {cells}; {} {what}",
-            shown(&file)
-        )),
+        _ => setup
+            .note(format_args!("{count} of {bases} changed ({cells}); {} {what}", shown(&file))),
     }
     Ok(())
 }

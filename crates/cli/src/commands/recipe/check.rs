@@ -144,7 +144,7 @@ impl Checked<'_> {
                     finding.engine.unwrap_or_default()
                 ));
                 if let Some(why) = unknown {
-                    setup.note(format_args!("names of packages were not looked up: {why}"));
+                    setup.note(format_args!("package names were not looked up: {why}"));
                 }
                 if let Some(concretized) = &finding.concretized {
                     print_concretized(setup, concretized);
@@ -218,7 +218,7 @@ impl Checked<'_> {
         let missing: Vec<&str> = names.missing.iter().map(String::as_str).collect();
         let (missing, verb) =
             (enumerate(&missing, "and"), if missing.len() == 1 { "is" } else { "are" });
-        let why = format!("{missing} {verb} not on this machine; get it with `--fetch`");
+        let why = format!("{missing} {verb} not on this machine; add `--fetch`");
         Ok((!finding.names_looked_up).then_some(why))
     }
 
