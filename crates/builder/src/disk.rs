@@ -63,12 +63,14 @@ pub(crate) fn make_empty(path: &Path) -> Result<()> {
     make_directory(path)
 }
 
+/// Distinguishes the files that this process writes.
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
 /// Writes a file so that it has its whole content or does not exist, even after
 /// a crash.
 pub(crate) fn write(path: &Path, content: &[u8]) -> Result<()> {
     let failed = || BuildError::file("write", path);
     // Builds that share a cache may write the same file.
-    static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let new = path.with_extension(format!("{}-{number}.new", std::process::id()));
     let write_new = || {

@@ -212,8 +212,8 @@ impl Repositories<'_> {
         module: &str,
     ) -> Option<(Vec<Rc<PackageIndex>>, String)> {
         let nothing = Some((Vec::new(), String::new()));
-        let names = module.trim_start_matches('.');
-        if !names.is_empty() && !names.split('.').all(is_identifier) {
+        let words = module.trim_start_matches('.');
+        if !words.is_empty() && !words.split('.').all(is_identifier) {
             return None;
         }
         if module.starts_with('.') {
