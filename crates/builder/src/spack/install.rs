@@ -29,6 +29,8 @@ use crate::{BuildError, Result, StepName, cache, disk, process};
 
 /// Concretizations, below the cache.
 const CONCRETIZED: &str = "spack/concretized";
+/// What Spack writes when it cannot move a package: here its reasons begin.
+const NOT_REPLACED: &str = "Cannot replace ";
 /// What Spack writes when a package is to be moved to a longer path.
 const SHORTER: &str = "the new prefix is longer";
 /// The file of an environment that describes compilers.
@@ -211,11 +213,16 @@ fn say_unusable(engine: &SpackEngine, unusable: &[Unusable], bench: &mut BuildCo
     for one in unusable {
         let kept = bench.layout.logs().join(format!("{}-from-cache.log", one.hash));
         let log = one.log.as_deref();
+        let log_is_missing = log.is_none();
         let log = log.and_then(|log| package_log::keep(bench.layout, log, &kept).ok());
         let lines = log.map(|()| process::tail(&kept)).unwrap_or_default();
-        let is_short = lines.iter().any(|line| line.contains(SHORTER));
-        let why = if is_short {
+        let says = |text: &str| lines.iter().any(|line| line.contains(text));
+        // Older Spacks name such a package without a log.
+        let is_moved = log_is_missing || says(NOT_REPLACED);
+        let why = if says(SHORTER) {
             format!("cannot be moved to {place}, since it was built for a shorter path")
+        } else if is_moved {
+            format!("cannot be moved to {place}")
         } else {
             "cannot be used; `cabane cache verify` says whether it is damaged".to_owned()
         };
