@@ -412,7 +412,7 @@ fn a_program_that_would_not_find_its_place_or_what_it_reads_is_refused() {
     let place =
         "[WORLD]/packages/mpi.yaml:14:21: `opt/vendor/mpi/1.0/bin/opal_wrapper` is a program";
     let expected = [
-        ", and nothing says to it where it is\n  hint: add the variable for that:",
+        ", and no variable gives it the path of the MPI\n  hint: add the variable for that:",
         ", and the tarball has no `share/openmpi/mpicc-wrapper-data.txt` that says what it calls\n  hint: \
          take the file with `files`, and name it: `data: share/openmpi/mpicc-wrapper-data.txt`",
         ", in which nothing can be replaced\n  hint: replace in the file that it reads:",
