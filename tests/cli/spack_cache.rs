@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_testkit::{Finished, belongs_to};
 
-use crate::spack_real::{Real, small_recipe};
+use crate::spack_real::{Real, small_recipe, with_spack};
 
 /// A program that holds the path of its own directory, and the root of all packages. The
 /// first can be written over by a shorter path; the second by none that is a little shorter.
@@ -99,15 +99,6 @@ impl<'a> At<'a> {
     fn shown(&self) -> String {
         format!("[WORLD]/mnt/{}", self.name)
     }
-}
-
-macro_rules! with_spack {
-    () => {
-        match Real::new() {
-            Some(real) => real,
-            None => belongs_to!("make test-spack"),
-        }
-    };
 }
 
 #[test]

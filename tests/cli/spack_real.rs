@@ -143,14 +143,16 @@ pub(crate) fn example(name: &str) -> PathBuf {
     root.join(name).canonicalize().unwrap()
 }
 
+/// Describes this machine, or ends the test where there is no Spack.
 macro_rules! with_spack {
     () => {
-        match Real::new() {
+        match $crate::spack_real::Real::new() {
             Some(real) => real,
-            None => belongs_to!("make test-spack"),
+            None => cabane_testkit::belongs_to!("make test-spack"),
         }
     };
 }
+pub(crate) use with_spack;
 
 #[test]
 fn small_tools_are_built_from_source_and_again_from_the_cache() {

@@ -32,12 +32,13 @@ pub(crate) fn config(
     if let Some(text) = mirrors::guarded_file(recipe, &system.mirrors) {
         add(&format!("{}/mirrors.yaml", mirrors::GUARDED), text);
     }
-    if let Some(text) = concretizer(system, places, version) {
-        add("concretizer.yaml", text);
-    }
-    let toolchains = &system.settings.toolchains;
-    if !toolchains.is_empty() {
-        add("toolchains.yaml", Yaml::map([("toolchains", toolchains.clone().into())]).to_string());
+    let settings = &system.settings;
+    for (name, map) in
+        [("concretizer", &settings.concretizer), ("toolchains", &settings.toolchains)]
+    {
+        if !map.is_empty() {
+            add(&format!("{name}.yaml"), Yaml::map([(name, map.clone().into())]).to_string());
+        }
     }
     mirrors::add_bootstrap(&mut files, &system.mirrors, places);
     files
@@ -64,22 +65,6 @@ fn config_yaml(recipe: &StackRecipe, system: &SystemConfig, places: &Places) -> 
     config.insert_some("build_stage", places.build_stage.as_deref().map(|place| vec![path(place)]));
     config.insert_some("build_jobs", places.build_jobs);
     Yaml::map([("config", config.into())]).to_string()
-}
-
-/// Returns `concretizer.yaml`, if the system has settings, or results are kept and Spack can do so.
-fn concretizer(system: &SystemConfig, places: &Places, version: SpackVersion) -> Option<String> {
-    let mut concretizer = system.settings.concretizer.clone();
-    let url = match &places.concretizer_cache {
-        Some(place) => Some(path(place)),
-        None => system.mirrors.concretizer_cache.as_deref().map(Yaml::from),
-    };
-    let can_keep = version >= SpackVersion::CONCRETIZATION_CACHE;
-    if let Some(url) = url.filter(|_| can_keep) {
-        let cache = Yaml::map([("enable", true.into()), ("url", url)]);
-        concretizer.insert("concretization_cache", cache);
-    }
-    let is_empty = concretizer.is_empty();
-    (!is_empty).then(|| Yaml::map([("concretizer", concretizer.into())]).to_string())
 }
 
 /// Returns the files in `config` of the image.

@@ -21,8 +21,6 @@ pub struct Places {
     pub source_cache: Option<PathBuf>,
     /// A cache of packages that needs no set-up.
     pub binary_cache: Option<BinaryCache>,
-    /// Where results of the concretizer are kept; else what the system says.
-    pub concretizer_cache: Option<PathBuf>,
     /// Where packages are unpacked and built.
     pub build_stage: Option<PathBuf>,
     /// Where Spack keeps indices.

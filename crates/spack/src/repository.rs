@@ -15,10 +15,6 @@ pub trait RepositoryFiles {
     fn list(&self, directory: &str) -> Vec<String>;
     /// Reads a file; `None` if it is not there.
     fn read(&self, path: &str) -> Option<String>;
-    /// Reads many files; those that are not there are left out.
-    fn read_all(&self, paths: &[String]) -> Vec<String> {
-        paths.iter().filter_map(|path| self.read(path)).collect()
-    }
 }
 
 /// A package repository. What was read of it is kept.
@@ -67,8 +63,8 @@ impl PackageIndex {
     fn virtuals(&self) -> &BTreeSet<String> {
         self.virtuals.get_or_init(|| {
             let directories = self.directories().values();
-            let paths: Vec<String> = directories.map(|one| package_path(one)).collect();
-            let texts = self.files.read_all(&paths).into_iter();
+            // One at a time: all of them may be more than fits into memory.
+            let texts = directories.filter_map(|one| self.files.read(&package_path(one)));
             let texts = texts.filter(|text| text.contains("provides("));
             texts.flat_map(|text| package_text::read(&text).provides).collect()
         })

@@ -60,6 +60,9 @@ pub(super) fn find(recipe: &Path, system: &Path, config: &SystemConfig) -> Resul
 /// is a program. Times do not count: a fresh clone is the same.
 pub(super) fn digest(repositories: &OwnPackages) -> Result<String> {
     let mut hash = Hash::new();
+    for repository in repositories.values().flatten() {
+        refuse_links_that_leave(repository)?;
+    }
     for (namespace, directories) in repositories {
         hash.text(namespace);
         hash.number(directories.len() as u64);
@@ -68,6 +71,26 @@ pub(super) fn digest(repositories: &OwnPackages) -> Result<String> {
         }
     }
     Ok(hash.finish().to_string())
+}
+
+/// Fails if a link that is followed leads out of the Git work tree of a repository, or where there is
+/// none, out of the directory that holds the repository. What it leads to would travel with the image.
+fn refuse_links_that_leave(repository: &Path) -> Result<()> {
+    let real = |path: &Path| path.canonicalize().map_err(BuildError::file("find", path));
+    let repository = real(repository)?;
+    let root = repository.ancestors().find(|above| above.join(".git").exists());
+    let root = root.or(repository.parent()).unwrap_or(&repository);
+    for directory in [repository.clone(), repository.join(PACKAGES)] {
+        for name in names(&directory)? {
+            let path = directory.join(name);
+            if path.is_symlink() && !real(&path)?.starts_with(root) {
+                let (path, root) = (cabane_label::shown(&path), cabane_label::shown(root));
+                let message = format!("the link {path} leads out of {root}");
+                return Err(BuildError::refused(message, "copy the packages instead"));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn add(hash: &mut Hash, directory: &Path, followed: u32) -> Result<()> {
@@ -259,6 +282,21 @@ mod tests {
         assert_eq!(read("packages/a/fix.patch"), None);
         assert_eq!(read("packages/b/package.py").unwrap(), "two");
         assert_eq!(read("build_systems/make.py").unwrap(), "two");
+    }
+
+    #[test]
+    fn a_link_may_not_lead_out_of_the_repository() {
+        let elsewhere = repository(&[("secret", "text")]);
+        let recipe =
+            repository(&[("packages/a/package.py", ""), ("repo/packages/b/package.py", "")]);
+        let (own, link) = (recipe.path().join("repo"), recipe.path().join("repo/packages/a"));
+        symlink("../../packages/a", &link).unwrap();
+        refuse_links_that_leave(&own).unwrap();
+        symlink(elsewhere.path(), own.join("build_systems")).unwrap();
+        let message = refuse_links_that_leave(&own).unwrap_err().to_string();
+        assert!(message.contains("build_systems leads out of"), "{message}");
+        fs::create_dir(elsewhere.path().join(".git")).unwrap();
+        assert!(refuse_links_that_leave(&own).is_err());
     }
 
     #[test]

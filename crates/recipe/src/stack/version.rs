@@ -19,8 +19,6 @@ pub struct SpackVersion {
 impl SpackVersion {
     /// The first version that can build a recipe.
     pub const OLDEST: Self = Self::new(1, 0);
-    /// The first version that keeps solutions and notices edited packages.
-    pub const CONCRETIZATION_CACHE: Self = Self::new(1, 2);
     /// The first version whose environments have groups of specs.
     pub const SPEC_GROUPS: Self = Self::new(1, 2);
     /// What is taken for a commit that does not tell its version.

@@ -48,7 +48,7 @@ pub(super) fn ls(setup: &Setup, args: &LsArgs) -> Result<()> {
     }
     if found.items.is_empty() {
         let directory = shown(&found.directory);
-        setup.note(format_args!("{directory} holds nothing that a build left"));
+        setup.note(format_args!("the cache {directory} is empty"));
         return Ok(());
     }
     let mut table = table();
