@@ -42,6 +42,9 @@ pub fn run(bytes: &[u8]) -> Verdict {
             network: file("system/network.yaml"),
             repos: file("system/repos.yaml"),
             mirrors: file("system/mirrors.yaml"),
+            config: file("system/config.yaml"),
+            concretizer: file("system/concretizer.yaml"),
+            toolchains: file("system/toolchains.yaml"),
         })
     });
     let system = match system {
