@@ -116,4 +116,6 @@ mod spack_sources;
 mod status;
 mod system;
 mod trust_at_start;
+mod uenv_in_place;
+mod uenv_repository;
 mod vendor_mpi;

@@ -192,7 +192,8 @@ impl Parcel {
     ) -> Result<Self, Error> {
         let directory = writer.staging.free_name("new");
         fs::create_dir(&directory).map_err(Error::io("create", &directory))?;
-        let (access, place) = (source.access(&directory)?, directory.join("image"));
+        let (access, place) =
+            (source.access(&directory)?, directory.join(writer.layout.image_name()));
         access.close_directory(&directory)?;
         copy_meta(request.meta, &directory.join("meta"))?;
         let is_closed = access.is_closed(&source.metadata()?);
@@ -209,7 +210,7 @@ impl Parcel {
         if how != Transfer::Share || !access.is_closed(&found) {
             access.close_file(&place)?;
         }
-        tree::write_beside(&place, &directory, access)?;
+        tree::write_beside(&place, &directory.join(writer.layout.tree_name()), access)?;
         disk::sync_directory(&directory).map_err(Error::io("write", &directory))?;
         Ok(Self { directory, image })
     }

@@ -69,14 +69,14 @@ impl Repository {
             Access::AsNewFiles => make_readable(&image),
             Access::Group(_) | Access::Owner => access.close_file(&image)?,
         }
-        tree::write_beside(&image, &directory, access)?;
+        tree::write_beside(&image, &directory.join(writer.layout.tree_name()), access)?;
         // From here to the end a kill loses what was downloaded, so that little is left to do.
         writer.lock();
         // Someone may have brought it who did not know for whom it is.
         if self.has_image(digest) {
             restrict(&writer, digest, access)?;
         }
-        let place = directory.join("image");
+        let place = directory.join(writer.layout.image_name());
         fs::rename(&image, &place).map_err(Error::io("move", &image))?;
         let parcel = Parcel { directory: directory.clone(), image: known_image };
         let added = disk::sync_directory(&directory)

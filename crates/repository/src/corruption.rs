@@ -70,6 +70,13 @@ pub enum Corruption {
         /// Why not.
         reason: String,
     },
+    /// A label in the database of a repository of uenv cannot be one.
+    BadLabel {
+        /// What is there in place of a label.
+        label: String,
+        /// Why not.
+        reason: String,
+    },
     /// A ref whose label belongs to another image now.
     Overtaken {
         /// The label.
@@ -158,6 +165,10 @@ impl fmt::Display for Corruption {
                 let (file, reason) = (escape(file), escape(reason));
                 write!(f, "the ref `{file}` is damaged: {reason}")
             }
+            Self::BadLabel { label, reason } => {
+                let (label, reason) = (escape(label), escape(reason));
+                write!(f, "the database has a label `{label}` that cannot be used: {reason}")
+            }
             Self::Overtaken { label, digest } => {
                 let id = digest.id();
                 write!(f, "an earlier ref of the label `{label}` to the image {id} is left")
@@ -215,6 +226,8 @@ impl Corruption {
             | Self::Overtaken { .. }
             | Self::BadIndex
             | Self::Leftover { .. } => update(),
+            // Only its author knows what it was meant to be.
+            Self::BadLabel { .. } => Vec::new(),
             Self::UnreadablePin { path } | Self::UnreadableChannel { path } => {
                 vec![format!("rm {}", inside(path))]
             }

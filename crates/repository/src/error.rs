@@ -24,12 +24,9 @@ pub enum Error {
         /// Where a repository was expected.
         path: PathBuf,
     },
-    /// The directory is a repository of the uenv tool.
-    #[error("{} is a repository of uenv", shown(.path))]
-    UenvRepository {
-        /// The directory that holds an `index.db`.
-        path: PathBuf,
-    },
+    /// The database of a repository of uenv cannot be read or changed.
+    #[error("{0}")]
+    Database(Box<Report>),
     /// The repository cannot be used, or what was requested does not fit it.
     #[error("{message}")]
     Refused {
@@ -175,6 +172,7 @@ impl Error {
                 Some("`--force` gives the label to the new image".to_owned())
             }
             Self::Refused { hint, .. } => hint.clone(),
+            Self::Database(report) => report.hints().first().cloned(),
             Self::RemovedMeanwhile { .. } => Some("try the same command again".to_owned()),
             Self::Pin { path } => Some(format!("`rm {}` removes it", shown(path))),
             Self::Channel { path } => Some(format!(
@@ -185,9 +183,6 @@ impl Error {
                 "`getent group {}` shows who may: only its members give files to it",
                 groups::name_of(*group)
             )),
-            Self::UenvRepository { path } => {
-                Some(format!("`cabane repo import {}` copies its images", shown(path)))
-            }
             Self::Io { source, path, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 Some(format!("`ls -ld {}` shows who may", shown(&there(path))))
             }
@@ -238,6 +233,10 @@ fn amounts(need: Option<u64>, free: Option<u64>) -> String {
 
 impl From<Error> for Report {
     fn from(error: Error) -> Self {
+        let error = match error {
+            Error::Database(report) => return *report,
+            error => error,
+        };
         let kind = match &error {
             Error::NoSuchLabel { .. } | Error::NoSuchImage { .. } => Kind::NotFound,
             Error::Image { .. } | Error::Meta { .. } | Error::MetaEntry { .. } => Kind::BadInput,

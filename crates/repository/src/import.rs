@@ -5,6 +5,7 @@
 //! another repository, ours or one of another tool.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -14,10 +15,10 @@ use jiff::Timestamp;
 
 use crate::add::Parcel;
 use crate::evidence::EVIDENCE;
+use crate::layout::Layout;
 use crate::repository::read_meta_directory;
 use crate::signatures::{SIGNATURES, signatures_file};
 use crate::transfer::{Progress, Source};
-use crate::tree::ROOT_SIGNATURE;
 use crate::writer::Writer;
 use crate::{AddRequest, Added, Error, Repository, disk};
 
@@ -45,7 +46,7 @@ impl Repository {
             let (expected, found) = (digest.clone(), parcel.image.digest);
             return Err(Error::OtherImage { expected, found });
         }
-        bring_signatures(request.image, &parcel.directory);
+        bring_signatures(request.image, &parcel.directory, self.layout());
         writer.lock();
         parcel.publish(&writer, request.label.clone(), Some(date), request.replace, meta.as_ref())
     }
@@ -75,12 +76,16 @@ impl Repository {
 
 /// Takes what is known of the signatures along, and the time of the image, to which it refers.
 /// Where that fails, the image is one that was added by hand.
-fn bring_signatures(image: &Path, directory: &Path) {
+fn bring_signatures(image: &Path, directory: &Path, layout: &Layout) {
     let _ = fs::copy(signatures_file(image), directory.join(SIGNATURES));
-    for name in [ROOT_SIGNATURE, EVIDENCE] {
-        let _ = fs::copy(image.with_file_name(name), directory.join(name));
+    let _ = fs::copy(image.with_file_name(EVIDENCE), directory.join(EVIDENCE));
+    if let Some(name) = image.file_name().and_then(OsStr::to_str) {
+        let signature = image.with_file_name(format!("{name}.verity.p7s"));
+        let _ = fs::copy(signature, directory.join(layout.root_signature_name()));
     }
-    if let (Ok(found), Ok(new)) = (fs::metadata(image), disk::open(&directory.join("image"))) {
+    if let (Ok(found), Ok(new)) =
+        (fs::metadata(image), disk::open(&directory.join(layout.image_name())))
+    {
         let _ = found.modified().and_then(|time| new.set_modified(time));
     }
 }

@@ -4,15 +4,16 @@
 //! Where everything is in a repository, and what the files of the refs are called.
 
 use std::fs;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cabane_label::{ChannelName, Digest, Label, System};
 use jiff::Timestamp;
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::access;
-use crate::tree::TREE;
+use crate::{access, disk, uenv};
 
 /// The first version of the format, and so far the only one.
 pub(crate) const FORMAT: u32 = 1;
@@ -23,11 +24,53 @@ pub(crate) struct Layout {
     pub(crate) root: PathBuf,
     /// How long an image stays from which a label was taken for another one.
     pub(crate) grace: Duration,
+    pub(crate) kind: Kind,
+}
+
+/// Which tool has made a repository.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// It is one of Cabane.
+    #[default]
+    Cabane,
+    /// It is one of uenv, with a database in place of refs.
+    Uenv,
 }
 
 impl Layout {
     pub(crate) fn new(root: PathBuf) -> Self {
-        Self { root, grace: Duration::ZERO }
+        Self { root, grace: Duration::ZERO, kind: Kind::Cabane }
+    }
+
+    pub(crate) fn is_uenv(&self) -> bool {
+        self.kind == Kind::Uenv
+    }
+
+    /// The directory of what only Cabane knows.
+    pub(crate) fn private(&self) -> PathBuf {
+        match self.kind {
+            Kind::Cabane => self.root.clone(),
+            Kind::Uenv => self.root.join(uenv::PRIVATE),
+        }
+    }
+
+    /// The name of the file of an image in its directory.
+    pub(crate) fn image_name(&self) -> &'static str {
+        match self.kind {
+            Kind::Cabane => "image",
+            Kind::Uenv => uenv::IMAGE,
+        }
+    }
+
+    /// The name of the hash tree beside it, by which `cabane run` finds it beside any image file.
+    pub(crate) fn tree_name(&self) -> String {
+        format!("{}.verity", self.image_name())
+    }
+
+    /// The name of the signature of the root hash of this tree.
+    pub(crate) fn root_signature_name(&self) -> String {
+        format!("{}.p7s", self.tree_name())
     }
 
     pub(crate) fn marker(&self) -> PathBuf {
@@ -43,11 +86,11 @@ impl Layout {
     }
 
     pub(crate) fn image(&self, digest: &Digest) -> PathBuf {
-        self.image_directory(digest).join("image")
+        self.image_directory(digest).join(self.image_name())
     }
 
     pub(crate) fn tree(&self, digest: &Digest) -> PathBuf {
-        self.image_directory(digest).join(TREE)
+        self.image_directory(digest).join(self.tree_name())
     }
 
     /// Returns whether there is an image, be it closed to this process.
@@ -75,12 +118,16 @@ impl Layout {
         self.image_directory(digest).join("meta")
     }
 
+    /// The directory of the refs; for a repository of uenv that of the database.
     pub(crate) fn refs(&self) -> PathBuf {
-        self.root.join("refs")
+        match self.kind {
+            Kind::Cabane => self.root.join("refs"),
+            Kind::Uenv => self.root.clone(),
+        }
     }
 
     pub(crate) fn pins(&self) -> PathBuf {
-        self.root.join("pins")
+        self.private().join("pins")
     }
 
     pub(crate) fn pin(&self, label: &Label) -> PathBuf {
@@ -88,7 +135,7 @@ impl Layout {
     }
 
     pub(crate) fn channels(&self) -> PathBuf {
-        self.root.join("channels")
+        self.private().join("channels")
     }
 
     /// The names that follow a channel; neither channels nor systems have a comma.
@@ -97,11 +144,19 @@ impl Layout {
     }
 
     pub(crate) fn index(&self) -> PathBuf {
-        self.root.join("index")
+        self.private().join("index")
     }
 
     pub(crate) fn tmp(&self) -> PathBuf {
-        self.root.join("tmp")
+        self.private().join("tmp")
+    }
+
+    /// Creates one of the directories unless it is there.
+    pub(crate) fn make(&self, directory: &Path) -> io::Result<()> {
+        if self.is_uenv() && directory.starts_with(self.private()) {
+            disk::create_directory(&self.private())?;
+        }
+        disk::create_directory(directory)
     }
 
     pub(crate) fn lock(&self) -> PathBuf {

@@ -48,6 +48,7 @@ mod sum;
 mod sweep;
 mod transfer;
 mod tree;
+mod uenv;
 mod update;
 mod writer;
 
@@ -60,6 +61,7 @@ pub use follow::{Followed, FollowedName, FollowedNames, Release};
 pub use format::ImageFormat;
 pub use heartbeat::KeepAlive;
 pub use incoming::Incoming;
+pub use layout::Kind;
 pub use migrate::{Migrated, Migration, MigrationProgress};
 pub use queue::{Claim, Queue};
 pub use record::Record;

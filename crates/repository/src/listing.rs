@@ -16,7 +16,8 @@ use crate::index::Index;
 use crate::layout::{Layout, RefName};
 use crate::record::{MAX_REF_SIZE, RefError, overtaken};
 use crate::sum::{NameSet, sum};
-use crate::{Error, Record, disk};
+use crate::uenv::Labels;
+use crate::{Error, Record, disk, uenv};
 
 /// A larger index is not read; 10,000 records take about 3 MiB.
 const MAX_INDEX_SIZE: u64 = 1024 * 1024 * 1024;
@@ -30,6 +31,8 @@ pub(crate) struct Listing {
     pub(crate) unreadable: Vec<(RefName, RefError)>,
     /// The files in the directory of the refs that are not refs.
     pub(crate) strangers: Vec<String>,
+    /// The labels in a database of which no record can be made, and why.
+    pub(crate) bad: Vec<(String, String)>,
     /// The directories of images, whole or not.
     images: Names,
     /// Whether there is an image for every ref.
@@ -54,6 +57,9 @@ impl Listing {
     }
 
     fn read_with(layout: &Layout, index: Index<'_>) -> Result<Self, Error> {
+        if layout.is_uenv() {
+            return Self::read_database(layout);
+        }
         let (refs, images) = (layout.refs(), layout.images());
         // One directly after the other, the refs first: an image is there before its ref.
         let names = disk::names(&refs).map_err(Error::io("read", &refs))?;
@@ -75,6 +81,17 @@ impl Listing {
         }
         // The index is in order, so there is little to sort.
         listing.refs.sort_by(Record::in_order);
+        let there = listing.image_names();
+        listing.is_complete = listing.refs.iter().all(|one| there.contains(one.digest.as_str()));
+        Ok(listing)
+    }
+
+    fn read_database(layout: &Layout) -> Result<Self, Error> {
+        let Labels { records: refs, bad } = Labels::read_all(layout)?;
+        let path = layout.images();
+        // In a repository into which nothing was put there are none.
+        let images = disk::if_there(disk::names(&path)).map_err(Error::io("read", &path))?;
+        let mut listing = Self { refs, bad, images: images.unwrap_or_default(), ..Self::default() };
         let there = listing.image_names();
         listing.is_complete = listing.refs.iter().all(|one| there.contains(one.digest.as_str()));
         Ok(listing)
@@ -157,10 +174,31 @@ pub(crate) fn read_ref(layout: &Layout, name: &RefName) -> Result<Record, RefErr
     Record::from_ref(name, &bytes)
 }
 
+/// Returns the readable refs whose names are wanted, in order.
+pub(crate) fn refs(
+    layout: &Layout,
+    wanted: &dyn Fn(&RefName) -> bool,
+) -> Result<Vec<Record>, Error> {
+    if layout.is_uenv() {
+        return Ok(Labels::read(layout, &|name, _, _| wanted(name))?.records);
+    }
+    Ok(read_refs(layout, ref_names(layout)?.into_iter().filter(wanted)))
+}
+
+/// Reads the files of these refs, and returns those that are readable, in order.
+pub(crate) fn read_refs(layout: &Layout, names: impl Iterator<Item = RefName>) -> Vec<Record> {
+    let mut refs: Vec<Record> = names.filter_map(|name| read_ref(layout, &name).ok()).collect();
+    refs.sort_by(Record::in_order);
+    refs
+}
+
 /// Returns the names of the refs; their content is not looked at.
 pub(crate) fn ref_names(layout: &Layout) -> Result<Vec<RefName>, Error> {
     let directory = layout.refs();
     disk::freshen(&directory);
+    if layout.is_uenv() {
+        return uenv::ref_names(layout);
+    }
     let names = disk::names(&directory).map_err(Error::io("read", &directory))?;
     Ok(names.iter().filter_map(RefName::from_file_name).collect())
 }

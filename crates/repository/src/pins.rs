@@ -27,7 +27,7 @@ impl Repository {
             });
         }
         let (pins, pin) = (self.layout().pins(), self.layout().pin(label));
-        disk::create_directory(&pins).map_err(Error::io("create", &pins))?;
+        self.layout().make(&pins).map_err(Error::io("create", &pins))?;
         if pin.exists() {
             return Ok(false);
         }

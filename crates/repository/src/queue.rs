@@ -13,7 +13,7 @@
 //! without it when it has not changed for long.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -85,7 +85,7 @@ impl Queue {
     pub fn try_take(&mut self) -> Result<Claim, Error> {
         let tmp = self.layout.tmp();
         if !tmp.is_dir() {
-            fs::create_dir(&tmp).map_err(Error::io("create", &tmp))?;
+            self.layout.make(&tmp).map_err(Error::io("create", &tmp))?;
         }
         let own = self.name();
         let is_busy = |one: &String| Some(one) != own.as_ref();

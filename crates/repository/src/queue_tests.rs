@@ -3,6 +3,7 @@
 
 //! Waiting, on file systems with locks and without, on one host and on several.
 
+use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 

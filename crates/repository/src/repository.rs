@@ -11,11 +11,11 @@ use std::time::Duration;
 use cabane_label::{Digest, ImageId, Label, LabelPattern, NameMatch, escape, shown};
 use cabane_view::Meta;
 
-use crate::layout::{FORMAT, Layout};
+use crate::layout::{FORMAT, Kind, Layout};
 use crate::lock::WriterLock;
 use crate::search::{self, Wanted};
 use crate::staging::Staging;
-use crate::{Error, Record, disk, listing};
+use crate::{Error, Record, disk, listing, uenv};
 
 /// A local directory that holds images under labels.
 ///
@@ -40,6 +40,8 @@ use crate::{Error, Record, disk, listing};
 /// A label points to a complete image or does not exist. Of several refs of one label the newest
 /// is valid; the others keep images that the label has had, for the time of
 /// [`Repository::with_grace`], or were left by a killed writer.
+///
+/// A repository of uenv is used as well, where it is; see the module `uenv`.
 #[derive(Clone, Debug)]
 pub struct Repository {
     layout: Layout,
@@ -52,13 +54,11 @@ impl Repository {
     /// Opens a repository that exists.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let path = std::path::absolute(path).map_err(Error::io("find", path))?;
-        let layout = Layout::new(path.clone());
+        let mut layout = Layout::new(path.clone());
         let marker = layout.marker();
         match disk::read(&marker, MAX_MARKER_SIZE) {
             Ok(bytes) => check_format(&layout, &bytes)?,
-            Err(error) if is_absence(&error) && path.join("index.db").exists() => {
-                return Err(Error::UenvRepository { path });
-            }
+            Err(error) if is_absence(&error) && uenv::is_there(&path) => layout.kind = Kind::Uenv,
             Err(error) if is_absence(&error) => return Err(Error::NotARepository { path }),
             Err(error) => return Err(Error::io("open the repository", &path)(error)),
         }
@@ -69,17 +69,7 @@ impl Repository {
     ///
     /// The directory may exist if it is empty.
     pub fn create(path: &Path) -> Result<Self, Error> {
-        match Self::open(path) {
-            Ok(repository) => {
-                let path = shown(repository.path());
-                return Err(Error::Refused {
-                    message: format!("there is a repository at {path} already"),
-                    hint: Some(format!("`cabane repo status {path}` shows what is in it")),
-                });
-            }
-            Err(Error::NotARepository { .. }) => {}
-            Err(error) => return Err(error),
-        }
+        refuse_repository(path)?;
         let path = std::path::absolute(path).map_err(Error::io("find", path))?;
         fs::create_dir_all(&path).map_err(Error::io("create", &path))?;
         let layout = Layout::new(path);
@@ -93,6 +83,20 @@ impl Repository {
         Ok(Self { layout })
     }
 
+    /// Creates an empty repository as uenv has them, and the directories above it.
+    ///
+    /// # Errors
+    ///
+    /// There is a repository already, or nothing can be written there.
+    pub fn create_uenv(path: &Path) -> Result<Self, Error> {
+        let path = std::path::absolute(path).map_err(Error::io("find", path))?;
+        refuse_repository(&path)?;
+        fs::create_dir_all(&path).map_err(Error::io("create", &path))?;
+        let layout = Layout { kind: Kind::Uenv, ..Layout::new(path) };
+        uenv::create(&layout)?;
+        Ok(Self { layout })
+    }
+
     /// Makes writers keep an image, from which its last label is taken for another image, for
     /// some more time: a process that knows its digest may still read it, as jobs do that have
     /// waited. Without this call it goes at once.
@@ -100,6 +104,11 @@ impl Repository {
     pub fn with_grace(mut self, grace: Duration) -> Self {
         self.layout.grace = grace;
         self
+    }
+
+    /// Returns which tool has made the repository.
+    pub fn kind(&self) -> Kind {
+        self.layout.kind
     }
 
     /// Returns the directory of the repository, as an absolute path.
@@ -130,10 +139,8 @@ impl Repository {
 
     /// Returns the newest record of an image, also of one whose labels other images have by now.
     pub fn last_record(&self, digest: &Digest) -> Result<Option<Record>, Error> {
-        let names = listing::ref_names(&self.layout)?;
-        let of_image = names.into_iter().filter(|name| name.names(digest));
-        let records = of_image.filter_map(|name| listing::read_ref(&self.layout, &name).ok());
-        Ok(records.max_by(Record::in_order))
+        let records = listing::refs(&self.layout, &|name| name.names(digest))?;
+        Ok(records.into_iter().max_by(Record::in_order))
     }
 
     /// Returns the records of the images with this short form of the digest.
@@ -207,6 +214,21 @@ fn write_marker(layout: &Layout) -> Result<(), Error> {
     disk::write_new(&new, line.as_bytes()).map_err(Error::io("write", &new))?;
     fs::rename(&new, &marker).map_err(Error::io("write", &marker))?;
     disk::remove_all(staging.path()).map_err(Error::io("remove", staging.path()))
+}
+
+/// Refuses a path where there is a repository.
+fn refuse_repository(path: &Path) -> Result<(), Error> {
+    match Repository::open(path) {
+        Ok(repository) => {
+            let path = shown(repository.path());
+            Err(Error::Refused {
+                message: format!("there is a repository at {path} already"),
+                hint: Some(format!("`cabane repo status {path}` shows what is in it")),
+            })
+        }
+        Err(Error::NotARepository { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 fn is_absence(error: &io::Error) -> bool {

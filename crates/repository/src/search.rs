@@ -18,7 +18,7 @@ use crate::index::{Fields, Index, Line};
 use crate::layout::{Layout, RefName};
 use crate::listing::{Listing, read_index};
 use crate::sum::{NameSet, Tally, sum};
-use crate::{Error, Record, disk};
+use crate::{Error, Record, disk, uenv};
 
 /// How often a reader looks again while others keep changing what it reads.
 const LOOKS: u32 = 20;
@@ -36,6 +36,9 @@ pub(crate) struct Wanted<'a> {
 
 /// Returns the wanted records that point to an image, sorted by label.
 pub(crate) fn records(layout: &Layout, wanted: &Wanted<'_>) -> Result<Vec<Record>, Error> {
+    if layout.is_uenv() {
+        return uenv::records(layout, wanted);
+    }
     if let Some(records) = from_index(layout, wanted) {
         return Ok(records);
     }
@@ -90,7 +93,7 @@ fn has_images(layout: &Layout, index: Index<'_>) -> bool {
 }
 
 /// Takes what is wanted from the lines; `None` if one is not understood.
-fn pick(index: Index<'_>, wanted: &Wanted<'_>) -> Option<Vec<Record>> {
+pub(crate) fn pick(index: Index<'_>, wanted: &Wanted<'_>) -> Option<Vec<Record>> {
     let mut records = Vec::new();
     let mut lines = index.lines().map(Line::fields).peekable();
     while let Some(fields) = lines.next() {

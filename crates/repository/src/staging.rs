@@ -156,6 +156,9 @@ impl Staging {
     pub(crate) fn open(layout: &Layout) -> Result<Self, Error> {
         let (owner, tmp) = (Owner::this_process(), layout.tmp());
         let path = tmp.join(owner.name());
+        if layout.is_uenv() {
+            layout.make(&tmp).map_err(Error::io("create", &tmp))?;
+        }
         fs::create_dir(&path).map_err(Error::io("write in", &tmp))?;
         Ok(Self { owner, path })
     }

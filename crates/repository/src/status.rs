@@ -18,13 +18,15 @@ use crate::listing::{Listing, read_index};
 use crate::repository::read_meta_directory;
 use crate::staging::Temporary;
 use crate::transfer::digest_of;
-use crate::{Corruption, Error, Record, Repository, disk};
+use crate::{Corruption, Error, Kind, Record, Repository, disk};
 
 /// The state of a repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Status {
     /// Where it is.
     pub path: PathBuf,
+    /// Which tool has made it.
+    pub kind: Kind,
     /// The type of the file system on which it lies, such as `lustre`.
     pub file_system: String,
     /// Whether this process may change it.
@@ -60,11 +62,15 @@ impl Repository {
         let mut survey = Survey { repository: self, verify, status: Status::default() };
         survey.survey()?;
         survey.status.damaged.sort();
+        survey.status.damaged.dedup();
         Ok(Status {
             path: root.clone(),
             file_system: disk::file_system(root).map_err(inspect())?,
+            kind: layout.kind,
             writable: [layout.images(), layout.refs(), layout.tmp()]
                 .iter()
+                // uenv makes some of them only when they are needed.
+                .filter(|directory| !layout.is_uenv() || directory.exists())
                 .all(|directory| disk::is_writable(directory)),
             labels,
             free: disk::free_space(root).map_err(inspect())?,
@@ -183,6 +189,10 @@ impl Survey<'_> {
             let (label, digest) = (one.label.clone(), one.digest.clone());
             self.status.damaged.push(Corruption::Overtaken { label, digest });
         }
+        for (label, reason) in &listing.bad {
+            let (label, reason) = (label.clone(), reason.clone());
+            self.status.damaged.push(Corruption::BadLabel { label, reason });
+        }
         for (name, error) in &listing.unreadable {
             let (file, reason) = (RefName::as_str(name).to_owned(), error.to_string());
             self.status.damaged.push(Corruption::UnreadableRef { file, reason });
@@ -288,7 +298,11 @@ impl Survey<'_> {
         let place = self.repository.layout().meta(digest);
         let reason = match fs::metadata(&place) {
             Ok(found) if !found.is_dir() => "it is no directory".to_owned(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // uenv makes no directory for an image without metadata.
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound
+                    && !self.repository.layout().is_uenv() =>
+            {
                 "their directory is missing".to_owned()
             }
             Err(_) => return,
@@ -325,7 +339,7 @@ impl Survey<'_> {
                 Temporary::Staging(owner) | Temporary::Trash(_, owner) if !owner.is_gone() => {}
                 Temporary::Incoming(..) => self.download(&tmp.join(name)),
                 Temporary::Unknown => {
-                    let path = PathBuf::from("tmp").join(name);
+                    let path = self.inside(&tmp.join(name));
                     self.status.damaged.push(Corruption::Stranger { path });
                 }
                 _ => self.status.damaged.push(Corruption::Leftover { name: name.to_owned() }),

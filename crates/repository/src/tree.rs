@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 //! The hash tree beside an image, with which the kernel can check its content, and the signature of
-//! its root hash. The names are those by which `cabane run` finds them beside any image file.
+//! its root hash.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,11 +12,6 @@ use cabane_label::Digest;
 
 use crate::writer::Writer;
 use crate::{Access, Error, Repository, disk};
-
-/// The name of the hash tree of the file `image`.
-pub(crate) const TREE: &str = "image.verity";
-/// The name of the signature of its root hash.
-pub(crate) const ROOT_SIGNATURE: &str = "image.verity.p7s";
 
 impl Repository {
     /// Returns where the hash tree of an image is, which is made if it is not there, and its root hash.
@@ -39,10 +34,10 @@ impl Repository {
         let mut writer = Writer::open(layout)?;
         writer.unlock();
         let access = Access::of_directory(&layout.image_directory(digest), &layout.images());
-        let new = writer.staging.free_name(TREE);
+        let new = writer.staging.free_name("tree");
         let root = write(&image, &new, access)?;
         writer.lock();
-        put(&writer, digest, &new, TREE)?;
+        put(&writer, digest, &new, &layout.tree_name())?;
         Ok((tree, root))
     }
 
@@ -54,9 +49,9 @@ impl Repository {
     pub fn keep_root_signature(&self, digest: &Digest, bytes: &[u8]) -> Result<(), Error> {
         let mut writer = Writer::open(self.layout())?;
         writer.lock();
-        let new = writer.staging.free_name(ROOT_SIGNATURE);
+        let new = writer.staging.free_name("signature");
         disk::write_new(&new, bytes).map_err(Error::io("write", &new))?;
-        put(&writer, digest, &new, ROOT_SIGNATURE)
+        put(&writer, digest, &new, &self.layout().root_signature_name())
     }
 }
 
@@ -81,10 +76,10 @@ pub(crate) fn put(
 
 /// Writes the hash tree of an image that is being brought, for those who may read the image. One whose
 /// size is no multiple of a block has none.
-pub(crate) fn write_beside(image: &Path, directory: &Path, access: Access) -> Result<(), Error> {
+pub(crate) fn write_beside(image: &Path, tree: &Path, access: Access) -> Result<(), Error> {
     let size = fs::metadata(image).map_err(Error::io("read", image))?.len();
     if size % cabane_verity::BLOCK == 0 {
-        write(image, &directory.join(TREE), access)?;
+        write(image, tree, access)?;
     }
     Ok(())
 }

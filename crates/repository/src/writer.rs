@@ -25,7 +25,7 @@ use crate::listing::{self, Listing};
 use crate::lock::WriterLock;
 use crate::record::overtaken;
 use crate::staging::{Staging, Temporary, noted_orphans};
-use crate::{Error, Record, disk, index};
+use crate::{Error, Record, disk, index, uenv};
 
 /// One writer: a staging area, and the lock while it is needed.
 pub(crate) struct Writer<'a> {
@@ -47,7 +47,7 @@ impl<'a> Writer<'a> {
     /// Begins a change. The lock is not taken yet.
     pub(crate) fn open(layout: &'a Layout) -> Result<Self, Error> {
         for directory in [layout.images(), layout.refs(), layout.tmp()] {
-            match disk::create_directory(&directory) {
+            match layout.make(&directory) {
                 // Where nothing may be written, the directory that exists gives the better error.
                 Err(_) if directory.is_dir() => {}
                 outcome => outcome.map_err(Error::io("create", &directory))?,
@@ -80,14 +80,12 @@ impl<'a> Writer<'a> {
 
     /// Returns the readable refs of a label, the valid one last.
     pub(crate) fn refs_of(&self, label: &Label) -> Result<Vec<Record>, Error> {
-        let names = listing::ref_names(self.layout)?;
-        Ok(self.in_order(names.into_iter().filter(|name| name.is_of(label))))
+        listing::refs(self.layout, &|name| name.is_of(label))
     }
 
     /// Returns the readable refs of an image.
     pub(crate) fn refs_with(&self, digest: &Digest) -> Result<Vec<Record>, Error> {
-        let names = listing::ref_names(self.layout)?;
-        Ok(self.in_order(names.into_iter().filter(|name| name.names(digest))))
+        listing::refs(self.layout, &|name| name.names(digest))
     }
 
     /// Returns whether an image has a label: whether a valid ref names it.
@@ -98,13 +96,6 @@ impl<'a> Writer<'a> {
             }
         }
         Ok(false)
-    }
-
-    fn in_order(&self, names: impl Iterator<Item = RefName>) -> Vec<Record> {
-        let read = |name: RefName| listing::read_ref(self.layout, &name).ok();
-        let mut refs: Vec<Record> = names.filter_map(read).collect();
-        refs.sort_by(Record::in_order);
-        refs
     }
 
     /// Brings a complete image from the staging area to its place.
@@ -137,6 +128,9 @@ impl<'a> Writer<'a> {
 
     /// Writes the ref of a record; a label that had another image points to this one now.
     pub(crate) fn write_ref(&self, record: &Record) -> Result<(), Error> {
+        if self.layout.is_uenv() {
+            return uenv::write(self.layout, record);
+        }
         let name = record.ref_name();
         let (new, refs) = (self.staging.free_name("ref"), self.layout.refs());
         disk::write_new(&new, &record.to_ref()).map_err(Error::io("write", &new))?;
@@ -178,6 +172,9 @@ impl<'a> Writer<'a> {
 
     /// Removes the file of a ref; it is no error when it is gone already.
     pub(crate) fn remove_ref(&self, name: &RefName) -> Result<(), Error> {
+        if self.layout.is_uenv() {
+            return uenv::remove(self.layout, name);
+        }
         let path = self.layout.refs().join(name.as_str());
         disk::if_there(fs::remove_file(&path)).map(drop).map_err(Error::io("remove", &path))
     }
@@ -204,13 +201,16 @@ impl<'a> Writer<'a> {
 
     /// Retires the refs that were overtaken by others of their label longer ago than the grace.
     pub(crate) fn retire_overtaken(&self) -> Result<Vec<Digest>, Error> {
+        if self.layout.is_uenv() {
+            return Ok(Vec::new());
+        }
         let mut labels: HashMap<String, Vec<RefName>> = HashMap::new();
         for name in listing::ref_names(self.layout)? {
             labels.entry(name.label_part().to_owned()).or_default().push(name);
         }
         let mut removed = Vec::new();
         for names in labels.into_values().filter(|names| names.len() > 1) {
-            let refs = self.in_order(names.into_iter());
+            let refs = listing::read_refs(self.layout, names.into_iter());
             let overtaken: Vec<_> = overtaken(&refs, self.layout.grace).cloned().collect();
             removed.extend(self.retire(&overtaken)?);
         }
@@ -232,6 +232,9 @@ impl<'a> Writer<'a> {
             return Ok(false);
         }
         self.discard(&trash)?;
+        if self.layout.is_uenv() {
+            uenv::forget(self.layout, digest)?;
+        }
         Ok(true)
     }
 
@@ -252,10 +255,16 @@ impl<'a> Writer<'a> {
 
     /// Writes the index anew. A reader can do without, so failure is no error.
     pub(crate) fn write_index(&self) -> bool {
+        if self.layout.is_uenv() {
+            return uenv::keep(self.layout).is_some();
+        }
         Listing::read(self.layout).is_ok_and(|listing| self.write_index_of(&listing))
     }
 
     pub(crate) fn write_index_of(&self, listing: &Listing) -> bool {
+        if self.layout.is_uenv() {
+            return uenv::keep(self.layout).is_some();
+        }
         let new = self.staging.free_name("index");
         let text = index::render(&listing.refs);
         fs::write(&new, text).and_then(|()| fs::rename(&new, self.layout.index())).is_ok()

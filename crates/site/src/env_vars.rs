@@ -70,6 +70,8 @@ variables! {
     CLUSTER_NAME;
     /// If set, the default repository is `.cabane/repository` below this directory.
     SCRATCH;
+    /// The uenv repository of the user. If it is not set, `.uenv-images` below `SCRATCH` and `.uenv/repo` below `HOME` are used if they exist. It is searched after the default repository.
+    UENV_REPO_PATH;
     /// The home directory.
     HOME;
     /// The directory for the configuration of the user. Default: `.config` in the home directory.

@@ -12,12 +12,9 @@ use std::path::{Path, PathBuf};
 use cabane_label::{Digest, Label, escape, shown};
 use cabane_report::{Kind, Report, Result};
 use jiff::Timestamp;
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use crate::error::refused;
-use crate::rows::{self, Row};
+use cabane_uenv_database::{read, refused};
 
 const DATABASE: &str = "index.db";
 const IMAGE: &str = "store.squashfs";
@@ -166,17 +163,20 @@ impl UenvRepository {
 
     /// Returns what is there. No image is read.
     pub fn contents(&self) -> Result<Contents> {
-        let rows = rows::read(&self.path.join(DATABASE))?;
+        let rows = read(&self.path.join(DATABASE))?;
         let mut damaged = Vec::new();
         let mut labels: BTreeMap<Digest, (Option<Timestamp>, BTreeSet<Label>)> = BTreeMap::new();
         for row in &rows.labels {
-            match checked(row) {
+            match row.checked() {
                 Ok((digest, label)) => {
                     let image = labels.entry(digest).or_default();
-                    image.0 = image.0.or_else(|| parse_date(&row.date));
+                    image.0 = image.0.or_else(|| row.date());
                     image.1.insert(label);
                 }
-                Err(reason) => damaged.push(Corruption::BadRow { row: written(row), reason }),
+                Err(reason) => damaged.push({
+                    let row = row.label.clone();
+                    Corruption::BadRow { row, reason }
+                }),
             }
         }
         let mut files = self.files()?;
@@ -245,66 +245,5 @@ impl UenvRepository {
             meta: meta.is_dir().then_some(meta),
             path,
         }))
-    }
-}
-
-/// Makes a label and a digest of a row, or says why that cannot be.
-fn checked(row: &Row) -> Result<(Digest, Label), String> {
-    let digest = row.sha256.parse().map_err(|_| {
-        let sha256 = &row.sha256;
-        format!("its image is `{sha256}`, which is no sha256")
-    })?;
-    let label = written(row).parse::<Label>();
-    Ok((digest, label.map_err(|error| error.to_string())?))
-}
-
-fn written(row: &Row) -> String {
-    let Row { name, version, tag, system, uarch, .. } = row;
-    format!("{name}/{version}:{tag}@{system}%{uarch}")
-}
-
-/// Reads a date as the releases of uenv have written them; `None` if it is none.
-///
-/// A day alone, a day and a time, with or without parts of a second and the offset to UTC;
-/// where there is none it is UTC.
-fn parse_date(text: &str) -> Option<Timestamp> {
-    let text = text.trim();
-    if let Ok(date) = text.parse::<Timestamp>() {
-        return Some(date);
-    }
-    let date: DateTime = text.parse().ok()?;
-    TimeZone::UTC.to_timestamp(date).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(text: &str) -> Option<String> {
-        parse_date(text).map(|date| date.to_string())
-    }
-
-    #[test]
-    fn a_date_of_any_release_is_read() {
-        let dates = [
-            "2024-03-11 17:08:35.976000+00:00",
-            "2024-03-11T17:08:35.976Z",
-            "2024-03-11 17:08:35",
-            "2024-03-11",
-        ];
-        assert_eq!(
-            dates.map(|date| read(date).unwrap_or_default()),
-            [
-                "2024-03-11T17:08:35.976Z",
-                "2024-03-11T17:08:35.976Z",
-                "2024-03-11T17:08:35Z",
-                "2024-03-11T00:00:00Z"
-            ]
-        );
-    }
-
-    #[test]
-    fn a_word_is_no_date() {
-        assert_eq!(read("monday"), None);
     }
 }

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::contents::{Contents, Corruption, UenvImage, UenvRepository};
-use crate::error::refused;
+use cabane_uenv_database::refused;
 
 /// What is to be brought, and how.
 #[derive(Clone, Copy, Debug, Default)]

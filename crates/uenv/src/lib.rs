@@ -5,15 +5,12 @@
 //!
 //! Such a repository is a directory with a database, `index.db`, and the images in
 //! `images/<sha256>/store.squashfs`, with their metadata in `images/<sha256>/meta/`. It is only
-//! read, never changed. This is the only crate that knows SQLite.
+//! read, never changed.
 
 #![forbid(unsafe_code)]
 
 mod contents;
-mod database;
-mod error;
 mod import;
-mod rows;
 
 pub use contents::{Contents, Corruption, UenvImage, UenvRepository};
 pub use import::{Fate, Import, ImportProgress, Imported, InnerMeta, Plan, Planned, import, plan};

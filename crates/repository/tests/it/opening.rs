@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use cabane_repository::{Error, Repository};
+use cabane_repository::{Error, Kind, Repository};
 
 use crate::support::{World, names};
 
@@ -31,9 +31,11 @@ fn an_error_for_a_missing_repository_says_how_to_make_one() {
 #[test]
 fn a_repository_of_uenv_is_known_as_one() {
     let place = tempfile::tempdir().unwrap();
-    fs::write(place.path().join("index.db"), "").unwrap();
-    let message = error_of(Repository::open(place.path()), place.path());
-    assert_eq!(message, "PLACE is a repository of uenv");
+    Repository::create_uenv(place.path()).unwrap();
+    let opened = Repository::open(place.path()).unwrap();
+    let again = Repository::create(place.path()).unwrap_err();
+    let is_there = again.to_string().contains("there is a repository at");
+    assert_eq!((opened.kind(), opened.records().unwrap().len(), is_there), (Kind::Uenv, 0, true));
 }
 
 #[test]

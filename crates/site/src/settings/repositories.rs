@@ -38,6 +38,10 @@ pub struct RepositorySetting {
 const DEFAULT_REPOSITORY: &str = "default";
 /// The priority of the user's own repository: just below those of a configuration.
 const DEFAULT_REPOSITORY_PRIORITY: i32 = 9;
+/// The name of the repository that the user has with the tool uenv.
+const REPOSITORY_OF_UENV: &str = "uenv";
+/// Its priority: just below the user's own.
+const PRIORITY_OF_UENV: i32 = 8;
 
 impl Layers<'_> {
     pub(super) fn repositories(&self) -> Result<Vec<RepositorySetting>> {
@@ -80,6 +84,13 @@ impl Layers<'_> {
         if !repositories.iter().any(|known| known.name == DEFAULT_REPOSITORY) {
             repositories.push(self.default_repository());
         }
+        if let Some(uenv) = self.uenv_repository() {
+            let is_known =
+                |known: &RepositorySetting| known.name == uenv.name || known.path == uenv.path;
+            if !repositories.iter().any(is_known) {
+                repositories.push(uenv);
+            }
+        }
         // Stable: among equals the order of the files counts.
         repositories.sort_by_key(|repository| std::cmp::Reverse(repository.priority));
         Ok(repositories)
@@ -103,6 +114,35 @@ impl Layers<'_> {
             is_configured: true,
             origin: Origin::Default,
         }
+    }
+}
+
+impl Layers<'_> {
+    /// Returns the repository that uenv uses for this user, if it is there.
+    fn uenv_repository(&self) -> Option<RepositorySetting> {
+        let variables = &self.variables;
+        let below = |name, place: &str| Some(variables.directory(name)?.join(place));
+        let places = [
+            (
+                variables.directory(env_vars::UENV_REPO_PATH),
+                Origin::Variable(env_vars::UENV_REPO_PATH),
+            ),
+            (below(env_vars::SCRATCH, ".uenv-images"), Origin::Default),
+            (below(env_vars::HOME, ".uenv/repo"), Origin::Default),
+        ];
+        let is_there = |path: &PathBuf| path.join("index.db").is_file();
+        let mut there = places.into_iter().filter_map(|(path, origin)| Some((path?, origin)));
+        let (path, origin) = there.find(|(path, _)| is_there(path))?;
+        Some(RepositorySetting {
+            name: REPOSITORY_OF_UENV.to_owned(),
+            path,
+            priority: PRIORITY_OF_UENV,
+            retention: RetentionSettings::default(),
+            is_default: false,
+            is_configured: true,
+            unusable: None,
+            origin,
+        })
     }
 }
 

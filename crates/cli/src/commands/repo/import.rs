@@ -3,20 +3,17 @@
 
 //! `cabane repo import`: the images of a repository of uenv.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use cabane_label::{Label, LabelPattern};
 use cabane_report::{Result, size};
 use cabane_repository::{ImageFormat, Repository};
 use cabane_run::{metadata, open_image};
-use cabane_uenv::{Contents, Fate, Import, Imported, Plan, UenvRepository};
+use cabane_uenv::{Fate, Import, Imported, Plan, UenvRepository};
 use clap::Args;
-use serde::Serialize;
 
 use crate::commands::repo::progress::Shown;
 use crate::exit_codes::{self, ExitCode};
-use crate::format::json;
 use crate::setup::Setup;
 use crate::table::Table;
 
@@ -166,53 +163,4 @@ fn print_imported(setup: &Setup, args: &ImportArgs, imported: &Imported) {
         imported.labels.len(),
         imported.unchanged
     ));
-}
-
-/// A repository of uenv, as `cabane repo status` shows it.
-#[derive(Serialize)]
-struct UenvStatus<'a> {
-    path: &'a Path,
-    /// Distinguishes it from repositories of Cabane, which have none.
-    kind: &'static str,
-    labels: usize,
-    images: usize,
-    bytes: u64,
-    damaged: &'a [cabane_uenv::Corruption],
-}
-
-/// Shows what is in a repository of uenv, and how to import it.
-pub(crate) fn status(setup: &Setup, path: &Path, as_json: bool) -> Result<ExitCode> {
-    let repository = UenvRepository::open(path)?;
-    let contents = repository.contents()?;
-    let Contents { images, damaged, .. } = &contents;
-    let status = UenvStatus {
-        path: repository.path(),
-        kind: "uenv",
-        labels: images.iter().map(|image| image.labels.len()).sum(),
-        images: images.len(),
-        bytes: images.iter().map(|image| image.size).sum(),
-        damaged,
-    };
-    setup.printer.data(if as_json { json(&[status]) } else { describe(&status) });
-    Ok(code(damaged.is_empty()))
-}
-
-fn describe(status: &UenvStatus<'_>) -> String {
-    let path = cabane_label::escape(&status.path.to_string_lossy()).into_owned();
-    let mut text = format!("{path}\n");
-    let mut line = |name: &str, value: String| {
-        let _ = writeln!(text, "  {name:<12} {value}");
-    };
-    line("kind", "a repository of uenv".to_owned());
-    line("labels", status.labels.to_string());
-    line("images", format!("{} ({})", status.images, size(status.bytes)));
-    match status.damaged.len() {
-        0 => line("state", "whole, as far as is seen without reading".to_owned()),
-        count => line("state", format!("{count} found")),
-    }
-    for corruption in status.damaged {
-        line("", corruption.to_string());
-    }
-    line("to import", format!("`cabane repo import {path}`"));
-    text
 }

@@ -7,12 +7,11 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use cabane_report::{Report, Result, size};
-use cabane_repository::{Error, Repository, Status};
+use cabane_repository::{Kind, Repository, Status};
 use cabane_site::open_repository;
 use clap::Args;
 use serde_json::Value;
 
-use crate::commands::repo::import;
 use crate::exit_codes::{self, ExitCode};
 use crate::setup::Setup;
 
@@ -21,6 +20,9 @@ use crate::setup::Setup;
 pub(crate) struct CreateArgs {
     /// Its path; default: your own repository
     path: Option<PathBuf>,
+    /// Create a uenv repository, for use with cabane and uenv
+    #[arg(long)]
+    uenv: bool,
 }
 
 /// Show the contents of a repository and check its integrity
@@ -51,19 +53,15 @@ pub(crate) fn create(setup: &Setup, args: &CreateArgs) -> Result<ExitCode> {
         Some(path) => path.clone(),
         None => setup.default_repository_path()?,
     };
-    let repository = Repository::create(&path)?;
+    let repository =
+        if args.uenv { Repository::create_uenv(&path)? } else { Repository::create(&path)? };
     setup.note(format_args!("made the repository {}", repository.path().display()));
     Ok(exit_codes::SUCCESS)
 }
 
 pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> Result<ExitCode> {
     let repositories = match &args.path {
-        Some(path) => match open_repository(path) {
-            Err(Error::UenvRepository { path }) => {
-                return import::status(setup, &path, args.json);
-            }
-            opened => vec![opened?],
-        },
+        Some(path) => vec![open_repository(path)?],
         None => setup.repositories()?.into_iter().map(|named| named.repository).collect(),
     };
     let all = repositories.iter().map(|repository| repository.status(args.verify));
@@ -87,6 +85,9 @@ fn describe(status: &Status) -> String {
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "  {name:<12} {value}");
     };
+    if status.kind == Kind::Uenv {
+        line("kind", "repository of uenv".to_owned());
+    }
     line("file system", format!("{}, {access}", status.file_system));
     line("labels", status.labels.to_string());
     line("images", format!("{} ({})", status.images, size(status.bytes)));

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Opening a database that others may write to, without touching it.
+//! Opening a database that others may write to.
 //!
-//! It is opened as one that never changes: no locks, which file systems of clusters have in
+//! To be read, it is opened as one that never changes: no locks, which file systems of clusters have in
 //! part only, and no files beside it, which could not be made where one may only read. What
 //! SQLite would otherwise see to is then left to us: a database that changes meanwhile is read
 //! again, and where a writer was killed, the database and its journal are copied, so that the
@@ -11,8 +11,9 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -22,15 +23,54 @@ use std::time::Duration;
 use cabane_label::shown;
 use cabane_report::{Kind, Report, Result};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use tempfile::TempDir;
 
-use crate::error::{refused, unreadable};
+use crate::error::{refused, unreadable, unwritable};
 
 /// A database, and what SQLite keeps beside it as long as a change is not complete.
 const FILES: [&str; 3] = ["", "-journal", "-wal"];
 const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(250);
+
+/// How long a change waits for others that change the database.
+const BUSY: Duration = Duration::from_secs(30);
+
+/// The size of the header of a database, in bytes; <https://www.sqlite.org/fileformat.html> 1.3.
+const HEADER: usize = 100;
+/// Where the header has the version that is needed to write; 2 means that there is a write-ahead log.
+const WRITE_VERSION: usize = 18;
+/// Where the header has the number of changes.
+const CHANGES: Range<usize> = 24..28;
+
+/// Returns a text that differs after each change of a database: its file, size, time, and number of
+/// changes. `None` if a change is not complete, or the database has none of these.
+pub fn stamp(path: &Path) -> Option<String> {
+    let before = look(path).ok().filter(|seen| !is_incomplete(seen))?;
+    let mut header = [0; HEADER];
+    File::open(path).ok()?.read_exact(&mut header).ok()?;
+    let [inode, size, seconds, nanoseconds] = (*before.first()?)?;
+    let changes = u32::from_be_bytes(header[CHANGES].try_into().ok()?);
+    let text = format!("{inode:x}-{size:x}-{seconds:x}-{nanoseconds:x}-{changes:x}");
+    (header[WRITE_VERSION] < 2 && look(path).ok()? == before).then_some(text)
+}
+
+/// Changes a database in one transaction, which waits for those of others.
+pub(crate) fn change<T>(
+    path: &Path,
+    change: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> Result<T> {
+    let outcome = || {
+        let mut connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, "")?;
+        connection.busy_timeout(BUSY)?;
+        connection.pragma_update(None, "foreign_keys", true)?;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let answer = change(&transaction)?;
+        transaction.commit()?;
+        Ok(answer)
+    };
+    outcome().map_err(unwritable(path))
+}
 
 /// Reads from a database, once more if it was changed in the meantime.
 pub(crate) fn read<T>(path: &Path, query: impl Fn(&Connection) -> Result<T>) -> Result<T> {

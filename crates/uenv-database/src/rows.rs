@@ -13,49 +13,89 @@
 
 use std::path::Path;
 
-use cabane_label::shown;
+use cabane_label::{Digest, Label, shown};
 use cabane_report::{Kind, Report, Result};
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
-use crate::database;
 use crate::error::unreadable;
+use crate::open;
 
 /// A label and its image, as it is written: nothing has been checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Row {
-    pub(crate) name: String,
-    pub(crate) version: String,
-    pub(crate) tag: String,
-    pub(crate) system: String,
-    pub(crate) uarch: String,
-    pub(crate) sha256: String,
-    pub(crate) date: String,
+pub struct Row {
+    /// The label: `name/version:tag@system%uarch`.
+    pub label: String,
+    /// The digest of the image.
+    pub sha256: String,
+    /// When the image was made.
+    pub date: String,
+    /// The number of bytes of the image, if the row has one.
+    pub size: Option<u64>,
+}
+
+impl Row {
+    /// Returns the digest and the label, or the reason why the row does not have them.
+    pub fn checked(&self) -> Result<(Digest, Label), String> {
+        let digest = self.sha256.parse().map_err(|_| {
+            let sha256 = &self.sha256;
+            format!("its image is `{sha256}`, which is no sha256")
+        })?;
+        Ok((digest, self.label.parse::<Label>().map_err(|error| error.to_string())?))
+    }
+
+    /// Returns when the image was made, if the row has such a date.
+    pub fn date(&self) -> Option<Timestamp> {
+        parse_date(&self.date)
+    }
 }
 
 /// What is in a database.
 #[derive(Debug, Default)]
-pub(crate) struct Rows {
+pub struct Rows {
     /// The labels.
-    pub(crate) labels: Vec<Row>,
+    pub labels: Vec<Row>,
     /// The digests of images that have no label.
-    pub(crate) unnamed: Vec<String>,
+    pub unnamed: Vec<String>,
 }
 
 /// The columns that every release has.
 const COLUMNS: [(&str, &[&str]); 3] = [
-    ("images", &["sha256", "date"]),
+    ("images", &["sha256", "date", "size"]),
     ("uenv", &["version_id", "name", "version"]),
     ("tags", &["version_id", "tag", "sha256"]),
 ];
 
 /// Reads what is in a database.
-pub(crate) fn read(path: &Path) -> Result<Rows> {
-    database::read(path, |connection| {
+///
+/// # Errors
+///
+/// The file cannot be read, is no database of uenv, or changes all the time.
+pub fn read(path: &Path) -> Result<Rows> {
+    open::read(path, |connection| {
         let place = place_of_system(path, connection)?;
         let rows =
             || Ok(Rows { labels: labels(connection, place)?, unnamed: unnamed(connection)? });
         rows().map_err(unreadable(path))
+    })
+}
+
+/// Refuses a database of the releases before 6, which is not changed: two systems could not have
+/// the same image there.
+pub(crate) fn refuse_old(path: &Path) -> Result<()> {
+    open::read(path, |connection| {
+        if place_of_system(path, connection)? == "uenv" {
+            return Ok(());
+        }
+        let message = format!("the database {} is one of uenv before 6", shown(path));
+        let directory = path.parent().unwrap_or(path);
+        Err(Report::new(Kind::Repository, message).hinted(format!(
+            "`cabane repo import {}` copies its images into a repository that can be changed",
+            shown(directory)
+        )))
     })
 }
 
@@ -100,20 +140,19 @@ fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<String>
 fn labels(connection: &Connection, place: &str) -> rusqlite::Result<Vec<Row>> {
     let mut query = connection.prepare(&format!(
         "SELECT uenv.name, uenv.version, tags.tag, {place}.system, {place}.uarch, tags.sha256,
-                images.date
+                images.date, images.size
          FROM tags LEFT JOIN uenv ON uenv.version_id = tags.version_id
                    LEFT JOIN images ON images.sha256 = tags.sha256",
     ))?;
     let rows = query.query_map([], |row| {
         let text = |index| row.get_ref(index).map(text);
+        let [name, version, tag] = [text(0)?, text(1)?, text(2)?];
+        let [system, uarch] = [text(3)?, text(4)?];
         Ok(Row {
-            name: text(0)?,
-            version: text(1)?,
-            tag: text(2)?,
-            system: text(3)?,
-            uarch: text(4)?,
+            label: format!("{name}/{version}:{tag}@{system}%{uarch}"),
             sha256: text(5)?,
             date: text(6)?,
+            size: text(7)?.parse().ok(),
         })
     })?;
     rows.collect()
@@ -135,5 +174,51 @@ fn text(value: ValueRef<'_>) -> String {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
             String::from_utf8_lossy(bytes).into_owned()
         }
+    }
+}
+
+/// Reads a date as the releases of uenv have written them; `None` if it is none.
+///
+/// A day alone, a day and a time, with or without parts of a second and the offset to UTC;
+/// where there is none it is UTC.
+fn parse_date(text: &str) -> Option<Timestamp> {
+    let text = text.trim();
+    if let Ok(date) = text.parse::<Timestamp>() {
+        return Some(date);
+    }
+    let date: DateTime = text.parse().ok()?;
+    TimeZone::UTC.to_timestamp(date).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<String> {
+        parse_date(text).map(|date| date.to_string())
+    }
+
+    #[test]
+    fn a_date_of_any_release_is_read() {
+        let dates = [
+            "2024-03-11 17:08:35.976000+00:00",
+            "2024-03-11T17:08:35.976Z",
+            "2024-03-11 17:08:35",
+            "2024-03-11",
+        ];
+        assert_eq!(
+            dates.map(|date| read(date).unwrap_or_default()),
+            [
+                "2024-03-11T17:08:35.976Z",
+                "2024-03-11T17:08:35.976Z",
+                "2024-03-11T17:08:35Z",
+                "2024-03-11T00:00:00Z"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_word_is_no_date() {
+        assert_eq!(read("monday"), None);
     }
 }
