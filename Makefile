@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-clients test-kernels test-registries test-slurm test-spack slurm-shell build check self-test bench bench-containers bench-pipeline bench-registry bench-slurm bench-spack bench-verified bench-ways docs install package release clean
+.PHONY: help demo test test-clients test-kernels test-registries test-slurm test-spack test-uenv slurm-shell build check self-test bench bench-containers bench-pipeline bench-registry bench-slurm bench-spack bench-verified bench-ways docs install package release clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -29,6 +29,9 @@ test-slurm: ## run the tests on a Slurm cluster of virtual nodes alone; needs ro
 
 test-spack: ## build the examples with real Spack; variables name its clones
 	@scripts/test-spack
+
+test-uenv: ## use a repository with Cabane and uenv at the same time; CABANE_TEST_UENV names uenv
+	@scripts/test-uenv
 
 slurm-shell: ## a shell of an ordinary user on a cluster of virtual nodes, with the plugin
 	@scripts/slurm-shell

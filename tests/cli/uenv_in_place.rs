@@ -3,12 +3,14 @@
 
 //! Repositories of uenv, used where they are, by both tools.
 
+use std::env;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use cabane_testkit::belongs_to;
 use rusqlite::Connection;
 use serde_json::Value;
 
@@ -302,4 +304,56 @@ fn a_writer_that_is_killed_leaves_what_was_there() {
     let status = cabane.run(&["repo", "status", "--verify", &repository]);
     let images = fs::read_dir(format!("{repository}/images")).unwrap().count();
     assert_eq!((status.code, images), (0, 1), "{}", status.stdout);
+}
+
+/// With `CABANE_TEST_UENV`, which names the program of uenv. `make test-uenv` runs it.
+#[test]
+fn uenv_itself_reads_and_changes_the_same_repository() {
+    let Some(program) = env::var_os("CABANE_TEST_UENV") else {
+        belongs_to!("CABANE_TEST_UENV=PROGRAM make test-uenv")
+    };
+    const EACH: usize = 25;
+    let cabane = Cabane::new(everybody()[0]);
+    let repository = created(&cabane);
+    let mount_point = cabane.mount_point("app");
+    let [app, tool] = ["app", "tool"].map(|name| cabane.image(name, &mount_point));
+    let uenv = |arguments: &[&str]| {
+        let mut command = cabane.other(program.to_str().unwrap());
+        command.env("CLUSTER_NAME", "here").arg(format!("--repo={repository}")).args(arguments);
+        cabane.finish(&mut command)
+    };
+    let ours = |arguments: &[&str]| cabane.run(&[&["--repo", &repository], arguments].concat());
+    ours(&["image", "add", "app/1.0:v1@here%x86_64", &app]).success();
+    uenv(&["image", "add", "tool/1.0:v1@here%x86_64", &tool]).success();
+    let inspected = uenv(&["image", "inspect", "--format={name} {sqfs}", "app"]).success();
+    let digest = &rows(&repository)[0].1;
+    let hello = ours(&["run", "tool", "--", "hello"]).success();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..EACH {
+                let label = format!("tool/1.0:uenv{number}@here%x86_64");
+                // It gives up at once if another process changes the database.
+                while uenv(&["image", "add", &label, "tool/1.0:v1"]).code != 0 {
+                    thread::sleep(Duration::from_millis(10));
+                }
+            }
+        });
+        for number in 0..EACH {
+            let label = format!("app/1.0:ours{number}@here%x86_64");
+            ours(&["image", "add", &label, "app/1.0:v1"]).success();
+        }
+    });
+    let both = (labels_of(&repository).len(), listed(&cabane, &repository).len());
+    uenv(&["image", "rm", digest]).success();
+    let left = listed(&cabane, &repository).len();
+    assert_eq!(
+        (inspected.stdout.trim_end(), hello.stdout.as_str(), both, left),
+        (
+            format!("app {}/images/{digest}/store.squashfs", cabane.world.blank(&repository))
+                .as_str(),
+            "hello from tool\n",
+            (2 * EACH + 2, 2 * EACH + 2),
+            EACH + 1
+        )
+    );
 }
