@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cabane_recipe::{CompilerName, ModuleKind, StackView};
+use cabane_recipe::{CompilerName, CompilerSource, ModuleKind, StackView};
 use cabane_view::{Change, EnvPatch, View, ViewName};
 
 use super::ask::VIEWS;
@@ -138,15 +138,15 @@ fn write_modules(engine: &SpackEngine) -> Result<()> {
     Ok(())
 }
 
-/// Finds the compilers of the recipe: those that were built, and gcc of the system.
+/// Finds the compilers of the recipe: those that were built, and those of the system.
 fn find_compilers(engine: &SpackEngine) -> Result<BTreeMap<CompilerName, Found>> {
     let mut found = BTreeMap::new();
-    for name in CompilerName::ALL {
-        if engine.recipe.compilers.request(name).is_some() {
+    for (&name, source) in &engine.recipe.compilers.sources {
+        if *source == CompilerSource::System {
+            found.insert(name, compilers::of_system(&engine.recipe, &engine.system, name));
+        } else {
             let installed = compilers::installed(engine, name)?;
             found.extend(installed.map(|installed| (name, installed.programs)));
-        } else if name == CompilerName::Gcc {
-            found.insert(name, compilers::of_system(&engine.system));
         }
     }
     Ok(found)
