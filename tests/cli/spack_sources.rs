@@ -197,6 +197,35 @@ fn a_spack_that_is_not_known_is_refused_before_anything_is_built() {
 }
 
 #[test]
+fn the_files_of_a_commit_decide_which_version_spack_has_and_a_newer_one_causes_a_warning() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let answer = r#""version": "1.3.0", "lock": 7"#;
+    let said = |version: &str, lock: u32| {
+        let other = format!(r#""version": "{version}", "lock": {lock}"#);
+        let spack = &stack.cabane.world;
+        spack.file("spack/bin/spack", &STAND_IN.replace(answer, &other));
+        spack.file("spack/lib/spack/spack/__init__.py", &format!("__version__ = \"{version}\"\n"));
+        stack.commit("spack");
+        let built = stack.build(&["--from", "sources", "--until", "concretize", "stack/1.0"]);
+        assert_eq!(built.code, 0, "{built:?}");
+        built.stderr
+    };
+    let environment = |name: &str| {
+        stack.cabane.world.path("build/work/spack/env").join(name).join("spack.yaml").exists()
+    };
+    let warning = "warning: Spack 1.17.0 is newer than 1.3, the newest that this version of cabane was \
+                   tested with\n";
+    let newer = said("1.17.0", 7);
+    assert!(newer.contains(warning), "{newer}");
+    assert!(environment("stack"));
+    stack.remove_build();
+    // Spack 1.1 has no groups of specs, but environments.
+    let older = said("1.1.0", 6);
+    assert!(!older.contains("warning: Spack"), "{older}");
+    assert!(environment("tools") && !environment("stack"));
+}
+
+#[test]
 fn an_edited_package_and_what_it_imports_reach_spack() {
     let stack = Stack::new(Who::OrdinaryUser);
     let file =

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 /// The database, below a store.
 pub const DATABASE: &str = ".spack-db/index.json";
-/// The versions of databases that can be read; Spack 1.0 to 1.3 write 8.
+/// The versions of databases that can be read. Spack 1.0 and later write 8.
 pub const DATABASE_VERSIONS: [&str; 3] = ["6", "7", "8"];
 /// The versions of lock files that can be read: 6 is that of Spack 1.0 and 1.1, 7 has groups
 /// of specs.

@@ -47,7 +47,7 @@ pub(super) fn installed(
         let path = Path::new(installs.get(hash)?.path.as_ref()?);
         path.strip_prefix(&engine.store).ok().map(Path::to_owned)
     };
-    for environment in &engine.stack.environments {
+    for environment in &engine.stack().environments {
         let path = inputs::lock_file(&engine.layout, &environment.name);
         if !path.exists() {
             continue;

@@ -126,7 +126,7 @@ impl Keys {
             return Ok(keys);
         };
         let mut signed = Signed { mirror: cache.name.clone(), verify: None, sign: None };
-        for key in &engine.stack.keys {
+        for key in &engine.stack().keys {
             let found = find(key, &engine.mirrors_dir)?;
             match key.purpose {
                 KeyPurpose::Sign => signed.sign = Some(found),

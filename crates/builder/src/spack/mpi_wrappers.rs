@@ -127,7 +127,7 @@ fn used(engine: &SpackEngine, environment: &StackEnvironment) -> Result<Option<S
     let mut asked = asked.filter(|spec| package_name(spec) == *package);
     let asked = asked.next().unwrap_or_default();
     let mut found: Vec<SystemMpi> = Vec::new();
-    for one in &engine.stack.environments {
+    for one in &engine.stack().environments {
         let path = inputs::lock_file(&engine.layout, &one.name);
         if !path.exists() {
             continue;

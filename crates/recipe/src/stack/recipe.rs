@@ -21,7 +21,7 @@ pub struct StackRecipe {
     pub config: Recipe,
     /// What `config.yaml` says about Spack.
     pub spack: SpackConfig,
-    /// The version of Spack, as far as its commit tells.
+    /// The version of Spack, guessed from the name of its commit.
     pub version: SpackVersion,
     /// `compilers.yaml`.
     pub compilers: Compilers,
