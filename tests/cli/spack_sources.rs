@@ -202,9 +202,9 @@ fn the_files_of_a_commit_decide_which_version_spack_has_and_a_newer_one_causes_a
     let answer = r#""version": "1.3.0", "lock": 7"#;
     let said = |version: &str, lock: u32| {
         let other = format!(r#""version": "{version}", "lock": {lock}"#);
-        let spack = &stack.cabane.world;
-        spack.file("spack/bin/spack", &STAND_IN.replace(answer, &other));
-        spack.file("spack/lib/spack/spack/__init__.py", &format!("__version__ = \"{version}\"\n"));
+        let world = &stack.cabane.world;
+        world.file("spack/bin/spack", &STAND_IN.replace(answer, &other));
+        world.file("spack/lib/spack/spack/__init__.py", &format!("__version__ = \"{version}\"\n"));
         stack.commit("spack");
         let built = stack.build(&["--from", "sources", "--until", "concretize", "stack/1.0"]);
         assert_eq!(built.code, 0, "{built:?}");

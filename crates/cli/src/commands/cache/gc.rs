@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use cabane_builder::{Limits, clear_cache};
-use cabane_label::escape;
+use cabane_builder::{Limits, NotRemoved, clear_cache};
+use cabane_label::{escape, shown};
 use cabane_recipe::{parse_size, parse_time};
 use cabane_report::{Kind, Report, Result, size};
 use clap::Args;
@@ -65,8 +65,21 @@ pub(super) fn gc(setup: &Setup, args: &GcArgs) -> Result<()> {
     let (freed, left) = (size(cleared.freed), size(cleared.left));
     let what = if args.dry_run { "would be freed" } else { "freed" };
     setup.note(format_args!("{freed} {what}, {left} left"));
+    if let Some(first) = cleared.failed.first() {
+        return Err(not_removed(first, cleared.failed.len()));
+    }
     if args.max_size.is_some_and(|most| cleared.left > most) {
-        setup.warning("the cache is still larger than that: the rest may not be removed");
+        setup.warning("the cache is still larger than `--max-size`: `gc` never removes the rest");
     }
     Ok(())
+}
+
+fn not_removed(first: &NotRemoved, count: usize) -> Report {
+    let path = shown(&first.path);
+    let more = if count > 1 { format!(", and {} more", count - 1) } else { String::new() };
+    let message = format!("cannot remove {path}{more}: {}", escape(&first.reason));
+    let directory = first.path.parent().unwrap_or(&first.path);
+    let hint =
+        format!("run it as the owner of the directory, which `ls -ld {}` shows", shown(directory));
+    Report::new(Kind::Build, message).hinted(hint)
 }
