@@ -57,6 +57,9 @@ impl CompilerName {
     /// Clang and flang.
     pub const LLVM: Self = Self(2);
 
+    /// The newer compilers of Intel.
+    const INTEL_ONEAPI: Self = Self(4);
+
     /// Returns all compilers, in the order in which they are built.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..ALL.len()).map(Self)
@@ -107,6 +110,12 @@ impl CompilerName {
     /// Returns its languages, as Spack names them, each with the program that compiles it.
     pub fn programs(self) -> impl Iterator<Item = (&'static str, &'static str)> {
         LANGUAGES.into_iter().zip(self.known().programs).filter(|(_, program)| !program.is_empty())
+    }
+
+    /// Tells whether specs may ask for it although compilers.yaml does not have it: the system may.
+    #[must_use]
+    pub(super) fn is_rare(self) -> bool {
+        self > Self::INTEL_ONEAPI
     }
 
     /// Tells whether Spack can install it. The others are always those of the system.

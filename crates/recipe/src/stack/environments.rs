@@ -206,6 +206,10 @@ fn check_compilers_of_specs(
             if compilers.contains(&compiler) {
                 continue;
             }
+            let is_listed = context.compilers.is_some_and(|file| file.has(compiler));
+            if compiler.is_rare() && !is_listed {
+                continue;
+            }
             let place = place_of(&spec.field, found.place.clone());
             let package = compiler.package();
             let has = context.compilers.is_none_or(|file| file.has(compiler));
