@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Removing from the cache what was not used for long, and what does not fit.
+//! Removing items from the cache that no build used lately, or that exceed a size.
 
 use std::fs;
 use std::io;

@@ -105,7 +105,7 @@ impl About {
         let has_groups = |version: SpackVersion| version >= SpackVersion::SPEC_GROUPS;
         if has_groups(planned) && !found.is_none_or(has_groups) {
             let message = format!(
-                "this commit of Spack is version {}, and the recipe is built for {planned}",
+                "the commit of Spack in config.yaml is version {}, but the build was planned for {planned}",
                 escape(&self.version)
             );
             let hint = "name a tag or branch as `commit` in config.yaml, such as `v1.1.0`, so that \
@@ -114,7 +114,7 @@ impl About {
         }
         let refused = |what: &str, written: &str, known: &str| {
             let message = format!(
-                "Spack {} writes {what} of version {}; this version of cabane reads {known}",
+                "Spack {} writes {what} of version {}, but this version of cabane reads only {known}",
                 escape(&self.version),
                 escape(written),
             );

@@ -47,7 +47,7 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Spec>> {
     if !LOCK_VERSIONS.contains(&version) {
         let (oldest, newest) = (LOCK_VERSIONS.start(), LOCK_VERSIONS.end());
         let message = format!(
-            "{} is a lock file of version {version}; this version of cabane reads {oldest} to {newest}",
+            "{} is a lock file of version {version}, but this version of cabane reads only {oldest} to {newest}",
             shown(path)
         );
         return Err(too_new(message));

@@ -278,7 +278,7 @@ impl Engine for SpackEngine {
             sources.insert("python for S3".to_owned(), self.guarded.python.input.clone());
         }
         Ok(vec![
-            StepDraft::new(StepName::Sources, "get Spack, its packages and its solver")
+            StepDraft::new(StepName::Sources, "get Spack, its packages, and its solver")
                 .running(&get)
                 .from(sources),
             StepDraft::new(StepName::Concretize, "decide which packages are built, and how")
@@ -287,7 +287,7 @@ impl Engine for SpackEngine {
             StepDraft::new(StepName::Install, "build the packages, or take them from caches")
                 .running(&install::invocations(self))
                 .from(install::inputs(self)?),
-            StepDraft::new(StepName::Views, "make views, module files and configuration")
+            StepDraft::new(StepName::Views, "create views, module files, and configuration")
                 .running(&views::invocations(self))
                 .from(views::inputs(self)),
         ])

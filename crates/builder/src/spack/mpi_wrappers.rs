@@ -176,7 +176,7 @@ fn script(
     target: &Path,
     compiler: Option<(&str, &PathBuf)>,
 ) -> String {
-    let about = format!("# {program} of {}, which is a part of the system.", mpi.spec.id());
+    let about = format!("# Runs {program} of {}, an MPI of the system.", mpi.spec.id());
     let mut lines = vec!["#!/bin/sh".to_owned(), about];
     if let Some((language, path)) = compiler {
         let names: &[&str] = match language {

@@ -15,20 +15,20 @@ use jiff::Timestamp;
 use super::{CacheArgs, ls};
 use crate::setup::Setup;
 
-/// Remove what was not used for long, or does not fit
+/// Remove items that no build needed lately, or that exceed a size
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A package that is removed is built again when a stack needs it. Nothing is removed while a
-build uses the cache. Downloads of Python packages stay: `cabane clean --cache` removes them.
+If a stack needs a package that was removed, it is built again. While a build uses the cache,
+`gc` removes nothing. Downloads of Python packages stay: `cabane clean --cache` removes them.
 
 Examples:
   cabane cache gc --older-than 90d --dry-run
   cabane cache gc --max-size 50G")]
 pub(crate) struct GcArgs {
-    /// Remove what was unused for this long, such as 90d or 12w
+    /// Remove items that no build used for this long, such as 90d or 12w
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     older_than: Option<Duration>,
-    /// Remove what was unused for longest until the rest fits, such as 50G
+    /// Remove the least recently used items until the rest fits, such as 50G
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_size: Option<u64>,
     /// Show what would be removed, and stop
@@ -45,7 +45,7 @@ pub(super) fn gc(setup: &Setup, args: &GcArgs) -> Result<()> {
     let limits = Limits { older_than: args.older_than, max_size: args.max_size };
     if limits.older_than.is_none() && limits.max_size.is_none() {
         let hint =
-            "`cabane cache gc --older-than 90d --dry-run` shows what was not used for 90 days";
+            "`cabane cache gc --older-than 90d --dry-run` shows what no build used for 90 days";
         return Err(Report::new(Kind::Usage, "`--older-than` or `--max-size` is missing")
             .hinted(hint.to_owned()));
     }
