@@ -105,6 +105,43 @@ fn what_was_not_used_for_long_is_removed_with_its_files() {
 }
 
 #[test]
+fn files_that_cannot_be_removed_are_named_and_do_not_count_as_freed() {
+    // The directories of others are not writable.
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let (old, blob) = package(&cabane, "+user-environment", "old", &"x".repeat(9000));
+    let (newer, _) = package(&cabane, "+user-environment", "newer", "y");
+    used(&old, 100);
+    used(&newer, 95);
+    let writable = |directory: &Path, mode: &str| {
+        Finished::of(Command::new("chmod").args(["-R", mode]).arg(directory)).success();
+    };
+    writable(&cabane.world.path("home/.cache"), "a+rwX");
+    let directories = [blob.parent().unwrap(), newer.parent().unwrap()];
+    for directory in directories {
+        writable(directory, "a-w");
+    }
+    let gc = ["cache", "gc", "--older-than", "90d"];
+    let partly = cabane.run(&gc);
+    assert_eq!(partly.code, 7, "{partly:?}");
+    assert!(partly.stderr.contains("removed package old@1.0"), "{partly:?}");
+    assert!(!partly.stderr.contains("removed package newer"), "{partly:?}");
+    // Only the manifest was removed.
+    assert!(!old.exists() && blob.exists() && newer.exists());
+    assert!(partly.stderr.contains(" B freed, 9."), "{partly:?}");
+    let error = partly.stderr.lines().find(|line| line.starts_with("error: cannot remove "));
+    assert!(
+        error.is_some_and(|line| line.ends_with(", and 1 more: Permission denied (os error 13)")),
+        "{partly:?}"
+    );
+    assert!(partly.stderr.contains("hint: run it as the owner"), "{partly:?}");
+    for directory in directories {
+        writable(directory, "a+w");
+    }
+    cabane.run(&gc).success();
+    assert!(!blob.exists() && !newer.exists());
+}
+
+#[test]
 fn nothing_is_removed_while_a_build_uses_the_cache() {
     let stack = Stack::new(Who::OrdinaryUser);
     let mount_point = stack.cabane.mount_point("stack");

@@ -5,6 +5,7 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -274,6 +275,18 @@ fn mistakes_and_dead_cells_are_named_with_their_place() {
     let missing = recipes.run("check", &[]);
     assert_eq!(missing.code, 3, "{}", missing.stderr);
     assert!(missing.stderr.contains("there is no recipe in"), "{}", missing.stderr);
+    let pipeline = Path::new(&recipes.file);
+    let directory = pipeline.parent().unwrap();
+    let named = |name: &str| {
+        let file = directory.join(name).to_string_lossy().into_owned();
+        recipes.bed.shared.cabane.run(&["pipeline", "lock", "--file", &file])
+    };
+    let missing = named("missing.yaml");
+    assert_eq!(missing.code, 4, "{}", missing.stderr);
+    assert!(missing.stderr.contains("hint: did you mean `--file [WORLD]"), "{}", missing.stderr);
+    assert!(missing.stderr.contains("there is no pipeline [WORLD]"), "{}", missing.stderr);
+    let missing = named("nowhere/missing.yaml");
+    assert!(missing.stderr.contains("/nowhere` shows the files there"), "{}", missing.stderr);
     fs::write(&recipes.file, text.replace("uenvs:", "uenv:")).unwrap();
     let malformed = recipes.run("check", &[]);
     assert_eq!(malformed.code, 3, "{}", malformed.stderr);

@@ -129,6 +129,31 @@ fn what_spack_may_accept_is_a_warning() {
 }
 
 #[test]
+fn settings_of_packages_that_name_what_does_not_exist_cause_warnings() {
+    let stack = stack();
+    let settings = "packages:\n  libxml2:\n    require:\n    - '@9:'\n    - any_of: ['+pythn', \
+                    '+python']\n      when: '@8:'\n    - spec: ^libxml3\n    prefer: '+pic %aocc'\n    \
+                    variants: [~hidden]\n  libxml4:\n    require: '+x'\n  mpi:\n    \
+                    require: site-mpi+any\n  xml-api:\n    require: ['@7:', hello+loud+nosuch]\n  py-xml:\n    \
+                    prefer: ['@77', +anything]\n  all:\n    require: [+anything, target=x86_64_v3, \
+                    '%[when=%c] c=gcc']\n    prefer: '^libxml5'\n";
+    stack.cabane.world.file("recipe/packages.yaml", settings);
+    let (code, lines) = stack.check_specs(&["libxml2"], &[]);
+    let found: Vec<&str> =
+        lines.iter().filter_map(|line| line.strip_prefix("warning: packages.yaml:")).collect();
+    let expected = [
+        "4:9: the package `libxml2` has no version 9:",
+        "5:18: the package `libxml2` has no variant `pythn`",
+        "7:14: there is no package `libxml3`",
+        "9:17: the package `libxml2` has no variant `hidden`",
+        "10:3: there is no package `libxml4`",
+        "15:33: the package `hello` has no variant `nosuch`",
+        "20:15: there is no package `libxml5`",
+    ];
+    assert_eq!((code, found), (0, expected.to_vec()), "{lines:#?}");
+}
+
+#[test]
 fn packages_that_are_elsewhere_are_looked_up_when_they_were_fetched() {
     let stack = stack();
     let config = stack.cabane.world.path("recipe/config.yaml");

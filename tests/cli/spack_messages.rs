@@ -68,6 +68,20 @@ fn the_error_of_a_traceback_is_shown_and_the_log_has_all_of_it() {
 }
 
 #[test]
+fn a_mistake_in_the_text_of_a_package_has_its_file_and_line_in_the_recipe() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    stack.as_spack(
+        "cat <<'END'\n==> Error: cannot load hello\nTraceback (most recent call last):\n  \
+         File \"/u/repos/spack_repo/recipe/packages/hello/package.py\", line 5\n    version(\"1.0\"\n           \
+         ^\nSyntaxError: '(' was never closed\nEND\nexit 1",
+    );
+    let failed = stack.build(&["stack/1.0"]);
+    let expected = "  ==> Error: cannot load hello\n  repo/packages/hello/package.py:5: SyntaxError: \
+                    '(' was never closed\nhint: the whole log";
+    assert!(failed.stderr.contains(expected), "{}", failed.stderr);
+}
+
+#[test]
 fn what_spack_decides_is_shown_without_building() {
     let stack = Stack::new(Who::OrdinaryUser);
     let external = "packages:\n  hello:\n    externals:\n    - spec: hello@0.9\n      \

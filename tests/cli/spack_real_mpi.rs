@@ -102,7 +102,7 @@ fn a_build_says_why_it_does_not_use_the_mpi_of_the_system() {
     fs::write(&network, before).unwrap();
     let said = concretize(&real, &recipe(&real, "openmpi", "bzip2"), "build");
     assert_eq!(prefixes(&real, "build", "openmpi"), [None], "{said}");
-    let reason = "the system prefers +internal-pmix, and the external does not say that it has it";
+    let reason = "the system prefers +internal-pmix, but the spec of the external does not name it";
     let is_said = |line: &str| {
         line.starts_with("warning: openmpi@")
             && line.contains(" will be built although /usr has openmpi@")

@@ -92,7 +92,7 @@ fn a_key_that_is_not_there_is_named() {
     let mirrors = "buildcache: {url: \"file:///srv/cache\", public_key: site.gpg}\n";
     stack.cabane.world.file("system/mirrors.yaml", mirrors);
     let refused = stack.build(&["stack/1.0"]);
-    let expected = "error: the `public_key` of the mirror `buildcache` is not there: \
+    let expected = "error: the `public_key` of the mirror `buildcache` does not exist: \
                     [WORLD]/system/site.gpg\nhint: name a file, relative to mirrors.yaml";
     assert!(refused.stderr.starts_with(expected), "{refused:?}");
 }

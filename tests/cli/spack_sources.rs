@@ -118,7 +118,7 @@ fn an_archive_is_the_one_that_the_recipe_names() {
     stack.cabane.world.file("recipe/config.yaml", &config);
     let refused = stack.build(&["stack/1.0"]);
     assert_eq!(refused.code, 7);
-    assert!(refused.stderr.contains("is another archive than the recipe names"), "{refused:?}");
+    assert!(refused.stderr.contains("is not the archive that the recipe names"), "{refused:?}");
     let hint = refused.stderr.split("`commit: ").nth(1).unwrap();
     let config = config.replace(&sum, &hint[..64]);
     stack.cabane.world.file("recipe/config.yaml", &config);
@@ -169,17 +169,17 @@ fn a_spack_that_is_not_known_is_refused_before_anything_is_built() {
     let others = [
         (
             r#"{"version": "1.4.0", "lock": 8, "database": "8", "solutions": true}"#,
-            "error: Spack 1.4.0 writes lock files of version 8; this version of cabane reads 6 to 7\n\
+            "error: Spack 1.4.0 writes lock files of version 8, but this version of cabane reads only 6 to 7\n\
              hint: name a commit of Spack 1.0 to 1.3 in config.yaml, or update cabane\n",
         ),
         (
             r#"{"version": "1.4.0", "lock": 7, "database": "9", "solutions": true}"#,
-            "error: Spack 1.4.0 writes databases of version 9; this version of cabane reads 6, 7, 8\n\
+            "error: Spack 1.4.0 writes databases of version 9, but this version of cabane reads only 6, 7, 8\n\
              hint: name a commit of Spack 1.0 to 1.3 in config.yaml, or update cabane\n",
         ),
         (
             r#"{"version": "1.1.0", "lock": 6, "database": "8", "solutions": false}"#,
-            "error: this commit of Spack is version 1.1.0, and the recipe is built for 1.3\n\
+            "error: the commit of Spack in config.yaml is version 1.1.0, but the build was planned for 1.3\n\
              hint: name a tag or branch as `commit` in config.yaml, such as `v1.1.0`, so that the \
              version is known\n",
         ),
@@ -194,6 +194,35 @@ fn a_spack_that_is_not_known_is_refused_before_anything_is_built() {
         assert!(refused.stderr.ends_with(expected), "{}", refused.stderr);
         assert_eq!(stack.called(), Vec::<String>::new());
     }
+}
+
+#[test]
+fn the_files_of_a_commit_decide_which_version_spack_has_and_a_newer_one_causes_a_warning() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let answer = r#""version": "1.3.0", "lock": 7"#;
+    let said = |version: &str, lock: u32| {
+        let other = format!(r#""version": "{version}", "lock": {lock}"#);
+        let world = &stack.cabane.world;
+        world.file("spack/bin/spack", &STAND_IN.replace(answer, &other));
+        world.file("spack/lib/spack/spack/__init__.py", &format!("__version__ = \"{version}\"\n"));
+        stack.commit("spack");
+        let built = stack.build(&["--from", "sources", "--until", "concretize", "stack/1.0"]);
+        assert_eq!(built.code, 0, "{built:?}");
+        built.stderr
+    };
+    let environment = |name: &str| {
+        stack.cabane.world.path("build/work/spack/env").join(name).join("spack.yaml").exists()
+    };
+    let warning = "warning: Spack 1.17.0 is newer than 1.3, the newest that this version of cabane was \
+                   tested with\n";
+    let newer = said("1.17.0", 7);
+    assert!(newer.contains(warning), "{newer}");
+    assert!(environment("stack"));
+    stack.remove_build();
+    // Spack 1.1 has no groups of specs, but environments.
+    let older = said("1.1.0", 6);
+    assert!(!older.contains("warning: Spack"), "{older}");
+    assert!(environment("tools") && !environment("stack"));
 }
 
 #[test]

@@ -412,10 +412,10 @@ fn a_program_that_would_not_find_its_place_or_what_it_reads_is_refused() {
     let place =
         "[WORLD]/packages/mpi.yaml:14:21: `opt/vendor/mpi/1.0/bin/opal_wrapper` is a program";
     let expected = [
-        ", and no variable gives it the path of the MPI\n  hint: add the variable for that:",
-        ", and the tarball has no `share/openmpi/mpicc-wrapper-data.txt` that says what it calls\n  hint: \
-         take the file with `files`, and name it: `data: share/openmpi/mpicc-wrapper-data.txt`",
-        ", in which nothing can be replaced\n  hint: replace in the file that it reads:",
+        ", and no variable names the directory of the MPI for it\n  hint: add the variable:",
+        ", and the tarball does not have `share/openmpi/mpicc-wrapper-data.txt`, which names its compiler\n  \
+         hint: add the file to `files`, and name it: `data: share/openmpi/mpicc-wrapper-data.txt`",
+        ", so Cabane cannot replace text in it\n  hint: replace text in the file that it reads:",
     ];
     let seen = [without_place, without_data, with_a_script];
     assert_eq!(seen, expected.map(|text| (3, format!("{place}{text}"))));

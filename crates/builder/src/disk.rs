@@ -107,15 +107,19 @@ pub(crate) fn rename(from: &Path, to: &Path) -> Result<()> {
 ///
 /// What could not be removed.
 pub fn remove(path: &Path) -> Result<()> {
+    try_remove(path).map_err(BuildError::file("remove", path))
+}
+
+/// As [`remove`], with the answer of the system.
+pub(crate) fn try_remove(path: &Path) -> io::Result<()> {
     let Ok(found) = path.symlink_metadata() else {
         return Ok(());
     };
-    let removed = if found.is_dir() {
+    if found.is_dir() {
         fs::remove_dir_all(path).or_else(|_| remove_stubborn(path))
     } else {
         fs::remove_file(path)
-    };
-    removed.map_err(BuildError::file("remove", path))
+    }
 }
 
 /// Packages may hold directories that no one may write to; and what is left of a

@@ -175,9 +175,11 @@ fn telling(lines: Vec<String>) -> Vec<String> {
     tail
 }
 
-/// Leaves out where a Python program was when it failed; what it failed with stays.
+/// Leaves out where a Python program was when it failed; what it failed with stays, and the place
+/// of a mistake in the text of a Python file.
 fn without_tracebacks(lines: Vec<String>) -> Vec<String> {
     let mut is_within = false;
+    let mut place = None;
     let mut kept = Vec::with_capacity(lines.len());
     for line in lines {
         let text = line.trim_start();
@@ -186,11 +188,32 @@ fn without_tracebacks(lines: Vec<String>) -> Vec<String> {
             || text.starts_with("The above exception was the direct cause");
         let is_frame = text.starts_with("File \"") && text.contains(", line ");
         is_within = begins || is_frame || is_within && line.starts_with(' ');
+        if is_frame {
+            place = place_of_mistake(text);
+        }
         if !is_within {
-            kept.push(line);
+            let is_mistake = MISTAKES.iter().any(|name| text.starts_with(name));
+            let place = place.take().filter(|_| is_mistake);
+            kept.push(place.map_or(line.clone(), |place| format!("{place}: {line}")));
         }
     }
     kept
+}
+
+/// The packages of a recipe in the image. They are below `repo/` in the recipe.
+const RECIPE_REPOSITORY: &str = "/repos/spack_repo/recipe/";
+
+/// What Python calls a mistake in the text of a file.
+const MISTAKES: [&str; 3] = ["SyntaxError:", "IndentationError:", "TabError:"];
+
+/// Reads a line such as `File "/x/package.py", line 3`. In other lines of a traceback, the name
+/// of a function follows. A package of the recipe has its path in the recipe.
+fn place_of_mistake(text: &str) -> Option<String> {
+    let (path, number) = text.strip_prefix("File \"")?.split_once("\", line ")?;
+    number.parse::<u32>().ok()?;
+    let of_recipe = path.split_once(RECIPE_REPOSITORY);
+    let path = of_recipe.map_or_else(|| path.to_owned(), |(_, rest)| format!("repo/{rest}"));
+    Some(format!("{path}:{number}"))
 }
 
 /// Splits what a program wrote into lines as a terminal would show them: of a line
@@ -256,6 +279,29 @@ mod tests {
             "  the end",
         ];
         assert_eq!(kept, expected);
+    }
+
+    #[test]
+    fn the_place_of_a_mistake_in_a_package_of_the_recipe_stays() {
+        let log = [
+            "Traceback (most recent call last):",
+            "  File \"/spack/repo.py\", line 9, in load",
+            "    load(x)",
+            "  File \"/user-tools/repos/spack_repo/recipe/packages/x/package.py\", line 7",
+            "    version(\"1.0\"",
+            "           ^",
+            "SyntaxError: '(' was never closed",
+            "  File \"/spack/other.py\", line 4",
+            "IndentationError: unexpected indent",
+            "  File \"/spack/other.py\", line 5, in main",
+            "SyntaxError: raised by hand",
+        ];
+        let expected = [
+            "repo/packages/x/package.py:7: SyntaxError: '(' was never closed",
+            "/spack/other.py:4: IndentationError: unexpected indent",
+            "SyntaxError: raised by hand",
+        ];
+        assert_eq!(telling(log.map(str::to_owned).to_vec()), expected);
     }
 
     #[test]

@@ -270,14 +270,29 @@ impl Pipeline {
 }
 
 fn find(path: &Path) -> Result<PathBuf> {
-    if !path.is_dir() {
+    let in_directory = |directory: &Path| {
+        let mut places = FILES.iter().map(|name| directory.join(name));
+        // A file of the name may be the recipe of an image.
+        places.find(|place| place.is_file())
+    };
+    if path.is_dir() {
+        return in_directory(path).ok_or_else(|| {
+            let message = format!("there is no pipeline in {}", shown(path));
+            let hint = "name the file: `cabane pipeline check --file FILE`";
+            Report::new(Kind::NotFound, message).hinted(hint.to_owned())
+        });
+    }
+    if path.try_exists().unwrap_or(true) {
         return Ok(path.to_owned());
     }
-    let mut places = FILES.iter().map(|name| path.join(name));
-    // A file of the name may be the recipe of an image.
-    places.find(|place| place.is_file()).ok_or_else(|| {
-        let message = format!("there is no pipeline in {}", shown(path));
-        let hint = "name the file: `cabane pipeline check --file FILE`";
-        Report::new(Kind::NotFound, message).hinted(hint.to_owned())
-    })
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let hint = match in_directory(directory) {
+        Some(other) => format!("did you mean `--file {}`?", shown(&other)),
+        None => format!("`ls {}` shows the files there", shown(directory)),
+    };
+    let message = format!("there is no pipeline {}", shown(path));
+    Err(Report::new(Kind::NotFound, message).hinted(hint))
 }

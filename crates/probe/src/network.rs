@@ -144,8 +144,8 @@ pub(crate) fn has_provider(found: &Found, provider: &str) -> bool {
     fabrics.any(|fabrics| fabrics.split(',').any(|fabric| fabric == provider))
 }
 
-/// Says at every external whose package has rules what it lacks of them: Spack will not
-/// take it.
+/// Adds a remark to every external that does not meet the rules of its package: Spack does not
+/// use it.
 pub(crate) fn remark(found: &mut Found) {
     let all: Vec<_> = found.mpi.iter().chain(&found.fabric).cloned().collect();
     for rules in all {
@@ -155,14 +155,14 @@ pub(crate) fn remark(found: &mut Found) {
             let preferred = lacking(external, &rules.prefer);
             if !required.is_empty() {
                 external.checks.push(format!(
-                    "nothing says that it has {required}, which is required below, so Spack does \
-                     not use it; add that to the spec if it has"
+                    "its spec does not name {required}, which is required below, so Spack does not \
+                     use it; if the package has it, add it to the spec"
                 ));
             } else if !preferred.is_empty() {
                 external.checks.push(format!(
-                    "nothing says that it has {preferred}, which is preferred below, so Spack \
-                     builds another one; add that to the spec if it has, or remove the preference \
-                     to use this one"
+                    "its spec does not name {preferred}, which is preferred below, so Spack builds \
+                     another one; if the package has it, add it to the spec; otherwise remove the \
+                     preference to use this one"
                 ));
             }
         }

@@ -78,8 +78,8 @@ pub use settings::{
     parse_settings, parse_size, parse_time,
 };
 pub use stack::{
-    AccessPair, BuildCache, CompilerName, CompilerRequest, Compilers, Connection, Conversion,
-    Duplicates, FileText, GccRequest, Link, MirrorFlags, Mirrors, ModuleKind, MpiDefaults,
+    AccessPair, BuildCache, CompilerName, CompilerRequest, CompilerSource, Compilers, Connection,
+    Conversion, Duplicates, FileText, Link, MirrorFlags, Mirrors, ModuleKind, MpiDefaults,
     MpiRequest, Placed, Replacement, SourceMirror, SpackSettings, SpackVersion, SpecPurpose,
     StackEnvironment, StackFile, StackFiles, StackModules, StackOptions, StackRecipe, StackView,
     SystemConfig, SystemFiles, Unify, UnknownVariable, VendorCompiler, VendorEdit, VendorFiles,

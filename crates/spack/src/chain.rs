@@ -51,15 +51,15 @@ fn compiler(
     spack.insert("concretizer", specs::compiler_concretizer());
     spack.insert("specs", Yaml::texts([spec]));
     spack.insert("view", false);
-    if name == CompilerName::Gcc {
+    if name == CompilerName::GCC {
         let Some(Yaml::Map(mut gcc)) = packages::merged(recipe, system).remove("gcc") else {
             return Err(LowerError::NoGcc);
         };
         gcc.insert("variants", Yaml::texts([GCC_VARIANTS]));
         spack.insert("packages", Yaml::map([("gcc", gcc.into())]));
     }
-    let builder = (name != CompilerName::Gcc && !recipe.compilers.use_system_gcc())
-        .then_some(CompilerName::Gcc);
+    let builder = (name != CompilerName::GCC && !recipe.compilers.use_system_gcc())
+        .then_some(CompilerName::GCC);
     Ok(SpackEnvironment {
         name: environment_of(name),
         needs: builder.into_iter().map(environment_of).collect(),

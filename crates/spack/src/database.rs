@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 /// The database, below a store.
 pub const DATABASE: &str = ".spack-db/index.json";
-/// The versions of databases that can be read; Spack 1.0 to 1.3 write 8.
+/// The versions of databases that can be read. Spack 1.0 and later write 8.
 pub const DATABASE_VERSIONS: [&str; 3] = ["6", "7", "8"];
 /// The versions of lock files that can be read: 6 is that of Spack 1.0 and 1.1, 7 has groups
 /// of specs.
@@ -126,7 +126,7 @@ struct Version {
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
     /// It is of another version.
-    #[error("it is of version {0}, and this version of cabane reads {known}", known = DATABASE_VERSIONS.join(", "))]
+    #[error("its version is {0}, but this version of cabane reads only {known}", known = DATABASE_VERSIONS.join(", "))]
     Version(String),
     /// It is something else, or was cut off.
     #[error(transparent)]
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn a_database_of_another_version_is_refused() {
         let error = installs(br#"{"database":{"version":"9","records":[]}}"#).unwrap_err();
-        let expected = "it is of version 9, and this version of cabane reads 6, 7, 8";
+        let expected = "its version is 9, but this version of cabane reads only 6, 7, 8";
         assert_eq!(error.to_string(), expected);
     }
 

@@ -100,8 +100,8 @@ impl fmt::Display for Reason {
             None => write!(f, "it is built with {what}")?,
         }
         match &self.installed {
-            Some(installed) => write!(f, ", and the external says {installed}"),
-            None => write!(f, ", and the external does not say that it has it"),
+            Some(installed) => write!(f, ", but the external has {installed}"),
+            None => write!(f, ", but the spec of the external does not name it"),
         }
     }
 }
@@ -278,7 +278,7 @@ openmpi:
     fn a_preference_that_an_external_does_not_meet_is_the_reason() {
         let packages = format!("{PACKAGES}  prefer: ['+internal-pmix']\n");
         let expected = "openmpi@5.0.10 will be built although /usr has openmpi@4.1.4: the system \
-                        prefers +internal-pmix, and the external says ~internal-pmix";
+                        prefers +internal-pmix, but the external has ~internal-pmix";
         assert_eq!(said(&packages, &["hdf5 +mpi"], &[newer()]), [expected]);
     }
 
@@ -287,8 +287,8 @@ openmpi:
         let packages =
             format!("{PACKAGES}  prefer: [{{spec: +internal-pmix, when: '@:4.1.3,4.1.5:'}}]\n");
         let expected = "openmpi@5.0.10 will be built although /usr has openmpi@4.1.4: it is built \
-                        with +internal-pmix, and the external says ~internal-pmix; it is built with \
-                        version 5.0.10, and the external says 4.1.4";
+                        with +internal-pmix, but the external has ~internal-pmix; it is built with \
+                        version 5.0.10, but the external has 4.1.4";
         assert_eq!(said(&packages, &[], &[newer()]), [expected]);
     }
 
@@ -297,7 +297,7 @@ openmpi:
         for asked in ["openmpi@5:", "hdf5 +mpi ^[virtuals=mpi] openmpi@5: +cxx %gcc"] {
             let said = said(PACKAGES, &[asked], &[newer()]);
             assert!(
-                said[0].contains("the recipe asks for @5:, and the external says @4.1.4"),
+                said[0].contains("the recipe asks for @5:, but the external has @4.1.4"),
                 "{said:?}"
             );
         }
@@ -317,7 +317,7 @@ openmpi:
         let python = spec("python", "3.11.2", r#","parameters":{"pythoncmd":true}"#);
         let user = r#","dependencies":[{"name":"python","hash":"python3.11.2"}]"#;
         let expected = "python@3.11.2 will be built although /usr has python@3.11.2: it is built \
-                        with +pythoncmd, and the external says ~pythoncmd (needed by htop)";
+                        with +pythoncmd, but the external has ~pythoncmd (needed by htop)";
         assert_eq!(said(packages, &[], &[python, spec("htop", "3.4", user)]), [expected]);
     }
 

@@ -48,12 +48,12 @@ fn compiler(recipe: &StackRecipe, name: CompilerName, spec: String) -> Yaml {
     let mut group = YamlMap::new();
     group.insert("group", name.package());
     group.insert("explicit", false);
-    if name != CompilerName::Gcc && !recipe.compilers.use_system_gcc() {
+    if name != CompilerName::GCC && !recipe.compilers.use_system_gcc() {
         group.insert("needs", Yaml::texts(["gcc"]));
     }
     let mut overrides = YamlMap::new();
     overrides.insert("concretizer", specs::compiler_concretizer());
-    if name == CompilerName::Gcc {
+    if name == CompilerName::GCC {
         let gcc = Yaml::map([("variants", Yaml::texts([GCC_VARIANTS]))]);
         overrides.insert("packages", Yaml::map([("gcc", gcc)]));
     }

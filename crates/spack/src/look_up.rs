@@ -103,8 +103,13 @@ pub fn look_up(
     for spec in &recipe.written {
         for package in &spec.packages {
             let is_installed = spec.purpose == SpecPurpose::Install;
-            let some = look_up.package(package, is_installed);
-            findings.extend(some.into_iter().map(|finding| finding.in_file(&spec.file)));
+            for finding in look_up.package(package, is_installed) {
+                let finding = finding.in_file(&spec.file);
+                // Several settings of a package name it at the same place.
+                if !findings.contains(&finding) {
+                    findings.push(finding);
+                }
+            }
         }
     }
     findings

@@ -34,6 +34,15 @@ const KNOWN_BASES: [&str; 5] = ["PackageBase", "object", "Exception", "Enum", "N
 /// Reads a file.
 pub(crate) fn read(text: &str) -> PackageText {
     let tokens = tokens(text);
+    let closings = closings(&tokens);
+    // The arguments of a call, from its bracket on. Without an end they are not known.
+    let arguments_at = |bracket: usize| {
+        let end = *closings.get(bracket)?;
+        Some(arguments(tokens.get(bracket + 1..end)?))
+    };
+    // A declaration inside of another one of its kind is none. Without this, the time would grow
+    // with the square of the depth.
+    let mut ends = BTreeMap::new();
     let mut found = PackageText::default();
     let mut classes = BTreeSet::new();
     let mut bases = Vec::new();
@@ -44,18 +53,25 @@ pub(crate) fn read(text: &str) -> PackageText {
         match word {
             "from" | "import" if begins => found.imports.extend(import(&tokens[at..])),
             "class" if begins => {
-                let (name, some) = class(&tokens[at + 1..]);
-                classes.extend(name);
-                bases.extend(some);
+                if let Some(Token::Word(name)) = tokens.get(at + 1) {
+                    classes.insert(*name);
+                    let all = arguments_at(at + 2).unwrap_or_default();
+                    bases.extend(all.into_iter().filter_map(base));
+                }
             }
             _ if tokens.get(at + 1) != Some(&Token::Sign('('))
                 || matches!(before, Some(Token::Sign('.') | Token::Word("def" | "class"))) => {}
-            "version" => version(&mut found, &arguments(&tokens[at + 2..])),
-            "variant" => variant(&mut found, &arguments(&tokens[at + 2..])),
-            "provides" => {
-                let all = arguments(&tokens[at + 2..]).into_iter();
-                let texts = all.filter_map(literal);
-                found.provides.extend(texts.map(|spec| name_of(spec).to_owned()));
+            "version" | "variant" | "provides" if ends.get(word).is_none_or(|end| *end < at) => {
+                ends.insert(word, closings[at + 1]);
+                let all = arguments_at(at + 1);
+                match word {
+                    "version" => version(&mut found, all.as_deref()),
+                    "variant" => variant(&mut found, all.as_deref()),
+                    _ => {
+                        let texts = all.into_iter().flatten().filter_map(literal);
+                        found.provides.extend(texts.map(|spec| name_of(spec).to_owned()));
+                    }
+                }
             }
             _ => {}
         }
@@ -79,27 +95,36 @@ fn name_of(spec: &str) -> &str {
 
 type Tokens<'a, 't> = &'a [Token<'t>];
 
-/// Splits the arguments of a call, from behind its bracket.
-fn arguments<'a, 't>(tokens: Tokens<'a, 't>) -> Vec<Tokens<'a, 't>> {
-    let (mut depth, mut start) = (0_usize, 0);
-    let mut all = Vec::new();
+/// Returns for each opening bracket where its closing one is, and `usize::MAX` for all others.
+fn closings(tokens: Tokens<'_, '_>) -> Vec<usize> {
+    let mut closings = vec![usize::MAX; tokens.len()];
+    let mut open = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
         match token {
-            Token::Sign('(' | '[' | '{') => depth += 1,
-            Token::Sign(')' | ']' | '}') if depth == 0 => {
-                all.push(&tokens[start..at]);
-                break;
-            }
-            Token::Sign(')' | ']' | '}') => depth -= 1,
-            Token::Sign(',') if depth == 0 => {
-                all.push(&tokens[start..at]);
-                start = at + 1;
+            Token::Sign('(' | '[' | '{') => open.push(at),
+            Token::Sign(')' | ']' | '}') => {
+                if let Some(begin) = open.pop() {
+                    closings[begin] = at;
+                }
             }
             _ => {}
         }
     }
-    all.retain(|argument| !argument.is_empty());
-    all
+    closings
+}
+
+/// Splits the arguments between the brackets of a call.
+fn arguments<'a, 't>(tokens: Tokens<'a, 't>) -> Vec<Tokens<'a, 't>> {
+    let mut depth = 0_usize;
+    let all = tokens.split(|token| {
+        match token {
+            Token::Sign('(' | '[' | '{') => depth += 1,
+            Token::Sign(')' | ']' | '}') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && *token == Token::Sign(',')
+    });
+    all.filter(|argument| !argument.is_empty()).collect()
 }
 
 /// The value of an argument that is one text.
@@ -124,7 +149,8 @@ fn first<'t>(arguments: &[Tokens<'_, 't>], name: &str) -> Option<&'t str> {
     literal(argument)
 }
 
-fn version(found: &mut PackageText, arguments: &[Tokens<'_, '_>]) {
+fn version(found: &mut PackageText, arguments: Option<&[Tokens<'_, '_>]>) {
+    let arguments = arguments.unwrap_or_default();
     let Some(name) = first(arguments, "ver") else {
         found.has_other_versions = true;
         return;
@@ -135,8 +161,8 @@ fn version(found: &mut PackageText, arguments: &[Tokens<'_, '_>]) {
     *known = *known && is_deprecated;
 }
 
-fn variant(found: &mut PackageText, arguments: &[Tokens<'_, '_>]) {
-    match first(arguments, "name") {
+fn variant(found: &mut PackageText, arguments: Option<&[Tokens<'_, '_>]>) {
+    match first(arguments.unwrap_or_default(), "name") {
         Some(name) => drop(found.variants.insert(name.to_owned())),
         None => found.has_other_variants = true,
     }
@@ -184,19 +210,43 @@ fn import(tokens: Tokens<'_, '_>) -> Vec<(String, Vec<String>)> {
     all.collect()
 }
 
-/// Reads the name of a class and those of its bases, from behind `class`.
-fn class<'t>(tokens: Tokens<'_, 't>) -> (Option<&'t str>, Vec<&'t str>) {
-    let [Token::Word(name), rest @ ..] = tokens else {
-        return (None, Vec::new());
-    };
-    let [Token::Sign('('), rest @ ..] = rest else {
-        return (Some(name), Vec::new());
-    };
-    // `module.Base` is known if its module is.
-    let base = |argument: Tokens<'_, 't>| match argument {
+/// Reads the name of a base, or of its module: `module.Base` is known if its module is.
+fn base<'t>(argument: Tokens<'_, 't>) -> Option<&'t str> {
+    match argument {
         [Token::Word(_), Token::Sign('='), ..] => None,
         [Token::Word(word), ..] => Some(*word),
         _ => Some(""),
-    };
-    (Some(name), arguments(rest).into_iter().filter_map(base).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_file_of_brackets_that_nest_or_never_close_is_read() {
+        // With the square of its size as time, each would take hours.
+        read(&"version(".repeat(1 << 19));
+        let count = 1 << 17;
+        for word in ["version(", "variant(", "provides(", "class x("] {
+            let open = word.repeat(count);
+            read(&open);
+            read(&(open + &")".repeat(count)));
+        }
+        let mixed = "version(variant([provides({".repeat(count / 4);
+        assert!(read(&mixed).has_other_versions);
+        assert!(read(&(mixed + &"})])".repeat(count / 4))).has_other_variants);
+        assert!(read(&"class x(\n".repeat(count)).versions.is_empty());
+    }
+
+    #[test]
+    fn declarations_are_found_in_loops_and_behind_others() {
+        let text = "class A(B, metaclass=C):\n for v in [1]:\n  version('1', sha256=x(1, [2]))\n \
+                    version('2')\n variant('a', default={})\n provides('mpi@3', 'c')\n";
+        let found = read(text);
+        assert_eq!(found.versions.keys().collect::<Vec<_>>(), ["1", "2"]);
+        assert!(!found.has_other_versions && !found.has_other_variants && found.has_unknown_base);
+        assert_eq!(found.variants.iter().collect::<Vec<_>>(), ["a"]);
+        assert_eq!(found.provides.iter().collect::<Vec<_>>(), ["c", "mpi"]);
+    }
 }

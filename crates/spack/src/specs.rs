@@ -9,6 +9,9 @@ use cabane_recipe::{
 
 use crate::LowerError;
 
+/// The languages of compilers, as Spack names them.
+const LANGUAGES: [&str; 3] = ["c", "cxx", "fortran"];
+
 /// Returns what is installed: what the environment names, its MPI, and what
 /// belongs to it.
 pub(crate) fn all(
@@ -33,12 +36,7 @@ pub(crate) fn all(
 pub(crate) fn packages(environment: &StackEnvironment, compilers: Option<&Compilers>) -> YamlMap {
     let prefer = match &environment.prefer {
         Some(prefer) => prefer.clone(),
-        None => environment
-            .compilers
-            .first()
-            .map(|name| preferred_compiler(*name, compilers))
-            .into_iter()
-            .collect(),
+        None => preferred_compilers(&environment.compilers, compilers).into_iter().collect(),
     };
     let mut all = YamlMap::new();
     if !prefer.is_empty() {
@@ -57,18 +55,23 @@ pub(crate) fn packages(environment: &StackEnvironment, compilers: Option<&Compil
     packages
 }
 
-/// Says that a package is built with a compiler, for each language it needs.
+/// Says that packages prefer the first of the compilers that compiles a language, for each
+/// language; `None` if none compiles any.
 ///
 /// A compiler that is built has its version, to tell it from one of the system.
-fn preferred_compiler(name: CompilerName, compilers: Option<&Compilers>) -> String {
-    let name_in_specs = name.in_specs();
-    let request = compilers.and_then(|compilers| compilers.request(name));
-    let compiler = match request {
-        Some(request) => format!("{name_in_specs}@{}", request.version),
-        None => name_in_specs.to_owned(),
+fn preferred_compilers(names: &[CompilerName], compilers: Option<&Compilers>) -> Option<String> {
+    let name_and_version = |name: &CompilerName| {
+        let request = compilers.and_then(|compilers| compilers.request(*name));
+        let version = request.map(|request| format!("@{}", request.version));
+        name.in_specs().to_owned() + &version.unwrap_or_default()
     };
-    let language = |language: &str| format!("%[when=%{language}] {language}={compiler}");
-    ["c", "cxx", "fortran"].map(language).join(" ")
+    let preferred = LANGUAGES.into_iter().filter_map(|language| {
+        let has_it = |name: &&CompilerName| name.programs().any(|(one, _)| one == language);
+        let first = name_and_version(names.iter().find(has_it)?);
+        Some(format!("%[when=%{language}] {language}={first}"))
+    });
+    let preferred: Vec<String> = preferred.collect();
+    (!preferred.is_empty()).then(|| preferred.join(" "))
 }
 
 /// Returns `concretizer:` of an environment.

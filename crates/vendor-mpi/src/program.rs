@@ -113,8 +113,9 @@ impl Programs {
 fn refuse(manifest: &VendorManifest, wrapper: &VendorWrapper) -> Option<Diagnostic> {
     if !wrapper.replace.is_empty() {
         let message =
-            format!("`{}` is a program, in which nothing can be replaced", wrapper.from.value);
-        let hint = format!("replace in the file that it reads:\nedit:\n  {}: []", data_of(wrapper));
+            format!("`{}` is a program, so Cabane cannot replace text in it", wrapper.from.value);
+        let hint =
+            format!("replace text in the file that it reads:\nedit:\n  {}: []", data_of(wrapper));
         return Some(manifest.diagnostic(&wrapper.from, &message).with_hint(&hint));
     }
     let knows_its_place =
@@ -123,20 +124,19 @@ fn refuse(manifest: &VendorManifest, wrapper: &VendorWrapper) -> Option<Diagnost
         return None;
     }
     let message = format!(
-        "`{}` is a program, and no variable gives it the path of the MPI",
+        "`{}` is a program, and no variable names the directory of the MPI for it",
         wrapper.from.value
     );
-    let hint = "add the variable for that:\nenvironment:\n  OPAL_PREFIX: $mpi_prefix";
+    let hint = "add the variable:\nenvironment:\n  OPAL_PREFIX: $mpi_prefix";
     Some(manifest.diagnostic(&wrapper.from, &message).with_hint(hint))
 }
 
 fn no_data(manifest: &VendorManifest, wrapper: &VendorWrapper, path: &str) -> Diagnostic {
     let message = format!(
-        "`{}` is a program, and the tarball has no `{path}` that says what it calls",
+        "`{}` is a program, and the tarball does not have `{path}`, which names its compiler",
         wrapper.from.value
     );
-    let hint =
-        "take the file with `files`, and name it: `data: share/openmpi/mpicc-wrapper-data.txt`";
+    let hint = "add the file to `files`, and name it: `data: share/openmpi/mpicc-wrapper-data.txt`";
     manifest.diagnostic(wrapper.data.as_ref().unwrap_or(&wrapper.from), &message).with_hint(hint)
 }
 

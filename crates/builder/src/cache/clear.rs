@@ -1,8 +1,10 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Removing from the cache what was not used for long, and what does not fit.
+//! Removing items from the cache that no build used lately, or that exceed a size.
 
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,7 +13,7 @@ use serde::Serialize;
 
 use super::in_use::InUse;
 use super::inventory::{CachedItem, GONE, ItemKind, halves, inventory, is_half};
-use super::packages::build_caches;
+use super::packages::{NotRemoved, build_caches};
 use crate::{Result, disk};
 
 /// What stays in a cache.
@@ -28,7 +30,9 @@ pub struct Limits {
 pub struct Cleared {
     /// The items, those that were unused for longest first.
     pub removed: Vec<CachedItem>,
-    /// How many bytes they have.
+    /// What could not be removed.
+    pub failed: Vec<NotRemoved>,
+    /// How many bytes were freed.
     pub freed: u64,
     /// How many bytes are left.
     pub left: u64,
@@ -41,37 +45,56 @@ pub struct Cleared {
 ///
 /// # Errors
 ///
-/// A build uses the cache; something cannot be removed.
+/// A build uses the cache. What cannot be removed is in the answer.
 pub fn clear(cache: &Path, limits: &Limits, now: Timestamp, is_trial: bool) -> Result<Cleared> {
     let _alone = if is_trial { None } else { Some(InUse::alone(cache)?) };
     let all = inventory(cache);
     let halves = halves(cache);
     let halves: Vec<&Path> = halves.iter().map(PathBuf::as_path).collect();
-    let removed = beyond(all.items, all.size, limits, now);
-    let freed = removed.iter().map(|one| one.size).sum();
-    if !is_trial {
-        for one in removed.iter().map(|one| one.path.as_path()).chain(halves) {
-            remove(one)?;
+    let mut removed = beyond(all.items, all.size, limits, now);
+    let mut failed = Vec::new();
+    let mut freed = 0;
+    if is_trial {
+        freed = removed.iter().map(|one| one.size).sum();
+    } else {
+        removed.retain(|one| {
+            // The files of a package are removed below, unless other packages need them.
+            let is_package = one.kind == ItemKind::Package;
+            let manifest = || fs::symlink_metadata(&one.path).map_or(0, |found| found.len());
+            let size = if is_package { manifest() } else { one.size };
+            let is_gone = try_to_remove(&one.path, &mut failed);
+            freed += if is_gone { size } else { 0 };
+            is_gone
+        });
+        for half in halves {
+            try_to_remove(half, &mut failed);
         }
         if removed.iter().any(|one| one.kind == ItemKind::Package) {
-            for packages in build_caches(cache) {
-                packages.sweep();
-            }
+            freed += build_caches(cache).iter().map(|one| one.sweep(&mut failed)).sum::<u64>();
         }
     }
-    Ok(Cleared { removed, freed, left: all.size.saturating_sub(freed) })
+    Ok(Cleared { removed, failed, freed, left: all.size.saturating_sub(freed) })
+}
+
+/// Tells whether something could be removed.
+fn try_to_remove(path: &Path, failed: &mut Vec<NotRemoved>) -> bool {
+    let removed = remove(path);
+    if let Err(error) = &removed {
+        failed.push(NotRemoved { path: path.to_owned(), reason: error.to_string() });
+    }
+    removed.is_ok()
 }
 
 /// Removes something. A half of it never has its name: builds would take it for whole.
-fn remove(path: &Path) -> Result<()> {
+fn remove(path: &Path) -> io::Result<()> {
     let mut gone = path.as_os_str().to_owned();
     gone.push(GONE);
     let gone = PathBuf::from(gone);
     if path.is_dir() && !is_half(path) {
-        disk::rename(path, &gone)?;
-        return disk::remove(&gone);
+        fs::rename(path, &gone)?;
+        return disk::try_remove(&gone);
     }
-    disk::remove(path)
+    disk::try_remove(path)
 }
 
 /// Returns what is beyond the limits, the longest unused first.

@@ -33,6 +33,7 @@ use std::time::SystemTime;
 
 pub use clear::{Cleared, Limits, clear};
 pub use inventory::{CachedItem, Inventory, ItemKind, inventory};
+pub use packages::NotRemoved;
 pub use push::{PushCache, Pushed, push};
 pub use verify::{Damage, verify};
 

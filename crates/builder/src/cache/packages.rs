@@ -15,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cabane_spack::mount_point_of_cache;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::disk;
 
@@ -42,6 +42,15 @@ pub(super) struct Blob {
     pub(super) checksum: String,
     #[serde(rename = "checksumAlgorithm")]
     pub(super) algorithm: String,
+}
+
+/// Something in the cache that should have been removed.
+#[derive(Clone, Debug, Serialize)]
+pub struct NotRemoved {
+    /// The file or directory.
+    pub path: PathBuf,
+    /// Why it is still there.
+    pub reason: String,
 }
 
 #[derive(Deserialize)]
@@ -98,23 +107,31 @@ impl BuildCache {
         self.path.join("blobs").join(&blob.algorithm).join(start).join(&blob.checksum)
     }
 
-    /// Removes blobs that no manifest names; returns how many bytes that freed.
-    pub(super) fn sweep(&self) -> u64 {
+    /// Removes blobs that no manifest names; returns how many bytes that freed, and adds what it
+    /// cannot remove to `failed`.
+    pub(super) fn sweep(&self, failed: &mut Vec<NotRemoved>) -> u64 {
         let mut manifests = Vec::new();
         files_below(&self.path.join(MANIFESTS), &mut manifests);
-        let named: Option<Vec<Vec<Blob>>> = manifests.iter().map(|path| blobs(path)).collect();
-        // What a manifest names that cannot be read is not known.
-        let Some(named) = named else {
-            return 0;
-        };
-        let kept: BTreeSet<PathBuf> = named.iter().flatten().map(|blob| self.blob(blob)).collect();
+        let mut kept = BTreeSet::new();
+        for path in manifests {
+            let Some(named) = blobs(&path) else {
+                // What it names is not known.
+                let reason = "it is not a manifest of a build cache, so all files of packages stay";
+                failed.push(NotRemoved { path, reason: reason.to_owned() });
+                return 0;
+            };
+            kept.extend(named.iter().map(|blob| self.blob(blob)));
+        }
         let mut all = Vec::new();
         files_below(&self.path.join("blobs"), &mut all);
         let mut freed = 0;
         for path in all.iter().filter(|path| !kept.contains(*path)) {
             let size = path.symlink_metadata().map_or(0, |found| found.len());
-            if fs::remove_file(path).is_ok() {
-                freed += size;
+            match fs::remove_file(path) {
+                Ok(()) => freed += size,
+                Err(error) => {
+                    failed.push(NotRemoved { path: path.clone(), reason: error.to_string() });
+                }
             }
         }
         freed

@@ -54,7 +54,7 @@ pub fn verify(cache: &Path, repair: bool) -> Result<(usize, Vec<Damage>)> {
             damaged.push(Damage { name, version, hash, mount_point, problem, path: manifest });
         }
         if repair && damaged.len() > before {
-            packages.sweep();
+            packages.sweep(&mut Vec::new());
         }
     }
     Ok((count, damaged))

@@ -3,8 +3,8 @@
 
 //! What Spack is asked: scripts that `spack python` runs, each with an answer in JSON.
 //!
-//! The scripts in `scripts/` state their answers. They were tried with Spack 1.0.2, 1.1.0,
-//! 1.2.0.dev0 on its last day, and 1.3.0.dev0.
+//! The scripts in `scripts/` state their answers. `SpackVersion::TESTED` lists the versions that
+//! they were tested with.
 //!
 //! ```text
 //! <build>/work/spack/asked/<script>.py     the script
@@ -16,6 +16,7 @@ use std::path::PathBuf;
 
 use cabane_label::escape;
 use cabane_recipe::SpackVersion;
+use cabane_report::{Kind, Report};
 use cabane_spack::{DATABASE_VERSIONS, LOCK_VERSIONS};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -35,9 +36,13 @@ const ABOUT: &str = "spack/about";
 /// The most that an answer may be, in bytes.
 const LIMIT: u64 = 64 << 20;
 
-/// What helps where Spack is too new.
-pub(super) const OTHER_SPACK: &str =
-    "name a commit of Spack 1.0 to 1.3 in config.yaml, or update cabane";
+/// Reports a Spack that is too new.
+pub(super) fn too_new(message: String) -> BuildError {
+    let (oldest, newest) = (SpackVersion::OLDEST, SpackVersion::NEWEST);
+    let hint =
+        format!("name a commit of Spack {oldest} to {newest} in config.yaml, or update cabane");
+    Report::new(Kind::Build, message).hinted(Some(hint)).into()
+}
 
 /// A script.
 pub(super) struct Script {
@@ -64,7 +69,8 @@ pub(super) struct About {
 }
 
 impl About {
-    /// Asks Spack, once for each commit.
+    /// Asks Spack, once for each commit. A version that Cabane was not tested with causes a
+    /// warning.
     ///
     /// # Errors
     ///
@@ -83,7 +89,14 @@ impl About {
             disk::write_json(&kept, &about)?;
             about
         };
-        about.check(engine.stack.version)?;
+        about.check(engine.stack().version)?;
+        if SpackVersion::in_name(&about.version).is_some_and(|found| found > SpackVersion::NEWEST) {
+            bench.progress.warning(&format!(
+                "Spack {} is newer than {}, the newest that this version of cabane was tested with",
+                escape(&about.version),
+                SpackVersion::NEWEST
+            ));
+        }
         Ok(about)
     }
 
@@ -92,7 +105,7 @@ impl About {
         let has_groups = |version: SpackVersion| version >= SpackVersion::SPEC_GROUPS;
         if has_groups(planned) && !found.is_none_or(has_groups) {
             let message = format!(
-                "this commit of Spack is version {}, and the recipe is built for {planned}",
+                "the commit of Spack in config.yaml is version {}, but the build was planned for {planned}",
                 escape(&self.version)
             );
             let hint = "name a tag or branch as `commit` in config.yaml, such as `v1.1.0`, so that \
@@ -101,11 +114,11 @@ impl About {
         }
         let refused = |what: &str, written: &str, known: &str| {
             let message = format!(
-                "Spack {} writes {what} of version {}; this version of cabane reads {known}",
+                "Spack {} writes {what} of version {}, but this version of cabane reads only {known}",
                 escape(&self.version),
                 escape(written),
             );
-            Err(BuildError::refused(message, OTHER_SPACK))
+            Err(too_new(message))
         };
         if !self.lock.is_some_and(|lock| LOCK_VERSIONS.contains(&lock)) {
             let written = self.lock.map_or_else(|| "unknown".to_owned(), |lock| lock.to_string());

@@ -8,33 +8,23 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use cabane_recipe::{CompilerName, SystemConfig, Yaml};
+use cabane_recipe::{CompilerName, StackRecipe, SystemConfig, Yaml};
 use cabane_spack::{DATABASE, InstalledCompiler};
 
 use super::{SpackEngine, inputs, inside, lock};
 use crate::{BuildError, Result, disk};
 
-/// The programs of a compiler, each with the language that Spack calls it by.
-fn programs(name: CompilerName) -> [(&'static str, &'static str); 3] {
-    match name {
-        CompilerName::Gcc => [("c", "gcc"), ("cxx", "g++"), ("fortran", "gfortran")],
-        CompilerName::Nvhpc => [("c", "nvc"), ("cxx", "nvc++"), ("fortran", "nvfortran")],
-        CompilerName::Llvm | CompilerName::LlvmAmdgpu => {
-            [("c", "clang"), ("cxx", "clang++"), ("fortran", "flang-new")]
-        }
-        CompilerName::IntelOneapi => [("c", "icx"), ("cxx", "icpx"), ("fortran", "ifx")],
-    }
-}
-
 /// The programs of one compiler, by language.
 pub(super) type Found = BTreeMap<String, PathBuf>;
 
-/// Reads where the gcc of a system is: the first that its configuration describes.
-pub(super) fn of_system(system: &SystemConfig) -> Found {
+/// Reads where a compiler of the system is: the first that the recipe or the system describes.
+pub(super) fn of_system(recipe: &StackRecipe, system: &SystemConfig, name: CompilerName) -> Found {
     let mut found = Found::new();
-    let gcc = system.packages.get("gcc").and_then(|gcc| gcc.at(&["externals"]));
-    let first = gcc.and_then(Yaml::as_list).and_then(<[Yaml]>::first);
-    for (language, program) in programs(CompilerName::Gcc) {
+    let settings = [&recipe.packages, &system.network_packages, &system.packages];
+    let first = settings
+        .into_iter()
+        .find_map(|packages| packages.get(name.package())?.at(&["externals"])?.as_list()?.first());
+    for (language, program) in name.programs() {
         let text = |place: &[&str]| first.and_then(|one| one.at(place)).and_then(Yaml::as_text);
         let own = text(&["extra_attributes", "compilers", language]).map(PathBuf::from);
         let by_prefix = || Some(Path::new(text(&["prefix"])?).join("bin").join(program));
@@ -57,7 +47,7 @@ pub(super) fn installed(
         let path = Path::new(installs.get(hash)?.path.as_ref()?);
         path.strip_prefix(&engine.store).ok().map(Path::to_owned)
     };
-    for environment in &engine.stack.environments {
+    for environment in &engine.stack().environments {
         let path = inputs::lock_file(&engine.layout, &environment.name);
         if !path.exists() {
             continue;
@@ -82,7 +72,7 @@ pub(super) fn installed(
 /// directory `prefix` is seen from.
 fn look_below(here: &Path, prefix: &Path, name: CompilerName) -> Found {
     let mut found = Found::new();
-    let wanted = programs(name);
+    let wanted: Vec<_> = name.programs().collect();
     let mut directories = vec![here.to_owned()];
     while let Some(directory) = directories.pop() {
         let mut entries: Vec<_> =
@@ -123,7 +113,7 @@ pub(super) fn link<'a>(
 ) -> Result<()> {
     let directory = view.join("bin");
     for (name, found) in compilers {
-        for (language, program) in programs(name) {
+        for (language, program) in name.programs() {
             let Some(target) = found.get(language) else {
                 continue;
             };

@@ -59,7 +59,7 @@ pub enum ComesFrom {
 pub(super) fn read(engine: &SpackEngine) -> Result<Concretized> {
     let mut watch = Watch::new(engine);
     let mut all = BTreeMap::<String, Spec>::new();
-    for environment in engine.stack.environments.iter().filter(|one| one.needs.is_empty()) {
+    for environment in engine.stack().environments.iter().filter(|one| one.needs.is_empty()) {
         let path = inputs::lock_file(&engine.layout, &environment.name);
         watch.expect(&path)?;
         all.extend(lock::read(&path)?);

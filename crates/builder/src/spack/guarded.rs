@@ -211,14 +211,14 @@ pub(super) fn spack_for_push(engine: &SpackEngine) -> Invocation {
 /// Whether packages go to a guarded mirror.
 pub(super) fn pushes(engine: &SpackEngine) -> bool {
     let cache = engine.system.mirrors.build_cache.as_ref();
-    engine.stack.push_to.is_some() && cache.is_some_and(|one| is_guarded(one.push.as_ref()))
+    engine.stack().push_to.is_some() && cache.is_some_and(|one| is_guarded(one.push.as_ref()))
 }
 
 /// The mirror that packages go to, if they can be put there.
 pub(super) fn push_mirror(engine: &SpackEngine) -> Option<&str> {
     let usable = engine.guarded.mirrors.build_cache.as_ref();
     let can_push = !pushes(engine) || usable.is_some_and(|one| one.push.is_some());
-    engine.stack.push_to.as_deref().filter(|_| can_push)
+    engine.stack().push_to.as_deref().filter(|_| can_push)
 }
 
 /// Whether packages come from the build cache with a secret, and not without.

@@ -68,8 +68,8 @@ fn fill_in(script: &str, path: &Path, places: &[(&str, PathBuf)]) -> Result<Stri
         let unknown = |name: &str| {
             let (path, name) = (shown(path), escape(name));
             BuildError::refused(
-                format!("{path}:{line}: there is no `{name}` to be filled in"),
-                "there are env.mount, env.config, env.build and env.spack",
+                format!("{path}:{line}: unknown placeholder `{name}`"),
+                "the placeholders are `env.mount`, `env.config`, `env.build`, and `env.spack`",
             )
         };
         let Some((name, after)) = from.split_once("}}") else {

@@ -17,7 +17,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cabane_recipe::{GitSource, StackRecipe, SystemConfig};
+use cabane_recipe::{GitSource, SpackVersion, StackRecipe, SystemConfig};
 use cabane_report::{Kind, Report};
 use cabane_spack::{BinaryCache, Places, RepositoryPlace, SpackStack, Upstream};
 
@@ -32,14 +32,15 @@ use crate::{Result, disk};
 /// Package recipes below the store, or the mount point.
 const REPOSITORIES: &str = "repos/spack_repo";
 
-/// Decides what Spack gets.
+/// Decides what Spack gets. `version` is its version, if it is known.
 pub(super) fn lower(
     recipe: &StackRecipe,
     system: &SystemConfig,
     packages: &OwnPackages,
     commits: &Commits,
+    version: Option<SpackVersion>,
 ) -> Result<SpackStack> {
-    let places = places(recipe, packages, commits);
+    let places = Places { version, ..places(recipe, packages, commits) };
     Ok(cabane_spack::lower(recipe, system, &places).map_err(|error| {
         let hint = error.hint();
         Report::new(Kind::Build, error).hinted(hint)
@@ -121,7 +122,7 @@ pub(super) fn write(engine: &SpackEngine) -> Result<()> {
     for name in ["config", "environments", "user"] {
         disk::make_directory(&directory.join(name))?;
     }
-    for (name, text) in files(&engine.stack) {
+    for (name, text) in files(engine.stack()) {
         let path = directory.join(name);
         disk::put(&path, text)?;
     }

@@ -33,7 +33,7 @@ pub(super) fn installs(store: &Path) -> Result<Installs> {
         DatabaseError::Malformed(error) => BuildError::file("read", &path)(error),
         version @ DatabaseError::Version(_) => {
             let message = format!("cannot read {}: {version}", shown(&path));
-            BuildError::refused(message, ask::OTHER_SPACK)
+            ask::too_new(message)
         }
     })
 }
@@ -117,7 +117,7 @@ fn record(hash: &str, install: &Install, spec: &Spec, names: &Names) -> PackageR
 
 fn names_in_locks(engine: &SpackEngine) -> Names {
     let mut names = Names::new();
-    for environment in &engine.stack.environments {
+    for environment in &engine.stack().environments {
         let path = inputs::lock_file(&engine.layout, &environment.name);
         if let Ok(lock) = lock::read(&path) {
             names.extend(lock.into_iter().map(|(hash, one)| (hash, one.id())));

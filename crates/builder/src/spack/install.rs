@@ -42,7 +42,7 @@ pub(super) fn concretize(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> 
     package_cache::write_mirrors(engine)?;
     solutions::write(engine, &About::of(engine, bench)?)?;
     hooks::run(engine, hooks::PRE_INSTALL, bench)?;
-    let first = engine.stack.environments.iter().filter(|one| one.needs.is_empty());
+    let first = engine.stack().environments.iter().filter(|one| one.needs.is_empty());
     first.into_iter().try_for_each(|one| concretize_one(engine, one, bench))
 }
 
@@ -114,9 +114,9 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 
 /// What the installation depends on beside the steps before it.
 pub(super) fn inputs(engine: &SpackEngine) -> Result<Inputs> {
-    let cleanup = engine.stack.cleanup.as_str().to_owned();
+    let cleanup = engine.stack().cleanup.as_str().to_owned();
     let mut inputs = Inputs::from([("cleanup".to_owned(), cleanup)]);
-    for environment in engine.stack.environments.iter().filter(|one| one.needs.is_empty()) {
+    for environment in engine.stack().environments.iter().filter(|one| one.needs.is_empty()) {
         let lock = inputs::lock_file(&engine.layout, &environment.name);
         let digest = match fingerprint::of_file(&lock) {
             Ok(digest) => digest.to_string(),
@@ -132,7 +132,7 @@ pub(super) fn inputs(engine: &SpackEngine) -> Result<Inputs> {
 
 /// Returns the commands, as they could be typed.
 pub(super) fn invocations(engine: &SpackEngine) -> Vec<Invocation> {
-    let environments = engine.stack.environments.iter();
+    let environments = engine.stack().environments.iter();
     let commands = environments.flat_map(|one| {
         let push = keys::push(engine, &one.name);
         guarded::invocations(engine, &one.name)
@@ -153,7 +153,7 @@ pub(super) fn install(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Res
         // The script may have changed it.
         package_cache::write_mirrors(engine)?;
     }
-    for environment in &engine.stack.environments {
+    for environment in &engine.stack().environments {
         concretize_one(engine, environment, bench)?;
         watch.expect(&inputs::lock_file(&engine.layout, &environment.name))?;
         fetch_guarded(engine, &environment.name, &keys, &mut watch, bench)?;
@@ -235,7 +235,7 @@ fn say_unusable(engine: &SpackEngine, unusable: &[Unusable], bench: &mut BuildCo
 
 /// Whether everything has been concretized that a step needs.
 pub(super) fn is_concretized(engine: &SpackEngine, step: StepName) -> bool {
-    let all = engine.stack.environments.iter();
+    let all = engine.stack().environments.iter();
     let mut needed = all.filter(|one| step != StepName::Concretize || one.needs.is_empty());
     needed.all(|one| inputs::lock_file(&engine.layout, &one.name).exists())
 }

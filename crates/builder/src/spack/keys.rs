@@ -108,9 +108,13 @@ fn find(key: &Key, directory: &Path) -> Result<Source> {
         KeyPurpose::Sign => "private_key",
         KeyPurpose::Verify => "public_key",
     };
-    let what = if is_name { format!("not there: {}", shown(&path)) } else { "no key".to_owned() };
+    let what = if is_name {
+        format!("does not exist: {}", shown(&path))
+    } else {
+        "is not a key".to_owned()
+    };
     Err(BuildError::refused(
-        format!("the `{name}` of the mirror `{}` is {what}", escape(&key.mirror)),
+        format!("the `{name}` of the mirror `{}` {what}", escape(&key.mirror)),
         "name a file, relative to mirrors.yaml, or write the key itself in base 64",
     ))
 }
@@ -126,7 +130,7 @@ impl Keys {
             return Ok(keys);
         };
         let mut signed = Signed { mirror: cache.name.clone(), verify: None, sign: None };
-        for key in &engine.stack.keys {
+        for key in &engine.stack().keys {
             let found = find(key, &engine.mirrors_dir)?;
             match key.purpose {
                 KeyPurpose::Sign => signed.sign = Some(found),

@@ -13,7 +13,7 @@ use cabane_label::shown;
 use cabane_spack::{LOCK_VERSIONS, Spec};
 use serde::Deserialize;
 
-use super::ask::OTHER_SPACK;
+use super::ask::too_new;
 use crate::program::Version;
 use crate::{BuildError, Result, disk};
 
@@ -47,10 +47,10 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Spec>> {
     if !LOCK_VERSIONS.contains(&version) {
         let (oldest, newest) = (LOCK_VERSIONS.start(), LOCK_VERSIONS.end());
         let message = format!(
-            "{} is a lock file of version {version}; this version of cabane reads {oldest} to {newest}",
+            "{} is a lock file of version {version}, but this version of cabane reads only {oldest} to {newest}",
             shown(path)
         );
-        return Err(BuildError::refused(message, OTHER_SPACK));
+        return Err(too_new(message));
     }
     let lock: Lock = serde_json::from_slice(&text).map_err(BuildError::file("read", path))?;
     Ok(lock.concrete_specs)

@@ -51,6 +51,7 @@ pub(crate) use sources::{is_archive, is_commit};
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use cabane_label::MountPoint;
 use cabane_recipe::{InterpreterRequest, Recipe, StackOptions, StackRecipe, SystemConfig};
@@ -79,7 +80,10 @@ pub(crate) struct SpackEngine {
     layout: Layout,
     recipe_dir: RecipeDir,
     recipe: StackRecipe,
-    stack: SpackStack,
+    /// What Spack gets if the recipe names its version.
+    guessed: SpackStack,
+    /// What it gets because its files are of another version.
+    by_version: OnceLock<SpackStack>,
     system: SystemConfig,
     /// Where the file is that names the mirrors.
     mirrors_dir: PathBuf,
@@ -129,7 +133,7 @@ impl SpackEngine {
             cache: request.cache_dir.clone(),
         };
         let commits = sources.commits(layout).unwrap_or_default();
-        let stack = inputs::lower(&stack_recipe, &system, &packages, &commits)?;
+        let stack = inputs::lower(&stack_recipe, &system, &packages, &commits, None)?;
         let mirrors_dir = match request.mirrors.as_deref().and_then(Path::parent) {
             Some(directory) => directory.to_owned(),
             None => system_dir,
@@ -140,7 +144,8 @@ impl SpackEngine {
         let mut guarded = Guarded::of(&system.mirrors, push_to, &value, &solver);
         guarded.warnings.extend(profiles);
         Ok(Self {
-            stack,
+            guessed: stack,
+            by_version: OnceLock::new(),
             mirrors_dir,
             sources,
             solver,
@@ -158,6 +163,24 @@ impl SpackEngine {
         })
     }
 
+    /// Returns what Spack gets. The version of Spack decides about it: the one in its files when
+    /// these are here, and before that the one that the name of the commit suggests.
+    fn stack(&self) -> &SpackStack {
+        if let Some(stack) = self.by_version.get() {
+            return stack;
+        }
+        let commits = self.commits();
+        let Some(version) =
+            self.sources.version(&commits).filter(|one| *one != self.guessed.version)
+        else {
+            return &self.guessed;
+        };
+        let lowered =
+            inputs::lower(&self.recipe, &self.system, &self.packages, &commits, Some(version));
+        // A version that is too old is reported when Spack is asked for it.
+        lowered.map_or(&self.guessed, |stack| self.by_version.get_or_init(|| stack))
+    }
+
     /// The commits of this build, as far as all are known.
     fn commits(&self) -> Commits {
         self.sources.commits(&self.layout).unwrap_or_default()
@@ -171,13 +194,15 @@ impl SpackEngine {
     /// The configuration for those who build on top, with the commits that are known
     /// now.
     fn upstream(&self) -> BTreeMap<String, String> {
-        let stack = inputs::lower(&self.recipe, &self.system, &self.packages, &self.commits());
-        stack.map_or_else(|_| self.stack.upstream.clone(), |stack| stack.upstream)
+        let version = Some(self.stack().version);
+        let stack =
+            inputs::lower(&self.recipe, &self.system, &self.packages, &self.commits(), version);
+        stack.map_or_else(|_| self.stack().upstream.clone(), |stack| stack.upstream)
     }
 
     /// What concretization depends on, beside the sources.
     fn handed_inputs(&self) -> Inputs {
-        self.inputs_with(&self.stack)
+        self.inputs_with(self.stack())
     }
 
     /// As [`Self::handed_inputs`], but the same for every mount point: which packages are
@@ -186,7 +211,8 @@ impl SpackEngine {
         let mut recipe = self.recipe.clone();
         recipe.config.store = MountPoint::root();
         let commits = self.commits();
-        let stack = inputs::lower(&recipe, &self.system, &self.packages, &commits)?;
+        let version = Some(self.stack().version);
+        let stack = inputs::lower(&recipe, &self.system, &self.packages, &commits, version)?;
         Ok(self.inputs_with(&stack))
     }
 
@@ -240,7 +266,7 @@ impl Engine for SpackEngine {
 
     fn steps(&self) -> Result<Vec<StepDraft>> {
         let all = |command: &dyn Fn(&str) -> Invocation| -> Vec<Invocation> {
-            let environments = self.stack.environments.iter();
+            let environments = self.stack().environments.iter();
             environments.map(|one| command(&one.name)).collect()
         };
         let mut sources = self.sources.inputs();
@@ -252,7 +278,7 @@ impl Engine for SpackEngine {
             sources.insert("python for S3".to_owned(), self.guarded.python.input.clone());
         }
         Ok(vec![
-            StepDraft::new(StepName::Sources, "get Spack, its packages and its solver")
+            StepDraft::new(StepName::Sources, "get Spack, its packages, and its solver")
                 .running(&get)
                 .from(sources),
             StepDraft::new(StepName::Concretize, "decide which packages are built, and how")
@@ -261,7 +287,7 @@ impl Engine for SpackEngine {
             StepDraft::new(StepName::Install, "build the packages, or take them from caches")
                 .running(&install::invocations(self))
                 .from(install::inputs(self)?),
-            StepDraft::new(StepName::Views, "make views, module files and configuration")
+            StepDraft::new(StepName::Views, "create views, module files, and configuration")
                 .running(&views::invocations(self))
                 .from(views::inputs(self)),
         ])
@@ -307,7 +333,7 @@ impl Engine for SpackEngine {
     fn facts(&self) -> Result<Facts> {
         let mut versions = BTreeMap::from([("python".to_owned(), self.solver.input.clone())]);
         versions.extend(self.commits());
-        let environments = self.stack.environments.iter();
+        let environments = self.stack().environments.iter();
         let lock_of = |one: &SpackEnvironment| {
             let name = format!("lock/{}/spack.lock", one.name);
             (name, inputs::lock_file(&self.layout, &one.name))

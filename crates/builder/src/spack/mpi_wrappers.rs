@@ -127,7 +127,7 @@ fn used(engine: &SpackEngine, environment: &StackEnvironment) -> Result<Option<S
     let mut asked = asked.filter(|spec| package_name(spec) == *package);
     let asked = asked.next().unwrap_or_default();
     let mut found: Vec<SystemMpi> = Vec::new();
-    for one in &engine.stack.environments {
+    for one in &engine.stack().environments {
         let path = inputs::lock_file(&engine.layout, &one.name);
         if !path.exists() {
             continue;
@@ -176,7 +176,7 @@ fn script(
     target: &Path,
     compiler: Option<(&str, &PathBuf)>,
 ) -> String {
-    let about = format!("# {program} of {}, which is a part of the system.", mpi.spec.id());
+    let about = format!("# Runs {program} of {}, an MPI of the system.", mpi.spec.id());
     let mut lines = vec!["#!/bin/sh".to_owned(), about];
     if let Some((language, path)) = compiler {
         let names: &[&str] = match language {

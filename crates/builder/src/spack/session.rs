@@ -48,7 +48,7 @@ pub(super) fn sandbox(engine: &SpackEngine) -> Sandbox {
         let place = Path::new(SOURCES).join(name);
         sandbox.bind(engine.sources.tree(commit), place, true);
     }
-    for directory in local_mirrors(&engine.stack) {
+    for directory in local_mirrors(engine.stack()) {
         sandbox.keep(&directory);
     }
     for (variable, value) in variables(engine) {
@@ -144,12 +144,12 @@ pub(super) fn build(engine: &SpackEngine, name: &str, hashes: &[String]) -> Invo
 /// Whether what only builds need is installed, too. It is not there for long otherwise,
 /// wherever packages come from; but what goes into a cache must be there.
 pub(super) fn includes_build_dependencies(engine: &SpackEngine) -> bool {
-    engine.stack.cleanup != Cleanup::Runtime || engine.stack.push_to.is_some()
+    engine.stack().cleanup != Cleanup::Runtime || engine.stack().push_to.is_some()
 }
 
 /// Removes what no one needs any more; nothing if everything stays.
 pub(super) fn clean_up(engine: &SpackEngine) -> Option<Invocation> {
-    let stack = &engine.stack;
+    let stack = engine.stack();
     let keep: &[&str] = match stack.cleanup {
         Cleanup::None => return None,
         Cleanup::Build => &["--keep-build-dependencies"],

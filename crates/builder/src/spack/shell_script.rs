@@ -9,7 +9,7 @@
 
 use cabane_view::{Change, EnvPatch, ListOperation};
 
-const HEAD: &str = "# Enters this view: `. activate.sh`, in any shell that is like sh.\n";
+const HEAD: &str = "# Enters this view: `. activate.sh`, in a POSIX shell.\n";
 
 /// Writes a patch as a script.
 pub(super) fn of(patch: &EnvPatch) -> String {

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use archives::ARCHIVES;
 pub(crate) use archives::is_archive;
 use cabane_label::{escape, shown};
-use cabane_recipe::GitSource;
+use cabane_recipe::{GitSource, SpackVersion};
 
 mod archives;
 use crate::build_context::BuildContext;
@@ -104,6 +104,15 @@ impl Sources {
             self.tree(commit).is_dir().then_some(())
         };
         self.list.iter().all(|source| is_there(source).is_some()).then_some(commits)
+    }
+
+    /// Returns the version of Spack, from its files; `None` if these are not here.
+    pub(super) fn version(&self, commits: &Commits) -> Option<SpackVersion> {
+        let file = self.tree(commits.get("spack")?).join("lib/spack/spack/__init__.py");
+        let text = disk::read_start(&file, 1 << 16).ok()?;
+        let text = String::from_utf8_lossy(&text);
+        let version = text.lines().find_map(|line| line.strip_prefix("__version__ = "))?;
+        SpackVersion::in_name(version.trim_matches(['"', '\'']))
     }
 
     /// Returns where the files of a commit are.

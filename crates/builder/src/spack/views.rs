@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cabane_recipe::{CompilerName, ModuleKind, StackView};
+use cabane_recipe::{CompilerName, CompilerSource, ModuleKind, StackView};
 use cabane_view::{Change, EnvPatch, View, ViewName};
 
 use super::ask::VIEWS;
@@ -33,7 +33,7 @@ pub(super) fn inputs(engine: &SpackEngine) -> Inputs {
     let mut inputs = Inputs::from([("views".to_owned(), hash.finish().to_string())]);
     let upstream = engine.upstream();
     let texts = upstream.iter();
-    let modules = engine.stack.modules.as_ref().map(|modules| &modules.modules_yaml);
+    let modules = engine.stack().modules.as_ref().map(|modules| &modules.modules_yaml);
     let name = "modules.yaml".to_owned();
     for (name, text) in texts.chain(modules.map(|text| (&name, text))) {
         let digest = fingerprint::of_bytes(text.as_bytes());
@@ -48,15 +48,15 @@ pub(super) fn invocations(engine: &SpackEngine) -> Vec<Invocation> {
     let place = |view: &cabane_spack::StackView| {
         format!("{}={}", view.name, text_of(&environment(&view.spack_environment)))
     };
-    let views: Vec<String> = engine.stack.views.iter().map(place).collect();
+    let views: Vec<String> = engine.stack().views.iter().map(place).collect();
     let views = (!views.is_empty()).then(|| VIEWS.invocation(&views));
-    let modules = engine.stack.modules.iter().flat_map(|modules| &modules.kinds);
+    let modules = engine.stack().modules.iter().flat_map(|modules| &modules.kinds);
     views.into_iter().chain(modules.map(|kind| refresh_modules(kind.as_str()))).collect()
 }
 
 /// Whether Spack has said which variables the views set.
 pub(super) fn are_known(engine: &SpackEngine) -> bool {
-    engine.stack.views.is_empty() || VIEWS.answer(engine).exists()
+    engine.stack().views.is_empty() || VIEWS.answer(engine).exists()
 }
 
 fn refresh_modules(kind: &str) -> Invocation {
@@ -110,7 +110,7 @@ fn view_here(engine: &SpackEngine, name: &ViewName) -> PathBuf {
 type Variables = BTreeMap<String, BTreeMap<String, String>>;
 
 fn variables(engine: &SpackEngine) -> Result<Variables> {
-    if engine.stack.views.is_empty() { Ok(Variables::new()) } else { VIEWS.read(engine) }
+    if engine.stack().views.is_empty() { Ok(Variables::new()) } else { VIEWS.read(engine) }
 }
 
 fn write_upstream(engine: &SpackEngine) -> Result<()> {
@@ -125,7 +125,7 @@ fn write_upstream(engine: &SpackEngine) -> Result<()> {
 fn write_modules(engine: &SpackEngine) -> Result<()> {
     let directory = inputs::directory(&engine.layout).join("modules");
     disk::make_empty(&directory)?;
-    let Some(modules) = &engine.stack.modules else {
+    let Some(modules) = &engine.stack().modules else {
         return Ok(());
     };
     let mut files = engine.upstream();
@@ -138,15 +138,15 @@ fn write_modules(engine: &SpackEngine) -> Result<()> {
     Ok(())
 }
 
-/// Finds the compilers of the recipe: those that were built, and gcc of the system.
+/// Finds the compilers of the recipe: those that were built, and those of the system.
 fn find_compilers(engine: &SpackEngine) -> Result<BTreeMap<CompilerName, Found>> {
     let mut found = BTreeMap::new();
-    for name in CompilerName::ALL {
-        if engine.recipe.compilers.request(name).is_some() {
+    for (&name, source) in &engine.recipe.compilers.sources {
+        if *source == CompilerSource::System {
+            found.insert(name, compilers::of_system(&engine.recipe, &engine.system, name));
+        } else {
             let installed = compilers::installed(engine, name)?;
             found.extend(installed.map(|installed| (name, installed.programs)));
-        } else if name == CompilerName::Gcc {
-            found.insert(name, compilers::of_system(&engine.system));
         }
     }
     Ok(found)
@@ -206,7 +206,7 @@ fn special(engine: &SpackEngine, mount: &str) -> Vec<(ViewName, View)> {
             views.push((name, View { description, root: None, activate: None, patch }));
         }
     };
-    if let Some(modules) = &engine.stack.modules {
+    if let Some(modules) = &engine.stack().modules {
         let mut patch = EnvPatch::new();
         let entry = |kind: &ModuleKind| match kind {
             ModuleKind::Tcl => format!("{mount}/modules"),
@@ -217,7 +217,7 @@ fn special(engine: &SpackEngine, mount: &str) -> Vec<(ViewName, View)> {
         add("modules", "module files of the packages", patch);
     }
     let commits = engine.commits();
-    let spack = &engine.stack.sources.spack;
+    let spack = &engine.stack().sources.spack;
     let mut patch = EnvPatch::new();
     let mut set = |variable: &str, value: String| patch.push(variable, Change::Set(value));
     set("UENV_SPACK_CONFIG_PATH", format!("{mount}/config"));

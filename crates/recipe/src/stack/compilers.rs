@@ -3,9 +3,11 @@
 
 //! `compilers.yaml`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::recipe::{CompilerName, CompilerRequest, Compilers, GccRequest};
+use super::compiler_name::CompilerName;
+use super::recipe::{CompilerRequest, CompilerSource, Compilers};
 use super::spec_fields::{SpecItem, Wanted, spec};
 use super::system::SystemConfig;
 use super::value::{Yaml, YamlMap};
@@ -33,17 +35,23 @@ pub(super) fn read(report: &Report<'_>, root: &Node, format: FormatVersion) -> O
         "intel" | "oneapi" | "intel-oneapi" => instead("did you mean `intel-oneapi-compilers`?"),
         _ => None,
     });
-    let gcc = file.needed("gcc", EXAMPLE, |field| gcc_request(field, has_bootstrap));
-    let others = CompilerName::ALL.into_iter().skip(1);
+    let gcc = file.needed("gcc", EXAMPLE, |field| {
+        refuse_specs(field, has_bootstrap)?;
+        source(field, CompilerName::GCC)
+    });
+    let others = CompilerName::all().skip(1);
     let others: Vec<_> =
         others.filter_map(|name| Some((name, file.given(name.package())?))).collect();
-    let others = each(&others, |(name, field)| Some((*name, request(field, *name)?)));
-    Some(Compilers { gcc: gcc?, others: others? })
+    let others = each(&others, |(name, field)| Some((*name, source(field, *name)?)));
+    let mut sources: BTreeMap<_, _> = others?;
+    sources.insert(CompilerName::GCC, gcc?);
+    Some(Compilers { sources })
 }
 
-/// Complains about a compiler that is to be built where the system forbids that: Spack
-/// says so as well, in many lines, and after a minute.
-pub(super) fn refuse_unbuildable(
+/// Reports compilers that cannot come from where the recipe takes them: those that are built
+/// although the system forbids it, and those of the system that its packages.yaml does not
+/// describe. Spack says so as well, in many lines, and after a minute.
+pub(super) fn refuse_unavailable(
     report: &Report<'_>,
     root: &Node,
     compilers: &Compilers,
@@ -53,43 +61,71 @@ pub(super) fn refuse_unbuildable(
     let Some(file) = report.file(root, EXAMPLE) else {
         return;
     };
-    for (name, _) in compilers.built() {
+    for (name, source) in &compilers.sources {
         let package = name.package();
         // What comes later replaces the whole of what was reported before.
         let described = [packages, &system.network_packages, &system.packages];
         let last = described.into_iter().find_map(|map| map.get(package));
-        let is_forbidden = last
-            .and_then(|entry| entry.at(&["buildable"]))
-            .is_some_and(|entry| *entry == Yaml::Bool(false));
-        if !is_forbidden {
-            continue;
-        }
         // Toolchains of format 1 have other keys than their compilers.
         let Some(field) = file.given(package).or_else(|| file.given("llvm")) else {
             continue;
         };
-        let message =
-            format!("{package} is to be built, but the system says `buildable: false` for it");
-        let hint = match name {
-            CompilerName::Gcc => {
-                "remove that line from its packages.yaml, or write here `version: system`"
+        if *source == CompilerSource::System {
+            // Without gcc, the system itself is reported.
+            if *name != CompilerName::GCC && !last.is_some_and(|entry| has_programs(entry, *name)) {
+                let message = format!(
+                    "packages.yaml of the system does not describe the compilers of {package}"
+                );
+                report.problem_with_hint(field.key_place, &message, &external_example(*name));
             }
-            _ => "remove that line from its packages.yaml",
-        };
-        report.problem_with_hint(field.key_place, &message, hint);
+            continue;
+        }
+        let buildable = last.and_then(|entry| entry.at(&["buildable"]));
+        if buildable == Some(&Yaml::Bool(false)) {
+            let message =
+                format!("{package} is to be built, but the system says `buildable: false` for it");
+            let hint = "remove that line from its packages.yaml, or write here `version: system`";
+            report.problem_with_hint(field.key_place, &message, hint);
+        }
     }
 }
 
-fn gcc_request(field: &Field<'_>, has_bootstrap: bool) -> Option<GccRequest> {
+/// Tells whether the settings of a compiler's package say which programs compile.
+fn has_programs(package: &Yaml, name: CompilerName) -> bool {
+    let externals = package.at(&["externals"]).and_then(Yaml::as_list).unwrap_or_default();
+    let says = |external: &Yaml, language| {
+        external.at(&["extra_attributes", "compilers", language]).is_some()
+    };
+    externals.iter().any(|one| name.programs().any(|(language, _)| says(one, language)))
+}
+
+/// Shows how a system describes a compiler.
+fn external_example(name: CompilerName) -> String {
+    let package = name.package();
+    let programs: Vec<String> =
+        name.programs().map(|(language, program)| format!("{language}: …/bin/{program}")).collect();
+    format!(
+        "describe it below `packages:` such as\n  {package}:\n    externals:\n    \
+         - spec: {package}@…\n      prefix: …\n      extra_attributes:\n        \
+         compilers: {{{}}}",
+        programs.join(", ")
+    )
+}
+
+fn refuse_specs(field: &Field<'_>, has_bootstrap: bool) -> Option<()> {
     if has_bootstrap && field.section()?.get("specs").is_some() {
         let hint =
             "write `version: 1` into config.yaml, or here `version:` with the version of gcc";
         let message = "`specs` is of format 1, but this recipe is of a later one";
         return field.report.refuse(field.key_place, message, hint);
     }
-    let request = request(field, CompilerName::Gcc)?;
+    Some(())
+}
+
+fn source(field: &Field<'_>, name: CompilerName) -> Option<CompilerSource> {
+    let request = request(field, name)?;
     if request.version != "system" {
-        return Some(GccRequest::Built(request));
+        return Some(CompilerSource::Built(request));
     }
     if request.spec.is_some()
         && let Some(spec) = field.section()?.get("spec")
@@ -100,7 +136,7 @@ fn gcc_request(field: &Field<'_>, has_bootstrap: bool) -> Option<GccRequest> {
             "remove it",
         );
     }
-    Some(GccRequest::System)
+    Some(CompilerSource::System)
 }
 
 fn request(field: &Field<'_>, name: CompilerName) -> Option<CompilerRequest> {
@@ -109,7 +145,8 @@ fn request(field: &Field<'_>, name: CompilerName) -> Option<CompilerRequest> {
         (key == "variants").then(|| (None, "write variants behind `spec:`".to_owned()))
     });
     let package = name.package();
-    let hint = format!("add the version of {package}: `version: \"14\"`");
+    let version_example = if name.can_be_built() { "\"14\"" } else { "system" };
+    let hint = format!("add the version of {package}: `version: {version_example}`");
     let version = section.needed("version", &hint, |field| version(field, name));
     let item = spec_of(&section)?;
     note(field, &section, name, item.as_ref());
@@ -142,14 +179,14 @@ pub(super) fn version(field: &Field<'_>, name: CompilerName) -> Option<String> {
     let is_version = |c: char| c.is_ascii_alphanumeric() || "._-:=,".contains(c);
     if text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '=')
         && text.chars().all(is_version)
-        && (name == CompilerName::Gcc || text != "system")
     {
-        return Some(text.to_owned());
+        if name.can_be_built() || text == "system" {
+            return Some(text.to_owned());
+        }
+        let message = format!("Spack cannot build {}, only use that of the system", name.package());
+        return field.refuse(&message, "write `version: system`");
     }
-    let message = match text {
-        "system" => format!("only gcc can be that of the system, not {}", name.package()),
-        _ => format!("{} is not a version", quote(text)),
-    };
+    let message = format!("{} is not a version", quote(text));
     let bare = text.trim_start_matches(name.package()).trim_start_matches('@');
     let digits = bare.split([' ', '+', '~', '%']).next().unwrap_or_default();
     let hint = if digits.starts_with(|c: char| c.is_ascii_digit()) && digits != text {

@@ -5,9 +5,10 @@
 
 use std::collections::HashMap;
 
+use super::compiler_name::CompilerName;
 use super::context::Context;
 use super::network;
-use super::recipe::{CompilerName, Duplicates, StackEnvironment, Unify};
+use super::recipe::{Duplicates, StackEnvironment, Unify};
 use super::spec_fields::{SpecItem, Wanted, place_of, specs, texts, texts_of};
 use super::written::SpecPurpose;
 use super::{format_one, keys, views};
@@ -153,11 +154,7 @@ fn compiler(report: &Report<'_>, item: &Node, context: &Context<'_>) -> Option<C
     }
     let package = name.package();
     let message = format!("compilers.yaml does not have `{package}`");
-    let known: Vec<&str> = CompilerName::ALL
-        .into_iter()
-        .filter(|name| file.has(*name))
-        .map(CompilerName::package)
-        .collect();
+    let known: Vec<&str> = file.sources.keys().map(|name| name.package()).collect();
     let hint =
         format!("add it there, or use what it has: {}", cabane_label::enumerate(&known, "and"));
     report.refuse(item.place, &message, hint.as_str())
@@ -175,7 +172,7 @@ fn named_compiler(report: &Report<'_>, item: &Node) -> Option<CompilerName> {
     if let Some(name) = CompilerName::of(text) {
         return Some(name);
     }
-    let known = CompilerName::ALL.map(CompilerName::package);
+    let known: Vec<&str> = CompilerName::all().map(CompilerName::package).collect();
     let bare = text.split('@').next().unwrap_or_default();
     let meant = CompilerName::of_spec(bare).map(CompilerName::package);
     let (message, hint) = match meant.or_else(|| nearest(bare, &known)) {
@@ -209,6 +206,10 @@ fn check_compilers_of_specs(
             if compilers.contains(&compiler) {
                 continue;
             }
+            let is_listed = context.compilers.is_some_and(|file| file.has(compiler));
+            if compiler.is_rare() && !is_listed {
+                continue;
+            }
             let place = place_of(&spec.field, found.place.clone());
             let package = compiler.package();
             let has = context.compilers.is_none_or(|file| file.has(compiler));
@@ -222,7 +223,7 @@ fn check_compilers_of_specs(
                 format!("add `{package}:` to compilers.yaml and write `compiler: [{list}]`")
             };
             // llvm is a library as well, on which packages depend.
-            if compiler == CompilerName::Llvm && !found.is_compiler {
+            if compiler == CompilerName::LLVM && !found.is_compiler {
                 report.remark(place, &message, &hint);
             } else {
                 report.problem_with_hint(place, &message, &hint);

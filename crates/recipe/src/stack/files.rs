@@ -116,7 +116,7 @@ pub fn parse_stack(
         (&files.compilers, &compilers, options.system, &packages)
     {
         found.check_again(file, |report, root| {
-            compilers::refuse_unbuildable(report, root, compilers, system, packages);
+            compilers::refuse_unavailable(report, root, compilers, system, packages);
         });
     }
     let stack = || {

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::recipe::{CompilerName, CompilerRequest, Compilers, GccRequest, MpiRequest};
+use super::compiler_name::CompilerName;
+use super::recipe::{CompilerRequest, CompilerSource, Compilers, MpiRequest};
 use super::spec_fields::{Wanted, spec};
 use crate::ask::{Elsewhere, Field, Section};
 use crate::diagnostic::quote;
@@ -33,13 +34,13 @@ pub(super) fn compilers(file: &Section<'_>) -> Option<Compilers> {
     {
         section.refuse_unknown(&["spec"], |_| None);
     }
-    let gcc = file.needed("gcc", EXAMPLE, |field| versions(field, &[CompilerName::Gcc]));
+    let gcc = file.needed("gcc", EXAMPLE, |field| versions(field, &[CompilerName::GCC]));
     let others = match file.given("llvm") {
         None => Some(BTreeMap::new()),
-        Some(field) => versions(&field, &[CompilerName::Llvm, CompilerName::Nvhpc]),
+        Some(field) => versions(&field, &[CompilerName::LLVM, CompilerName::NVHPC]),
     };
-    let gcc = gcc?.remove(&CompilerName::Gcc)?;
-    Some(Compilers { gcc: GccRequest::Built(gcc), others: others? })
+    let all = gcc?.into_iter().chain(others?);
+    Some(Compilers { sources: all.map(|(name, one)| (name, CompilerSource::Built(one))).collect() })
 }
 
 /// Reads the section of a toolchain: `specs`, of which the first of each

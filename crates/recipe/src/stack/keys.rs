@@ -176,23 +176,16 @@ keys! {
     };
 
     const COMPILER = {
-        /// its version, such as `"14.2"`
+        /// its version, such as `"14.2"`, or `system` for that of the system
         "version": Text, required;
         /// variants in the place of the usual ones
         "spec": Text, "usual variants";
     };
 
-    const GCC = {
-        /// its version, such as `"14.2"`, or `system` for that of the system
-        "version": Text, required;
-        /// variants in the place of the usual ones
-        "spec": Text, "+bootstrap";
-    };
-
     /// `compilers.yaml`.
     pub(crate) const COMPILERS = {
         /// the GNU compilers; every recipe has them
-        "gcc": Keys(GCC), required;
+        "gcc": Keys(COMPILER), required;
         /// the compilers of NVIDIA
         "nvhpc": Keys(COMPILER), "none";
         /// clang and flang
@@ -201,6 +194,20 @@ keys! {
         "llvm-amdgpu": Keys(COMPILER), "none";
         /// the compilers of Intel
         "intel-oneapi-compilers": Keys(COMPILER), "none";
+        /// the compilers of Arm
+        "acfl": Keys(COMPILER), "none";
+        /// the compilers of AMD for processors
+        "aocc": Keys(COMPILER), "none";
+        /// the compilers of HPE Cray
+        "cce": Keys(COMPILER), "none";
+        /// the compilers of Fujitsu
+        "fj": Keys(COMPILER), "none";
+        /// the earlier compilers of Intel
+        "intel-oneapi-compilers-classic": Keys(COMPILER), "none";
+        /// the Fortran compiler of NAG
+        "nag": Keys(COMPILER), "none";
+        /// the compilers of IBM
+        "xl": Keys(COMPILER), "none";
     };
 
     const NETWORK = {

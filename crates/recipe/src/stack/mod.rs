@@ -10,6 +10,7 @@
 //! format 3. Problems of all files are reported at once; what one file says is
 //! checked against the others. What Spack gets is made elsewhere.
 
+mod compiler_name;
 mod compilers;
 mod context;
 mod convert;
@@ -34,6 +35,7 @@ mod version;
 mod views;
 mod written;
 
+pub use compiler_name::CompilerName;
 pub use convert::{Conversion, convert_stack};
 pub use expand::UnknownVariable;
 pub use files::{
@@ -42,7 +44,7 @@ pub use files::{
 };
 pub use mirrors::{AccessPair, BuildCache, Connection, MirrorFlags, Mirrors, SourceMirror};
 pub use recipe::{
-    CompilerName, CompilerRequest, Compilers, Duplicates, GccRequest, Link, ModuleKind, MpiRequest,
+    CompilerRequest, CompilerSource, Compilers, Duplicates, Link, ModuleKind, MpiRequest,
     StackEnvironment, StackModules, StackRecipe, StackView, Unify,
 };
 pub use schema::StackFile;

@@ -5,12 +5,13 @@
 //! is Spack's.
 
 use super::keys;
-use super::spec_fields::{Wanted, spec};
+use super::spec;
+use super::spec_fields::{self, SpecItem, Wanted};
 use super::value::YamlMap;
 use super::written::{WrittenSpec, WrittenWord};
 use crate::ask::{Field, Section, instead};
 use crate::diagnostic::quote;
-use crate::node::{Entry, Node};
+use crate::node::{Entry, Node, Value};
 use crate::report::Report;
 use crate::suggest::suggestion;
 
@@ -54,8 +55,45 @@ pub(super) fn section(field: &Field<'_>) -> Option<YamlMap> {
             let place = entry.key_place.into();
             field.report.note_spec(WrittenSpec::naming(WrittenWord { text: name, place }));
         }
+        note_specs(field.report, entry);
     }
     Some(YamlMap::of(section.entries))
+}
+
+/// Keeps the specs of the settings of a package, for looking up what they name. What Spack would
+/// not read is left out.
+fn note_specs(report: &Report<'_>, package: &Entry) {
+    let Value::Section(settings) = &package.value.value else {
+        return;
+    };
+    for setting in settings {
+        if matches!(setting.key.trim_end_matches(':'), "require" | "prefer" | "variants") {
+            note_rule(report, package, &setting.value);
+        }
+    }
+}
+
+/// Keeps the specs of a rule: a spec, a list of rules, or a section with alternatives.
+fn note_rule(report: &Report<'_>, package: &Entry, rule: &Node) {
+    match &rule.value {
+        Value::Scalar(scalar) => {
+            let field = Field::item(report, "a spec", rule);
+            if let Ok(parts) = spec::read(&scalar.text) {
+                let item = SpecItem { field, text: &scalar.text, parts };
+                let name = package.key.trim_end_matches(':');
+                let place = package.key_place.into();
+                item.note_for(&WrittenWord { text: name.to_owned(), place });
+            }
+        }
+        Value::List(rules) => rules.iter().for_each(|rule| note_rule(report, package, rule)),
+        Value::Section(entries) => {
+            let alternatives = ["spec", "any_of", "one_of"];
+            for entry in entries.iter().filter(|one| alternatives.contains(&one.key.as_str())) {
+                note_rule(report, package, &entry.value);
+            }
+        }
+        Value::Null => {}
+    }
 }
 
 fn package(report: &Report<'_>, entry: &Entry) -> Option<()> {
@@ -91,7 +129,7 @@ fn external(report: &Report<'_>, item: &Node) -> Option<()> {
     let section = field.section()?;
     let hint = "add what it is: `spec: hdf5@1.14`";
     let field = require(&section, item, "spec", hint)?;
-    spec(field, Wanted::Package)?;
+    spec_fields::spec(field, Wanted::Package)?;
     if section.get("modules").is_none() {
         let hint = "add where it lies: `prefix: /usr`";
         let prefix = require(&section, item, "prefix", hint)?;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use cabane_view::ViewName;
 
+use super::compiler_name::CompilerName;
 use super::value::YamlMap;
 use super::version::SpackVersion;
 use super::written::WrittenSpec;
@@ -20,7 +21,7 @@ pub struct StackRecipe {
     pub config: Recipe,
     /// What `config.yaml` says about Spack.
     pub spack: SpackConfig,
-    /// The version of Spack, as far as its commit tells.
+    /// The version of Spack, guessed from the name of its commit.
     pub version: SpackVersion,
     /// `compilers.yaml`.
     pub compilers: Compilers,
@@ -45,121 +46,47 @@ impl StackRecipe {
     }
 }
 
-/// A compiler that a recipe can ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CompilerName {
-    /// The GNU compilers.
-    Gcc,
-    /// The compilers of NVIDIA.
-    Nvhpc,
-    /// Clang and flang.
-    Llvm,
-    /// The compilers of AMD for GPUs.
-    LlvmAmdgpu,
-    /// The compilers of Intel.
-    IntelOneapi,
-}
-
-impl CompilerName {
-    /// All compilers, in the order in which they are built.
-    pub const ALL: [Self; 5] =
-        [Self::Gcc, Self::Nvhpc, Self::Llvm, Self::LlvmAmdgpu, Self::IntelOneapi];
-
-    /// Returns the name of its package.
-    #[must_use]
-    pub fn package(self) -> &'static str {
-        match self {
-            Self::Gcc => "gcc",
-            Self::Nvhpc => "nvhpc",
-            Self::Llvm => "llvm",
-            Self::LlvmAmdgpu => "llvm-amdgpu",
-            Self::IntelOneapi => "intel-oneapi-compilers",
-        }
-    }
-
-    /// Returns the name by which packages ask for it: `%oneapi`.
-    #[must_use]
-    pub fn in_specs(self) -> &'static str {
-        match self {
-            Self::IntelOneapi => "oneapi",
-            _ => self.package(),
-        }
-    }
-
-    /// Finds a compiler by the name of its package.
-    #[must_use]
-    pub fn of(package: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|name| name.package() == package)
-    }
-
-    /// Finds a compiler by any name that specs have for it.
-    #[must_use]
-    pub fn of_spec(name: &str) -> Option<Self> {
-        match name {
-            "clang" => Some(Self::Llvm),
-            "oneapi" | "dpcpp" | "intel" => Some(Self::IntelOneapi),
-            "rocmcc" => Some(Self::LlvmAmdgpu),
-            _ => Self::of(name),
-        }
-    }
-
-    /// Returns the variants that it is built with when a recipe names none.
-    #[must_use]
-    pub fn default_variants(self) -> &'static str {
-        match self {
-            Self::Gcc => "+bootstrap",
-            Self::Nvhpc => "~mpi~blas~lapack",
-            Self::Llvm => "+clang ~gold",
-            Self::LlvmAmdgpu | Self::IntelOneapi => "",
-        }
-    }
-}
-
 /// The compilers of a recipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compilers {
-    /// Every recipe has gcc.
-    pub gcc: GccRequest,
-    /// The others.
-    pub others: BTreeMap<CompilerName, CompilerRequest>,
+    /// Where each comes from. Every recipe has gcc.
+    pub sources: BTreeMap<CompilerName, CompilerSource>,
 }
 
 impl Compilers {
     /// Tells whether the gcc of the system is used.
     #[must_use]
     pub fn use_system_gcc(&self) -> bool {
-        self.gcc == GccRequest::System
+        self.request(CompilerName::GCC).is_none()
     }
 
     /// Tells whether a recipe has a compiler.
     #[must_use]
     pub fn has(&self, name: CompilerName) -> bool {
-        name == CompilerName::Gcc || self.others.contains_key(&name)
+        self.sources.contains_key(&name)
     }
 
     /// Returns the compilers that are built, in their order.
     pub fn built(&self) -> impl Iterator<Item = (CompilerName, &CompilerRequest)> {
-        let gcc = match &self.gcc {
-            GccRequest::System => None,
-            GccRequest::Built(request) => Some((CompilerName::Gcc, request)),
-        };
-        let others = self.others.iter().map(|(name, request)| (*name, request));
-        gcc.into_iter().chain(others)
+        self.sources.keys().filter_map(|name| Some((*name, self.request(*name)?)))
     }
 
     /// Returns what is reported about a compiler that is built.
     #[must_use]
     pub fn request(&self, name: CompilerName) -> Option<&CompilerRequest> {
-        self.built().find(|(built, _)| *built == name).map(|(_, request)| request)
+        match self.sources.get(&name)? {
+            CompilerSource::System => None,
+            CompilerSource::Built(request) => Some(request),
+        }
     }
 }
 
-/// Which gcc a recipe uses.
+/// Where a compiler comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GccRequest {
-    /// The one of the system, which its configuration describes.
+pub enum CompilerSource {
+    /// It is the one of the system, which its configuration describes.
     System,
-    /// One that is built first.
+    /// It is built first.
     Built(CompilerRequest),
 }
 

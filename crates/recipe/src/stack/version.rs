@@ -17,12 +17,17 @@ pub struct SpackVersion {
 }
 
 impl SpackVersion {
+    /// The versions that Cabane was tested with, from the oldest that can build a recipe to the
+    /// newest.
+    pub const TESTED: [Self; 4] =
+        [Self::new(1, 0), Self::new(1, 1), Self::new(1, 2), Self::new(1, 3)];
     /// The first version that can build a recipe.
-    pub const OLDEST: Self = Self::new(1, 0);
+    pub const OLDEST: Self = Self::TESTED[0];
     /// The first version whose environments have groups of specs.
     pub const SPEC_GROUPS: Self = Self::new(1, 2);
-    /// What is taken for a commit that does not tell its version.
-    pub const NEWEST: Self = Self::new(1, 3);
+    /// The newest version that Cabane was tested with. A commit without the name of a version
+    /// counts as this version until its files are here.
+    pub const NEWEST: Self = Self::TESTED[Self::TESTED.len() - 1];
 
     /// Makes a version.
     #[must_use]

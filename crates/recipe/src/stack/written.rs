@@ -72,13 +72,30 @@ impl SpecItem<'_> {
         });
     }
 
+    /// Keeps a spec in the settings of a package, which it belongs to if it names none.
+    pub(super) fn note_for(&self, package: &WrittenWord) {
+        let mut packages = Vec::new();
+        for node in &self.parts.nodes {
+            let own = || (package.text != "all").then(|| package.clone());
+            let name = node.name.as_ref().map(|name| self.word(name));
+            let name = name.or_else(|| own().filter(|_| packages.is_empty() && !node.is_direct));
+            packages.extend(name.map(|name| self.named(node, name)));
+        }
+        let (file, purpose) = (PathBuf::new(), SpecPurpose::Choose);
+        self.field.report.note_spec(WrittenSpec { file, purpose, packages });
+    }
+
     fn package(&self, node: &SpecNode) -> Option<WrittenPackage> {
-        Some(WrittenPackage {
-            name: self.word(node.name.as_ref()?),
+        Some(self.named(node, self.word(node.name.as_ref()?)))
+    }
+
+    fn named(&self, node: &SpecNode, name: WrittenWord) -> WrittenPackage {
+        WrittenPackage {
+            name,
             is_direct: node.is_direct,
             version: node.version.as_ref().map(|place| self.word(place)),
             variants: node.variants.iter().map(|place| self.word(place)).collect(),
-        })
+        }
     }
 
     /// The words of a spec without a package.

@@ -7,9 +7,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use cabane_recipe::{
-    CompilerName, FileText, GccRequest, Mistakes, ModuleKind, SpackVersion, StackFiles,
-    StackOptions, StackRecipe, SystemConfig, SystemFiles, Unify, Yaml, convert_stack, parse_stack,
-    parse_system,
+    CompilerName, FileText, Mistakes, ModuleKind, SpackVersion, StackFiles, StackOptions,
+    StackRecipe, SystemConfig, SystemFiles, Unify, Yaml, convert_stack, parse_stack, parse_system,
 };
 use proptest::prelude::*;
 
@@ -119,7 +118,7 @@ fn the_gcc_of_the_system_is_not_built() {
         "{CONFIG}--- compilers.yaml\ngcc: {{version: system}}\n--- environments.yaml\n\
          tools: {{compiler: [gcc], specs: [cmake]}}\n"
     ));
-    assert_eq!(recipe.compilers.gcc, GccRequest::System);
+    assert!(recipe.compilers.use_system_gcc());
 }
 
 #[test]
@@ -167,7 +166,7 @@ cuda:
             recipe.modules.as_ref().unwrap().kinds.as_slice(),
         ),
         (
-            [CompilerName::Gcc, CompilerName::Nvhpc].as_slice(),
+            [CompilerName::GCC, CompilerName::NVHPC].as_slice(),
             "cray-mpich@8.1.30 +cuda",
             Unify::WhenPossible,
             ["perl".to_owned()].as_slice(),

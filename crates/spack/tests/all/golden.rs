@@ -67,6 +67,11 @@ fn assert_handed(name: &str, change: impl FnOnce(&mut Places)) {
 }
 
 #[test]
+fn compilers_of_the_system_are_preferred_for_the_languages_that_they_compile() {
+    assert_handed("system-compilers", |_| {});
+}
+
+#[test]
 fn a_recipe_with_the_gcc_of_the_system_and_an_mpi() {
     assert_handed("system-gcc", |_| {});
 }

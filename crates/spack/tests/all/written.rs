@@ -10,7 +10,7 @@ use cabane_spack::{InstalledCompiler, compiler_externals};
 fn compilers_that_were_built_are_described_to_the_next_environment() {
     let programs = [("c", "/u/gcc-14/bin/gcc"), ("cxx", "/u/gcc-14/bin/g++")];
     let file = compiler_externals(&[InstalledCompiler {
-        compiler: CompilerName::Gcc,
+        compiler: CompilerName::GCC,
         spec: "gcc@14.2.0 languages='c,c++'".to_owned(),
         prefix: "/u/gcc-14".into(),
         programs: programs.map(|(language, path)| (language.to_owned(), path.into())).into(),

@@ -68,10 +68,10 @@ impl Sources {
         let found = digest(&file)?;
         if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
             let message = format!(
-                "{} is another archive than the recipe names: its sha256 is {found}, not {wanted}",
+                "{} is not the archive that the recipe names: its sha256 is {found}, not {wanted}",
                 escape(&source.address)
             );
-            let hint = format!("if it is right, write `commit: {found}` in config.yaml");
+            let hint = format!("if it is the right one, write `commit: {found}` in config.yaml");
             return Err(Report::new(Kind::Build, message).hinted(hint).into());
         }
         self.make_tree(&found, bench, |new, bench| {

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use cabane_builder::{Limits, clear_cache};
-use cabane_label::escape;
+use cabane_builder::{Limits, NotRemoved, clear_cache};
+use cabane_label::{escape, shown};
 use cabane_recipe::{parse_size, parse_time};
 use cabane_report::{Kind, Report, Result, size};
 use clap::Args;
@@ -15,20 +15,20 @@ use jiff::Timestamp;
 use super::{CacheArgs, ls};
 use crate::setup::Setup;
 
-/// Remove what was not used for long, or does not fit
+/// Remove items that no build needed lately, or that exceed a size
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A package that is removed is built again when a stack needs it. Nothing is removed while a
-build uses the cache. Downloads of Python packages stay: `cabane clean --cache` removes them.
+If a stack needs a package that was removed, it is built again. While a build uses the cache,
+`gc` removes nothing. Downloads of Python packages stay: `cabane clean --cache` removes them.
 
 Examples:
   cabane cache gc --older-than 90d --dry-run
   cabane cache gc --max-size 50G")]
 pub(crate) struct GcArgs {
-    /// Remove what was unused for this long, such as 90d or 12w
+    /// Remove items that no build used for this long, such as 90d or 12w
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     older_than: Option<Duration>,
-    /// Remove what was unused for longest until the rest fits, such as 50G
+    /// Remove the least recently used items until the rest fits, such as 50G
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_size: Option<u64>,
     /// Show what would be removed, and stop
@@ -45,7 +45,7 @@ pub(super) fn gc(setup: &Setup, args: &GcArgs) -> Result<()> {
     let limits = Limits { older_than: args.older_than, max_size: args.max_size };
     if limits.older_than.is_none() && limits.max_size.is_none() {
         let hint =
-            "`cabane cache gc --older-than 90d --dry-run` shows what was not used for 90 days";
+            "`cabane cache gc --older-than 90d --dry-run` shows what no build used for 90 days";
         return Err(Report::new(Kind::Usage, "`--older-than` or `--max-size` is missing")
             .hinted(hint.to_owned()));
     }
@@ -65,8 +65,21 @@ pub(super) fn gc(setup: &Setup, args: &GcArgs) -> Result<()> {
     let (freed, left) = (size(cleared.freed), size(cleared.left));
     let what = if args.dry_run { "would be freed" } else { "freed" };
     setup.note(format_args!("{freed} {what}, {left} left"));
+    if let Some(first) = cleared.failed.first() {
+        return Err(not_removed(first, cleared.failed.len()));
+    }
     if args.max_size.is_some_and(|most| cleared.left > most) {
-        setup.warning("the cache is still larger than that: the rest may not be removed");
+        setup.warning("the cache is still larger than `--max-size`: `gc` never removes the rest");
     }
     Ok(())
+}
+
+fn not_removed(first: &NotRemoved, count: usize) -> Report {
+    let path = shown(&first.path);
+    let more = if count > 1 { format!(", and {} more", count - 1) } else { String::new() };
+    let message = format!("cannot remove {path}{more}: {}", escape(&first.reason));
+    let directory = first.path.parent().unwrap_or(&first.path);
+    let hint =
+        format!("run it as the owner of the directory, which `ls -ld {}` shows", shown(directory));
+    Report::new(Kind::Build, message).hinted(hint)
 }

@@ -22,7 +22,7 @@ mod verify;
 pub(crate) enum CacheCommand {
     /// List packages, sources, and decisions that builds left for the next ones
     Ls(ls::LsArgs),
-    /// Remove what was not used for long, or does not fit
+    /// Remove items that no build needed lately, or that exceed a size
     Gc(gc::GcArgs),
     /// Copy packages into a build cache that any Spack can use
     Push(push::PushArgs),

@@ -7,7 +7,7 @@ use cabane_view::{BuiltinChange, Check, Decimal, Figure, ViewName};
 
 use crate::recipe::{Cleanup, EnvVars, GitSource, PackageRepository, SpackConfig};
 use crate::stack::recipe::{
-    CompilerRequest, Duplicates, GccRequest, StackEnvironment, StackRecipe, StackView, Unify,
+    CompilerRequest, CompilerSource, Duplicates, StackEnvironment, StackRecipe, StackView, Unify,
 };
 use crate::stack::value::{Yaml, YamlMap};
 
@@ -108,14 +108,13 @@ fn source(source: &GitSource) -> YamlMap {
 
 pub(super) fn compilers(recipe: &StackRecipe) -> String {
     let mut file = YamlMap::new();
-    match &recipe.compilers.gcc {
-        GccRequest::System => {
-            file.insert("gcc", Yaml::map([("version", "system".into())]));
+    for (name, source) in &recipe.compilers.sources {
+        match source {
+            CompilerSource::System => {
+                file.insert(name.package(), Yaml::map([("version", "system".into())]));
+            }
+            CompilerSource::Built(request) => file.insert(name.package(), compiler(request)),
         }
-        GccRequest::Built(request) => file.insert("gcc", compiler(request)),
-    }
-    for (name, request) in &recipe.compilers.others {
-        file.insert(name.package(), compiler(request));
     }
     Yaml::Map(file).to_string()
 }

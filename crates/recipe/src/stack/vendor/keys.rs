@@ -14,11 +14,11 @@ keys! {
         "version": Text, required;
         /// the processors for which the vendor has built it
         "arch": Choice(&["x86_64", "aarch64"]), required;
-        /// a sentence for those who look at the package
+        /// a sentence about the package
         "description": Text, "none";
-        /// where the vendor tells about it
+        /// the web page of the vendor about it
         "homepage": Text, "none";
-        /// where the tarballs will be, below which each has its name
+        /// the address of the directory with the tarballs
         "url": Text, "the tarballs are in a source mirror only";
         /// the RPM or Debian packages, each with `file`, `sha256` and maybe `url`
         "packages": Items(PACKAGE), required;
@@ -56,7 +56,7 @@ keys! {
         "files": Items(FILES), "none";
         /// the scripts and programs that call the compilers, by their name in `bin`
         "wrappers": Named(WRAPPER), "required, unless `runtime_only` is true";
-        /// whether programs only run with the MPI, and none is compiled with it
+        /// whether the MPI is only for running programs, without wrappers to compile them
         "runtime_only": Truth, "false";
         /// as for all compilers, for this one
         "edit": NamedItems(REPLACEMENT), "nothing";
@@ -80,7 +80,7 @@ keys! {
     pub(crate) const GPU = {
         /// specs of packages that are needed with the variant
         "depends": Texts, "nothing";
-        /// what of the tarball is installed with the variant only
+        /// the files of the tarball that are installed only with the variant
         "files": Texts, "none";
         /// the libraries that programs are linked with, without `lib`
         "link": Texts, "nothing";
@@ -92,7 +92,7 @@ keys! {
         "file": Text, required;
         /// its checksum
         "sha256": Text, required;
-        /// where it comes from, for people; nothing is fetched
+        /// its address, for information only
         "url": Text, "unknown";
     };
 
@@ -110,7 +110,7 @@ keys! {
     pub(crate) const REPLACEMENT = {
         /// the text, which must be there
         "find": Text, required;
-        /// what stands there afterwards
+        /// the new text
         "with": Text, required;
     };
 }

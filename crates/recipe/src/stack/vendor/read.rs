@@ -275,7 +275,7 @@ fn wrappers(section: &Section<'_>) -> Option<Vec<VendorWrapper>> {
     let hint = "add them:\nwrappers:\n  mpicc: {from: usr/bin/mpicc, language: c}\n\
                 or write `runtime_only: true` if programs are only run with this MPI";
     let Some(field) = section.given("wrappers") else {
-        let message = "there are no wrappers, so no program could be compiled with this MPI";
+        let message = "without `wrappers`, no program can be compiled with this MPI";
         return if is_wanted {
             Some(Vec::new())
         } else {
@@ -285,12 +285,12 @@ fn wrappers(section: &Section<'_>) -> Option<Vec<VendorWrapper>> {
     let wrappers = named(&field, wrapper)?;
     match (wrappers.is_empty(), is_wanted) {
         (true, false) => {
-            let message = "there are no wrappers, so no program could be compiled with this MPI";
+            let message = "without `wrappers`, no program can be compiled with this MPI";
             field.refuse(message, hint)
         }
         (false, true) => {
-            let message = "there are wrappers, although programs are only run with this MPI";
-            field.refuse(message, "remove them, or `runtime_only: true`")
+            let message = "`wrappers` contradict `runtime_only: true`";
+            field.refuse(message, "remove one of the two")
         }
         _ => Some(wrappers),
     }
@@ -303,7 +303,7 @@ fn variable(report: &Report<'_>, entry: &Entry) -> Option<(String, String)> {
         text.chars().all(is_word) && text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
     };
     let name = key(report, entry, |field| {
-        let hint = "a name has letters, digits, and `_`: `OPAL_PREFIX`";
+        let hint = "use letters, digits, and `_`, such as `OPAL_PREFIX`";
         field.text_if(is_name, "is not the name of a variable", hint)
     });
     let is_value = |text: &str| {
@@ -326,7 +326,7 @@ fn versions(field: &Field<'_>) -> Option<String> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | ',' | '_' | '-');
     let is_range = |text: &str| !text.is_empty() && text.chars().all(is_word);
     let hint = "write one as in a spec: `versions: 12:`";
-    field.text_if(is_range, "is no range of versions", hint)
+    field.text_if(is_range, "is not a range of versions", hint)
 }
 
 /// Returns the compilers of the three languages: what is reported, or what is known.
