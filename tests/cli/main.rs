@@ -113,6 +113,7 @@ mod spack_real_settings;
 mod spack_results;
 mod spack_secrets;
 mod spack_sources;
+mod stacked;
 mod status;
 mod system;
 mod trust_at_start;

@@ -21,6 +21,7 @@ use cabane_recipe::{GitSource, StackRecipe, SystemConfig};
 use cabane_report::{Kind, Report};
 use cabane_spack::{BinaryCache, Places, RepositoryPlace, SpackStack, Upstream};
 
+use super::bases::Bases;
 use super::own_packages::{self, OwnPackages};
 use super::session::{INPUTS, SOURCES};
 use super::sources::Commits;
@@ -38,8 +39,10 @@ pub(super) fn lower(
     system: &SystemConfig,
     packages: &OwnPackages,
     commits: &Commits,
+    bases: &Bases,
 ) -> Result<SpackStack> {
-    let places = places(recipe, packages, commits);
+    let upstreams = bases.mount_points();
+    let places = Places { upstreams, ..places(recipe, packages, commits) };
     Ok(cabane_spack::lower(recipe, system, &places).map_err(|error| {
         let hint = error.hint();
         Report::new(Kind::Build, error).hinted(hint)

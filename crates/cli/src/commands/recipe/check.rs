@@ -238,8 +238,12 @@ impl Checked<'_> {
 /// Prints the packages, those of the system last.
 fn print_concretized(setup: &Setup, concretized: &Concretized) {
     let mut text = String::new();
-    let origins =
-        [(ComesFrom::Build, "build"), (ComesFrom::Cache, "cache"), (ComesFrom::System, "system")];
+    let origins = [
+        (ComesFrom::Build, "build"),
+        (ComesFrom::Cache, "cache"),
+        (ComesFrom::Base, "base"),
+        (ComesFrom::System, "system"),
+    ];
     for (from, word) in origins {
         for one in concretized.packages.iter().filter(|one| one.from == from) {
             let ConcretePackage { name, version, variants, prefix, .. } = one;
