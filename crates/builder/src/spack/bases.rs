@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use cabane_label::{MountPoint, escape};
-use cabane_recipe::{Recipe, SpackConfig, StackRecipe, SystemConfig, Yaml};
+use cabane_recipe::{Diagnostic, Recipe, SpackConfig, StackRecipe, SystemConfig, Yaml, malformed};
 use cabane_report::{Kind, Report};
 use cabane_spack::Spec;
 use cabane_view::{HostNeeds, ImageBase, PackageList, PackageRecord};
 
-use super::mpi_wrappers;
+use super::{StackTexts, mpi_wrappers};
 use crate::bases::check_pin;
 use crate::containers::StackBase;
 use crate::fingerprint::Inputs;
@@ -217,4 +217,25 @@ fn packages_of(base: &StackBase) -> Vec<PackageRecord> {
         PackageList::from_json(&text).ok()
     });
     list.unwrap_or_default().packages
+}
+
+/// Shows the line of the recipe that names a base with what is wrong about the base.
+pub(super) fn at_its_place(texts: &StackTexts, error: BuildError) -> BuildError {
+    const KEY: &str = "base:";
+    let file = texts.config_path();
+    let text = texts.text_of(file).unwrap_or_default();
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        if let Some(value) = line.strip_prefix(KEY) {
+            let value_start = start + KEY.len() + (value.len() - value.trim_start().len());
+            let value = value.split(" #").next().unwrap_or(value).trim();
+            let (message, hint) = Report::from(error).texts();
+            let place = value_start..value_start + value.len();
+            let diagnostic = Diagnostic::new(file, text, place, &message);
+            let diagnostic = diagnostic.with_hint(hint.as_deref().unwrap_or_default());
+            return malformed("the recipe", &[diagnostic]).into();
+        }
+        start += line.len();
+    }
+    error
 }

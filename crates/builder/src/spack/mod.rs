@@ -110,10 +110,12 @@ impl SpackEngine {
         system.mirrors = read::expand(system.mirrors, &|name| variables.get(name).cloned())?;
         let profiles = guarded::without_profiles(&mut system.mirrors);
         let options = StackOptions { system: Some(&system), ..StackOptions::default() };
-        let mut stack_recipe = StackTexts::read(&directory.path)?.parse(&options)?;
+        let texts = StackTexts::read(&directory.path)?;
+        let mut stack_recipe = texts.parse(&options)?;
         stack_recipe.config.store = recipe.store.clone();
         pin(&mut stack_recipe, &request.pins);
-        let bases = Bases::find(request, recipe, &stack_recipe.spack)?;
+        let bases = Bases::find(request, recipe, &stack_recipe.spack)
+            .map_err(|error| bases::at_its_place(&texts, error))?;
         let mut packages = own_packages::find(&directory.path, &system_dir, &system)?;
         bases.name_mpi(&mut stack_recipe, &system);
         // The packages of a base are described as they were when they were built.

@@ -188,6 +188,11 @@ impl Checked<'_> {
             return Ok(Some(why.to_owned()));
         };
         files::plan(directory, &stack, system)?;
+        if stack.spack.base.is_some() {
+            // Whether the base is there, and fits.
+            let system = self.args.system.clone();
+            plan_build(self.setup, &BuildOptions { system, ..BuildOptions::of(directory) })?;
+        }
         if self.args.fetch || self.args.concretize {
             self.build(directory, StepName::Sources)?;
         }
