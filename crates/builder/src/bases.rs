@@ -6,10 +6,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use cabane_label::{Digest, escape};
 use cabane_recipe::{EngineConfig, GitSource, Recipe, SpackVersion};
 use serde::{Deserialize, Serialize};
 
+use crate::materials::split_digest;
 use crate::spack::{is_archive, is_commit};
+use crate::{BuildError, Result};
 
 /// How a root image of a repository is named in `from:`.
 pub(crate) const OWN: &str = "image:";
@@ -98,7 +101,11 @@ pub fn bases(recipe: &Recipe) -> Vec<Base> {
             let version = SpackVersion::of_commit(config.source.commit.as_deref(), recipe.format);
             let packages = cabane_spack::package_repositories(config, version);
             let sources = packages.into_iter().map(|one| one.source);
-            sources.chain([config.source.clone()]).filter_map(|one| Base::of_git(&one)).collect()
+            let sources = sources.chain([config.source.clone()]);
+            // A digest means one image.
+            let label = config.base.iter().filter(|name| name.parse::<Digest>().is_err());
+            let label = label.cloned().map(Base::Image);
+            sources.filter_map(|one| Base::of_git(&one)).chain(label).collect()
         }
     };
     bases.sort();
@@ -164,4 +171,19 @@ impl Pins {
     pub(crate) fn image(&self, label: &str) -> Option<&str> {
         self.of(&Base::Image(label.to_owned()))
     }
+}
+
+/// Fails if a label is pinned to another image than those that were found.
+pub(crate) fn check_pin<'a>(
+    pins: &Pins,
+    label: &str,
+    mut found: impl Iterator<Item = &'a str>,
+) -> Result<()> {
+    let Some(pin) = pins.image(label) else { return Ok(()) };
+    // With and without the name of the algorithm.
+    if found.any(|digest| split_digest(digest).1 == split_digest(pin).1) {
+        return Ok(());
+    }
+    let message = format!("`{}` has changed: the lock file pins {pin}", escape(label));
+    Err(BuildError::refused(message, "`cabane pipeline lock` pins the current image"))
 }

@@ -4,10 +4,12 @@
 //! Where container images come from, and what is put on them: for the caller to know.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use cabane_container::{ContainerImage, Layer};
+use cabane_label::{Digest, MountPoint};
+use cabane_mount::ImageFormat;
 use cabane_view::{EnvPatch, ProcessorNeed};
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +54,25 @@ pub struct AddedImages {
     pub patch: EnvPatch,
 }
 
+/// An image of packages on which another one is built.
+#[derive(Clone, Debug)]
+pub struct StackBase {
+    /// How the recipe names it; the label, if it is the base of a base.
+    pub label: String,
+    /// Its digest.
+    pub digest: Digest,
+    /// Where it is mounted.
+    pub mount_point: MountPoint,
+    /// Its file.
+    pub file: PathBuf,
+    /// The file system in it.
+    pub format: ImageFormat,
+    /// The directory with a copy of its metadata, if there is one.
+    pub metadata: Option<PathBuf>,
+    /// Whether Spack has built it.
+    pub is_stack: bool,
+}
+
 /// Where container images come from.
 pub trait Containers: fmt::Debug + Send + Sync {
     /// Finds out which image a name stands for now. Paths are relative to `directory`.
@@ -81,4 +102,12 @@ pub trait Containers: fmt::Debug + Send + Sync {
     ///
     /// One is not there, or has a root file system of its own.
     fn images(&self, names: &[String]) -> Result<AddedImages>;
+
+    /// Finds an image of packages by what is typed to enter it, and the images on which it was built:
+    /// all that are mounted while another image is built on it, the nearest first.
+    ///
+    /// # Errors
+    ///
+    /// One is not there, or has a root file system of its own.
+    fn stack_bases(&self, name: &str) -> Result<Vec<StackBase>>;
 }

@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use cabane_label::shown;
-use cabane_view::{EnvPatch, Needs, View, ViewName};
+use cabane_view::{EnvPatch, HostNeeds, ImageBase, Needs, View, ViewName};
 
 use crate::build_context::BuildContext;
 use crate::fingerprint::Inputs;
@@ -47,6 +47,9 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
 
     /// What goes into the metadata apart from the recipe.
     fn facts(&self) -> Result<Facts>;
+
+    /// Leaves out of what the tree needs what comes with it in another way.
+    fn complete_needs(&self, _needs: &mut HostNeeds) {}
 
     /// What the metadata depends on beyond the recipe and the steps before.
     fn inputs_of_facts(&self) -> Inputs {
@@ -144,6 +147,8 @@ pub(crate) struct Facts {
     pub(crate) views: Option<BTreeMap<ViewName, View>>,
     /// The packages in the tree, as far as they are known.
     pub(crate) parts: Vec<Part>,
+    /// The images on which it was built.
+    pub(crate) bases: Vec<ImageBase>,
     /// Further files: the name in `meta/`, and where they are.
     pub(crate) files: Vec<(String, PathBuf)>,
 }

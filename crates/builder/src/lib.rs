@@ -51,7 +51,9 @@ pub use cache::{
     CachedItem, Cleared, Damage, InUse, Inventory, ItemKind, Limits, NotRemoved, PushCache, Pushed,
     clear as clear_cache, inventory, push as push_cache, verify as verify_cache,
 };
-pub use containers::{AddedImage, AddedImages, Containers, FoundContainer, UseContainer};
+pub use containers::{
+    AddedImage, AddedImages, Containers, FoundContainer, StackBase, UseContainer,
+};
 pub use disk::remove as remove_tree;
 pub use error::{BuildError, Failure, Result};
 pub use execute::{Built, execute};

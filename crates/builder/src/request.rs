@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cabane_label::MountPoint;
-use cabane_mount::{Backend, ImageFormat};
+use cabane_mount::{Backend, FusePrograms, ImageFormat};
 
 use crate::bases::Pins;
 use crate::containers::Containers;
@@ -52,6 +52,8 @@ pub struct BuildRequest {
     pub jobs: usize,
     /// How the sandbox is made.
     pub backend: Backend,
+    /// The programs that serve images in the sandbox where the kernel may not read them.
+    pub fuse: FusePrograms,
     /// What some bases of the recipe mean in this build. Others mean what they mean now.
     pub pins: Pins,
     /// Where container images come from, for the engine that needs them.

@@ -17,7 +17,9 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use cabane_mount::{Backend, FusePrograms, MountPlan, Operation, perform};
+use cabane_mount::{
+    Backend, FusePrograms, ImageFile, ImageFormat, MountPlan, Operation, Way, perform,
+};
 use cabane_process::child::prepare_child;
 use cabane_process::process_namespace::enter_process_namespace;
 use cabane_report::{Kind, Report};
@@ -49,6 +51,8 @@ const VARIABLES: [(&str, &str); 7] = [
 #[derive(Clone, Debug)]
 pub(crate) struct Sandbox {
     backend: Backend,
+    fuse: FusePrograms,
+    images: Vec<MountedImage>,
     binds: Vec<Bind>,
     hidden: Vec<PathBuf>,
     in_memory: Vec<PathBuf>,
@@ -62,6 +66,14 @@ struct Bind {
     source: PathBuf,
     target: PathBuf,
     read_only: bool,
+}
+
+/// An image at its mount point.
+#[derive(Clone, Debug)]
+struct MountedImage {
+    path: PathBuf,
+    format: ImageFormat,
+    mount_point: PathBuf,
 }
 
 /// A program to be started in the sandbox.
@@ -145,6 +157,8 @@ impl Sandbox {
         let home = request.effective_home();
         let mut sandbox = Self {
             backend: request.backend,
+            fuse: request.fuse.clone(),
+            images: Vec::new(),
             binds: Vec::new(),
             hidden: home.iter().cloned().collect(),
             in_memory: Vec::new(),
@@ -177,6 +191,12 @@ impl Sandbox {
         read_only: bool,
     ) {
         self.binds.push(Bind { source: source.into(), target: target.into(), read_only });
+    }
+
+    /// Mounts an image.
+    pub(crate) fn mount(&mut self, image: &Path, format: ImageFormat, mount_point: &Path) {
+        let (path, mount_point) = (image.to_owned(), mount_point.to_owned());
+        self.images.push(MountedImage { path, format, mount_point });
     }
 
     /// Shows a file or directory at its own place, if it would be hidden there.
@@ -233,7 +253,7 @@ impl Sandbox {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)
             .map_err(|errno| unmade("cannot make a pipe", &errno.into()))?;
         let preparation = Preparation {
-            plan: Some(self.mount_plan()),
+            plan: Some(self.mount_plan()?),
             directory: invocation.directory.clone(),
             parent: getpid(),
             complaints: writer,
@@ -244,7 +264,7 @@ impl Sandbox {
         started.map_err(|error| explain(reader, &invocation.program, &error))
     }
 
-    fn mount_plan(&self) -> MountPlan {
+    fn mount_plan(&self) -> Result<MountPlan> {
         let system = SYSTEM
             .map(PathBuf::from)
             .into_iter()
@@ -254,13 +274,19 @@ impl Sandbox {
             .collect();
         let hide = |directory: &PathBuf| Operation::Hide { directory: directory.clone() };
         operations.extend(self.hidden.iter().map(hide));
+        for MountedImage { path, format, mount_point } in &self.images {
+            let file = File::open(path).map_err(BuildError::file("open the image", path))?;
+            let image = ImageFile { file, path: path.clone(), format: *format, verity: None };
+            let mount_point = mount_point.clone();
+            operations.push(Operation::Image { image, way: Way::Kernel, mount_point });
+        }
         operations.extend(self.binds.iter().map(|bind| Operation::Bind {
             source: bind.source.clone(),
             target: bind.target.clone(),
             read_only: bind.read_only,
         }));
         operations.extend(self.in_memory.iter().map(hide));
-        MountPlan { backend: self.backend, fuse: FusePrograms::default(), operations }
+        Ok(MountPlan { backend: self.backend, fuse: self.fuse.clone(), operations })
     }
 
     /// What is to appear below `/tmp` needs a place in the build's own `/tmp`:

@@ -57,7 +57,8 @@ impl Subject {
     /// What was typed is several images or none; the image or its metadata cannot be read.
     pub fn find(context: &Context, typed: &str, is_signed: bool) -> Result<Self> {
         let request = ImageRequest::new(typed, None, true);
-        let images = find_environment(context, &request)?.0.images;
+        let mut images = find_environment(context, &request)?.0.images;
+        images.retain(|image| !image.is_base);
         let [image] = <[ConcreteImage; 1]>::try_from(images).map_err(|_| {
             let message = format!("{} is not one image", escape(typed));
             Report::new(Kind::Usage, message).hinted("name the images one by one".to_owned())

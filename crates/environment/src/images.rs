@@ -10,7 +10,7 @@ use cabane_mount::ImageFile;
 use cabane_recipe::EnvironmentFile;
 use cabane_report::{Kind, Report, Result};
 use cabane_resolve::{
-    ConcreteEnvironment, DefaultView, LocatedImage, RequestedImage, Resolver, assemble,
+    ConcreteEnvironment, DefaultView, LocatedBase, LocatedImage, RequestedImage, Resolver, assemble,
 };
 use cabane_run::loaded::Additions;
 use cabane_run::{metadata, open_image};
@@ -19,6 +19,7 @@ use cabane_site::Context;
 use cabane_view::{Meta, ViewDescription, parse_view_list};
 use serde::{Deserialize, Serialize};
 
+use crate::bases;
 use crate::builds::choose_here;
 use crate::channels;
 use crate::files;
@@ -65,6 +66,8 @@ impl ImageRequest {
 pub struct FoundImage {
     /// One or several.
     pub builds: Vec<LocatedImage>,
+    /// The images on which each of them is built, once they are ready.
+    bases: Vec<Vec<LocatedBase>>,
     description: UenvDescription,
     default_view: DefaultView,
 }
@@ -138,6 +141,7 @@ pub fn find_builds(context: &Context, request: &ImageRequest) -> Result<FoundIma
             .map_err(|error| error.hinted((!is_typed).then(|| NAMED_IN_FILE.to_owned())))?;
         images.push(FoundImage {
             builds,
+            bases: Vec::new(),
             description,
             default_view: if is_typed { typed_default } else { file_default },
         });
@@ -161,10 +165,33 @@ impl FoundImages {
     /// That one is not trusted, or has malformed metadata.
     pub fn make_ready(&mut self, context: &Context) -> Result<()> {
         for image in &mut self.images {
+            image.bases.clear();
             for located in &mut image.builds {
-                check_at_start(context, located)?;
-                fill_in_metadata(context, located)?;
-                channels::announce(context, &image.description.image, located);
+                make_ready(context, &image.description.image, located)?;
+                image.bases.push(bases::of(context, &image.description.image, located)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses builds of one image that are built on different images: no node could choose among them.
+    ///
+    /// # Errors
+    ///
+    /// There are such builds.
+    pub fn refuse_different_bases(&self) -> Result<()> {
+        for image in &self.images {
+            let digests = |bases: &Vec<LocatedBase>| -> Vec<_> {
+                bases.iter().map(|base| base.record.digest.clone()).collect()
+            };
+            let mut all = image.bases.iter().map(digests);
+            let first = all.next();
+            if all.any(|other| Some(other) != first) {
+                let typed = &image.description.image;
+                let message = format!("the builds of `{typed}` are built on different images");
+                let label = image.builds.iter().find_map(|build| build.label.as_ref());
+                let hint = label.map(|label| format!("name one of them: `{label}`"));
+                return Err(Report::new(Kind::BadInput, message).hinted(hint));
             }
         }
         Ok(())
@@ -191,10 +218,23 @@ impl FoundImages {
                 located: image.builds.get(*place)?.clone(),
                 description: image.description.clone(),
                 default_view: image.default_view,
+                bases: image.bases.get(*place).cloned().unwrap_or_default(),
             })
         });
         assemble(requested.collect(), self.with_views, &self.views)
     }
+}
+
+/// Looks whether an image is trusted, reads its metadata, and says whether it is retired.
+pub(crate) fn make_ready(
+    context: &Context,
+    typed: &ImageDescription,
+    located: &mut LocatedImage,
+) -> Result<()> {
+    check_at_start(context, located)?;
+    fill_in_metadata(context, located)?;
+    channels::announce(context, typed, located);
+    Ok(())
 }
 
 /// Returns what the environment files say together, and the images beside them.

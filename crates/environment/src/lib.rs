@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bases;
 mod builds;
 mod channels;
 mod devices;

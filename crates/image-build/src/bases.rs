@@ -32,7 +32,7 @@ pub fn look_up(context: &Context, base: &Base) -> Result<String> {
         }
         Base::Image(label) => {
             let found = containers.images(std::slice::from_ref(label));
-            let of_label = found.map(|found| found.images.into_iter().map(|one| one.digest).last());
+            let of_label = found.map(|found| found.images.into_iter().map(|one| one.digest).next());
             let digest = match of_label {
                 Ok(Some(digest)) => digest,
                 // Root images are looked up in another way.

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use cabane_builder::{
-    AddedImage, AddedImages, BuildError, Containers, FoundContainer, UseContainer,
+    AddedImage, AddedImages, BuildError, Containers, FoundContainer, StackBase, UseContainer,
 };
 use cabane_container::export::{config_of, variables_of};
 use cabane_container::{
@@ -19,6 +19,7 @@ use cabane_environment::{ImageRequest, find_environment};
 use cabane_label::{Digest, escape};
 use cabane_registry::{ContainerName, sum};
 use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_repository::ImageFormat;
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 use cabane_site::Context;
 use cabane_transfer::{
@@ -142,6 +143,36 @@ impl OwnContainers {
         Ok(AddedImages { images: images.collect::<Result<_>>()?, patch: environment.patch.clone() })
     }
 
+    fn find_stack(&self, name: &str) -> Result<Vec<StackBase>> {
+        let (environment, _) =
+            find_environment(&self.context, &ImageRequest::new(name, None, true))?;
+        let base = |image: &ConcreteImage| {
+            if image.mount_point.is_root() {
+                let message = format!("`{}` has a root file system of its own", escape(name));
+                let hint = "`base` in config.yaml must name an image of a recipe for Spack";
+                return Err(Report::new(Kind::BadInput, message).hinted(hint.to_owned()));
+            }
+            let meta = &image.meta;
+            let label = image.label.as_ref().filter(|_| image.is_base).map(ToString::to_string);
+            let directory = image.digest.as_ref().and(image.path.parent());
+            Ok(StackBase {
+                label: label.unwrap_or_else(|| name.to_owned()),
+                digest: digest_of(image)?,
+                mount_point: image.mount_point.clone(),
+                file: image.path.clone(),
+                format: match image.format {
+                    ImageFormat::Squashfs => cabane_builder::ImageFormat::Squashfs,
+                    ImageFormat::Erofs => cabane_builder::ImageFormat::Erofs,
+                },
+                metadata: directory.map(|directory| directory.join("meta")),
+                // Stackinator names no engine.
+                is_stack: meta.engine.as_deref() == Some("spack")
+                    || meta.engine.is_none() && meta.views.contains_key("spack"),
+            })
+        };
+        environment.images.iter().map(base).collect()
+    }
+
     /// Opens what was found, and nothing else under the same name.
     fn use_found(
         &self,
@@ -226,6 +257,10 @@ impl Containers for OwnContainers {
 
     fn images(&self, names: &[String]) -> Result<AddedImages, BuildError> {
         self.find_added(names).map_err(|error| as_build_error(&error))
+    }
+
+    fn stack_bases(&self, name: &str) -> Result<Vec<StackBase>, BuildError> {
+        self.find_stack(name).map_err(|error| as_build_error(&error))
     }
 }
 

@@ -174,6 +174,7 @@ fn request(
         epoch: context.epoch()?.0,
         jobs: options.jobs.or(settings.jobs.value).unwrap_or_else(processors).max(1),
         backend: context.backend,
+        fuse: context.fuse.clone(),
         pins: options.pins.clone(),
         containers: Some(Arc::new(OwnContainers { context: context.clone() })),
         part: Part { from: options.from.clone(), until: options.until.clone() },

@@ -54,6 +54,7 @@ impl Requested {
     pub(crate) fn find(context: &Context, request: &Submission) -> Result<Self> {
         let mut found = find_builds(context, &request.images)?;
         found.make_ready(context)?;
+        found.refuse_different_bases()?;
         let here = found.places_here(context);
         for warning in found.assemble(&here)?.warnings {
             context.warning(warning);
@@ -91,7 +92,10 @@ impl Requested {
         let Some(position) = environment.images.iter().position(is_same) else {
             return Ok(None);
         };
-        let count = self.found.images.get(position).map_or(0, |image| image.builds.len());
+        // Images on which others are built come after those that were named.
+        let Some(count) = self.found.images.get(position).map(|image| image.builds.len()) else {
+            return Ok(None);
+        };
         let mut builds = Vec::with_capacity(count);
         for place in 0..count {
             let environment = self.assemble_with(&[(position, place)])?;

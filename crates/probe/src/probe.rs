@@ -101,7 +101,20 @@ pub fn probe(request: &Request) -> Found {
     found.mpi = network::mpis(&found);
     found.fabric = network::libraries(&found);
     network::remark(&mut found);
+    keep_target(&mut found);
     found
+}
+
+/// Repeats the target in the rules of packages: what a package must have replaces what all must have.
+fn keep_target(found: &mut Found) {
+    let Some(target) = &found.processor.target else { return };
+    let rules = found.mpi.iter_mut().chain(&mut found.fabric);
+    for rules in rules.filter(|rules| !rules.require.is_empty()) {
+        rules.must(
+            format!("target={target}"),
+            "the target of all packages, which rules of a package replace",
+        );
+    }
 }
 
 /// Says what is missing for what is there.

@@ -95,6 +95,8 @@ pub struct SpackConfig {
     pub cleanup: Cleanup,
     /// Whether there are module files, where `config.yaml` says so.
     pub modules: Option<bool>,
+    /// The image on which it is built: a label, an ID, or a digest, as it is typed to enter it.
+    pub base: Option<String>,
 }
 
 /// A Git repository, at a commit.

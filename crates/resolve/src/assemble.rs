@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use cabane_label::{UenvDescription, escape};
+use cabane_label::{ImageDescription, UenvDescription, escape};
 use cabane_report::{Kind, Report, Result};
-use cabane_view::{CheckList, EnvPatch, Meta, Needs, ViewDescription};
+use cabane_view::{CheckList, EnvPatch, ImageBase, Meta, Needs, ViewDescription};
 
 use crate::views::{choose_views, is_same};
 use crate::{ConcreteEnvironment, ConcreteImage, ConcreteView, LocatedImage};
@@ -21,6 +21,17 @@ pub struct RequestedImage {
     pub description: UenvDescription,
     /// Whether its default view is used without being named.
     pub default_view: DefaultView,
+    /// The images on which it is built, the nearest first.
+    pub bases: Vec<LocatedBase>,
+}
+
+/// An image on which another one is built.
+#[derive(Clone, Debug)]
+pub struct LocatedBase {
+    /// What the other image says about it.
+    pub record: ImageBase,
+    /// The image.
+    pub located: LocatedImage,
 }
 
 /// Whether a default view is used without being named.
@@ -40,20 +51,29 @@ pub enum DefaultView {
 /// views are those of the `first` images alone. They come first, in their order; then the default
 /// views that are used without being named, in the order of the images. Those of a root image come
 /// before all others.
+///
+/// The images on which others are built are mounted as well, each once. Their views are used only if they
+/// are named.
 pub fn assemble(
     requested: Vec<RequestedImage>,
     first: usize,
     views: &[ViewDescription],
 ) -> Result<ConcreteEnvironment> {
     let (mut images, mut typed, mut defaults) = (Vec::new(), Vec::new(), Vec::new());
-    for RequestedImage { located, description, default_view } in requested {
+    let mut bases = Vec::new();
+    for RequestedImage { located, description, default_view, bases: its } in requested {
+        bases.extend(its.into_iter().map(|base| (typed.len(), base)));
         typed.push(description.image.to_string());
         images.push(with_mount_point(located, &description)?);
         defaults.push(default_view);
     }
     refuse_doubles(&images, &typed)?;
-    let mut views = choose_views(&images[..first.min(images.len())], views)?;
+    // Where all images may be meant, so may their bases.
+    let nameable = if first < images.len() { first } else { usize::MAX };
+    add_bases(&mut images, &typed, bases)?;
+    let mut views = choose_views(&images[..nameable.min(images.len())], views)?;
     let named = views.clone();
+    // Bases have none: they come after all that were typed.
     for (image, (concrete, default_view)) in images.iter().zip(defaults).enumerate() {
         let Some(name) = concrete.meta.default_view.clone() else { continue };
         let (view, is_root) = (ConcreteView { image, name }, concrete.mount_point.is_root());
@@ -70,6 +90,52 @@ pub fn assemble(
     views.sort_by_key(|view| !images[view.image].mount_point.is_root());
     let warnings = images.iter().filter_map(warning).collect();
     Ok(ConcreteEnvironment { patch: merged(&images, &views), images, views, warnings })
+}
+
+/// Adds the images on which others are built, each once. A base comes with the position of the image that
+/// needs it.
+fn add_bases(
+    images: &mut Vec<ConcreteImage>,
+    typed: &[String],
+    bases: Vec<(usize, LocatedBase)>,
+) -> Result<()> {
+    // The image that needs the base at the same position after those that were typed.
+    let mut owners: Vec<usize> = Vec::new();
+    for (owner, LocatedBase { record, located }) in bases {
+        let ImageBase { label, digest, mount } = record;
+        let place = images.iter().position(|other| other.mount_point == mount);
+        let Some(place) = place else {
+            let image = ImageDescription::Digest(digest);
+            let description = UenvDescription { image, mount_point: Some(mount) };
+            let base = with_mount_point(located, &description)?;
+            images.push(ConcreteImage { is_base: true, ..base });
+            owners.push(owner);
+            continue;
+        };
+        let other = &images[place];
+        if other.digest.as_ref() == Some(&digest) {
+            continue;
+        }
+        let (top, label) = (escape(&typed[owner]), escape(&label));
+        let needs =
+            format!("`{top}` is built on `{label}` ({}), which is mounted at {mount}", digest.id());
+        let report =
+            |message: String, hint: String| Err(Report::new(Kind::BadInput, message).hinted(hint));
+        return match owners.get(place.wrapping_sub(typed.len())) {
+            None => report(
+                format!("{needs}, and `{}` is another image for this place", escape(&typed[place])),
+                format!("leave `{}` out: `{top}` brings its base with it", escape(&typed[place])),
+            ),
+            Some(second) => report(
+                format!(
+                    "{needs}, and `{}` is built on another image for this place",
+                    escape(&typed[*second])
+                ),
+                format!("build both on the same image; until then, start `{top}` alone"),
+            ),
+        };
+    }
+    Ok(())
 }
 
 fn with_mount_point(located: LocatedImage, description: &UenvDescription) -> Result<ConcreteImage> {
@@ -91,7 +157,7 @@ fn with_mount_point(located: LocatedImage, description: &UenvDescription) -> Res
         return Err(refused(message));
     }
     meta.relocate_views(&mount_point);
-    Ok(ConcreteImage { path, digest, label, repository, format, meta, mount_point })
+    Ok(ConcreteImage { path, digest, label, repository, format, meta, mount_point, is_base: false })
 }
 
 /// Returns metadata that say nothing, for an image that has none.
@@ -107,6 +173,7 @@ fn no_meta(path: &std::path::Path) -> Meta {
         engine: None,
         container: None,
         checks: CheckList::default(),
+        bases: Vec::new(),
     }
 }
 

@@ -12,7 +12,7 @@ use cabane_view::{EnvPatch, Meta, ViewName};
 /// The images, views and changes of variables that make an environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConcreteEnvironment {
-    /// The images, in the order in which they were named.
+    /// The images, in the order in which they were named, and after them those on which they are built.
     pub images: Vec<ConcreteImage>,
     /// The views, in the order in which they take effect.
     pub views: Vec<ConcreteView>,
@@ -40,6 +40,8 @@ pub struct ConcreteImage {
     pub meta: Meta,
     /// Where the image is mounted.
     pub mount_point: MountPoint,
+    /// Whether it is mounted only because another image is built on it.
+    pub is_base: bool,
 }
 
 impl ConcreteEnvironment {

@@ -23,7 +23,7 @@ mod near;
 mod scalars;
 mod views;
 
-pub use assemble::{DefaultView, RequestedImage, assemble};
+pub use assemble::{DefaultView, LocatedBase, RequestedImage, assemble};
 pub use concrete::{ConcreteEnvironment, ConcreteImage, ConcreteView};
 pub use environment::EnvironmentFinder;
 pub use locate::{LocatedImage, NamedRepository, Resolver};

@@ -32,7 +32,11 @@ pub(crate) fn choose_views(
 fn choose_view(images: &[ConcreteImage], view: &ViewDescription) -> Result<ConcreteView> {
     let considered = considered(images, view)?;
     let has_view = |(_, image): &Placed<'_>| image.meta.views.contains_key(&view.view);
-    let having: Vec<Placed<'_>> = considered.iter().copied().filter(has_view).collect();
+    let mut having: Vec<Placed<'_>> = considered.iter().copied().filter(has_view).collect();
+    // A view of a base does not make that of an image ambiguous which was named.
+    if having.iter().any(|(_, image)| !image.is_base) {
+        having.retain(|(_, image)| !image.is_base);
+    }
     let Some((first, rest)) = having.split_first() else {
         return Err(unknown(images, &considered, view));
     };

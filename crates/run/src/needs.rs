@@ -72,8 +72,11 @@ fn no_library(
         list.split(|byte| *byte == b':').map(|part| Path::new(OsStr::from_bytes(part)));
     let directories: Vec<&Path> = directories.filter(|path| path.is_absolute()).collect();
     let mut others = environment.images.iter().filter(|one| one.mount_point != image.mount_point);
-    if others.any(|one| directories.iter().any(|path| path.starts_with(one.mount_point.as_path())))
-    {
+    let of_image = || image.meta.needs.search_paths.iter().map(Path::new);
+    if others.any(|one| {
+        let mut all = directories.iter().copied().chain(of_image());
+        all.any(|path| path.starts_with(one.mount_point.as_path()))
+    }) {
         // Another image may bring them, and is not mounted yet.
         return None;
     }

@@ -48,7 +48,7 @@ fn compiler(
     spec: &str,
 ) -> Result<SpackEnvironment, LowerError> {
     let mut spack = start();
-    spack.insert("concretizer", specs::compiler_concretizer());
+    spack.insert("concretizer", specs::compiler_concretizer(specs::reuse(recipe)));
     spack.insert("specs", Yaml::texts([spec]));
     spack.insert("view", false);
     if name == CompilerName::GCC {
@@ -78,7 +78,7 @@ fn one(
     let mut spack = start();
     let deprecated = environment.deprecated.into();
     spack.insert("config", Yaml::map([("deprecated", deprecated)]));
-    spack.insert("concretizer", specs::concretizer(environment));
+    spack.insert("concretizer", specs::concretizer(environment, specs::reuse(recipe)));
     // Only the compilers of the environment are known to it, so no version is
     // needed to tell them apart.
     let wanted = specs::packages(environment, None);

@@ -4,7 +4,7 @@
 //! The files of the system scope, and those for whom the image is an upstream.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cabane_recipe::{SpackVersion, StackRecipe, SystemConfig, Yaml, YamlMap};
 
@@ -29,6 +29,9 @@ pub(crate) fn config(
     add("repos.yaml", repos(places));
     add("config.yaml", config_yaml(recipe, system, places));
     add("mirrors.yaml", mirrors::mirrors_file(recipe, &system.mirrors, places));
+    if !places.upstreams.is_empty() {
+        add("upstreams.yaml", upstreams(&places.upstreams));
+    }
     if let Some(text) = mirrors::guarded_file(recipe, &system.mirrors) {
         add(&format!("{}/mirrors.yaml", mirrors::GUARDED), text);
     }
@@ -73,8 +76,8 @@ pub(crate) fn upstream(
     system: &SystemConfig,
     places: &Places,
 ) -> BTreeMap<String, String> {
-    let tree = Yaml::map([("install_tree", recipe.config.store.as_str().into())]);
-    let upstreams = Yaml::map([("upstreams", Yaml::map([("system", tree)]))]);
+    let own = recipe.config.store.as_path().to_owned();
+    let stores: Vec<_> = [own].into_iter().chain(places.upstreams.iter().cloned()).collect();
     let repos: YamlMap = places
         .repositories
         .iter()
@@ -89,11 +92,22 @@ pub(crate) fn upstream(
         .collect();
     let files = [
         ("packages.yaml", packages::file(packages::upstream(recipe, system))),
-        ("upstreams.yaml", upstreams.to_string()),
+        ("upstreams.yaml", upstreams(&stores)),
         ("repos.yaml", Yaml::map([("repos", repos.into())]).to_string()),
     ];
     let files = files.into_iter().map(|(name, text)| (name.to_owned(), text));
     files.collect()
+}
+
+/// Returns the `upstreams.yaml` of stores. Spack searches the first one first, and a store may need
+/// packages of those after it.
+fn upstreams(stores: &[PathBuf]) -> String {
+    let mut all = YamlMap::new();
+    for (number, store) in stores.iter().enumerate() {
+        let name = if number == 0 { "system".to_owned() } else { format!("system-{}", number + 1) };
+        all.insert(&name, Yaml::map([("install_tree", path(store))]));
+    }
+    Yaml::map([("upstreams", all.into())]).to_string()
 }
 
 /// A package repository that Spack clones.

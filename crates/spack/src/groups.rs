@@ -30,7 +30,7 @@ pub(crate) fn environment(
         groups.push(group(recipe, environment, system)?);
     }
     let mut spack = YamlMap::new();
-    spack.insert("concretizer", Yaml::map([("reuse", false.into())]));
+    spack.insert("concretizer", Yaml::map([("reuse", specs::reuse(recipe))]));
     spack.insert("specs", groups);
     spack.insert("view", views::or_none(all_views(recipe)));
     Ok(SpackEnvironment {
@@ -52,7 +52,7 @@ fn compiler(recipe: &StackRecipe, name: CompilerName, spec: String) -> Yaml {
         group.insert("needs", Yaml::texts(["gcc"]));
     }
     let mut overrides = YamlMap::new();
-    overrides.insert("concretizer", specs::compiler_concretizer());
+    overrides.insert("concretizer", specs::compiler_concretizer(specs::reuse(recipe)));
     if name == CompilerName::GCC {
         let gcc = Yaml::map([("variants", Yaml::texts([GCC_VARIANTS]))]);
         overrides.insert("packages", Yaml::map([("gcc", gcc)]));
@@ -79,7 +79,7 @@ fn group(
     let mut overrides = YamlMap::new();
     let deprecated = environment.deprecated.into();
     overrides.insert("config", Yaml::map([("deprecated", deprecated)]));
-    overrides.insert("concretizer", specs::concretizer(environment));
+    overrides.insert("concretizer", specs::concretizer(environment, specs::reuse(recipe)));
     let packages = specs::packages(environment, Some(&recipe.compilers));
     if !packages.is_empty() {
         overrides.insert("packages", packages);

@@ -32,6 +32,8 @@ pub struct Places {
     pub bootstrap_metadata: Vec<PathBuf>,
     /// Whether only the mirrors that are named are used, not Spack's own.
     pub only_named_mirrors: bool,
+    /// The stores of the images on which this one is built, the nearest first.
+    pub upstreams: Vec<PathBuf>,
     /// The version of Spack, once its clone is known.
     pub version: Option<SpackVersion>,
 }

@@ -4,7 +4,7 @@
 //! The specs of an environment, and what holds for all of its packages.
 
 use cabane_recipe::{
-    CompilerName, Compilers, StackEnvironment, SystemConfig, Unify, Yaml, YamlMap,
+    CompilerName, Compilers, StackEnvironment, StackRecipe, SystemConfig, Unify, Yaml, YamlMap,
 };
 
 use crate::LowerError;
@@ -75,7 +75,7 @@ fn preferred_compilers(names: &[CompilerName], compilers: Option<&Compilers>) ->
 }
 
 /// Returns `concretizer:` of an environment.
-pub(crate) fn concretizer(environment: &StackEnvironment) -> Yaml {
+pub(crate) fn concretizer(environment: &StackEnvironment, reuse: Yaml) -> Yaml {
     let unify = match environment.unify {
         Unify::Yes => true.into(),
         Unify::No => false.into(),
@@ -83,15 +83,25 @@ pub(crate) fn concretizer(environment: &StackEnvironment) -> Yaml {
     };
     let strategy = environment.duplicates.as_str().into();
     Yaml::map([
-        ("reuse", false.into()),
+        ("reuse", reuse),
         ("unify", unify),
         ("duplicates", Yaml::map([("strategy", strategy)])),
     ])
 }
 
+/// Returns `reuse:`: packages of the images on which a recipe builds, and no others. The store of the
+/// build is empty then, and what build caches have decides nothing.
+pub(crate) fn reuse(recipe: &StackRecipe) -> Yaml {
+    if recipe.spack.base.is_none() {
+        return false.into();
+    }
+    let local = Yaml::map([("type", "local".into())]);
+    Yaml::map([("from", vec![local].into())])
+}
+
 /// Returns `concretizer:` for a compiler.
-pub(crate) fn compiler_concretizer() -> Yaml {
-    Yaml::map([("reuse", false.into()), ("unify", "when_possible".into())])
+pub(crate) fn compiler_concretizer(reuse: Yaml) -> Yaml {
+    Yaml::map([("reuse", reuse), ("unify", "when_possible".into())])
 }
 
 pub(crate) fn list(texts: &[String]) -> Yaml {

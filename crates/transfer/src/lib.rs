@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bases;
 mod bundle;
 mod channel;
 mod chunk_lists;

@@ -20,6 +20,7 @@ use cabane_signature_policy as signature_policy;
 use cabane_site::Context;
 use cabane_site::settings::RestrictedSetting;
 
+use crate::bases;
 use crate::channel::{check_revoked, follow, released_image};
 use crate::import::place::find_or_make;
 use crate::import::{close, restrict};
@@ -70,6 +71,7 @@ pub fn pull(
             let name = FollowedName::new(pattern, &image.place.label);
             follow(connection, &written.repository, released, &name)?;
         }
+        bases::pull(context, connection, &written.repository, (&image, group), done)?;
     }
     Ok(())
 }

@@ -42,8 +42,8 @@ pub use host_needs::{
 };
 pub use line_index::{LineIndex, LineKind, Lines};
 pub use meta::{
-    Container, ContainerSource, InterpreterNeed, LibraryNeed, Meta, MpiNeed, Needs, OutsideNeed,
-    ProcessorNeed, View,
+    Container, ContainerSource, ImageBase, InterpreterNeed, LibraryNeed, Meta, MpiNeed, Needs,
+    OutsideNeed, ProcessorNeed, View,
 };
 pub use name::{ViewDescription, ViewOwner, parse_view_list};
 pub use need_line::{NeedIndex, NeedLine, NeedLines};

@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cabane_label::MountPoint;
+use cabane_label::{Digest, MountPoint};
 use serde::{Serialize, Serializer};
 
 use crate::{CheckList, EnvPatch, ViewName};
@@ -41,11 +41,31 @@ pub struct Meta {
     pub container: Option<Container>,
     /// What tells whether it works.
     pub checks: CheckList,
+    /// The images on which it was built, and which are mounted with it: first its own base, then the
+    /// base of that, and so on.
+    pub bases: Vec<ImageBase>,
 }
 
 impl Meta {
     /// The largest `env.json` that is read, in bytes: 16 MiB.
     pub const MAX_SIZE: u64 = 16 * 1024 * 1024;
+}
+
+/// An image on which another one was built.
+///
+/// The section `cabane` of `env.json` lists them:
+///
+/// ```json
+/// "bases": [{"label": "prgenv-gnu/26.1", "digest": "8ae5…", "mount": "/user-environment"}]
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ImageBase {
+    /// How the recipe names it, or the label by which a base of a base was found.
+    pub label: String,
+    /// Its digest: only this image can be used with the other one.
+    pub digest: Digest,
+    /// Where it was mounted during the build, and must be mounted again.
+    pub mount: MountPoint,
 }
 
 /// A named way to enter an image.

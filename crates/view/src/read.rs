@@ -106,6 +106,7 @@ impl<'a> Reader<'a> {
                 "engine" => meta.engine = Some(self.text(value, &"`engine`")?),
                 "needs" => meta.needs = self.needs(value)?,
                 "container" => meta.container = Some(self.container(value)?),
+                "bases" => meta.bases = self.bases(value)?,
                 "checks" => meta.checks = CheckList::of_text(value.get()),
                 _ => {}
             }

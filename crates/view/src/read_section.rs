@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use cabane_label::escape;
+use cabane_label::{ParseError, escape};
 use serde_json::value::RawValue;
 
 use crate::document::Member;
 use crate::read::Reader;
 use crate::{
-    Container, ContainerSource, InterpreterNeed, LibraryNeed, MetaError, MpiNeed, Needs,
+    Container, ContainerSource, ImageBase, InterpreterNeed, LibraryNeed, MetaError, MpiNeed, Needs,
     OutsideNeed, ProcessorNeed,
 };
 
@@ -37,6 +37,25 @@ impl<'a> Reader<'a> {
             }
         }
         Ok(needs)
+    }
+
+    pub(crate) fn bases(&self, value: &'a RawValue) -> Result<Vec<ImageBase>, MetaError> {
+        let what = "`bases`";
+        let listed: Vec<&'a RawValue> = self.document.read(value, &what, "a list")?;
+        let one = |value: &'a RawValue| {
+            let text = |key: &'static str| -> Result<(String, &'a RawValue), MetaError> {
+                let value = self.member(value, what, key)?;
+                Ok((self.text(value, &format_args!("`{key}` of `bases`"))?, value))
+            };
+            let refuse = |value, error: ParseError| self.document.error(value, error.to_string());
+            let (label, _) = text("label")?;
+            let (digest, place) = text("digest")?;
+            let digest = digest.parse().map_err(|error| refuse(place, error))?;
+            let (mount, place) = text("mount")?;
+            let mount = mount.parse().map_err(|error| refuse(place, error))?;
+            Ok(ImageBase { label, digest, mount })
+        };
+        listed.into_iter().map(one).collect()
     }
 
     fn processor(&self, value: &'a RawValue) -> Result<ProcessorNeed, MetaError> {

@@ -12,7 +12,9 @@ use std::fmt::Write as _;
 use cabane_label::MountPoint;
 use serde::{Serialize, Serializer};
 
-use crate::{Change, CheckList, Container, EnvPatch, ListOperation, Meta, Needs, View, ViewName};
+use crate::{
+    Change, CheckList, Container, EnvPatch, ImageBase, ListOperation, Meta, Needs, View, ViewName,
+};
 
 impl Meta {
     /// Writes the contents of an `env.json`, with a newline at the end.
@@ -34,6 +36,7 @@ impl Meta {
                 needs: (self.needs != Needs::default()).then_some(&self.needs),
                 container: self.container.as_ref(),
                 checks: &self.checks,
+                bases: &self.bases,
             },
         };
         let mut text = match serde_json::to_string_pretty(&document) {
@@ -91,6 +94,8 @@ struct OwnSection<'a> {
     container: Option<&'a Container>,
     #[serde(skip_serializing_if = "CheckList::is_empty")]
     checks: &'a CheckList,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    bases: &'a [ImageBase],
 }
 
 /// As the `env` of a view.

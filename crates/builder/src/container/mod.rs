@@ -23,7 +23,7 @@ use cabane_recipe::{ContainerConfig, Recipe};
 use cabane_report::{Kind, Report};
 use cabane_view::Meta;
 
-use crate::bases::OWN;
+use crate::bases::{OWN, check_pin};
 use crate::build_context::BuildContext;
 use crate::containers::{Containers, FoundContainer};
 use crate::engine::{self, Engine, Facts, RecipeDir, StepDraft};
@@ -32,7 +32,7 @@ use crate::layout::Layout;
 use crate::marker::ImageMark;
 use crate::materials::{Material, split_digest};
 use crate::pack::{self, Tool, Tree};
-use crate::{BuildError, BuildRequest, Pins, Result, StepName, disk};
+use crate::{BuildError, BuildRequest, Result, StepName, disk};
 
 /// What is locked, in the work directory.
 const LOCK: &str = "lock/container.json";
@@ -144,17 +144,6 @@ impl ContainerEngine {
         // Text and names are always JSON.
         disk::write_json(&self.lock(), &found)
     }
-}
-
-/// Fails if a label is pinned to another image than those that were found.
-fn check_pin<'a>(pins: &Pins, label: &str, mut found: impl Iterator<Item = &'a str>) -> Result<()> {
-    let Some(pin) = pins.image(label) else { return Ok(()) };
-    // With and without the name of the algorithm.
-    if found.any(|digest| split_digest(digest).1 == split_digest(pin).1) {
-        return Ok(());
-    }
-    let message = format!("`{}` has changed: the lock file pins {pin}", escape(label));
-    Err(BuildError::refused(message, "`cabane pipeline lock` pins the current image"))
 }
 
 /// The address of a container image of a registry; files of this machine have none.

@@ -68,6 +68,7 @@ fn meta(job: &Job, facts: &Facts, existing: &Meta) -> Meta {
         engine: Some(job.engine.name().to_owned()),
         container: None,
         checks: CheckList::new(&recipe.checks),
+        bases: facts.bases.clone(),
     }
 }
 

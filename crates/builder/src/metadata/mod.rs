@@ -110,7 +110,8 @@ fn look_through(job: &Job, facts: &mut Facts) -> HostNeeds {
     let (numbers, prefixes): (Vec<usize>, Vec<PathBuf>) =
         numbered.filter_map(|(number, part)| Some((number, part.here.clone()?))).unzip();
     let store = job.recipe.store.as_path();
-    let found = contents::look_through(job.engine.tree().path, store, &prefixes);
+    let mut found = contents::look_through(job.engine.tree().path, store, &prefixes);
+    job.engine.complete_needs(&mut found.needs);
     for (number, size) in numbers.into_iter().zip(found.sizes) {
         if let Some(part) = facts.parts.get_mut(number) {
             part.record.size = Some(size);

@@ -7,16 +7,18 @@
 //! is outside of the image is left out: anyone who starts the image has it already, and
 //! in front of other images it would hide theirs.
 
+use std::path::{Path, PathBuf};
+
 use cabane_recipe::PATH_LISTS;
 use cabane_view::{Change, EnvPatch};
 
 use crate::metadata::{append, prepend};
 
-/// Returns the changes of a view. Directories of lists are kept if they are below
-/// `mount_point`.
+/// Returns the changes of a view. Directories of lists are kept if they are below one of the
+/// mount points: that of the image, or those of its bases.
 pub(super) fn patch<'a>(
     values: impl IntoIterator<Item = (&'a String, &'a String)>,
-    mount_point: &str,
+    mount_points: &[PathBuf],
 ) -> EnvPatch {
     let mut patch = EnvPatch::new();
     for (name, value) in values {
@@ -28,10 +30,8 @@ pub(super) fn patch<'a>(
             patch.push(name, Change::Set(value.clone()));
             continue;
         }
-        let inside = |path: &&str| {
-            let rest = path.strip_prefix(mount_point);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
+        let inside =
+            |path: &&str| mount_points.iter().any(|place| Path::new(path).starts_with(place));
         let ours: Vec<String> = value.split(':').filter(inside).map(str::to_owned).collect();
         if ours.is_empty() {
             continue;
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     fn patch_of(name: &str, value: &str) -> EnvPatch {
-        patch([(&name.to_owned(), &value.to_owned())], "/user-environment")
+        patch([(&name.to_owned(), &value.to_owned())], &["/user-environment".into()])
     }
 
     #[test]

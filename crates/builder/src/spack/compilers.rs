@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use cabane_recipe::{CompilerName, StackRecipe, SystemConfig, Yaml};
-use cabane_spack::{DATABASE, InstalledCompiler};
+use cabane_spack::{DATABASE, InstalledCompiler, Installs};
 
 use super::{SpackEngine, inputs, inside, lock};
 use crate::{BuildError, Result, disk};
@@ -38,10 +38,12 @@ pub(super) fn installed(
     engine: &SpackEngine,
     compiler: CompilerName,
 ) -> Result<Option<InstalledCompiler>> {
-    if !engine.store_here.join(DATABASE).exists() {
-        return Ok(None);
-    }
-    let installs = inside::installs(&engine.store_here)?;
+    let installs = if engine.store_here.join(DATABASE).exists() {
+        inside::installs(&engine.store_here)?
+    } else {
+        Installs::new()
+    };
+    let of_bases = engine.bases.packages();
     // Spack says where a package is: its layout can be configured.
     let place = |hash: &str| {
         let path = Path::new(installs.get(hash)?.path.as_ref()?);
@@ -54,6 +56,12 @@ pub(super) fn installed(
         }
         for (hash, package) in lock::built(&path, compiler.package())? {
             let Some(relative) = place(&hash) else {
+                let of_base = of_bases.iter().find(|one| one.hash.as_deref() == Some(&hash));
+                if let Some(prefix) = of_base.and_then(|one| one.prefix.as_ref()) {
+                    let prefix = PathBuf::from(prefix);
+                    let (spec, programs) = (lock::spec(&package), usual(&prefix, compiler));
+                    return Ok(Some(InstalledCompiler { compiler, spec, prefix, programs }));
+                }
                 continue;
             };
             let here = engine.store_here.join(&relative);
@@ -66,6 +74,14 @@ pub(super) fn installed(
         }
     }
     Ok(None)
+}
+
+/// Returns the programs of a compiler of a base, which is not mounted here: they are in the usual
+/// directory.
+fn usual(prefix: &Path, name: CompilerName) -> Found {
+    let of =
+        |(language, program): (&str, &str)| (language.to_owned(), prefix.join("bin").join(program));
+    name.programs().map(of).collect()
 }
 
 /// Looks for a compiler below the directory it was installed in. `here` is where the

@@ -51,6 +51,8 @@ pub enum ComesFrom {
     Build,
     /// It was built before on this machine.
     Cache,
+    /// The image has it on which this one is built.
+    Base,
     /// The system has it.
     System,
 }
@@ -81,6 +83,7 @@ fn package(hash: &str, spec: &Spec, watch: &Watch<'_>) -> ConcretePackage {
         hash: hash.to_owned(),
         from: match external {
             Some(_) => ComesFrom::System,
+            None if watch.is_of_base(hash) => ComesFrom::Base,
             None if watch.has(hash) => ComesFrom::Cache,
             None => ComesFrom::Build,
         },

@@ -108,7 +108,7 @@ mod tests {
     fn what_is_unknown_is_reported_with_its_line() {
         assert_eq!(
             filled("#!/bin/sh\n\necho {{ env.store }}\n"),
-            Err("post-install:3: there is no `env.store` to be filled in".to_owned()),
+            Err("post-install:3: unknown placeholder `env.store`".to_owned()),
         );
     }
 }

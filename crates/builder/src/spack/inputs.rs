@@ -21,6 +21,7 @@ use cabane_recipe::{GitSource, SpackVersion, StackRecipe, SystemConfig};
 use cabane_report::{Kind, Report};
 use cabane_spack::{BinaryCache, Places, RepositoryPlace, SpackStack, Upstream};
 
+use super::bases::Bases;
 use super::own_packages::{self, OwnPackages};
 use super::session::{INPUTS, SOURCES};
 use super::sources::Commits;
@@ -38,9 +39,11 @@ pub(super) fn lower(
     system: &SystemConfig,
     packages: &OwnPackages,
     commits: &Commits,
+    bases: &Bases,
     version: Option<SpackVersion>,
 ) -> Result<SpackStack> {
-    let places = Places { version, ..places(recipe, packages, commits) };
+    let upstreams = bases.mount_points();
+    let places = Places { version, upstreams, ..places(recipe, packages, commits) };
     Ok(cabane_spack::lower(recipe, system, &places).map_err(|error| {
         let hint = error.hint();
         Report::new(Kind::Build, error).hinted(hint)

@@ -368,6 +368,6 @@ mod tests {
     fn what_may_be_a_secret_is_not_shown() {
         let secret = "c2VjcmV0".repeat(40);
         let error = find(&key(&secret), Path::new("/nowhere")).unwrap_err();
-        assert_eq!(error.to_string(), "the `private_key` of the mirror `site` is no key");
+        assert_eq!(error.to_string(), "the `private_key` of the mirror `site` is not a key");
     }
 }

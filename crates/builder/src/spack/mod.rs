@@ -10,6 +10,7 @@
 
 mod activation;
 mod ask;
+mod bases;
 mod bytecode;
 mod compilers;
 mod concretized;
@@ -53,10 +54,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use bases::Bases;
 use cabane_label::MountPoint;
-use cabane_recipe::{InterpreterRequest, Recipe, StackOptions, StackRecipe, SystemConfig};
-use cabane_spack::{DATABASE, SpackEnvironment, SpackStack};
-use cabane_view::Needs;
+use cabane_recipe::{
+    InterpreterRequest, Recipe, SpackVersion, StackOptions, StackRecipe, SystemConfig,
+};
+use cabane_spack::{DATABASE, RECIPE_REPOSITORY, SpackEnvironment, SpackStack};
+use cabane_view::{HostNeeds, Needs};
 use guarded::Guarded;
 use own_packages::OwnPackages;
 use solver::{REQUIREMENTS, Solver};
@@ -96,6 +100,7 @@ pub(crate) struct SpackEngine {
     solver: Solver,
     guarded: Guarded,
     host: String,
+    bases: Bases,
 }
 
 impl SpackEngine {
@@ -111,10 +116,18 @@ impl SpackEngine {
         system.mirrors = read::expand(system.mirrors, &|name| variables.get(name).cloned())?;
         let profiles = guarded::without_profiles(&mut system.mirrors);
         let options = StackOptions { system: Some(&system), ..StackOptions::default() };
-        let mut stack_recipe = StackTexts::read(&directory.path)?.parse(&options)?;
+        let texts = StackTexts::read(&directory.path)?;
+        let mut stack_recipe = texts.parse(&options)?;
         stack_recipe.config.store = recipe.store.clone();
         pin(&mut stack_recipe, &request.pins);
-        let packages = own_packages::find(&directory.path, &system_dir, &system)?;
+        let bases = Bases::find(request, recipe, &stack_recipe.spack)
+            .map_err(|error| bases::at_its_place(&texts, error))?;
+        let mut packages = own_packages::find(&directory.path, &system_dir, &system)?;
+        bases.name_mpi(&mut stack_recipe, &system);
+        // The packages of a base are described as they were when they were built.
+        for repository in bases.repositories() {
+            packages.entry(RECIPE_REPOSITORY.to_owned()).or_default().push(repository);
+        }
         let git = program::find("git", request.programs.git.as_deref())?;
         let solver = match &request.programs.spack_python {
             Some(path) => Solver::named(path),
@@ -133,7 +146,7 @@ impl SpackEngine {
             cache: request.cache_dir.clone(),
         };
         let commits = sources.commits(layout).unwrap_or_default();
-        let stack = inputs::lower(&stack_recipe, &system, &packages, &commits, None)?;
+        let stack = inputs::lower(&stack_recipe, &system, &packages, &commits, &bases, None)?;
         let mirrors_dir = match request.mirrors.as_deref().and_then(Path::parent) {
             Some(directory) => directory.to_owned(),
             None => system_dir,
@@ -160,6 +173,7 @@ impl SpackEngine {
             packages,
             system,
             layout: layout.clone(),
+            bases,
         })
     }
 
@@ -175,8 +189,7 @@ impl SpackEngine {
         else {
             return &self.guessed;
         };
-        let lowered =
-            inputs::lower(&self.recipe, &self.system, &self.packages, &commits, Some(version));
+        let lowered = self.lower_for(&self.recipe, &commits, version);
         // A version that is too old is reported when Spack is asked for it.
         lowered.map_or(&self.guessed, |stack| self.by_version.get_or_init(|| stack))
     }
@@ -194,9 +207,7 @@ impl SpackEngine {
     /// The configuration for those who build on top, with the commits that are known
     /// now.
     fn upstream(&self) -> BTreeMap<String, String> {
-        let version = Some(self.stack().version);
-        let stack =
-            inputs::lower(&self.recipe, &self.system, &self.packages, &self.commits(), version);
+        let stack = self.lower(&self.recipe);
         stack.map_or_else(|_| self.stack().upstream.clone(), |stack| stack.upstream)
     }
 
@@ -210,10 +221,20 @@ impl SpackEngine {
     fn inputs_anywhere(&self) -> Result<Inputs> {
         let mut recipe = self.recipe.clone();
         recipe.config.store = MountPoint::root();
-        let commits = self.commits();
-        let version = Some(self.stack().version);
-        let stack = inputs::lower(&recipe, &self.system, &self.packages, &commits, version)?;
-        Ok(self.inputs_with(&stack))
+        Ok(self.inputs_with(&self.lower(&recipe)?))
+    }
+
+    fn lower(&self, recipe: &StackRecipe) -> Result<SpackStack> {
+        self.lower_for(recipe, &self.commits(), self.stack().version)
+    }
+
+    fn lower_for(
+        &self,
+        recipe: &StackRecipe,
+        commits: &Commits,
+        version: SpackVersion,
+    ) -> Result<SpackStack> {
+        inputs::lower(recipe, &self.system, &self.packages, commits, &self.bases, Some(version))
     }
 
     fn inputs_with(&self, stack: &SpackStack) -> Inputs {
@@ -228,6 +249,7 @@ impl SpackEngine {
         for (name, commit) in self.commits() {
             inputs.insert(format!("commit of {name}"), commit);
         }
+        inputs.extend(self.bases.inputs());
         inputs.extend(hooks::input(self, hooks::PRE_INSTALL));
         inputs
     }
@@ -351,8 +373,20 @@ impl Engine for SpackEngine {
             versions,
             files: environments.map(lock_of).collect(),
             views: Some(views::metadata(self)?),
+            bases: self.bases.records(),
             ..Facts::default()
         })
+    }
+
+    fn complete_needs(&self, needs: &mut HostNeeds) {
+        self.bases.take_from(needs);
+    }
+
+    fn inputs_of_facts(&self) -> Inputs {
+        let labels = self.bases.iter().map(|base| base.label.as_str());
+        let labels: Vec<&str> = labels.collect();
+        let is_any = !labels.is_empty();
+        is_any.then(|| ("labels of bases".to_owned(), labels.join(" "))).into_iter().collect()
     }
 
     fn materials(&self) -> Result<Vec<Material>> {
@@ -368,7 +402,7 @@ impl Engine for SpackEngine {
             });
             Some(Material::new(&source.name, algorithm, commit).at(uri))
         };
-        Ok(self.sources.list.iter().filter_map(of).collect())
+        Ok(self.sources.list.iter().filter_map(of).chain(self.bases.materials()).collect())
     }
 
     fn system_directory(&self) -> Option<&Path> {

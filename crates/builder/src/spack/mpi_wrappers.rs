@@ -47,6 +47,11 @@ const MPIS: [(&str, &str); 8] = [
     ("intel-oneapi-mpi", "I_MPI_"),
 ];
 
+/// Tells whether a package is an MPI.
+pub(super) fn is_mpi(package: &str) -> bool {
+    MPIS.iter().any(|(name, _)| *name == package)
+}
+
 /// An MPI of the system that an environment uses.
 struct SystemMpi {
     spec: Spec,

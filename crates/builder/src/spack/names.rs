@@ -37,6 +37,8 @@ pub struct Names {
 /// kept for the next.
 pub struct NameLookUp {
     sources: Sources,
+    /// Further repositories: those of the images on which a recipe builds, if they are known.
+    of_bases: Option<Vec<PathBuf>>,
     known: BTreeMap<PathBuf, Rc<PackageIndex>>,
 }
 
@@ -52,7 +54,7 @@ impl NameLookUp {
             curl: program("curl"),
             cache: cache.to_owned(),
         };
-        Self { sources, known: BTreeMap::new() }
+        Self { sources, of_bases: None, known: BTreeMap::new() }
     }
 
     /// Looks up the names of a recipe, of which the directory and the texts are given, for a
@@ -68,6 +70,7 @@ impl NameLookUp {
         let mut names = Names::default();
         let mut found = Vec::new();
         let mut is_certain = !directory.join(hooks::PRE_INSTALL).is_file();
+        is_certain &= recipe.spack.base.is_none() || self.of_bases.is_some();
         for one in cabane_spack::package_repositories(&recipe.spack, recipe.version) {
             let source = Source::of(&one.name, &one.source);
             let place = self.sources.find(&source);
@@ -80,7 +83,9 @@ impl NameLookUp {
         }
         if names.missing.is_empty() {
             let own = own_repositories(directory, system_dir, system);
-            let repositories: Vec<_> = own.into_iter().chain(found).collect();
+            let of_bases =
+                self.of_bases.iter().flatten().map(|path| in_directory(RECIPE_REPOSITORY, path));
+            let repositories: Vec<_> = own.into_iter().chain(of_bases).chain(found).collect();
             for finding in look_up(recipe, system, &repositories) {
                 let list = if is_certain && finding.is_mistake {
                     &mut names.mistakes
@@ -113,12 +118,13 @@ fn own_repositories(
     system_dir: &Path,
     system: &SystemConfig,
 ) -> Vec<Rc<PackageIndex>> {
-    let index = |namespace: &str, directory: PathBuf| {
-        Rc::new(PackageIndex::new(namespace, Box::new(Directory(directory))))
-    };
     let of_system = system.package_repositories.iter();
-    let of_system = of_system.map(|path| index(SYSTEM_REPOSITORY, system_dir.join(path)));
-    of_system.chain([index(RECIPE_REPOSITORY, directory.join("repo"))]).collect()
+    let of_system = of_system.map(|path| in_directory(SYSTEM_REPOSITORY, &system_dir.join(path)));
+    of_system.chain([in_directory(RECIPE_REPOSITORY, &directory.join("repo"))]).collect()
+}
+
+fn in_directory(namespace: &str, directory: &Path) -> Rc<PackageIndex> {
+    Rc::new(PackageIndex::new(namespace, Box::new(Directory(directory.to_owned()))))
 }
 
 fn diagnostic(texts: &StackTexts, finding: &NameFinding) -> Diagnostic {
@@ -141,6 +147,7 @@ pub(super) fn check(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Resul
     }
     let mut look_up = NameLookUp::new(None, &engine.request.cache_dir);
     look_up.sources = engine.sources.clone();
+    look_up.of_bases = Some(engine.bases.repositories().collect());
     let system_dir = engine.request.system_dir.as_deref().unwrap_or(directory);
     let names = look_up.look_up((directory, &texts), &recipe, (system_dir, &engine.system), true);
     for remark in &names.remarks {

@@ -67,6 +67,11 @@ impl StackTexts {
         })
     }
 
+    /// Returns where `config.yaml` is.
+    pub(super) fn config_path(&self) -> &Path {
+        self.config.as_file().path
+    }
+
     /// Returns the files for a parser.
     #[must_use]
     pub fn files(&self) -> StackFiles<'_> {

@@ -40,6 +40,9 @@ pub(super) fn sandbox(engine: &SpackEngine) -> Sandbox {
     if users.is_file() {
         sandbox.bind(users, user::DATABASE, true);
     }
+    for base in engine.bases.iter() {
+        sandbox.mount(&base.file, base.format, base.mount_point.as_path());
+    }
     if engine.store_here.is_dir() {
         sandbox.bind(&engine.store_here, &engine.store, false);
     }

@@ -34,7 +34,10 @@ pub(super) fn write(engine: &SpackEngine, about: &About) -> Result<()> {
     if is_used {
         // The facts name neither Spack nor the solver, and their code decides as well.
         let commit = engine.commits().remove("spack").unwrap_or_default();
-        let id = digest_of([&*commit, &engine.solver.input]).id().to_string();
+        // Packages of bases are facts, too; what they were built from is not.
+        let bases = engine.bases.inputs();
+        let texts = [&*commit, &engine.solver.input].into_iter();
+        let id = digest_of(texts.chain(bases.values().map(String::as_str))).id().to_string();
         let ours = || super::text_of(&Path::new(Inside::CACHE).join(SOLUTIONS));
         let place = engine.system.mirrors.concretizer_cache.clone().unwrap_or_else(ours);
         cache::note_use(&engine.request.cache_dir.join(SOLUTIONS).join(id.as_str()));

@@ -169,7 +169,9 @@ fn view_of(engine: &SpackEngine, view: &StackView, variables: &Variables) -> (Vi
     let mount = text_of(&engine.store);
     let root = format!("{mount}/env/{}", view.name);
     let values = variables.get(view.name.as_str()).into_iter().flatten();
-    let read = activation::patch(values, &mount);
+    let mut places = engine.bases.mount_points();
+    places.insert(0, engine.store.clone());
+    let read = activation::patch(values, &places);
     let here = view_here(engine, &view.name);
     let mut patch = mpi_wrappers::name_those_of_view(&read, &here, &root);
     add_prefix_paths(view, &here, &root, &mut patch);

@@ -26,6 +26,8 @@ pub(super) struct Watch<'a> {
     durations: Durations,
     /// Where manifests of packages are that need not be built.
     manifests: Vec<PathBuf>,
+    /// The packages of the images on which it is built, which are there.
+    of_bases: BTreeSet<String>,
     /// Every package to be installed, by its hash.
     packages: BTreeMap<String, Package>,
     done: BTreeSet<String>,
@@ -72,6 +74,7 @@ impl<'a> Watch<'a> {
                 package_cache::shared(engine).as_deref(),
                 &engine.store,
             ),
+            of_bases: engine.bases.hashes(),
             packages: BTreeMap::new(),
             done: installed.into_iter().collect(),
             running: BTreeMap::new(),
@@ -85,7 +88,8 @@ impl<'a> Watch<'a> {
     /// Adds the packages of a lock file.
     pub(super) fn expect(&mut self, lock: &Path) -> Result<()> {
         let all = lock::read(lock)?.into_iter();
-        for (hash, one) in all.filter(|(_, one)| one.external.is_none()) {
+        let all = all.filter(|(hash, one)| one.external.is_none() && !self.is_of_base(hash));
+        for (hash, one) in all.collect::<Vec<_>>() {
             let mut package = Package {
                 name: one.name,
                 version: one.version,
@@ -114,10 +118,16 @@ impl<'a> Watch<'a> {
         all.find(|manifest| manifest.exists())
     }
 
+    /// Whether a package is in an image on which this one is built.
+    pub(super) fn is_of_base(&self, hash: &str) -> bool {
+        self.of_bases.contains(hash)
+    }
+
     /// Whether a package is installed, or in the local cache.
     pub(super) fn has(&self, hash: &str) -> bool {
         let package = self.packages.get(hash);
-        self.done.contains(hash)
+        self.is_of_base(hash)
+            || self.done.contains(hash)
             || package.is_some_and(|package| self.cached(package, hash).is_some())
     }
 
@@ -346,6 +356,7 @@ mod tests {
             layout,
             durations: Durations::default(),
             manifests: Vec::new(),
+            of_bases: BTreeSet::new(),
             packages: packages.into_iter().collect(),
             done: BTreeSet::new(),
             running: BTreeMap::new(),

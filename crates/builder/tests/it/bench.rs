@@ -139,6 +139,7 @@ pub(crate) fn request(world: &World, build: &str) -> BuildRequest {
         part: cabane_builder::Part::default(),
         keep: false,
         memory: None,
+        fuse: cabane_mount::FusePrograms::default(),
         backend: Backend::Root,
     }
 }

@@ -39,7 +39,7 @@ impl Engine {
     /// The keys of a recipe that only some engines know.
     fn keys(self) -> &'static [&'static str] {
         match self {
-            Self::Spack => &["spack", "modules", "cleanup", "mirror"],
+            Self::Spack => &["spack", "modules", "cleanup", "mirror", "base"],
             Self::Python => &["python", "views"],
             Self::Tree => &["tree", "views"],
             Self::Container => &["container", "views"],

@@ -3,6 +3,8 @@
 
 //! What `config.yaml` says to Spack: where Spack and packages come from.
 
+use cabane_label::{ImageDescription, escape};
+
 use crate::ask::{Field, Section, each};
 use crate::diagnostic::quote;
 use crate::node::{Entry, Value};
@@ -25,6 +27,7 @@ pub(super) fn read(file: &Section<'_>, format: Option<FormatVersion>) -> Option<
     let modules = file.get("modules").map(|field| field.truth());
     let cleanup = file.get("cleanup");
     let cleanup = cleanup.map_or(Some(Cleanup::None), |field| field.choice(CLEANUPS));
+    let base = file.optional("base", base);
     if let Some(field) = file.get("mirror") {
         check_mirror(&field, format);
     }
@@ -47,7 +50,33 @@ pub(super) fn read(file: &Section<'_>, format: Option<FormatVersion>) -> Option<
         package_repositories: package_repositories?,
         cleanup: cleanup?,
         modules: modules.flatten(),
+        base: base?,
     })
+}
+
+/// Reads which image the recipe builds on.
+fn base(field: &Field<'_>) -> Option<String> {
+    const HINT: &str = "write a label such as `base: prgenv-gnu/26.1`, or a digest";
+    let written = field.text()?;
+    let text = written.strip_prefix("sha256:").unwrap_or(written);
+    match text.parse::<ImageDescription>() {
+        Ok(ImageDescription::Path(_)) => {
+            let message = "a base is an image of a repository, and not a file";
+            let hint = format!("`cabane image add {} LABEL` adds it; then {HINT}", escape(text));
+            field.refuse(message, hint.as_str())
+        }
+        Ok(ImageDescription::Pattern(_)) if text != written => {
+            let message = format!("{} is not a digest", quote(written));
+            field.refuse(&message, "a digest has 64 lower-case digits after `sha256:`")
+        }
+        Ok(image) => Some(image.to_string()),
+        Err(error) => {
+            let error =
+                if error.hint().is_some() { error } else { error.with_hint(Some(HINT.to_owned())) };
+            field.parse_error(text, &error);
+            None
+        }
+    }
 }
 
 const CLEANUPS: &[(&str, Cleanup)] =

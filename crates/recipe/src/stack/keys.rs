@@ -171,6 +171,8 @@ keys! {
         "spack": Keys(SPACK), required;
         /// whether there are module files
         "modules": Truth, "whether there is a modules.yaml";
+        /// the image on which it is built, by its label or digest
+        "base": Text, "none";
         /// what is removed after the build
         "cleanup": Choice(&["none", "build", "runtime"]), "none";
     };

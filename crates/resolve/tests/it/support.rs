@@ -124,7 +124,7 @@ impl World {
         let resolver = self.resolver();
         let requested = parse_uenv_list(uenvs).unwrap().into_iter().map(|description| {
             let located = resolver.locate(&description).unwrap();
-            RequestedImage { located, description, default_view }
+            RequestedImage { located, description, default_view, bases: Vec::new() }
         });
         let requested: Vec<_> = requested.collect();
         let all = requested.len();

@@ -3,6 +3,7 @@
 
 //! What this crate hands to Spack, in one binary.
 
+mod bases;
 mod golden;
 mod refused;
 mod written;

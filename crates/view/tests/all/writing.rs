@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cabane_view::{
-    Change, CheckList, Container, ContainerSource, EnvPatch, InterpreterNeed, LibraryNeed,
-    ListOperation, Meta, MpiNeed, Needs, OutsideNeed, ProcessorNeed, View,
+    Change, CheckList, Container, ContainerSource, EnvPatch, ImageBase, InterpreterNeed,
+    LibraryNeed, ListOperation, Meta, MpiNeed, Needs, OutsideNeed, ProcessorNeed, View,
 };
 
 fn meta() -> Meta {
@@ -30,6 +30,7 @@ fn meta() -> Meta {
         engine: Some("python".to_owned()),
         container: None,
         checks: CheckList::default(),
+        bases: Vec::new(),
     }
 }
 
@@ -161,4 +162,15 @@ fn a_root_image_that_is_mounted_elsewhere_has_no_views() {
     let mut meta = Meta { mount: Some("/".parse().unwrap()), ..meta() };
     meta.relocate_views(&"/mnt".parse().unwrap());
     assert_eq!((meta.views.len(), meta.default_view), (0, None));
+}
+
+#[test]
+fn the_images_on_which_an_image_is_built_are_read_as_they_were_written() {
+    let base = |name: &str, digit: &str| ImageBase {
+        label: format!("{name}/1.0"),
+        digest: digit.repeat(64).parse().unwrap(),
+        mount: format!("/user-{name}").parse().unwrap(),
+    };
+    let meta = Meta { bases: vec![base("libraries", "1"), base("mpi", "2")], ..meta() };
+    assert_eq!(Meta::from_json(meta.to_json().as_bytes()).unwrap().bases, meta.bases);
 }

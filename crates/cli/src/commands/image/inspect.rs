@@ -195,6 +195,10 @@ fn text(
         line("metadata", "none");
         return text;
     };
+    for base in &meta.bases {
+        let (label, mount) = (escape(&base.label), &base.mount);
+        line("built on", &format!("{label} at {mount}, {}", base.digest));
+    }
     line("engine", meta.engine.as_deref().unwrap_or_default());
     line("packages", &packages.map(package_counts).unwrap_or_default());
     for need in meta.needs.texts() {

@@ -53,6 +53,7 @@ fn remove_image(setup: &Setup, digest: &Digest) -> Result<Removed> {
         // Finds it nowhere either, and reports where it searched.
         return remove_found(setup, &ImageDescription::Digest(digest.clone()));
     };
+    refuse_base(named, digest)?;
     named.repository.remove_image(digest).map_err(Report::from)
 }
 
@@ -64,14 +65,36 @@ fn remove_found(setup: &Setup, description: &ImageDescription) -> Result<Removed
         let error = "the image was removed by another process at the same time";
         return Err(Report::new(Kind::NotFound, error));
     };
-    match (description, &located.label) {
-        (ImageDescription::Pattern(pattern), Some(label)) => {
+    let repository = &named.repository;
+    let removed =
+        if let (ImageDescription::Pattern(pattern), Some(label)) = (description, &located.label) {
             refuse_several(setup, named, digest, pattern)?;
-            named.repository.remove(label)
+            if repository.by_digest(digest)?.len() < 2 {
+                refuse_base(named, digest)?;
+            }
+            repository.remove(label)
+        } else {
+            refuse_base(named, digest)?;
+            repository.remove_image(digest)
+        };
+    removed.map_err(Report::from)
+}
+
+/// Refuses to remove an image without which another one cannot be started.
+fn refuse_base(named: &NamedRepository, digest: &Digest) -> Result<()> {
+    let repository = &named.repository;
+    for record in repository.records()? {
+        // What is malformed or damaged keeps no other image.
+        let meta = repository.meta_if_present(&record.digest).ok().flatten();
+        if meta.is_some_and(|meta| meta.bases.iter().any(|base| base.digest == *digest)) {
+            let (label, id) = (&record.label, digest.id());
+            let error =
+                format!("`{label}` is built on the image {id}, and cannot be started without it");
+            let hint = format!("remove that image first: `cabane image rm {label}`");
+            return Err(Report::new(Kind::Failure, error).hinted(hint));
         }
-        _ => named.repository.remove_image(digest),
     }
-    .map_err(Report::from)
+    Ok(())
 }
 
 /// For running, several labels of one image mean the same; for removing they do not.

@@ -188,6 +188,11 @@ impl Checked<'_> {
             return Ok(Some(why.to_owned()));
         };
         files::plan(directory, &stack, system)?;
+        if stack.spack.base.is_some() {
+            // Whether the base is there, and fits.
+            let system = self.args.system.clone();
+            plan_build(self.setup, &BuildOptions { system, ..BuildOptions::of(directory) })?;
+        }
         if self.args.fetch || self.args.concretize {
             self.build(directory, StepName::Sources)?;
         }
@@ -238,8 +243,12 @@ impl Checked<'_> {
 /// Prints the packages, those of the system last.
 fn print_concretized(setup: &Setup, concretized: &Concretized) {
     let mut text = String::new();
-    let origins =
-        [(ComesFrom::Build, "build"), (ComesFrom::Cache, "cache"), (ComesFrom::System, "system")];
+    let origins = [
+        (ComesFrom::Build, "build"),
+        (ComesFrom::Cache, "cache"),
+        (ComesFrom::Base, "base"),
+        (ComesFrom::System, "system"),
+    ];
     for (from, word) in origins {
         for one in concretized.packages.iter().filter(|one| one.from == from) {
             let ConcretePackage { name, version, variants, prefix, .. } = one;

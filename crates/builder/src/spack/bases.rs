@@ -1,0 +1,241 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The images on which a stack is built: mounted during the build, searched by Spack, and named in the
+//! metadata of the new image.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use cabane_label::{MountPoint, escape};
+use cabane_recipe::{Diagnostic, Recipe, SpackConfig, StackRecipe, SystemConfig, Yaml, malformed};
+use cabane_report::{Kind, Report};
+use cabane_spack::Spec;
+use cabane_view::{HostNeeds, ImageBase, PackageList, PackageRecord};
+
+use super::{StackTexts, mpi_wrappers};
+use crate::bases::check_pin;
+use crate::containers::StackBase;
+use crate::fingerprint::Inputs;
+use crate::materials::Material;
+use crate::{BuildError, BuildRequest, Result, disk};
+
+/// The images on which a stack is built, the nearest first.
+#[derive(Debug, Default)]
+pub(super) struct Bases(Vec<StackBase>);
+
+impl Bases {
+    /// Finds the base that a recipe names, and those of the base.
+    ///
+    /// # Errors
+    ///
+    /// There is no such image, Spack has not built it, or it is mounted where the recipe is.
+    pub(super) fn find(
+        request: &BuildRequest,
+        recipe: &Recipe,
+        config: &SpackConfig,
+    ) -> Result<Self> {
+        let Some(name) = &config.base else { return Ok(Self::default()) };
+        if request.install.is_some() {
+            let message = "packages on a base cannot be installed in a directory: they need the base to be mounted";
+            return Err(BuildError::refused(message, "leave `--install` out"));
+        }
+        let containers = request.containers.as_deref();
+        let containers = containers.ok_or_else(|| {
+            BuildError::refused(format!("cannot look up the base `{name}` here"), None)
+        })?;
+        let bases = Self(containers.stack_bases(name)?);
+        if let Some(nearest) = bases.0.first() {
+            check_pin(&request.pins, name, [nearest.digest.as_str()].into_iter())?;
+            if !nearest.is_stack {
+                let message = format!(
+                    "Spack has not built the base `{}`: it has no packages to build on",
+                    escape(name)
+                );
+                let hint = "`base` in config.yaml must name an image of a recipe for Spack";
+                return Err(BuildError::refused(message, hint));
+            }
+        }
+        bases.check_mount_points(recipe)?;
+        Ok(bases)
+    }
+
+    fn check_mount_points(&self, recipe: &Recipe) -> Result<()> {
+        let store = &recipe.store;
+        let overlaps = |other: &MountPoint| {
+            store.as_path().starts_with(other.as_path())
+                || other.as_path().starts_with(store.as_path())
+        };
+        let Some(base) = self.0.iter().find(|base| overlaps(&base.mount_point)) else {
+            return Ok(());
+        };
+        let (label, place) = (escape(&base.label), &base.mount_point);
+        let message = if place == store {
+            format!("the image and its base `{label}` would both be mounted at {store}")
+        } else {
+            format!("the image would be mounted at {store}, and its base `{label}` at {place}")
+        };
+        let hint = format!("write another place in config.yaml: `store: /user-{}`", recipe.name);
+        Err(Report::new(Kind::Build, message).hinted(hint).into())
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &StackBase> {
+        self.0.iter()
+    }
+
+    /// Returns where they are mounted, the nearest first.
+    pub(super) fn mount_points(&self) -> Vec<PathBuf> {
+        self.0.iter().map(|base| base.mount_point.as_path().to_owned()).collect()
+    }
+
+    /// Returns the package repositories of their recipes.
+    pub(super) fn repositories(&self) -> impl Iterator<Item = PathBuf> {
+        let directories = self.0.iter().filter_map(|base| base.metadata.as_ref());
+        let repositories = directories.map(|directory| directory.join("recipe/repo"));
+        repositories.filter(|repository| repository.join("packages").is_dir())
+    }
+
+    /// Returns their packages, as far as they list them; none of the system.
+    pub(super) fn packages(&self) -> Vec<PackageRecord> {
+        let all = self.0.iter().flat_map(packages_of);
+        all.filter(|one| !one.external).collect()
+    }
+
+    /// Returns the MPI of the nearest base that asks for one, by its package; nothing if it asks for
+    /// several.
+    fn mpi(&self) -> Option<String> {
+        let of = |base: &StackBase| -> BTreeSet<String> {
+            let asked = packages_of(base).into_iter().filter(|one| one.explicit);
+            asked.map(|one| one.name).filter(|name| mpi_wrappers::is_mpi(name)).collect()
+        };
+        let nearest = self.0.iter().map(of).find(|found| !found.is_empty())?;
+        nearest.first().filter(|_| nearest.len() == 1).cloned()
+    }
+
+    /// Makes the MPI of the base that of the recipe, unless the recipe or the system names one. Otherwise
+    /// Spack may take another one that is there, such as that of the system.
+    pub(super) fn name_mpi(&self, recipe: &mut StackRecipe, system: &SystemConfig) {
+        let settings = cabane_spack::settings_of_packages(recipe, system);
+        if let (Some(mpi), None) = (self.mpi(), settings.get("mpi")) {
+            recipe.packages.insert("mpi", Yaml::map([("require", mpi.into())]));
+        }
+    }
+
+    /// Returns the hashes of their packages.
+    pub(super) fn hashes(&self) -> BTreeSet<String> {
+        self.packages().into_iter().filter_map(|one| one.hash).collect()
+    }
+
+    /// Says which packages are built although a base has a package of the same name and version, and in
+    /// what the two differ.
+    pub(super) fn built_again(&self, decided: &BTreeMap<String, Spec>) -> Vec<String> {
+        let of_bases = self.packages();
+        let has = |hash: &str| of_bases.iter().any(|one| one.hash.as_deref() == Some(hash));
+        let built = decided.iter().filter(|(hash, one)| !one.is_external() && !has(hash));
+        let text = |(_, spec): (&String, &Spec)| {
+            let is_same =
+                |one: &&PackageRecord| one.name == spec.name && one.version == spec.version;
+            let other = of_bases.iter().find(is_same)?;
+            let mut differences = Vec::new();
+            let target = other.target.as_deref().unwrap_or_default();
+            if target != spec.target() {
+                differences.push(format!(
+                    "it is built for {}, and that of the base for {target}",
+                    spec.target()
+                ));
+            }
+            let variants = spec.variants();
+            if variants != other.variants {
+                differences.push(format!(
+                    "it has `{variants}`, and that of the base `{}`",
+                    other.variants
+                ));
+            }
+            let why = if differences.is_empty() {
+                "they depend on different packages".to_owned()
+            } else {
+                differences.join("; ")
+            };
+            Some(format!("{} is built again although a base has it: {why}", spec.id()))
+        };
+        built.filter_map(text).collect()
+    }
+
+    /// Returns the names of the libraries that they have.
+    fn libraries(&self) -> BTreeSet<String> {
+        let needs = self.0.iter().filter_map(|base| {
+            let path = base.metadata.as_ref()?.join(HostNeeds::FILE);
+            let text = disk::read_start(&path, HostNeeds::MAX_SIZE).ok()?;
+            HostNeeds::from_json(&text).ok()
+        });
+        needs.flat_map(|needs| needs.provides).map(|library| library.name).collect()
+    }
+
+    /// Leaves out what is needed of the bases: they are mounted with the image.
+    pub(super) fn take_from(&self, needs: &mut HostNeeds) {
+        if self.0.is_empty() {
+            return;
+        }
+        let libraries = self.libraries();
+        needs.libraries.retain(|library| !libraries.contains(&library.name));
+        needs.search_paths.retain(|path| !self.has(path.as_ref()));
+    }
+
+    /// Whether a path is in one of them.
+    pub(super) fn has(&self, path: &Path) -> bool {
+        self.0.iter().any(|base| path.starts_with(base.mount_point.as_path()))
+    }
+
+    /// Returns what decides about the packages that are built on them.
+    pub(super) fn inputs(&self) -> Inputs {
+        let one = |(number, base): (usize, &StackBase)| {
+            (format!("base {}", number + 1), format!("{} at {}", base.digest, base.mount_point))
+        };
+        self.0.iter().enumerate().map(one).collect()
+    }
+
+    /// Returns what the metadata of the image say about them.
+    pub(super) fn records(&self) -> Vec<ImageBase> {
+        let record = |base: &StackBase| ImageBase {
+            label: base.label.clone(),
+            digest: base.digest.clone(),
+            mount: base.mount_point.clone(),
+        };
+        self.0.iter().map(record).collect()
+    }
+
+    pub(super) fn materials(&self) -> impl Iterator<Item = Material> {
+        self.0.iter().map(|base| Material::new(&base.label, "sha256", base.digest.as_str()))
+    }
+}
+
+/// Returns the packages of an image and those of the system that it uses, as far as it lists them.
+fn packages_of(base: &StackBase) -> Vec<PackageRecord> {
+    let list = base.metadata.as_ref().and_then(|metadata| {
+        let path = metadata.join(PackageList::FILE);
+        let text = disk::read_start(&path, PackageList::MAX_SIZE).ok()?;
+        PackageList::from_json(&text).ok()
+    });
+    list.unwrap_or_default().packages
+}
+
+/// Shows the line of the recipe that names a base with what is wrong about the base.
+pub(super) fn at_its_place(texts: &StackTexts, error: BuildError) -> BuildError {
+    const KEY: &str = "base:";
+    let file = texts.config_path();
+    let text = texts.text_of(file).unwrap_or_default();
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        if let Some(value) = line.strip_prefix(KEY) {
+            let value_start = start + KEY.len() + (value.len() - value.trim_start().len());
+            let value = value.split(" #").next().unwrap_or(value).trim();
+            let (message, hint) = Report::from(error).texts();
+            let place = value_start..value_start + value.len();
+            let diagnostic = Diagnostic::new(file, text, place, &message);
+            let diagnostic = diagnostic.with_hint(hint.as_deref().unwrap_or_default());
+            return malformed("the recipe", &[diagnostic]).into();
+        }
+        start += line.len();
+    }
+    error
+}

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The images on which an image is built. They are found by their digests: whatever their labels mean by
+//! now, the image works with these.
+
+use cabane_label::{ImageDescription, UenvDescription, escape};
+use cabane_report::{Kind, Report, Result};
+use cabane_resolve::{LocatedBase, LocatedImage, Resolver};
+use cabane_site::Context;
+use cabane_view::ImageBase;
+
+use crate::images::make_ready;
+
+/// Finds the images on which an image is built, the nearest first.
+///
+/// # Errors
+///
+/// One is in no repository, or is not trusted.
+pub(crate) fn of(
+    context: &Context,
+    typed: &ImageDescription,
+    located: &LocatedImage,
+) -> Result<Vec<LocatedBase>> {
+    let records = located.meta.as_ref().map_or(&[][..], |meta| &meta.bases);
+    if records.is_empty() {
+        return Ok(Vec::new());
+    }
+    let resolver = Resolver::new(context.repositories()?, context.system());
+    let find = |record: &ImageBase| {
+        let image = ImageDescription::Digest(record.digest.clone());
+        let description = UenvDescription { image, mount_point: None };
+        let mut located = resolver.locate(&description).map_err(|error| {
+            if error.kind() == Kind::NotFound { missing(&resolver, typed, record) } else { error }
+        })?;
+        make_ready(context, &description.image, &mut located)?;
+        Ok(LocatedBase { record: record.clone(), located })
+    };
+    records.iter().map(find).collect()
+}
+
+/// Says which image is missing, and what is there instead of it.
+fn missing(resolver: &Resolver, typed: &ImageDescription, record: &ImageBase) -> Report {
+    let ImageBase { label, digest, .. } = record;
+    let (top, name) = (escape(&typed.to_string()).into_owned(), escape(label));
+    let mut message =
+        format!("`{top}` is built on `{name}`, and this image is in no repository: {digest}");
+    let now = label.parse().ok().and_then(|image| {
+        resolver.locate(&UenvDescription { image, mount_point: None }).ok()?.digest
+    });
+    if let Some(now) = now.filter(|now| now != digest) {
+        message.push_str(&format!("\n`{name}` is another image by now: {now}"));
+    }
+    let report = Report::new(Kind::NotFound, message);
+    report.hinted(format!(
+        "`cabane image pull {digest}` gets it from the registry; to use another base, build `{top}` again"
+    ))
+}

@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Stacks on stacks, with real Spack: what a base has is used, and not built again.
+
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+
+use cabane_testkit::belongs_to;
+
+use crate::spack_real::{Real, example, with_spack};
+
+/// A program that is linked with a library of the base.
+const PACKAGE: &str = "
+from spack.package import *
+from spack_repo.builtin.build_systems.generic import Package
+
+
+class NAME(Package):
+    has_code = False
+    version('1.0')
+    depends_on('c', type='build')
+    depends_on('NEED')
+
+    def install(self, spec, prefix):
+        mkdirp(prefix.bin)
+        with open('main.c', 'w') as file:
+            file.write('''#include <bzlib.h>
+#include <stdio.h>
+int main(void) { puts(BZ2_bzlibVersion()); }
+''')
+        bzip2 = spec['bzip2'].prefix
+        Executable('cc')('main.c', f'-I{bzip2.include}', f'-L{bzip2.lib}', '-lbz2', '-o', 'PROGRAM')
+        install('PROGRAM', prefix.bin)
+";
+
+/// Writes a recipe with one package of its own and returns its directory.
+fn recipe(real: &Real, name: &str, base: &str, needs: &str) -> PathBuf {
+    let world = &real.cabane.world;
+    let put = |file: &str, text: &str| drop(world.file(&format!("{name}/{file}"), text));
+    let config = fs::read_to_string(example("tools").join("config.yaml")).unwrap();
+    let config = config
+        .replace("default-view: tools", &format!("default-view: {name}\nbase: {base}"))
+        .replace("name: tools", &format!("name: {name}"))
+        .replace("/user-environment", &format!("/user-{name}"));
+    put("config.yaml", &config);
+    put("compilers.yaml", "gcc: {version: system}\n");
+    let environments = format!(
+        "{name}:\n  compiler: [gcc]\n  specs: [{name}-program]\n  views: {{{name}: {{link: all}}}}\n"
+    );
+    put("environments.yaml", &environments);
+    put("repo/repo.yaml", "repo: {namespace: mine, api: v2.0}\n");
+    let class = format!("{}Program", name[..1].to_uppercase() + &name[1..]);
+    let package = PACKAGE
+        .replace("NAME", &class)
+        .replace("'NEED'", needs)
+        .replace("PROGRAM", &format!("{name}-program"));
+    put(&format!("repo/packages/{name}_program/package.py"), &package);
+    world.path(name)
+}
+
+/// The names of the packages in an image.
+fn packages(real: &Real, label: &str) -> Vec<String> {
+    let list = ["image", "inspect", "--packages", "--json", label];
+    let list = real.cabane.run(&list).success().stdout;
+    let list: serde_json::Value = serde_json::from_str(&list).unwrap();
+    let inside = list["packages"].as_array().unwrap().iter().filter(|one| one["external"] == false);
+    inside.map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn three_images_stand_on_each_other_and_nothing_is_built_twice() {
+    let real = with_spack!();
+    let base = crate::spack_real::small_recipe(&real, "");
+    real.build_with(&base, "first", "small/1.0", &[]);
+    let middle = recipe(&real, "middle", "small/1.0", "'bzip2'");
+    real.build_with(&middle, "second", "middle/1.0", &[]);
+    // Its own package needs one of the base, whose package is described there.
+    let top =
+        recipe(&real, "top", "middle/1.0", "'bzip2'); depends_on('middle-program', type='run'");
+    let built = real.build_with(&top, "third", "top/1.0", &[]);
+    assert!(!built.stderr.contains("is built again"), "{}", built.stderr);
+    assert_eq!(packages(&real, "middle/1.0"), ["middle-program"]);
+    assert_eq!(packages(&real, "top/1.0"), ["top-program"]);
+    // The view of the image has links to programs of all three.
+    let script = "top-program; middle-program; echo text | bzip2 | bzip2 -d; \
+                  readlink $(command -v bzip2) | cut -d/ -f2";
+    let seen = real.run("top/1.0", script);
+    let version = "1.0.8, 13-Jul-2019\n";
+    assert_eq!(seen, format!("{version}{version}text\nuser-environment\n"));
+    // Another base is another image: a base that is the same is not.
+    real.build_with(&top, "third", "top/1.1", &[]);
+    assert_eq!(real.digest("top/1.0"), real.digest("top/1.1"));
+    let other = crate::spack_real::small_recipe(&real, "# another one\n");
+    let file = real.cabane.world.path("other.squashfs").to_string_lossy().into_owned();
+    real.build_to(&other, "first", &["--output", &file]);
+    real.cabane.run(&["image", "add", "--force", "small/1.0", &file]).success();
+    real.build_with(&middle, "second", "middle/1.1", &[]);
+    assert_ne!(real.digest("middle/1.0"), real.digest("middle/1.1"));
+}
+
+#[test]
+fn the_example_of_three_stacked_images_runs_a_parallel_program() {
+    let real = with_spack!();
+    if env::var_os("CABANE_TEST_SPACK_LONG").is_none() {
+        belongs_to!("make test-spack LONG=1");
+    }
+    for name in ["mpi", "fft", "app"] {
+        real.build(&format!("stacked/{name}"), name, &format!("stacked-{name}/1.0"));
+    }
+    assert_eq!(packages(&real, "stacked-fft/1.0"), ["fftw"]);
+    assert_eq!(packages(&real, "stacked-app/1.0"), ["spectrum"]);
+    let seen = real.run("stacked-app/1.0", "mpiexec -n 2 spectrum");
+    assert_eq!(seen, "2 ranks: the strongest frequency is 5\n");
+}

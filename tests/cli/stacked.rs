@@ -1,0 +1,219 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Images that are built on other images: what is mounted with them, and what is said if that is missing.
+
+use std::fs;
+
+use cabane_testkit::{Tree, needs, squashfs};
+
+use crate::cabane::{Cabane, Who, everybody};
+use crate::registry::Shared;
+
+/// The label of the image on which the others are built.
+const BASE: &str = "base/1.0:v1@here%x86_64";
+/// The program in the base, and what it prints.
+const RUN_BOTH: [&str; 5] = ["--", "sh", "-c", "cat $MNT/base/name; top-program", "sh"];
+
+/// Packs an image with a program of its name, built on others: label, digest, and name of each.
+fn image(cabane: &Cabane, name: &str, bases: &[(&str, &str, &str)]) -> String {
+    let mount = cabane.mount_point(name);
+    let bases: Vec<_> = bases
+        .iter()
+        .map(|(label, digest, name)| {
+            let mount = cabane.mount_point(name);
+            format!(r#"{{"label": "{label}", "digest": "{digest}", "mount": "{mount}"}}"#)
+        })
+        .collect();
+    let view = format!(
+        r#"{{"env": {{"version": 1, "values": {{
+            "list": {{"PATH": [{{"op": "prepend", "value": ["{mount}/bin"]}}]}}, "scalar": {{}}}}}}}}"#
+    );
+    let meta = format!(
+        r#"{{"name": "{name}", "mount": "{mount}", "default-view": "default",
+            "views": {{"default": {view}, "of-{name}": {view}}},
+            "cabane": {{"version": 1, "bases": [{}]}}}}"#,
+        bases.join(", ")
+    );
+    let tree = Tree::new(cabane.world.path(&format!("trees/{name}")))
+        .program(&format!("bin/{name}-program"), &format!("echo {name} runs"))
+        .file("name", &format!("{name}\n"))
+        .file("meta/env.json", &meta);
+    let file = cabane.world.path(&format!("{name}.squashfs"));
+    squashfs(tree.root(), &file);
+    file.to_string_lossy().into_owned()
+}
+
+fn digest(cabane: &Cabane, label: &str) -> String {
+    let seen = cabane.run(&["image", "inspect", "--format={digest}", label]).success();
+    seen.stdout.trim().to_owned()
+}
+
+/// Puts an image into the repository, and returns its digest.
+fn add(cabane: &Cabane, name: &str, bases: &[(&str, &str, &str)]) -> String {
+    let file = image(cabane, name, bases);
+    let label = format!("{name}/1.0:v1@here%x86_64");
+    cabane.run(&["image", "add", &label, &file]).success();
+    digest(cabane, &label)
+}
+
+/// Makes `top` on `middle` on `base`, and returns the digests of the last two.
+fn chain(cabane: &Cabane) -> [String; 2] {
+    let base = add(cabane, "base", &[]);
+    let middle = add(cabane, "middle", &[("base/1.0", &base, "base")]);
+    let bases = [("middle/1.0", middle.as_str(), "middle"), (BASE, base.as_str(), "base")];
+    add(cabane, "top", &bases);
+    [middle, base]
+}
+
+fn run(cabane: &Cabane, arguments: &[&str]) -> cabane_testkit::Finished {
+    let mut command = cabane.command(&[&["run"], arguments, &RUN_BOTH].concat());
+    command.env("MNT", cabane.world.path("mnt"));
+    cabane.finish(&mut command)
+}
+
+#[test]
+fn an_image_is_mounted_with_all_images_on_which_it_is_built() {
+    for who in everybody() {
+        let cabane = Cabane::new(who);
+        cabane.run(&["repo", "create"]).success();
+        chain(&cabane);
+        // Naming one of them changes nothing.
+        for images in ["top", "base,top", "top,middle,base"] {
+            let seen = run(&cabane, &[images, "--view=top:default"]);
+            let expected = (0, "base\ntop runs\n", "");
+            assert_eq!((seen.code, &*seen.stdout, &*seen.stderr), expected, "{images} as {who:?}");
+        }
+        let file = cabane.world.path("top.squashfs");
+        let seen = run(&cabane, &[file.to_str().unwrap()]).success();
+        assert_eq!(seen.stdout, "base\ntop runs\n");
+    }
+}
+
+#[test]
+fn views_of_a_base_are_used_if_they_are_named() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    cabane.run(&["repo", "create"]).success();
+    chain(&cabane);
+    let programs = |view: &[&str]| {
+        let script = "for p in top middle base; do command -v $p-program; done; true";
+        let arguments = [&["run", "top"], view, &["--", "sh", "-c", script]].concat();
+        let seen = cabane.run(&arguments).success();
+        seen.stdout
+            .lines()
+            .map(|line| line.rsplit('/').next().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(programs(&[]), ["top-program"]);
+    // All three have a view of this name, and the image is meant which was typed.
+    assert_eq!(programs(&["--view=default"]), ["top-program"]);
+    assert_eq!(programs(&["--view=default,of-base"]), ["top-program", "base-program"]);
+    assert_eq!(programs(&["--view=middle:default"]), ["middle-program"]);
+}
+
+#[test]
+fn the_recorded_image_is_used_although_its_label_has_moved() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    cabane.run(&["repo", "create"]).success();
+    let [_, base] = chain(&cabane);
+    let other = cabane.image("other", &cabane.mount_point("base"));
+    cabane.run(&["image", "add", "--force", BASE, &other]).success();
+    cabane
+        .run(&[
+            "image",
+            "add",
+            "kept/1.0:v1@here%x86_64",
+            cabane.world.path("base.squashfs").to_str().unwrap(),
+        ])
+        .success();
+    assert_ne!(digest(&cabane, BASE), base);
+    assert_eq!(run(&cabane, &["top"]).success().stdout, "base\ntop runs\n");
+    // Both cannot be at one place.
+    let seen = run(&cabane, &["top,base"]);
+    let expected = format!(
+        "error: `top` is built on `{BASE}` ({}), which is mounted at [WORLD]/mnt/base, and `base` is \
+         another image for this place\n\
+         hint: leave `base` out: `top` brings its base with it\n",
+        &base[..16]
+    );
+    assert_eq!((seen.code, seen.stderr), (125, expected));
+}
+
+#[test]
+fn a_base_that_is_missing_is_named_with_its_digest() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    cabane.run(&["repo", "create"]).success();
+    let [_, base] = chain(&cabane);
+    let other = cabane.image("other", &cabane.mount_point("base"));
+    cabane.run(&["image", "add", "--force", BASE, &other]).success();
+    let now = digest(&cabane, BASE);
+    let images = cabane.world.path("home/.local/share/cabane/repository/images");
+    let gone = images.join(&base);
+    if gone.exists() {
+        fs::remove_dir_all(gone).unwrap();
+    }
+    let seen = run(&cabane, &["top"]);
+    let expected = format!(
+        "error: `top` is built on `{BASE}`, and this image is in no repository: {base}\n\
+         `{BASE}` is another image by now: {now}\n\
+         hint: `cabane image pull {base}` gets it from the registry; to use another base, build `top` \
+         again\n"
+    );
+    assert_eq!((seen.code, seen.stderr), (125, expected));
+}
+
+#[test]
+fn an_image_on_which_another_is_built_is_not_removed() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    cabane.run(&["repo", "create"]).success();
+    let [_, base] = chain(&cabane);
+    for image in ["base", &base] {
+        let seen = cabane.run(&["image", "rm", image]);
+        assert_eq!(seen.code, 1, "{}", seen.stderr);
+        let expected =
+            format!("is built on the image {}, and cannot be started without it", &base[..16]);
+        assert!(seen.stderr.contains(&expected), "{}", seen.stderr);
+    }
+    for image in ["top", "middle", "base"] {
+        cabane.run(&["image", "rm", image]).success();
+    }
+}
+
+#[test]
+fn inspect_shows_the_images_on_which_an_image_is_built() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    cabane.run(&["repo", "create"]).success();
+    let [middle, base] = chain(&cabane);
+    let seen = cabane.run(&["image", "inspect", "top"]).success().stdout;
+    for (label, digest, name) in [("middle/1.0", middle, "middle"), (BASE, base, "base")] {
+        let line = format!("  built on     {label} at [WORLD]/mnt/{name}, {digest}\n");
+        assert!(seen.contains(&line), "{seen}");
+    }
+}
+
+#[test]
+fn an_image_is_pulled_with_the_images_on_which_it_is_built() {
+    needs!("docker-registry");
+    let shared = Shared::new(Who::OrdinaryUser);
+    let cabane = &shared.cabane;
+    chain(cabane);
+    for image in ["top", "base"] {
+        cabane.run(&["image", "push", image]).success();
+    }
+    let forget = || {
+        for image in ["top", "middle", "base"] {
+            cabane.run(&["image", "rm", image]);
+        }
+    };
+    forget();
+    let seen = cabane.run(&["image", "pull", "top"]).success().stderr;
+    assert!(seen.contains("top/1.0:v1@here%x86_64 is built on `middle/1.0`, and the registry does not have this image"), "{seen}");
+    let seen = run(cabane, &["top"]);
+    assert_eq!(seen.code, 125);
+    assert!(seen.stderr.contains("`top` is built on `middle/1.0`"), "{}", seen.stderr);
+    let file = cabane.world.path("middle.squashfs");
+    cabane.run(&["image", "push", file.to_str().unwrap(), "middle/1.0:v1@here%x86_64"]).success();
+    forget();
+    cabane.run(&["image", "pull", "top"]).success();
+    assert_eq!(run(cabane, &["top"]).success().stdout, "base\ntop runs\n");
+}
