@@ -34,7 +34,7 @@ mod version;
 mod views;
 mod written;
 
-pub use convert::{Conversion, convert_stack};
+pub use convert::{Conversion, ConvertTo, convert_stack};
 pub use expand::UnknownVariable;
 pub use files::{
     FileText, StackFiles, StackOptions, SystemFiles, parse_mirrors, parse_stack, parse_system,

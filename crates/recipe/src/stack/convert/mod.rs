@@ -35,6 +35,17 @@ pub struct Conversion {
 const SPACK: &str = "releases/v1.2";
 const PACKAGES: &str = "https://github.com/spack/spack-packages.git";
 const PACKAGES_COMMIT: &str = "releases/v2026.06";
+/// The repository of Spack's packages.
+const BUILTIN: &str = "builtin";
+
+/// The commits that a converted recipe gets; those of this version of Cabane, unless others are named.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConvertTo<'a> {
+    /// The commit, branch, or tag of Spack; without one, a recipe for Spack 1.0 or later keeps its own.
+    pub spack: Option<&'a str>,
+    /// The commit, branch, or tag of Spack's packages; without one, a recipe that names one keeps it.
+    pub packages: Option<&'a str>,
+}
 
 /// The `modules.yaml` of recipes that have module files without saying so.
 const MODULES: &str = "modules:\n  default:\n    enable: [tcl]\n    arch_folder: false\n";
@@ -42,35 +53,49 @@ const MODULES: &str = "modules:\n  default:\n    enable: [tcl]\n    arch_folder:
 /// What a recipe becomes.
 struct Target {
     recipe: StackRecipe,
-    /// Whether it gets another Spack.
-    has_new_spack: bool,
+    /// The commit of Spack, if it gets another.
+    new_spack: Option<String>,
     /// Whether it gets a package repository.
     has_new_packages: bool,
+    /// The commit of Spack's packages.
+    packages_commit: String,
+    /// Whether a package repository that it has gets that commit.
+    moves_packages: bool,
 }
 
 impl Target {
-    fn of(mut recipe: StackRecipe) -> Self {
-        let has_new_spack = recipe.version < SpackVersion::OLDEST;
+    fn of(mut recipe: StackRecipe, to: &ConvertTo<'_>) -> Self {
+        let is_old = recipe.version < SpackVersion::OLDEST;
+        let new_spack = to.spack.or(is_old.then_some(SPACK)).map(str::to_owned);
         let has_new_packages = recipe.spack.package_repositories.is_empty();
-        if has_new_spack {
-            recipe.spack.source.commit = Some(SPACK.to_owned());
-            recipe.version = SpackVersion::of_commit(Some(SPACK), FormatVersion::V3);
+        let packages_commit = to.packages.unwrap_or(PACKAGES_COMMIT).to_owned();
+        if let Some(commit) = &new_spack {
+            recipe.version = SpackVersion::of_commit(Some(commit), FormatVersion::V3);
+            recipe.spack.source.commit = Some(commit.clone());
         }
+        let mut moves_packages = false;
         if has_new_packages {
             recipe.spack.package_repositories = vec![PackageRepository {
-                name: "builtin".to_owned(),
+                name: BUILTIN.to_owned(),
                 source: GitSource {
                     repo: PACKAGES.to_owned(),
-                    commit: Some(PACKAGES_COMMIT.to_owned()),
+                    commit: Some(packages_commit.clone()),
                 },
                 path: "repos/spack_repo/builtin".to_owned(),
             }];
+        } else if to.packages.is_some() {
+            for one in &mut recipe.spack.package_repositories {
+                if one.name == BUILTIN {
+                    one.source.commit = Some(packages_commit.clone());
+                    moves_packages = true;
+                }
+            }
         }
         recipe.spack.modules = None;
         for environment in &mut recipe.environments {
             environment.packages.clear();
         }
-        Self { recipe, has_new_spack, has_new_packages }
+        Self { recipe, new_spack, has_new_packages, packages_commit, moves_packages }
     }
 
     /// Tells whether another recipe builds the same.
@@ -92,18 +117,21 @@ impl Target {
 /// # Errors
 ///
 /// Everything that is wrong with the recipe, but for the age of its Spack.
-pub fn convert_stack(files: &StackFiles<'_>) -> Result<Conversion, Mistakes> {
+pub fn convert_stack(files: &StackFiles<'_>, to: &ConvertTo<'_>) -> Result<Conversion, Mistakes> {
     let options = StackOptions { system: None, accept_old_spack: true };
     let recipe = parse_stack(files, &options)?;
-    if recipe.config.format == FormatVersion::V3 && recipe.version >= SpackVersion::OLDEST {
+    let is_asked = to.spack.is_some() || to.packages.is_some();
+    let is_new =
+        recipe.config.format == FormatVersion::V3 && recipe.version >= SpackVersion::OLDEST;
+    if is_new && !is_asked {
         return Ok(Conversion {
             files: Vec::new(),
             removed: Vec::new(),
             notes: vec!["the recipe is of format 3 already".to_owned()],
         });
     }
-    let mut notes = notes::about(&recipe);
-    let target = Target::of(recipe.clone());
+    let target = Target::of(recipe.clone(), to);
+    let mut notes = notes::about(&recipe, &target);
     let changed = [
         ("config.yaml", Some(files.config), edit::config as Edit, fresh::config as Fresh),
         ("compilers.yaml", files.compilers, edit::compilers, fresh::compilers),
