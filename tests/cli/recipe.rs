@@ -192,6 +192,50 @@ fn a_recipe_is_converted_to_another_directory_with_all_of_its_files() {
     );
 }
 
+/// Writes a recipe of format 1 with a package of its own.
+fn add_old_recipe(cabane: &Cabane) {
+    let files = [
+        (
+            "config.yaml",
+            "name: old\nspack:\n  repo: https://github.com/spack/spack.git\n  commit: v0.23.1\n",
+        ),
+        ("compilers.yaml", "bootstrap: {spec: gcc@12}\ngcc:\n  specs: [gcc@12]\n"),
+        (
+            "environments.yaml",
+            "tools:\n  compiler:\n  - {toolchain: gcc, spec: gcc}\n  unify: true\n  \
+             specs: [my-tool]\n",
+        ),
+        ("repo/packages/my-tool/package.py", "from spack.package import *\n"),
+    ];
+    for (name, text) in files {
+        cabane.world.file(&format!("old/{name}"), text);
+    }
+}
+
+#[test]
+fn own_packages_of_an_old_recipe_are_ported_for_a_system_or_left() {
+    let cabane = world();
+    add_old_recipe(&cabane);
+    let arguments = ["recipe", "convert", "../old", "--output", "../new"];
+    let message = "error: the recipe has its own packages, and Spack needs a system to port them\n\
+                   hint: name it, or the directory of its configuration: `--system SYSTEM`; with \
+                   `--keep-packages`, the packages stay as they are\n";
+    assert_eq!(cabane.run(&arguments), finished(3, "", message));
+    assert!(!cabane.world.path("new").exists());
+    let seen = cabane.run(&[&arguments[..], &["--keep-packages"]].concat()).success();
+    assert!(seen.stderr.contains("packages in `repo/` were not ported"), "{}", seen.stderr);
+    assert!(cabane.world.path("new/repo/packages/my-tool/package.py").exists());
+}
+
+#[test]
+fn an_old_recipe_says_what_to_type() {
+    let cabane = world();
+    add_old_recipe(&cabane);
+    let seen = cabane.run(&["recipe", "check", "../old"]);
+    let hint = "hint: `cabane recipe convert ../old --output old-new --system SYSTEM` writes it";
+    assert!(seen.stderr.contains(hint), "{}", seen.stderr);
+}
+
 #[test]
 fn a_recipe_is_converted_in_its_place() {
     let cabane = world();

@@ -215,6 +215,17 @@ spack:
 }
 
 #[test]
+fn a_fork_of_an_old_spack_is_left() {
+    let conversion =
+        converted(&FIRST.replace("https://example.org/spack", "https://github.com/somebody/spack"));
+    let config = file(&conversion, "config.yaml");
+    assert!(config.contains("repo: https://github.com/spack/spack.git\n  commit: rel"), "{config}");
+    let note = "Spack comes from spack/spack now, and no longer from \
+                https://github.com/somebody/spack.git: what was changed there is missing";
+    assert!(conversion.notes.iter().any(|one| one == note), "{:?}", conversion.notes);
+}
+
+#[test]
 fn a_recipe_of_the_third_format_stays_as_it_is() {
     let text = "--- config.yaml
 name: demo

@@ -122,7 +122,7 @@ fn plan(directory: &Path, system: &SystemConfig) -> Result<(Way, StackRecipe), M
 
 /// Tells whether nothing is wrong with a recipe but its age.
 fn is_old(error: &Mistakes) -> bool {
-    let hint = |hint: &String| hint.starts_with("`cabane recipe convert`");
+    let hint = |hint: &String| hint.starts_with("`cabane recipe convert ");
     error.diagnostics().iter().all(|one| one.hint.as_ref().is_some_and(hint))
 }
 

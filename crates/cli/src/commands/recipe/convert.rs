@@ -90,7 +90,7 @@ pub(crate) fn convert(setup: &Setup, args: &ConvertArgs) -> Result<ExitCode> {
     if args.concretize && !has_system {
         return Err(BuildError::no_system().into());
     }
-    let is_old = has_old_packages(&args.recipe)?;
+    let is_old = conversion.is_from_old_spack && has_old_packages(&args.recipe)?;
     let ported = if is_old && !args.keep_packages {
         if !has_system {
             return Err(no_system_to_port());

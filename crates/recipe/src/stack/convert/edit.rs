@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::{BUILTIN, PACKAGES, Target, fresh};
+use super::{BUILTIN, PACKAGES, SPACK_REPOSITORY, Target, fresh};
 use crate::diagnostic::Source;
 use crate::language::Language;
 use crate::node::{Entry, Node, Value};
@@ -145,6 +145,9 @@ pub(super) fn config(text: &str, recipe: &StackRecipe, target: &Target) -> Optio
         let indent = " ".repeat(last.indent);
         if let Some(commit) = &target.new_spack {
             change_commit(text, inner, commit, &mut changes)?;
+        }
+        if target.left_fork.is_some() {
+            changes.replace(find(inner, "repo")?.value.place.into(), SPACK_REPOSITORY);
         }
         if target.moves_packages {
             let packages = entries_of(&find(inner, "packages")?.value)?;

@@ -29,10 +29,13 @@ pub struct Conversion {
     pub removed: Vec<&'static str>,
     /// What a person must still look at.
     pub notes: Vec<String>,
+    /// Whether the recipe was for a Spack before 1.0, as its own packages are.
+    pub is_from_old_spack: bool,
 }
 
 /// The Spack of recipes whose own is too old.
 const SPACK: &str = "releases/v1.2";
+const SPACK_REPOSITORY: &str = "https://github.com/spack/spack.git";
 const PACKAGES: &str = "https://github.com/spack/spack-packages.git";
 const PACKAGES_COMMIT: &str = "releases/v2026.06";
 /// The repository of Spack's packages.
@@ -55,6 +58,8 @@ struct Target {
     recipe: StackRecipe,
     /// The commit of Spack, if it gets another.
     new_spack: Option<String>,
+    /// The fork of Spack that it does not use any more.
+    left_fork: Option<String>,
     /// Whether it gets a package repository.
     has_new_packages: bool,
     /// The commit of Spack's packages.
@@ -73,6 +78,9 @@ impl Target {
             recipe.version = SpackVersion::of_commit(Some(commit), FormatVersion::V3);
             recipe.spack.source.commit = Some(commit.clone());
         }
+        // A fork of the time of the recipe has no later Spack.
+        let left_fork = (is_old && is_fork(&recipe.spack.source.repo))
+            .then(|| std::mem::replace(&mut recipe.spack.source.repo, SPACK_REPOSITORY.to_owned()));
         let mut moves_packages = false;
         if has_new_packages {
             recipe.spack.package_repositories = vec![PackageRepository {
@@ -95,7 +103,7 @@ impl Target {
         for environment in &mut recipe.environments {
             environment.packages.clear();
         }
-        Self { recipe, new_spack, has_new_packages, packages_commit, moves_packages }
+        Self { recipe, new_spack, left_fork, has_new_packages, packages_commit, moves_packages }
     }
 
     /// Tells whether another recipe builds the same.
@@ -110,6 +118,14 @@ impl Target {
             && self.recipe.compilers == other.compilers
             && self.recipe.environments == other.environments
     }
+}
+
+/// Whether an address is that of a fork of Spack on GitHub.
+fn is_fork(address: &str) -> bool {
+    let Some((_, path)) = address.split_once("github.com") else { return false };
+    let mut parts = path.trim_start_matches([':', '/']).split('/');
+    let (owner, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    owner != "spack" && name.trim_end_matches(".git") == "spack"
 }
 
 /// Writes a recipe in format 3.
@@ -128,6 +144,7 @@ pub fn convert_stack(files: &StackFiles<'_>, to: &ConvertTo<'_>) -> Result<Conve
             files: Vec::new(),
             removed: Vec::new(),
             notes: vec!["the recipe is of format 3 already".to_owned()],
+            is_from_old_spack: false,
         });
     }
     let target = Target::of(recipe.clone(), to);
@@ -161,6 +178,7 @@ pub fn convert_stack(files: &StackFiles<'_>, to: &ConvertTo<'_>) -> Result<Conve
         files: changed,
         removed: if has_modules && !are_wanted { vec!["modules.yaml"] } else { Vec::new() },
         notes,
+        is_from_old_spack: recipe.version < SpackVersion::OLDEST,
     })
 }
 

@@ -36,6 +36,12 @@ pub(super) fn about(recipe: &StackRecipe, target: &Target) -> Vec<String> {
             ));
         }
     }
+    if let Some(fork) = &target.left_fork {
+        notes.push(format!(
+            "Spack comes from spack/spack now, and no longer from {fork}: what was changed there is \
+             missing"
+        ));
+    }
     for environment in recipe.environments.iter().filter(|one| !one.packages.is_empty()) {
         notes.push(format!(
             "the environment `{}` looked for {} on the system: describe them in packages.yaml, of \
