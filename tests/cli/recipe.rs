@@ -83,7 +83,9 @@ fn a_recipe_for_an_old_spack_says_what_to_do() {
     let seen = cabane.run(&["recipe", "check", "../recipe"]);
     assert!(
         seen.stderr.contains("config.yaml:4:11: Spack 0.23 is too old")
-            && seen.stderr.contains("`cabane recipe convert`"),
+            && seen.stderr.contains(
+                "hint: `cabane recipe convert ../recipe --output recipe-new --system SYSTEM`"
+            ),
         "{}",
         seen.stderr
     );
@@ -190,6 +192,41 @@ fn a_recipe_is_converted_to_another_directory_with_all_of_its_files() {
             config,
         )
     );
+}
+
+/// Writes a recipe of format 1 with a package of its own.
+fn add_old_recipe(cabane: &Cabane) {
+    let files = [
+        (
+            "config.yaml",
+            "name: old\nspack:\n  repo: https://github.com/spack/spack.git\n  commit: v0.23.1\n",
+        ),
+        ("compilers.yaml", "bootstrap: {spec: gcc@12}\ngcc:\n  specs: [gcc@12]\n"),
+        (
+            "environments.yaml",
+            "tools:\n  compiler:\n  - {toolchain: gcc, spec: gcc}\n  unify: true\n  \
+             specs: [my-tool]\n",
+        ),
+        ("repo/packages/my-tool/package.py", "from spack.package import *\n"),
+    ];
+    for (name, text) in files {
+        cabane.world.file(&format!("old/{name}"), text);
+    }
+}
+
+#[test]
+fn own_packages_of_an_old_recipe_are_ported_for_a_system_or_left() {
+    let cabane = world();
+    add_old_recipe(&cabane);
+    let arguments = ["recipe", "convert", "../old", "--output", "../new"];
+    let message = "error: the recipe has its own packages, and Spack needs a system to port them\n\
+                   hint: name it, or the directory of its configuration: `--system SYSTEM`; with \
+                   `--keep-packages`, the packages stay as they are\n";
+    assert_eq!(cabane.run(&arguments), finished(3, "", message));
+    assert!(!cabane.world.path("new").exists());
+    let seen = cabane.run(&[&arguments[..], &["--keep-packages"]].concat()).success();
+    assert!(seen.stderr.contains("packages in `repo/` were not ported"), "{}", seen.stderr);
+    assert!(cabane.world.path("new/repo/packages/my-tool/package.py").exists());
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn what_does_not_exist_is_reported_with_its_place() {
         "environments.yaml:6:19: the package `libxml2` has no variant `pythn`",
         "  hint: did you mean `python`?",
         "environments.yaml:7:20: the package `libxml2` has no version :2.8",
-        "  hint: the newest versions are `2.15.3` and `2.13.9`",
+        "  hint: the nearest version is `2.13.9`, and the newest is `2.15.3`",
         "environments.yaml:7:26: the package `libxml2` has no variant `hidden`",
         "  hint: its variants are `pic` and `python`",
         "environments.yaml:8:5: there is no package `zzzzzzzz`",

@@ -167,6 +167,74 @@ fn small_tools_are_built_from_source_and_again_from_the_cache() {
     assert!(!log.contains(" build ("), "{log}");
 }
 
+/// A package of the time before Spack 1.0, whose build system has another name now.
+const OLD_PACKAGE: &str = "\
+import llnl.util.filesystem as fs
+
+from spack.package import *
+
+
+class MyTool(MakefilePackage):
+    url = 'https://example.org/my-tool-1.0.tar.gz'
+    version('1.0', sha256='1' * 64)
+    depends_on('zlib-api')
+    depends_on('bzip2@1.0.7', when='+compress')
+    variant('compress', default=False, description='Compress files')
+
+    def edit(self, spec, prefix):
+        fs.touch('config.mk')
+
+
+class MakefileBuilder(spack.build_systems.makefile.MakefileBuilder):
+    pass
+";
+
+#[test]
+fn a_recipe_of_format_1_is_ported_and_concretized() {
+    let real = with_spack!();
+    let world = &real.cabane.world;
+    let files = [
+        (
+            "config.yaml",
+            "name: old\nspack:\n  repo: https://github.com/spack/spack.git\n  commit: v0.23.1\n",
+        ),
+        ("compilers.yaml", "bootstrap: {spec: gcc@12}\ngcc:\n  specs: [gcc@12.5.0]\n"),
+        (
+            "environments.yaml",
+            "tools:\n  compiler:\n  - {toolchain: gcc, spec: gcc}\n  unify: true\n  \
+             specs: [my-tool, bzip2]\n",
+        ),
+        ("repo/packages/my-tool/package.py", OLD_PACKAGE),
+    ];
+    for (name, text) in files {
+        world.file(&format!("old/{name}"), text);
+    }
+    let commit = |section: &str| {
+        let text = fs::read_to_string(example("tools").join("config.yaml")).unwrap();
+        let rest = text.split_once(section).unwrap().1.split_once("commit:").unwrap().1;
+        rest.split_whitespace().next().unwrap().to_owned()
+    };
+    let (spack, packages) = (commit("spack:"), commit("packages:"));
+    let new = world.path("new");
+    let new = new.to_str().unwrap();
+    let old = world.path("old");
+    let arguments = [
+        &["recipe", "convert", old.to_str().unwrap(), "--output", new, "--system", &real.system][..],
+        &["--spack-commit", &spack, "--packages-commit", &packages, "--concretize", "--json"],
+    ];
+    let seen = real.cabane.finish(&mut real.command(&arguments.concat())).success();
+    let answer: serde_json::Value = serde_json::from_str(&seen.stdout).unwrap();
+    assert_eq!(answer["ported"]["packages"], serde_json::json!(["my-tool"]));
+    assert_eq!(answer["ported"]["problems"], serde_json::json!([]));
+    let missing = "the package `my-tool` of the recipe needs `bzip2@1.0.7`, which is not in these \
+                   packages; the nearest version is 1.0.8";
+    assert_eq!(answer["ported"]["missing"], serde_json::json!([missing]));
+    let all = answer["checked"]["packages"].as_array().unwrap();
+    assert!(all.iter().any(|one| one["name"] == "my-tool" && one["version"] == "1.0"), "{answer}");
+    let text = fs::read_to_string(world.path("new/repo/packages/my_tool/package.py")).unwrap();
+    assert!(text.contains("from spack_repo.builtin.build_systems.makefile import"), "{text}");
+}
+
 #[test]
 fn a_parallel_program_is_compiled_and_run_with_a_stack() {
     let real = with_spack!();

@@ -19,7 +19,7 @@ use crate::marker::ImageMark;
 use crate::materials::Material;
 use crate::pack::{self, Tool, Tree};
 use crate::sandbox::Invocation;
-use crate::spack::Concretized;
+use crate::spack::{Concretized, PortedPackages};
 use crate::{BuildError, BuildRequest, Result, StepName};
 
 /// A way to get from a recipe to a tree. What can be checked without a network
@@ -90,6 +90,12 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
     /// Programs and files that must not disappear behind the mount point.
     fn needs_visible(&self) -> Vec<PathBuf> {
         Vec::new()
+    }
+
+    /// Ports the packages of the recipe itself to the package API of its Spack; `None` for engines
+    /// without Spack.
+    fn port_packages(&self, _bench: &mut BuildContext<'_>) -> Result<Option<PortedPackages>> {
+        Ok(None)
     }
 
     /// What was decided about the packages, if a step has decided.

@@ -17,6 +17,7 @@ use crate::job::Job;
 use crate::layout::Layout;
 use crate::marker::{ImageMark, Marker};
 use crate::memory::{self, Gauge};
+use crate::spack::PortedPackages;
 use crate::turn::Turn;
 use crate::{
     BuildError, Plan, Progress, Result, State, Step, StepName, disk, leftovers, metadata, place,
@@ -125,6 +126,34 @@ fn work(plan: &Plan, progress: &mut dyn Progress, interrupt: &AtomicBool) -> Res
         return Ok(None);
     }
     built(job).map(Some)
+}
+
+/// Ports the packages of the recipe itself to the package API of its Spack, after the step
+/// `sources` of a plan; `None` if the recipe is not for Spack. The recipe stays as it is.
+///
+/// # Errors
+///
+/// Spack could not be run.
+pub fn port_packages(
+    plan: &Plan,
+    progress: &mut dyn Progress,
+    interrupt: &AtomicBool,
+) -> Result<Option<PortedPackages>> {
+    let job = &plan.job;
+    let _turn = Turn::take(&job.layout.lock(), progress, interrupt)?;
+    let _in_use = InUse::share(&job.request.cache_dir, progress, interrupt)?;
+    prepare_directories(job)?;
+    let Some(step) = plan.steps.last() else { return Ok(None) };
+    let mut bench = BuildContext {
+        request: &job.request,
+        layout: &job.layout,
+        recipe: &job.recipe,
+        step,
+        progress,
+        interrupt,
+        gauge: None,
+    };
+    job.engine.port_packages(&mut bench)
 }
 
 /// Remembers what the build used, for the decision where the next one takes place.

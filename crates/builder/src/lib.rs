@@ -56,7 +56,7 @@ pub use containers::{
 };
 pub use disk::remove as remove_tree;
 pub use error::{BuildError, Failure, Result};
-pub use execute::{Built, execute};
+pub use execute::{Built, execute, port_packages};
 pub use fingerprint::of_bytes as digest_of;
 pub use leftovers::{CACHE_DIRECTORIES, build_directories, is_under_way, size_of};
 pub use materials::{Material, Materials, materials};
@@ -65,6 +65,7 @@ pub use plan::{Plan, concretized, plan, read_recipe};
 pub use progress::{Origin, PackageChange, PackageEvent, Progress};
 pub use request::{BuildRequest, InMemory, Install, Part, Programs};
 pub use spack::{
-    ComesFrom, ConcretePackage, Concretized, NameLookUp, Names, StackTexts, read_system,
+    ComesFrom, ConcretePackage, Concretized, NameLookUp, Names, PortedPackages, StackTexts,
+    has_old_packages, read_system,
 };
 pub use step::{State, Step, StepName};

@@ -79,13 +79,13 @@ pub use settings::{
 };
 pub use stack::{
     AccessPair, BuildCache, CompilerName, CompilerRequest, CompilerSource, Compilers, Connection,
-    Conversion, Duplicates, FileText, Link, MirrorFlags, Mirrors, ModuleKind, MpiDefaults,
-    MpiRequest, Placed, Replacement, SourceMirror, SpackSettings, SpackVersion, SpecPurpose,
-    StackEnvironment, StackFile, StackFiles, StackModules, StackOptions, StackRecipe, StackView,
-    SystemConfig, SystemFiles, Unify, UnknownVariable, VendorCompiler, VendorEdit, VendorFiles,
-    VendorGpu, VendorLanguage, VendorManifest, VendorPackage, VendorWrapper, WrittenPackage,
-    WrittenSpec, WrittenWord, Yaml, YamlMap, convert_stack, package_name, parse_mirrors,
-    parse_stack, parse_system, parse_vendor_manifest,
+    Conversion, ConvertTo, Duplicates, FileText, Link, MirrorFlags, Mirrors, ModuleKind,
+    MpiDefaults, MpiRequest, Placed, Replacement, SourceMirror, SpackSettings, SpackVersion,
+    SpecPurpose, StackEnvironment, StackFile, StackFiles, StackModules, StackOptions, StackRecipe,
+    StackView, SystemConfig, SystemFiles, Unify, UnknownVariable, VendorCompiler, VendorEdit,
+    VendorFiles, VendorGpu, VendorLanguage, VendorManifest, VendorPackage, VendorWrapper,
+    WrittenPackage, WrittenSpec, WrittenWord, Yaml, YamlMap, convert_stack, package_name,
+    parse_mirrors, parse_stack, parse_system, parse_vendor_manifest,
 };
 pub use suggest::nearest;
 pub use text::MAX_FILE_SIZE;

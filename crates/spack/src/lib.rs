@@ -52,3 +52,4 @@ pub use sources::{RECIPE_REPOSITORY, SYSTEM_REPOSITORY, package_repositories};
 pub use stack::{
     CompilerNeed, Key, KeyPurpose, ModuleFiles, Sources, SpackEnvironment, SpackStack, StackView,
 };
+pub use versions::nearest as nearest_version;

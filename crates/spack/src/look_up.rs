@@ -190,8 +190,8 @@ impl LookUp<'_> {
         if all.any(|one| versions::may_satisfy(&one, wanted)) {
             return None;
         }
-        let current = facts.versions.iter().filter(|(_, is_deprecated)| !**is_deprecated);
-        let newest = versions::newest(current.map(|(version, _)| version.as_str()), LISTED);
+        let current = current_of(facts);
+        let newest = versions::newest(current.iter().copied(), LISTED);
         let newest = if newest.is_empty() { known.take(LISTED).collect() } else { newest };
         let shown = wanted.trim_start_matches('=');
         // Spack takes an exact version for granted, and has no checksum for its source.
@@ -203,9 +203,12 @@ impl LookUp<'_> {
             } else {
                 format!("the package `{name}` has no version {shown}")
             },
-            hint: match newest.as_slice() {
-                [one] => format!("the newest version is `{one}`"),
-                all => format!("the newest versions are {}", enumerate(all, "and")),
+            hint: match (versions::nearest(&current, wanted), newest.as_slice()) {
+                (_, [one]) => format!("the newest version is `{one}`"),
+                (Some(nearest), [newest, ..]) if nearest != *newest => {
+                    format!("the nearest version is `{nearest}`, and the newest is `{newest}`")
+                }
+                (_, all) => format!("the newest versions are {}", enumerate(all, "and")),
             },
             is_mistake: is_installed && !is_exact,
         })
@@ -226,6 +229,12 @@ impl LookUp<'_> {
             Some(version.trim_start_matches('=').to_owned())
         })
     }
+}
+
+/// The versions that are not deprecated.
+fn current_of(facts: &PackageFacts) -> Vec<&str> {
+    let current = facts.versions.iter().filter(|(_, is_deprecated)| !**is_deprecated);
+    current.map(|(version, _)| version.as_str()).collect()
 }
 
 fn variant(

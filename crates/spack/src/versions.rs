@@ -126,20 +126,43 @@ pub(crate) fn newest<'v>(versions: impl Iterator<Item = &'v str>, wanted: usize)
     all.retain(|(version, _)| is_number(version));
     let order = |one: &Version<'_>, other: &Version<'_>| {
         // What has letters behind its numbers is a test version more often than not.
-        let numbers = |version: &Version<'_>| -> Vec<u64> {
-            version
-                .0
-                .iter()
-                .map_while(|part| match part {
-                    Part::Number(number) => Some(*number),
-                    Part::Word(_) => None,
-                })
-                .collect()
-        };
         numbers(other).cmp(&numbers(one))
     };
     all.sort_by(|(one, _), (other, _)| order(one, other));
     all.into_iter().map(|(_, text)| text).take(wanted).collect()
+}
+
+/// The version that is nearest to those that are asked for: it has the most first numbers in
+/// common with them, then the smallest difference in the next one. Of two that are as near, it is
+/// the newer. `None` if none begins with a number, or none is asked for.
+#[must_use]
+pub fn nearest<'v>(versions: &[&'v str], constraint: &str) -> Option<&'v str> {
+    let last = constraint.rsplit(',').next()?.trim_start_matches('=');
+    let wanted = match last.split_once(':') {
+        Some((from, "")) => from,
+        Some((_, to)) => to,
+        None => last,
+    };
+    let wanted = numbers(&Version::of(wanted));
+    wanted.first()?;
+    let nearness = |text: &&&str| {
+        let found = numbers(&Version::of(text));
+        let common = wanted.iter().zip(&found).take_while(|(one, other)| one == other).count();
+        let next = |all: &[u64]| all.get(common).copied().unwrap_or_default();
+        let distance = next(&wanted).abs_diff(next(&found));
+        (common, std::cmp::Reverse(distance), found)
+    };
+    let has_numbers = |text: &&&str| !numbers(&Version::of(text)).is_empty();
+    versions.iter().filter(has_numbers).max_by_key(nearness).copied()
+}
+
+/// The numbers at the beginning of a version.
+fn numbers(version: &Version<'_>) -> Vec<u64> {
+    let number = |part: &Part<'_>| match part {
+        Part::Number(number) => Some(*number),
+        Part::Word(_) => None,
+    };
+    version.0.iter().map_while(number).collect()
 }
 
 #[cfg(test)]
@@ -187,6 +210,23 @@ mod tests {
     fn the_newest_numbers_are_found() {
         let all = ["develop", "1.9", "1.10.2", "1.10.10", "main-2", "1.10.10-rc1"];
         assert_eq!(newest(all.into_iter(), 3), ["1.10.10", "1.10.10-rc1", "1.10.2"]);
+    }
+
+    #[test]
+    fn the_nearest_version_has_the_most_in_common() {
+        let all = ["develop", "2.1.0", "1.14.6", "1.14.3", "1.14.0-rc1", "1.12.3", "1.10.11"];
+        let found = [
+            ("1.14.1", Some("1.14.0-rc1")),
+            ("=1.14.2", Some("1.14.3")),
+            ("1.13", Some("1.14.6")),
+            (":1.9", Some("1.10.11")),
+            ("3:", Some("2.1.0")),
+            ("0.5,=1.12.2", Some("1.12.3")),
+            ("main", None),
+        ];
+        for (wanted, nearest) in found {
+            assert_eq!(super::nearest(&all, wanted), nearest, "{wanted}");
+        }
     }
 
     #[test]

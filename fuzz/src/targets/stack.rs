@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use cabane_recipe::{
-    FileText, StackFiles, StackOptions, SystemFiles, Yaml, convert_stack, parse_stack, parse_system,
+    ConvertTo, FileText, StackFiles, StackOptions, SystemFiles, Yaml, convert_stack, parse_stack, parse_system,
 };
 use cabane_spack::{OwnPackages, Places, lower};
 
@@ -31,7 +31,7 @@ pub fn run(bytes: &[u8]) -> Verdict {
         modules: file("modules.yaml"),
         packages: file("packages.yaml"),
     };
-    if let Err(error) = convert_stack(&stack)
+    if let Err(error) = convert_stack(&stack, &ConvertTo::default())
         && let wrong @ Verdict::Wrong(_) = check(error.diagnostics())
     {
         return wrong;

@@ -54,6 +54,9 @@ const ABOUT_SCRIPT: Script = Script { name: "about", text: include_str!("scripts
 /// Which variables views set.
 pub(super) const VIEWS: Script = Script { name: "views", text: include_str!("scripts/views.py") };
 
+/// Ports the packages of a recipe to the package API 2.
+pub(super) const PORT: Script = Script { name: "port", text: include_str!("scripts/port.py") };
+
 /// What Spack says about itself.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct About {
@@ -84,7 +87,7 @@ impl About {
         let about = if let Some(about) = disk::read_json(&kept, LIMIT) {
             about
         } else {
-            let about: Self = ABOUT_SCRIPT.run(engine, bench)?;
+            let about: Self = ABOUT_SCRIPT.run(engine, bench, &[])?;
             disk::make_directory(&directory)?;
             disk::write_json(&kept, &about)?;
             about
@@ -161,13 +164,14 @@ impl Script {
     }
 
     /// Runs the script, and reads the answer.
-    fn run<T: DeserializeOwned>(
+    pub(super) fn run<T: DeserializeOwned>(
         &self,
         engine: &SpackEngine,
         bench: &mut BuildContext<'_>,
+        arguments: &[String],
     ) -> Result<T> {
         self.prepare(engine)?;
-        bench.run(&session::sandbox(engine), &self.invocation(&[]))?;
+        bench.run(&session::sandbox(engine), &self.invocation(arguments))?;
         self.read(engine)
     }
 

@@ -33,6 +33,7 @@ mod notes;
 mod own_packages;
 mod package_cache;
 mod package_log;
+mod port;
 mod read;
 mod repository_files;
 mod session;
@@ -47,6 +48,7 @@ mod watch;
 
 pub use concretized::{ComesFrom, ConcretePackage, Concretized};
 pub use names::{NameLookUp, Names};
+pub use port::{PortedPackages, has_old_packages};
 pub use read::{StackTexts, read_system};
 pub(crate) use sources::{is_archive, is_commit};
 
@@ -411,6 +413,10 @@ impl Engine for SpackEngine {
 
     fn needs_visible(&self) -> Vec<PathBuf> {
         vec![self.solver.program.clone()]
+    }
+
+    fn port_packages(&self, bench: &mut BuildContext<'_>) -> Result<Option<PortedPackages>> {
+        port::port(self, bench).map(Some)
     }
 
     fn concretized(&self) -> Result<Option<Concretized>> {

@@ -24,9 +24,9 @@ use crate::fingerprint::{self, Hash};
 use crate::{BuildError, Result, disk};
 
 /// What names the version of the package API.
-const REPO_YAML: &str = "repo.yaml";
+pub(super) const REPO_YAML: &str = "repo.yaml";
 /// The packages.
-const PACKAGES: &str = "packages";
+pub(super) const PACKAGES: &str = "packages";
 /// The version of the package API where none is named: major, minor.
 const API: (u32, u32) = (2, 0);
 /// Links in a repository and in `packages` are followed; those below lead to neighbours.
@@ -202,22 +202,46 @@ fn copy_new(source: &Path, target: &Path, followed: u32) -> Result<()> {
     }
 }
 
+/// Whether the packages of a repository are for the package API 1: it names that version, or it
+/// names none, and no package looks like one of the package API 2.
+pub(super) fn is_before_api_2(repository: &Path) -> Result<bool> {
+    if let Some((major, _)) = named_api(repository)? {
+        return Ok(major < 2);
+    }
+    let packages = repository.join(PACKAGES);
+    for name in names(&packages)? {
+        let text = packages.join(&name).join("package.py");
+        let text = disk::read_start(&text, MAX_FILE_SIZE).unwrap_or_default();
+        let is_new = name.as_bytes().contains(&b'_')
+            || String::from_utf8_lossy(&text).contains("spack_repo.");
+        if is_new {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// The package API that a repository names. Repositories from before version 2 are written
 /// as version 2, as they were always.
 fn api_of(repository: &Path) -> Result<(u32, u32)> {
+    let named = named_api(repository)?;
+    Ok(named.filter(|(major, _)| *major >= API.0).unwrap_or(API))
+}
+
+fn named_api(repository: &Path) -> Result<Option<(u32, u32)>> {
     let path = repository.join(REPO_YAML);
     let text = match disk::read_start(&path, MAX_FILE_SIZE + 1) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(API),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(BuildError::file("read", &path)(error)),
     };
     let document = Yaml::parse(&path, &text)
         .map_err(|mistakes| cabane_recipe::malformed("repo.yaml", mistakes.diagnostics()))?;
     let Some(named) = document.at(&["repo", "api"]) else {
-        return Ok(API);
+        return Ok(None);
     };
     let version = named.as_text().and_then(version);
-    version.ok_or_else(|| {
+    version.map(Some).ok_or_else(|| {
         let path = cabane_label::shown(&path);
         let message = format!("{path}: `api` is not a version of Spack's package API");
         BuildError::refused(message, "write a version, such as `api: v2.2`")
@@ -297,6 +321,19 @@ mod tests {
         assert!(message.contains("build_systems leads out of"), "{message}");
         fs::create_dir(elsewhere.path().join(".git")).unwrap();
         assert!(refuse_links_that_leave(&own).is_err());
+    }
+
+    #[test]
+    fn packages_of_the_old_api_are_recognized() {
+        let of = |files: &[(&str, &str)]| is_before_api_2(repository(files).path()).unwrap();
+        let old = ("packages/my-tool/package.py", "from spack.package import *\n");
+        let new = ("packages/tool/package.py", "from spack_repo.builtin.build_systems import x\n");
+        assert!(of(&[old]));
+        assert!(of(&[old, ("repo.yaml", "repo: {namespace: site}\n")]));
+        assert!(of(&[("repo.yaml", "repo: {api: v1.2}\n"), new]));
+        assert!(!of(&[new]));
+        assert!(!of(&[("packages/my_tool/package.py", "")]));
+        assert!(!of(&[old, ("repo.yaml", "repo: {api: v2.0}\n")]));
     }
 
     #[test]

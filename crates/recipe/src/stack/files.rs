@@ -3,6 +3,8 @@
 
 //! The files of a recipe and of a system, read together.
 
+use std::path::Path;
+
 use super::context::Context;
 use super::mirrors::Mirrors;
 use super::recipe::{ModuleKind, StackEnvironment, StackModules, StackRecipe};
@@ -298,10 +300,21 @@ fn check_spack(
     } else {
         "a recipe of format 1 is for Spack before 1.0, which cannot build it any more".to_owned()
     };
-    let hint = "`cabane recipe convert` writes it in format 3, for a newer Spack; packages are newer \
-                there, and those of `repo/` may need changes";
-    report.problem_with_hint(commit.place(), &message, hint);
+    let hint = convert_hint(report);
+    report.problem_with_hint(commit.place(), &message, &hint);
     Some(version)
+}
+
+/// Says what to type for a recipe that is too old.
+fn convert_hint(report: &Report<'_>) -> String {
+    let recipe = report.source.file.parent().filter(|path| !path.as_os_str().is_empty());
+    let recipe = recipe.unwrap_or(Path::new("."));
+    let (shown, name) = (recipe.display(), recipe.file_name().unwrap_or_default().display());
+    let name = if name.to_string().is_empty() { "recipe".to_owned() } else { name.to_string() };
+    format!(
+        "`cabane recipe convert {shown} --output {name}-new --system SYSTEM` writes it for a newer Spack, \
+         ports its packages, and says what has vanished"
+    )
 }
 
 /// Returns what `modules.yaml` says, unless `config.yaml` says that it does not

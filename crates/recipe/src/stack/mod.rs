@@ -36,7 +36,7 @@ mod views;
 mod written;
 
 pub use compiler_name::CompilerName;
-pub use convert::{Conversion, convert_stack};
+pub use convert::{Conversion, ConvertTo, convert_stack};
 pub use expand::UnknownVariable;
 pub use files::{
     FileText, StackFiles, StackOptions, SystemFiles, parse_mirrors, parse_stack, parse_system,

@@ -3,12 +3,13 @@
 
 //! Recipes of formats 1 and 2, written in format 3.
 
-use cabane_recipe::{Conversion, convert_stack};
+use cabane_recipe::{Conversion, ConvertTo, convert_stack};
 
 use crate::stack::Files;
 
 fn converted(text: &str) -> Conversion {
-    convert_stack(&Files::of(text).stack()).unwrap_or_else(|error| panic!("{error}"))
+    convert_stack(&Files::of(text).stack(), &ConvertTo::default())
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn file<'a>(conversion: &'a Conversion, name: &str) -> &'a str {
@@ -115,7 +116,6 @@ fn what_needs_a_review_is_reported() {
         beginnings,
         [
             "Spack is releases/v1.2 now, wi",
-            "packages in `repo/` must be wr",
             "the environment `demo` looked ",
             "environments.yaml, line 10: th",
         ]
@@ -172,6 +172,57 @@ demo: {compiler: [gcc], specs: [zlib]}
         (names, config.lines().last(), conversion.notes.len()),
         (vec!["config.yaml"], Some("version: 3 # since May"), 0)
     );
+}
+
+#[test]
+fn a_recipe_gets_the_commits_that_are_named() {
+    let text = "--- config.yaml
+name: demo
+version: 3
+spack:
+  repo: https://example.org/spack.git
+  commit:
+  packages:
+    builtin:
+      repo: https://example.org/packages.git
+      commit: v2026.03 # of March
+    site: {repo: https://example.org/site.git}
+--- compilers.yaml
+gcc: {version: '14'}
+--- environments.yaml
+demo: {compiler: [gcc], specs: [zlib]}
+";
+    let to = ConvertTo { spack: Some("releases/v1.2"), packages: Some("v2026.06") };
+    let conversion = convert_stack(&Files::of(text).stack(), &to).unwrap();
+    assert_eq!(
+        file(&conversion, "config.yaml"),
+        "name: demo
+version: 3
+spack:
+  repo: https://example.org/spack.git
+  commit: releases/v1.2
+  packages:
+    builtin:
+      repo: https://example.org/packages.git
+      commit: v2026.06 # of March
+    site: {repo: https://example.org/site.git}
+"
+    );
+    let text = text.replace("version: 3", "version: 2").replace("  commit:\n", "");
+    let conversion = convert_stack(&Files::of(&text).stack(), &to).unwrap();
+    let config = file(&conversion, "config.yaml");
+    assert!(config.contains("spack.git\n  commit: releases/v1.2\n  packages:\n"), "{config}");
+}
+
+#[test]
+fn a_fork_of_an_old_spack_is_left() {
+    let conversion =
+        converted(&FIRST.replace("https://example.org/spack", "https://github.com/somebody/spack"));
+    let config = file(&conversion, "config.yaml");
+    assert!(config.contains("repo: https://github.com/spack/spack.git\n  commit: rel"), "{config}");
+    let note = "Spack comes from spack/spack now, and no longer from \
+                https://github.com/somebody/spack.git: what was changed there is missing";
+    assert!(conversion.notes.iter().any(|one| one == note), "{:?}", conversion.notes);
 }
 
 #[test]

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use cabane_recipe::{
-    CompilerName, FileText, Mistakes, ModuleKind, SpackVersion, StackFiles, StackOptions,
-    StackRecipe, SystemConfig, SystemFiles, Unify, Yaml, convert_stack, parse_stack, parse_system,
+    CompilerName, ConvertTo, FileText, Mistakes, ModuleKind, SpackVersion, StackFiles,
+    StackOptions, StackRecipe, SystemConfig, SystemFiles, Unify, Yaml, convert_stack, parse_stack,
+    parse_system,
 };
 use proptest::prelude::*;
 
@@ -265,7 +266,7 @@ fn read_any(text: &str) -> Result<(), TestCaseError> {
     if let Err(error) = files.recipe() {
         prop_assert!(error.diagnostics().iter().all(|one| one.line > 0));
     }
-    if let Ok(conversion) = convert_stack(&files.stack()) {
+    if let Ok(conversion) = convert_stack(&files.stack(), &ConvertTo::default()) {
         prop_assert!(conversion.files.len() <= 4);
     }
     Ok(())

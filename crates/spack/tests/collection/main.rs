@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use cabane_recipe::{
-    Conversion, FileText, Mistakes, StackFiles, StackOptions, StackRecipe, SystemConfig,
+    Conversion, ConvertTo, FileText, Mistakes, StackFiles, StackOptions, StackRecipe, SystemConfig,
     SystemFiles, convert_stack, parse_stack, parse_system,
 };
 use cabane_spack::{OwnPackages, Places, look_up, lower};
@@ -110,7 +110,7 @@ fn plan(directory: &Path, system: &SystemConfig) -> Result<(Way, StackRecipe), M
     let (way, recipe) = match parse_stack(&texts.stack(), &options) {
         Ok(recipe) => (Way::AsItIs, recipe),
         Err(error) if is_old(&error) => {
-            let converted = convert_stack(&texts.stack())?;
+            let converted = convert_stack(&texts.stack(), &ConvertTo::default())?;
             let texts = texts.converted(converted);
             (Way::Converted, parse_stack(&texts.stack(), &options)?)
         }
@@ -122,7 +122,7 @@ fn plan(directory: &Path, system: &SystemConfig) -> Result<(Way, StackRecipe), M
 
 /// Tells whether nothing is wrong with a recipe but its age.
 fn is_old(error: &Mistakes) -> bool {
-    let hint = |hint: &String| hint.starts_with("`cabane recipe convert`");
+    let hint = |hint: &String| hint.starts_with("`cabane recipe convert ");
     error.diagnostics().iter().all(|one| one.hint.as_ref().is_some_and(hint))
 }
 

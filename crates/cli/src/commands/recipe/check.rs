@@ -33,23 +33,23 @@ use crate::setup::Setup;
 pub(crate) struct CheckArgs {
     /// The directory of the recipe
     #[arg(required = true)]
-    recipes: Vec<PathBuf>,
+    pub(crate) recipes: Vec<PathBuf>,
 
     /// The system for which the recipe is built, by name or as a directory
     #[arg(long, value_name = "SYSTEM")]
-    system: Option<PathBuf>,
+    pub(crate) system: Option<PathBuf>,
 
     /// Get the package repositories first, to look up the names of packages
     #[arg(long)]
-    fetch: bool,
+    pub(crate) fetch: bool,
 
     /// Let Spack decide which packages are built, and show them
     #[arg(long)]
-    concretize: bool,
+    pub(crate) concretize: bool,
 
     /// Print JSON
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// Print the JSON schema of a recipe file or a system file
@@ -62,7 +62,7 @@ pub(crate) struct SchemaArgs {
 
 /// What was found in one recipe.
 #[derive(Default, Serialize)]
-struct Finding {
+pub(crate) struct Finding {
     recipe: PathBuf,
     name: Option<String>,
     engine: Option<&'static str>,
@@ -79,6 +79,15 @@ struct Finding {
 }
 
 pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
+    let (findings, code) = check_all(setup, args)?;
+    if args.json {
+        setup.printer.json(&findings);
+    }
+    Ok(code)
+}
+
+/// Checks recipes; what is found is printed unless it is for a program.
+pub(crate) fn check_all(setup: &Setup, args: &CheckArgs) -> Result<(Vec<Finding>, ExitCode)> {
     let system = find_system(setup, args.system.as_deref())?
         .map(|found| {
             let config = files::system(&found.directory, None)?;
@@ -107,10 +116,7 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
             code = found;
         }
     }
-    if args.json {
-        setup.printer.json(&findings);
-    }
-    Ok(code)
+    Ok((findings, code))
 }
 
 /// What recipes are checked with.

@@ -8,18 +8,29 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use cabane_recipe::{Conversion, convert_stack};
+use cabane_builder::{
+    BuildError, PortedPackages, StepName, execute, has_old_packages, port_packages,
+};
+use cabane_image_build::{BuildOptions, plan_build};
+use cabane_label::{enumerate, escape};
+use cabane_recipe::{Conversion, ConvertTo, convert_stack};
 use cabane_report::{IoContext as _, Kind, Report, Result};
+use cabane_site::find_system;
 use clap::Args;
 use serde::Serialize;
 
+use crate::commands::recipe::check::{CheckArgs, Finding, check_all};
 use crate::commands::recipe::files;
 use crate::exit_codes::{self, ExitCode};
+use crate::interrupt::stop_when_interrupted;
+use crate::progress::Shown;
 use crate::setup::Setup;
 
 /// Convert a recipe from format 1 or 2 to format 3
 ///
-/// Comments and the order of keys are kept where possible. The command lists what you must check yourself.
+/// Comments and the order of keys are kept where possible. Packages in `repo/` that were written for Spack
+/// before 1.0 are ported with Spack's own migration, which needs a system. The command lists what you must
+/// check yourself. If a system is known, it also checks the converted recipe.
 #[derive(Debug, Args)]
 pub(crate) struct ConvertArgs {
     /// The directory of the recipe
@@ -28,6 +39,26 @@ pub(crate) struct ConvertArgs {
     /// A new directory for the converted copy; default: change the files in place
     #[arg(long, short, value_name = "DIRECTORY")]
     output: Option<PathBuf>,
+
+    /// The system for which the recipe is built, by name or as a directory
+    #[arg(long, value_name = "SYSTEM")]
+    system: Option<PathBuf>,
+
+    /// The commit, branch, or tag of Spack that the recipe gets; default: a release
+    #[arg(long, value_name = "COMMIT")]
+    spack_commit: Option<String>,
+
+    /// The commit, branch, or tag of Spack's packages that the recipe gets; default: a release
+    #[arg(long, value_name = "COMMIT")]
+    packages_commit: Option<String>,
+
+    /// Leave packages in `repo/` as they are
+    #[arg(long)]
+    keep_packages: bool,
+
+    /// Let Spack decide which packages are built, and show them
+    #[arg(long)]
+    concretize: bool,
 
     /// Print JSON
     #[arg(long)]
@@ -40,11 +71,37 @@ struct Converted<'a> {
     written: Vec<&'static str>,
     removed: &'a [&'static str],
     notes: &'a [String],
+    /// What became of the packages of the recipe, if they were ported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ported: Option<&'a PortedPackages>,
+    /// What was found in the converted recipe, if it was checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checked: Option<&'a Finding>,
 }
 
 pub(crate) fn convert(setup: &Setup, args: &ConvertArgs) -> Result<ExitCode> {
     let texts = files::texts(&args.recipe)?;
-    let conversion = convert_stack(&texts.files()).map_err(Report::from)?;
+    let to = ConvertTo {
+        spack: args.spack_commit.as_deref(),
+        packages: args.packages_commit.as_deref(),
+    };
+    let mut conversion = convert_stack(&texts.files(), &to).map_err(Report::from)?;
+    let has_system = find_system(setup, args.system.as_deref())?.is_some();
+    if args.concretize && !has_system {
+        return Err(BuildError::no_system().into());
+    }
+    let is_old = conversion.is_from_old_spack && has_old_packages(&args.recipe)?;
+    let ported = if is_old && !args.keep_packages {
+        if !has_system {
+            return Err(no_system_to_port());
+        }
+        port(setup, args, &conversion)?
+    } else {
+        None
+    };
+    if is_old && ported.is_none() {
+        conversion.notes.push(NOT_PORTED.to_owned());
+    }
     let directory = match &args.output {
         None => &args.recipe,
         Some(output) => {
@@ -53,25 +110,97 @@ pub(crate) fn convert(setup: &Setup, args: &ConvertArgs) -> Result<ExitCode> {
         }
     };
     write(directory, &conversion)?;
-    let converted = Converted {
-        recipe: directory,
-        written: conversion.files.iter().map(|(name, _)| *name).collect(),
-        removed: &conversion.removed,
-        notes: &conversion.notes,
-    };
-    if args.json {
-        setup.printer.json(&converted);
-        return Ok(exit_codes::SUCCESS);
+    if let Some(ported) = &ported {
+        ported.put_into(directory)?;
     }
-    for (verb, names) in [("written", &converted.written), ("removed", &conversion.removed)] {
+    if !args.json {
+        print(setup, directory, &conversion, ported.as_ref());
+    }
+    let mut code = exit_codes::SUCCESS;
+    let mut found = Vec::new();
+    if has_system {
+        let check = CheckArgs {
+            recipes: vec![directory.clone()],
+            system: args.system.clone(),
+            fetch: ported.is_some(),
+            concretize: args.concretize,
+            json: args.json,
+        };
+        (found, code) = check_all(setup, &check)?;
+    }
+    if args.json {
+        setup.printer.json(&Converted {
+            recipe: directory,
+            written: conversion.files.iter().map(|(name, _)| *name).collect(),
+            removed: &conversion.removed,
+            notes: &conversion.notes,
+            ported: ported.as_ref(),
+            checked: found.first(),
+        });
+    }
+    Ok(code)
+}
+
+/// What is said about packages that were left as they are.
+const NOT_PORTED: &str = "packages in `repo/` were not ported: Spack 1.0 and later need the package API 2, \
+                          with imports from `spack.package` and `spack_repo.builtin`";
+
+fn no_system_to_port() -> Report {
+    let message = "the recipe has its own packages, and Spack needs a system to port them";
+    Report::new(Kind::BadInput, message.to_owned()).hinted(
+        "name it, or the directory of its configuration: `--system SYSTEM`; with `--keep-packages`, \
+         the packages stay as they are"
+            .to_owned(),
+    )
+}
+
+/// Ports the packages of a recipe with the Spack that it gets. The recipe stays as it is: this is
+/// done with a copy.
+fn port(
+    setup: &Setup,
+    args: &ConvertArgs,
+    conversion: &Conversion,
+) -> Result<Option<PortedPackages>> {
+    let place = tempfile::tempdir().or_failed(|| "create a temporary directory".to_owned())?;
+    let copy = place.path().join("recipe");
+    copy_to(&args.recipe, &copy)?;
+    write(&copy, conversion)?;
+    let path = fs::canonicalize(&args.recipe)
+        .or_failed(|| format!("find the recipe {}", args.recipe.display()))?;
+    let options = BuildOptions {
+        until: Some(StepName::Sources.to_string()),
+        system: args.system.clone(),
+        variant: Some("converted".to_owned()),
+        origin: Some(path.to_string_lossy().into_owned()),
+        ..BuildOptions::of(&copy)
+    };
+    let plan = plan_build(setup, &options)?.plan;
+    let interrupt = stop_when_interrupted()?;
+    let mut progress = Shown::new(setup);
+    execute(&plan, &mut progress, &interrupt)?;
+    Ok(port_packages(&plan, &mut progress, &interrupt)?)
+}
+
+fn print(
+    setup: &Setup,
+    directory: &Path,
+    conversion: &Conversion,
+    ported: Option<&PortedPackages>,
+) {
+    let written: Vec<_> = conversion.files.iter().map(|(name, _)| *name).collect();
+    for (verb, names) in [("written", &written), ("removed", &conversion.removed)] {
         for name in names {
             setup.note(format_args!("{verb}: {}", directory.join(name).display()));
         }
     }
-    for note in &conversion.notes {
-        setup.warning(cabane_label::escape(note));
+    if let Some(ported) = ported {
+        let names: Vec<&str> = ported.packages.iter().map(String::as_str).collect();
+        setup.note(format_args!("ported: {}", escape(&enumerate(&names, "and"))));
     }
-    Ok(exit_codes::SUCCESS)
+    let problems = ported.iter().flat_map(|ported| ported.problems.iter().chain(&ported.missing));
+    for note in conversion.notes.iter().chain(problems) {
+        setup.warning(escape(note));
+    }
 }
 
 /// Writes what is different. Each file is there as a whole, old or new.

@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::{PACKAGES, PACKAGES_COMMIT, SPACK, Target, fresh};
+use super::{BUILTIN, PACKAGES, SPACK_REPOSITORY, Target, fresh};
 use crate::diagnostic::Source;
 use crate::language::Language;
 use crate::node::{Entry, Node, Value};
@@ -143,28 +143,54 @@ pub(super) fn config(text: &str, recipe: &StackRecipe, target: &Target) -> Optio
         let inner = entries_of(&spack.value)?;
         let last = Lines::of(text, inner.last()?)?;
         let indent = " ".repeat(last.indent);
-        if target.has_new_spack {
-            let is_given = |entry: &&Entry| !matches!(entry.value.value, Value::Null);
-            if let Some(entry) = find(inner, "commit").filter(is_given) {
-                changes.replace(entry.value.place.into(), SPACK);
-            } else {
-                let repo = Lines::of(text, find(inner, "repo")?)?;
-                changes.insert(repo.place.end, format!("{indent}commit: {SPACK}\n"));
-            }
+        if let Some(commit) = &target.new_spack {
+            change_commit(text, inner, commit, &mut changes)?;
+        }
+        if target.left_fork.is_some() {
+            changes.replace(find(inner, "repo")?.value.place.into(), SPACK_REPOSITORY);
+        }
+        if target.moves_packages {
+            let packages = entries_of(&find(inner, "packages")?.value)?;
+            let one = match find(packages, BUILTIN) {
+                Some(builtin) => entries_of(&builtin.value)?,
+                None => packages,
+            };
+            change_commit(text, one, &target.packages_commit, &mut changes)?;
         }
         if target.has_new_packages {
             changes.insert(
                 last.place.end,
                 format!(
-                    "{indent}packages:\n{indent}  repo: {PACKAGES}\n{indent}  \
-                     commit: {PACKAGES_COMMIT}\n"
+                    "{indent}packages:\n{indent}  repo: {PACKAGES}\n{indent}  commit: {}\n",
+                    target.packages_commit
                 ),
             );
         }
         Some(changes)
     })?;
-    debug_assert!(recipe.config.format < FormatVersion::V3 || target.has_new_spack);
+    debug_assert!(
+        recipe.config.format < FormatVersion::V3
+            || target.new_spack.is_some()
+            || target.moves_packages
+    );
     changes.apply(text)
+}
+
+/// Writes another commit into a section with `repo`.
+fn change_commit(text: &str, section: &[Entry], commit: &str, changes: &mut Changes) -> Option<()> {
+    let is_given = |entry: &&Entry| !matches!(entry.value.value, Value::Null);
+    if let Some(entry) = find(section, "commit").filter(is_given) {
+        changes.replace(entry.value.place.into(), commit);
+        return Some(());
+    }
+    let empty = find(section, "commit").map(|entry| Lines::of(text, entry));
+    let repo = Lines::of(text, find(section, "repo")?)?;
+    let line = format!("{}commit: {commit}\n", " ".repeat(repo.indent));
+    match empty {
+        Some(lines) => changes.replace(lines?.place, line),
+        None => changes.insert(repo.place.end, line),
+    }
+    Some(())
 }
 
 /// The whole of a file of format 1 is other; its comments are put before.

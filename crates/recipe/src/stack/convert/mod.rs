@@ -29,12 +29,26 @@ pub struct Conversion {
     pub removed: Vec<&'static str>,
     /// What a person must still look at.
     pub notes: Vec<String>,
+    /// Whether the recipe was for a Spack before 1.0, as its own packages are.
+    pub is_from_old_spack: bool,
 }
 
 /// The Spack of recipes whose own is too old.
 const SPACK: &str = "releases/v1.2";
+const SPACK_REPOSITORY: &str = "https://github.com/spack/spack.git";
 const PACKAGES: &str = "https://github.com/spack/spack-packages.git";
 const PACKAGES_COMMIT: &str = "releases/v2026.06";
+/// The repository of Spack's packages.
+const BUILTIN: &str = "builtin";
+
+/// The commits that a converted recipe gets; those of this version of Cabane, unless others are named.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConvertTo<'a> {
+    /// The commit, branch, or tag of Spack; without one, a recipe for Spack 1.0 or later keeps its own.
+    pub spack: Option<&'a str>,
+    /// The commit, branch, or tag of Spack's packages; without one, a recipe that names one keeps it.
+    pub packages: Option<&'a str>,
+}
 
 /// The `modules.yaml` of recipes that have module files without saying so.
 const MODULES: &str = "modules:\n  default:\n    enable: [tcl]\n    arch_folder: false\n";
@@ -42,35 +56,54 @@ const MODULES: &str = "modules:\n  default:\n    enable: [tcl]\n    arch_folder:
 /// What a recipe becomes.
 struct Target {
     recipe: StackRecipe,
-    /// Whether it gets another Spack.
-    has_new_spack: bool,
+    /// The commit of Spack, if it gets another.
+    new_spack: Option<String>,
+    /// The fork of Spack that it does not use any more.
+    left_fork: Option<String>,
     /// Whether it gets a package repository.
     has_new_packages: bool,
+    /// The commit of Spack's packages.
+    packages_commit: String,
+    /// Whether a package repository that it has gets that commit.
+    moves_packages: bool,
 }
 
 impl Target {
-    fn of(mut recipe: StackRecipe) -> Self {
-        let has_new_spack = recipe.version < SpackVersion::OLDEST;
+    fn of(mut recipe: StackRecipe, to: &ConvertTo<'_>) -> Self {
+        let is_old = recipe.version < SpackVersion::OLDEST;
+        let new_spack = to.spack.or(is_old.then_some(SPACK)).map(str::to_owned);
         let has_new_packages = recipe.spack.package_repositories.is_empty();
-        if has_new_spack {
-            recipe.spack.source.commit = Some(SPACK.to_owned());
-            recipe.version = SpackVersion::of_commit(Some(SPACK), FormatVersion::V3);
+        let packages_commit = to.packages.unwrap_or(PACKAGES_COMMIT).to_owned();
+        if let Some(commit) = &new_spack {
+            recipe.version = SpackVersion::of_commit(Some(commit), FormatVersion::V3);
+            recipe.spack.source.commit = Some(commit.clone());
         }
+        // A fork of the time of the recipe has no later Spack.
+        let left_fork = (is_old && is_fork(&recipe.spack.source.repo))
+            .then(|| std::mem::replace(&mut recipe.spack.source.repo, SPACK_REPOSITORY.to_owned()));
+        let mut moves_packages = false;
         if has_new_packages {
             recipe.spack.package_repositories = vec![PackageRepository {
-                name: "builtin".to_owned(),
+                name: BUILTIN.to_owned(),
                 source: GitSource {
                     repo: PACKAGES.to_owned(),
-                    commit: Some(PACKAGES_COMMIT.to_owned()),
+                    commit: Some(packages_commit.clone()),
                 },
                 path: "repos/spack_repo/builtin".to_owned(),
             }];
+        } else if to.packages.is_some() {
+            for one in &mut recipe.spack.package_repositories {
+                if one.name == BUILTIN {
+                    one.source.commit = Some(packages_commit.clone());
+                    moves_packages = true;
+                }
+            }
         }
         recipe.spack.modules = None;
         for environment in &mut recipe.environments {
             environment.packages.clear();
         }
-        Self { recipe, has_new_spack, has_new_packages }
+        Self { recipe, new_spack, left_fork, has_new_packages, packages_commit, moves_packages }
     }
 
     /// Tells whether another recipe builds the same.
@@ -87,23 +120,35 @@ impl Target {
     }
 }
 
+/// Whether an address is that of a fork of Spack on GitHub.
+fn is_fork(address: &str) -> bool {
+    let Some((_, path)) = address.split_once("github.com") else { return false };
+    let mut parts = path.trim_start_matches([':', '/']).split('/');
+    let (owner, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    owner != "spack" && name.trim_end_matches(".git") == "spack"
+}
+
 /// Writes a recipe in format 3.
 ///
 /// # Errors
 ///
 /// Everything that is wrong with the recipe, but for the age of its Spack.
-pub fn convert_stack(files: &StackFiles<'_>) -> Result<Conversion, Mistakes> {
+pub fn convert_stack(files: &StackFiles<'_>, to: &ConvertTo<'_>) -> Result<Conversion, Mistakes> {
     let options = StackOptions { system: None, accept_old_spack: true };
     let recipe = parse_stack(files, &options)?;
-    if recipe.config.format == FormatVersion::V3 && recipe.version >= SpackVersion::OLDEST {
+    let is_asked = to.spack.is_some() || to.packages.is_some();
+    let is_new =
+        recipe.config.format == FormatVersion::V3 && recipe.version >= SpackVersion::OLDEST;
+    if is_new && !is_asked {
         return Ok(Conversion {
             files: Vec::new(),
             removed: Vec::new(),
             notes: vec!["the recipe is of format 3 already".to_owned()],
+            is_from_old_spack: false,
         });
     }
-    let mut notes = notes::about(&recipe);
-    let target = Target::of(recipe.clone());
+    let target = Target::of(recipe.clone(), to);
+    let mut notes = notes::about(&recipe, &target);
     let changed = [
         ("config.yaml", Some(files.config), edit::config as Edit, fresh::config as Fresh),
         ("compilers.yaml", files.compilers, edit::compilers, fresh::compilers),
@@ -133,6 +178,7 @@ pub fn convert_stack(files: &StackFiles<'_>) -> Result<Conversion, Mistakes> {
         files: changed,
         removed: if has_modules && !are_wanted { vec!["modules.yaml"] } else { Vec::new() },
         notes,
+        is_from_old_spack: recipe.version < SpackVersion::OLDEST,
     })
 }
 

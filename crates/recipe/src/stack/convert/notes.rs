@@ -3,23 +3,21 @@
 
 //! What no program can convert.
 
-use super::{PACKAGES_COMMIT, SPACK};
+use super::Target;
 use crate::stack::recipe::StackRecipe;
 use crate::stack::version::SpackVersion;
 
 /// Returns what a person must still look at.
-pub(super) fn about(recipe: &StackRecipe) -> Vec<String> {
+pub(super) fn about(recipe: &StackRecipe, target: &Target) -> Vec<String> {
     let mut notes = Vec::new();
-    if recipe.version < SpackVersion::OLDEST {
+    if let Some(spack) = &target.new_spack {
+        let packages = &target.packages_commit;
+        let with = target.has_new_packages || target.moves_packages;
+        let with = if with { format!(", with the packages of {packages}") } else { String::new() };
         notes.push(format!(
-            "Spack is {SPACK} now, with the packages of {PACKAGES_COMMIT}: versions and variants \
-             that specs name may be gone, and others are the default"
+            "Spack is {spack} now{with}: versions and variants that specs name may be gone, and \
+             others are the default"
         ));
-        notes.push(
-            "packages in `repo/` must be written for the package API 2: they import from \
-             `spack.package` and `spack_repo.builtin`"
-                .to_owned(),
-        );
     } else {
         if SpackVersion::in_name(recipe.spack.source.commit.as_deref().unwrap_or("develop"))
             .is_none()
@@ -37,6 +35,12 @@ pub(super) fn about(recipe: &StackRecipe) -> Vec<String> {
                 recipe.version
             ));
         }
+    }
+    if let Some(fork) = &target.left_fork {
+        notes.push(format!(
+            "Spack comes from spack/spack now, and no longer from {fork}: what was changed there is \
+             missing"
+        ));
     }
     for environment in recipe.environments.iter().filter(|one| !one.packages.is_empty()) {
         notes.push(format!(
