@@ -43,6 +43,7 @@ mod spack;
 mod step;
 mod tree;
 mod turn;
+mod workers;
 
 pub use bases::{Base, Pins, bases};
 pub use cabane_mount::ImageFormat;
@@ -63,6 +64,8 @@ pub use plan::{Plan, concretized, plan, read_recipe};
 pub use progress::{Origin, PackageChange, PackageEvent, Progress};
 pub use request::{BuildRequest, InMemory, Install, Part, Programs};
 pub use spack::{
-    ComesFrom, ConcretePackage, Concretized, NameLookUp, Names, StackTexts, read_system,
+    ComesFrom, ConcretePackage, Concretized, NameLookUp, Names, StackTexts, WorkerTask,
+    read_system, work_on_packages,
 };
 pub use step::{State, Step, StepName};
+pub use workers::WorkerCommand;
