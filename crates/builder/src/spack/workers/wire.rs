@@ -20,7 +20,7 @@ const LONGEST: u64 = 1 << 20;
 pub(super) const BEAT: Duration = Duration::from_secs(5);
 
 /// What a worker builds, and from what. Both sides are the same version of Cabane.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WorkerTask {
     /// The version of Cabane that shares out the packages.
     pub version: String,
