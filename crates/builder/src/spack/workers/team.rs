@@ -78,6 +78,8 @@ struct Worker {
     last_heard: Instant,
     /// The most packages that it builds at once.
     most: usize,
+    /// How many of the finished packages it has heard of.
+    told: usize,
 }
 
 struct Running {
@@ -121,6 +123,7 @@ impl Team {
             state: State::Starts,
             last_heard: Instant::now(),
             most: 1,
+            told: 0,
         };
         worker.ask(&Question::Begin(Box::new(task)));
         self.workers.push(worker);
@@ -168,7 +171,10 @@ impl Team {
                 return;
             }
             worker.state = State::Builds;
-            worker.ask(&Question::Build { hashes, from_others: self.built.clone() });
+            // What it has not heard of yet.
+            let from_others = self.built[worker.told..].to_vec();
+            worker.told = self.built.len();
+            worker.ask(&Question::Build { hashes, from_others });
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) struct ElsewhereArgs {
     nodes: Option<usize>,
     /// With --on HOST and --with: the path of `cabane` there; default: the setting `build.remote_program`, then the
     /// first one in PATH
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", requires = "machines")]
     remote_program: Option<String>,
     /// With --on: start the build, and do not wait for it
     #[arg(long, requires = "on")]

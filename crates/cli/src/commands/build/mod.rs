@@ -12,7 +12,7 @@ use cabane_label::{Label, Namespace};
 use cabane_remote_build::workers_on_hosts;
 use cabane_report::{Kind, Report, Result, size};
 use cabane_transfer::{Connection, Upload, push};
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use crate::added::print_changes;
 use crate::args::{Choice, one_of};
@@ -52,6 +52,7 @@ An interrupted build resumes, and unchanged steps are not repeated. Defaults for
 missing parts of the label: the tag v1; the system from --system, this system, or
 `local`; the micro-architecture of this processor family.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
+#[command(group = ArgGroup::new("machines").args(["on", "with"]))]
 pub(crate) struct BuildArgs {
     /// The directory of the recipe
     #[arg(required_unless_present_any = ["attach", "cancel", "list"])]
