@@ -450,13 +450,16 @@ fn a_host_that_is_none_is_an_error_at_once() {
             "{}",
             refused.stderr
         );
-        let useless = ["build", "--on=builder", "--sbatch=--time=1", &scene.recipe, "app/1.0"];
-        let seen = scene.run(&useless);
-        assert!(
-            seen.code == 2 && seen.stderr.contains("`--sbatch` is for jobs"),
-            "{}",
-            seen.stderr
-        );
+        for (on, option, says) in [
+            ("--on=builder", "--sbatch=--time=1", "`--sbatch` is for jobs"),
+            ("--on=builder", "--nodes=2", "`--nodes` is for jobs"),
+            ("--on=slurm", "--nodes=0", "it is a number from 1 to 1024"),
+            ("--on=slurm", "--with=other", "cannot be used with"),
+            ("--with=-oProxyCommand=x", "--jobs=1", "is not a host"),
+        ] {
+            let seen = scene.run(&["build", on, option, &scene.recipe, "app/1.0"]);
+            assert!(seen.code == 2 && seen.stderr.contains(says), "{}", seen.stderr);
+        }
         let unknown = scene.run(&["build", "--on=nowhere.invalid", &scene.recipe, "app/1.0"]);
         let says = [
             "error: cannot reach nowhere.invalid\n",

@@ -9,6 +9,7 @@
 
 use std::env;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -277,6 +278,31 @@ fn without_what_only_builds_need_an_image_is_the_same_from_source_and_from_the_c
         .map(|one| one["name"].as_str().unwrap())
         .collect();
     assert_eq!(inside, ["bzip2", "gcc-runtime"]);
+}
+
+/// The host is this machine: what takes the place of `ssh` runs the command here.
+#[test]
+fn two_hosts_build_the_packages_of_one_stack_and_the_image_is_that_of_one() {
+    let mut real = with_spack!();
+    let recipe = small_recipe(&real, "");
+    real.build_with(&recipe, "one", "small/1.0", &[]);
+    let cache = real.cabane.world.path("home/.cache/cabane");
+    fs::remove_dir_all(cache.join("spack/packages")).unwrap();
+    let here = "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done; shift 2; exec \"$@\"\n";
+    let ssh = real.cabane.world.file("bin/ssh", here);
+    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", ssh.parent().unwrap().display(), env::var("PATH").unwrap());
+    real.variables.push(("PATH", path));
+    let program = real.cabane.program().to_owned();
+    let more = ["--with", "other", "--remote-program", &program];
+    let built = real.build_with(&recipe, "two", "small/1.1", &more);
+    assert!(built.stderr.contains("✓ bzip2@1.0.8  built "), "{}", built.stderr);
+    assert!(built.stderr.contains(" s on "), "{}", built.stderr);
+    assert_eq!(real.digest("small/1.0"), real.digest("small/1.1"));
+    // The installation compiles nothing, and nothing is left of the workers.
+    let log = fs::read_to_string(real.cabane.world.path("two/logs/install.log")).unwrap();
+    assert!(!log.contains(" build ("), "{log}");
+    assert_eq!(fs::read_dir(cache.join("workers")).unwrap().count(), 0);
 }
 
 #[test]

@@ -405,11 +405,17 @@ pub(crate) struct Account<'a> {
     cluster: &'a Cluster,
     name: &'a str,
     node: Option<&'a str>,
+    limit: u32,
 }
 
 impl<'a> Account<'a> {
     fn new(cluster: &'a Cluster, name: &'a str) -> Self {
-        Self { cluster, name, node: None }
+        Self { cluster, name, node: None, limit: TIME_LIMIT }
+    }
+
+    /// The same, for commands that take minutes.
+    pub(crate) fn patient(self) -> Self {
+        Self { limit: 10 * TIME_LIMIT, ..self }
     }
 
     /// Runs a script of the shell; one that takes too long is ended.
@@ -425,7 +431,7 @@ impl<'a> Account<'a> {
         if let Some(node) = self.node {
             command.args(["--node", node]);
         }
-        let limit = (TIME_LIMIT * slowness()).to_string();
+        let limit = (self.limit * slowness()).to_string();
         command.args(["timeout", "--kill-after=5", &limit, "bash", "-c", text]);
         command.stdin(Stdio::null());
         command

@@ -16,6 +16,7 @@ mod failures;
 mod fuse;
 mod kernel;
 mod losses;
+mod many_nodes;
 mod mpi;
 mod operations;
 mod parts;

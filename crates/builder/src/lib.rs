@@ -43,6 +43,7 @@ mod spack;
 mod step;
 mod tree;
 mod turn;
+mod workers;
 
 pub use bases::{Base, Pins, bases};
 pub use cabane_mount::ImageFormat;
@@ -66,6 +67,7 @@ pub use progress::{Origin, PackageChange, PackageEvent, Progress};
 pub use request::{BuildRequest, InMemory, Install, Part, Programs};
 pub use spack::{
     ComesFrom, ConcretePackage, Concretized, NameLookUp, Names, PortedPackages, StackTexts,
-    has_old_packages, read_system,
+    WorkerTask, has_old_packages, read_system, work_on_packages,
 };
 pub use step::{State, Step, StepName};
+pub use workers::WorkerCommand;

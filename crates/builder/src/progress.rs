@@ -18,6 +18,8 @@ pub struct PackageEvent<'a> {
     pub version: &'a str,
     /// What tells it from others of the same name and version.
     pub hash: &'a str,
+    /// The node on which that happened, if several build.
+    pub node: Option<&'a str>,
     /// What happened.
     pub change: PackageChange<'a>,
     /// How long it took last time, if that is known.

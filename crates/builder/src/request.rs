@@ -12,6 +12,7 @@ use cabane_mount::{Backend, FusePrograms, ImageFormat};
 
 use crate::bases::Pins;
 use crate::containers::Containers;
+use crate::workers::WorkerCommand;
 
 /// A build that is requested.
 #[derive(Clone, Debug)]
@@ -65,6 +66,9 @@ pub struct BuildRequest {
     pub keep: bool,
     /// Where a build may happen in memory if it fits; otherwise it happens on the disk.
     pub memory: Option<InMemory>,
+    /// Processes on other nodes that build packages of a stack; none if all are built here. All must see the
+    /// cache directory, the recipe, and the configuration of the system.
+    pub workers: Vec<WorkerCommand>,
 }
 
 /// Memory that a build may use.

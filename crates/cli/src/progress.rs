@@ -80,11 +80,14 @@ impl Progress for Shown<'_> {
                 let left =
                     left.map_or(String::new(), |left| format!(", about {} left", seconds(left)));
                 let (done, total) = (event.done, event.total);
+                let node = on_node(event);
                 self.setup.note(format_args!(
-                    "{mark}✓{end:#} {package}  {how} ({done} of {total}{left})"
+                    "{mark}✓{end:#} {package}  {how}{node} ({done} of {total}{left})"
                 ));
             }
-            PackageChange::Failed => self.setup.note(format_args!("✗ {package}")),
+            PackageChange::Failed => {
+                self.setup.note(format_args!("✗ {package}{}", on_node(event)));
+            }
         }
     }
 
@@ -170,7 +173,7 @@ impl Lines {
             }
             return;
         };
-        let mut message = format!("{} {}", spec(event), escape(phase));
+        let mut message = format!("{} {}{}", spec(event), escape(phase), on_node(event));
         if let Some(last) = event.last_time {
             let _ = write!(message, ", {} last time", seconds(last));
         }
@@ -190,6 +193,11 @@ impl Lines {
 
 fn styled(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
+}
+
+/// ` on n2`, if several nodes build.
+fn on_node(event: &PackageEvent<'_>) -> String {
+    event.node.map_or_else(String::new, |node| format!(" on {}", escape(node)))
 }
 
 fn spec(event: &PackageEvent<'_>) -> String {

@@ -18,5 +18,5 @@ mod result;
 
 pub use bases::look_up;
 pub use provenance::{SignedBuild, Signer, provenance};
-pub use request::{BuildOptions, PlannedBuild, plan_build};
+pub use request::{BuildOptions, PlannedBuild, plan_build, worker_request};
 pub use result::{add_built, write_built};

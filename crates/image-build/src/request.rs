@@ -9,7 +9,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cabane_builder::{BuildRequest, ImageFormat, InMemory, Install, Part, Pins, Plan, Programs};
+use cabane_builder::{
+    BuildRequest, ImageFormat, InMemory, Install, Part, Pins, Plan, Programs, WorkerCommand,
+    WorkerTask,
+};
 use cabane_container::Platform;
 use cabane_environment::complete_label_for;
 use cabane_label::{Label, LabelPattern, System, SystemPattern};
@@ -54,6 +57,8 @@ pub struct BuildOptions {
     pub until: Option<String>,
     /// Whether files are kept that are usually removed.
     pub keep: bool,
+    /// How processes are started that build packages on other nodes.
+    pub workers: Vec<WorkerCommand>,
 }
 
 impl BuildOptions {
@@ -76,6 +81,7 @@ impl BuildOptions {
             from: None,
             until: None,
             keep: false,
+            workers: Vec::new(),
         }
     }
 }
@@ -106,6 +112,26 @@ pub fn plan_build(context: &Context, options: &BuildOptions) -> Result<PlannedBu
     let label = pattern.map(|pattern| label_of(context, &pattern, &plan)).transpose()?;
     let system = label.as_ref().map(|label| label.system.clone()).or(named);
     Ok(PlannedBuild { plan, label, system })
+}
+
+/// Returns the request of a process that builds packages for a build elsewhere. `jobs` is the number of
+/// parallel processes, instead of that of the settings.
+///
+/// # Errors
+///
+/// The recipe or the configuration of the system is not found.
+pub fn worker_request(
+    context: &Context,
+    task: &WorkerTask,
+    jobs: Option<usize>,
+) -> Result<BuildRequest> {
+    let options = BuildOptions {
+        system: task.system.clone(),
+        mirrors: task.mirrors.clone(),
+        jobs,
+        ..BuildOptions::of(&task.recipe)
+    };
+    request(context, &options, find_system(context, options.system.as_deref())?)
 }
 
 /// Reads a label; what is built for a system says so.
@@ -180,6 +206,7 @@ fn request(
         part: Part { from: options.from.clone(), until: options.until.clone() },
         keep: options.keep,
         memory: in_memory(context, options),
+        workers: options.workers.clone(),
     })
 }
 

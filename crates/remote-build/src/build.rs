@@ -31,6 +31,8 @@ pub struct ReachOptions {
     pub sbatch_defaults: Vec<String>,
     /// More options of `sbatch`.
     pub sbatch: Vec<String>,
+    /// The number of nodes of a job.
+    pub nodes: Option<usize>,
     /// The program on a host, if it is not `cabane` in its `PATH`.
     pub program: Option<String>,
 }
@@ -258,7 +260,8 @@ fn worker_of<'a>(
             let partition = partition.iter().map(|name| format!("--partition={name}"));
             let mut sbatch = options.sbatch_defaults.clone();
             sbatch.extend(partition.chain(options.sbatch.iter().cloned()));
-            Box::new(Jobs::new(context, sbatch, jobs, interrupt)?)
+            let nodes = options.nodes.unwrap_or(1);
+            Box::new(Jobs::new(context, sbatch, (nodes, jobs), interrupt)?)
         }
         Place::Host(host) => {
             let ssh = Ssh::new(context, host, options.program.as_deref())?;

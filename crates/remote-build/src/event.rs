@@ -60,6 +60,9 @@ struct Package {
     name: String,
     version: String,
     hash: String,
+    /// Versions before 0.3 do not name it.
+    #[serde(default)]
+    node: Option<String>,
     change: Change,
     last_time: Option<f64>,
     done: usize,
@@ -117,6 +120,7 @@ impl Progress for Recorder {
             name: event.name.to_owned(),
             version: event.version.to_owned(),
             hash: event.hash.to_owned(),
+            node: event.node.map(str::to_owned),
             change,
             last_time: event.last_time.as_ref().map(Duration::as_secs_f64),
             done: event.done,
@@ -215,6 +219,7 @@ fn report(event: Event, context: &Context, progress: &mut dyn Progress) {
             name: &package.name,
             version: &package.version,
             hash: &package.hash,
+            node: package.node.as_deref(),
             change: match &package.change {
                 Change::Phase(phase) => PackageChange::Phase(phase),
                 Change::Built(took) => {
@@ -318,6 +323,7 @@ mod tests {
                 name: "zlib-ng",
                 version: "2.2.4",
                 hash: "abc",
+                node: Some("n2"),
                 change,
                 last_time: Some(Duration::from_secs(3)),
                 done: 1,

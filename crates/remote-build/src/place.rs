@@ -38,24 +38,33 @@ impl FromStr for Place {
             }
             return Ok(Self::Slurm(Some(partition.to_owned())));
         }
-        let is_address = text.starts_with("ssh://");
-        let host = if is_address { text } else { text.strip_prefix("ssh:").unwrap_or(text) };
-        // `ssh` would read it as an option, or the shell would misread it.
-        let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.@:%[]/".contains(c);
-        let is_host = host.starts_with(|c: char| c.is_ascii_alphanumeric() || "_[:".contains(c))
-            && host.chars().all(is_part)
-            && !host.contains("@-")
-            && !host.contains("/-")
-            && (is_address || !host.contains('/'));
-        if !is_host {
-            let message = format!("`{}` is not a host", escape(host));
-            return Err(Report::new(Kind::Usage, message).hinted(
-                "write HOST, USER@HOST, or a name from `~/.ssh/config`; `--on slurm` builds in a job"
-                    .to_owned(),
-            ));
-        }
-        Ok(Self::Host(host.to_owned()))
+        host(text).map(Self::Host)
     }
+}
+
+/// Reads the name of a host, as `ssh` takes it; `ssh:` may come before it.
+///
+/// # Errors
+///
+/// It is none.
+pub fn host(text: &str) -> Result<String, Report> {
+    let is_address = text.starts_with("ssh://");
+    let host = if is_address { text } else { text.strip_prefix("ssh:").unwrap_or(text) };
+    // `ssh` would read it as an option, or the shell would misread it.
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.@:%[]/".contains(c);
+    let is_host = host.starts_with(|c: char| c.is_ascii_alphanumeric() || "_[:".contains(c))
+        && host.chars().all(is_part)
+        && !host.contains("@-")
+        && !host.contains("/-")
+        && (is_address || !host.contains('/'));
+    if !is_host {
+        let message = format!("`{}` is not a host", escape(host));
+        return Err(Report::new(Kind::Usage, message).hinted(
+            "write HOST, USER@HOST, or a name from `~/.ssh/config`; `--on slurm` builds in a job"
+                .to_owned(),
+        ));
+    }
+    Ok(host.to_owned())
 }
 
 impl fmt::Display for Place {

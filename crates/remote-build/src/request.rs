@@ -240,8 +240,19 @@ impl Order {
             from: None,
             until: None,
             keep: false,
+            workers: Vec::new(),
         }
     }
+}
+
+/// Returns the words that run this program, with the options that were typed here.
+pub(crate) fn own_words(context: &Context) -> Result<Vec<OsString>> {
+    let mut words = context.own_program()?;
+    // What it prints is read from a file.
+    words.retain(|word| !word.to_string_lossy().starts_with("--color"));
+    words.push("--color=never".into());
+    words.extend(context.typed_options());
+    Ok(words)
 }
 
 /// Returns the words that run the build in a directory, with the options that were typed here.
@@ -250,11 +261,7 @@ pub(crate) fn words_of_run(
     directory: &Path,
     jobs: Option<usize>,
 ) -> Result<Vec<OsString>> {
-    let mut words = context.own_program()?;
-    // What it prints is read from a file.
-    words.retain(|word| !word.to_string_lossy().starts_with("--color"));
-    words.push("--color=never".into());
-    words.extend(context.typed_options());
+    let mut words = own_words(context)?;
     words.extend(
         [OsStr::new("build-worker"), OsStr::new("run"), directory.as_os_str()].map(OsString::from),
     );

@@ -35,6 +35,8 @@ pub(crate) struct Jobs<'a> {
     slurm: Slurm,
     /// Options of `sbatch`.
     options: Vec<String>,
+    nodes: usize,
+    /// On each node.
     processes: Option<usize>,
     interrupt: &'a AtomicBool,
     job: Option<u64>,
@@ -44,11 +46,11 @@ impl<'a> Jobs<'a> {
     pub(crate) fn new(
         context: &'a Context,
         options: Vec<String>,
-        processes: Option<usize>,
+        (nodes, processes): (usize, Option<usize>),
         interrupt: &'a AtomicBool,
     ) -> Result<Self> {
         let slurm = Slurm::find(context, "without `--on` the build runs on this machine")?;
-        Ok(Self { context, slurm, options, processes, interrupt, job: None })
+        Ok(Self { context, slurm, options, nodes, processes, interrupt, job: None })
     }
 
     /// Returns the job of a build that is in the queue.
@@ -71,16 +73,23 @@ impl<'a> Jobs<'a> {
         directory.reset();
         let mut options = vec![format!("--job-name={}", name(id))];
         options.extend(self.options.iter().cloned());
-        // A build takes all processors of its job, on one node.
-        options.push("--nodes=1".to_owned());
+        options.push(format!("--nodes={}", self.nodes));
+        if self.nodes > 1 {
+            // The build goes on when a node fails, unless it is the first one.
+            options.extend(["--ntasks-per-node=1", "--no-kill"].map(str::to_owned));
+        }
         options.push(format!("--output={}", directory.file("output").display()));
         let mut variables: BTreeMap<String, String> = order.variables().into_iter().collect();
         variables.insert("LC_ALL".to_owned(), "C.UTF-8".to_owned());
+        let mut words = words_of_run(self.context, directory.path(), self.processes)?;
+        if self.nodes > 1 {
+            words.push(format!("--nodes={}", self.nodes).into());
+        }
         let submission = Submission {
             what: "the build".to_owned(),
             hint: HINT,
             options,
-            words: &words_of_run(self.context, directory.path(), self.processes)?,
+            words: &words,
             variables: &variables,
         };
         let job = self.slurm.submit(self.context, &submission)?;

@@ -3,7 +3,7 @@
 
 //! A connection to the worker on a host, through the user's `ssh`.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -105,12 +105,22 @@ impl Ssh {
         Ok(Self { client, host: host.to_owned(), program: program.to_owned() })
     }
 
-    /// Nothing secret, and nothing that a shell could misread, is in these words.
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(&self.client);
+    /// Returns the command that runs the program on the host with these arguments. Nothing secret, and nothing
+    /// that a shell could misread, is in them.
+    pub(crate) fn words(&self, arguments: &[&str]) -> Vec<OsString> {
         // A connection that is dead is noticed while something is sent, too.
-        command.args(["-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15"]);
-        command.args(["--", &self.host, &self.program]).args(words);
+        let options = ["-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15", "--"];
+        let mut words = vec![self.client.clone().into_os_string()];
+        words.extend(options.map(OsString::from));
+        words.extend([&self.host, &self.program].map(OsString::from));
+        words.extend(arguments.iter().map(OsString::from));
+        words
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let words = self.words(arguments);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

@@ -14,7 +14,7 @@ use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use cabane_builder::{BuildError, Built, State as StepState, execute};
-use cabane_image_build::{plan_build, write_built};
+use cabane_image_build::{BuildOptions, plan_build, write_built};
 use cabane_label::{Label, shown};
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::{Context, Site, env_vars};
@@ -22,6 +22,7 @@ use cabane_site::{Context, Site, env_vars};
 use crate::directory::{BEAT, Lock, Process, WorkDirectory, host};
 use crate::ended::{BuiltImage, Ended, Failed};
 use crate::event::Recorder;
+use crate::nodes::workers_of_job;
 use crate::parcel::Packer;
 use crate::request::Order;
 
@@ -30,11 +31,20 @@ const FOR_THE_LOCK: Duration = Duration::from_secs(5);
 /// How long the signal that ends a job may take to reach all of its processes.
 const FOR_THE_SIGNAL: Duration = Duration::from_secs(1);
 
+/// How a process builds.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkOptions {
+    /// The number of parallel processes, instead of that of the settings.
+    pub jobs: Option<usize>,
+    /// The number of nodes of the job in which this runs.
+    pub nodes: usize,
+    /// Whether it gets a session of its own first, so that the end of a connection does not end it.
+    pub detach: bool,
+}
+
 /// Builds what is in a directory of a build, and writes what came of it there.
 ///
 /// Does nothing if another process does that, or has done it.
-///
-/// With `detach`, it gets a session of its own first, so that the end of a connection does not end it.
 ///
 /// # Errors
 ///
@@ -42,10 +52,10 @@ const FOR_THE_SIGNAL: Duration = Duration::from_secs(1);
 pub fn work(
     context: &Context,
     directory: &Path,
-    (jobs, detach): (Option<usize>, bool),
+    work_options: WorkOptions,
     interrupt: &Arc<AtomicBool>,
 ) -> Result<()> {
-    if detach {
+    if work_options.detach {
         let alone = rustix::process::setsid().map_err(std::io::Error::from);
         alone.or_failed(|| "leave the session of the connection".to_owned())?;
     }
@@ -76,7 +86,7 @@ pub fn work(
     let recorder = Recorder::new(file);
     let beat = Beat::start(&directory, Arc::clone(interrupt));
     let context = &Context::new(Site::clone(context), Arc::new(recorder.clone()));
-    let outcome = build(context, &directory, &order, jobs, (recorder, interrupt));
+    let outcome = build(context, &directory, &order, work_options, (recorder, interrupt));
     let is_cancelled = directory.file("cancel").exists();
     let ended = match outcome {
         Ok(built) => Ended::Built(built),
@@ -105,11 +115,13 @@ fn build(
     context: &Context,
     directory: &WorkDirectory,
     order: &Order,
-    jobs: Option<usize>,
+    WorkOptions { jobs, nodes, .. }: WorkOptions,
     (mut recorder, interrupt): (Recorder, &AtomicBool),
 ) -> Result<BuiltImage> {
     let started = Instant::now();
-    let planned = plan_build(context, &order.options(directory, jobs))?;
+    let workers = workers_of_job(context, nodes, jobs)?;
+    let options = BuildOptions { workers, ..order.options(directory, jobs) };
+    let planned = plan_build(context, &options)?;
     let is_done = |step: &cabane_builder::Step| step.state == StepState::Done;
     let is_unchanged = planned.plan.steps.iter().all(is_done);
     let built = execute(&planned.plan, &mut recorder, interrupt)?;

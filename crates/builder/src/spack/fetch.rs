@@ -67,14 +67,7 @@ pub(super) fn sources(
     watch: &Watch<'_>,
     bench: &mut BuildContext<'_>,
 ) -> Result<()> {
-    let packages = lock::read(&inputs::lock_file(&engine.layout, environment))?;
-    let is_there = |hash: &str| watch.has(hash);
-    let hashes = if session::includes_build_dependencies(engine) {
-        let all = packages.iter().filter(|(hash, one)| !one.is_external() && !is_there(hash));
-        all.map(|(hash, _)| hash.clone()).collect()
-    } else {
-        to_build(&packages, &is_there)
-    };
+    let hashes = missing(engine, environment, watch)?;
     if hashes.is_empty() {
         return Ok(());
     }
@@ -107,6 +100,21 @@ pub(super) fn sources(
     }
 }
 
+/// Returns the packages of an environment that are neither installed nor in the local cache, and are needed.
+pub(super) fn missing(
+    engine: &SpackEngine,
+    environment: &str,
+    watch: &Watch<'_>,
+) -> Result<BTreeSet<String>> {
+    let packages = lock::read(&inputs::lock_file(&engine.layout, environment))?;
+    let is_there = |hash: &str| watch.has(hash);
+    if !session::includes_build_dependencies(engine) {
+        return Ok(to_build(&packages, &is_there));
+    }
+    let all = packages.iter().filter(|(hash, one)| !one.is_external() && !is_there(hash));
+    Ok(all.map(|(hash, _)| hash.clone()).collect())
+}
+
 /// The packages that are built if only what is needed to run is installed, and what is
 /// needed to build something.
 fn to_build(
@@ -133,7 +141,8 @@ fn to_build(
     built
 }
 
-fn is_run_time(need: &Dependency) -> bool {
+/// Whether a package is needed to run another one.
+pub(super) fn is_run_time(need: &Dependency) -> bool {
     need.parameters.deptypes.iter().any(|kind| kind == "link" || kind == "run")
 }
 

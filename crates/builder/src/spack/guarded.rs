@@ -138,6 +138,11 @@ impl Guarded {
         cache.chain(others).any(|(flags, fetch)| what(flags) && is_guarded(fetch.as_ref()))
     }
 
+    /// Whether packages come from one of them.
+    pub(super) fn has_packages(&self) -> bool {
+        self.has(|flags| flags.binary)
+    }
+
     /// Lets a command reach the mirrors.
     pub(super) fn admit(&self, sandbox: &mut Sandbox) {
         for (variable, value) in &self.values {

@@ -117,7 +117,7 @@ pub(super) fn files(stack: &SpackStack) -> BTreeMap<String, &str> {
     texts.map(|(name, text)| (name, text.as_str())).collect()
 }
 
-/// Writes everything. The store is empty afterwards but for package recipes.
+/// Writes everything.
 pub(super) fn write(engine: &SpackEngine) -> Result<()> {
     let directory = directory(&engine.layout);
     disk::make_empty(&directory)?;
@@ -129,6 +129,11 @@ pub(super) fn write(engine: &SpackEngine) -> Result<()> {
         let path = directory.join(name);
         disk::put(&path, text)?;
     }
+    write_store(engine)
+}
+
+/// Makes a new store, with nothing but package recipes.
+pub(super) fn write_store(engine: &SpackEngine) -> Result<()> {
     disk::make_empty(&engine.store_here)?;
     for (namespace, sources) in &engine.packages {
         let repository = engine.store_here.join(REPOSITORIES).join(namespace);

@@ -20,7 +20,7 @@ use super::session;
 use super::watch::{Unusable, Watch};
 use super::{
     SpackEngine, compilers, fetch, guarded, hooks, index, inputs, lock, normalize, package_cache,
-    package_log, solutions, unused,
+    package_log, solutions, unused, workers,
 };
 use crate::build_context::BuildContext;
 use crate::fingerprint::{self, Inputs};
@@ -158,7 +158,8 @@ pub(super) fn install(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Res
         watch.expect(&inputs::lock_file(&engine.layout, &environment.name))?;
         fetch_guarded(engine, &environment.name, &keys, &mut watch, bench)?;
         fetch::sources(engine, &environment.name, &watch, bench)?;
-        install_one(engine, &environment.name, &keys, &mut watch, bench)?;
+        workers::build(engine, environment, &mut watch, bench)?;
+        install_one(engine, (&environment.name, &[]), &keys, &mut watch, bench)?;
         keys.run_to_cache(engine, keys::push(engine, &environment.name), bench)?;
     }
     keys.run_to_cache(engine, keys::publish(engine), bench)?;
@@ -169,11 +170,11 @@ pub(super) fn install(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Res
     normalize::packages(&engine.store_here, &engine.store, engine.request.epoch)
 }
 
-/// Installs an environment. What is in a cache and cannot be used here is built, and
-/// nothing else; the rest goes on after that.
-fn install_one(
+/// Installs an environment, or some packages of it, by their hashes. What is in a cache and
+/// cannot be used here is built, and nothing else; the rest goes on after that.
+pub(super) fn install_one(
     engine: &SpackEngine,
-    environment: &str,
+    (environment, some): (&str, &[String]),
     keys: &Keys,
     watch: &mut Watch<'_>,
     bench: &mut BuildContext<'_>,
@@ -184,6 +185,7 @@ fn install_one(
     loop {
         let command = match detours.last() {
             Some(hashes) => session::build(engine, environment, hashes),
+            None if !some.is_empty() => session::install_some(engine, environment, some),
             None if known.is_empty() => session::install(engine, environment),
             // What else cannot be used is found at once.
             None => session::install_all_it_can(engine, environment),

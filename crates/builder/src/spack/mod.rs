@@ -45,12 +45,14 @@ mod unused;
 mod user;
 mod views;
 mod watch;
+mod workers;
 
 pub use concretized::{ComesFrom, ConcretePackage, Concretized};
 pub use names::{NameLookUp, Names};
 pub use port::{PortedPackages, has_old_packages};
 pub use read::{StackTexts, read_system};
 pub(crate) use sources::{is_archive, is_commit};
+pub use workers::{WorkerTask, work_on_packages};
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

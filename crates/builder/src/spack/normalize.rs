@@ -23,6 +23,9 @@ const ENVIRONMENT: &str = "spack-build-env.txt";
 /// The list of what a package is made of.
 pub(super) const BILL: &str = "sbom/spdx-2.3.json";
 
+/// The machine on which a package was built.
+const MACHINE: &str = "install_environment.json";
+
 /// The list of a package's files, by which Spack tells whether one was changed.
 const MANIFEST: &str = "install_manifest.json";
 
@@ -59,6 +62,10 @@ pub(super) fn packages(store: &Path, mount_point: &Path, epoch: u32) -> Result<(
                 }
             })?;
         }
+        let machine = notes.join(MACHINE);
+        if machine.is_file() {
+            rewrite(&machine, forget_machine)?;
+        }
         let manifest = notes.join(MANIFEST);
         if manifest.is_file() {
             rewrite(&manifest, |document| {
@@ -74,6 +81,15 @@ pub(super) fn packages(store: &Path, mount_point: &Path, epoch: u32) -> Result<(
     }
     // Names this copy of the database, so that others notice when it changes.
     disk::remove(&database.join("index_verifier"))
+}
+
+/// Removes the name of the machine and its kernel: packages of one image may come from several nodes.
+fn forget_machine(document: &mut Value) {
+    for name in ["hostname", "kernel_version"] {
+        if let Some(value) = document.get_mut(name) {
+            *value = "unknown".into();
+        }
+    }
 }
 
 /// Returns the mount point that a package was built for: that of the paths in its manifest.
@@ -119,7 +135,7 @@ fn settle_manifest(document: &mut Value, epoch: u32) {
         return;
     };
     let is_ours = |path: &str| {
-        let mut ours = PASSING.iter().chain([&BILL]);
+        let mut ours = PASSING.iter().chain([&BILL, &MACHINE]);
         ours.any(|name| path.ends_with(&format!("/{NOTES}/{name}")))
     };
     files.retain(|path, _| !is_ours(path));
@@ -204,6 +220,7 @@ mod tests {
         let mut document = serde_json::json!({
             "/m/hello/bin/hello": file(0o100_750, 1795.25),
             "/m/hello/.spack/sbom/spdx-2.3.json": file(0o100_644, 1795.5),
+            "/m/hello/.spack/install_environment.json": file(0o100_644, 1795.5),
             "/m/hello/.spack/binary_distribution": file(0o100_644, 1795.5),
             "/m/hello/lib": {"mode": 0o120_777, "owner": 7, "group": 7, "dest": "lib64"},
         });
@@ -212,6 +229,14 @@ mod tests {
             "/m/hello/bin/hello": {"mode": 0o100_755, "owner": 0, "group": 0, "hash": "X", "time": 5.0, "size": 1},
             "/m/hello/lib": {"mode": 0o120_777, "owner": 0, "group": 0, "dest": "lib64"},
         });
+        assert_eq!(document, expected);
+    }
+
+    #[test]
+    fn the_machine_that_built_a_package_is_forgotten_and_its_processor_stays() {
+        let mut document = serde_json::json!({"hostname": "n2", "host_target": "zen3"});
+        forget_machine(&mut document);
+        let expected = serde_json::json!({"hostname": "unknown", "host_target": "zen3"});
         assert_eq!(document, expected);
     }
 

@@ -123,12 +123,22 @@ pub(super) fn install(engine: &SpackEngine, name: &str) -> Invocation {
     install.with(["--fail-fast"])
 }
 
+/// Installs packages of an environment, by their hashes, with what they need.
+pub(super) fn install_some(engine: &SpackEngine, name: &str, hashes: &[String]) -> Invocation {
+    let install = with_speed(engine, in_environment(name).with(["install", "--fail-fast"]));
+    install.with(hashes.iter().map(|hash| format!("/{hash}")))
+}
+
 /// Installs as much of an environment as can be installed.
 pub(super) fn install_all_it_can(engine: &SpackEngine, name: &str) -> Invocation {
     let mut install = in_environment(name).with(["install"]);
     if includes_build_dependencies(engine) {
         install = install.with(["--include-build-deps"]);
     }
+    with_speed(engine, install)
+}
+
+fn with_speed(engine: &SpackEngine, mut install: Invocation) -> Invocation {
     install.speed = vec!["--jobs".into(), engine.request.jobs.to_string().into()];
     if engine.request.keep {
         install.speed.push("--keep-stage".into());

@@ -33,7 +33,7 @@ use crate::{BuildError, Result, cache, disk, program};
 /// The clones and the trees in the cache.
 const GIT: &str = "git";
 const TREES: &str = "trees";
-const RECORD: &str = "sources.json";
+pub(super) const RECORD: &str = "sources.json";
 
 /// Something that comes from a Git repository.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::durations::Durations;
@@ -170,7 +172,7 @@ impl<'a> Watch<'a> {
                 }
                 let count = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
                 self.lanes = self.lanes.max(count);
-                self.tell(hash, PackageChange::Phase(phase), progress);
+                self.tell(hash, PackageChange::Phase(phase), None, progress);
             }
             What::Installed => {
                 if !self.done.insert(hash.to_owned()) {
@@ -182,7 +184,7 @@ impl<'a> Watch<'a> {
                 if let Some(package) = self.packages.get(hash) {
                     self.durations.remember(origin, &package.key(hash), took);
                 }
-                self.tell(hash, PackageChange::Done { origin, took }, progress);
+                self.tell(hash, PackageChange::Done { origin, took }, None, progress);
             }
             What::Failed { log } => self.fail(hash, *log, progress),
             What::NotMoved => {
@@ -215,12 +217,18 @@ impl<'a> Watch<'a> {
             Some(_) => {}
             none => {
                 *none = Some(Failed { hash: hash.to_owned(), log });
-                self.tell(hash, PackageChange::Failed, progress);
+                self.tell(hash, PackageChange::Failed, None, progress);
             }
         }
     }
 
-    fn tell(&self, hash: &str, change: PackageChange<'_>, progress: &mut dyn Progress) {
+    fn tell(
+        &self,
+        hash: &str,
+        change: PackageChange<'_>,
+        node: Option<&str>,
+        progress: &mut dyn Progress,
+    ) {
         let Some(package) = self.packages.get(hash) else {
             return;
         };
@@ -228,6 +236,7 @@ impl<'a> Watch<'a> {
             name: &package.name,
             version: &package.version,
             hash,
+            node,
             change,
             last_time: package.expected,
             done: self.done.len(),
@@ -248,6 +257,63 @@ impl<'a> Watch<'a> {
             (hash.as_str(), open)
         });
         estimate::left(&open.collect(), self.lanes)
+    }
+}
+
+/// What workers do.
+impl Watch<'_> {
+    /// Notes what a worker reports about a package.
+    pub(super) fn note(
+        &mut self,
+        hash: &str,
+        change: PackageChange<'_>,
+        node: &str,
+        progress: &mut dyn Progress,
+    ) {
+        if let PackageChange::Phase(_) = change {
+            let new = Running { since: Instant::now(), origin: Origin::Built };
+            self.running.entry(hash.to_owned()).or_insert(new);
+            let count = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
+            self.lanes = self.lanes.max(count);
+        } else {
+            self.running.remove(hash);
+        }
+        if let PackageChange::Done { .. } = change {
+            self.done.insert(hash.to_owned());
+        }
+        self.tell(hash, change, Some(node), progress);
+    }
+
+    /// Forgets that a worker builds a package, and removes what it may have put into the cache: it may be
+    /// half of it. Returns the name and the version of the package.
+    pub(super) fn forget(&mut self, hash: &str) -> String {
+        self.running.remove(hash);
+        let Some(package) = self.packages.get(hash) else { return hash.to_owned() };
+        if let Some(half) = &self.cached(package, hash) {
+            let _ = disk::remove(half);
+        }
+        format!("{}@{}", package.name, package.version)
+    }
+
+    /// How long a package may take; a second if nothing is known.
+    pub(super) fn expected(&self, hash: &str) -> Duration {
+        self.packages.get(hash).and_then(|one| one.expected).unwrap_or(Duration::from_secs(1))
+    }
+
+    /// Waits until packages that other nodes have built are visible in the cache. One that does not appear is
+    /// built again.
+    pub(super) fn wait_for(&self, hashes: &[String], limit: Duration, interrupt: &AtomicBool) {
+        let begin = Instant::now();
+        let is_missing = |hash: &String| {
+            let package = self.packages.get(hash);
+            package.is_some_and(|package| self.cached(package, hash).is_none())
+        };
+        while hashes.iter().any(is_missing)
+            && begin.elapsed() < limit
+            && !interrupt.load(Ordering::Relaxed)
+        {
+            thread::sleep(Duration::from_millis(100));
+        }
     }
 }
 

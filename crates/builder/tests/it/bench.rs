@@ -115,6 +115,7 @@ pub(crate) fn request(world: &World, build: &str) -> BuildRequest {
         system_dir: None,
         mirrors: None,
         install: None,
+        workers: Vec::new(),
         path_variables: std::collections::BTreeMap::new(),
         cache_dir: world.directory("cache"),
         shared_cache: None,

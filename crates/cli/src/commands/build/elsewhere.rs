@@ -20,8 +20,8 @@ use crate::setup::Setup;
 use crate::table::Table;
 
 /// Options of a build that only work on this machine.
-const HERE: [&str; 8] =
-    ["install", "dry_run", "build_dir", "from", "until", "key", "keep", "replace"];
+const HERE: [&str; 9] =
+    ["with", "install", "dry_run", "build_dir", "from", "until", "key", "keep", "replace"];
 
 /// Where a build runs, if not on this machine.
 #[derive(Debug, Args)]
@@ -34,9 +34,12 @@ pub(super) struct ElsewhereArgs {
     /// these options follow those of the setting `build.sbatch`
     #[arg(long = "sbatch", value_name = "OPTION", allow_hyphen_values = true, requires = "on")]
     sbatch_options: Vec<String>,
-    /// With --on HOST: the path of `cabane` there; default: the setting `build.remote_program`, then the
+    /// With --on slurm: build the packages of a stack on this number of nodes
+    #[arg(long, value_name = "N", requires = "on", value_parser = nodes)]
+    nodes: Option<usize>,
+    /// With --on HOST and --with: the path of `cabane` there; default: the setting `build.remote_program`, then the
     /// first one in PATH
-    #[arg(long, value_name = "PATH", requires = "on")]
+    #[arg(long, value_name = "PATH", requires = "machines")]
     remote_program: Option<String>,
     /// With --on: start the build, and do not wait for it
     #[arg(long, requires = "on")]
@@ -52,6 +55,14 @@ pub(super) struct ElsewhereArgs {
     list: bool,
 }
 
+/// Reads a number of nodes.
+fn nodes(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number @ 1..=1024) => Ok(number),
+        _ => Err("it is a number from 1 to 1024".to_owned()),
+    }
+}
+
 fn place(text: &str) -> Result<Place, String> {
     text.parse().map_err(|error: cabane_report::Report| {
         let hints = error.hints().join("; ");
@@ -60,6 +71,11 @@ fn place(text: &str) -> Result<Place, String> {
 }
 
 impl ElsewhereArgs {
+    /// The path of `cabane` on hosts.
+    pub(super) fn program<'a>(&'a self, setup: &'a Setup) -> Option<&'a str> {
+        self.remote_program.as_deref().or(setup.settings.remote_program.value.as_deref())
+    }
+
     /// Whether the command is about a build elsewhere.
     pub(super) fn is_meant(&self) -> bool {
         self.on.is_some() || self.attach.is_some() || self.cancel.is_some() || self.list
@@ -68,6 +84,7 @@ impl ElsewhereArgs {
     fn reach(&self, setup: &Setup, place: &Place) -> Result<ReachOptions> {
         let unused = match place {
             Place::Host(_) if !self.sbatch_options.is_empty() => Some("`--sbatch` is for jobs"),
+            Place::Host(_) if self.nodes.is_some() => Some("`--nodes` is for jobs"),
             Place::Slurm(_) if self.remote_program.is_some() => {
                 Some("`--remote-program` is for hosts")
             }
@@ -85,7 +102,8 @@ impl ElsewhereArgs {
         Ok(ReachOptions {
             sbatch_defaults: defaults.map(str::to_owned).collect(),
             sbatch: self.sbatch_options.clone(),
-            program: self.remote_program.clone().or_else(|| settings.remote_program.value.clone()),
+            nodes: self.nodes,
+            program: self.program(setup).map(str::to_owned),
         })
     }
 }

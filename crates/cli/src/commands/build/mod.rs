@@ -6,12 +6,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use cabane_builder::{ImageFormat, Pins, execute};
+use cabane_builder::{ImageFormat, Pins, WorkerCommand, execute};
 use cabane_image_build::{BuildOptions, SignedBuild, Signer, add_built, plan_build, write_built};
 use cabane_label::{Label, Namespace};
+use cabane_remote_build::workers_on_hosts;
 use cabane_report::{Kind, Report, Result, size};
 use cabane_transfer::{Connection, Upload, push};
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use crate::added::print_changes;
 use crate::args::{Choice, one_of};
@@ -41,6 +42,7 @@ Examples:
   cabane build --key build.key ./recipe app/2.1:rc1
   cabane build --on slurm:debug ./recipe app/2.1:rc1
   cabane build --on eiger ./recipe app/2.1:rc1 --push dev
+  cabane build --on slurm --nodes 4 --system eiger ./prgenv-gnu prgenv-gnu/26.1
   cabane build --attach 4f1c9a0e2b7d6358
 
 With --on, the build runs in a Slurm job or on a host over ssh. It continues
@@ -50,6 +52,7 @@ An interrupted build resumes, and unchanged steps are not repeated. Defaults for
 missing parts of the label: the tag v1; the system from --system, this system, or
 `local`; the micro-architecture of this processor family.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
+#[command(group = ArgGroup::new("machines").args(["on", "with"]))]
 pub(crate) struct BuildArgs {
     /// The directory of the recipe
     #[arg(required_unless_present_any = ["attach", "cancel", "list"])]
@@ -104,6 +107,10 @@ pub(crate) struct BuildArgs {
     /// Push the image to this namespace of the registry
     #[arg(long, value_name = "NAMESPACE", conflicts_with_all = ["output", "install", "until", "dry_run"])]
     push: Option<Namespace>,
+    /// Build packages of a stack on this host, too, over ssh. It must see the recipe, the cache directory,
+    /// and the configuration of the system at the same paths. Repeatable
+    #[arg(long, value_name = "HOST", value_parser = host)]
+    with: Vec<String>,
     #[command(flatten)]
     registry: RegistryArgs,
     #[command(flatten)]
@@ -140,7 +147,13 @@ impl BuildArgs {
         self.recipe.as_deref().ok_or_else(missing)
     }
 
-    fn options(&self) -> Result<BuildOptions> {
+    /// The processes that build packages, if other hosts do so, too.
+    fn workers(&self, setup: &Setup) -> Result<Vec<WorkerCommand>> {
+        let program = self.elsewhere.program(setup);
+        workers_on_hosts(setup, &self.with, program, self.jobs)
+    }
+
+    fn options(&self, setup: &Setup) -> Result<BuildOptions> {
         Ok(BuildOptions {
             recipe: self.recipe()?.to_owned(),
             label: self.label.clone(),
@@ -157,15 +170,21 @@ impl BuildArgs {
             from: self.from.clone(),
             until: self.until.clone(),
             keep: self.keep,
+            workers: self.workers(setup)?,
         })
     }
+}
+
+fn host(text: &str) -> Result<String, String> {
+    cabane_remote_build::host(text)
+        .map_err(|error| format!("{error}: {}", error.hints().join("; ")))
 }
 
 pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
     if args.elsewhere.is_meant() {
         return elsewhere::build(setup, args);
     }
-    let planned = plan_build(setup, &args.options()?)?;
+    let planned = plan_build(setup, &args.options(setup)?)?;
     let plan = &planned.plan;
     if args.dry_run {
         let text = || format!("{}\n", plan.to_string().trim_end());
