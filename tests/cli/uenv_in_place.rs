@@ -309,10 +309,10 @@ fn a_writer_that_is_killed_leaves_what_was_there() {
 /// With `CABANE_TEST_UENV`, which names the program of uenv. `make test-uenv` runs it.
 #[test]
 fn uenv_itself_reads_and_changes_the_same_repository() {
+    const EACH: usize = 25;
     let Some(program) = env::var_os("CABANE_TEST_UENV") else {
         belongs_to!("CABANE_TEST_UENV=PROGRAM make test-uenv")
     };
-    const EACH: usize = 25;
     let cabane = Cabane::new(everybody()[0]);
     let repository = created(&cabane);
     let mount_point = cabane.mount_point("app");

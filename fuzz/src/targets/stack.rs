@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use cabane_recipe::{
-    ConvertTo, FileText, StackFiles, StackOptions, SystemFiles, Yaml, convert_stack, parse_stack, parse_system,
+    ConvertTo, FileText, StackFiles, StackOptions, SystemFiles, Yaml, convert_stack, parse_stack,
+    parse_system,
 };
 use cabane_spack::{OwnPackages, Places, lower};
 
