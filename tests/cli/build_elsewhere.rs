@@ -453,7 +453,7 @@ fn a_host_that_is_none_is_an_error_at_once() {
         for (on, option, says) in [
             ("--on=builder", "--sbatch=--time=1", "`--sbatch` is for jobs"),
             ("--on=builder", "--nodes=2", "`--nodes` is for jobs"),
-            ("--on=slurm", "--nodes=0", "it is a number from 1 to 1024"),
+            ("--on=slurm", "--nodes=0", "use a number from 1 to 1024"),
             ("--on=slurm", "--with=other", "cannot be used with"),
             ("--with=-oProxyCommand=x", "--jobs=1", "is not a host"),
         ] {

@@ -118,14 +118,6 @@ fn the_recorded_image_is_used_although_its_label_has_moved() {
     let [_, base] = chain(&cabane);
     let other = cabane.image("other", &cabane.mount_point("base"));
     cabane.run(&["image", "add", "--force", BASE, &other]).success();
-    cabane
-        .run(&[
-            "image",
-            "add",
-            "kept/1.0:v1@here%x86_64",
-            cabane.world.path("base.squashfs").to_str().unwrap(),
-        ])
-        .success();
     assert_ne!(digest(&cabane, BASE), base);
     assert_eq!(run(&cabane, &["top"]).success().stdout, "base\ntop runs\n");
     // Both cannot be at one place.
@@ -177,6 +169,29 @@ fn an_image_on_which_another_is_built_is_not_removed() {
     for image in ["top", "middle", "base"] {
         cabane.run(&["image", "rm", image]).success();
     }
+}
+
+#[test]
+fn what_clears_up_keeps_the_images_on_which_others_are_built() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    cabane.run(&["repo", "create"]).success();
+    let [middle, base] = chain(&cabane);
+    cabane.run(&["repo", "pin", "top"]).success();
+    let other = cabane.image("other", &cabane.mount_point("base"));
+    cabane.run(&["image", "add", "--force", BASE, &other]).success();
+    let cleared = cabane.run(&["repo", "gc", "--older-than=0s", "--spare=0s", "--json"]).success();
+    let images = cabane.world.path("home/.local/share/cabane/repository/images");
+    let is_there = [middle, base].map(|digest| images.join(digest).exists());
+    assert_eq!(is_there, [true, true], "{}", cleared.stdout);
+    assert_eq!(run(&cabane, &["top"]).success().stdout, "base\ntop runs\n");
+    let status = cabane.run(&["repo", "status"]);
+    assert_eq!(status.code, 0, "{}", status.stdout);
+    // Nothing is built on them any more.
+    cabane.run(&["repo", "unpin", "top"]).success();
+    cabane.run(&["image", "rm", "top"]).success();
+    cabane.run(&["image", "rm", "middle"]).success();
+    cabane.run(&["repo", "gc", "--older-than=0s", "--spare=0s"]).success();
+    assert_eq!(fs::read_dir(images).unwrap().count(), 0);
 }
 
 #[test]

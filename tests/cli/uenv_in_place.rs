@@ -185,12 +185,14 @@ fn the_one_of_an_old_release_is_read_and_not_changed() {
     uenv.database.execute_batch(&rows).unwrap();
     let hello = cabane.run(&["--repo", &uenv.arg(), "run", "app", "--", "hello"]).success();
     let refused = cabane.run(&["--repo", &uenv.arg(), "image", "rm", "app"]);
-    let says = refused.stderr.contains("one of uenv before 6")
+    let says = refused.stderr.contains(" of uenv before 6")
         && refused.stderr.contains("`cabane repo import [WORLD]/uenv`");
+    let unnamed = uenv.image("unnamed");
+    let kept = cabane.run(&["--repo", &uenv.arg(), "image", "rm", &unnamed]);
     assert_eq!(
-        (hello.stdout.as_str(), refused.code, says),
-        ("hello from app\n", 6, true),
-        "{refused:?}"
+        (hello.stdout.as_str(), refused.code, says, kept.code, uenv.file(&unnamed).exists()),
+        ("hello from app\n", 6, true, 6, true),
+        "{refused:?} {kept:?}"
     );
 }
 

@@ -29,11 +29,10 @@ pub(crate) fn of(
     let resolver = Resolver::new(context.repositories()?, context.system());
     let find = |record: &ImageBase| {
         let image = ImageDescription::Digest(record.digest.clone());
-        let description = UenvDescription { image, mount_point: None };
-        let mut located = resolver.locate(&description).map_err(|error| {
+        let mut located = resolver.locate_base(&record.digest).map_err(|error| {
             if error.kind() == Kind::NotFound { missing(&resolver, typed, record) } else { error }
         })?;
-        make_ready(context, &description.image, &mut located)?;
+        make_ready(context, &image, &mut located)?;
         Ok(LocatedBase { record: record.clone(), located })
     };
     records.iter().map(find).collect()

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! How processes are started that build packages on the nodes of a job, or on hosts.
+//! The commands that start workers on the nodes of a job, or on hosts.
 
 use std::ffi::{OsStr, OsString};
 

@@ -14,7 +14,7 @@ use jiff::{Timestamp, ToSpan};
 
 use crate::access::make_readable;
 use crate::meta_copy::copy_meta;
-use crate::record::{KnownImage, overtaken};
+use crate::record::KnownImage;
 use crate::repository::read_meta_directory;
 use crate::transfer::{Progress, Source, Transfer, format_of};
 use crate::writer::{Published, Writer};
@@ -303,8 +303,7 @@ impl Naming<'_> {
             Some(_) => Duration::ZERO,
             None => writer.layout.grace,
         };
-        let overtaken: Vec<_> = overtaken(&refs, grace).cloned().collect();
-        let removed = writer.retire(&overtaken)?;
+        let removed = writer.retire(&writer.superfluous(&refs, grace))?;
         match beaten {
             Some(newest) => Err(taken(&self.label, newest.digest.clone())),
             None => Ok(removed),

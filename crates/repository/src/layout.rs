@@ -3,8 +3,9 @@
 
 //! Where everything is in a repository, and what the files of the refs are called.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -153,10 +154,25 @@ impl Layout {
 
     /// Creates one of the directories unless it is there.
     pub(crate) fn make(&self, directory: &Path) -> io::Result<()> {
-        if self.is_uenv() && directory.starts_with(self.private()) {
-            disk::create_directory(&self.private())?;
+        if !self.is_uenv() || !directory.starts_with(self.private()) {
+            return disk::create_directory(directory);
         }
-        disk::create_directory(directory)
+        for place in [self.private(), directory.to_owned()] {
+            match fs::create_dir(&place) {
+                // Everyone who may add images to the repository needs it.
+                Ok(()) => {
+                    let mode = fs::metadata(&self.root)?.mode() & 0o7777;
+                    fs::set_permissions(&place, Permissions::from_mode(mode))?;
+                }
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                // What a link leads to is not ours to write in.
+                Err(_) if !fs::symlink_metadata(&place)?.is_dir() => {
+                    return Err(io::ErrorKind::NotADirectory.into());
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn lock(&self) -> PathBuf {

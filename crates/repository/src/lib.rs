@@ -15,6 +15,7 @@
 mod access;
 mod add;
 mod add_verified;
+mod bases;
 mod corruption;
 mod disk;
 mod error;

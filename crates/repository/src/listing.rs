@@ -90,7 +90,10 @@ impl Listing {
         let Labels { records: refs, bad } = Labels::read_all(layout)?;
         let path = layout.images();
         // In a repository into which nothing was put there are none.
-        let images = disk::if_there(disk::names(&path)).map_err(Error::io("read", &path))?;
+        let images = match disk::names(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && refs.is_empty() => None,
+            images => Some(images.map_err(Error::io("read", &path))?),
+        };
         let mut listing = Self { refs, bad, images: images.unwrap_or_default(), ..Self::default() };
         let there = listing.image_names();
         listing.is_complete = listing.refs.iter().all(|one| there.contains(one.digest.as_str()));

@@ -51,7 +51,7 @@ impl Repository {
             if refs.last() != Some(&verdict.record) {
                 continue;
             }
-            let images = writer.retire(&refs)?;
+            let images = writer.retire(&writer.without_bases(refs))?;
             cleared.removed.records.push(verdict.record.clone());
             if images.contains(&verdict.digest) {
                 cleared.bytes += verdict.size;

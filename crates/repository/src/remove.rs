@@ -29,6 +29,7 @@ impl Repository {
             let repository = self.path().to_owned();
             return Err(Error::NoSuchLabel { label: Box::new(label.clone()), repository });
         }
+        let refs = writer.without_bases(refs);
         retire(&writer, refs)
     }
 

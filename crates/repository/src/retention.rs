@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::in_use::{Observer, last_read};
 use crate::listing::Listing;
-use crate::{Error, Record, Repository, disk};
+use crate::{Error, Record, Repository, bases, disk};
 
 /// How long and how much is kept. At least one of the first three should be given; otherwise
 /// everything is.
@@ -96,6 +96,8 @@ pub enum Kept {
     Recent,
     /// It is one of the newest of its name.
     Newest,
+    /// An image that stays is built on it.
+    Base,
     /// No limit wants it to go.
     WithinLimits,
     /// This user may not look at the image.
@@ -129,6 +131,7 @@ impl Repository {
         if let Some(max_size) = limits.max_size {
             shrink(&mut labels, max_size.saturating_sub(unnamed));
         }
+        self.keep_bases(&mut labels);
         let stays = |one: &Verdict| matches!(one.fate, Fate::Kept(_));
         Ok(Retention {
             bytes_before,
@@ -138,6 +141,23 @@ impl Repository {
             spare: limits.spare,
             now: facts.now,
         })
+    }
+
+    /// Keeps the images on which those that stay are built, also if the repository is then larger
+    /// than wanted.
+    fn keep_bases(&self, labels: &mut [Verdict]) {
+        if !labels.iter().any(|one| matches!(one.fate, Fate::Removed(_))) {
+            return;
+        }
+        let staying = labels.iter().filter(|one| matches!(one.fate, Fate::Kept(_)));
+        let staying: BTreeSet<&Digest> = staying.map(|one| &one.digest).collect();
+        let bases: BTreeSet<Digest> =
+            staying.into_iter().flat_map(|one| bases::of_image(self.layout(), one)).collect();
+        for one in labels.iter_mut().filter(|one| bases.contains(&one.digest)) {
+            if matches!(one.fate, Fate::Removed(_)) {
+                one.fate = Fate::Kept(Kept::Base);
+            }
+        }
     }
 
     fn bytes_without_label(&self) -> Result<u64, Error> {

@@ -18,7 +18,7 @@ use crate::listing::{Listing, read_index};
 use crate::repository::read_meta_directory;
 use crate::staging::Temporary;
 use crate::transfer::digest_of;
-use crate::{Corruption, Error, Kind, Record, Repository, disk};
+use crate::{Corruption, Error, Kind, Record, Repository, bases, disk};
 
 /// The state of a repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -185,7 +185,10 @@ impl Survey<'_> {
             let (label, digest) = (one.label.clone(), one.digest.clone());
             self.status.damaged.push(Corruption::MissingImage { label, digest });
         }
-        for one in listing.overtaken(self.repository.layout().grace) {
+        let layout = self.repository.layout();
+        let mut overtaken = listing.overtaken(layout.grace).peekable();
+        let needed = overtaken.peek().map(|_| bases::of_all(layout)).unwrap_or_default();
+        for one in overtaken.filter(|one| !needed.contains(&one.digest)) {
             let (label, digest) = (one.label.clone(), one.digest.clone());
             self.status.damaged.push(Corruption::Overtaken { label, digest });
         }

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Repositories of uenv, used where they are, by both tools at the same time.
+//! Repositories of uenv: both tools use them in place, at the same time.
 //!
-//! Such a repository has a database in place of refs: each of its labels stands for one ref. All
-//! else is as in a repository of ours, below the directory [`PRIVATE`]. The records are kept there
-//! too, in a file whose name says of which state of the database they are, so that most readers
-//! need not ask the database.
+//! Such a repository has a database instead of refs: each of its labels replaces one ref. The rest
+//! is as in a repository of Cabane, below the directory [`PRIVATE`]. A file there caches the records.
+//! Its name contains the state of the database, so that most readers do not need the database.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use cabane_label::{Digest, Label};
@@ -68,7 +68,7 @@ impl Labels {
     }
 }
 
-/// Returns the names that the refs have for which the labels stand.
+/// Returns the names of the refs that the labels replace.
 pub(crate) fn ref_names(layout: &Layout) -> Result<Vec<RefName>, Error> {
     let mut names = Vec::new();
     for_each(layout, |_, name, _, _| names.push(name))?;
@@ -121,9 +121,9 @@ pub(crate) fn records(layout: &Layout, wanted: &Wanted<'_>) -> Result<Vec<Record
     if let Some(records) = kept_records(layout, wanted) {
         return Ok(with_image(layout, records));
     }
-    // Only those who may change the database decide what others see of it.
-    if disk::is_writable_file(&database_of(layout))
-        && disk::is_writable(&layout.root)
+    // Only the owner of the database writes records for others: root must not write into the
+    // directories of users who only have it list their images.
+    if is_owner(layout)
         && keep(layout).is_some()
         && let Some(records) = kept_records(layout, wanted)
     {
@@ -152,8 +152,22 @@ fn with_image(layout: &Layout, mut records: Vec<Record>) -> Vec<Record> {
 /// Takes what is wanted from the kept records, if they are of the present state of the database.
 fn kept_records(layout: &Layout, wanted: &Wanted<'_>) -> Option<Vec<Record>> {
     let state = database::stamp(&database_of(layout))?;
-    let bytes = disk::read(&kept_path(layout, &state), MAX_KEPT_SIZE).ok()?;
+    let path = kept_path(layout, &state);
+    let (kept, owner) = (fs::symlink_metadata(&path).ok()?, owner(layout)?);
+    // Others, who may write beside the database, do not decide what is in it.
+    if !kept.is_file() || ![owner, 0, rustix::process::geteuid().as_raw()].contains(&kept.uid()) {
+        return None;
+    }
+    let bytes = disk::read(&path, MAX_KEPT_SIZE).ok()?;
     pick(Index::open(&bytes)?, wanted)
+}
+
+fn owner(layout: &Layout) -> Option<u32> {
+    fs::metadata(database_of(layout)).ok().map(|found| found.uid())
+}
+
+fn is_owner(layout: &Layout) -> bool {
+    owner(layout) == Some(rustix::process::geteuid().as_raw())
 }
 
 /// Keeps all records for the present state of the database. A reader can do without, so that
@@ -212,6 +226,17 @@ pub(crate) fn remove(layout: &Layout, name: &RefName) -> Result<(), Error> {
         database::remove_label(&database_of(layout), &label, &id)?;
     }
     Ok(())
+}
+
+/// Returns whether a label of the database names an image, be it one that only uenv understands.
+pub(crate) fn is_named(layout: &Layout, digest: &Digest) -> Result<bool, Error> {
+    let rows = database::read(&database_of(layout))?;
+    Ok(rows.labels.iter().any(|row| row.sha256 == digest.as_str()))
+}
+
+/// Refuses a database of a release that is read only.
+pub(crate) fn check_can_change(layout: &Layout) -> Result<(), Error> {
+    Ok(database::refuse_old(&database_of(layout))?)
 }
 
 /// Removes the row of an image that no label has.

@@ -14,9 +14,11 @@
 //! which a kill could leave an image without a ref, the image is noted in the staging area, from
 //! where the next writer takes it up.
 
-use std::collections::HashMap;
+use std::cell::OnceCell;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use cabane_label::{Digest, Label};
 
@@ -25,13 +27,15 @@ use crate::listing::{self, Listing};
 use crate::lock::WriterLock;
 use crate::record::overtaken;
 use crate::staging::{Staging, Temporary, noted_orphans};
-use crate::{Error, Record, disk, index, uenv};
+use crate::{Error, Record, bases, disk, index, uenv};
 
 /// One writer: a staging area, and the lock while it is needed.
 pub(crate) struct Writer<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) staging: Staging,
     lock: Option<WriterLock>,
+    /// The images on which others are built, once they were looked for.
+    needed: OnceCell<BTreeSet<Digest>>,
 }
 
 /// What became of an image that was to be published.
@@ -49,11 +53,11 @@ impl<'a> Writer<'a> {
         for directory in [layout.images(), layout.refs(), layout.tmp()] {
             match layout.make(&directory) {
                 // Where nothing may be written, the directory that exists gives the better error.
-                Err(_) if directory.is_dir() => {}
+                Err(_) if !layout.is_uenv() && directory.is_dir() => {}
                 outcome => outcome.map_err(Error::io("create", &directory))?,
             }
         }
-        Ok(Self { layout, staging: Staging::open(layout)?, lock: None })
+        Ok(Self { layout, staging: Staging::open(layout)?, lock: None, needed: OnceCell::new() })
     }
 
     /// Begins a change under the lock, when everything is swept.
@@ -199,6 +203,28 @@ impl<'a> Writer<'a> {
         Ok(removed)
     }
 
+    /// Returns, of the refs of one label in order, those that can be retired: they were overtaken
+    /// longer ago than the grace, and no other image is built on theirs.
+    pub(crate) fn superfluous(&self, refs: &[Record], grace: Duration) -> Vec<Record> {
+        let mut overtaken: Vec<Record> = overtaken(refs, grace).cloned().collect();
+        if !overtaken.is_empty() {
+            let needed = self.needed.get_or_init(|| bases::of_all(self.layout));
+            overtaken.retain(|one| !needed.contains(&one.digest));
+        }
+        overtaken
+    }
+
+    /// Returns, of the refs of one label in order, those that go with the label. An image that had it
+    /// before, and on which others are built, has it again.
+    pub(crate) fn without_bases(&self, mut refs: Vec<Record>) -> Vec<Record> {
+        if refs.len() > 1 {
+            let needed = self.needed.get_or_init(|| bases::of_all(self.layout));
+            let valid = refs.last().map(|one| one.digest.clone());
+            refs.retain(|one| Some(&one.digest) == valid.as_ref() || !needed.contains(&one.digest));
+        }
+        refs
+    }
+
     /// Retires the refs that were overtaken by others of their label longer ago than the grace.
     pub(crate) fn retire_overtaken(&self) -> Result<Vec<Digest>, Error> {
         if self.layout.is_uenv() {
@@ -211,8 +237,7 @@ impl<'a> Writer<'a> {
         let mut removed = Vec::new();
         for names in labels.into_values().filter(|names| names.len() > 1) {
             let refs = listing::read_refs(self.layout, names.into_iter());
-            let overtaken: Vec<_> = overtaken(&refs, self.layout.grace).cloned().collect();
-            removed.extend(self.retire(&overtaken)?);
+            removed.extend(self.retire(&self.superfluous(&refs, self.layout.grace))?);
         }
         Ok(removed)
     }
@@ -221,6 +246,9 @@ impl<'a> Writer<'a> {
     pub(crate) fn collect(&self, digest: &Digest) -> Result<bool, Error> {
         if self.is_named(digest)? {
             return Ok(false);
+        }
+        if self.layout.is_uenv() {
+            uenv::check_can_change(self.layout)?;
         }
         let place = self.layout.image_directory(digest);
         let trash = self.staging.trash(self.layout, digest);
@@ -239,6 +267,9 @@ impl<'a> Writer<'a> {
     }
 
     pub(crate) fn is_named(&self, digest: &Digest) -> Result<bool, Error> {
+        if self.layout.is_uenv() {
+            return uenv::is_named(self.layout, digest);
+        }
         let names = listing::ref_names(self.layout)?;
         Ok(names.iter().any(|name| name.names(digest)))
     }

@@ -107,6 +107,30 @@ impl Resolver {
         }
     }
 
+    /// Finds an image on which another one is built: also if its last label has become that of
+    /// another image since.
+    ///
+    /// # Errors
+    ///
+    /// The image is in no repository, or a repository cannot be read.
+    pub fn locate_base(&self, digest: &Digest) -> Result<LocatedImage> {
+        for named in &self.repositories {
+            let failed = |source| unreadable(named, source);
+            let labelled = named.repository.by_digest(digest).map_err(failed)?.into_iter().next();
+            let record = match labelled {
+                Some(record) => Some(record),
+                None if named.repository.has_image(digest) => {
+                    named.repository.last_record(digest).map_err(failed)?
+                }
+                None => None,
+            };
+            if let Some(record) = record {
+                return located(named, &record);
+            }
+        }
+        Err(self.not_found(&ImageDescription::Digest(digest.clone())))
+    }
+
     /// Finds what matches, in the first repository that has something.
     fn find(&self, image: &ImageDescription) -> Result<Found<'_>> {
         match image {

@@ -70,7 +70,7 @@ variables! {
     CLUSTER_NAME;
     /// If set, the default repository is `.cabane/repository` below this directory.
     SCRATCH;
-    /// The uenv repository of the user. If it is not set, `.uenv-images` below `SCRATCH` and `.uenv/repo` below `HOME` are used if they exist. It is searched after the default repository.
+    /// The uenv repository of the user. If there is none, Cabane looks for `.uenv-images` below `SCRATCH`, and then for `.uenv/repo` below `HOME`. It is searched after the default repository.
     UENV_REPO_PATH;
     /// The home directory.
     HOME;

@@ -123,6 +123,7 @@ pub fn remove_label(path: &Path, label: &Label, image: &ImageId) -> Result<bool>
 ///
 /// As those of [`set_label`].
 pub fn forget(path: &Path, image: &ImageId) -> Result<()> {
+    refuse_old(path)?;
     change(path, |database| forget_in(database, image))
 }
 
@@ -135,7 +136,7 @@ fn forget_in(database: &Connection, image: &ImageId) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Returns the number of what labels have in common that differ in their tags.
+/// Returns the `version_id` of the name, version, system, and uarch of a label.
 fn version_of(database: &Connection, label: &Label) -> rusqlite::Result<Option<i64>> {
     let query = "SELECT version_id FROM uenv
                  WHERE system = ?1 AND uarch = ?2 AND name = ?3 AND version = ?4";

@@ -14,7 +14,7 @@ use rusqlite::ErrorCode;
 pub fn refused(action: &str, path: &Path) -> impl FnOnce(io::Error) -> Report {
     move |source| {
         let hint = (source.kind() == io::ErrorKind::PermissionDenied)
-            .then(|| format!("`ls -ld {}` shows who may", shown(path)));
+            .then(|| format!("`ls -ld {}` shows its owner and permissions", shown(path)));
         let message = format!("cannot {action} {}", shown(path));
         Report::caused(Kind::Repository, message, source).hinted(hint)
     }
@@ -40,7 +40,7 @@ pub(crate) fn unwritable(path: &Path) -> impl Fn(rusqlite::Error) -> Report {
                 Some("another process is changing it: try the same command again".to_owned())
             }
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-                Some(format!("`ls -ld {}` shows who may", shown(path)))
+                Some(format!("`ls -ld {}` shows its owner and permissions", shown(path)))
             }
             _ => None,
         };

@@ -17,4 +17,4 @@ mod rows;
 pub use change::{create, forget, remove_label, set_label};
 pub use error::refused;
 pub use open::stamp;
-pub use rows::{Row, Rows, read};
+pub use rows::{Row, Rows, read, refuse_old};

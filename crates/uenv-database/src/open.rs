@@ -1,13 +1,12 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Opening a database that others may write to.
+//! Opening a database that other programs may write to.
 //!
-//! To be read, it is opened as one that never changes: no locks, which file systems of clusters have in
-//! part only, and no files beside it, which could not be made where one may only read. What
-//! SQLite would otherwise see to is then left to us: a database that changes meanwhile is read
-//! again, and where a writer was killed, the database and its journal are copied, so that the
-//! copy can be set right.
+//! For reading, SQLite opens it as immutable: without locks, which some cluster file systems lack, and
+//! without files beside it, which read-only users cannot create. So this module does what SQLite
+//! does otherwise. If the database changes during a read, it is read again. If a writer was killed,
+//! SQLite recovers a copy of the database and its journal.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -15,7 +14,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
@@ -139,7 +138,7 @@ fn copy(path: &Path) -> Result<TempDir> {
     let target = place.path().join("index.db");
     for end in FILES {
         let from = beside(path, end);
-        match fs::copy(&from, beside(&target, end)) {
+        match copy_file(&from, &beside(&target, end)) {
             Err(error) if end.is_empty() || error.kind() != io::ErrorKind::NotFound => {
                 return Err(refused("copy", &from)(error));
             }
@@ -149,10 +148,27 @@ fn copy(path: &Path) -> Result<TempDir> {
     Ok(place)
 }
 
+/// Copies a regular file. The database may be someone else's: a named pipe is not waited for, and a
+/// file with holes does not fill the disk.
+fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
+    const MOST_BYTES: u64 = 1024 * 1024 * 1024;
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(from)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    if found.len() > MOST_BYTES {
+        let message = format!("it has more than {MOST_BYTES} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    io::copy(&mut file.take(MOST_BYTES), &mut File::create(to)?).map(drop)
+}
+
 fn open(path: &Path, how: OpenFlags, options: &str) -> rusqlite::Result<Connection> {
     let flags = how | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(address(path, options), flags)?;
-    // The database may be someone else's: nothing in it shall do anything.
+    // The database may belong to another user: SQLite must not run anything that it contains.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;

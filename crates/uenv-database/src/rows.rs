@@ -42,7 +42,7 @@ impl Row {
     pub fn checked(&self) -> Result<(Digest, Label), String> {
         let digest = self.sha256.parse().map_err(|_| {
             let sha256 = &self.sha256;
-            format!("its image is `{sha256}`, which is no sha256")
+            format!("its image `{sha256}` is not a sha256 digest")
         })?;
         Ok((digest, self.label.parse::<Label>().map_err(|error| error.to_string())?))
     }
@@ -85,12 +85,16 @@ pub fn read(path: &Path) -> Result<Rows> {
 
 /// Refuses a database of the releases before 6, which is not changed: two systems could not have
 /// the same image there.
-pub(crate) fn refuse_old(path: &Path) -> Result<()> {
+///
+/// # Errors
+///
+/// It is such a database, or cannot be read.
+pub fn refuse_old(path: &Path) -> Result<()> {
     open::read(path, |connection| {
         if place_of_system(path, connection)? == "uenv" {
             return Ok(());
         }
-        let message = format!("the database {} is one of uenv before 6", shown(path));
+        let message = format!("cannot change the database {} of uenv before 6", shown(path));
         let directory = path.parent().unwrap_or(path);
         Err(Report::new(Kind::Repository, message).hinted(format!(
             "`cabane repo import {}` copies its images into a repository that can be changed",
@@ -165,7 +169,7 @@ fn unnamed(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     rows.collect()
 }
 
-/// Takes any value for text: a damaged row is to be named, and not to end everything.
+/// Reads any value as text, so that a corrupt row is reported, and the others are still read.
 fn text(value: ValueRef<'_>) -> String {
     match value {
         ValueRef::Null => String::new(),

@@ -1,7 +1,7 @@
 -- SPDX-FileCopyrightText: The Cabane developers
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
 --
--- What uenv expects of a database: names, columns, keys, and what vanishes with what.
+-- The schema that uenv expects: tables, columns, keys, and triggers that remove unused rows.
 
 BEGIN;
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use cabane_label::{ParseError, escape};
+use cabane_label::{MountPoint, ParseError, escape};
 use serde_json::value::RawValue;
 
 use crate::document::Member;
@@ -18,6 +18,9 @@ use crate::{
 };
 
 const TEXTS: &str = "a list of texts";
+
+/// The most images on which one can be built.
+const MOST_BASES: usize = 32;
 
 impl<'a> Reader<'a> {
     pub(crate) fn needs(&self, value: &'a RawValue) -> Result<Needs, MetaError> {
@@ -42,6 +45,9 @@ impl<'a> Reader<'a> {
     pub(crate) fn bases(&self, value: &'a RawValue) -> Result<Vec<ImageBase>, MetaError> {
         let what = "`bases`";
         let listed: Vec<&'a RawValue> = self.document.read(value, &what, "a list")?;
+        if listed.len() > MOST_BASES {
+            return Err(self.document.error(value, format!("more than {MOST_BASES} bases")));
+        }
         let one = |value: &'a RawValue| {
             let text = |key: &'static str| -> Result<(String, &'a RawValue), MetaError> {
                 let value = self.member(value, what, key)?;
@@ -52,7 +58,7 @@ impl<'a> Reader<'a> {
             let (digest, place) = text("digest")?;
             let digest = digest.parse().map_err(|error| refuse(place, error))?;
             let (mount, place) = text("mount")?;
-            let mount = mount.parse().map_err(|error| refuse(place, error))?;
+            let mount = MountPoint::below_root(&mount).map_err(|error| refuse(place, error))?;
             Ok(ImageBase { label, digest, mount })
         };
         listed.into_iter().map(one).collect()

@@ -37,8 +37,8 @@ impl Bases {
     ) -> Result<Self> {
         let Some(name) = &config.base else { return Ok(Self::default()) };
         if request.install.is_some() {
-            let message = "packages on a base cannot be installed in a directory: they need the base to be mounted";
-            return Err(BuildError::refused(message, "leave `--install` out"));
+            let message = "`--install` does not work with a base: packages need the mounted base";
+            return Err(BuildError::refused(message, "remove `--install`"));
         }
         let containers = request.containers.as_deref();
         let containers = containers.ok_or_else(|| {
@@ -49,7 +49,7 @@ impl Bases {
             check_pin(&request.pins, name, [nearest.digest.as_str()].into_iter())?;
             if !nearest.is_stack {
                 let message = format!(
-                    "Spack has not built the base `{}`: it has no packages to build on",
+                    "the base `{}` is not an image that Spack built: it has no packages to reuse",
                     escape(name)
                 );
                 let hint = "`base` in config.yaml must name an image of a recipe for Spack";
@@ -140,14 +140,14 @@ impl Bases {
             let target = other.target.as_deref().unwrap_or_default();
             if target != spec.target() {
                 differences.push(format!(
-                    "it is built for {}, and that of the base for {target}",
+                    "the target is {}, but the base has it for {target}",
                     spec.target()
                 ));
             }
             let variants = spec.variants();
             if variants != other.variants {
                 differences.push(format!(
-                    "it has `{variants}`, and that of the base `{}`",
+                    "the variants are `{variants}`, but in the base `{}`",
                     other.variants
                 ));
             }

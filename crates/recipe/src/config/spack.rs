@@ -61,7 +61,7 @@ fn base(field: &Field<'_>) -> Option<String> {
     let text = written.strip_prefix("sha256:").unwrap_or(written);
     match text.parse::<ImageDescription>() {
         Ok(ImageDescription::Path(_)) => {
-            let message = "a base is an image of a repository, and not a file";
+            let message = "`base` must name an image in a repository, not a file";
             let hint = format!("`cabane image add {} LABEL` adds it; then {HINT}", escape(text));
             field.refuse(message, hint.as_str())
         }

@@ -313,7 +313,7 @@ fn convert_hint(report: &Report<'_>) -> String {
     let name = if name.to_string().is_empty() { "recipe".to_owned() } else { name.to_string() };
     format!(
         "`cabane recipe convert {shown} --output {name}-new --system SYSTEM` writes it for a newer Spack, \
-         ports its packages, and says what has vanished"
+         ports its packages, and lists what no longer exists"
     )
 }
 

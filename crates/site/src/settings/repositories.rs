@@ -4,6 +4,8 @@
 //! The repositories that are looked into.
 
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use cabane_recipe::RetentionSettings;
@@ -130,20 +132,30 @@ impl Layers<'_> {
             (below(env_vars::SCRATCH, ".uenv-images"), Origin::Default),
             (below(env_vars::HOME, ".uenv/repo"), Origin::Default),
         ];
-        let is_there = |path: &PathBuf| path.join("index.db").is_file();
         let mut there = places.into_iter().filter_map(|(path, origin)| Some((path?, origin)));
-        let (path, origin) = there.find(|(path, _)| is_there(path))?;
+        let (path, origin) = there.find(|(path, _)| has_database(path))?;
         Some(RepositorySetting {
             name: REPOSITORY_OF_UENV.to_owned(),
             path,
             priority: PRIORITY_OF_UENV,
             retention: RetentionSettings::default(),
             is_default: false,
-            is_configured: true,
+            // Nobody vouches for what others may have put there.
+            is_configured: false,
             unusable: None,
             origin,
         })
     }
+}
+
+/// Returns whether there is a database of SQLite that can be read. A repository that nobody named
+/// must not be the reason why others are not searched.
+fn has_database(repository: &Path) -> bool {
+    const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+    let path = repository.join("index.db");
+    let mut start = [0; MAGIC.len()];
+    let file = Some(&path).filter(|path| path.is_file()).and_then(|path| File::open(path).ok());
+    file.is_some_and(|mut file| file.read_exact(&mut start).is_ok()) && start == *MAGIC
 }
 
 fn typed_repository(

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The workers of a build, as processes: started, asked, heard, and given up.
+//! The worker processes of a build: starts them, sends them packages, reads their answers, and
+//! gives the packages of lost workers to others.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -78,8 +79,8 @@ struct Worker {
     last_heard: Instant,
     /// The most packages that it builds at once.
     most: usize,
-    /// How many of the finished packages it has heard of.
-    told: usize,
+    /// The number of finished packages that the build has announced to it.
+    announced: usize,
 }
 
 struct Running {
@@ -123,7 +124,7 @@ impl Team {
             state: State::Starts,
             last_heard: Instant::now(),
             most: 1,
-            told: 0,
+            announced: 0,
         };
         worker.ask(&Question::Begin(Box::new(task)));
         self.workers.push(worker);
@@ -171,9 +172,9 @@ impl Team {
                 return;
             }
             worker.state = State::Builds;
-            // What it has not heard of yet.
-            let from_others = self.built[worker.told..].to_vec();
-            worker.told = self.built.len();
+            // Packages that it does not know yet.
+            let from_others = self.built[worker.announced..].to_vec();
+            worker.announced = self.built.len();
             worker.ask(&Question::Build { hashes, from_others });
         }
     }
@@ -241,7 +242,7 @@ impl Team {
             );
             return Err(report
                 .detailed(text)
-                .hinted("it may need more memory than the nodes have".to_owned())
+                .hinted("it may need more memory: try fewer processes with `--jobs N`".to_owned())
                 .into());
         }
         listener.warning(&text);

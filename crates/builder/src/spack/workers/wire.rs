@@ -157,8 +157,8 @@ pub(super) fn send(output: &mut dyn Write, message: &impl Serialize) -> io::Resu
     output.flush()
 }
 
-/// Reads the next message; none at the end. What is no message is passed over: programs that start others
-/// may write, too.
+/// Reads the next message; none at the end. Other lines are ignored: programs that start workers, such as
+/// `srun`, may also write.
 pub(super) fn receive<T: DeserializeOwned>(input: &mut dyn BufRead) -> io::Result<Option<T>> {
     loop {
         let mut line = Vec::new();

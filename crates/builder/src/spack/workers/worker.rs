@@ -90,7 +90,7 @@ fn beat<W: Write + Send + 'static>(answers: &Answers<W>) -> mpsc::Sender<()> {
     end
 }
 
-/// What the build is answered.
+/// Sends answers to the build.
 struct Answers<W> {
     output: Arc<Mutex<W>>,
     interrupt: Arc<AtomicBool>,

@@ -59,7 +59,7 @@ pub(super) struct ElsewhereArgs {
 fn nodes(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number @ 1..=1024) => Ok(number),
-        _ => Err("it is a number from 1 to 1024".to_owned()),
+        _ => Err("use a number from 1 to 1024".to_owned()),
     }
 }
 

@@ -107,7 +107,7 @@ pub(crate) struct BuildArgs {
     /// Push the image to this namespace of the registry
     #[arg(long, value_name = "NAMESPACE", conflicts_with_all = ["output", "install", "until", "dry_run"])]
     push: Option<Namespace>,
-    /// Build packages of a stack on this host, too, over ssh. It must see the recipe, the cache directory,
+    /// Also build packages of a stack on this host, over ssh. It must have the recipe, the cache directory,
     /// and the configuration of the system at the same paths. Repeatable
     #[arg(long, value_name = "HOST", value_parser = host)]
     with: Vec<String>,

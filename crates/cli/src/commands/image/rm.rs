@@ -82,19 +82,15 @@ fn remove_found(setup: &Setup, description: &ImageDescription) -> Result<Removed
 
 /// Refuses to remove an image without which another one cannot be started.
 fn refuse_base(named: &NamedRepository, digest: &Digest) -> Result<()> {
-    let repository = &named.repository;
-    for record in repository.records()? {
-        // What is malformed or damaged keeps no other image.
-        let meta = repository.meta_if_present(&record.digest).ok().flatten();
-        if meta.is_some_and(|meta| meta.bases.iter().any(|base| base.digest == *digest)) {
-            let (label, id) = (&record.label, digest.id());
-            let error =
-                format!("`{label}` is built on the image {id}, and cannot be started without it");
-            let hint = format!("remove that image first: `cabane image rm {label}`");
-            return Err(Report::new(Kind::Failure, error).hinted(hint));
-        }
-    }
-    Ok(())
+    let Some(label) = named.repository.built_on(digest)? else {
+        return Ok(());
+    };
+    let error = format!(
+        "`{label}` is built on the image {}, and cannot be started without it",
+        digest.id()
+    );
+    let hint = format!("remove that image first: `cabane image rm {label}`");
+    Err(Report::new(Kind::Failure, error).hinted(hint))
 }
 
 /// For running, several labels of one image mean the same; for removing they do not.

@@ -44,11 +44,11 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "SYSTEM")]
     system: Option<PathBuf>,
 
-    /// The commit, branch, or tag of Spack that the recipe gets; default: a release
+    /// The commit, branch, or tag of Spack that the recipe gets; default: its own, or a release if that is older than 1.0
     #[arg(long, value_name = "COMMIT")]
     spack_commit: Option<String>,
 
-    /// The commit, branch, or tag of Spack's packages that the recipe gets; default: a release
+    /// The commit, branch, or tag of Spack's packages that the recipe gets; default: its own, or a release if that is older than 1.0
     #[arg(long, value_name = "COMMIT")]
     packages_commit: Option<String>,
 
@@ -109,10 +109,11 @@ pub(crate) fn convert(setup: &Setup, args: &ConvertArgs) -> Result<ExitCode> {
             output
         }
     };
-    write(directory, &conversion)?;
+    // The packages first: as long as the files are old, the same command ports what is left.
     if let Some(ported) = &ported {
         ported.put_into(directory)?;
     }
+    write(directory, &conversion)?;
     if !args.json {
         print(setup, directory, &conversion, ported.as_ref());
     }
@@ -272,7 +273,7 @@ fn list(
         } else if depth > 0 {
             list(root, &path, depth - 1, files)?;
         } else {
-            return Err(io::Error::other("directories lie too deep in each other"));
+            return Err(io::Error::other("the directories are nested too deeply"));
         }
     }
     Ok(())

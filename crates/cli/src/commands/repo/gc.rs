@@ -185,6 +185,7 @@ fn kept_text(kept: Kept) -> &'static str {
         Kept::Followed => "follows a channel",
         Kept::InUse => "in use on this host",
         Kept::Recent => "used or added a short while ago",
+        Kept::Base => "an image that stays is built on it",
         Kept::Newest => "among the newest of its name",
         Kept::Closed => "closed to you",
         Kept::WithinLimits => "within the limits",

@@ -143,7 +143,7 @@ pub fn convert_stack(files: &StackFiles<'_>, to: &ConvertTo<'_>) -> Result<Conve
         return Ok(Conversion {
             files: Vec::new(),
             removed: Vec::new(),
-            notes: vec!["the recipe is of format 3 already".to_owned()],
+            notes: vec!["the recipe already has format 3".to_owned()],
             is_from_old_spack: false,
         });
     }

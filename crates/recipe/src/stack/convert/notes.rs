@@ -15,8 +15,8 @@ pub(super) fn about(recipe: &StackRecipe, target: &Target) -> Vec<String> {
         let with = target.has_new_packages || target.moves_packages;
         let with = if with { format!(", with the packages of {packages}") } else { String::new() };
         notes.push(format!(
-            "Spack is {spack} now{with}: versions and variants that specs name may be gone, and \
-             others are the default"
+            "the recipe now uses Spack {spack}{with}: versions and variants that specs name may no \
+             longer exist, and defaults may differ"
         ));
     } else {
         if SpackVersion::in_name(recipe.spack.source.commit.as_deref().unwrap_or("develop"))
