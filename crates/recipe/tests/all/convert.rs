@@ -115,7 +115,7 @@ fn what_needs_a_review_is_reported() {
     assert_eq!(
         beginnings,
         [
-            "Spack is releases/v1.2 now, wi",
+            "the recipe now uses Spack rele",
             "the environment `demo` looked ",
             "environments.yaml, line 10: th",
         ]
