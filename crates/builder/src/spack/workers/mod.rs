@@ -213,6 +213,11 @@ impl Drop for Shared {
     }
 }
 
+/// A worker on another host is in another directory.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
 fn task(
     engine: &SpackEngine,
     environment: &SpackEnvironment,
@@ -222,8 +227,9 @@ fn task(
     WorkerTask {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         recipe: engine.recipe_dir.path.clone(),
-        system: engine.request.system_dir.clone(),
-        mirrors: engine.request.mirrors.clone(),
+        own_packages: engine.packages_digest.clone(),
+        system: engine.request.system_dir.as_deref().map(absolute),
+        mirrors: engine.request.mirrors.as_deref().map(absolute),
         cache: engine.request.cache_dir.clone(),
         shared_cache: engine.request.shared_cache.clone(),
         epoch: engine.request.epoch,

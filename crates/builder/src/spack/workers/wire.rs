@@ -26,6 +26,8 @@ pub struct WorkerTask {
     pub version: String,
     /// The directory of the recipe.
     pub recipe: PathBuf,
+    /// The sum of the recipe's own packages: a copy of the recipe may be older.
+    pub(super) own_packages: String,
     /// The configuration of the system.
     pub system: Option<PathBuf>,
     /// Mirrors and caches, instead of those of the system.

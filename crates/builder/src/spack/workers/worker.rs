@@ -144,6 +144,10 @@ impl Bench {
         }
         copy_inputs(&task.inputs, &layout.work())?;
         let engine = SpackEngine::prepare(&request, &recipe, &RecipeDir { path }, &layout)?;
+        if engine.packages_digest != task.own_packages {
+            let message = format!("its copy of {} has other packages", shown(&task.recipe));
+            return Err(BuildError::refused(message, None));
+        }
         inputs::write_store(&engine)?;
         Ok(Self { request, recipe, layout, engine })
     }
