@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use crate::cabane::{Cabane, Who, everybody};
-use crate::uenv_repository::{OLD_TABLES, Uenv, copy};
+use crate::uenv_repository::{Uenv, copy};
 
 fn labels(cabane: &Cabane) -> String {
     cabane.run(&["image", "ls", "@*", "--format={label}"]).stdout
@@ -49,17 +49,9 @@ fn every_image_is_there_with_its_labels_date_and_metadata() {
 #[test]
 fn a_repository_of_an_older_release_is_read_as_well() {
     let cabane = Cabane::new(Who::OrdinaryUser);
-    let uenv = Uenv::with_tables(&cabane, OLD_TABLES);
-    let digest = uenv.image("app");
-    let rows = format!(
-        "INSERT INTO images VALUES ('{digest}', '{}', 'monday', 4096, 'gh200', 'daint');
-         INSERT INTO uenv VALUES (1, 'app', '1.0');
-         INSERT INTO tags VALUES (1, 'default', '{digest}');",
-        &digest[..16]
-    );
-    uenv.database.execute_batch(&rows).unwrap();
+    let uenv = Uenv::old_with_app(&cabane, "monday", "default", "daint");
     uenv.import(&[]).success();
-    assert_eq!(labels(&cabane), "app/1.0:default@daint%gh200\n");
+    assert_eq!(labels(&cabane), "app/1.0:default@daint%x86_64\n");
 }
 
 #[test]

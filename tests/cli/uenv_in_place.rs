@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use crate::cabane::{Cabane, Who, everybody};
-use crate::uenv_repository::{DATE, OLD_TABLES, Uenv};
+use crate::uenv_repository::{DATE, Uenv};
 
 const LABEL: &str = "--format={label}";
 
@@ -174,15 +174,7 @@ fn what_is_damaged_is_named() {
 #[test]
 fn the_one_of_an_old_release_is_read_and_not_changed() {
     let cabane = Cabane::new(everybody()[0]);
-    let uenv = Uenv::with_tables(&cabane, OLD_TABLES);
-    let digest = uenv.image("app");
-    let rows = format!(
-        "INSERT INTO images VALUES ('{digest}', '{}', '{DATE}', 4096, 'x86_64', 'here');
-         INSERT INTO uenv VALUES (1, 'app', '1.0');
-         INSERT INTO tags VALUES (1, 'v1', '{digest}');",
-        &digest[..16]
-    );
-    uenv.database.execute_batch(&rows).unwrap();
+    let uenv = Uenv::old_with_app(&cabane, DATE, "v1", "here");
     let hello = cabane.run(&["--repo", &uenv.arg(), "run", "app", "--", "hello"]).success();
     let refused = cabane.run(&["--repo", &uenv.arg(), "image", "rm", "app"]);
     let says = refused.stderr.contains(" of uenv before 6")

@@ -30,7 +30,7 @@ pub(crate) const TABLES: &str = "
         INNER JOIN images ON images.sha256 = tags.sha256;";
 
 /// Those of the releases before: system and micro-architecture belong to the image.
-pub(crate) const OLD_TABLES: &str = "
+const OLD_TABLES: &str = "
     CREATE TABLE images (sha256 TEXT PRIMARY KEY CHECK(length(sha256)==64),
         id TEXT UNIQUE CHECK(length(id)==16), date TEXT NOT NULL, size INTEGER NOT NULL,
         uarch TEXT NOT NULL, system TEXT NOT NULL);
@@ -57,6 +57,20 @@ impl<'a> Uenv<'a> {
         let database = Connection::open(path.join("index.db")).unwrap();
         database.execute_batch(tables).unwrap();
         Self { cabane, path, database }
+    }
+
+    /// One of the older releases with the image `app`, from a date, under a tag for a system.
+    pub(crate) fn old_with_app(cabane: &'a Cabane, date: &str, tag: &str, system: &str) -> Self {
+        let uenv = Self::with_tables(cabane, OLD_TABLES);
+        let digest = uenv.image("app");
+        let rows = format!(
+            "INSERT INTO images VALUES ('{digest}', '{}', '{date}', 4096, 'x86_64', '{system}');
+             INSERT INTO uenv VALUES (1, 'app', '1.0');
+             INSERT INTO tags VALUES (1, '{tag}', '{digest}');",
+            &digest[..16]
+        );
+        uenv.database.execute_batch(&rows).unwrap();
+        uenv
     }
 
     pub(crate) fn new(cabane: &'a Cabane) -> Self {

@@ -144,15 +144,7 @@ pub fn port_packages(
     let _in_use = InUse::share(&job.request.cache_dir, progress, interrupt)?;
     prepare_directories(job)?;
     let Some(step) = plan.steps.last() else { return Ok(None) };
-    let mut bench = BuildContext {
-        request: &job.request,
-        layout: &job.layout,
-        recipe: &job.recipe,
-        step,
-        progress,
-        interrupt,
-        gauge: None,
-    };
+    let mut bench = context(job, step, progress, interrupt, None);
     job.engine.port_packages(&mut bench)
 }
 
@@ -207,6 +199,17 @@ fn forget(layout: &Layout, steps: &[Step]) -> Result<()> {
     steps.iter().rev().try_for_each(|step| Marker::remove(layout, step.name))
 }
 
+fn context<'a>(
+    job: &'a Job,
+    step: &'a Step,
+    progress: &'a mut dyn Progress,
+    interrupt: &'a AtomicBool,
+    gauge: Option<&'a mut Gauge>,
+) -> BuildContext<'a> {
+    let Job { request, layout, recipe, .. } = job;
+    BuildContext { request, layout, recipe, step, progress, interrupt, gauge }
+}
+
 fn do_step(
     job: &Job,
     step: &Step,
@@ -215,15 +218,7 @@ fn do_step(
     gauge: Option<&mut Gauge>,
 ) -> Result<Option<ImageMark>> {
     disk::remove(&job.layout.log(step.name))?;
-    let mut bench = BuildContext {
-        request: &job.request,
-        layout: &job.layout,
-        recipe: &job.recipe,
-        step,
-        progress,
-        interrupt,
-        gauge,
-    };
+    let mut bench = context(job, step, progress, interrupt, gauge);
     bench.check_interrupt()?;
     let tree = || job.engine.tree();
     match (step.name, &job.target) {
