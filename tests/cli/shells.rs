@@ -15,7 +15,9 @@ use crate::cabane::{Cabane, Who, everybody};
 /// terminal showed.
 fn typed_into(cabane: &Cabane, shell: &str, lines: &str) -> String {
     // Without it zsh asks whether it should make one.
-    cabane.world.file("home/.zshrc", "");
+    if !cabane.world.path("home/.zshrc").exists() {
+        cabane.world.file("home/.zshrc", "");
+    }
     // Without it fish starts to read all pages of manuals, and writes after the end of the test.
     let read = "home/.local/share/fish/generated_completions/none.fish";
     cabane.world.file(read, "");
@@ -75,6 +77,66 @@ fn job_control_works_in_the_shell() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let shown = typed_into(&cabane, "/bin/bash", "sleep 30 &\njobs\nkill %1\nexit\n");
     assert!(shown.contains("Running") && !shown.contains("no job control"), "{shown}");
+}
+
+#[test]
+fn a_start_in_the_settings_of_the_shell_starts_one_shell() {
+    for who in everybody() {
+        let cabane = Cabane::with_app(who);
+        let line = format!("{} start app && echo back\n", cabane.program());
+        cabane.world.file("home/.bashrc", &line);
+        let shown = typed_into(&cabane, "/bin/bash", "echo \"<$(hello)>\"\nexit\n");
+        assert!(shown.contains("<hello from app>"), "as {who:?}:\n{shown}");
+        let notes = shown.matches("this shell is already in this environment").count();
+        assert_eq!((notes, shown.matches("\nback").count()), (1, 1), "as {who:?}:\n{shown}");
+    }
+}
+
+#[test]
+fn another_view_or_another_place_is_another_environment() {
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
+    let other = cabane.mount_point("other");
+    for (more, is_started) in [
+        (String::new(), false),
+        ("--no-default-view".to_owned(), true),
+        (format!("--bind /usr:{other}"), true),
+    ] {
+        let script = format!("$CABANE start app --ignore-tty {more} <<<'echo inside'");
+        let seen = cabane.finish(cabane.other("bash").args([
+            "-c",
+            "$CABANE run app -- bash -c \"$0\"",
+            &script,
+        ]));
+        // In an environment of a user namespace others may be refused, and never silently.
+        assert_eq!(seen.stderr.contains("already in this environment"), !is_started, "{seen:?}");
+    }
+}
+
+/// The line in the settings of each shell, and the file.
+const SETTINGS: [(&str, &str, &str); 4] = [
+    ("/bin/bash", ".bashrc", "source <(cabane completion bash)"),
+    ("/bin/zsh", ".zshrc", "autoload compinit; compinit; source <(cabane completion zsh)"),
+    ("/usr/bin/fish", ".config/fish/config.fish", "cabane completion fish | source"),
+    ("/bin/tcsh", ".tcshrc", "eval \"`cabane completion tcsh`\""),
+];
+
+#[test]
+fn the_prompt_names_what_is_loaded() {
+    for (shell, file, line) in SETTINGS {
+        if !Path::new(shell).exists() {
+            not_run!("{shell} is not installed");
+        }
+        let cabane = Cabane::with_app(Who::OrdinaryUser);
+        let path = Path::new(cabane.program()).parent().unwrap().display().to_string();
+        let set = match shell {
+            "/usr/bin/fish" => format!("set -gx PATH $PATH {path}"),
+            "/bin/tcsh" => format!("set prompt = '> '; setenv PATH ${{PATH}}:{path}"),
+            _ => format!("PATH=$PATH:{path}"),
+        };
+        cabane.world.file(&format!("home/{file}"), &format!("{set}\n{line}\n"));
+        let shown = typed_into(&cabane, shell, "echo x\nexit\n");
+        assert!(shown.contains("(app/1.0) "), "{shell}:\n{shown}");
+    }
 }
 
 #[test]

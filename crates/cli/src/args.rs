@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What can be typed before a command.
+//! What can be typed before and after every command.
+
+use std::path::{Path, PathBuf};
 
 use anstream::ColorChoice;
 use cabane_site::env_vars;
@@ -11,26 +13,27 @@ use clap::{ArgAction, Args};
 
 use crate::printer::Printer;
 
-/// Options that every command has; they precede the command.
-#[derive(Debug, Args)]
+/// Options that every command has, before it or after it.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalArgs {
     /// Show more detail
-    #[arg(short, long, action = ArgAction::Count)]
+    #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
     /// When to color the output
-    #[arg(long, value_name = "WHEN", value_parser = one_of(WHEN))]
+    #[arg(long, global = true, value_name = "WHEN", value_parser = one_of(WHEN))]
     pub(crate) color: Option<ColorChoice>,
     /// Do not color the output
-    #[arg(long, conflicts_with = "color")]
+    #[arg(long, global = true, conflicts_with = "color")]
     pub(crate) no_color: bool,
     /// Repositories to use: names, absolute paths, or NAME=PATH, separated by commas
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, global = true, value_name = "LIST")]
     pub(crate) repo: Option<String>,
-    /// The name of this system, or `*` for images of all systems
-    #[arg(long, value_name = "NAME")]
-    pub(crate) system: Option<String>,
+    /// The name of this system, or `*` for images of all systems; for recipes also the directory of its configuration
+    #[arg(long, global = true, value_name = "SYSTEM")]
+    pub(crate) system: Option<PathBuf>,
     /// How to mount images
-    #[arg(long, value_name = "WAY", value_parser = one_of(BACKENDS))]
+    #[arg(long, global = true, value_name = "WAY", value_parser = one_of(BACKENDS))]
     pub(crate) backend: Option<BackendChoice>,
 }
 
@@ -50,7 +53,18 @@ const BACKENDS: &[Choice<BackendChoice>] = &[
 impl GlobalArgs {
     /// Returns what wins over variables and configuration files.
     pub(crate) fn overrides(&self) -> Overrides {
-        Overrides { repo: self.repo.clone(), system: self.system.clone(), backend: self.backend }
+        let system = self.system.as_ref().map(|system| system.to_string_lossy().into_owned());
+        Overrides { repo: self.repo.clone(), system, backend: self.backend }
+    }
+
+    /// Returns the same for a command that also takes the directory of a system's configuration,
+    /// which is no name.
+    pub(crate) fn overrides_for_recipes(&self) -> Overrides {
+        let is_directory = self.system.as_ref().is_some_and(|system| {
+            system.is_dir() || system.parent().is_some_and(|parent| parent != Path::new(""))
+        });
+        let overrides = self.overrides();
+        Overrides { system: overrides.system.filter(|_| !is_directory), ..overrides }
     }
 
     /// Returns the printer that these options ask for. The configuration may say

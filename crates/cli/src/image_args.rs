@@ -14,12 +14,12 @@ use clap::Args;
 pub(crate) struct ImageArgs {
     /// Images: label, ID, digest, or path, each optionally followed by :/mount/point; separated by commas. Also the path of an environment file, which ends in .toml
     #[arg(value_name = "IMAGES", required_unless_present = "environment")]
-    images: Option<String>,
+    pub(crate) images: Option<String>,
     /// An environment file, by path or by name; images on the command line are added to it
     #[arg(short, long, value_name = "NAME|PATH")]
     environment: Option<String>,
     /// Views to load, in this order: VIEW or IMAGE:VIEW, separated by commas; IMAGE is a name, a label, or a mount point. They replace the views of an environment file
-    #[arg(short, long, value_name = "VIEWS")]
+    #[arg(long, value_name = "VIEWS")]
     view: Option<String>,
     /// Load no view unless one is named
     #[arg(long, conflicts_with = "view")]
@@ -32,6 +32,11 @@ pub(crate) struct ImageArgs {
 }
 
 impl ImageArgs {
+    /// Whether there is anything to load.
+    pub(crate) fn are_named(&self) -> bool {
+        self.images.is_some() || self.environment.is_some()
+    }
+
     /// Returns what was typed.
     pub(crate) fn request(&self) -> ImageRequest {
         ImageRequest {
@@ -51,7 +56,7 @@ pub(crate) struct InsideArgs {
     #[arg(long = "in", value_name = "IMAGES")]
     images: Option<String>,
     /// The views of that environment
-    #[arg(short, long, value_name = "VIEWS", requires = "images")]
+    #[arg(long, value_name = "VIEWS", requires = "images")]
     view: Option<String>,
     /// Load no view unless one is named
     #[arg(long, requires = "images", conflicts_with = "view")]

@@ -12,12 +12,14 @@ mod added;
 mod args;
 mod change;
 mod commands;
+mod complete;
 mod exit_codes;
 mod format;
 mod host_change;
 mod image_args;
 mod interrupt;
 mod launch;
+mod mistyped;
 mod printer;
 mod progress;
 pub mod reference;
@@ -29,33 +31,51 @@ mod table;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use anstream::ColorChoice;
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::commands::Args;
+use crate::printer::Printer;
 
 /// Runs the command line to its end and returns the exit code.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let typed: Vec<OsString> = arguments.collect();
     let mut parser = Args::command();
+    if complete::is_asked(&typed) {
+        let is_answered = complete::answer(&typed, parser).is_ok();
+        let code = if is_answered { exit_codes::SUCCESS } else { exit_codes::FAILURE };
+        return ExitCode::from(code.code);
+    }
     let args = parser
-        .try_get_matches_from_mut(arguments)
-        .and_then(|mut matches| Args::from_arg_matches_mut(&mut matches))
-        .map_err(|error| error.format(&mut parser));
-    // A tenth of a short command's instructions would free it.
-    std::mem::forget(parser);
+        .try_get_matches_from_mut(&typed)
+        .and_then(|mut matches| Args::from_arg_matches_mut(&mut matches));
     let args = match args {
         Ok(args) => args,
-        Err(error) => {
-            // Help and version go to standard output, mistakes to standard error.
-            let _ = error.print();
-            let code = if error.use_stderr() { exit_codes::USAGE } else { exit_codes::SUCCESS };
-            return ExitCode::from(code.code);
-        }
+        Err(error) => return not_understood(error, &typed, parser),
     };
+    // A tenth of a short command's instructions would free it.
+    std::mem::forget(parser);
     let printer = args.global.printer();
-    let result = commands::run_command(&args.global, printer, args.command);
+    let result = commands::run_command(&args.global, printer, args.command.settled(&typed));
     let code = result.unwrap_or_else(|error| {
         printer.failure(&error);
         error.kind().into()
     });
+    ExitCode::from(code.code)
+}
+
+/// Prints why a command line was not understood, or the help that it asked for.
+fn not_understood(error: clap::Error, typed: &[OsString], mut parser: clap::Command) -> ExitCode {
+    if mistyped::help(&error, typed, &mut parser).is_some() {
+        return ExitCode::from(exit_codes::SUCCESS.code);
+    }
+    if let Some(report) = mistyped::known_elsewhere(&error, typed) {
+        Printer { color: ColorChoice::Auto, verbosity: 0 }.failure(&report);
+        return ExitCode::from(exit_codes::USAGE.code);
+    }
+    let error = error.format(&mut parser);
+    // Help and version go to standard output, mistakes to standard error.
+    let _ = error.print();
+    let code = if error.use_stderr() { exit_codes::USAGE } else { exit_codes::SUCCESS };
     ExitCode::from(code.code)
 }

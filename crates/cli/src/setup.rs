@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use cabane_report::Result;
 use cabane_run::login_shell;
+use cabane_site::settings::Overrides;
 use cabane_site::{Context, Site, env_vars};
 
 use crate::args::GlobalArgs;
@@ -21,6 +22,8 @@ use crate::printer::Printer;
 pub(crate) struct Setup {
     /// The only way to print.
     pub(crate) printer: Printer,
+    /// The system that was named, or the directory of its configuration.
+    pub(crate) named_system: Option<PathBuf>,
     context: Context,
 }
 
@@ -39,11 +42,24 @@ impl Setup {
     ///
     /// As [`Site::new`].
     pub(crate) fn new(args: &GlobalArgs, printer: Printer) -> Result<Self> {
+        Self::with_overrides(args, &args.overrides(), printer)
+    }
+
+    /// Does the same for a command that also takes the directory of a system's configuration.
+    ///
+    /// # Errors
+    ///
+    /// As [`Site::new`].
+    pub(crate) fn for_recipes(args: &GlobalArgs, printer: Printer) -> Result<Self> {
+        Self::with_overrides(args, &args.overrides_for_recipes(), printer)
+    }
+
+    fn with_overrides(args: &GlobalArgs, typed: &Overrides, printer: Printer) -> Result<Self> {
         let program = std::env::current_exe().ok();
-        let site = Site::new(&args.overrides(), std::env::vars_os().collect(), program)?;
+        let site = Site::new(typed, std::env::vars_os().collect(), program)?;
         let printer = args.configured(printer, site.settings.color.value);
         let context = Context::new(site, Arc::new(printer));
-        Ok(Self { printer, context })
+        Ok(Self { printer, named_system: args.system.clone(), context })
     }
 
     /// Returns the login shell of the user.

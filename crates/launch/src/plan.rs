@@ -4,16 +4,19 @@
 //! What is started, and in which environment.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use cabane_environment::{ImageRequest, JoinOptions, RootOptions, find_environment, root_request};
+use cabane_environment::{
+    ImageRequest, JoinOptions, RootOptions, add_binds, find_environment, root_request,
+};
 use cabane_mpi_swap::{
     ContainerQuestion, EnvironmentFiles, SubstituteImage, SubstituteRequest, substitute_image,
     substitute_in_container,
 };
 use cabane_report::{Kind, Report, Result};
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
-use cabane_run::loaded::Additions;
+use cabane_run::loaded::{Additions, Loaded, file_system_at};
 use cabane_run::{RootRequest, RunRequest, whole_command};
 use cabane_site::Context;
 use serde::{Deserialize, Serialize};
@@ -87,21 +90,46 @@ impl LaunchPlan {
     /// As [`LaunchPlan::launch`], for a shell. In a container, where there may be no such shell, it
     /// falls back to `bash` and `sh`.
     ///
+    /// Returns nothing if the calling shell is in this environment: one that its own settings start
+    /// would start the next.
+    ///
     /// # Errors
     ///
     /// The same.
-    pub fn launch_shell(&self, context: &Context, shell: OsString) -> Result<Launch> {
+    pub fn launch_shell(&self, context: &Context, shell: OsString) -> Result<Option<Launch>> {
         const FIRST_SHELL: &str = r#"
         for shell in "$0" /bin/bash; do
             if [ -x "$shell" ]; then SHELL=$shell exec "$shell"; fi
         done
         SHELL=/bin/sh exec /bin/sh"#;
         let found = self.resolve(context)?;
+        if !self.is_dry_run && self.mpi.is_none() && self.is_around(context, &found)? {
+            return Ok(None);
+        }
         let command = match found.0.root() {
             None => with_conflicts(context, &found.0, vec![shell])?,
             Some(_) => vec!["/bin/sh".into(), "-c".into(), FIRST_SHELL.into(), shell],
         };
-        self.enter(context, found, command)
+        self.enter(context, found, command).map(Some)
+    }
+
+    /// Whether this process is in an environment, and has entered no other since.
+    fn is_around(
+        &self,
+        context: &Context,
+        (environment, additions): &(ConcreteEnvironment, Additions),
+    ) -> Result<bool> {
+        if environment.root().is_some() {
+            return Ok(false);
+        }
+        let mut additions = additions.clone();
+        add_binds(context, &self.root.binds, &mut additions)?;
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let is_mounted =
+            |image: &ConcreteImage| file_system_at(&mounts, image.mount_point.as_path()).is_some();
+        // Variables alone may have come from elsewhere.
+        let loaded = Loaded::of_variables(&context.calling);
+        Ok(loaded.has_entered(environment, &additions) && environment.images.iter().all(is_mounted))
     }
 
     fn resolve(&self, context: &Context) -> Result<(ConcreteEnvironment, Additions)> {

@@ -122,6 +122,12 @@ impl Loaded {
         Self { images: value.split(',').filter_map(image).collect(), ..Self::default() }
     }
 
+    /// Reads what is around a process from its variables.
+    pub fn of_variables(variables: &BTreeMap<OsString, OsString>) -> Self {
+        let value = variables.get(OsStr::new(CABANE_LOADED)).and_then(|value| value.to_str());
+        value.and_then(Self::from_variable).unwrap_or_default()
+    }
+
     /// Tells whether there is nothing around the process.
     pub fn is_empty(&self) -> bool {
         self.images.is_empty() && self.additions == Additions::default()
@@ -209,6 +215,14 @@ impl Loaded {
                 });
             }
         }
+    }
+
+    /// Whether entering an environment would change nothing: all of it was entered last.
+    #[must_use]
+    pub fn has_entered(&self, environment: &ConcreteEnvironment, additions: &Additions) -> bool {
+        let mut entered = self.clone();
+        entered.enter(environment, additions);
+        !environment.images.is_empty() && entered == *self
     }
 
     /// Forgets what was mounted at a place.

@@ -221,11 +221,7 @@ pub(crate) fn variables_inside(
     } else {
         calling
     };
-    let mut loaded = calling
-        .get(&OsString::from(CABANE_LOADED))
-        .and_then(|value| value.to_str())
-        .and_then(Loaded::from_variable)
-        .unwrap_or_default();
+    let mut loaded = Loaded::of_variables(calling);
     let places = loaded.images.iter().map(|image| image.mount_point.clone());
     let venv = Venv::active(calling, &places.collect::<Vec<_>>());
     loaded.remember_replaced(environment, calling);

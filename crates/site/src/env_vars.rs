@@ -44,6 +44,8 @@ variables! {
     CABANE_ENVIRONMENT_PATH;
     /// The directories that contain system configurations, separated by colons. Default: `cabane/systems` in `XDG_CONFIG_HOME`, then `/etc/cabane/systems`.
     CABANE_SYSTEM_PATH;
+    /// Set by the scripts of `cabane completion`: the shell that asks what may follow.
+    CABANE_COMPLETE;
     /// In jobs of `cabane pipeline generate`: the file with the private key for results and images.
     CABANE_PIPELINE_KEY;
     /// In jobs of `cabane pipeline generate`: the file with the private key of the channel. Default: that of `CABANE_PIPELINE_KEY`.

@@ -39,7 +39,7 @@ pub(crate) struct AttachArgs {
     #[arg(long, value_name = "IMAGES")]
     with: Option<String>,
     /// Views of these images to load, in this order: VIEW or IMAGE:VIEW, separated by commas
-    #[arg(short, long, value_name = "VIEWS", requires = "with")]
+    #[arg(long, value_name = "VIEWS", requires = "with")]
     view: Option<String>,
     /// The command and its arguments, after `--`; default: your shell
     #[arg(last = true, value_name = "COMMAND")]

@@ -33,9 +33,6 @@ on this host.")]
 pub(crate) struct DoctorArgs {
     /// Check whether this image runs on this host: a label, an ID, a digest, or a path
     image: Option<String>,
-    /// Explain every line, not only the problems
-    #[arg(short, long)]
-    verbose: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -55,7 +52,7 @@ pub(crate) fn doctor(global: &GlobalArgs, printer: Printer, args: &DoctorArgs) -
     if args.json {
         printer.json(&report);
     } else {
-        printer.data(text(&report, args.verbose || global.verbose > 0));
+        printer.data(text(&report, global.verbose > 0));
     }
     Ok(if report.healthy { exit_codes::SUCCESS } else { exit_codes::UNHEALTHY })
 }

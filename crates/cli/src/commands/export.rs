@@ -39,7 +39,7 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_name = "IMAGE")]
     base: Option<String>,
     /// Views whose variables to set: VIEW or IMAGE:VIEW, separated by commas; default: those of `cabane run`
-    #[arg(short, long, value_name = "VIEWS")]
+    #[arg(long, value_name = "VIEWS")]
     view: Option<String>,
     /// Use no view unless one is named
     #[arg(long, conflicts_with = "view")]

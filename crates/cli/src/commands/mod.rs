@@ -3,6 +3,8 @@
 
 //! The commands: a file each, and a folder for each noun.
 
+use std::ffi::OsString;
+
 use cabane_report::Result;
 use clap::{Parser, Subcommand};
 
@@ -153,8 +155,18 @@ pub(crate) enum Command {
     Cache(cache::CacheCommand),
     /// Remove the leftovers of builds
     Clean(clean::CleanArgs),
-    /// Print a shell completion script
+    /// Print what a shell reads to complete words and to show what is loaded
     Completion(completion::CompletionArgs),
+}
+
+impl Command {
+    /// Returns what was meant, where that depends on the place of `--`. `typed` is the command line.
+    pub(crate) fn settled(self, typed: &[OsString]) -> Self {
+        match self {
+            Self::Run(args) => Self::Run(args.settled(typed)),
+            other => other,
+        }
+    }
 }
 
 /// Carries out a command.
@@ -176,7 +188,10 @@ pub(crate) fn run_command(
         slurm::record(args)?;
         return Ok(exit_codes::SUCCESS);
     }
-    let setup = &Setup::new(global, printer)?;
+    let setup = &match &command {
+        Command::Build(_) | Command::Recipe(_) => Setup::for_recipes(global, printer)?,
+        _ => Setup::new(global, printer)?,
+    };
     match command {
         Command::Start(args) => start::start(setup, &args)?,
         Command::Run(args) => run::run(setup, &args)?,

@@ -15,9 +15,12 @@ use crate::setup::Setup;
 
 /// Run a command in images
 #[derive(Debug, Args)]
+#[command(override_usage = "\
+cabane run [OPTIONS] IMAGES [--] [COMMAND]...
+       cabane run [OPTIONS] --environment <NAME|PATH> [IMAGES] -- [COMMAND]...")]
 #[command(after_help = "\
 Examples:
-  cabane run mpi-python -- mpiexec -n 4 python solver.py
+  cabane run mpi-python mpiexec -n 4 python solver.py
   cabane run prgenv-gnu/24.11:v1,editors --view=prgenv-gnu:develop -- make
   cabane run ./image.squashfs:/user-environment -- cmake --version
   cabane run --environment climate -- make
@@ -31,12 +34,30 @@ pub(crate) struct RunArgs {
     images: ImageArgs,
     #[command(flatten)]
     join: JoinArgs,
-    /// The command and its arguments, after `--`; default: the default command of the container image
-    #[arg(last = true, value_name = "COMMAND")]
+    /// The command and its arguments; default: the default command of the container image
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
+impl RunArgs {
+    /// Returns what was typed, where everything after the first `--` is the command: also its first
+    /// word, which is read as an image where none was named. `typed` is the whole command line.
+    pub(crate) fn settled(mut self, typed: &[OsString]) -> Self {
+        let words = self.command.len() + usize::from(self.images.images.is_some());
+        let dashes = typed.iter().position(|word| word == "--");
+        if dashes.is_some_and(|dashes| typed.len() - dashes - 1 == words) {
+            let first = self.images.images.take().map(OsString::from);
+            self.command.splice(0..0, first);
+        }
+        self
+    }
+}
+
 pub(crate) fn run(setup: &Setup, args: &RunArgs) -> Result<()> {
+    if !args.images.are_named() {
+        let hint = "name one: `cabane run IMAGE -- COMMAND`; `cabane image ls` lists the images";
+        return Err(Report::new(Kind::Usage, "no image is named").hinted(hint.to_owned()));
+    }
     let plan = launch_plan(&args.images, &args.join);
     finish(setup, plan.launch(setup, args.command.clone())?)
 }

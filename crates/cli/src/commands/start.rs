@@ -43,7 +43,13 @@ pub(crate) fn start(setup: &Setup, args: &StartArgs) -> Result<()> {
     let shell = setup.shell();
     setup.detail(format_args!("the shell is {}", shell.display()));
     let plan = launch_plan(&args.images, &args.join);
-    finish(setup, plan.launch_shell(setup, shell.into_os_string())?)
+    match plan.launch_shell(setup, shell.into_os_string())? {
+        Some(launch) => finish(setup, launch),
+        None => {
+            setup.note("this shell is already in this environment; nothing was started");
+            Ok(())
+        }
+    }
 }
 
 /// Returns why no person uses the shell, if that is so.

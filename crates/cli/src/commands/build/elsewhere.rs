@@ -126,7 +126,7 @@ pub(super) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
                 recipe: args.recipe()?.to_owned(),
                 label: args.label.clone(),
                 format: args.image_format,
-                system: args.system.clone(),
+                system: setup.named_system.clone(),
                 mirrors: args.mirrors.clone(),
                 jobs: args.jobs,
             };

@@ -50,7 +50,7 @@ when the connection is cut or when you press Ctrl-C; the same command follows it
 
 An interrupted build resumes, and unchanged steps are not repeated. Defaults for
 missing parts of the label: the tag v1; the system from --system, this system, or
-`local`; the micro-architecture of this processor family.")]
+`local`; the micro-architecture of this processor family. Recipes for Spack need a system.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 #[command(group = ArgGroup::new("machines").args(["on", "with"]))]
 pub(crate) struct BuildArgs {
@@ -78,10 +78,6 @@ pub(crate) struct BuildArgs {
     /// The file system of the image
     #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS))]
     image_format: Option<ImageFormat>,
-    /// The system to build for, by name or as the directory of its configuration; recipes
-    /// for Spack need one
-    #[arg(long, value_name = "SYSTEM")]
-    system: Option<PathBuf>,
     /// Mirrors and caches, instead of those of the system
     #[arg(long, value_name = "FILE")]
     mirrors: Option<PathBuf>,
@@ -160,7 +156,7 @@ impl BuildArgs {
             install: self.install.clone(),
             replace: self.replace,
             format: self.image_format,
-            system: self.system.clone(),
+            system: setup.named_system.clone(),
             mirrors: self.mirrors.clone(),
             build_dir: self.build_dir.clone(),
             variant: None,

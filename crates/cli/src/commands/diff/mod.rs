@@ -46,7 +46,7 @@ pub(crate) struct DiffArgs {
     #[arg(value_name = "TO")]
     to: String,
     /// Compare only this view of both images, or one view of the first with another of the second; for environments, load these views
-    #[arg(short, long, value_name = "VIEW[,VIEW]")]
+    #[arg(long, value_name = "VIEW[,VIEW]")]
     view: Option<String>,
     /// Also compare the files in the images
     #[arg(long)]

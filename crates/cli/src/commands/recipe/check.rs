@@ -35,10 +35,6 @@ pub(crate) struct CheckArgs {
     #[arg(required = true)]
     pub(crate) recipes: Vec<PathBuf>,
 
-    /// The system for which the recipe is built, by name or as a directory
-    #[arg(long, value_name = "SYSTEM")]
-    pub(crate) system: Option<PathBuf>,
-
     /// Get the package repositories first, to look up the names of packages
     #[arg(long)]
     pub(crate) fetch: bool,
@@ -88,7 +84,7 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
 
 /// Checks recipes; what is found is printed unless it is for a program.
 pub(crate) fn check_all(setup: &Setup, args: &CheckArgs) -> Result<(Vec<Finding>, ExitCode)> {
-    let system = find_system(setup, args.system.as_deref())?
+    let system = find_system(setup, setup.named_system.as_deref())?
         .map(|found| {
             let config = files::system(&found.directory, None)?;
             Ok::<_, Report>((found.directory, config))
@@ -196,7 +192,7 @@ impl Checked<'_> {
         files::plan(directory, &stack, system)?;
         if stack.spack.base.is_some() {
             // Whether the base is there, and fits.
-            let system = self.args.system.clone();
+            let system = self.setup.named_system.clone();
             plan_build(self.setup, &BuildOptions { system, ..BuildOptions::of(directory) })?;
         }
         if self.args.fetch || self.args.concretize {
@@ -237,7 +233,7 @@ impl Checked<'_> {
     fn build(&self, directory: &Path, until: StepName) -> Result<Plan> {
         let options = BuildOptions {
             until: Some(until.to_string()),
-            system: self.args.system.clone(),
+            system: self.setup.named_system.clone(),
             ..BuildOptions::of(directory)
         };
         let planned = plan_build(self.setup, &options)?;

@@ -40,10 +40,6 @@ pub(crate) struct ConvertArgs {
     #[arg(long, short, value_name = "DIRECTORY")]
     output: Option<PathBuf>,
 
-    /// The system for which the recipe is built, by name or as a directory
-    #[arg(long, value_name = "SYSTEM")]
-    system: Option<PathBuf>,
-
     /// The commit, branch, or tag of Spack that the recipe gets; default: its own, or a release if that is older than 1.0
     #[arg(long, value_name = "COMMIT")]
     spack_commit: Option<String>,
@@ -86,7 +82,7 @@ pub(crate) fn convert(setup: &Setup, args: &ConvertArgs) -> Result<ExitCode> {
         packages: args.packages_commit.as_deref(),
     };
     let mut conversion = convert_stack(&texts.files(), &to).map_err(Report::from)?;
-    let has_system = find_system(setup, args.system.as_deref())?.is_some();
+    let has_system = find_system(setup, setup.named_system.as_deref())?.is_some();
     if args.concretize && !has_system {
         return Err(BuildError::no_system().into());
     }
@@ -122,7 +118,6 @@ pub(crate) fn convert(setup: &Setup, args: &ConvertArgs) -> Result<ExitCode> {
     if has_system {
         let check = CheckArgs {
             recipes: vec![directory.clone()],
-            system: args.system.clone(),
             fetch: ported.is_some(),
             concretize: args.concretize,
             json: args.json,
@@ -170,7 +165,7 @@ fn port(
         .or_failed(|| format!("find the recipe {}", args.recipe.display()))?;
     let options = BuildOptions {
         until: Some(StepName::Sources.to_string()),
-        system: args.system.clone(),
+        system: setup.named_system.clone(),
         variant: Some("converted".to_owned()),
         origin: Some(path.to_string_lossy().into_owned()),
         ..BuildOptions::of(&copy)

@@ -28,10 +28,6 @@ pub(crate) struct ShowArgs {
     #[arg(value_name = "FILE")]
     file: Option<String>,
 
-    /// The system for which the recipe is built, by name or as a directory
-    #[arg(long, value_name = "SYSTEM")]
-    system: Option<PathBuf>,
-
     /// Mirrors, instead of those of the system
     #[arg(long, value_name = "FILE")]
     mirrors: Option<PathBuf>,
@@ -42,7 +38,7 @@ pub(crate) struct ShowArgs {
 }
 
 pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> Result<ExitCode> {
-    let found = find_system(setup, args.system.as_deref())?;
+    let found = find_system(setup, setup.named_system.as_deref())?;
     let found = found.ok_or_else(|| Report::from(BuildError::no_system()))?;
     let mut system = files::system(&found.directory, args.mirrors.as_deref())?;
     system.mirrors = files::expand(setup, system.mirrors)?;

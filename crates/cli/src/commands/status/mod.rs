@@ -3,14 +3,13 @@
 
 //! `cabane status`: what is loaded.
 
-use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
 use cabane_label::escape;
 use cabane_report::{Kind, Report, Result};
-use cabane_run::loaded::{Bind, CABANE_LOADED, Loaded, LoadedImage, file_system_at};
+use cabane_run::loaded::{Bind, Loaded, LoadedImage, file_system_at};
 use clap::{Args, ValueEnum};
 
 use crate::printer::style;
@@ -47,11 +46,12 @@ enum Format {
     Short,
     /// The views in use, one line.
     Views,
+    /// The beginning of a prompt: `(NAME/VERSION,…) `, or nothing.
+    Prompt,
 }
 
 pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> Result<()> {
-    let loaded = setup.calling.get(OsStr::new(CABANE_LOADED)).and_then(|value| value.to_str());
-    let loaded = loaded.and_then(Loaded::from_variable).unwrap_or_default();
+    let loaded = Loaded::of_variables(&setup.calling);
     if loaded.is_empty() && (args.error_if_unset || args.save.is_some()) {
         return Err(Report::new(Kind::NotLoaded, "no image is loaded"));
     }
@@ -60,6 +60,9 @@ pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> Result<()> {
     }
     if args.json {
         setup.printer.json(&loaded);
+        return Ok(());
+    }
+    if loaded.is_empty() && args.format == Format::Prompt {
         return Ok(());
     }
     if loaded.is_empty() {
@@ -82,12 +85,26 @@ pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> Result<()> {
             }
         }
         Format::Views => setup.printer.data(format_args!("{}\n", views(&loaded))),
+        Format::Prompt => setup.printer.data(prompt(&loaded, &mounts)),
     }
     Ok(())
 }
 
 fn title(image: &LoadedImage) -> String {
     image.label.clone().unwrap_or_else(|| image.path.display().to_string())
+}
+
+/// The images that are mounted, as a prompt names them.
+fn prompt(loaded: &Loaded, mounts: &str) -> String {
+    let images = loaded.images.iter();
+    let here = images.filter(|image| file_system_at(mounts, &image.mount_point).is_some());
+    let names: Vec<&str> = here
+        .map(|image| match &image.label {
+            Some(label) => label.split([':', '@', '%']).next().unwrap_or(label),
+            None => image.name.as_str(),
+        })
+        .collect();
+    if names.is_empty() { String::new() } else { format!("({}) ", escape(&names.join(","))) }
 }
 
 fn views(loaded: &Loaded) -> String {

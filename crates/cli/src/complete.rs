@@ -1,0 +1,296 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What a shell offers when a person presses the Tab key: commands and options, and the images,
+//! views, environments and repositories that are there.
+//!
+//! `cabane completion SHELL` prints the part for the shell, which runs this program with the words
+//! of the line after `--` and the variable [`env_vars::CABANE_COMPLETE`].
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use cabane_environment::finder;
+use cabane_image_search::{SearchRequest, list};
+use cabane_repository::Record;
+use cabane_site::env_vars;
+use clap::Command;
+use clap_complete::CompletionCandidate as Candidate;
+use clap_complete::engine::ArgValueCompleter;
+use clap_complete::env::Shells;
+
+use crate::args::GlobalArgs;
+use crate::setup::Setup;
+
+/// Nouns whose images are those of a registry, which is not asked while a person types.
+const REMOTE: [&str; 5] = ["bundle", "catalogue", "channel", "pull", "registry"];
+
+/// Bash splits words at `:`, `=` and `@`, which are parts of labels; so the line is split here.
+const BASH: &str = r#"_cabane_complete() {
+    local line=${COMP_LINE:0:COMP_POINT} words word candidates
+    read -ra words <<<"$line"
+    [[ $line == *[[:space:]] ]] && words+=("")
+    word=${words[-1]}
+    candidates=$(_CLAP_IFS=$'\n' _CLAP_COMPLETE_INDEX=$((${#words[@]} - 1)) CABANE_COMPLETE=bash \
+        COMPLETER -- "${words[@]}" 2>/dev/null) || return 0
+    mapfile -t COMPREPLY <<<"$candidates"
+    [[ -n $candidates ]] || COMPREPLY=()
+    COMPREPLY=("${COMPREPLY[@]#"${word%"${word##*[=:@]}"}"}")
+    [[ ${#COMPREPLY[@]} -ne 1 || ${COMPREPLY[0]} == *[=/:,] ]] || compopt +o nospace
+}
+complete -o nospace -o bashdefault -o nosort -F _cabane_complete COMMAND
+"#;
+
+/// In a shell inside an environment, the prompt begins with the names of the images.
+const PROMPTS: &[(&str, &str)] = &[
+    ("bash", PROMPT_OF_BASH_AND_ZSH),
+    ("zsh", PROMPT_OF_BASH_AND_ZSH),
+    (
+        "fish",
+        r"
+if status is-interactive; and set -q CABANE_LOADED; and not set -q _cabane_prompt
+    set -g _cabane_prompt (COMMAND status --format prompt 2>/dev/null)
+    functions -q fish_prompt; and functions -c fish_prompt _cabane_fish_prompt
+    function fish_prompt; echo -n $_cabane_prompt; _cabane_fish_prompt; end
+end
+",
+    ),
+    (
+        "tcsh",
+        "if ($?CABANE_LOADED && $?prompt) set prompt = \"`COMMAND status --format prompt`$prompt\";\n",
+    ),
+];
+
+const PROMPT_OF_BASH_AND_ZSH: &str = r"
+if [[ $- == *i* && -n ${CABANE_LOADED-} && -z ${_cabane_prompt-} ]]; then
+    _cabane_prompt=$(COMMAND status --format prompt 2>/dev/null)
+    PS1=$_cabane_prompt$PS1
+fi
+";
+
+/// Returns what a shell reads when it starts, to show the images in its prompt.
+pub(crate) fn prompt(shell: &str, command: &str) -> String {
+    let found = PROMPTS.iter().find(|(name, _)| *name == shell);
+    found.map(|(_, script)| script.replace("COMMAND", command)).unwrap_or_default()
+}
+
+/// Returns the script for a shell, or nothing if there is none for it. `completer` is the program
+/// that answers, and `command` is the word that is completed.
+///
+/// # Errors
+///
+/// None, as it is written to memory.
+pub(crate) fn script(shell: &str, command: &str, completer: &str) -> io::Result<Option<String>> {
+    if shell == "bash" {
+        let completer = shlex::try_quote(completer).unwrap_or(completer.into());
+        return Ok(Some(BASH.replace("COMPLETER", &completer).replace("COMMAND", command)));
+    }
+    let shells = Shells::builtins();
+    let Some(found) = shells.completer(shell) else { return Ok(None) };
+    let mut script = Vec::new();
+    let variable = env_vars::CABANE_COMPLETE;
+    found.write_registration(variable, command, command, completer, &mut script)?;
+    Ok(Some(String::from_utf8_lossy(&script).into_owned()))
+}
+
+/// Whether a shell asks for what may follow.
+pub(crate) fn is_asked(typed: &[OsString]) -> bool {
+    // Nothing that a person types begins so.
+    typed.get(1).is_some_and(|word| word == "--")
+        && std::env::var_os(env_vars::CABANE_COMPLETE).is_some()
+}
+
+/// Prints what may follow. `typed` is the program, `--`, and the words of the line.
+///
+/// # Errors
+///
+/// There is no such shell, or standard output is closed.
+pub(crate) fn answer(typed: &[OsString], mut parser: Command) -> io::Result<()> {
+    let shell = std::env::var(env_vars::CABANE_COMPLETE).unwrap_or_default();
+    let shells = Shells::builtins();
+    let shell = shells.completer(&shell).ok_or(io::ErrorKind::NotFound)?;
+    let words: Arc<[OsString]> = typed.iter().skip(2).cloned().collect();
+    parser.build();
+    add_values(&mut parser, &words, false);
+    let mut text = Vec::new();
+    let directory = std::env::current_dir().ok();
+    shell.write_complete(&mut parser, words.to_vec(), directory.as_deref(), &mut text)?;
+    io::stdout().write_all(&text)
+}
+
+/// Says for the arguments of a command, and of those below it, what their values can be.
+fn add_values(command: &mut Command, words: &Arc<[OsString]>, is_remote: bool) {
+    let is_remote = is_remote || REMOTE.contains(&command.get_name());
+    let old = std::mem::take(command);
+    *command = old.mut_args(|arg| {
+        let candidates: fn(&Words<'_>, &str) -> Option<Vec<Candidate>> = match arg.get_id().as_str()
+        {
+            "images" | "image" | "labels" | "patterns" | "pattern" if !is_remote => images,
+            "view" | "views" => views,
+            "environment" => environments,
+            "repo" => repositories,
+            "system" => systems,
+            _ => return arg,
+        };
+        let words = words.clone();
+        arg.add(ArgValueCompleter::new(move |current: &OsStr| {
+            let words = Words { words: &words };
+            let (before, last) = split(current.to_str().unwrap_or_default());
+            let found = candidates(&words, last).unwrap_or_default().into_iter();
+            let found = found.filter(|one| one.get_value().to_string_lossy().starts_with(last));
+            found.map(|one| one.add_prefix(before)).collect()
+        }))
+    });
+    for below in command.get_subcommands_mut() {
+        add_values(below, words, is_remote);
+    }
+}
+
+/// Splits a list where its last element begins.
+fn split(list: &str) -> (&str, &str) {
+    list.split_at(list.rfind(',').map_or(0, |comma| comma + 1))
+}
+
+/// The words of the line.
+struct Words<'a> {
+    words: &'a [OsString],
+}
+
+impl Words<'_> {
+    /// Returns the value of a global option.
+    fn option(&self, name: &str) -> Option<&str> {
+        let mut words = self.words.iter().filter_map(|word| word.to_str());
+        while let Some(word) = words.next() {
+            let Some(rest) = word.strip_prefix(name) else { continue };
+            match rest.strip_prefix('=') {
+                Some(value) => return Some(value),
+                None if rest.is_empty() => return words.next(),
+                None => {}
+            }
+        }
+        None
+    }
+
+    /// Reads the configuration, as for the command that is typed.
+    fn setup(&self) -> Option<Setup> {
+        let args = GlobalArgs {
+            repo: self.option("--repo").map(str::to_owned),
+            system: self.option("--system").map(Into::into),
+            ..GlobalArgs::default()
+        };
+        Setup::for_recipes(&args, args.printer()).ok()
+    }
+
+    /// Returns the images of the repositories that match.
+    fn records(&self, pattern: Option<&str>) -> Option<Vec<Record>> {
+        let request = SearchRequest { pattern: pattern.map(str::to_owned), ..Default::default() };
+        let setup = self.setup()?;
+        let found = list(&setup, &request).ok()?;
+        Some(found.repositories.into_iter().flat_map(|(_, records)| records).collect())
+    }
+}
+
+/// Offers names until one is typed, then its labels; files as well.
+fn images(words: &Words<'_>, typed: &str) -> Option<Vec<Candidate>> {
+    if typed.starts_with(['.', '/', '~']) {
+        return Some(files(typed));
+    }
+    let records = words.records(None)?;
+    let mut labels: BTreeMap<&str, BTreeMap<String, &Record>> = BTreeMap::new();
+    for record in &records {
+        let label = &record.label;
+        let full = label.to_string();
+        let is_whole = typed.contains(['@', '%']);
+        let short = full.split(['@', '%']).next().unwrap_or(&full).to_owned();
+        let text = if is_whole { full } else { short };
+        labels.entry(label.name.as_str()).or_default().insert(text, record);
+    }
+    let mut found = Vec::new();
+    for (name, labels) in labels {
+        if labels.len() > 1 && !typed.contains('/') {
+            found.push(Candidate::new(format!("{name}/")));
+            continue;
+        }
+        found.extend(labels.into_iter().map(|(label, record)| {
+            let help = record.description.clone().map(Into::into);
+            Candidate::new(label).help(help)
+        }));
+    }
+    Some(found)
+}
+
+/// Offers the files of a directory that can be images or environment files.
+fn files(typed: &str) -> Vec<Candidate> {
+    let (directory, _) = typed.split_at(typed.rfind('/').map_or(0, |slash| slash + 1));
+    let place = if directory.is_empty() { Path::new(".") } else { Path::new(directory) };
+    let entries = place.read_dir().into_iter().flatten().flatten();
+    let shown = entries.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let is_directory = entry.path().is_dir();
+        let end = if is_directory { "/" } else { "" };
+        Some(Candidate::new(format!("{directory}{name}{end}")))
+    });
+    shown.collect()
+}
+
+/// Offers the views of the images that were typed.
+fn views(words: &Words<'_>, _: &str) -> Option<Vec<Candidate>> {
+    let typed = words.words.iter().skip(2).filter_map(|word| word.to_str());
+    let mut found = Vec::new();
+    for list in typed.filter(|word| !word.starts_with('-')) {
+        let images: Vec<&str> = list.split(',').map(|image| before_mount_point(image)).collect();
+        for image in &images {
+            for record in words.records(Some(image)).unwrap_or_default() {
+                let name = record.label.name.as_str().to_owned();
+                found.extend(record.views.iter().map(|view| match images.len() {
+                    1 => view.as_str().to_owned(),
+                    _ => format!("{name}:{}", view.as_str()),
+                }));
+            }
+        }
+        if !found.is_empty() {
+            break;
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    Some(found.into_iter().map(Candidate::new).collect())
+}
+
+fn before_mount_point(image: &str) -> &str {
+    image.split_once(":/").map_or(image, |(image, _)| image)
+}
+
+/// Offers environment files by name.
+fn environments(words: &Words<'_>, typed: &str) -> Option<Vec<Candidate>> {
+    if typed.contains('/') {
+        return Some(files(typed));
+    }
+    let setup = words.setup()?;
+    let names = finder(&setup).directories.iter().flat_map(|directory| names_in(directory));
+    Some(names.filter_map(|name| Some(Candidate::new(name.strip_suffix(".toml")?))).collect())
+}
+
+/// Offers repositories by name.
+fn repositories(words: &Words<'_>, _: &str) -> Option<Vec<Candidate>> {
+    let repositories = words.setup()?.repositories().ok()?;
+    Some(repositories.into_iter().map(|one| Candidate::new(one.name)).collect())
+}
+
+/// Offers systems by name.
+fn systems(words: &Words<'_>, typed: &str) -> Option<Vec<Candidate>> {
+    if typed.contains('/') {
+        return Some(files(typed));
+    }
+    let setup = words.setup()?;
+    let directories = setup.settings.system_directories.value.iter();
+    Some(directories.flat_map(|directory| names_in(directory)).map(Candidate::new).collect())
+}
+
+fn names_in(directory: &Path) -> Vec<String> {
+    let entries = directory.read_dir().into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}

@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What is typed from habit, and the command that it means here.
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+
+use cabane_report::{Kind, Report};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, Error};
+
+/// Words that other tools have as commands, and the commands to type here.
+const MEANT: &[(&str, &str)] = &[
+    ("activate", "start"),
+    ("add", "image add"),
+    ("cp", "image copy"),
+    ("concretize", "recipe check --concretize"),
+    ("convert", "recipe convert"),
+    ("create", "build"),
+    ("delete", "image rm"),
+    ("enter", "start"),
+    ("env", "environment"),
+    ("exec", "run"),
+    ("find", "image find"),
+    ("gc", "repo gc"),
+    ("images", "image ls"),
+    ("info", "image inspect"),
+    ("init", "repo create"),
+    ("inspect", "image inspect"),
+    ("install", "build"),
+    ("list", "image ls"),
+    ("load", "start"),
+    ("ls", "image ls"),
+    ("mount", "run"),
+    ("probe", "system probe"),
+    ("promote", "channel promote"),
+    ("pull", "image pull"),
+    ("push", "image push"),
+    ("remove", "image rm"),
+    ("rm", "image rm"),
+    ("search", "image find"),
+    ("shell", "start"),
+    ("sign", "image sign"),
+    ("test", "check"),
+    ("uninstall", "image rm"),
+    ("update", "upgrade"),
+    ("verify", "image verify"),
+    ("version", "--version"),
+];
+
+/// Returns the report of an unknown command that is known elsewhere, with what to type instead.
+///
+/// `typed` is the whole command line, and `error` is what it led to.
+pub(crate) fn known_elsewhere(error: &Error, typed: &[OsString]) -> Option<Report> {
+    let unknown = unknown_command(error)?;
+    let typed: Vec<&str> = typed.iter().map(|word| word.to_str()).collect::<Option<_>>()?;
+    let place = typed.iter().position(|word| *word == unknown)?;
+    let is_first = typed[1..place].iter().all(|word| word.starts_with('-'));
+    let (_, meant) = MEANT.iter().find(|(word, _)| is_first && *word == unknown)?;
+    let rest = typed.get(place + 1..)?.iter().copied();
+    let words = ["cabane"].into_iter().chain(typed[1..place].iter().copied());
+    let line: Vec<_> = words.chain(meant.split(' ')).chain(rest).map(quoted).collect();
+    let line = line.join(" ");
+    let message = format!("there is no command `{unknown}`");
+    Some(Report::new(Kind::Usage, message).hinted(format!("type `{line}`")))
+}
+
+fn quoted(word: &str) -> Cow<'_, str> {
+    let is_plain = |one: char| one.is_ascii_alphanumeric() || "%+,-./:=@_".contains(one);
+    let quoted = || shlex::try_quote(word).unwrap_or(Cow::Borrowed(word));
+    if word.chars().all(is_plain) && !word.is_empty() { Cow::Borrowed(word) } else { quoted() }
+}
+
+/// Prints the help of the command that `help` was typed for: `cabane help image ls`.
+///
+/// Returns nothing if it was not, or if there is no such command.
+pub(crate) fn help(error: &Error, typed: &[OsString], parser: &mut Command) -> Option<()> {
+    if unknown_command(error)? != "help" {
+        return None;
+    }
+    parser.build();
+    let words = typed.iter().skip(1).filter_map(|word| word.to_str());
+    let names = words.filter(|word| *word != "help" && !word.starts_with('-'));
+    let mut command = parser;
+    for name in names {
+        command = command.find_subcommand_mut(name)?;
+    }
+    command.print_long_help().ok()
+}
+
+fn unknown_command(error: &Error) -> Option<&str> {
+    match (error.kind(), error.get(ContextKind::InvalidSubcommand)?) {
+        (ErrorKind::InvalidSubcommand, ContextValue::String(name)) => Some(name),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::MEANT;
+    use crate::commands::Args;
+
+    #[test]
+    fn what_is_meant_is_a_command_and_what_is_typed_is_none() {
+        let mut parser = Args::command();
+        parser.build();
+        for (typed, meant) in MEANT {
+            assert!(parser.find_subcommand(typed).is_none(), "{typed} is a command");
+            let names = meant.split(' ').filter(|word| !word.starts_with('-'));
+            let found = names.fold(Some(&parser), |command, name| command?.find_subcommand(name));
+            assert!(found.is_some(), "{meant} is no command");
+        }
+        assert!(MEANT.is_sorted());
+    }
+}

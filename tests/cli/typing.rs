@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What fingers type: options after the verb, words of other tools, and the Tab key.
+
+use std::path::Path;
+
+use cabane_testkit::{Finished, not_run};
+
+use crate::cabane::{APP, Cabane, Who};
+
+fn with_app() -> Cabane {
+    Cabane::with_app(Who::OrdinaryUser)
+}
+
+#[test]
+fn global_options_are_taken_after_the_verb_as_before_it() {
+    let cabane = with_app();
+    let before = cabane.run(&["--system", "*", "image", "ls", "--json"]).success();
+    for arguments in [
+        &["image", "ls", "--json", "--system", "*"][..],
+        &["image", "--system", "*", "ls", "--json"][..],
+        &["image", "ls", "--color=never", "--json", "-v"][..],
+    ] {
+        assert_eq!(cabane.run(arguments).success().stdout, before.stdout, "{arguments:?}");
+    }
+    assert_eq!(cabane.run(&["image", "ls", "--no-header", "--system=there"]).success().stdout, "");
+    let seen = cabane.run(&["run", "-v", "app", "--", "hello"]).success();
+    assert!(seen.stderr.contains("mounting in a user namespace"), "{seen:?}");
+    let seen = cabane.run(&["image", "ls", "--system", "a/b"]);
+    assert_eq!(seen.code, 2, "{seen:?}");
+}
+
+#[test]
+fn a_command_follows_its_images_with_and_without_dashes() {
+    let cabane = with_app();
+    cabane.world.file("app.toml", "images = [\"app\"]\n");
+    let environment = cabane.world.path("app.toml");
+    let environment = environment.to_str().unwrap();
+    let lines = [
+        &["run", "app", "echo", "-n", "--view", "x"][..],
+        &["run", "app", "--", "echo", "-n", "--view", "x"][..],
+        &["run", "--no-default-view", "app", "echo", "-n", "--view", "x"][..],
+        &["run", "app", "--no-default-view", "echo", "-n", "--view", "x"][..],
+        &["run", "-e", environment, "--", "echo", "-n", "--view", "x"][..],
+    ];
+    for line in lines {
+        assert_eq!(cabane.run(line).success().stdout, "--view x", "{line:?}");
+    }
+    let seen = cabane.run(&["run", "app", "echo", "a", "--", "b"]).success();
+    assert_eq!(seen.stdout, "a -- b\n");
+    let seen = cabane.run(&["run", "--", "echo"]);
+    let first = seen.stderr.lines().next();
+    assert_eq!((seen.code, first), (2, Some("error: no image is named")));
+}
+
+#[test]
+fn words_of_other_tools_lead_to_the_command_that_is_meant() {
+    let cabane = with_app();
+    let lines = [
+        (&["ls"][..], "image ls"),
+        (&["pull", "prgenv-gnu/26.1"], "image pull prgenv-gnu/26.1"),
+        (&["rm", "app", "--yes"], "image rm app --yes"),
+        (&["search", "a b"], "image find 'a b'"),
+        (&["init"], "repo create"),
+        (&["--system=x", "exec", "app", "--", "id"], "--system=x run app -- id"),
+    ];
+    for (typed, meant) in lines {
+        let seen = cabane.run(typed);
+        let word = typed.iter().find(|word| !word.starts_with('-')).unwrap();
+        let text = format!("error: there is no command `{word}`\n");
+        let hint = format!("hint: type `cabane {meant}`\n");
+        assert_eq!((seen.code, seen.stderr), (2, text + &hint), "{typed:?}");
+    }
+    // The first word alone is a command.
+    let seen = cabane.run(&["image", "pull", "ls", "--no-such-option"]);
+    assert!(!seen.stderr.contains("there is no command"), "{seen:?}");
+}
+
+#[test]
+fn help_is_also_a_word() {
+    let cabane = with_app();
+    let pairs = [
+        (&["help"][..], &["--help"][..]),
+        (&["help", "image", "ls"][..], &["image", "ls", "--help"][..]),
+        (&["image", "help", "ls"][..], &["image", "ls", "--help"][..]),
+    ];
+    for (typed, meant) in pairs {
+        assert_eq!(cabane.run(typed).success().stdout, cabane.run(meant).success().stdout);
+    }
+    assert_eq!(cabane.run(&["help", "nothing"]).code, 2);
+}
+
+/// Runs a script of a shell, with the program as `cabane`.
+fn in_shell(cabane: &Cabane, shell: &str, script: &str) -> Finished {
+    let path = format!("{}:/usr/bin:/bin", Path::new(cabane.program()).parent().unwrap().display());
+    cabane.finish(cabane.other(shell).args(["-c", script]).env("PATH", path)).success()
+}
+
+/// Returns what bash offers for a line.
+fn offered(cabane: &Cabane, line: &str) -> Vec<String> {
+    let script = format!(
+        "source <(cabane completion bash); COMP_LINE='{line}'; COMP_POINT=${{#COMP_LINE}}
+         _cabane_complete 2>/dev/null; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    );
+    in_shell(cabane, "bash", &script).stdout.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_images_views_and_environments() {
+    let cabane = with_app();
+    let image = cabane.image("tool", &cabane.mount_point("tool"));
+    for label in ["tool/1.0:v1@here%x86_64", "tool/2.0:v1@here%x86_64"] {
+        cabane.run(&["image", "add", label, &image]).success();
+    }
+    cabane.world.file("home/.config/cabane/environments/climate.toml", "images = [\"app\"]\n");
+    let cases = [
+        ("cabane run a", &["app/1.0:v1"][..]),
+        ("cabane run to", &["tool/"]),
+        ("cabane run tool/", &["tool/1.0:v1", "tool/2.0:v1"]),
+        // Bash replaces what follows the last colon.
+        ("cabane run tool/1.0:", &["v1"]),
+        ("cabane start app,tool/1", &["app,tool/1.0:v1"]),
+        ("cabane image inspect ap", &["app/1.0:v1"]),
+        ("cabane run app/1.0:v1@", &["here%x86_64"]),
+        ("cabane run app --view ", &["default"]),
+        ("cabane run app --view=d", &["default"]),
+        ("cabane run app,tool/1.0 --view=t", &["tool:default"]),
+        ("cabane run -e cl", &["climate"]),
+        ("cabane image rm --syst", &["--system"]),
+        ("cabane image in", &["inspect"]),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(offered(&cabane, line), expected, "{line}");
+    }
+    // A registry is not asked.
+    assert_eq!(offered(&cabane, "cabane image pull ap"), [""]);
+    let full = offered(&cabane, "cabane run app/1.0:v1@here%x86_64,a");
+    assert_eq!(full, ["here%x86_64,app/1.0:v1"]);
+    assert_eq!(APP, "app/1.0:v1@here%x86_64");
+}
+
+#[test]
+fn fish_completes_images_with_what_they_are_for() {
+    if !Path::new("/usr/bin/fish").exists() {
+        not_run!("fish is not installed");
+    }
+    let cabane = with_app();
+    let script = "cabane completion fish | source; complete -C 'cabane run a'";
+    let seen = in_shell(&cabane, "/usr/bin/fish", script);
+    assert!(seen.stdout.starts_with("app/1.0:v1"), "{seen:?}");
+}
+
+#[test]
+fn what_cannot_be_completed_is_left_to_the_shell() {
+    let cabane = with_app();
+    cabane.world.file("home/.config/cabane/config.toml", "this is no setting\n");
+    assert_eq!(offered(&cabane, "cabane run a"), [""]);
+    // Without a shell that asks, these are words as others.
+    let seen = cabane.run(&["--", "cabane", "run"]);
+    assert_eq!(seen.code, 2, "{seen:?}");
+}
