@@ -32,6 +32,11 @@ pub(super) fn own(cache: &Path, mount_point: &Path) -> PathBuf {
     cache.join(PACKAGES).join(name)
 }
 
+/// Returns where a build for a mount point puts the manifests of packages.
+pub(super) fn own_manifests(cache: &Path, mount_point: &Path) -> PathBuf {
+    own(cache, mount_point).join(MANIFESTS)
+}
+
 /// Returns the directories of other mount points whose packages can be moved to this one,
 /// the shortest path first.
 fn others(cache: &Path, mount_point: &Path) -> Vec<PathBuf> {

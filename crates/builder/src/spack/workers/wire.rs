@@ -64,7 +64,9 @@ pub(super) enum Question {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Answer {
-    /// It can begin.
+    /// It understands what it is to build. A worker of another version may not.
+    Begun,
+    /// It is ready to build.
     Ready {
         node: String,
         jobs: usize,

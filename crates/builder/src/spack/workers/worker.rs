@@ -49,6 +49,7 @@ pub fn work_on_packages(
     let Ok(Question::Begin(task)) = questions.recv() else {
         return Ok(());
     };
+    answers.say(&Answer::Begun);
     let bench = match Bench::prepare(&task, request_of) {
         Ok(bench) => bench,
         Err(error) => {
