@@ -92,11 +92,14 @@ fn what_was_not_used_for_long_is_removed_with_its_files() {
     let (old, old_blob) = package(&cabane, "+user-environment", "old", "old content");
     let (new, new_blob) = package(&cabane, "+user-environment", "new", "new content");
     used(&old, 100);
+    // Of a build on another node, which was killed.
+    let worker = cabane.world.file(&format!("{CACHE}/workers/n1-0123/0/output"), "");
     let gc = ["cache", "gc", "--older-than", "90d"];
     let trial = cabane.run(&["cache", "gc", "--older-than", "90d", "--dry-run"]).success();
     assert!(trial.stdout.contains("old@1.0") && !trial.stdout.contains("new@1.0"), "{trial:?}");
-    assert!(old.exists() && old_blob.exists());
+    assert!(old.exists() && old_blob.exists() && worker.exists());
     cabane.run(&gc).success();
+    assert!(!worker.exists());
     assert!(!old.exists() && !old_blob.exists());
     assert!(new.exists() && new_blob.exists());
     cabane.run(&["cache", "gc", "--max-size", "0"]).success();

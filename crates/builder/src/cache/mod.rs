@@ -14,6 +14,7 @@
 //! <cache>/spack/solutions/ID/            answers of the solver
 //! <cache>/spack/archives/     sources of packages
 //! <cache>/spack/index/ID/, spack/bytecode/   what Spack works out about its packages
+//! <cache>/workers/            what the workers of builds on several nodes need
 //! <cache>/uv/                 downloads of Python packages
 //! ```
 //!
@@ -39,6 +40,9 @@ pub use verify::{Damage, verify};
 
 pub use in_use::InUse;
 pub(crate) use packages::DIRECTORY as PACKAGES;
+
+/// The directories of workers, below the cache directory.
+pub(crate) const WORKERS: &str = "workers";
 
 /// Notes that a build uses something. What cannot be noted is no failure: the cache may
 /// belong to others.

@@ -161,7 +161,8 @@ impl Team {
                 }
                 if self.workers[number].is_stuck(self.until_begun) {
                     let version = env!("CARGO_PKG_VERSION");
-                    let reason = format!("its version of cabane does not accept work from {version}");
+                    let reason =
+                        format!("its version of cabane does not accept work from {version}");
                     self.lose(number, &reason, listener)?;
                 }
             }
