@@ -26,6 +26,7 @@ mod in_use;
 mod inventory;
 mod packages;
 mod push;
+mod signatures;
 mod verify;
 
 use std::fs::File;
@@ -36,10 +37,12 @@ pub use clear::{Cleared, Limits, clear};
 pub use inventory::{CachedItem, Inventory, ItemKind, inventory};
 pub use packages::NotRemoved;
 pub use push::{PushCache, Pushed, push};
-pub use verify::{Damage, verify};
+pub use signatures::{PackageKeys, PackageSigner};
+pub use verify::{Damage, Untrusted, Verified, verify};
 
 pub use in_use::InUse;
-pub(crate) use packages::DIRECTORY as PACKAGES;
+pub(crate) use packages::{DIRECTORY as PACKAGES, LARGEST as LARGEST_MANIFEST};
+pub(crate) use signatures::{check as check_signature, read_plain};
 
 /// The directories of workers, below the cache directory.
 pub(crate) const WORKERS: &str = "workers";

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::durations::Durations;
 use super::estimate::{self, Open};
 use super::installer_output::{self, InstallerLine, What};
-use super::{SpackEngine, lock, package_cache, package_log};
+use super::{SpackEngine, lock, package_cache, package_log, shared_packages};
 use crate::build_context::Listener;
 use crate::layout::Layout;
 use crate::{Failure, Origin, PackageChange, PackageEvent, Progress, Result, cache, disk, process};
@@ -75,7 +75,7 @@ impl<'a> Watch<'a> {
             durations: Durations::read(cache),
             manifests: package_cache::manifests(
                 cache,
-                package_cache::shared(engine).as_deref(),
+                shared_packages::manifests(engine),
                 &engine.store,
             ),
             own_manifests: package_cache::own_manifests(cache, &engine.store),

@@ -7,6 +7,7 @@
 //! what happens. So no file is a lock, and no clocks are compared. The end of a worker is the end of its pipe.
 //! Only the cache directory must be on a file system that all nodes see.
 
+mod bases;
 mod queue;
 mod shared;
 mod team;
@@ -118,9 +119,6 @@ fn obstacle(engine: &SpackEngine, environment: &SpackEnvironment) -> Option<&'st
     if engine.guarded.has_packages() {
         return Some("packages come from a mirror with secrets");
     }
-    if engine.bases.iter().next().is_some() {
-        return Some("the recipe has a base");
-    }
     let is_chained = !environment.needs.is_empty();
     is_chained.then_some("their compiler is in an environment of its own")
 }
@@ -181,6 +179,7 @@ fn task(
         shared_cache: engine.request.shared_cache.clone(),
         epoch: engine.request.epoch,
         mount_point: engine.store.to_string_lossy().into_owned(),
+        bases: engine.bases.iter().cloned().collect(),
         inputs: shared.inputs(),
         directory: shared.worker(number).join(BUILD),
         environment: environment.name.clone(),
