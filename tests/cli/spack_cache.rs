@@ -234,7 +234,7 @@ fn signed_packages_of_a_site_are_used_and_others_are_built() {
     assert_eq!(compiled, [""; 0], "{built:?}");
     assert!(user.says("user/1.0").starts_with(&user.shown()));
 
-    // A neighbor changes one manifest and the content of another package.
+    // A neighbor changes a manifest.
     fs::remove_dir_all(&own).unwrap_or_default();
     let of_where = site.join("v3/manifests/spec/where");
     let manifest = of_where.read_dir().unwrap().next().unwrap().unwrap().path();
@@ -248,6 +248,21 @@ fn signed_packages_of_a_site_are_used_and_others_are_built() {
     );
     assert_eq!(built.stderr.matches(&warning).count(), 1, "{built:?}");
     assert!(user.says("user/2.0").starts_with(&user.shown()));
+
+    // And the files of the other package, of the same size.
+    fs::remove_dir_all(&own).unwrap_or_default();
+    let of_where_too = site.join("v3/manifests/spec/where-too");
+    let manifest = of_where_too.read_dir().unwrap().next().unwrap().unwrap().path();
+    let text: serde_json::Value = serde_json::from_slice(&fs::read(manifest).unwrap()).unwrap();
+    for blob in text["data"].as_array().unwrap() {
+        let sum = blob["checksum"].as_str().unwrap();
+        let blob = site.join("blobs/sha256").join(&sum[..2]).join(sum);
+        let zeros = vec![0; fs::metadata(&blob).unwrap().len().try_into().unwrap()];
+        fs::write(&blob, zeros).unwrap();
+    }
+    let (built, compiled) = user.build("user/3.0", &[]);
+    assert_eq!(compiled, ["where", "where-too"], "{built:?}");
+    assert!(user.says("user/3.0").starts_with(&user.shown()));
 }
 
 #[test]

@@ -450,7 +450,9 @@ mod tests {
         watch.manifests = vec![shared.clone(), own.clone()];
         watch.own_manifests.clone_from(&own);
         let files = [&shared, &own].map(|all| all.join("b/b-1-bbbbbbbb.spec.manifest.json"));
-        files.iter().for_each(|file| disk::put(file, "{}").unwrap());
+        for file in &files {
+            disk::put(file, "{}").unwrap();
+        }
         assert_eq!(watch.forget("bbbbbbbb"), "b@1");
         assert_eq!(files.map(|file| file.exists()), [true, false]);
     }

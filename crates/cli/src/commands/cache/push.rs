@@ -57,9 +57,9 @@ pub(super) fn push(setup: &Setup, args: &PushArgs) -> Result<()> {
     })?;
     let (target, bytes) = (shown(&pushed.target), size(pushed.bytes));
     let (packages, present) = (pushed.packages, pushed.present);
-    let signed = if is_signed { format!("; signed: {}", pushed.signed) } else { String::new() };
+    let signatures = if is_signed { format!("; signed: {}", pushed.signed) } else { String::new() };
     setup.note(format_args!(
-        "packages copied to {target}: {packages} ({bytes}); already there: {present}{signed}"
+        "packages copied to {target}: {packages} ({bytes}); already there: {present}{signatures}"
     ));
     Ok(())
 }
