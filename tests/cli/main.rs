@@ -19,6 +19,7 @@ mod builds;
 mod bundle;
 mod cabane;
 mod cache;
+mod cache_signed;
 mod catalogue;
 mod channels;
 mod channels_attacked;

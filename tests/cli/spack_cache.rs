@@ -206,6 +206,65 @@ fn caches_filled_for_a_shorter_path_cost_no_build() {
     assert_eq!(built.stderr.matches(why).count(), 2, "{built:?}");
 }
 
+/// A service account pushes signed packages; builds of others take them, and build what is not signed.
+#[test]
+fn signed_packages_of_a_site_are_used_and_others_are_built() {
+    let real = with_spack!();
+    let Some(python) = env::var_os("CABANE_TEST_SPACK_PYTHON") else {
+        belongs_to!("make test-spack");
+    };
+    let recipe = recipe(&real, OWN);
+    let cabane = &real.cabane;
+    let service = At::new(&real, &recipe, "a-mount-point-with-a-long-name");
+    let user = At::new(&real, &recipe, "short");
+    service.build("service/1.0", &[]);
+    let [site, key] = ["home/site", "home/site.key"].map(|name| cabane.world.path(name));
+    let [site_text, key] = [&site, &key].map(|path| path.to_string_lossy().into_owned());
+    cabane.run(&["image", "key", "new", &key]).success();
+    let mut push = cabane.command(&["cache", "push", &site_text, "--key", &key]);
+    push.env("CABANE_SPACK_PYTHON", &python);
+    cabane.finish(&mut push).success();
+    let config =
+        format!("[build]\nshared_cache = \"{site_text}\"\nshared_cache_keys = [\"{key}.pub\"]\n");
+    cabane.world.file("home/.config/cabane/config.toml", &config);
+    // The cache of the user is empty but for the sources and the concretization.
+    let own = cabane.world.path("home/.cache/cabane/spack/packages");
+    fs::remove_dir_all(&own).unwrap();
+    let (built, compiled) = user.build("user/1.0", &[]);
+    assert_eq!(compiled, [""; 0], "{built:?}");
+    assert!(user.says("user/1.0").starts_with(&user.shown()));
+
+    // A neighbor changes a manifest.
+    fs::remove_dir_all(&own).unwrap_or_default();
+    let of_where = site.join("v3/manifests/spec/where");
+    let manifest = of_where.read_dir().unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text + "\n").unwrap();
+    let (built, compiled) = user.build("user/2.0", &[]);
+    assert_eq!(compiled, ["where"], "{built:?}");
+    let warning = format!(
+        "packages of the shared cache {} are not used: where@1.0: its signature is that of another manifest\n",
+        cabane.world.blank(&site_text)
+    );
+    assert_eq!(built.stderr.matches(&warning).count(), 1, "{built:?}");
+    assert!(user.says("user/2.0").starts_with(&user.shown()));
+
+    // And the files of the other package, of the same size.
+    fs::remove_dir_all(&own).unwrap_or_default();
+    let of_where_too = site.join("v3/manifests/spec/where-too");
+    let manifest = of_where_too.read_dir().unwrap().next().unwrap().unwrap().path();
+    let text: serde_json::Value = serde_json::from_slice(&fs::read(manifest).unwrap()).unwrap();
+    for blob in text["data"].as_array().unwrap() {
+        let sum = blob["checksum"].as_str().unwrap();
+        let blob = site.join("blobs/sha256").join(&sum[..2]).join(sum);
+        let zeros = vec![0; fs::metadata(&blob).unwrap().len().try_into().unwrap()];
+        fs::write(&blob, zeros).unwrap();
+    }
+    let (built, compiled) = user.build("user/3.0", &[]);
+    assert_eq!(compiled, ["where", "where-too"], "{built:?}");
+    assert!(user.says("user/3.0").starts_with(&user.shown()));
+}
+
 #[test]
 fn a_users_own_spack_installs_what_was_pushed() {
     let real = with_spack!();
@@ -217,7 +276,10 @@ fn a_users_own_spack_installs_what_was_pushed() {
     real.build_with(&recipe, "build", "small/1.0", &[]);
     let mirror = world.path("home/mirror");
     let mirror = mirror.to_string_lossy();
-    let mut push = real.cabane.command(&["cache", "push", &mirror]);
+    // Spack ignores the signatures.
+    let key = world.path("home/site.key").to_string_lossy().into_owned();
+    real.cabane.run(&["image", "key", "new", &key]).success();
+    let mut push = real.cabane.command(&["cache", "push", &mirror, "--key", &key]);
     push.env("CABANE_SPACK_PYTHON", &python);
     let pushed = real.cabane.finish(&mut push).success();
     assert!(pushed.stderr.contains("packages copied to "), "{pushed:?}");

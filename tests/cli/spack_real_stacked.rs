@@ -5,6 +5,7 @@
 
 use std::env;
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 
 use cabane_testkit::belongs_to;
@@ -98,6 +99,37 @@ fn three_images_stand_on_each_other_and_nothing_is_built_twice() {
     real.cabane.run(&["image", "add", "--force", "small/1.0", &file]).success();
     real.build_with(&middle, "second", "middle/1.1", &[]);
     assert_ne!(real.digest("middle/1.0"), real.digest("middle/1.1"));
+}
+
+/// The second worker is started by what stands in the place of `ssh`, on this machine.
+#[test]
+fn packages_on_a_base_are_built_by_several_workers() {
+    let mut real = with_spack!();
+    let base = crate::spack_real::small_recipe(&real, "");
+    real.build_with(&base, "first", "small/1.0", &[]);
+    let middle = recipe(&real, "middle", "small/1.0", "'bzip2'");
+    let world = &real.cabane.world;
+    let other = PACKAGE.replace("NAME", "MiddleOther").replace("NEED", "bzip2");
+    let other = other.replace("PROGRAM", "middle-other");
+    world.file("middle/repo/packages/middle_other/package.py", &other);
+    let environments = fs::read_to_string(middle.join("environments.yaml")).unwrap();
+    let environments = environments.replace("[middle-program]", "[middle-program, middle-other]");
+    world.file("middle/environments.yaml", &environments);
+    let script = "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done\nshift 2\nexec \"$@\"\n";
+    let ssh = world.file("local/bin/ssh", script);
+    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+    symlink(real.cabane.program(), ssh.with_file_name("cabane")).unwrap();
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", ssh.parent().unwrap().display());
+    real.variables.push(("PATH", path));
+    let built = real.build_with(&middle, "second", "middle/1.0", &["--with", "other-host"]);
+    // Workers report the node, which the build itself does not.
+    for name in ["middle-other@1.0", "middle-program@1.0"] {
+        let line = built.stderr.lines().find(|line| line.contains(&format!("✓ {name}  built")));
+        assert!(line.is_some_and(|line| line.contains(" on ")), "{name}: {}", built.stderr);
+    }
+    assert_eq!(packages(&real, "middle/1.0"), ["middle-other", "middle-program"]);
+    let seen = real.run("middle/1.0", "middle-program; middle-other");
+    assert_eq!(seen, "1.0.8, 13-Jul-2019\n".repeat(2));
 }
 
 #[test]

@@ -54,8 +54,16 @@ pub struct AddedImages {
     pub patch: EnvPatch,
 }
 
+/// As [`ImageFormat`], for workers.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ImageFormat", rename_all = "kebab-case")]
+enum FormatOfBase {
+    Squashfs,
+    Erofs,
+}
+
 /// An image of packages on which another one is built.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StackBase {
     /// How the recipe names it; the label, if it is the base of a base.
     pub label: String,
@@ -66,6 +74,7 @@ pub struct StackBase {
     /// Its file.
     pub file: PathBuf,
     /// The file system in it.
+    #[serde(with = "FormatOfBase")]
     pub format: ImageFormat,
     /// The directory with a copy of its metadata, if there is one.
     pub metadata: Option<PathBuf>,

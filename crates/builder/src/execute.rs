@@ -80,9 +80,9 @@ fn work(plan: &Plan, progress: &mut dyn Progress, interrupt: &AtomicBool) -> Res
     if was_open {
         prepare_directories(job)?;
         let shared = job.request.shared_cache.as_deref().filter(|shared| shared.is_dir());
-        let caches = [Some(job.request.cache_dir.as_path()), shared].into_iter().flatten();
-        let locks = caches.map(|cache| InUse::share(cache, progress, interrupt));
-        in_use = Some(locks.collect::<Result<Vec<_>>>()?);
+        let own = InUse::share(&job.request.cache_dir, progress, interrupt)?;
+        let of_others = shared.map(|cache| InUse::share_of_others(cache, progress, interrupt));
+        in_use = Some((own, of_others.transpose()?));
         // What it was about to use may have been removed meanwhile.
         steps = job.steps()?;
         if let Some(remark) = &job.place {

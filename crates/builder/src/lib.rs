@@ -49,8 +49,9 @@ pub use bases::{Base, Pins, bases};
 pub use cabane_mount::ImageFormat;
 pub use cabane_recipe::DEFAULT_EPOCH;
 pub use cache::{
-    CachedItem, Cleared, Damage, InUse, Inventory, ItemKind, Limits, NotRemoved, PushCache, Pushed,
-    clear as clear_cache, inventory, push as push_cache, verify as verify_cache,
+    CachedItem, Cleared, Damage, InUse, Inventory, ItemKind, Limits, NotRemoved, PackageKeys,
+    PackageSigner, PushCache, Pushed, Untrusted, Verified, clear as clear_cache, inventory,
+    push as push_cache, verify as verify_cache,
 };
 pub use containers::{
     AddedImage, AddedImages, Containers, FoundContainer, StackBase, UseContainer,

@@ -11,6 +11,7 @@ use cabane_label::MountPoint;
 use cabane_mount::{Backend, FusePrograms, ImageFormat};
 
 use crate::bases::Pins;
+use crate::cache::PackageKeys;
 use crate::containers::Containers;
 use crate::workers::WorkerCommand;
 
@@ -32,6 +33,8 @@ pub struct BuildRequest {
     pub cache_dir: PathBuf,
     /// The cache directory of others: packages come from there, and nothing is changed.
     pub shared_cache: Option<PathBuf>,
+    /// Whose signatures packages of that cache must have; none if its permissions protect it.
+    pub package_keys: Option<Arc<dyn PackageKeys>>,
     /// The directory that the tree is built for and put into, instead of an image.
     pub install: Option<Install>,
     /// The format of the image.

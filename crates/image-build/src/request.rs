@@ -22,6 +22,7 @@ use cabane_site::settings::{Origin, find_program, processors};
 use cabane_site::{Context, SystemDirectory, env_vars, find_system};
 
 use crate::containers::OwnContainers;
+use crate::package_keys::package_keys;
 
 /// What is built, and how.
 #[derive(Clone, Debug)]
@@ -184,6 +185,10 @@ fn request(
         recipe_dir,
         cache_dir: settings.cache_directory.directory()?.to_owned(),
         shared_cache: settings.shared_cache.value.clone(),
+        package_keys: match settings.shared_cache.value {
+            Some(_) => package_keys(&settings.shared_cache_keys.value)?,
+            None => None,
+        },
         format,
         programs: Programs {
             uv: settings.uv.value.clone().or_else(|| find_program("uv", path)),

@@ -6,7 +6,8 @@
 //! For reading, SQLite opens it as immutable: without locks, which some cluster file systems lack, and
 //! without files beside it, which read-only users cannot create. So this module does what SQLite
 //! does otherwise. If the database changes during a read, it is read again. If a writer was killed,
-//! SQLite recovers a copy of the database and its journal.
+//! SQLite recovers a copy of the database and its journal. Whether it was killed or still works, the
+//! lock of a writer says: the kernel releases it at the end of the process.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -23,6 +24,7 @@ use cabane_label::shown;
 use cabane_report::{Kind, Report, Result};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rustix::process::{Flock, FlockOffsetType, FlockType, fcntl_getlk};
 use tempfile::TempDir;
 
 use crate::error::{refused, unreadable, unwritable};
@@ -41,6 +43,8 @@ const HEADER: usize = 100;
 const WRITE_VERSION: usize = 18;
 /// Where the header has the number of changes.
 const CHANGES: Range<usize> = 24..28;
+/// The two bytes that a writer locks, PENDING and RESERVED; <https://www.sqlite.org/lockingv3.html>.
+const WRITER: Range<u64> = 0x4000_0000..0x4000_0002;
 
 /// Returns a text that differs after each change of a database: its file, size, time, and number of
 /// changes. `None` if a change is not complete, or the database has none of these.
@@ -73,13 +77,22 @@ pub(crate) fn change<T>(
 
 /// Reads from a database, once more if it was changed in the meantime.
 pub(crate) fn read<T>(path: &Path, query: impl Fn(&Connection) -> Result<T>) -> Result<T> {
+    read_pausing(path, query, &|| sleep(PAUSE))
+}
+
+/// As [`read`]; `pause` is called before each further attempt.
+fn read_pausing<T>(
+    path: &Path,
+    query: impl Fn(&Connection) -> Result<T>,
+    pause: &dyn Fn(),
+) -> Result<T> {
     for attempt in 0..ATTEMPTS {
         if attempt > 0 {
-            sleep(PAUSE);
+            pause();
         }
         let before = look(path)?;
-        // A journal may be that of a writer who is still at work; it is then gone in a moment.
-        if is_incomplete(&before) && attempt + 1 < ATTEMPTS / 2 {
+        // The journal of a writer that is still at work is gone in a moment.
+        if is_incomplete(&before) && attempt + 1 < ATTEMPTS / 2 && has_writer(path) {
             continue;
         }
         let copy = is_incomplete(&before).then(|| copy(path)).transpose()?;
@@ -124,6 +137,22 @@ fn look_at(path: &Path) -> io::Result<Seen> {
 /// Returns whether a change is not complete. An empty file stands for none.
 fn is_incomplete(seen: &[Seen]) -> bool {
     seen.iter().skip(1).flatten().any(|[_, size, _, _]| *size > 0)
+}
+
+/// Returns whether a process changes a database now. `false` if the file system does not say so.
+fn has_writer(path: &Path) -> bool {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let Ok(file) = File::options().read(true).custom_flags(flags).open(path) else {
+        return false;
+    };
+    let reader = Flock {
+        start: WRITER.start,
+        length: WRITER.end - WRITER.start,
+        pid: None,
+        typ: FlockType::ReadLock,
+        offset_type: FlockOffsetType::Set,
+    };
+    fcntl_getlk(&file, &reader).is_ok_and(|found| found.is_some())
 }
 
 fn beside(path: &Path, end: &str) -> PathBuf {
@@ -195,7 +224,76 @@ fn address(path: &Path, options: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Child, Command, Stdio};
+
     use super::*;
+
+    /// Begins to change the name in a database, says so, and waits for a line before it ends.
+    const WRITER: &str = "
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute('PRAGMA synchronous = OFF')
+database.execute('BEGIN IMMEDIATE')
+database.execute(\"UPDATE names SET name = 'new'\")
+print('begun', flush=True)
+sys.stdin.readline()
+database.execute('COMMIT')
+";
+
+    /// Makes a database with one name in it.
+    fn database(place: &TempDir) -> PathBuf {
+        let path = place.path().join("index.db");
+        let tables = "CREATE TABLE names (name TEXT); INSERT INTO names VALUES ('old')";
+        Connection::open(&path).unwrap().execute_batch(tables).unwrap();
+        path
+    }
+
+    /// Starts a process that changes a database, and returns when it has begun.
+    fn writer(path: &Path) -> Child {
+        let mut command = Command::new("python3");
+        command.args(["-c", WRITER]).arg(path).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut writer = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(writer.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "begun\n");
+        writer
+    }
+
+    /// Reads the name in a database; `pause` is called before each further attempt.
+    fn name(path: &Path, pause: &dyn Fn()) -> String {
+        let query = |connection: &Connection| {
+            let name = connection.query_row("SELECT name FROM names", [], |row| row.get(0));
+            name.map_err(unreadable(path))
+        };
+        read_pausing(path, query, pause).unwrap()
+    }
+
+    #[test]
+    fn the_journal_of_a_killed_writer_is_not_waited_for() {
+        let place = tempfile::tempdir().unwrap();
+        let path = database(&place);
+        let mut killed = writer(&path);
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        assert!(is_incomplete(&look(&path).unwrap()));
+        assert_eq!(name(&path, &|| panic!("it was waited for")), "old");
+    }
+
+    #[test]
+    fn a_writer_that_is_at_work_is_waited_for() {
+        let place = tempfile::tempdir().unwrap();
+        let path = database(&place);
+        let running = Cell::new(Some(writer(&path)));
+        let end = || {
+            if let Some(mut writer) = running.take() {
+                drop(writer.stdin.take());
+                assert!(writer.wait().unwrap().success());
+            }
+        };
+        assert_eq!(name(&path, &end), "new");
+    }
 
     #[test]
     fn no_letter_of_a_path_is_taken_for_an_option() {

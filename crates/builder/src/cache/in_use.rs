@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cabane_label::shown;
 use rustix::fs::{FlockOperation, flock};
@@ -19,6 +19,8 @@ use crate::{BuildError, Progress, Result};
 /// The file that is locked, in the cache directory.
 const LOCK: &str = "in-use.lock";
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long a build waits for the cache of others. Every user who can read the lock can keep it locked.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The right to use the cache, or to remove something from it, until dropped. The kernel
 /// takes it back from a process that ends.
@@ -34,6 +36,26 @@ impl InUse {
         progress: &mut dyn Progress,
         interrupt: &AtomicBool,
     ) -> Result<Self> {
+        Self::share_within(cache, Duration::MAX, progress, interrupt)
+    }
+
+    /// As [`Self::share`], for the cache of others: after a minute, the build uses it all the same. A package
+    /// that is removed meanwhile is built.
+    pub(crate) fn share_of_others(
+        cache: &Path,
+        progress: &mut dyn Progress,
+        interrupt: &AtomicBool,
+    ) -> Result<Self> {
+        Self::share_within(cache, PATIENCE, progress, interrupt)
+    }
+
+    fn share_within(
+        cache: &Path,
+        limit: Duration,
+        progress: &mut dyn Progress,
+        interrupt: &AtomicBool,
+    ) -> Result<Self> {
+        let begin = Instant::now();
         let lock = match open(cache) {
             Ok(lock) => lock,
             // The cache belongs to others, and is only read.
@@ -47,6 +69,11 @@ impl InUse {
         loop {
             match flock(&lock, FlockOperation::NonBlockingLockShared) {
                 Ok(()) => return Ok(Self { _lock: Some(lock) }),
+                Err(Errno::WOULDBLOCK) if begin.elapsed() >= limit => {
+                    let cache = shown(cache);
+                    progress.warning(&format!("another process keeps the cache {cache} locked"));
+                    return Ok(Self { _lock: None });
+                }
                 Err(Errno::WOULDBLOCK) if !waited => {
                     progress.remark("waiting for `cabane cache` to finish removing files");
                     waited = true;
@@ -93,4 +120,29 @@ fn open(cache: &Path) -> io::Result<File> {
 
 fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Warnings(Vec<String>);
+
+    impl Progress for Warnings {
+        fn warning(&mut self, text: &str) {
+            self.0.push(text.to_owned());
+        }
+    }
+
+    #[test]
+    fn a_cache_that_a_stranger_keeps_locked_is_used_without_the_lock() {
+        let cache = tempfile::tempdir().unwrap();
+        let _stranger = InUse::alone(cache.path()).unwrap();
+        let mut warnings = Warnings::default();
+        let interrupt = AtomicBool::new(false);
+        let limit = Duration::ZERO;
+        InUse::share_within(cache.path(), limit, &mut warnings, &interrupt).unwrap();
+        assert!(warnings.0[0].starts_with("another process keeps the cache "), "{:?}", warnings.0);
+    }
 }

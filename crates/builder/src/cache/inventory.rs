@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::WORKERS;
 use super::packages::{BuildCache, blobs, build_caches, children, files_below};
 use crate::{disk, size_of};
 
@@ -163,10 +164,11 @@ pub(super) const GONE: &str = ".gone";
 /// How the names of what is being made end.
 const NEW: &str = ".new";
 
-/// Returns what killed processes have left half made or half removed.
+/// Returns what killed processes have left: what is half made or half removed, and the directories of
+/// workers. The caller has the cache alone.
 pub(super) fn halves(cache: &Path) -> Vec<PathBuf> {
     let all = SHARED.iter().flat_map(|name| children(&cache.join(name)));
-    all.filter(|path| is_half(path)).collect()
+    all.filter(|path| is_half(path)).chain(children(&cache.join(WORKERS))).collect()
 }
 
 /// Whether the name of a path says that it is half made or half removed.

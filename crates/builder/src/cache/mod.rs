@@ -14,6 +14,7 @@
 //! <cache>/spack/solutions/ID/            answers of the solver
 //! <cache>/spack/archives/     sources of packages
 //! <cache>/spack/index/ID/, spack/bytecode/   what Spack works out about its packages
+//! <cache>/workers/            what the workers of builds on several nodes need
 //! <cache>/uv/                 downloads of Python packages
 //! ```
 //!
@@ -25,6 +26,7 @@ mod in_use;
 mod inventory;
 mod packages;
 mod push;
+mod signatures;
 mod verify;
 
 use std::fs::File;
@@ -35,10 +37,15 @@ pub use clear::{Cleared, Limits, clear};
 pub use inventory::{CachedItem, Inventory, ItemKind, inventory};
 pub use packages::NotRemoved;
 pub use push::{PushCache, Pushed, push};
-pub use verify::{Damage, verify};
+pub use signatures::{PackageKeys, PackageSigner};
+pub use verify::{Damage, Untrusted, Verified, verify};
 
 pub use in_use::InUse;
-pub(crate) use packages::DIRECTORY as PACKAGES;
+pub(crate) use packages::{DIRECTORY as PACKAGES, LARGEST as LARGEST_MANIFEST};
+pub(crate) use signatures::{check as check_signature, read_plain};
+
+/// The directories of workers, below the cache directory.
+pub(crate) const WORKERS: &str = "workers";
 
 /// Notes that a build uses something. What cannot be noted is no failure: the cache may
 /// belong to others.

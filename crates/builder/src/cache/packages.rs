@@ -8,6 +8,7 @@
 //! v3/manifests/spec/NAME/NAME-VERSION-HASH.spec.manifest.json
 //! v3/manifests/{index,key}/…
 //! blobs/sha256/AB/ABCDEF…     the package and its description; manifests name them
+//! signatures/NAME/NAME-VERSION-HASH.json    of Cabane; Spack does not know them
 //! ```
 
 use std::collections::BTreeSet;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use cabane_spack::mount_point_of_cache;
 use serde::{Deserialize, Serialize};
 
+use super::signatures;
 use crate::disk;
 
 /// The packages of all mount points, below the cache directory.
@@ -24,7 +26,7 @@ pub(crate) const DIRECTORY: &str = "spack/packages";
 pub(super) const MANIFESTS: &str = "v3/manifests";
 const ENDING: &str = ".spec.manifest.json";
 /// No manifest of a package is larger.
-const LARGEST: u64 = 1 << 20;
+pub(crate) const LARGEST: u64 = 1 << 20;
 
 /// A directory that Spack reads packages from.
 #[derive(Clone, Debug)]
@@ -67,7 +69,15 @@ pub(super) struct Package {
     pub(super) manifest: PathBuf,
 }
 
-/// Returns the build caches of a cache directory, sorted by path.
+impl Package {
+    /// Returns `NAME-VERSION-HASH`.
+    pub(super) fn id(&self) -> String {
+        format!("{}-{}-{}", self.name, self.version, self.hash)
+    }
+}
+
+/// Returns the build caches of a cache directory, sorted by path. The directory may also be one to which
+/// packages were pushed.
 pub(super) fn build_caches(cache: &Path) -> Vec<BuildCache> {
     let root = cache.join(DIRECTORY);
     let entries = fs::read_dir(&root).into_iter().flatten().flatten();
@@ -78,6 +88,7 @@ pub(super) fn build_caches(cache: &Path) -> Vec<BuildCache> {
         .collect();
     all.sort_by(|one, other| one.path.cmp(&other.path));
     all.push(BuildCache { path: root, mount_point: None });
+    all.push(BuildCache { path: cache.to_owned(), mount_point: None });
     all.retain(|one| one.path.join(MANIFESTS).is_dir());
     all
 }
@@ -107,9 +118,10 @@ impl BuildCache {
         self.path.join("blobs").join(&blob.algorithm).join(start).join(&blob.checksum)
     }
 
-    /// Removes blobs that no manifest names; returns how many bytes that freed, and adds what it
+    /// Removes blobs that no manifest names, and signatures of packages that are gone; returns how many bytes that freed, and adds what it
     /// cannot remove to `failed`.
     pub(super) fn sweep(&self, failed: &mut Vec<NotRemoved>) -> u64 {
+        signatures::sweep(self);
         let mut manifests = Vec::new();
         files_below(&self.path.join(MANIFESTS), &mut manifests);
         let mut kept = BTreeSet::new();
@@ -154,8 +166,12 @@ fn package(directory: &Path, manifest: PathBuf) -> Option<Package> {
 /// Reads which blobs a manifest names. One that is signed has its text between lines of
 /// the signature.
 pub(super) fn blobs(manifest: &Path) -> Option<Vec<Blob>> {
-    let text = disk::read_start(manifest, LARGEST).ok()?;
-    let text = String::from_utf8(text).ok()?;
+    blobs_in(&disk::read_start(manifest, LARGEST).ok()?)
+}
+
+/// As [`blobs`], for the content of a manifest.
+pub(super) fn blobs_in(manifest: &[u8]) -> Option<Vec<Blob>> {
+    let text = std::str::from_utf8(manifest).ok()?;
     let text = text.get(text.find('{')?..=text.rfind('}')?)?;
     let manifest: Manifest = serde_json::from_str(text).ok()?;
     // What is below leads nowhere else.

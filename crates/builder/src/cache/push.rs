@@ -3,13 +3,16 @@
 
 //! Putting packages of the cache into a build cache that any Spack can use.
 //!
-//! Files are copied as they are: a blob is named by its checksum. Spack writes the index,
-//! with a version of it that a build left in the cache.
+//! Files are copied as they are: a blob is named by its checksum. A package is signed after all of its
+//! files were compared with their checksums. Spack writes the index, with a version of it that a build left
+//! in the cache.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use cabane_label::{escape, shown};
@@ -17,7 +20,9 @@ use cabane_report::{Kind, Report};
 use serde::Serialize;
 
 use super::in_use::InUse;
-use super::packages::{BuildCache, Package, blobs, build_caches, children};
+use super::packages::{Blob, BuildCache, LARGEST, Package, blobs_in, build_caches, children};
+use super::signatures::{self, PackageSigner, read_plain};
+use super::verify::of_blob;
 use crate::process::lines;
 use crate::{BuildError, Result, disk};
 
@@ -34,6 +39,8 @@ pub struct PushCache {
     pub names: Vec<String>,
     /// The Python that runs Spack.
     pub python: PathBuf,
+    /// The key that signs the packages.
+    pub signer: Option<Arc<dyn PackageSigner>>,
 }
 
 /// What was put into a build cache.
@@ -45,6 +52,8 @@ pub struct Pushed {
     pub packages: usize,
     /// How many were there already.
     pub present: usize,
+    /// How many packages were signed; those with a valid signature of the same key are not signed again.
+    pub signed: usize,
     /// How many bytes were copied.
     pub bytes: u64,
 }
@@ -59,6 +68,7 @@ pub struct Pushed {
 /// cannot be copied; Spack fails.
 pub fn push(request: &PushCache) -> Result<Pushed> {
     let target = directory_of(&request.target)?;
+    refuse_open(&target)?;
     let _in_use = InUse::share(&request.cache, &mut (), &AtomicBool::new(false))?;
     let spack = newest_spack(&request.cache)?;
     let caches = build_caches(&request.cache);
@@ -69,10 +79,12 @@ pub fn push(request: &PushCache) -> Result<Pushed> {
             .hinted("`cabane cache ls` lists the packages".to_owned())
             .into());
     }
-    let mut pushed = Pushed { target: target.clone(), packages: 0, present: 0, bytes: 0 };
+    let mut pushed =
+        Pushed { target: target.clone(), packages: 0, present: 0, signed: 0, bytes: 0 };
     let to = BuildCache { path: target, mount_point: None };
+    let signer = request.signer.as_deref();
     for (from, package) in chosen.values() {
-        copy_package(from, package, &to, &mut pushed)?;
+        push_package(from, package, &to, signer, &mut pushed)?;
     }
     update_index(&spack, request, &to.path)?;
     Ok(pushed)
@@ -89,6 +101,20 @@ fn directory_of(target: &str) -> Result<PathBuf> {
     }
     let path = Path::new(path);
     std::path::absolute(path).map_err(BuildError::file("find", path))
+}
+
+/// Fails for a directory in which everybody can write: a link there can lead to files of the account that
+/// pushes.
+fn refuse_open(target: &Path) -> Result<()> {
+    const ALL_WRITE: u32 = 0o002;
+    let found = fs::metadata(target);
+    if !found.is_ok_and(|found| found.permissions().mode() & ALL_WRITE != 0) {
+        return Ok(());
+    }
+    let path = shown(target);
+    let message = format!("cannot push packages to {path}: all users can write there");
+    let hint = format!("`chmod o-w {path}` leaves it to its owner and group");
+    Err(Report::new(Kind::Build, message).hinted(hint).into())
 }
 
 /// Returns the packages to be copied, by their hashes.
@@ -114,55 +140,87 @@ fn choose<'a>(
     chosen
 }
 
-fn copy_package(
+/// Copies a package unless it is there, and signs it. A package that is there without a valid signature may
+/// be that of a stranger: it is replaced.
+fn push_package(
     from: &BuildCache,
     package: &Package,
     to: &BuildCache,
+    signer: Option<&dyn PackageSigner>,
     pushed: &mut Pushed,
 ) -> Result<()> {
     let relative = package.manifest.strip_prefix(&from.path).unwrap_or(&package.manifest);
-    let manifest = to.path.join(relative);
-    if manifest.exists() {
+    let target = to.path.join(relative);
+    let present = read_plain(&target, LARGEST).ok().flatten();
+    let is_enough = |present: &[u8]| {
+        let name = (package.name.as_str(), &*package.id());
+        signer.is_none_or(|signer| signatures::check(&to.path, name, present, signer).is_ok())
+    };
+    if present.as_deref().is_some_and(is_enough) {
         pushed.present += 1;
         return Ok(());
     }
-    let blobs = blobs(&package.manifest).ok_or_else(|| {
-        BuildError::refused(
-            format!("cannot read the manifest {}", shown(&package.manifest)),
-            "`cabane cache verify --repair` removes damaged packages",
-        )
-    })?;
+    let manifest = read_plain(&package.manifest, LARGEST).ok().flatten();
+    let blobs = manifest.as_ref().and_then(|manifest| blobs_in(manifest));
+    let (Some(manifest), Some(blobs)) = (manifest, blobs) else {
+        return Err(damaged(&package.manifest, "cannot read the manifest"));
+    };
     for blob in &blobs {
-        let target = to.blob(blob);
-        if !target.exists() {
-            copy_file(&from.blob(blob), &target)?;
-            pushed.bytes += blob.size;
-        }
+        copy_blob(from, to, blob, pushed)?;
     }
     let layout = Path::new("v3/layout.json");
     if !to.path.join(layout).exists() {
-        copy_file(&from.path.join(layout), &to.path.join(layout))?;
+        copy_file(&from.path.join(layout), &to.path.join(layout), |_| Ok(()))?;
     }
     // The manifest comes last: everything that it names is there then.
-    copy_file(&package.manifest, &manifest)?;
-    pushed.packages += 1;
+    if present.as_ref() == Some(&manifest) {
+        pushed.present += 1;
+    } else {
+        disk::make_directory(target.parent().unwrap_or(&target))?;
+        disk::write(&target, &manifest)?;
+        pushed.packages += 1;
+    }
+    if let Some(signer) = signer {
+        signatures::sign(to, package, &manifest, from.mount_point.as_deref(), signer)?;
+        pushed.signed += 1;
+    }
     Ok(())
 }
 
-/// Copies a file: it is there as a whole or not at all.
-fn copy_file(from: &Path, to: &Path) -> Result<()> {
+/// Copies a file that a manifest names, unless it is there.
+fn copy_blob(from: &BuildCache, to: &BuildCache, blob: &Blob, pushed: &mut Pushed) -> Result<()> {
+    let (source, target) = (from.blob(blob), to.blob(blob));
+    if target.exists() && of_blob(blob, &target).is_none() {
+        return Ok(());
+    }
+    let check = |copy: &Path| match of_blob(blob, copy) {
+        None => Ok(()),
+        Some(problem) => Err(damaged(&source, &format!("cannot push a package: {problem}"))),
+    };
+    copy_file(&source, &target, check)?;
+    pushed.bytes += blob.size;
+    Ok(())
+}
+
+fn damaged(path: &Path, what: &str) -> BuildError {
+    let hint = "`cabane cache verify --repair` removes damaged packages";
+    BuildError::refused(format!("{what}: {}", shown(path)), hint)
+}
+
+/// Copies a file: it is there as a whole or not at all. `check` looks at the copy before it gets its name.
+fn copy_file(from: &Path, to: &Path, check: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let is_file = from.symlink_metadata().is_ok_and(|found| found.is_file());
     if !is_file {
         // A build can write into its cache: a link may lead to a file that is private.
-        return Err(BuildError::refused(
-            format!("{} is not a file", shown(from)),
-            "`cabane cache verify --repair` removes damaged packages",
-        ));
+        return Err(damaged(from, "it is not a file"));
     }
     disk::make_directory(to.parent().unwrap_or(to))?;
     let new = to.with_extension(format!("new-{}", std::process::id()));
-    fs::copy(from, &new).map_err(BuildError::file("copy", from))?;
-    disk::rename(&new, to)
+    let copied = fs::copy(from, &new).map_err(BuildError::file("copy", from));
+    copied.and_then(|_| check(&new)).and_then(|()| disk::rename(&new, to)).inspect_err(|_| {
+        // What is left of a copy has no name that matters.
+        let _ = disk::remove(&new);
+    })
 }
 
 /// Returns the Spack in the cache that a build used last.

@@ -17,6 +17,7 @@ use cabane_spack::{SpackEnvironment, compiler_externals};
 use super::ask::About;
 use super::keys::{self, Keys};
 use super::session;
+use super::shared_packages::SharedPackages;
 use super::watch::{Unusable, Watch};
 use super::{
     SpackEngine, compilers, fetch, guarded, hooks, index, inputs, lock, normalize, package_cache,
@@ -146,6 +147,7 @@ pub(super) fn invocations(engine: &SpackEngine) -> Vec<Invocation> {
 /// Builds the packages, or takes them from caches.
 pub(super) fn install(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Result<()> {
     let keys = Keys::open(engine)?;
+    let mut shared = SharedPackages::open(engine)?;
     let mut watch = Watch::new(engine);
     engine.guarded.write(engine, &engine.recipe)?;
     engine.commits().values().for_each(|commit| cache::note_use(&engine.sources.tree(commit)));
@@ -155,7 +157,10 @@ pub(super) fn install(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Res
     }
     for environment in &engine.stack().environments {
         concretize_one(engine, environment, bench)?;
-        watch.expect(&inputs::lock_file(&engine.layout, &environment.name))?;
+        let lock = inputs::lock_file(&engine.layout, &environment.name);
+        shared.admit(engine, &lock)?;
+        watch.expect(&lock)?;
+        shared.report(engine, &watch, bench.progress);
         fetch_guarded(engine, &environment.name, &keys, &mut watch, bench)?;
         fetch::sources(engine, &environment.name, &watch, bench)?;
         workers::build(engine, environment, &mut watch, bench)?;

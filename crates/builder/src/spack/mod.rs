@@ -37,6 +37,7 @@ mod port;
 mod read;
 mod repository_files;
 mod session;
+mod shared_packages;
 mod shell_script;
 mod solutions;
 mod solver;

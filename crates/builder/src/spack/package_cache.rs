@@ -6,8 +6,9 @@
 //! ```text
 //! <cache>/spack/packages/+user-environment/   packages built for /user-environment
 //! <cache>/spack/packages/{v3,blobs}/          of earlier versions, for any mount point
-//! <shared>/spack/packages/+…/                the same in the cache of others, if there is one
 //! ```
+//!
+//! Packages of the shared cache come before these: `shared_packages` says which.
 //!
 //! Spack can move a package to a path that is not longer than the one it was built for.
 //! So a build reads its own directory first, then those of paths that are at least as
@@ -17,19 +18,24 @@ use std::path::{Path, PathBuf};
 
 use cabane_spack::{cache_name, mount_point_of_cache};
 
-use super::{SpackEngine, inputs};
+use super::{SpackEngine, inputs, shared_packages};
 use crate::cache::PACKAGES;
 use crate::layout::Inside;
 use crate::{Result, disk, fingerprint};
 
 /// The manifests of packages, below the directory of a mount point.
-const MANIFESTS: &str = "v3/manifests/spec";
+pub(super) const MANIFESTS: &str = "v3/manifests/spec";
 
 /// Returns the directory for packages of a mount point. `cache` is the cache directory.
 pub(super) fn own(cache: &Path, mount_point: &Path) -> PathBuf {
     let digest = || fingerprint::of_bytes(mount_point.as_os_str().as_encoded_bytes()).to_string();
     let name = cache_name(mount_point).unwrap_or_else(digest);
     cache.join(PACKAGES).join(name)
+}
+
+/// Returns where a build for a mount point puts the manifests of packages.
+pub(super) fn own_manifests(cache: &Path, mount_point: &Path) -> PathBuf {
+    own(cache, mount_point).join(MANIFESTS)
 }
 
 /// Returns the directories of other mount points whose packages can be moved to this one,
@@ -41,16 +47,14 @@ fn others(cache: &Path, mount_point: &Path) -> Vec<PathBuf> {
     others
 }
 
-/// Returns the packages of the cache of others, if there is one.
-pub(super) fn shared(engine: &SpackEngine) -> Option<PathBuf> {
-    let shared = engine.request.shared_cache.as_ref()?.join(PACKAGES);
-    shared.is_dir().then_some(shared)
+/// The length of a path in bytes: Spack can move packages to a path that is not longer.
+pub(super) fn length(path: &Path) -> usize {
+    path.as_os_str().len()
 }
 
 /// Returns the directories below `packages` whose packages can be moved to a mount point:
 /// its own first, then the shortest path.
-fn usable(packages: &Path, mount_point: &Path) -> Vec<PathBuf> {
-    let length = |path: &Path| path.as_os_str().len();
+pub(super) fn usable(packages: &Path, mount_point: &Path) -> Vec<PathBuf> {
     let directories = packages.read_dir().into_iter().flatten().flatten();
     let mut found: Vec<_> = directories
         .filter_map(|entry| {
@@ -76,14 +80,11 @@ fn is_filled(directory: &Path) -> bool {
 }
 
 /// Returns where manifests of packages are that a build can use, in the order in which
-/// Spack looks there.
-pub(super) fn manifests(cache: &Path, shared: Option<&Path>, mount_point: &Path) -> Vec<PathBuf> {
-    let shared = shared.into_iter().flat_map(|packages| usable(packages, mount_point));
-    let all = shared
-        .chain([own(cache, mount_point)])
-        .chain(others(cache, mount_point))
-        .chain(older(cache));
-    all.map(|directory| directory.join(MANIFESTS)).collect()
+/// Spack looks there. `shared` are those of the shared cache.
+pub(super) fn manifests(cache: &Path, shared: Vec<PathBuf>, mount_point: &Path) -> Vec<PathBuf> {
+    let all =
+        [own(cache, mount_point)].into_iter().chain(others(cache, mount_point)).chain(older(cache));
+    shared.into_iter().chain(all.map(|directory| directory.join(MANIFESTS))).collect()
 }
 
 /// Tells Spack about the packages that are in the cache now.
@@ -98,11 +99,7 @@ pub(super) fn write_mirrors(engine: &SpackEngine) -> Result<()> {
     };
     let mut places = inputs::places(&engine.recipe, &engine.packages, &engine.commits());
     if let Some(packages) = &mut places.binary_cache {
-        if let Some(shared) = shared(engine) {
-            let found = usable(&shared, &engine.store).into_iter();
-            let names = found.filter_map(|path| path.file_name().map(ToOwned::to_owned));
-            packages.shared = names.map(|name| Path::new(Inside::SHARED).join(name)).collect();
-        }
+        packages.shared = shared_packages::inside(engine);
         packages.others = others(cache, &engine.store).into_iter().map(inside).collect();
         packages.older = older(cache).map(inside);
     }
@@ -141,21 +138,19 @@ mod tests {
     #[test]
     fn packages_of_others_are_used_before_ones_own() {
         let cache = cache(&["/user-tools"]);
-        let others = self::cache(&["/user-environment", "/user-tools", "/opt"]);
-        let shared = others.path().join(PACKAGES);
-        let all = manifests(cache.path(), Some(&shared), Path::new("/user-tools"));
-        let names = ["+user-tools", "+user-environment"].map(|name| shared.join(name));
-        let expected = names.into_iter().chain([own(cache.path(), Path::new("/user-tools"))]);
-        assert_eq!(all, expected.map(|path| path.join(MANIFESTS)).collect::<Vec<_>>());
+        let shared = vec![PathBuf::from("/shared")];
+        let all = manifests(cache.path(), shared, Path::new("/user-tools"));
+        let own = own_manifests(cache.path(), Path::new("/user-tools"));
+        assert_eq!(all, [PathBuf::from("/shared"), own]);
     }
 
     #[test]
     fn what_earlier_versions_left_is_read_last() {
         let cache = cache(&["/user-environment"]);
-        assert_eq!(manifests(cache.path(), None, Path::new("/x")).len(), 2);
+        assert_eq!(manifests(cache.path(), Vec::new(), Path::new("/x")).len(), 2);
         let flat = cache.path().join(PACKAGES).join(MANIFESTS);
         fs::create_dir_all(&flat).unwrap();
-        let all = manifests(cache.path(), None, Path::new("/x"));
+        let all = manifests(cache.path(), Vec::new(), Path::new("/x"));
         assert_eq!((all.len(), all.last()), (3, Some(&flat)));
     }
 

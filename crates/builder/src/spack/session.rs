@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use cabane_recipe::{Cleanup, Yaml};
 use cabane_spack::SpackStack;
 
-use super::{SpackEngine, index, package_cache, text_of, user};
+use super::{SpackEngine, index, shared_packages, text_of, user};
 use crate::fingerprint::digest_of;
 use crate::layout::Inside;
 use crate::sandbox::{Invocation, Sandbox};
@@ -33,9 +33,7 @@ pub(super) fn sandbox(engine: &SpackEngine) -> Sandbox {
             sandbox.bind(directory, Path::new(Inside::CACHE).join(name), true);
         }
     }
-    if let Some(shared) = package_cache::shared(engine) {
-        sandbox.bind(shared, Inside::SHARED, true);
-    }
+    shared_packages::show(engine, &mut sandbox);
     let users = user::database(&engine.layout);
     if users.is_file() {
         sandbox.bind(users, user::DATABASE, true);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::durations::Durations;
 use super::estimate::{self, Open};
 use super::installer_output::{self, InstallerLine, What};
-use super::{SpackEngine, lock, package_cache, package_log};
+use super::{SpackEngine, lock, package_cache, package_log, shared_packages};
 use crate::build_context::Listener;
 use crate::layout::Layout;
 use crate::{Failure, Origin, PackageChange, PackageEvent, Progress, Result, cache, disk, process};
@@ -28,6 +28,8 @@ pub(super) struct Watch<'a> {
     durations: Durations,
     /// Where manifests of packages are that need not be built.
     manifests: Vec<PathBuf>,
+    /// Where the build puts the manifests of packages that it builds.
+    own_manifests: PathBuf,
     /// The packages of the images on which it is built, which are there.
     of_bases: BTreeSet<String>,
     /// Every package to be installed, by its hash.
@@ -73,9 +75,10 @@ impl<'a> Watch<'a> {
             durations: Durations::read(cache),
             manifests: package_cache::manifests(
                 cache,
-                package_cache::shared(engine).as_deref(),
+                shared_packages::manifests(engine),
                 &engine.store,
             ),
+            own_manifests: package_cache::own_manifests(cache, &engine.store),
             of_bases: engine.bases.hashes(),
             packages: BTreeMap::new(),
             done: installed.into_iter().collect(),
@@ -114,9 +117,8 @@ impl<'a> Watch<'a> {
     }
 
     /// Returns the manifest of a package in the cache, if there is one.
-    fn cached(&self, Package { name, version, .. }: &Package, hash: &str) -> Option<PathBuf> {
-        let file = format!("{name}-{version}-{hash}.spec.manifest.json");
-        let mut all = self.manifests.iter().map(|all| all.join(name).join(&file));
+    fn cached(&self, package: &Package, hash: &str) -> Option<PathBuf> {
+        let mut all = self.manifests.iter().map(|all| all.join(package.manifest(hash)));
         all.find(|manifest| manifest.exists())
     }
 
@@ -284,14 +286,13 @@ impl Watch<'_> {
         self.tell(hash, change, Some(node), progress);
     }
 
-    /// Forgets that a worker builds a package, and removes what it may have put into the cache: it may be
-    /// half of it. Returns the name and the version of the package.
+    /// Forgets that a worker builds a package, and removes what it may have put into the cache of this mount
+    /// point: it may be half of it. Returns the name and the version of the package.
     pub(super) fn forget(&mut self, hash: &str) -> String {
         self.running.remove(hash);
         let Some(package) = self.packages.get(hash) else { return hash.to_owned() };
-        if let Some(half) = &self.cached(package, hash) {
-            let _ = disk::remove(half);
-        }
+        // Workers write nowhere else: what other caches have is whole, and may belong to others.
+        let _ = disk::remove(&self.own_manifests.join(package.manifest(hash)));
         format!("{}@{}", package.name, package.version)
     }
 
@@ -356,6 +357,12 @@ impl Watch<'_> {
 }
 
 impl Package {
+    /// Returns the path of its manifest, below the manifests of a cache.
+    fn manifest(&self, hash: &str) -> PathBuf {
+        let Self { name, version, .. } = self;
+        Path::new(name).join(format!("{name}-{version}-{hash}.spec.manifest.json"))
+    }
+
     fn key(&self, hash: &str) -> String {
         format!("{} {} {hash}", self.name, self.version)
     }
@@ -422,6 +429,7 @@ mod tests {
             layout,
             durations: Durations::default(),
             manifests: Vec::new(),
+            own_manifests: PathBuf::new(),
             of_bases: BTreeSet::new(),
             packages: packages.into_iter().collect(),
             done: BTreeSet::new(),
@@ -431,6 +439,22 @@ mod tests {
             unusable: BTreeMap::new(),
             is_broken: false,
         }
+    }
+
+    #[test]
+    fn what_a_lost_worker_left_is_removed_from_the_own_cache_only() {
+        let layout = Layout::new("/nowhere".into());
+        let cache = tempfile::tempdir().unwrap();
+        let [shared, own] = ["shared", "own"].map(|name| cache.path().join(name));
+        let mut watch = watch(&layout);
+        watch.manifests = vec![shared.clone(), own.clone()];
+        watch.own_manifests.clone_from(&own);
+        let files = [&shared, &own].map(|all| all.join("b/b-1-bbbbbbbb.spec.manifest.json"));
+        for file in &files {
+            disk::put(file, "{}").unwrap();
+        }
+        assert_eq!(watch.forget("bbbbbbbb"), "b@1");
+        assert_eq!(files.map(|file| file.exists()), [true, false]);
     }
 
     /// Notes what is reported.

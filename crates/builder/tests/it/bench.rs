@@ -119,6 +119,7 @@ pub(crate) fn request(world: &World, build: &str) -> BuildRequest {
         path_variables: std::collections::BTreeMap::new(),
         cache_dir: world.directory("cache"),
         shared_cache: None,
+        package_keys: None,
         format: ImageFormat::Squashfs,
         programs: Programs {
             uv: tool("uv"),

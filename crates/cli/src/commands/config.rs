@@ -79,6 +79,10 @@ fn rows(settings: &Effective) -> Vec<Row> {
     rows.value(table::CACHE_DIRECTORY.key, &settings.cache_directory, or(NO_HOME, path));
     if settings.shared_cache.value.is_some() {
         rows.value(table::SHARED_CACHE.key, &settings.shared_cache, or("", path));
+        let keys = |keys: &Vec<PathBuf>| keys.iter().map(path).collect::<Vec<_>>().join(" ");
+        if !settings.shared_cache_keys.value.is_empty() {
+            rows.value(table::SHARED_CACHE_KEYS.key, &settings.shared_cache_keys, keys);
+        }
     }
     rows.value(table::BUILD_DIRECTORY.key, &settings.build_directory, or(NO_HOME, path));
     rows.value(table::MEMORY_DIRECTORY.key, &settings.memory_directory, path);

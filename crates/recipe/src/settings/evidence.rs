@@ -31,7 +31,8 @@ pub(super) fn read(section: &Section<'_>) -> EvidenceSettings {
     }
 }
 
-fn keys(section: &Section<'_>, key: &str) -> Option<Vec<PathTemplate>> {
+/// Reads a list of files with keys; nothing if there is none.
+pub(super) fn keys(section: &Section<'_>, key: &str) -> Option<Vec<PathTemplate>> {
     let field = section.get(key)?;
     each(field.items("a key")?, |item| path_template(&item))
 }

@@ -39,6 +39,8 @@ pub struct Settings {
     values: Vec<(&'static str, String)>,
     /// The indexes of Python packages, the first before the others.
     pub index_urls: Option<Vec<String>>,
+    /// Files with the public keys that sign packages of the shared cache.
+    pub shared_cache_keys: Option<Vec<PathTemplate>>,
     /// Hosts that may get the password for a registry.
     pub token_services: Vec<String>,
     /// Where images are looked for; no two have the same name.

@@ -35,6 +35,7 @@ fn read(report: &Report<'_>, root: &Node) -> Option<Settings> {
     if let Some(section) = section(&file, "build") {
         read_values(&section, "build", &mut settings);
         settings.index_urls = index_urls(&section);
+        settings.shared_cache_keys = evidence::keys(&section, "shared_cache_keys");
     }
     if let Some(section) = section(&file, "registry") {
         read_values(&section, "registry", &mut settings);

@@ -104,9 +104,13 @@ settings! {
     /// The cache directory, for data that can be downloaded or created again. Default: `cabane` in
     /// XDG_CACHE_HOME.
     CACHE_DIRECTORY: "build.cache" = "\"/scratch/cache\"", values::path ["CABANE_CACHE_DIR"];
-    /// The cache directory of an account that builds stacks for everybody. Builds take packages from
-    /// there, and never change it. Default: none.
-    SHARED_CACHE: "build.shared_cache" = "\"/apps/cabane/cache\"", values::path;
+    /// The build cache of the site: a directory to which `cabane cache push` copies packages, or the cache
+    /// directory of an account that builds stacks for everybody. Builds take packages from there, and never
+    /// change it. Default: none.
+    SHARED_CACHE: "build.shared_cache" = "\"/apps/cabane/packages\"", values::path;
+    /// Public keys; a package of the shared cache needs a valid signature of one of them. Default: none are
+    /// needed, if only the owner can write to the shared cache.
+    SHARED_CACHE_KEYS: "build.shared_cache_keys" = "[\"/etc/cabane/keys/packages.pub\"]";
     /// The `uv` program for Python environments. Default: the first one in PATH.
     UV: "build.uv" = "\"/opt/uv/bin/uv\"", values::path ["CABANE_UV"];
     /// A Python interpreter with the package `clingo`, the solver of Spack. Default: Cabane creates

@@ -74,6 +74,8 @@ pub struct Effective {
     pub remote_program: Value<Option<String>>,
     /// The cache directory of others that builds read, if one is named.
     pub shared_cache: Value<Option<PathBuf>>,
+    /// Files with the public keys that sign its packages; none if no signature is needed.
+    pub shared_cache_keys: Value<Vec<PathBuf>>,
     /// The Python that has Spack's solver, if one is named.
     pub spack_python: Value<Option<PathBuf>>,
     /// The `uv` program, if one is named.
@@ -246,6 +248,7 @@ impl Effective {
             sbatch: layers.optional(&table::SBATCH)?,
             remote_program: layers.optional(&table::REMOTE_PROGRAM)?,
             shared_cache: layers.path_or(&table::SHARED_CACHE, None)?,
+            shared_cache_keys: layers.shared_cache_keys()?,
             spack_python: layers.path_or(&table::SPACK_PYTHON, None)?,
             uv: layers.path_or(&table::UV, None)?,
             reframe: layers.path_or(&table::REFRAME, None)?,
@@ -376,6 +379,14 @@ impl Layers<'_> {
     fn memory_directory(&self) -> Result<Value<PathBuf>> {
         let found = self.path(&table::MEMORY_DIRECTORY)?;
         Ok(found.unwrap_or_else(|| Value::new(PathBuf::from("/dev/shm"), Origin::Default)))
+    }
+
+    fn shared_cache_keys(&self) -> Result<Value<Vec<PathBuf>>> {
+        let Some(found) = self.file_value(|settings| settings.shared_cache_keys.clone()) else {
+            return Ok(Value::new(Vec::new(), Origin::Default));
+        };
+        let keys = found.value.iter().map(|path| self.variables.resolve(path, &found.origin));
+        Ok(Value::new(keys.collect::<Result<_>>()?, found.origin))
     }
 
     fn index_urls(&self) -> Value<Vec<String>> {

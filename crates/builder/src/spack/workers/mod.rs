@@ -3,19 +3,13 @@
 
 //! Packages that are built on several nodes, before the installation takes them from the cache.
 //!
-//! ```text
-//! <cache>/workers/<id>/     of one build, removed at its end
-//! ├── inputs/               what was concretized
-//! └── <number>/             of one worker
-//!     ├── build/            its build directory: logs, and what is not in its memory
-//!     └── output            what it prints
-//! ```
-//!
 //! A worker is a process on a node. The build tells it over a pipe which packages to build, and reads there
 //! what happens. So no file is a lock, and no clocks are compared. The end of a worker is the end of its pipe.
 //! Only the cache directory must be on a file system that all nodes see.
 
+mod bases;
 mod queue;
+mod shared;
 mod team;
 mod wire;
 mod worker;
@@ -27,6 +21,7 @@ use std::time::Duration;
 
 use cabane_spack::SpackEnvironment;
 use queue::Queue;
+use shared::Shared;
 use team::{Listener, Team};
 pub use wire::WorkerTask;
 pub use worker::work_on_packages;
@@ -36,7 +31,7 @@ use super::sources::RECORD;
 use super::watch::Watch;
 use super::{SpackEngine, fetch, hooks, lock};
 use crate::build_context::BuildContext;
-use crate::{BuildError, Failure, PackageChange, Result, disk, fingerprint, metadata};
+use crate::{BuildError, Failure, PackageChange, Result, metadata};
 
 /// The build directory of a worker, in its directory.
 const BUILD: &str = "build";
@@ -124,9 +119,6 @@ fn obstacle(engine: &SpackEngine, environment: &SpackEnvironment) -> Option<&'st
     if engine.guarded.has_packages() {
         return Some("packages come from a mirror with secrets");
     }
-    if engine.bases.iter().next().is_some() {
-        return Some("the recipe has a base");
-    }
     let is_chained = !environment.needs.is_empty();
     is_chained.then_some("their compiler is in an environment of its own")
 }
@@ -166,53 +158,6 @@ fn copy_inputs(from: &Path, to: &Path) -> Result<()> {
     metadata::copy_file(&from.join(RECORD), &to.join(RECORD))
 }
 
-/// The directory that all workers see.
-struct Shared {
-    path: PathBuf,
-    is_kept: bool,
-}
-
-impl Shared {
-    fn prepare(engine: &SpackEngine, bench: &BuildContext<'_>) -> Result<Self> {
-        let root = engine.layout.root.to_string_lossy();
-        let name = fingerprint::digest_of([&*worker::node(), &root]);
-        let path = engine.request.cache_dir.join("workers").join(&name.as_str()[..16]);
-        let shared = Self { path, is_kept: engine.request.keep };
-        disk::make_empty(&shared.path)?;
-        copy_inputs(&bench.layout.work(), &shared.inputs())?;
-        for environment in &engine.stack().environments {
-            // Locks of Spack, and what only belongs to this store.
-            let own = shared.inputs().join("spack/env").join(&environment.name).join(".spack-env");
-            disk::remove(&own)?;
-        }
-        Ok(shared)
-    }
-
-    fn inputs(&self) -> PathBuf {
-        self.path.join("inputs")
-    }
-
-    fn worker(&self, number: usize) -> PathBuf {
-        self.path.join(number.to_string())
-    }
-
-    /// Puts the logs of the workers beside that of the step.
-    fn keep_logs(&self, team: &Team, bench: &BuildContext<'_>) {
-        for (number, name) in team.names().enumerate() {
-            let from = self.worker(number).join(BUILD).join("logs/install.log");
-            let name = format!("install-{number}-{}.log", name.replace('/', "-"));
-            let _ = fs::copy(from, bench.layout.logs().join(name));
-        }
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // The next build removes what cannot be removed now.
-        let _ = if self.is_kept { Ok(()) } else { disk::remove(&self.path) };
-    }
-}
-
 /// A worker on another host is in another directory.
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
@@ -234,6 +179,7 @@ fn task(
         shared_cache: engine.request.shared_cache.clone(),
         epoch: engine.request.epoch,
         mount_point: engine.store.to_string_lossy().into_owned(),
+        bases: engine.bases.iter().cloned().collect(),
         inputs: shared.inputs(),
         directory: shared.worker(number).join(BUILD),
         environment: environment.name.clone(),

@@ -24,6 +24,8 @@ use crate::{
 
 /// How long a worker may be silent.
 const SILENCE: Duration = Duration::from_secs(60);
+/// How long a worker may be alive without having begun. It says so at once if it understands its task.
+const UNTIL_BEGUN: Duration = Duration::from_secs(30);
 /// How long a worker may take to end.
 const TO_END: Duration = Duration::from_secs(10);
 /// How many workers may be lost with a package.
@@ -66,6 +68,7 @@ pub(super) struct Team {
     /// Packages that were put into the cache.
     pub(super) built: Vec<String>,
     silence: Duration,
+    until_begun: Duration,
 }
 
 struct Worker {
@@ -76,6 +79,7 @@ struct Worker {
     /// The file with what it prints.
     output: PathBuf,
     state: State,
+    first_heard: Option<Instant>,
     last_heard: Instant,
     /// The most packages that it builds at once.
     most: usize,
@@ -90,7 +94,9 @@ struct Running {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
+    /// It has not said yet that it understands its task.
     Starts,
+    Prepares,
     Idle,
     Builds,
 }
@@ -99,7 +105,8 @@ impl Team {
     pub(super) fn new(queue: Queue) -> Self {
         let (sender, heard) = mpsc::channel();
         let (workers, built) = (Vec::new(), Vec::new());
-        Self { workers, heard, sender, queue, built, silence: SILENCE }
+        let (silence, until_begun) = (SILENCE, UNTIL_BEGUN);
+        Self { workers, heard, sender, queue, built, silence, until_begun }
     }
 
     /// Starts a worker. One that cannot be started is a warning: the others build.
@@ -122,6 +129,7 @@ impl Team {
             process: process.ok(),
             output,
             state: State::Starts,
+            first_heard: None,
             last_heard: Instant::now(),
             most: 1,
             announced: 0,
@@ -150,6 +158,12 @@ impl Team {
             for number in 0..self.workers.len() {
                 if self.workers[number].last_heard.elapsed() > self.silence {
                     self.lose(number, "it does not answer", listener)?;
+                }
+                if self.workers[number].is_stuck(self.until_begun) {
+                    let version = env!("CARGO_PKG_VERSION");
+                    let reason =
+                        format!("its version of cabane does not accept work from {version}");
+                    self.lose(number, &reason, listener)?;
                 }
             }
         }
@@ -186,8 +200,10 @@ impl Team {
             return Ok(());
         }
         worker.last_heard = Instant::now();
+        worker.first_heard.get_or_insert(worker.last_heard);
         match answer {
             Answer::Beat => {}
+            Answer::Begun => worker.state = State::Prepares,
             Answer::Ready { node, jobs } => {
                 worker.name = node;
                 // A package seldom keeps more than some processors busy.
@@ -269,6 +285,12 @@ impl Drop for Team {
 }
 
 impl Worker {
+    /// Whether the worker is alive and has not understood its task within a time.
+    fn is_stuck(&self, limit: Duration) -> bool {
+        let since = self.first_heard.filter(|_| self.state == State::Starts);
+        since.is_some_and(|since| since.elapsed() > limit)
+    }
+
     /// Asks the worker. One that does not listen is about to be lost.
     fn ask(&mut self, question: &Question) {
         if let Some(process) = &mut self.process {
@@ -339,7 +361,8 @@ mod tests {
     /// Says that it can begin, and builds what it is given; `$1` is its name, and `$2` what it does
     /// with the first package.
     const WORKER: &str = r#"
-        read -r begin; echo noise; echo "{\"ready\":{\"node\":\"$1\",\"jobs\":2}}"
+        while [ "$2" = older ]; do echo '"beat"'; sleep 0.1; done
+        read -r begin; echo noise; echo '"begun"'; echo "{\"ready\":{\"node\":\"$1\",\"jobs\":2}}"
         while read -r line; do
             hash=${line#*hashes\":\[\"}; hash=${hash%%\"*}
             case $2 in
@@ -389,6 +412,7 @@ mod tests {
         let needs: BTreeMap<_, _> = needs.map(|(hash, needs)| (hash.to_owned(), needs)).into();
         let mut team = Team::new(Queue::new(needs, &|_| Duration::from_secs(1)));
         team.silence = silence;
+        team.until_begun = silence;
         let mut heard = Heard::default();
         for (number, [name, what]) in workers.iter().enumerate() {
             let words = ["sh", "-c", WORKER, "sh", name, what];
@@ -397,7 +421,8 @@ mod tests {
             let place = directory.path().join(number.to_string());
             team.start(&command, &place, WorkerTask::default(), &mut heard).unwrap();
             // The first one gets the first package.
-            while number == 0 && team.workers[0].state == State::Starts {
+            let is_first = number == 0 && *what != "older";
+            while is_first && team.workers[0].state != State::Idle {
                 let (number, answer) = team.heard.recv().unwrap();
                 team.take(number, answer.expect("an answer"), &mut heard).unwrap();
             }
@@ -432,6 +457,18 @@ mod tests {
         let lost = "lost the worker on n1 with b@1: it does not answer";
         let rest = "no worker is left: the other packages are built on one node";
         assert_eq!(heard, [lost, rest]);
+    }
+
+    /// A worker of an older version, which ignores what it does not understand.
+    #[test]
+    fn a_worker_that_does_not_understand_its_task_is_given_up() {
+        let (heard, ended) = built_by(&[["n1", "older"]], Duration::from_secs(2));
+        assert!(!ended.unwrap());
+        let version = env!("CARGO_PKG_VERSION");
+        let lost = format!(
+            "lost the worker on node 0: its version of cabane does not accept work from {version}"
+        );
+        assert_eq!(heard[0], lost);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{Failure, Origin, PackageChange, StepName};
+use crate::{Failure, Origin, PackageChange, StackBase, StepName};
 
 /// The longest line.
 const LONGEST: u64 = 1 << 20;
@@ -37,6 +37,8 @@ pub struct WorkerTask {
     pub(super) shared_cache: Option<PathBuf>,
     pub(super) epoch: u32,
     pub(super) mount_point: String,
+    /// The bases of the recipe, as the build has found them: all workers see their files.
+    pub(super) bases: Vec<StackBase>,
     /// What was concretized.
     pub(super) inputs: PathBuf,
     /// The directory of the worker.
@@ -64,7 +66,9 @@ pub(super) enum Question {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Answer {
-    /// It can begin.
+    /// It understands what it is to build. A worker of another version may not.
+    Begun,
+    /// It is ready to build.
     Ready {
         node: String,
         jobs: usize,

@@ -17,6 +17,7 @@ use cabane_label::{escape, shown};
 use cabane_recipe::Recipe;
 use cabane_report::Report;
 
+use super::bases::Given;
 use super::wire::{self, Answer, BEAT, Change, Failed, Question, WorkerTask};
 use super::{UNTIL_VISIBLE, copy_inputs};
 use crate::build_context::BuildContext;
@@ -49,6 +50,7 @@ pub fn work_on_packages(
     let Ok(Question::Begin(task)) = questions.recv() else {
         return Ok(());
     };
+    answers.say(&Answer::Begun);
     let bench = match Bench::prepare(&task, request_of) {
         Ok(bench) => bench,
         Err(error) => {
@@ -131,6 +133,7 @@ impl Bench {
         request.shared_cache.clone_from(&task.shared_cache);
         request.build_dir.clone_from(&task.directory);
         request.epoch = task.epoch;
+        request.containers = Some(Arc::new(Given(task.bases.clone())));
         request.programs.spack_python = Some(task.python.clone());
         let mut recipe = read_recipe(&task.recipe)?;
         recipe.store = task.mount_point.parse().map_err(Report::from)?;
@@ -193,12 +196,15 @@ impl Bench {
 /// Fails if packages that are built here could not be used with those of the others.
 fn check(task: &WorkerTask) -> Result<()> {
     let version = env!("CARGO_PKG_VERSION");
+    let hidden = task.bases.iter().find(|base| !base.file.is_file());
     let message = if task.version != version {
         format!("it has cabane {version} instead of {}", escape(&task.version))
     } else if session::host() != task.machine {
         "it has another distribution or another processor".to_owned()
     } else if !task.inputs.is_dir() {
         format!("it cannot access {}", shown(&task.inputs))
+    } else if let Some(base) = hidden {
+        format!("it cannot access the base {}: {}", escape(&base.label), shown(&base.file))
     } else {
         return Ok(());
     };

@@ -26,7 +26,7 @@ pub(crate) enum CacheCommand {
     Gc(gc::GcArgs),
     /// Copy packages into a build cache that any Spack can use
     Push(push::PushArgs),
-    /// Compare packages with their checksums
+    /// Compare packages with their checksums, and check their signatures
     Verify(verify::VerifyArgs),
 }
 

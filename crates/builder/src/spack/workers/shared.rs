@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The directory that the workers of one build see.
+//!
+//! ```text
+//! <cache>/workers/<node>-<id>.lock   locked by the build as long as it lives
+//! <cache>/workers/<node>-<id>/       of one build, removed at its end
+//! ├── inputs/                        what was concretized
+//! └── <number>/                      of one worker
+//!     ├── build/                     its build directory: logs, and what is not in its memory
+//!     └── output                     what it prints
+//! ```
+//!
+//! A build removes what killed builds on the same node have left. On some file systems, a lock is visible on
+//! its own node only, so those of other nodes stay: `cabane cache gc` removes them.
+
+use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use super::team::Team;
+use super::{BUILD, copy_inputs, worker};
+use crate::build_context::BuildContext;
+use crate::cache::WORKERS;
+use crate::spack::SpackEngine;
+use crate::{BuildError, Result, disk};
+
+/// How the name of a lock ends.
+const LOCK: &str = ".lock";
+/// How many names are tried: another build may remove a lock that is not locked yet.
+const ATTEMPTS: usize = 10;
+
+/// The directory that all workers of a build see.
+pub(super) struct Shared {
+    path: PathBuf,
+    lock: PathBuf,
+    is_kept: bool,
+    /// Released by the kernel if the build is killed.
+    _locked: File,
+}
+
+impl Shared {
+    /// Makes the directory, and removes those of killed builds on this node.
+    pub(super) fn prepare(engine: &SpackEngine, bench: &BuildContext<'_>) -> Result<Self> {
+        let all = engine.request.cache_dir.join(WORKERS);
+        let mut shared = Self::make(&all, &worker::node())?;
+        shared.is_kept = engine.request.keep;
+        copy_inputs(&bench.layout.work(), &shared.inputs())?;
+        for environment in &engine.stack().environments {
+            // Locks of Spack, and what only belongs to this store.
+            let own = shared.inputs().join("spack/env").join(&environment.name).join(".spack-env");
+            disk::remove(&own)?;
+        }
+        Ok(shared)
+    }
+
+    fn make(all: &Path, node: &str) -> Result<Self> {
+        disk::make_directory(all)?;
+        collect(all, node);
+        let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
+        for _ in 0..ATTEMPTS {
+            let random = RandomState::new().hash_one(std::process::id());
+            let path = all.join(format!("{node}-{random:016x}"));
+            let lock = with_ending(&path);
+            let made = lock_new(&lock).and_then(|locked| fs::create_dir(&path).map(|()| locked));
+            match made {
+                Ok(locked) => return Ok(Self { path, lock, is_kept: false, _locked: locked }),
+                Err(error) => last = error,
+            }
+        }
+        Err(BuildError::file("make a directory in", all)(last))
+    }
+
+    pub(super) fn inputs(&self) -> PathBuf {
+        self.path.join("inputs")
+    }
+
+    pub(super) fn worker(&self, number: usize) -> PathBuf {
+        self.path.join(number.to_string())
+    }
+
+    /// Puts the logs of the workers beside that of the step.
+    pub(super) fn keep_logs(&self, team: &Team, bench: &BuildContext<'_>) {
+        for (number, name) in team.names().enumerate() {
+            let from = self.worker(number).join(BUILD).join("logs/install.log");
+            let name = format!("install-{number}-{}.log", name.replace('/', "-"));
+            let _ = fs::copy(from, bench.layout.logs().join(name));
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Without its lock, the next build lets it be. What cannot be removed now, the next build removes.
+        if self.is_kept || disk::remove(&self.path).is_ok() {
+            let _ = disk::remove(&self.lock);
+        }
+    }
+}
+
+/// Removes what killed builds on a node have left. What cannot be removed is no failure.
+fn collect(all: &Path, node: &str) {
+    let prefix = format!("{node}-");
+    for entry in fs::read_dir(all).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let id = name.to_str().and_then(|name| name.strip_suffix(LOCK)?.strip_prefix(&prefix));
+        let is_id = |id: &str| id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let Some(id) = id.filter(|id| is_id(id)) else { continue };
+        let lock = entry.path();
+        let Ok(file) = File::open(&lock) else { continue };
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+            && disk::remove(&all.join(format!("{prefix}{id}"))).is_ok()
+        {
+            let _ = disk::remove(&lock);
+        }
+    }
+}
+
+fn with_ending(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(LOCK);
+    name.into()
+}
+
+/// Makes a file and locks it.
+fn lock_new(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        // Where there are no locks, nothing is collected.
+        Err(Errno::NOLCK | Errno::NOSYS | Errno::OPNOTSUPP) => return Ok(file),
+        Err(errno) => return Err(errno.into()),
+    }
+    // Another build may have removed it before it was locked.
+    let (here, locked) = (fs::metadata(path)?, file.metadata()?);
+    let is_same = (here.dev(), here.ino()) == (locked.dev(), locked.ino());
+    is_same.then_some(file).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Leaves what a killed build leaves: its lock is not locked.
+    fn killed(all: &Path, node: &str) -> PathBuf {
+        let path = all.join(format!("{node}-0123456789abcdef"));
+        disk::put(&path.join("0/output"), "text").unwrap();
+        disk::put(&with_ending(&path), "").unwrap();
+        path
+    }
+
+    fn names(all: &Path) -> usize {
+        all.read_dir().unwrap().count()
+    }
+
+    #[test]
+    fn what_a_killed_build_left_is_removed_by_the_next_one_on_the_node() {
+        let all = tempfile::tempdir().unwrap();
+        let make = |node| Shared::make(all.path(), node).unwrap();
+        let killed = killed(all.path(), "n1");
+        let other_node = make("n2");
+        assert!(killed.exists());
+        let next = make("n1");
+        assert!(!killed.exists() && other_node.path.exists());
+        drop((next, other_node));
+        assert_eq!(names(all.path()), 0);
+    }
+
+    #[test]
+    fn builds_at_the_same_time_have_their_own_directories() {
+        let all = tempfile::tempdir().unwrap();
+        let [one, two] = [(); 2].map(|()| Shared::make(all.path(), "n1").unwrap());
+        assert!(one.path != two.path && one.path.is_dir() && two.path.is_dir());
+        // A build on a node whose name begins like this one has its own as well.
+        let third = killed(all.path(), "n1-a");
+        drop(Shared::make(all.path(), "n1").unwrap());
+        assert!(one.path.is_dir() && two.path.is_dir() && third.is_dir());
+    }
+
+    #[test]
+    fn what_is_kept_is_left_alone() {
+        let all = tempfile::tempdir().unwrap();
+        let mut kept = Shared::make(all.path(), "n1").unwrap();
+        kept.is_kept = true;
+        let path = kept.path.clone();
+        drop(kept);
+        drop(Shared::make(all.path(), "n1").unwrap());
+        assert!(path.is_dir() && names(all.path()) == 1);
+    }
+}
