@@ -3,7 +3,8 @@
 
 //! What every command works with: the configuration and the printer.
 
-use std::ffi::OsStr;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use cabane_report::Result;
 use cabane_run::login_shell;
+use cabane_site::settings::Overrides;
 use cabane_site::{Context, Site, env_vars};
 
 use crate::args::GlobalArgs;
@@ -39,11 +41,27 @@ impl Setup {
     ///
     /// As [`Site::new`].
     pub(crate) fn new(args: &GlobalArgs, printer: Printer) -> Result<Self> {
-        let program = std::env::current_exe().ok();
-        let site = Site::new(&args.overrides(), std::env::vars_os().collect(), program)?;
+        let site = Self::site(&args.overrides(), std::env::vars_os().collect())?;
         let printer = args.configured(printer, site.settings.color.value);
+        Ok(Self::of(site, printer))
+    }
+
+    /// Reads configuration files, with these variables.
+    ///
+    /// # Errors
+    ///
+    /// As [`Site::new`].
+    pub(crate) fn site(
+        overrides: &Overrides,
+        calling: BTreeMap<OsString, OsString>,
+    ) -> Result<Site> {
+        Site::new(overrides, calling, std::env::current_exe().ok())
+    }
+
+    /// Combines the configuration and the printer.
+    pub(crate) fn of(site: Site, printer: Printer) -> Self {
         let context = Context::new(site, Arc::new(printer));
-        Ok(Self { printer, context })
+        Self { printer, context }
     }
 
     /// Returns the login shell of the user.

@@ -47,7 +47,7 @@ pub(crate) fn start(setup: &Setup, args: &StartArgs) -> Result<()> {
 }
 
 /// Returns why no person uses the shell, if that is so.
-fn not_interactive(setup: &Setup) -> Option<&'static str> {
+pub(crate) fn not_interactive(setup: &Setup) -> Option<&'static str> {
     let is_script = setup.calling.contains_key(OsStr::new(env_vars::BASH_EXECUTION_STRING));
     let reasons = [
         (is_script, "it was called by `bash -c`"),

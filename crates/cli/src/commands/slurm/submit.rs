@@ -87,7 +87,7 @@ const PASSTHROUGHS: &[Choice<Passthrough>] = &[
 ];
 
 impl SubmitArgs {
-    fn request(&self) -> Submission {
+    pub(crate) fn request(&self) -> Submission {
         Submission {
             from: self.from.clone(),
             images: ImageRequest {
