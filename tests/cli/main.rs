@@ -119,5 +119,6 @@ mod status;
 mod system;
 mod trust_at_start;
 mod uenv_in_place;
+mod uenv_name;
 mod uenv_repository;
 mod vendor_mpi;

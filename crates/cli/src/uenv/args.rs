@@ -46,6 +46,13 @@ pub(super) struct Args {
     pub(super) command: Option<Command>,
 }
 
+/// Returns what is completed: commands that only programs use are left out.
+pub(super) fn completed() -> clap::Command {
+    let command = command();
+    let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+    clap::Command::new("uenv").args(command.get_arguments()).subcommands(shown)
+}
+
 /// Returns the parser. Examples in the help of commands that both programs have name `uenv`.
 pub(super) fn command() -> clap::Command {
     fn renamed(command: clap::Command) -> clap::Command {
@@ -283,7 +290,7 @@ pub(super) struct RepoStatusArgs {
 pub(super) struct UpdateArgs {
     #[command(flatten)]
     pub(super) repository: PathArgs,
-    /// Accepted, without effect: Cabane reads images in large blocks
+    /// Accepted, without effect: `lfs setstripe` sets how images are spread over servers
     #[arg(long, overrides_with = "no_lustre")]
     lustre: bool,
     /// Accepted, without effect

@@ -50,20 +50,19 @@ fn whole_label(text: &str) -> Result<Label> {
     let pattern: LabelPattern = text.parse().map_err(|error| {
         words::headed(format!("the label {text} is not valid"), Report::from(error))
     })?;
-    match pattern {
-        LabelPattern {
-            namespace: None,
-            name: Some(name),
-            version: Some(version),
-            tag: Some(tag),
-            system: Some(SystemPattern::Is(system)),
-            uarch: Some(uarch),
-        } => Ok(Label { name, version, tag, system, uarch }),
-        _ => {
-            let error = format!("the label {text} must provide name/version:tag@system%uarch");
-            Err(Report::new(Kind::BadInput, error))
-        }
-    }
+    let LabelPattern {
+        namespace: None,
+        name: Some(name),
+        version: Some(version),
+        tag: Some(tag),
+        system: Some(SystemPattern::Is(system)),
+        uarch: Some(uarch),
+    } = pattern
+    else {
+        let error = format!("the label {text} must provide name/version:tag@system%uarch");
+        return Err(Report::new(Kind::BadInput, error));
+    };
+    Ok(Label { name, version, tag, system, uarch })
 }
 
 /// Returns which image of a repository a file is, if it is one.

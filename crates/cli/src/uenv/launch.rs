@@ -5,15 +5,17 @@
 
 use std::ffi::OsStr;
 
+use cabane_job::Passthrough;
 use cabane_launch::LaunchPlan;
 use cabane_report::{Kind, Report, Result};
-use cabane_run::loaded::{UENV_MOUNT_LIST, UENV_VIEW};
+use cabane_run::loaded::{CABANE_LOADED, UENV_MOUNT_LIST, UENV_VIEW};
 
 use super::args::{EnvironmentArgs, RunArgs, StartArgs};
 use super::{check_named, words};
+use crate::commands::slurm::submit::submit_request;
 use crate::commands::slurm::{SlurmCommand, slurm as answer};
 use crate::commands::start::not_interactive;
-use crate::exit_codes::ExitCode;
+use crate::exit_codes::{self, ExitCode};
 use crate::launch::finish;
 use crate::setup::Setup;
 
@@ -55,11 +57,20 @@ pub(super) fn start(setup: &Setup, args: &StartArgs) -> Result<()> {
 }
 
 /// Answers the plugin of Slurm, and explains errors in the words of uenv.
+///
+/// A list of mounts that nothing but its variable tells of was set for the job: it is handed on.
 pub(super) fn slurm(setup: &Setup, command: &SlurmCommand) -> Result<ExitCode> {
     let SlurmCommand::Submit(args) = command else {
         return answer(setup, command);
     };
-    let images = args.request().images;
-    words::refuse_duplicates(setup, &images)?;
-    answer(setup, command).map_err(|error| words::explained(setup, &images, error))
+    let mut request = args.request();
+    let is_set = |name: &str| setup.calling.contains_key(OsStr::new(name));
+    if is_set(UENV_MOUNT_LIST) && ![UENV_VIEW, CABANE_LOADED].into_iter().any(is_set) {
+        let is_requested = request.images.images.is_some() || request.images.environment.is_some();
+        request.passthrough = request.passthrough.or((!is_requested).then_some(Passthrough::Use));
+    }
+    let images = &request.images;
+    words::refuse_duplicates(setup, images)?;
+    submit_request(setup, &request).map_err(|error| words::explained(setup, images, error))?;
+    Ok(exit_codes::SUCCESS)
 }

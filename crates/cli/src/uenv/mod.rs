@@ -94,18 +94,17 @@ fn uenv(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let result = run(printer, &overrides, command);
     result.unwrap_or_else(|error| {
         printer.failure(&error);
-        exit_codes::FAILURE
+        exit_codes::of_uenv(error.kind())
     })
 }
 
 /// Paths that begin with `.` are paths here, too.
 fn absolute(repositories: &str) -> String {
-    let one = |text: &str| match text.starts_with('.') {
-        true => std::path::absolute(text).map(|path| path.display().to_string()).ok(),
-        false => None,
+    let whole = |text: &str| match std::path::absolute(text) {
+        Ok(path) if text.starts_with('.') => path.display().to_string(),
+        _ => text.to_owned(),
     };
-    let all = repositories.split(',').map(|text| one(text).unwrap_or_else(|| text.to_owned()));
-    all.collect::<Vec<_>>().join(",")
+    repositories.split(',').map(whole).collect::<Vec<_>>().join(",")
 }
 
 fn run(printer: Printer, overrides: &Overrides, command: Command) -> Result<ExitCode> {
@@ -124,7 +123,7 @@ fn run(printer: Printer, overrides: &Overrides, command: Command) -> Result<Exit
         Command::Build(args) => return Err(args.refused()),
         Command::Completion(args) => {
             let mut script = Vec::new();
-            clap_complete::generate(args.shell, &mut args::command(), "uenv", &mut script);
+            clap_complete::generate(args.shell, &mut args::completed(), "uenv", &mut script);
             printer.data(String::from_utf8_lossy(&script));
         }
         Command::Config => config(setup),

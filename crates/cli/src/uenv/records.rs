@@ -5,7 +5,7 @@
 
 use cabane_image_search::{SearchRequest, find as find_in_registry, list};
 use cabane_label::{Digest, Label};
-use cabane_report::{Result, size};
+use cabane_report::Result;
 use cabane_transfer::RegistryRequest;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -76,7 +76,7 @@ pub(super) fn ls(setup: &Setup, args: &LsArgs) -> Result<()> {
         let path = repository.repository.path().display();
         (format!("{} ({path})", repository.name), rows.collect())
     });
-    print(setup, args, groups.collect())
+    print(setup, args, &groups.collect::<Vec<_>>())
 }
 
 pub(super) fn find(setup: &Setup, args: &LsArgs) -> Result<()> {
@@ -87,11 +87,11 @@ pub(super) fn find(setup: &Setup, args: &LsArgs) -> Result<()> {
         size: one.image.size,
         date: one.image.date,
     });
-    print(setup, args, vec![(String::new(), rows.collect())])
+    print(setup, args, &[(String::new(), rows.collect())])
 }
 
 /// Prints the images of each repository. Where there are several, each has its name above it.
-fn print(setup: &Setup, args: &LsArgs, groups: Vec<(String, Vec<Row<'_>>)>) -> Result<()> {
+fn print(setup: &Setup, args: &LsArgs, groups: &[(String, Vec<Row<'_>>)]) -> Result<()> {
     let rows = || groups.iter().flat_map(|(_, rows)| rows);
     if args.json {
         let records: Vec<_> = rows().map(Row::json).collect();
@@ -115,7 +115,7 @@ fn print(setup: &Setup, args: &LsArgs, groups: Vec<(String, Vec<Row<'_>>)>) -> R
 }
 
 fn table(rows: &[Row<'_>], has_head: bool) -> String {
-    let mut table = Table::new(&["uenv", "arch", "system", "id", ">size", "date"]);
+    let mut table = Table::new(&["uenv", "arch", "system", "id", ">size(MB)", "date"]);
     if !has_head {
         table = table.without_head();
     }
@@ -123,7 +123,33 @@ fn table(rows: &[Row<'_>], has_head: bool) -> String {
         let label = row.label;
         let name = format_args!("{}/{}:{}", label.name, label.version, label.tag);
         let day: String = date(row.date).chars().take(10).collect();
-        table.push(&[&name, &label.uarch, &label.system, &row.digest.id(), &size(row.size), &day]);
+        table.push(&[
+            &name,
+            &label.uarch,
+            &label.system,
+            &row.digest.id(),
+            &megabytes(row.size),
+            &day,
+        ]);
     }
     table.to_string()
+}
+
+/// Returns a size as uenv shows it: one word, with commas.
+fn megabytes(bytes: u64) -> String {
+    let digits = (bytes >> 20).to_string();
+    let is_end = |place: usize| place > 0 && (digits.len() - place).is_multiple_of(3);
+    let comma = |place| if is_end(place) { "," } else { "" };
+    digits.char_indices().map(|(place, digit)| format!("{}{digit}", comma(place))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::megabytes;
+
+    #[test]
+    fn sizes_are_in_megabytes_with_commas() {
+        let sizes = [0, 999, 1000, 12_345_678].map(|size: u64| megabytes(size << 20));
+        assert_eq!(sizes, ["0", "999", "1,000", "12,345,678"]);
+    }
 }

@@ -6,21 +6,21 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
-use anstream::ColorChoice;
 use cabane_environment::{ImageRequest, JoinOptions};
 use cabane_label::parse_uenv_list;
 use cabane_launch::LaunchPlan;
-use cabane_report::{Kind, Report, Result};
+use cabane_report::{Kind, Notices, Report, Result, Transfer};
 use cabane_run::become_command_with;
 use cabane_run::loaded::{CABANE_LOADED, UENV_MOUNT_LIST, UENV_VIEW};
+use cabane_site::Context;
 use cabane_site::settings::Overrides;
 use clap::{ArgAction, CommandFactory, Parser};
 
 use super::VERSION;
 use crate::args::usual_color;
 use crate::exit_codes::{self, ExitCode};
-use crate::launch::finish;
 use crate::parse;
 use crate::printer::Printer;
 use crate::setup::Setup;
@@ -64,7 +64,7 @@ pub(super) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         return exit_codes::SUCCESS;
     };
     printer.failure(&error);
-    exit_codes::FAILURE
+    exit_codes::of_uenv(error.kind())
 }
 
 /// Mounts, and becomes the command; returns only if that failed.
@@ -83,18 +83,55 @@ fn mount_and_become(printer: Printer, args: Args) -> Result<()> {
     let kept =
         [CABANE_LOADED, UENV_VIEW].map(|name| (name, calling.get(OsStr::new(name)).cloned()));
     let site = Setup::site(&Overrides { is_uenv: true, ..Overrides::default() }, calling)?;
-    let setup = Setup::of(site, Printer { color: ColorChoice::Auto, ..printer });
+    let context = Context::new(site, Arc::new(Quiet(printer)));
     let plan = LaunchPlan {
         images: ImageRequest::new(&images, None, true),
         join: JoinOptions { no_join: true, ..JoinOptions::default() },
         ..LaunchPlan::default()
     };
-    let mut launch = plan.launch(&setup, command)?;
+    let mut launch = plan.launch(&context, command)?;
     // What uenv sets before it starts this program stays.
     for (name, value) in kept {
         launch.prepared.set_variable(name, value);
     }
-    finish(&setup, launch)
+    Err(launch.prepared.exec(|_| ()))
+}
+
+/// Shows nothing but errors and details: scripts read what the command prints.
+struct Quiet(Printer);
+
+impl Notices for Quiet {
+    fn warning(&self, text: &str) {
+        self.0.detail(text);
+    }
+
+    fn hint(&self, text: &str) {
+        self.0.detail(text);
+    }
+
+    fn note(&self, text: &str) {
+        self.0.detail(text);
+    }
+
+    fn detail(&self, text: &str) {
+        self.0.detail(text);
+    }
+
+    fn is_verbose(&self) -> bool {
+        self.0.is_verbose()
+    }
+
+    fn color_option(&self) -> String {
+        self.0.color_option()
+    }
+
+    fn transfer(&self, what: &str) -> Box<dyn Transfer> {
+        self.0.transfer(what)
+    }
+
+    fn counted(&self, what: &str) -> Box<dyn Transfer> {
+        self.0.counted(what)
+    }
 }
 
 /// Separates images and command: with the option, all words are the command; without it, those before

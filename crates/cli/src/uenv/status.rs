@@ -70,8 +70,8 @@ fn loaded(setup: &Setup) -> Loaded {
 fn meta_of(image: &LoadedImage) -> Option<Meta> {
     let beside = image.path.parent()?;
     let places = [image.mount_point.as_path(), beside];
-    let texts = places.iter().filter_map(|place| fs::read(place.join("meta/env.json")).ok());
-    texts.filter_map(|text| Meta::from_json(&text).ok()).next()
+    let mut texts = places.iter().filter_map(|place| fs::read(place.join("meta/env.json")).ok());
+    texts.find_map(|text| Meta::from_json(&text).ok())
 }
 
 fn full(image: &LoadedImage) -> String {

@@ -22,7 +22,7 @@ use crate::setup::Setup;
 
 mod node;
 mod report;
-mod submit;
+pub(crate) mod submit;
 
 /// What can be done with Slurm.
 #[derive(Debug, Subcommand)]
