@@ -6,10 +6,11 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use cabane_testkit::Finished;
+use cabane_testkit::{Finished, needs};
 use serde_json::Value;
 
-use crate::cabane::{Cabane, Who, everybody, finished};
+use crate::cabane::{APP, Cabane, Who, everybody, finished};
+use crate::registry::Shared;
 
 const VERSION: &str = "9.2.0";
 
@@ -235,4 +236,24 @@ fn completion_is_for_the_name_that_is_typed() {
     assert!(script.contains("complete -F _uenv") && !script.contains("slurm"), "{script}");
     let help = uenv(&cabane, &["image", "push", "--help"]).success().stdout;
     assert!(help.contains("uenv image push") && !help.contains("cabane image push"), "{help}");
+}
+
+#[test]
+fn images_are_found_and_pulled_from_a_registry() {
+    needs!("docker-registry");
+    let shared = Shared::pushed(Who::OrdinaryUser);
+    shared.forget();
+    let cabane = &shared.cabane;
+    symlink(cabane.program(), cabane.world.path("uenv")).unwrap();
+    let found = uenv(cabane, &["image", "find", "--no-header", "app"]).success().stdout;
+    assert!(found.starts_with("app/1.0:v1  x86_64  here "), "{found}");
+    let pulled = uenv(cabane, &["image", "pull", "--only-meta", "app"]).success().stdout;
+    assert!(pulled.starts_with(&format!("the metadata of {APP} are in ")), "{pulled}");
+    assert_eq!(uenv(cabane, &["image", "ls", "--no-header"]).stdout, "");
+    let pulled = uenv(cabane, &["image", "pull", "app"]).success().stdout;
+    assert_eq!(pulled, format!("updating {APP}\n"));
+    let again = uenv(cabane, &["image", "pull", "app"]).success().stdout;
+    assert!(again.ends_with(" already exists in the repository, skipping pull.\n"), "{again}");
+    let hello = uenv(cabane, &["run", "app", "--", "hello"]).success().stdout;
+    assert_eq!(hello, "hello from app\n");
 }

@@ -3,11 +3,12 @@
 
 //! `uenv image add`, `uenv image rm`, and `uenv image pull`.
 
+use std::fs;
 use std::path::Path;
 
 use cabane_environment::find_image;
 use cabane_label::{Digest, ImageDescription, Label, LabelPattern, SystemPattern};
-use cabane_report::{Kind, Report, Result};
+use cabane_report::{IoContext as _, Kind, Report, Result};
 use cabane_repository::{Repository, Transfer};
 use cabane_transfer::{PullRequest, find_remote, pull as pull_image, pull_metadata};
 
@@ -128,6 +129,8 @@ pub(super) fn pull(setup: &Setup, args: &PullArgs) -> Result<()> {
                 setup.printer.data(format_args!("id={id} already has its metadata here\n"));
                 return Ok(());
             }
+            let parent = directory.parent().unwrap_or(&directory);
+            fs::create_dir_all(parent).or_failed(|| format!("create {}", parent.display()))?;
             let label = pull_metadata(setup, &connection, &args.uenv, &directory)?;
             let place = directory.display();
             setup.printer.data(format_args!("the metadata of {label} are in {place}\n"));

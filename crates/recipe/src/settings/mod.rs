@@ -57,6 +57,8 @@ pub struct Settings {
     pub container: ContainerSettings,
     /// The MPIs of the machine that may replace others.
     pub mpi: Vec<MpiRule>,
+    /// In a file of uenv: the collector of the records of job steps.
+    pub elastic: Option<String>,
 }
 
 impl Settings {

@@ -32,6 +32,8 @@ pub fn parse_uenv_settings(path: &Path, text: &[u8]) -> Result<Settings, Mistake
         let mut settings = Settings::default();
         read_values(&file, "", &mut settings);
         settings.repositories = repositories(&file);
+        let elastic = file.get("elastic").and_then(|field| field.section());
+        settings.elastic = elastic.and_then(|section| section.get("url")?.string());
         Some(settings)
     });
     read.map_err(Mistakes::in_the("the configuration of uenv"))
@@ -45,6 +47,7 @@ fn of_lines(text: &str) -> Settings {
         match (key.trim(), value.trim()) {
             ("color", "true") => settings.values.push(color("always")),
             ("color", "false") => settings.values.push(color("never")),
+            ("elasticsearch", url) => settings.elastic = Some(url.to_owned()),
             ("repo", path) => settings.repositories = path.parse().map(own).into_iter().collect(),
             _ => {}
         }
@@ -72,6 +75,7 @@ mod tests {
         let settings = parse_uenv_settings(Path::new("config"), text).unwrap();
         let paths: Vec<_> = settings.repositories.iter().map(|one| one.path.as_str()).collect();
         assert_eq!((paths, settings.get(&table::COLOR)), (vec!["${HOME}/images"], Some("never")));
+        assert_eq!(settings.elastic.as_deref(), Some("http://log"));
     }
 
     #[test]
@@ -81,13 +85,14 @@ mod tests {
     }
 
     #[test]
-    fn tables_name_repositories_and_others_are_ignored() {
+    fn tables_name_repositories_and_a_collector_and_others_are_ignored() {
         let text =
             b"color = true\n[[repositories]]\nname = \"team\"\npath = \"/team\"\npriority = 3\n\
-                     [elastic]\nurl = \"http://log\"\n";
+                     [elastic]\nurl = \"http://log\"\n[other]\nkey = 1\n";
         let settings = parse_uenv_settings(Path::new("config.toml"), text).unwrap();
         let found: Vec<_> =
             settings.repositories.iter().map(|one| (&*one.name, one.priority)).collect();
         assert_eq!((found, settings.get(&table::COLOR)), (vec![("team", 3)], Some("always")));
+        assert_eq!(settings.elastic.as_deref(), Some("http://log"));
     }
 }

@@ -106,6 +106,8 @@ pub struct Effective {
     pub files: Vec<PathBuf>,
     /// Whether the user's own repository is one of uenv.
     pub is_uenv: bool,
+    /// The collector of the records of job steps that the configuration of uenv names.
+    pub elastic: Option<String>,
 }
 
 /// What was typed, and wins over variables and files.
@@ -273,6 +275,7 @@ impl Effective {
             container: layers.container(),
             files: files.iter().map(|(path, _)| path.clone()).collect(),
             is_uenv: args.is_uenv,
+            elastic: layers.file_value(|file| file.elastic.clone()).map(|found| found.value),
         })
     }
 }
