@@ -138,9 +138,14 @@ fn table(rows: &[Row<'_>], has_head: bool) -> String {
 /// Returns a size as uenv shows it: one word, with commas.
 fn megabytes(bytes: u64) -> String {
     let digits = (bytes >> 20).to_string();
-    let is_end = |place: usize| place > 0 && (digits.len() - place).is_multiple_of(3);
-    let comma = |place| if is_end(place) { "," } else { "" };
-    digits.char_indices().map(|(place, digit)| format!("{}{digit}", comma(place))).collect()
+    let mut text = String::new();
+    for (place, digit) in digits.char_indices() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 #[cfg(test)]
