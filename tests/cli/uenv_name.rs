@@ -230,6 +230,19 @@ fn without_an_image_squashfs_mount_becomes_the_command() {
 }
 
 #[test]
+fn bash_completes_images() {
+    let cabane = with_app(Who::OrdinaryUser);
+    let script = "source <(uenv completion bash)
+        COMP_WORDS=(uenv run a); COMP_CWORD=2; _uenv_images uenv a run; echo ${COMPREPLY[*]}
+        COMP_WORDS=(uenv sta); COMP_CWORD=1; _uenv_images uenv sta uenv; echo ${COMPREPLY[*]}";
+    let mut bash = cabane.other("bash");
+    let directory = cabane.world.path("uenv").parent().unwrap().to_owned();
+    let bash =
+        bash.args(["-c", script]).env("PATH", format!("{}:/usr/bin:/bin", directory.display()));
+    assert_eq!(cabane.finish(bash), finished(0, "app/1.0\nstart status\n", ""));
+}
+
+#[test]
 fn completion_is_for_the_name_that_is_typed() {
     let cabane = with_app(Who::OrdinaryUser);
     let script = uenv(&cabane, &["completion", "bash"]).success().stdout;

@@ -50,7 +50,8 @@ pub(super) struct Args {
 pub(super) fn completed() -> clap::Command {
     let command = command();
     let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
-    clap::Command::new("uenv").args(command.get_arguments()).subcommands(shown)
+    let completed = clap::Command::new("uenv").disable_help_subcommand(true);
+    completed.args(command.get_arguments()).subcommands(shown)
 }
 
 /// Returns the parser. Examples in the help of commands that both programs have name `uenv`.

@@ -28,9 +28,10 @@ fn plan(setup: &Setup, args: &EnvironmentArgs) -> Result<LaunchPlan> {
     if [UENV_MOUNT_LIST, UENV_VIEW].iter().all(|name| setup.calling.contains_key(OsStr::new(name)))
     {
         let error = "a uenv session is already running: \
-                     'uenv start' and 'uenv run' do not work inside of one";
-        return Err(Report::new(Kind::Failure, error)
-            .hinted("leave it with `exit`, or nest environments with `cabane run`".to_owned()));
+                     'uenv start' and 'uenv run' do not work in it";
+        return Err(Report::new(Kind::Failure, error).hinted(
+            "leave it with `exit`; under the name `cabane`, environments can be nested".to_owned(),
+        ));
     }
     check_named(setup)?;
     let images = args.request();

@@ -8,6 +8,7 @@
 //! call, and their answers into the texts, columns, and exit codes that scripts for uenv expect.
 
 mod args;
+mod completion;
 mod fill;
 mod image;
 mod inspect;
@@ -122,9 +123,7 @@ fn run(printer: Printer, overrides: &Overrides, command: Command) -> Result<Exit
         Command::Repo(command) => repo(setup, &command)?,
         Command::Build(args) => return Err(args.refused()),
         Command::Completion(args) => {
-            let mut script = Vec::new();
-            clap_complete::generate(args.shell, &mut args::completed(), "uenv", &mut script);
-            printer.data(String::from_utf8_lossy(&script));
+            printer.data(completion::script(args.shell));
         }
         Command::Config => config(setup),
         Command::Slurm(command) => return launch::slurm(setup, &command),
