@@ -46,6 +46,9 @@ fn refused(template: &str, problem: &str, fields: &Fields) -> Report {
     Report::new(Kind::Usage, error).hinted(format!("the keys are {}", keys.join(", ")))
 }
 
+/// The width of the widest field.
+const WIDEST: usize = 1000;
+
 /// Puts a value into a field: `<20`, `^20`, `>20`, each with a letter to fill it before.
 fn laid_out(value: &str, how: &str) -> String {
     let how = how.strip_suffix('l').unwrap_or(how);
@@ -54,7 +57,8 @@ fn laid_out(value: &str, how: &str) -> String {
         return laid_out(if is_date { &value[..10] } else { value }, rest);
     }
     let width = how.trim_start_matches(|letter: char| !letter.is_ascii_digit());
-    let (before, width) = (&how[..how.len() - width.len()], width.parse().unwrap_or(0_usize));
+    let (before, width) =
+        (&how[..how.len() - width.len()], width.parse().unwrap_or(0_usize).min(WIDEST));
     let side = before.chars().rfind(|letter| "<^>".contains(*letter)).unwrap_or('<');
     let letter = before.chars().next().filter(|letter| *letter != side).unwrap_or(' ');
     let missing = width.saturating_sub(value.chars().count());
