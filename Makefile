@@ -30,8 +30,8 @@ test-slurm: ## run the tests on a Slurm cluster of virtual nodes alone; needs ro
 test-spack: ## build the examples with real Spack; variables name its clones
 	@scripts/test-spack
 
-test-uenv: ## use a repository with Cabane and uenv at the same time; CABANE_TEST_UENV names uenv
-	@scripts/test-uenv
+test-uenv: ## run the suites of uenv with Cabane; CABANE_TEST_UENV names uenv, CABANE_TEST_UENV_SOURCE its checkout
+	@scripts/test-uenv $(SUITES)
 
 slurm-shell: ## a shell of an ordinary user on a cluster of virtual nodes, with the plugin
 	@scripts/slurm-shell
@@ -86,7 +86,7 @@ docs: ## make the reference pages from the code
 
 install: ## install below PREFIX, /usr/local unless it is set; see scripts/install
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' IMAGE_OWNERS='$(IMAGE_OWNERS)' \
-		MOUNT_POINTS='$(MOUNT_POINTS)' HELPER='$(HELPER)' scripts/install
+		MOUNT_POINTS='$(MOUNT_POINTS)' HELPER='$(HELPER)' UENV='$(UENV)' scripts/install
 
 package: ## make a package for Debian and Ubuntu in dist
 	@scripts/setup demo

@@ -121,5 +121,6 @@ mod system;
 mod trust_at_start;
 mod typing;
 mod uenv_in_place;
+mod uenv_name;
 mod uenv_repository;
 mod vendor_mpi;

@@ -147,3 +147,29 @@ EOF"#)
         alice.sh("rm -rf ~/mine ~/.local/state/cabane").success();
     });
 }
+
+#[test]
+fn where_the_command_is_called_uenv_too_it_answers_as_uenv() {
+    in_cluster!(|cluster: &Cluster| {
+        cluster.root(&format!(
+            "mkdir /shared/both; cp /usr/local/bin/cabane /shared/both/
+             ln -s cabane /shared/both/uenv
+             echo 'required {PLUGIN} cabane=/shared/both/cabane' >/etc/slurm/plugstack.conf"
+        ));
+        let cases = [
+            ("--uenv=a:b:c", "invalid uenv description: expected a path"),
+            ("--uenv=app/1:v1,app/1:v1:/user-tools", "uenv is mounted more than once"),
+            ("--uenv=app/1:v1 --view=nix", "the view 'nix' does not exist"),
+        ];
+        for (options, reason) in cases {
+            assert_failed(&cluster.user("alice").sh(&format!("srun {options} echo ran")), reason);
+        }
+        let handed_on = cluster.user("alice").sh("
+            image=$(cabane image inspect --format='{sqfs}' app/1:v1)
+            printf '#!/bin/sh\nls -d /user-environment/meta\n' >job.sh; rm -f out
+            UENV_MOUNT_LIST=$image:/user-environment sbatch --quiet --wait --output=out job.sh
+            cat out");
+        cluster.root("rm -r /shared/both");
+        assert_eq!(handed_on.success().stdout, "/user-environment/meta\n");
+    });
+}

@@ -54,7 +54,7 @@ impl GlobalArgs {
     /// Returns what wins over variables and configuration files.
     pub(crate) fn overrides(&self) -> Overrides {
         let system = self.system.as_ref().map(|system| system.to_string_lossy().into_owned());
-        Overrides { repo: self.repo.clone(), system, backend: self.backend }
+        Overrides { repo: self.repo.clone(), system, backend: self.backend, is_uenv: false }
     }
 
     /// Returns the same for a command that also takes the directory of a system's configuration,
@@ -70,21 +70,30 @@ impl GlobalArgs {
     /// Returns the printer that these options ask for. The configuration may say
     /// otherwise; but an error in it must be printed, too.
     pub(crate) fn printer(&self) -> Printer {
-        let has_no_color = std::env::var_os(env_vars::NO_COLOR).is_some_and(|v| !v.is_empty());
-        let is_plain = self.no_color || has_no_color;
-        let usual = if is_plain { ColorChoice::Never } else { ColorChoice::Auto };
-        Printer { color: self.color.unwrap_or(usual), verbosity: self.verbose }
+        let usual = usual_color(self.no_color);
+        Printer { color: self.color.unwrap_or(usual), verbosity: self.verbose, is_uenv: false }
     }
 
     /// Returns the printer that the configuration asks for, where neither an option nor a variable
     /// sets the color.
     pub(crate) fn configured(&self, printer: Printer, setting: Setting) -> Printer {
-        match setting {
-            _ if self.color.is_some() || printer.color != ColorChoice::Auto => printer,
-            Setting::Auto => printer,
-            Setting::Always => Printer { color: ColorChoice::Always, ..printer },
-            Setting::Never => Printer { color: ColorChoice::Never, ..printer },
-        }
+        if self.color.is_some() { printer } else { configured(printer, setting) }
+    }
+}
+
+/// Returns when output is colored where no option says so.
+pub(crate) fn usual_color(is_plain: bool) -> ColorChoice {
+    let has_no_color = std::env::var_os(env_vars::NO_COLOR).is_some_and(|v| !v.is_empty());
+    if is_plain || has_no_color { ColorChoice::Never } else { ColorChoice::Auto }
+}
+
+/// Returns the printer that the configuration asks for.
+pub(crate) fn configured(printer: Printer, setting: Setting) -> Printer {
+    match setting {
+        _ if printer.color != ColorChoice::Auto => printer,
+        Setting::Auto => printer,
+        Setting::Always => Printer { color: ColorChoice::Always, ..printer },
+        Setting::Never => Printer { color: ColorChoice::Never, ..printer },
     }
 }
 

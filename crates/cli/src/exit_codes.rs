@@ -90,6 +90,16 @@ exit_codes! {
     INTERRUPTED = 130, Interrupted;
 }
 
+/// Returns the code for a failure where the program is called by the name of uenv, which has one for
+/// all. A command that cannot be started has the code that shells know.
+pub(crate) fn of_uenv(kind: Kind) -> ExitCode {
+    match kind {
+        Kind::NotExecutable => NOT_EXECUTABLE,
+        Kind::CommandNotFound => COMMAND_NOT_FOUND,
+        _ => FAILURE,
+    }
+}
+
 impl From<Outcome> for ExitCode {
     fn from(outcome: Outcome) -> Self {
         match outcome {

@@ -33,6 +33,15 @@ pub(crate) fn finish(setup: &Setup, launch: Launch) -> Result<()> {
     Err(launch.prepared.exec(|warning: &RunWarning| setup.warning(warning)))
 }
 
+/// Does the same with a shell, unless it would be in the environment that is around it.
+pub(crate) fn finish_shell(setup: &Setup, launch: Option<Launch>) -> Result<()> {
+    if let Some(launch) = launch {
+        return finish(setup, launch);
+    }
+    setup.note("this shell is already in this environment; nothing was started");
+    Ok(())
+}
+
 /// The mount plan, then every variable that changes.
 fn describe(setup: &Setup, prepared: &Prepared) -> String {
     let mut text = prepared.plan().to_string();

@@ -27,12 +27,13 @@ mod registry;
 mod setup;
 mod shown_image;
 mod table;
+mod uenv;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anstream::ColorChoice;
-use clap::{CommandFactory, FromArgMatches};
+use clap::{Command, CommandFactory, FromArgMatches};
 
 use crate::commands::Args;
 use crate::printer::Printer;
@@ -40,21 +41,19 @@ use crate::printer::Printer;
 /// Runs the command line to its end and returns the exit code.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let typed: Vec<OsString> = arguments.collect();
-    let mut parser = Args::command();
+    if let Some(called) = typed.first().and_then(|name| uenv::Called::by(name)) {
+        return ExitCode::from(called.main(&typed).code);
+    }
+    let parser = Args::command();
     if complete::is_asked(&typed) {
         let is_answered = complete::answer(&typed, parser).is_ok();
         let code = if is_answered { exit_codes::SUCCESS } else { exit_codes::FAILURE };
         return ExitCode::from(code.code);
     }
-    let args = parser
-        .try_get_matches_from_mut(&typed)
-        .and_then(|mut matches| Args::from_arg_matches_mut(&mut matches));
-    let args = match args {
+    let args: Args = match parse(parser, &typed, not_understood) {
         Ok(args) => args,
-        Err(error) => return not_understood(error, &typed, parser),
+        Err(code) => return ExitCode::from(code.code),
     };
-    // A tenth of a short command's instructions would free it.
-    std::mem::forget(parser);
     let printer = args.global.printer();
     let result = commands::run_command(&args.global, printer, args.command.settled(&typed));
     let code = result.unwrap_or_else(|error| {
@@ -64,18 +63,50 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     ExitCode::from(code.code)
 }
 
+/// Reads arguments. The error is the exit code: help, the version, or the mistake was printed by
+/// `not_understood`.
+fn parse<T: FromArgMatches>(
+    mut parser: Command,
+    typed: &[OsString],
+    not_understood: fn(clap::Error, &[OsString], Command) -> exit_codes::ExitCode,
+) -> Result<T, exit_codes::ExitCode> {
+    let args = parser
+        .try_get_matches_from_mut(typed)
+        .and_then(|mut matches| T::from_arg_matches_mut(&mut matches));
+    match args {
+        Ok(args) => {
+            // A tenth of a short command's instructions would free it.
+            std::mem::forget(parser);
+            Ok(args)
+        }
+        Err(error) => Err(not_understood(error, typed, parser)),
+    }
+}
+
 /// Prints why a command line was not understood, or the help that it asked for.
-fn not_understood(error: clap::Error, typed: &[OsString], mut parser: clap::Command) -> ExitCode {
+fn not_understood(
+    error: clap::Error,
+    typed: &[OsString],
+    mut parser: Command,
+) -> exit_codes::ExitCode {
     if mistyped::help(&error, typed, &mut parser).is_some() {
-        return ExitCode::from(exit_codes::SUCCESS.code);
+        return exit_codes::SUCCESS;
     }
     if let Some(report) = mistyped::known_elsewhere(&error, typed) {
-        Printer { color: ColorChoice::Auto, verbosity: 0 }.failure(&report);
-        return ExitCode::from(exit_codes::USAGE.code);
+        Printer { color: ColorChoice::Auto, verbosity: 0, is_uenv: false }.failure(&report);
+        return exit_codes::USAGE;
     }
+    print_mistake(error, typed, parser)
+}
+
+/// Prints a mistake or the help as the parser of the command line writes it.
+fn print_mistake(
+    error: clap::Error,
+    _typed: &[OsString],
+    mut parser: Command,
+) -> exit_codes::ExitCode {
     let error = error.format(&mut parser);
     // Help and version go to standard output, mistakes to standard error.
     let _ = error.print();
-    let code = if error.use_stderr() { exit_codes::USAGE } else { exit_codes::SUCCESS };
-    ExitCode::from(code.code)
+    if error.use_stderr() { exit_codes::USAGE } else { exit_codes::SUCCESS }
 }

@@ -14,6 +14,8 @@ use cabane_report::{Notices, Report, Transfer};
 use serde::Serialize;
 use transfer::{Unit, Watched};
 
+use crate::uenv;
+
 mod transfer;
 
 /// Styles of what people read. Nothing may depend on them to be understood.
@@ -48,6 +50,8 @@ pub(crate) fn verdict_color(verdict: Verdict) -> Style {
 pub(crate) struct Printer {
     pub(crate) color: ColorChoice,
     pub(crate) verbosity: u8,
+    /// Whether the program is called `uenv`, and its texts name the commands that it has then.
+    pub(crate) is_uenv: bool,
 }
 
 /// Text on its way to standard output, in parts of whole lines, so that a long list is not in memory
@@ -133,6 +137,11 @@ impl Printer {
 
     fn to_stderr(self, text: impl Display) {
         let mut out = AutoStream::new(io::stderr().lock(), self.color);
+        if self.is_uenv {
+            let text = uenv::with_its_commands(&text.to_string());
+            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+            return;
+        }
         // Without standard error there is nowhere to report.
         let _ = write!(out, "{text}").and_then(|()| out.flush());
     }

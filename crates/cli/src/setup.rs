@@ -3,7 +3,8 @@
 
 //! What every command works with: the configuration and the printer.
 
-use std::ffi::OsStr;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -55,11 +56,27 @@ impl Setup {
     }
 
     fn with_overrides(args: &GlobalArgs, typed: &Overrides, printer: Printer) -> Result<Self> {
-        let program = std::env::current_exe().ok();
-        let site = Site::new(typed, std::env::vars_os().collect(), program)?;
+        let site = Self::site(typed, std::env::vars_os().collect())?;
         let printer = args.configured(printer, site.settings.color.value);
+        Ok(Self { named_system: args.system.clone(), ..Self::of(site, printer) })
+    }
+
+    /// Reads configuration files, with these variables.
+    ///
+    /// # Errors
+    ///
+    /// As [`Site::new`].
+    pub(crate) fn site(
+        overrides: &Overrides,
+        calling: BTreeMap<OsString, OsString>,
+    ) -> Result<Site> {
+        Site::new(overrides, calling, std::env::current_exe().ok())
+    }
+
+    /// Combines the configuration and the printer.
+    pub(crate) fn of(site: Site, printer: Printer) -> Self {
         let context = Context::new(site, Arc::new(printer));
-        Ok(Self { printer, named_system: args.system.clone(), context })
+        Self { printer, named_system: None, context }
     }
 
     /// Returns the login shell of the user.

@@ -75,7 +75,7 @@ pub use settings::{
     AmountError, AtStart, BindSetting, ChannelRule, ContainerSettings, EvidenceSettings, GateRules,
     Labels, MpiRule, Namespaces, PathTemplate, PathTemplateError, Regressions, RepositorySettings,
     Requirement, RestrictedRule, RetentionSettings, Settings, TrustPolicy, TrustRule,
-    parse_settings, parse_size, parse_time,
+    parse_settings, parse_size, parse_time, parse_uenv_settings,
 };
 pub use stack::{
     AccessPair, BuildCache, CompilerName, CompilerRequest, CompilerSource, Compilers, Connection,

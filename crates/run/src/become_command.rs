@@ -20,6 +20,16 @@ pub fn become_command(arguments: Vec<OsString>) -> Report {
     exec(arguments, None)
 }
 
+/// Becomes a command with these variables and no others.
+///
+/// Returns only if that failed.
+pub fn become_command_with(
+    arguments: Vec<OsString>,
+    variables: BTreeMap<OsString, OsString>,
+) -> Report {
+    exec(arguments, Some(variables))
+}
+
 /// Becomes a command with these variables and no others, or else with its own.
 pub(crate) fn exec(
     arguments: Vec<OsString>,

@@ -41,7 +41,7 @@ mod warning;
 pub use attach::Attachment;
 pub use attach_job::{JobDescription, JobDescriptionError, JobError};
 pub use attach_target::Target;
-pub use become_command::become_command;
+pub use become_command::{become_command, become_command_with};
 pub use host_binds::{DevicePlace, RootRequest, seen_in_root};
 pub use join::{Company, Joining, sweep};
 pub use prepare::{

@@ -290,6 +290,14 @@ impl Prepared {
         &self.variables
     }
 
+    /// Sets a variable of the command, or removes it.
+    pub fn set_variable(&mut self, name: &str, value: Option<OsString>) {
+        match value {
+            Some(value) => self.variables.insert(name.into(), value),
+            None => self.variables.remove(OsStr::new(name)),
+        };
+    }
+
     /// Returns the directory in which the command starts, if it is known.
     pub fn working_directory(&self) -> Option<&Path> {
         self.working_directory.as_deref()

@@ -74,6 +74,8 @@ variables! {
     SCRATCH;
     /// The uenv repository of the user. If there is none, Cabane looks for `.uenv-images` below `SCRATCH`, and then for `.uenv/repo` below `HOME`. It is searched after the default repository.
     UENV_REPO_PATH;
+    /// The configuration file of the site for uenv, if Cabane is called by the name `uenv`. Default: `config.toml` or `config` in `/etc/uenv`.
+    UENV_SYSTEM_CONFIG;
     /// The home directory.
     HOME;
     /// The directory for the configuration of the user. Default: `.config` in the home directory.

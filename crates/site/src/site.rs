@@ -157,7 +157,9 @@ impl Site {
             return Ok(there);
         }
         let setting = self.setting_to_write()?;
-        match Repository::create(&setting.path) {
+        let create =
+            if self.settings.is_uenv { Repository::create_uenv } else { Repository::create };
+        match create(&setting.path) {
             Ok(_) => notices.note(&format!("made the repository {}", setting.path.display())),
             // Another process may have made it at the same time.
             Err(error) => return open(setting).map_err(|_| error.into()),

@@ -10,6 +10,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -81,6 +82,7 @@ type Change = (OsString, Option<OsString>);
 /// Runs the command. Without a reason in the error, it has printed the reason itself.
 fn ask(program: &Path, from: &str, given: &Given) -> Result<Vec<Change>, Option<io::Error>> {
     let output = Command::new(program)
+        .arg0(name_of(program))
         .args(given.arguments_before())
         .args(["slurm", "submit"])
         .arg(format!("--from={from}"))
@@ -94,6 +96,15 @@ fn ask(program: &Path, from: &str, given: &Given) -> Result<Vec<Change>, Option<
     }
     parse(&output.stdout)
         .ok_or_else(|| Some(io::Error::other("its answer is malformed: is it another version?")))
+}
+
+/// Returns the name by which the command is called. Where a site has it as `uenv`, too, jobs find
+/// the repositories of uenv, and errors are in its words.
+fn name_of(program: &Path) -> PathBuf {
+    let link = program.with_file_name("uenv");
+    let is_same =
+        link.canonicalize().is_ok_and(|link| program.canonicalize().is_ok_and(|own| own == link));
+    if is_same { link } else { program.to_owned() }
 }
 
 /// Reads the answer: texts, each ended by a zero byte, `NAME=VALUE` to set a variable and

@@ -11,7 +11,7 @@ use cabane_site::env_vars;
 use clap::Args;
 
 use crate::image_args::{ImageArgs, JoinArgs};
-use crate::launch::{finish, launch_plan};
+use crate::launch::{finish_shell, launch_plan};
 use crate::setup::Setup;
 
 /// Start a shell in images
@@ -43,17 +43,11 @@ pub(crate) fn start(setup: &Setup, args: &StartArgs) -> Result<()> {
     let shell = setup.shell();
     setup.detail(format_args!("the shell is {}", shell.display()));
     let plan = launch_plan(&args.images, &args.join);
-    match plan.launch_shell(setup, shell.into_os_string())? {
-        Some(launch) => finish(setup, launch),
-        None => {
-            setup.note("this shell is already in this environment; nothing was started");
-            Ok(())
-        }
-    }
+    finish_shell(setup, plan.launch_shell(setup, shell.into_os_string())?)
 }
 
 /// Returns why no person uses the shell, if that is so.
-fn not_interactive(setup: &Setup) -> Option<&'static str> {
+pub(crate) fn not_interactive(setup: &Setup) -> Option<&'static str> {
     let is_script = setup.calling.contains_key(OsStr::new(env_vars::BASH_EXECUTION_STRING));
     let reasons = [
         (is_script, "it was called by `bash -c`"),

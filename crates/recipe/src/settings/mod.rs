@@ -17,6 +17,7 @@ mod restricted;
 mod sections;
 pub mod table;
 mod trust;
+mod uenv;
 mod values;
 
 use std::num::NonZeroU32;
@@ -31,6 +32,7 @@ pub use path::{PathTemplate, PathTemplateError};
 pub use read::parse_settings;
 pub use restricted::RestrictedRule;
 pub use trust::{AtStart, Labels, Namespaces, Requirement, TrustPolicy, TrustRule};
+pub use uenv::parse_uenv_settings;
 
 /// The content of one configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,6 +59,8 @@ pub struct Settings {
     pub container: ContainerSettings,
     /// The MPIs of the machine that may replace others.
     pub mpi: Vec<MpiRule>,
+    /// In a file of uenv: the collector of the records of job steps.
+    pub elastic: Option<String>,
 }
 
 impl Settings {

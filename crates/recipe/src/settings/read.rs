@@ -66,7 +66,7 @@ fn section<'n>(file: &Section<'n>, name: &str) -> Option<Section<'n>> {
 }
 
 /// Reads the settings of a table that have one value.
-fn read_values(section: &Section<'_>, table: &str, settings: &mut Settings) {
+pub(super) fn read_values(section: &Section<'_>, table: &str, settings: &mut Settings) {
     for setting in table::settings_in(table) {
         let (Some(read), Some(field)) = (setting.reader, section.get(setting.name())) else {
             continue;
@@ -77,7 +77,7 @@ fn read_values(section: &Section<'_>, table: &str, settings: &mut Settings) {
     }
 }
 
-fn repositories(file: &Section<'_>) -> Vec<RepositorySettings> {
+pub(super) fn repositories(file: &Section<'_>) -> Vec<RepositorySettings> {
     let mut repositories: Vec<RepositorySettings> = Vec::new();
     for section in sections(file, "repositories", "a repository") {
         let name = section.require("name", "add a line such as `name = \"team\"`");

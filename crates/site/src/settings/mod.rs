@@ -14,6 +14,7 @@ mod mpi;
 mod registry;
 mod repositories;
 mod trust;
+mod uenv;
 mod value;
 
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ use std::str::FromStr;
 
 use cabane_label::{System, Uarch};
 use cabane_recipe::settings::table::{self, Setting};
-use cabane_recipe::{MAX_FILE_SIZE, Settings, parse_settings};
+use cabane_recipe::{MAX_FILE_SIZE, Mistakes, Settings, parse_settings, parse_uenv_settings};
 use cabane_report::{IoContext, Report, Result};
 
 use crate::env_vars;
@@ -105,6 +106,10 @@ pub struct Effective {
     pub mpi: Vec<MpiSetting>,
     /// The configuration files that were read, the site's first.
     pub files: Vec<PathBuf>,
+    /// Whether the user's own repository is one of uenv.
+    pub is_uenv: bool,
+    /// The collector of the records of job steps that the configuration of uenv names.
+    pub elastic: Option<String>,
 }
 
 /// What was typed, and wins over variables and files.
@@ -116,6 +121,8 @@ pub struct Overrides {
     pub system: Option<String>,
     /// How to mount.
     pub backend: Option<BackendChoice>,
+    /// Whether the configuration of uenv counts, too, and its repository is the user's own.
+    pub is_uenv: bool,
 }
 
 impl Overrides {
@@ -222,9 +229,15 @@ impl Effective {
             .below_home(env_vars::XDG_CONFIG_HOME, ".config")
             .map(|directory| directory.join("cabane/config.toml"));
         let mut files = Vec::new();
-        for path in [Some(site), user].into_iter().flatten() {
-            if let Some(settings) = read_file(&path)? {
-                files.push((path, settings));
+        let of_uenv = args.is_uenv.then(|| uenv::files(&variables));
+        let [site_of_uenv, user_of_uenv] = of_uenv.unwrap_or_default();
+        for (own, of_uenv) in [(Some(site), site_of_uenv), (user, user_of_uenv)] {
+            let own = own.map(|path| (path, parse_settings as Parse));
+            let of_uenv = of_uenv.map(|path| (path, parse_uenv_settings as Parse));
+            for (path, parse) in [own, of_uenv].into_iter().flatten() {
+                if let Some(settings) = read_file(&path, parse)? {
+                    files.push((path, settings));
+                }
             }
         }
         let layers = Layers { files: files.iter().collect(), variables: &variables, args };
@@ -264,6 +277,8 @@ impl Effective {
             mpi: layers.mpi()?,
             container: layers.container(),
             files: files.iter().map(|(path, _)| path.clone()).collect(),
+            is_uenv: args.is_uenv,
+            elastic: layers.file_value(|file| file.elastic.clone()).map(|found| found.value),
         })
     }
 }
@@ -417,8 +432,11 @@ fn parse<T: FromStr<Err: fmt::Display>>(text: &str, origin: Origin) -> Result<Va
     }
 }
 
+/// Reads the text of a configuration file.
+type Parse = fn(&Path, &[u8]) -> Result<Settings, Mistakes>;
+
 /// Reads a configuration file; one that does not exist is none.
-fn read_file(path: &Path) -> Result<Option<Settings>> {
+fn read_file(path: &Path, parse: Parse) -> Result<Option<Settings>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -428,5 +446,5 @@ fn read_file(path: &Path) -> Result<Option<Settings>> {
     file.take(MAX_FILE_SIZE + 1)
         .read_to_end(&mut text)
         .or_failed(|| format!("read {}", path.display()))?;
-    parse_settings(path, &text).map(Some).map_err(Report::from)
+    parse(path, &text).map(Some).map_err(Report::from)
 }

@@ -44,6 +44,11 @@ const DEFAULT_REPOSITORY_PRIORITY: i32 = 9;
 const REPOSITORY_OF_UENV: &str = "uenv";
 /// Its priority: just below the user's own.
 const PRIORITY_OF_UENV: i32 = 8;
+/// Where uenv has it.
+const ON_SCRATCH_OF_UENV: &str = ".uenv-images";
+const AT_HOME_OF_UENV: &str = ".uenv/repo";
+/// The name of the user's own repository where the program is called `uenv`.
+const REPOSITORY_OF_CABANE: &str = "cabane";
 
 impl Layers<'_> {
     pub(super) fn repositories(&self) -> Result<Vec<RepositorySetting>> {
@@ -83,14 +88,17 @@ impl Layers<'_> {
                 });
             }
         }
+        let is_uenv = self.args.is_uenv;
         if !repositories.iter().any(|known| known.name == DEFAULT_REPOSITORY) {
-            repositories.push(self.default_repository());
+            let own = if is_uenv { self.default_of_uenv() } else { self.default_repository() };
+            repositories.push(own);
         }
-        if let Some(uenv) = self.uenv_repository() {
+        let other = if is_uenv { self.repository_of_cabane() } else { self.uenv_repository() };
+        if let Some(other) = other {
             let is_known =
-                |known: &RepositorySetting| known.name == uenv.name || known.path == uenv.path;
+                |known: &RepositorySetting| known.name == other.name || known.path == other.path;
             if !repositories.iter().any(is_known) {
-                repositories.push(uenv);
+                repositories.push(other);
             }
         }
         // Stable: among equals the order of the files counts.
@@ -120,6 +128,28 @@ impl Layers<'_> {
 }
 
 impl Layers<'_> {
+    /// Returns the user's own repository where the program is called `uenv`: the one that uenv uses,
+    /// or would make.
+    fn default_of_uenv(&self) -> RepositorySetting {
+        let variables = &self.variables;
+        let below = |name, place: &str| Some(variables.directory(name)?.join(place));
+        let own = self.default_repository();
+        if let Some(there) = self.uenv_repository() {
+            return RepositorySetting { path: there.path, origin: there.origin, ..own };
+        }
+        let scratch = variables.directory(env_vars::SCRATCH).filter(|path| path.is_dir());
+        let scratch = scratch.map(|path| path.join(ON_SCRATCH_OF_UENV));
+        let path = scratch.or_else(|| below(env_vars::HOME, AT_HOME_OF_UENV));
+        RepositorySetting { path: path.unwrap_or_else(|| own.path.clone()), ..own }
+    }
+
+    /// Returns the repository that the user has as `cabane`, if it is there.
+    fn repository_of_cabane(&self) -> Option<RepositorySetting> {
+        let own = Some(self.default_repository()).filter(|own| own.path.is_dir())?;
+        let (name, priority) = (REPOSITORY_OF_CABANE.to_owned(), PRIORITY_OF_UENV);
+        Some(RepositorySetting { name, priority, is_default: false, ..own })
+    }
+
     /// Returns the repository that uenv uses for this user, if it is there.
     fn uenv_repository(&self) -> Option<RepositorySetting> {
         let variables = &self.variables;
@@ -129,8 +159,8 @@ impl Layers<'_> {
                 variables.directory(env_vars::UENV_REPO_PATH),
                 Origin::Variable(env_vars::UENV_REPO_PATH),
             ),
-            (below(env_vars::SCRATCH, ".uenv-images"), Origin::Default),
-            (below(env_vars::HOME, ".uenv/repo"), Origin::Default),
+            (below(env_vars::SCRATCH, ON_SCRATCH_OF_UENV), Origin::Default),
+            (below(env_vars::HOME, AT_HOME_OF_UENV), Origin::Default),
         ];
         let mut there = places.into_iter().filter_map(|(path, origin)| Some((path?, origin)));
         let (path, origin) = there.find(|(path, _)| has_database(path))?;

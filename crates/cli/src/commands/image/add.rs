@@ -42,42 +42,54 @@ pub(crate) fn add(setup: &Setup, args: &AddArgs) -> Result<()> {
     let pattern: LabelPattern = args.label.parse()?;
     let label = complete_label(setup, &pattern)?;
     let description: ImageDescription = args.image.parse()?;
+    let how = if args.moves { Transfer::Move } else { Transfer::Copy };
     let added = match &description {
-        ImageDescription::Path(path) => add_file(setup, args, label, path)?,
-        _ => tag(setup, args, label, &description)?,
+        ImageDescription::Path(path) => add_file(setup, label, path, how, args.force)?,
+        _ => tag(setup, label, &description, args.force)?,
     };
     print_changes(setup, &added);
     Ok(())
 }
 
-fn add_file(setup: &Setup, args: &AddArgs, label: Label, path: &Path) -> Result<Added> {
+/// Adds an image file, with the metadata in it, to the repository for new images.
+///
+/// # Errors
+///
+/// The file is no image, the label is taken and must not be replaced, or the repository cannot be
+/// written.
+pub(crate) fn add_file(
+    setup: &Setup,
+    label: Label,
+    path: &Path,
+    how: Transfer,
+    replace: bool,
+) -> Result<Added> {
     let located = find_image(setup, &ImageDescription::Path(path.to_owned()))?;
     let directory = Scratch::new().or_failed(|| "make a temporary directory".to_owned())?;
     let file = open_image(&located.path, located.format)?;
     metadata::copy(&file, &setup.mount_methods(), directory.path())
         .map_err(|error| error.with_kind(Kind::Failure))?;
     let repository = setup.repository_to_write()?;
-    let request = AddRequest {
-        label,
-        image: &located.path,
-        meta: directory.path(),
-        how: if args.moves { Transfer::Move } else { Transfer::Copy },
-        replace: args.force,
-    };
+    let request = AddRequest { label, image: &located.path, meta: directory.path(), how, replace };
     repository.repository.add(&request).map_err(Report::from)
 }
 
-fn tag(
+/// Gives an image of a repository a label in the repository for new images.
+///
+/// # Errors
+///
+/// As [`add_file`]; and there is no such image.
+pub(crate) fn tag(
     setup: &Setup,
-    args: &AddArgs,
     label: Label,
     description: &ImageDescription,
+    replace: bool,
 ) -> Result<Added> {
     let located = find_image(setup, description)?;
     let written = setup.repository_to_write()?;
     match &located.digest {
         Some(digest) if located.repository.as_deref() == Some(written.name.as_str()) => {
-            written.repository.tag(digest, label, args.force).map_err(Report::from)
+            written.repository.tag(digest, label, replace).map_err(Report::from)
         }
         // An image of another repository is copied, with the metadata beside it.
         _ => {
@@ -87,7 +99,7 @@ fn tag(
                 image: &located.path,
                 meta: &meta,
                 how: Transfer::Copy,
-                replace: args.force,
+                replace,
             };
             written.repository.add(&request).map_err(Report::from)
         }

@@ -27,19 +27,26 @@ pub(crate) struct RmArgs {
 
 pub(crate) fn rm(setup: &Setup, args: &RmArgs) -> Result<()> {
     for text in &args.images {
-        let description: ImageDescription = text.parse()?;
-        let removed = match &description {
-            ImageDescription::Path(_) => {
-                return Err(Report::new(Kind::BadInput, "a path names no image of a repository")
-                    .hinted("`cabane image ls` lists the labels".to_owned()));
-            }
-            // An image that lost its labels can be named by nothing else.
-            ImageDescription::Digest(digest) => remove_image(setup, digest)?,
-            _ => remove_found(setup, &description)?,
-        };
-        print(setup, &removed);
+        print(setup, &remove(setup, &text.parse()?)?);
     }
     Ok(())
+}
+
+/// Removes a label, or an image with all its labels.
+///
+/// # Errors
+///
+/// There is no such image, several labels are meant, or another image is built on it.
+pub(crate) fn remove(setup: &Setup, description: &ImageDescription) -> Result<Removed> {
+    match description {
+        ImageDescription::Path(_) => {
+            Err(Report::new(Kind::BadInput, "a path names no image of a repository")
+                .hinted("`cabane image ls` lists the labels".to_owned()))
+        }
+        // An image that lost its labels can be named by nothing else.
+        ImageDescription::Digest(digest) => remove_image(setup, digest),
+        _ => remove_found(setup, description),
+    }
 }
 
 fn remove_image(setup: &Setup, digest: &Digest) -> Result<Removed> {

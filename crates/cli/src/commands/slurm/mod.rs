@@ -14,7 +14,7 @@ use cabane_job::{
 };
 use cabane_label::escape;
 use cabane_mount::JOB_FAILURES;
-use cabane_report::{IoContext, Result};
+use cabane_report::{IoContext, Kind, Report, Result};
 use clap::{Args, Subcommand};
 
 use crate::exit_codes::{self, ExitCode};
@@ -22,7 +22,7 @@ use crate::setup::Setup;
 
 mod node;
 mod report;
-mod submit;
+pub(crate) mod submit;
 
 /// What can be done with Slurm.
 #[derive(Debug, Subcommand)]
@@ -103,10 +103,13 @@ pub(crate) struct InstallArgs {
 }
 
 fn install(setup: &Setup, args: &InstallArgs) -> Result<()> {
+    let elastic = setup.settings.elastic.as_ref().filter(|_| !args.no_record && !args.remove);
+    let elastic = elastic.map(|url| url.parse()).transpose();
+    let elastic = elastic.map_err(|error| Report::new(Kind::BadInput, error))?;
     let request = InstallRequest {
         plugin: args.plugin.clone(),
         plugstack: args.plugstack.clone(),
-        record: args.record.clone(),
+        record: args.record.clone().or(elastic),
         no_record: args.no_record,
         remove: args.remove,
     };

@@ -87,7 +87,7 @@ const PASSTHROUGHS: &[Choice<Passthrough>] = &[
 ];
 
 impl SubmitArgs {
-    fn request(&self) -> Submission {
+    pub(crate) fn request(&self) -> Submission {
         Submission {
             from: self.from.clone(),
             images: ImageRequest {
@@ -110,7 +110,16 @@ impl SubmitArgs {
 }
 
 pub(crate) fn submit(setup: &Setup, args: &SubmitArgs) -> Result<()> {
-    answer(&setup.calling, &resolve(setup, &args.request())?)
+    submit_request(setup, &args.request())
+}
+
+/// Resolves what is requested, and answers the plugin.
+///
+/// # Errors
+///
+/// As [`resolve`].
+pub(crate) fn submit_request(setup: &Setup, request: &Submission) -> Result<()> {
+    answer(&setup.calling, &resolve(setup, request)?)
 }
 
 fn answer(
