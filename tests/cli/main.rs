@@ -118,6 +118,7 @@ mod stacked;
 mod status;
 mod system;
 mod trust_at_start;
+mod uenv_at_once;
 mod uenv_in_place;
 mod uenv_repository;
 mod vendor_mpi;

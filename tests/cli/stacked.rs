@@ -162,13 +162,75 @@ fn an_image_on_which_another_is_built_is_not_removed() {
     for image in ["base", &base] {
         let seen = cabane.run(&["image", "rm", image]);
         assert_eq!(seen.code, 1, "{}", seen.stderr);
-        let expected =
-            format!("is built on the image {}, and cannot be started without it", &base[..16]);
-        assert!(seen.stderr.contains(&expected), "{}", seen.stderr);
+        let expected = format!(
+            "error: other images are built on the image {}, and cannot be mounted without it:\n  \
+             middle/1.0:v1@here%x86_64\n  top/1.0:v1@here%x86_64\n",
+            &base[..16]
+        );
+        assert!(seen.stderr.starts_with(&expected), "{}", seen.stderr);
+        assert!(seen.stderr.contains("`cabane image rm --force "), "{}", seen.stderr);
     }
     for image in ["top", "middle", "base"] {
         cabane.run(&["image", "rm", image]).success();
     }
+}
+
+#[test]
+fn a_base_is_removed_if_it_is_forced() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    cabane.run(&["repo", "create"]).success();
+    let [_, base] = chain(&cabane);
+    let removed = cabane.run(&["image", "rm", "--force", "base"]).success();
+    let warning = format!(
+        "warning: without the image {}, these cannot be mounted:\n  middle/1.0:v1@here%x86_64\n  \
+         top/1.0:v1@here%x86_64\n",
+        &base[..16]
+    );
+    assert!(removed.stderr.contains(&warning), "{}", removed.stderr);
+    assert!(!cabane.world.path("home/.local/share/cabane/repository/images").join(&base).exists());
+    assert_eq!(run(&cabane, &["top"]).code, 125);
+}
+
+#[test]
+fn a_base_that_images_of_another_repository_need_is_not_removed() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    cabane.run(&["repo", "create"]).success();
+    let other = cabane.world.directory("own").join("other").to_string_lossy().into_owned();
+    cabane.run(&["repo", "create", &other]).success();
+    chain(&cabane);
+    cabane
+        .run(&[
+            "--repo",
+            &other,
+            "image",
+            "add",
+            BASE,
+            &cabane.world.path("base.squashfs").to_string_lossy(),
+        ])
+        .success();
+    for image in ["top", "middle"] {
+        cabane
+            .run(&[
+                "--repo",
+                &format!("{other},default"),
+                "image",
+                "add",
+                &format!("{image}/1.0:v1@here%x86_64"),
+                image,
+            ])
+            .success();
+        cabane.run(&["--repo", "default", "image", "rm", image]).success();
+    }
+    // The other repository has the base as well.
+    let both = format!("default,other={other}");
+    cabane.run(&["--repo", &both, "image", "rm", "base"]).success();
+    cabane
+        .run(&["image", "add", BASE, &cabane.world.path("base.squashfs").to_string_lossy()])
+        .success();
+    cabane.run(&["--repo", &other, "image", "rm", "--force", "base"]).success();
+    let refused = cabane.run(&["--repo", &both, "image", "rm", "base"]);
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(refused.stderr.contains("  top/1.0:v1@here%x86_64\n"), "{}", refused.stderr);
 }
 
 #[test]
