@@ -234,6 +234,21 @@ fn a_base_that_images_of_another_repository_need_is_not_removed() {
 }
 
 #[test]
+fn a_base_that_is_named_by_its_file_is_the_same_image() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    cabane.run(&["repo", "create"]).success();
+    let [_, base] = chain(&cabane);
+    let image = |digest: &str| format!("home/.local/share/cabane/repository/images/{digest}/image");
+    let file = cabane.world.path(&image(&base)).to_string_lossy().into_owned();
+    let seen = run(&cabane, &[&format!("top,{file}"), "--view=top:default"]);
+    assert_eq!((seen.code, &*seen.stdout), (0, "base\ntop runs\n"), "{}", seen.stderr);
+    let other = cabane.image("other", &cabane.mount_point("base"));
+    let seen = run(&cabane, &[&format!("top,{other}")]);
+    assert_eq!(seen.code, 125);
+    assert!(seen.stderr.contains("is another file for this place"), "{}", seen.stderr);
+}
+
+#[test]
 fn what_clears_up_keeps_the_images_on_which_others_are_built() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     cabane.run(&["repo", "create"]).success();
