@@ -7,7 +7,8 @@ use std::fs;
 
 use cabane_testkit::{RealRegistry, Tree, needs, squashfs};
 
-use crate::cabane::{Cabane, Who, everybody};
+use crate::cabane::{APP, Cabane, Who, everybody};
+use crate::channels::Bed;
 use crate::registry::Shared;
 
 /// The label of the image on which the others are built.
@@ -432,4 +433,22 @@ fn what_clears_up_a_registry_keeps_the_bases_of_images_that_stay() {
     // They go with the image that needs them.
     clear(&[]);
     assert_eq!(cabane.run(&["image", "find", "--refresh", "--no-header", "base"]).stdout, "");
+}
+
+#[test]
+fn an_upgrade_brings_the_bases_of_the_new_image() {
+    needs!("docker-registry");
+    let bed = Bed::new(Who::OrdinaryUser, "", "");
+    let cabane = &bed.shared.cabane;
+    bed.change(&["promote", "stable", APP]).success();
+    bed.run(&["image", "pull", "app:stable"]).success();
+    let base = add(cabane, "base", &[]);
+    let top = image(cabane, "top", &[("base/1.0", &base, "base")]);
+    bed.run(&["image", "push", "base"]).success();
+    bed.run(&["image", "push", &top, "app/3.0:v1@here%x86_64"]).success();
+    bed.run(&["image", "rm", "base"]).success();
+    bed.change(&["promote", "stable", "app/3.0:v1@here%x86_64"]).success();
+    let upgraded = bed.run(&["upgrade"]).success();
+    assert!(upgraded.stderr.contains(&format!("added {BASE}")), "{}", upgraded.stderr);
+    assert_eq!(run(cabane, &["app:stable"]).success().stdout, "base\ntop runs\n");
 }
