@@ -120,6 +120,7 @@ mod status;
 mod system;
 mod trust_at_start;
 mod typing;
+mod uenv_at_once;
 mod uenv_in_place;
 mod uenv_name;
 mod uenv_repository;

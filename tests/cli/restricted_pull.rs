@@ -42,7 +42,8 @@ fn access(shared: &Shared) -> Vec<(String, u32, u32)> {
     for places in ["images", "tmp"] {
         let entries = fs::read_dir(repository(shared, places)).into_iter().flatten();
         for place in entries.flatten().filter(|one| one.path().is_dir()) {
-            for file in ["", "image", "image.partial"] {
+            // The directory last: it is closed before anything is in it.
+            for file in ["image.partial", "image", ""] {
                 let Ok(found) = fs::symlink_metadata(place.path().join(file)) else {
                     continue;
                 };

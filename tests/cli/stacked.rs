@@ -5,9 +5,10 @@
 
 use std::fs;
 
-use cabane_testkit::{Tree, needs, squashfs};
+use cabane_testkit::{RealRegistry, Tree, needs, squashfs};
 
-use crate::cabane::{Cabane, Who, everybody};
+use crate::cabane::{APP, Cabane, Who, everybody};
+use crate::channels::Bed;
 use crate::registry::Shared;
 
 /// The label of the image on which the others are built.
@@ -162,13 +163,90 @@ fn an_image_on_which_another_is_built_is_not_removed() {
     for image in ["base", &base] {
         let seen = cabane.run(&["image", "rm", image]);
         assert_eq!(seen.code, 1, "{}", seen.stderr);
-        let expected =
-            format!("is built on the image {}, and cannot be started without it", &base[..16]);
-        assert!(seen.stderr.contains(&expected), "{}", seen.stderr);
+        let expected = format!(
+            "error: other images are built on the image {}, and cannot be mounted without it:\n  \
+             middle/1.0:v1@here%x86_64\n  top/1.0:v1@here%x86_64\n",
+            &base[..16]
+        );
+        assert!(seen.stderr.starts_with(&expected), "{}", seen.stderr);
+        assert!(seen.stderr.contains("`cabane image rm --force "), "{}", seen.stderr);
     }
     for image in ["top", "middle", "base"] {
         cabane.run(&["image", "rm", image]).success();
     }
+}
+
+#[test]
+fn a_base_is_removed_if_it_is_forced() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    cabane.run(&["repo", "create"]).success();
+    let [_, base] = chain(&cabane);
+    let removed = cabane.run(&["image", "rm", "--force", "base"]).success();
+    let warning = format!(
+        "warning: without the image {}, these cannot be mounted:\n  middle/1.0:v1@here%x86_64\n  \
+         top/1.0:v1@here%x86_64\n",
+        &base[..16]
+    );
+    assert!(removed.stderr.contains(&warning), "{}", removed.stderr);
+    assert!(!cabane.world.path("home/.local/share/cabane/repository/images").join(&base).exists());
+    assert_eq!(run(&cabane, &["top"]).code, 125);
+}
+
+#[test]
+fn a_base_that_images_of_another_repository_need_is_not_removed() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    cabane.run(&["repo", "create"]).success();
+    let other = cabane.world.directory("own").join("other").to_string_lossy().into_owned();
+    cabane.run(&["repo", "create", &other]).success();
+    chain(&cabane);
+    cabane
+        .run(&[
+            "--repo",
+            &other,
+            "image",
+            "add",
+            BASE,
+            &cabane.world.path("base.squashfs").to_string_lossy(),
+        ])
+        .success();
+    for image in ["top", "middle"] {
+        cabane
+            .run(&[
+                "--repo",
+                &format!("{other},default"),
+                "image",
+                "add",
+                &format!("{image}/1.0:v1@here%x86_64"),
+                image,
+            ])
+            .success();
+        cabane.run(&["--repo", "default", "image", "rm", image]).success();
+    }
+    // The other repository has the base as well.
+    let both = format!("default,other={other}");
+    cabane.run(&["--repo", &both, "image", "rm", "base"]).success();
+    cabane
+        .run(&["image", "add", BASE, &cabane.world.path("base.squashfs").to_string_lossy()])
+        .success();
+    cabane.run(&["--repo", &other, "image", "rm", "--force", "base"]).success();
+    let refused = cabane.run(&["--repo", &both, "image", "rm", "base"]);
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(refused.stderr.contains("  top/1.0:v1@here%x86_64\n"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_base_that_is_named_by_its_file_is_the_same_image() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    cabane.run(&["repo", "create"]).success();
+    let [_, base] = chain(&cabane);
+    let image = |digest: &str| format!("home/.local/share/cabane/repository/images/{digest}/image");
+    let file = cabane.world.path(&image(&base)).to_string_lossy().into_owned();
+    let seen = run(&cabane, &[&format!("top,{file}"), "--view=top:default"]);
+    assert_eq!((seen.code, &*seen.stdout), (0, "base\ntop runs\n"), "{}", seen.stderr);
+    let other = cabane.image("other", &cabane.mount_point("base"));
+    let seen = run(&cabane, &[&format!("top,{other}")]);
+    assert_eq!(seen.code, 125);
+    assert!(seen.stderr.contains("is another file for this place"), "{}", seen.stderr);
 }
 
 #[test]
@@ -231,4 +309,146 @@ fn an_image_is_pulled_with_the_images_on_which_it_is_built() {
     forget();
     cabane.run(&["image", "pull", "top"]).success();
     assert_eq!(run(cabane, &["top"]).success().stdout, "base\ntop runs\n");
+}
+
+/// A registry with `top`, `middle`, and `base`, pushed in this order, and nothing in the repository.
+fn pushed(images: [&str; 3]) -> (Shared, String) {
+    let shared = Shared::new(Who::OrdinaryUser);
+    let [_, base] = chain(&shared.cabane);
+    for image in images {
+        shared.cabane.run(&["image", "push", image]).success();
+    }
+    (shared, base)
+}
+
+fn forget(cabane: &Cabane) {
+    for image in ["top", "middle", "base"] {
+        cabane.run(&["image", "rm", image]).success();
+    }
+}
+
+/// The label with which a base comes whose own label is that of another image.
+fn by_id(base: &str) -> String {
+    format!("base/1.0:{}@here%x86_64", &base[..16])
+}
+
+#[test]
+fn a_base_comes_with_its_id_if_its_label_is_another_image_here() {
+    needs!("docker-registry");
+    let (shared, base) = pushed(["top", "middle", "base"]);
+    let cabane = &shared.cabane;
+    forget(cabane);
+    let other = cabane.image("other", &cabane.mount_point("base"));
+    cabane.run(&["image", "add", BASE, &other]).success();
+    let other = digest(cabane, BASE);
+    let pulled = cabane.run(&["image", "pull", "top"]).success();
+    let note = format!(
+        "{BASE} is the image {} here; the base {} gets the label {}",
+        &other[..16],
+        &base[..16],
+        by_id(&base)
+    );
+    assert!(pulled.stderr.contains(&note), "{}", pulled.stderr);
+    assert_eq!(run(cabane, &["top"]).success().stdout, "base\ntop runs\n");
+    assert_eq!([digest(cabane, BASE), digest(cabane, &by_id(&base))], [other, base]);
+}
+
+#[test]
+fn a_base_is_pulled_although_its_label_has_moved_in_the_registry() {
+    needs!("docker-registry");
+    // The one that is pushed last sees that the others belong to it.
+    for order in [["base", "middle", "top"], ["top", "middle", "base"]] {
+        let (shared, base) = pushed(order);
+        let cabane = &shared.cabane;
+        let other = cabane.image("other", &cabane.mount_point("base"));
+        cabane.run(&["image", "push", "--force", &other, BASE]).success();
+        forget(cabane);
+        let pulled = cabane.run(&["image", "pull", "top"]).success();
+        let says = format!("the label of the base {} to another image", &base[..16]);
+        assert!(pulled.stderr.contains(&says), "{}", pulled.stderr);
+        assert_eq!(run(cabane, &["top"]).success().stdout, "base\ntop runs\n");
+        cabane.run(&["image", "rm", "top"]).success();
+        cabane.run(&["image", "rm", "middle"]).success();
+        cabane.run(&["image", "rm", &base]).success();
+        // And by what the error says if it is missing.
+        cabane.run(&["image", "pull", &base]).success();
+        assert_eq!(digest(cabane, &by_id(&base)), base);
+    }
+}
+
+#[test]
+fn a_bundle_has_the_images_on_which_its_images_are_built() {
+    needs!("docker-registry");
+    for moved in [false, true] {
+        let (shared, base) = pushed(["base", "middle", "top"]);
+        let cabane = &shared.cabane;
+        let file = |name: &str| cabane.world.path(name).to_string_lossy().into_owned();
+        if moved {
+            let other = cabane.image("other", &cabane.mount_point("base"));
+            cabane.run(&["image", "push", "--force", &other, BASE]).success();
+        }
+        let [first, second] = ["first.bundle", "second.bundle"].map(file);
+        cabane.run(&["bundle", "create", &first, "top"]).success();
+        cabane.run(&["bundle", "create", &second, "middle", "--since", &first]).success();
+        let listed = cabane.run(&["bundle", "ls", &first]).success().stdout;
+        assert_eq!(listed.matches(" (base)").count(), 2, "{listed}");
+        forget(cabane);
+        let planned = cabane.run(&["bundle", "install", &first, "--dry-run"]).success();
+        assert!(planned.stderr.contains("3 of 3 images would be added"), "{}", planned.stderr);
+        cabane.run(&["bundle", "install", &first, "top"]).success();
+        assert_eq!(run(cabane, &["top"]).success().stdout, "base\ntop runs\n");
+        let label = if moved { by_id(&base) } else { BASE.to_owned() };
+        assert_eq!(digest(cabane, &label), base);
+        // What the first one had, the second one has not again.
+        cabane.run(&["image", "rm", "top"]).success();
+        cabane.run(&["bundle", "install", &second]).success();
+        // From a registry to another registry, and from a bundle to a registry.
+        for source in [&first, &format!("{}/uenv", shared.registry.url())] {
+            let name = if *source == first { "island" } else { "mirror" };
+            let registry = RealRegistry::start(&cabane.world.path(name));
+            let target = format!("{}/{name}", registry.url());
+            cabane.run(&["registry", "mirror", source, &target, "top"]).success();
+            for image in ["top", "middle", &base] {
+                cabane.run(&["image", "rm", image]);
+            }
+            cabane.run(&["image", "pull", "top", "--registry", &target]).success();
+            assert_eq!(run(cabane, &["top"]).success().stdout, "base\ntop runs\n", "{name}");
+        }
+    }
+}
+
+#[test]
+fn what_clears_up_a_registry_keeps_the_bases_of_images_that_stay() {
+    needs!("docker-registry");
+    let (shared, _) = pushed(["base", "middle", "top"]);
+    let cabane = &shared.cabane;
+    let clear = |pins: &[&str]| {
+        let limits = ["registry", "gc", "--older-than", "0s", "--spare", "0s"];
+        cabane.run(&[&limits, pins].concat()).success();
+    };
+    clear(&["--pin", "top"]);
+    forget(cabane);
+    cabane.run(&["image", "pull", "top"]).success();
+    assert_eq!(run(cabane, &["top"]).success().stdout, "base\ntop runs\n");
+    // They go with the image that needs them.
+    clear(&[]);
+    assert_eq!(cabane.run(&["image", "find", "--refresh", "--no-header", "base"]).stdout, "");
+}
+
+#[test]
+fn an_upgrade_brings_the_bases_of_the_new_image() {
+    needs!("docker-registry");
+    let bed = Bed::new(Who::OrdinaryUser, "", "");
+    let cabane = &bed.shared.cabane;
+    bed.change(&["promote", "stable", APP]).success();
+    bed.run(&["image", "pull", "app:stable"]).success();
+    let base = add(cabane, "base", &[]);
+    let top = image(cabane, "top", &[("base/1.0", &base, "base")]);
+    bed.run(&["image", "push", "base"]).success();
+    bed.run(&["image", "push", &top, "app/3.0:v1@here%x86_64"]).success();
+    bed.run(&["image", "rm", "base"]).success();
+    bed.change(&["promote", "stable", "app/3.0:v1@here%x86_64"]).success();
+    let upgraded = bed.run(&["upgrade"]).success();
+    assert!(upgraded.stderr.contains(&format!("added {BASE}")), "{}", upgraded.stderr);
+    assert_eq!(run(cabane, &["app:stable"]).success().stdout, "base\ntop runs\n");
 }

@@ -71,6 +71,9 @@ pub struct BundledImage {
     /// The images that have what is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bases: Vec<BundledBase>,
+    /// Whether it is there only because another image is built on it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_base: bool,
 }
 
 /// An image that has what is missing of another.
@@ -102,7 +105,14 @@ impl BundledImage {
     #[must_use]
     pub fn new(place: &Place, digest: Digest, size: u64, manifest: Digest) -> Self {
         let Place { namespace, label } = place.clone();
-        Self { namespace, label, digest, size, manifest, parts: None, bases: Vec::new() }
+        let bases = Vec::new();
+        Self { namespace, label, digest, size, manifest, parts: None, bases, is_base: false }
+    }
+
+    /// Says whether it is there only because another image is built on it.
+    #[must_use]
+    pub fn as_base(self, is_base: bool) -> Self {
+        Self { is_base, ..self }
     }
 
     /// Describes one of which only parts are there, and the images that have the rest.

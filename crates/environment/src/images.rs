@@ -174,19 +174,15 @@ impl FoundImages {
         Ok(())
     }
 
-    /// Refuses builds of one image that are built on different images: no node could choose among them.
+    /// Refuses builds of one image that are built on different images, or on the same one at different
+    /// mount points: no node could choose among them.
     ///
     /// # Errors
     ///
     /// There are such builds.
     pub fn refuse_different_bases(&self) -> Result<()> {
         for image in &self.images {
-            let digests = |bases: &Vec<LocatedBase>| -> Vec<_> {
-                bases.iter().map(|base| base.record.digest.clone()).collect()
-            };
-            let mut all = image.bases.iter().map(digests);
-            let first = all.next();
-            if all.any(|other| Some(other) != first) {
+            if !bases::are_same(&image.bases) {
                 let typed = &image.description.image;
                 let message = format!("the builds of `{typed}` are built on different images");
                 let label = image.builds.iter().find_map(|build| build.label.as_ref());

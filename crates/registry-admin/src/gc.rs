@@ -9,12 +9,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cabane_label::{ChannelPattern, Digest, Label, LabelPattern, NameMatch, Namespace};
-use cabane_registry::{ErrorKind, Listed, Wanted};
+use cabane_registry::{ErrorKind, Listed, Place, Wanted};
 use cabane_release::history;
 use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
 use cabane_slurm_report::{Summary, read};
-use cabane_transfer::{Connection, check_list};
+use cabane_transfer::{Connection, bases_of, check_list};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -109,8 +109,9 @@ pub fn plan_gc(
         patterns.is_empty()
             || patterns.iter().any(|one| one.matches(&image.label, NameMatch::Exact))
     };
-    let labels: Vec<Verdict> =
+    let mut labels: Vec<Verdict> =
         images.iter().filter(|image| is_meant(image)).map(|image| rules.judge(image)).collect();
+    keep_bases(connection, namespace, &images, &mut labels)?;
     let goes = |image: &Listed| {
         let of_label = labels.iter().find(|one| one.label == image.label);
         of_label.is_some_and(|one| matches!(one.fate, Fate::Removed(_)))
@@ -127,6 +128,42 @@ pub fn plan_gc(
     })
 }
 
+/// Keeps the images on which those that stay are built. A push has held them, so metadata are read only
+/// if a held image would go.
+fn keep_bases(
+    connection: &Connection,
+    namespace: &Namespace,
+    images: &[Listed],
+    labels: &mut [Verdict],
+) -> Result<()> {
+    let registry = &connection.registry;
+    let goes = |one: &&mut Verdict| matches!(one.fate, Fate::Removed(_));
+    let gone: BTreeSet<Label> =
+        labels.iter_mut().filter(goes).map(|one| one.label.clone()).collect();
+    let mut held = Vec::new();
+    for one in labels.iter_mut().filter(goes) {
+        let place = Place { namespace: namespace.clone(), label: one.label.clone() };
+        if registry.held_base(&place, &one.digest)?.is_some() {
+            held.push(one);
+        }
+    }
+    let mut staying = images.iter().filter(|image| !gone.contains(&image.label));
+    while !held.is_empty()
+        && let Some(image) = staying.next()
+    {
+        let Some(top) = registry.image_if_there(&image.place())? else { continue };
+        let bases = bases_of(connection, &top)?;
+        held.retain_mut(|one| {
+            let is_base = bases.iter().any(|base| base.digest == one.digest);
+            if is_base {
+                one.fate = Fate::Kept(format!("{} is built on it", image.label));
+            }
+            !is_base
+        });
+    }
+    Ok(())
+}
+
 /// Deletes the labels that go, and calls `done` for each. A label that has another image by now stays.
 ///
 /// # Errors
@@ -139,7 +176,7 @@ pub fn execute_gc(
 ) -> Result<()> {
     for one in plan.removed() {
         let (namespace, label) = (plan.namespace.clone(), one.label.clone());
-        let place = cabane_registry::Place { namespace, label };
+        let place = Place { namespace, label };
         match connection.registry.image_if_there(&place)? {
             Some(image) if image.digest == one.digest => {}
             _ => continue,

@@ -7,14 +7,16 @@
 //! Names of channels have no `.`, so that no two channels share a tag. What a document says, and whether
 //! it counts, is for the caller.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use cabane_label::{ChannelName, Digest, Namespace, System};
+use cabane_label::{ChannelName, Digest, NameMatch, Namespace, System};
 use cabane_report::{Kind, Report};
 
 use crate::address::is_component;
 use crate::document::{Annotations, Descriptor, EMPTY, MANIFEST, Manifest, OciDigest, to_bytes};
-use crate::{Envelope, Error, ErrorKind, Place, Registry, RemoteImage, Result};
+use crate::parallel::side_by_side;
+use crate::{Envelope, Error, ErrorKind, Listing, Place, Registry, RemoteImage, Result, Wanted};
 
 const REPOSITORY: &str = "cabane-channel";
 const KIND: &str = "application/vnd.cabane.channel.v1";
@@ -47,6 +49,11 @@ impl ChannelPlace {
             None => self.name.to_string(),
         }
     }
+}
+
+/// The tag with which an image is held on which others are built.
+fn base_tag(digest: &Digest) -> String {
+    format!("sha256-{digest}.base")
 }
 
 impl Registry {
@@ -145,6 +152,66 @@ impl Registry {
             self.put_document(&repository, &tag, MANIFEST, &image.document)?;
         }
         Ok(())
+    }
+
+    /// Gives the manifest of an image, on which another one is built, a tag of its own, which is no
+    /// label: then it can be found by its digest, also after its label has moved to another image.
+    ///
+    /// # Errors
+    ///
+    /// That the registry refuses it.
+    pub fn hold_base(&self, image: &RemoteImage) -> Result<()> {
+        let repository = self.repository(&image.place)?;
+        let tag = base_tag(&image.digest);
+        if self.digest_of(&repository, &tag)?.is_none() {
+            self.put_document(&repository, &tag, MANIFEST, &image.document)?;
+        }
+        Ok(())
+    }
+
+    /// Finds an image by its digest that was held as a base, among the images with the same name and
+    /// version as a place. Its tag is its ID.
+    ///
+    /// # Errors
+    ///
+    /// That the registry was not reached.
+    pub fn held_base(&self, place: &Place, digest: &Digest) -> Result<Option<RemoteImage>> {
+        let repository = self.repository(place)?;
+        let Some(document) = self.document(&repository, &base_tag(digest))? else {
+            return Ok(None);
+        };
+        let tag = digest.id().as_str().parse().map_err(Report::from)?;
+        // Any user with write access can move the tag.
+        match self.read_image(&place.with_tag(tag), repository, document) {
+            Ok(image) => Ok(Some(image).filter(|image| image.digest == *digest)),
+            Err(error) => match error.kind {
+                ErrorKind::NotAnImage | ErrorKind::Document => Ok(None),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Finds an image by its digest that was held as a base, in all repositories of a namespace that have
+    /// images.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Registry::held_base`], and those of listing.
+    pub fn find_held_base(
+        &self,
+        namespace: &Namespace,
+        digest: &Digest,
+        listing: Listing,
+    ) -> Result<Option<RemoteImage>> {
+        let wanted = Wanted { namespace, pattern: None, how: NameMatch::Exact };
+        let mut places = BTreeMap::new();
+        for listed in self.find(&wanted, listing)? {
+            let place = listed.place();
+            places.entry(self.repository(&place)?).or_insert(place);
+        }
+        let places: Vec<Place> = places.into_values().collect();
+        let found = side_by_side(&places, |place| self.held_base(place, digest))?;
+        Ok(found.into_iter().flatten().next())
     }
 
     /// Gets an image by its manifest, whichever image its label has now; `None` if it is gone.

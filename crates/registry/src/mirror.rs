@@ -57,24 +57,66 @@ impl Registry {
         progress: &mut Progress<'_>,
     ) -> Result<Mirrored> {
         let place = &image.place;
-        let target = self.repository(place)?;
-        let subject = OciDigest(image.manifest.clone());
-        let mut mirrored = Mirrored::default();
         let is_same = |there: &RemoteImage| there.manifest == image.manifest;
         self.image_before(place, replace, is_same)?;
+        let target = self.repository(place)?;
+        let mut mirrored = self.take_image(source, image, &target, directory, progress)?;
+        let before = self.digest_of(&target, place.tag())?;
+        if before.is_none_or(|before| before.0 != image.manifest) {
+            self.put_document(&target, place.tag(), MANIFEST, &image.document)?;
+            mirrored.is_new = true;
+        }
+        if mirrored.is_new || mirrored.attached > 0 || !self.is_listed(place, image)? {
+            let packages = source.packages_in_list(&place.namespace, &image.digest)?;
+            let image = self.image(place)?;
+            self.note_label(place, &image, packages.as_ref())?;
+        }
+        Ok(mirrored)
+    }
+
+    /// Copies an image, on which others are built, without its label: it is found by its digest.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Registry::mirror`].
+    pub fn mirror_base(
+        &self,
+        source: &Self,
+        image: &RemoteImage,
+        directory: &Path,
+        progress: &mut Progress<'_>,
+    ) -> Result<Mirrored> {
+        let target = self.repository(&image.place)?;
+        let is_new = self.held_base(&image.place, &image.digest)?.is_none();
+        let mirrored = self.take_image(source, image, &target, directory, progress)?;
+        self.hold_base(image)?;
+        Ok(Mirrored { is_new, ..mirrored })
+    }
+
+    /// Copies an image with what is attached to it into a repository, without a label.
+    fn take_image(
+        &self,
+        source: &Self,
+        image: &RemoteImage,
+        target: &str,
+        directory: &Path,
+        progress: &mut Progress<'_>,
+    ) -> Result<Mirrored> {
+        let subject = OciDigest(image.manifest.clone());
+        let mut mirrored = Mirrored::default();
         let manifest: Manifest = self.client.parse("a manifest", &image.document)?;
-        let moved = Moved { source, from: &image.repository, to: &target, directory };
+        let moved = Moved { source, from: &image.repository, to: target, directory };
         for blob in manifest.layers.iter().chain([&manifest.config]) {
             let needed = source.bases_of(&blob.digest.0);
-            mirrored.sent += if needed.is_empty() || self.has_blob(&target, &blob.digest)? {
+            mirrored.sent += if needed.is_empty() || self.has_blob(target, &blob.digest)? {
                 self.take_blob(&moved, blob, progress)?
             } else {
                 self.complete(&moved, image, &needed, progress)?
             };
         }
         // By its digest first: what refers to it wants it to be there.
-        self.put_document(&target, &subject.to_string(), MANIFEST, &image.document)?;
-        let known = self.attached(&target, &subject)?;
+        self.put_document(target, &subject.to_string(), MANIFEST, &image.document)?;
+        let known = self.attached(target, &subject)?;
         let is_new = |one: &&Descriptor| !known.iter().any(|known| known.digest == one.digest);
         let mut referrers = source.attached(&image.repository, &subject)?;
         newest_first(&mut referrers);
@@ -87,17 +129,7 @@ impl Registry {
                 mirrored.attached += 1;
             }
         }
-        mirrored.attached += self.take_signatures(source, &image.repository, &target, &subject)?;
-        let before = self.digest_of(&target, place.tag())?;
-        if before.as_ref() != Some(&subject) {
-            self.put_document(&target, place.tag(), MANIFEST, &image.document)?;
-            mirrored.is_new = true;
-        }
-        if mirrored.is_new || mirrored.attached > 0 || !self.is_listed(place, image)? {
-            let packages = source.packages_in_list(&place.namespace, &image.digest)?;
-            let image = self.image(place)?;
-            self.note_label(place, &image, packages.as_ref())?;
-        }
+        mirrored.attached += self.take_signatures(source, &image.repository, target, &subject)?;
         Ok(mirrored)
     }
 

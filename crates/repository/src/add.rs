@@ -53,7 +53,8 @@ pub struct Added {
     pub source_remains: bool,
 }
 
-/// How often an image is brought that others remove at the same time.
+/// How often an image is brought that others remove at the same time, and a label given that others
+/// change.
 const ATTEMPTS: u32 = 4;
 
 impl Repository {
@@ -106,6 +107,7 @@ impl Repository {
         writer.unlock();
 
         let parcel = Parcel::pack(&writer, &source, request, progress)?;
+        writer.claim(&parcel.image.digest);
         writer.lock();
         let (label, replace) = (request.label.clone(), request.replace);
         let mut added = parcel.publish(&writer, label, None, replace, meta.as_ref())?;
@@ -257,6 +259,16 @@ struct Naming<'a> {
 
 impl Naming<'_> {
     fn execute(self, writer: &Writer<'_>) -> Result<Added, Error> {
+        for _ in 0..ATTEMPTS {
+            if let Some(added) = self.try_to_name(writer)? {
+                return Ok(added);
+            }
+        }
+        Err(Error::LabelChanges { label: Box::new(self.label) })
+    }
+
+    /// Returns `None` if another process has changed the label in the meantime.
+    fn try_to_name(&self, writer: &Writer<'_>) -> Result<Option<Added>, Error> {
         let before = writer.refs_of(&self.label)?;
         let valid = before.last();
         let replaced = valid.map(|record| record.digest.clone());
@@ -275,10 +287,15 @@ impl Naming<'_> {
                 date_after(&before, self.date),
             ),
         };
-        if !unchanged {
-            writer.write_ref(&record)?;
+        if !unchanged && !writer.give_label(&record, replaced.as_ref())? {
+            return Ok(None);
         }
-        writer.confirm(&record, self.spare)?;
+        let confirmed = writer.confirm(&record, self.spare);
+        if let (Err(_), Some(valid), true) = (&confirmed, valid, writer.layout.is_uenv()) {
+            // A database has no earlier ref that is valid again.
+            writer.give_label(valid, None)?;
+        }
+        confirmed?;
         let removed = self.settle(writer, &record)?;
         writer.write_index();
         let replaced = replaced.filter(|_| !unchanged);
@@ -288,7 +305,7 @@ impl Naming<'_> {
             }
             _ => None,
         };
-        Ok(Added { record, unchanged, replaced, kept, removed, source_remains: false })
+        Ok(Some(Added { record, unchanged, replaced, kept, removed, source_remains: false }))
     }
 
     /// Retires the refs that the label had before, when their time has come.

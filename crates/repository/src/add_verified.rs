@@ -70,6 +70,7 @@ impl Repository {
             Access::Group(_) | Access::Owner => access.close_file(&image)?,
         }
         tree::write_beside(&image, &directory.join(writer.layout.tree_name()), access)?;
+        writer.claim(digest);
         // From here to the end a kill loses what was downloaded, so that little is left to do.
         writer.lock();
         // Someone may have brought it who did not know for whom it is.
@@ -117,8 +118,10 @@ fn restrict(writer: &Writer<'_>, digest: &Digest, access: Access) -> Result<Acce
     if layout.tree(digest).exists() {
         access.close_file(&layout.tree(digest))?;
     }
-    // The labels that it has were written when everyone might read its metadata.
-    for record in writer.refs_with(digest)? {
+    // The labels that it has were written when everyone might read its metadata. A database has none
+    // of these.
+    let refs = if layout.is_uenv() { Vec::new() } else { writer.refs_with(digest)? };
+    for record in refs {
         let bare = record.without_content();
         if bare != record {
             writer.write_ref(&bare)?;

@@ -13,16 +13,16 @@ use crate::repository::read_meta_directory;
 use crate::{Error, Record, Repository, disk};
 
 impl Repository {
-    /// Returns the label of an image that is built on this one, if there is such an image.
+    /// Returns the labels of the images that are built on this one, sorted.
     ///
     /// # Errors
     ///
     /// The repository cannot be read.
-    pub fn built_on(&self, digest: &Digest) -> Result<Option<Label>, Error> {
+    pub fn built_on(&self, digest: &Digest) -> Result<Vec<Label>, Error> {
         let is_built_on = |one: &Record| {
             one.digest != *digest && of_image(self.layout(), &one.digest).contains(digest)
         };
-        Ok(self.records()?.into_iter().find(is_built_on).map(|one| one.label))
+        Ok(self.records()?.into_iter().filter(is_built_on).map(|one| one.label).collect())
     }
 }
 

@@ -51,6 +51,20 @@ pub enum Error {
         /// The image that has it.
         digest: Digest,
     },
+    /// Other processes change the label again and again.
+    #[error("other processes keep changing the label `{label}`")]
+    LabelChanges {
+        /// The label.
+        label: Box<Label>,
+    },
+    /// Other images are built on an image that was to be removed.
+    #[error("other images are built on the image {}, and cannot be mounted without it:{}", .digest.id(), lines(.labels))]
+    IsBase {
+        /// The image.
+        digest: Digest,
+        /// The labels of the others.
+        labels: Vec<Label>,
+    },
     /// No image has this label.
     #[error("no image has the label `{label}` in the repository {}", shown(.repository))]
     NoSuchLabel {
@@ -172,8 +186,17 @@ impl Error {
                 Some("`--force` gives the label to the new image".to_owned())
             }
             Self::Refused { hint, .. } => hint.clone(),
+            Self::IsBase { digest, labels } => labels.first().map(|first| {
+                format!(
+                    "remove them first (`cabane image rm {first}`), or `cabane image rm --force {}` \
+                     removes the image nevertheless",
+                    digest.id()
+                )
+            }),
             Self::Database(report) => report.hints().first().cloned(),
-            Self::RemovedMeanwhile { .. } => Some("try the same command again".to_owned()),
+            Self::RemovedMeanwhile { .. } | Self::LabelChanges { .. } => {
+                Some("try the same command again".to_owned())
+            }
             Self::Pin { path } => Some(format!("`rm {}` removes it", shown(path))),
             Self::Channel { path } => Some(format!(
                 "remove it with `rm {}`, and pull the images of the channel again",
@@ -223,6 +246,10 @@ fn readers(group: Option<u32>) -> String {
     )
 }
 
+fn lines(labels: &[Label]) -> String {
+    labels.iter().fold(String::new(), |lines, label| lines + "\n  " + &label.to_string())
+}
+
 fn amounts(need: Option<u64>, free: Option<u64>) -> String {
     match (need, free) {
         (Some(need), Some(free)) => format!(": {need} bytes are needed and {free} are free"),
@@ -240,7 +267,10 @@ impl From<Error> for Report {
         let kind = match &error {
             Error::NoSuchLabel { .. } | Error::NoSuchImage { .. } => Kind::NotFound,
             Error::Image { .. } | Error::Meta { .. } | Error::MetaEntry { .. } => Kind::BadInput,
-            Error::NoSpace { .. } | Error::LabelTaken { .. } => Kind::Failure,
+            Error::NoSpace { .. }
+            | Error::LabelTaken { .. }
+            | Error::LabelChanges { .. }
+            | Error::IsBase { .. } => Kind::Failure,
             _ => Kind::Repository,
         };
         let hint = error.hint();

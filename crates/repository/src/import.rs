@@ -47,6 +47,7 @@ impl Repository {
             return Err(Error::OtherImage { expected, found });
         }
         bring_signatures(request.image, &parcel.directory, self.layout());
+        writer.claim(digest);
         writer.lock();
         parcel.publish(&writer, request.label.clone(), Some(date), request.replace, meta.as_ref())
     }

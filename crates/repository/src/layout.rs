@@ -102,7 +102,11 @@ impl Layout {
     /// Returns whether an image is there and whole, as far as is known without reading it.
     pub(crate) fn has_whole_image(&self, digest: &Digest, size: u64) -> bool {
         match fs::symlink_metadata(self.image(digest)) {
-            Ok(image) => image.is_file() && image.len() == size && self.meta(digest).is_dir(),
+            Ok(image) => {
+                // uenv makes no directory for an image without metadata.
+                let has_meta = self.is_uenv() || self.meta(digest).is_dir();
+                image.is_file() && image.len() == size && has_meta
+            }
             // What only a group of others may read cannot be judged, and is not theirs to repair.
             closed => access::is_there(&closed),
         }

@@ -50,6 +50,7 @@ mod sweep;
 mod transfer;
 mod tree;
 mod uenv;
+mod uenv_lock;
 mod update;
 mod writer;
 

@@ -25,6 +25,7 @@ use crate::incoming::{Incoming, Lock, may_go_on, try_lock};
 use crate::layout::Layout;
 use crate::locks::{Reach, is_local, kernel_id};
 use crate::staging::{Resumers, Staging, Temporary, incoming_name};
+use crate::uenv_lock::Watch;
 use crate::{Error, Repository, disk};
 
 /// After this time without a sign of life a download is taken for dead. Twelve beats, and longer
@@ -61,6 +62,8 @@ pub struct Queue {
     settle: Duration,
     /// The lines of others, and since when they are as they are.
     seen: HashMap<String, (Option<Line>, Instant)>,
+    /// What is seen of a download of uenv.
+    of_uenv: Watch,
 }
 
 impl Repository {
@@ -75,6 +78,7 @@ impl Repository {
             lease: LEASE,
             settle: SETTLE,
             seen: HashMap::new(),
+            of_uenv: Watch::default(),
         }
     }
 }
@@ -86,6 +90,9 @@ impl Queue {
         let tmp = self.layout.tmp();
         if !tmp.is_dir() {
             self.layout.make(&tmp).map_err(Error::io("create", &tmp))?;
+        }
+        if self.of_uenv.is_downloaded(&self.layout, &self.digest) {
+            return Ok(Claim::Busy);
         }
         let own = self.name();
         let is_busy = |one: &String| Some(one) != own.as_ref();

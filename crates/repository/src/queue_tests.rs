@@ -27,6 +27,7 @@ fn queue(layout: &Layout, reach: Reach, kernel: char) -> Queue {
         lease: Duration::from_millis(400),
         settle: Duration::from_millis(50),
         seen: HashMap::new(),
+        of_uenv: Watch::default(),
     }
 }
 

@@ -7,13 +7,15 @@
 //! label. So everything is looked at again under the lock, one label after the other, and a
 //! kill between two of them leaves the rest as it was.
 
-use cabane_label::Label;
+use std::collections::BTreeSet;
+
+use cabane_label::{Digest, Label};
 
 use crate::in_use::{Observer, last_read};
 use crate::remove::Removed;
 use crate::retention::{Fate, Kept, Retention, Verdict};
 use crate::writer::Writer;
-use crate::{Error, Repository};
+use crate::{Error, Repository, bases};
 
 /// What was removed, and what turned out to be needed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +26,34 @@ pub struct Cleared {
     pub bytes: u64,
     /// The labels that stay after all, since something has changed.
     pub spared: Vec<(Label, Kept)>,
+}
+
+/// The images on which those are built that are to stay.
+struct NeededByOthers<'a> {
+    /// What is to go.
+    goes: BTreeSet<(&'a Label, &'a Digest)>,
+    /// The images whose metadata were read.
+    read: BTreeSet<Digest>,
+    bases: BTreeSet<Digest>,
+}
+
+impl<'a> NeededByOthers<'a> {
+    fn of(verdicts: impl Iterator<Item = &'a Verdict>) -> Self {
+        let goes = verdicts.map(|one| (&one.label, &one.digest)).collect();
+        Self { goes, read: BTreeSet::new(), bases: BTreeSet::new() }
+    }
+
+    /// Returns them as they are now. One that was needed before is taken to be needed still.
+    fn now(&mut self, repository: &Repository) -> Result<&BTreeSet<Digest>, Error> {
+        for record in repository.records()? {
+            if !self.goes.contains(&(&record.label, &record.digest))
+                && self.read.insert(record.digest.clone())
+            {
+                self.bases.extend(bases::of_image(repository.layout(), &record.digest));
+            }
+        }
+        Ok(&self.bases)
+    }
 }
 
 impl Repository {
@@ -40,8 +70,14 @@ impl Repository {
         let mut writer = Writer::begin(&layout)?;
         let observer = Observer::new(self.layout());
         let goes = |one: &&Verdict| matches!(one.fate, Fate::Removed(_));
+        let mut needed = NeededByOthers::of(retention.labels.iter().filter(goes));
         for verdict in retention.labels.iter().filter(goes) {
             writer.lock();
+            // An image that was added since may be built on this one.
+            if needed.now(self)?.contains(&verdict.digest) {
+                cleared.spared.push((verdict.label.clone(), Kept::Base));
+                continue;
+            }
             if let Some(kept) = self.what_speaks_against(verdict, retention, &observer)? {
                 cleared.spared.push((verdict.label.clone(), kept));
                 continue;

@@ -192,6 +192,11 @@ impl Staging {
         let path = self.path.join(format!("{ORPHAN}{digest}"));
         fs::write(&path, "").map_err(Error::io("write", &path))
     }
+
+    /// Takes the note back: the image may stay without a ref.
+    pub(crate) fn forget_orphan(&self, digest: &Digest) {
+        let _ = fs::remove_file(self.path.join(format!("{ORPHAN}{digest}")));
+    }
 }
 
 /// Returns the images that a writer noted in its staging area.

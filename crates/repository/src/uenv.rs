@@ -207,10 +207,15 @@ fn database_of(layout: &Layout) -> PathBuf {
     layout.root.join(DATABASE)
 }
 
-/// Writes a record in place of the one that its label has had.
-pub(crate) fn write(layout: &Layout, record: &Record) -> Result<(), Error> {
+/// Writes a record in place of that of another image; `false` if the label has another image by now.
+pub(crate) fn write(
+    layout: &Layout,
+    record: &Record,
+    before: Option<&Digest>,
+) -> Result<bool, Error> {
     let Record { label, digest, size, date, .. } = record;
-    Ok(database::set_label(&database_of(layout), label, digest, *size, *date)?)
+    let new = database::NewLabel { label, before, digest, size: *size, date: *date };
+    Ok(database::set_label(&database_of(layout), &new)?)
 }
 
 /// Removes the record with this name; it is no error if it is gone already.

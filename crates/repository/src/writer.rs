@@ -27,6 +27,7 @@ use crate::listing::{self, Listing};
 use crate::lock::WriterLock;
 use crate::record::overtaken;
 use crate::staging::{Staging, Temporary, noted_orphans};
+use crate::uenv_lock::{self, ImageLock};
 use crate::{Error, Record, bases, disk, index, uenv};
 
 /// One writer: a staging area, and the lock while it is needed.
@@ -34,6 +35,8 @@ pub(crate) struct Writer<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) staging: Staging,
     lock: Option<WriterLock>,
+    /// An image that uenv must not download now.
+    image: Option<(Digest, ImageLock)>,
     /// The images on which others are built, once they were looked for.
     needed: OnceCell<BTreeSet<Digest>>,
 }
@@ -57,7 +60,8 @@ impl<'a> Writer<'a> {
                 outcome => outcome.map_err(Error::io("create", &directory))?,
             }
         }
-        Ok(Self { layout, staging: Staging::open(layout)?, lock: None, needed: OnceCell::new() })
+        let staging = Staging::open(layout)?;
+        Ok(Self { layout, staging, lock: None, image: None, needed: OnceCell::new() })
     }
 
     /// Begins a change under the lock, when everything is swept.
@@ -72,6 +76,8 @@ impl<'a> Writer<'a> {
     pub(crate) fn lock(&mut self) {
         if self.lock.is_none() {
             self.lock = Some(WriterLock::acquire(&self.layout.lock()));
+            // Others may have added images in the meantime.
+            self.needed = OnceCell::new();
         }
         disk::freshen(&self.layout.refs());
         disk::freshen(&self.layout.images());
@@ -80,6 +86,20 @@ impl<'a> Writer<'a> {
     /// Lets other writers work, for the time of a long copy.
     pub(crate) fn unlock(&mut self) {
         self.lock = None;
+    }
+
+    /// Waits until uenv does not download an image, and keeps it from beginning. The lock must not be
+    /// held: a download takes long.
+    pub(crate) fn claim(&mut self, digest: &Digest) {
+        if self.layout.is_uenv() {
+            self.image = Some((digest.clone(), ImageLock::acquire(self.layout, digest)));
+        }
+    }
+
+    /// Returns whether uenv may be downloading an image, or about to give it a label.
+    fn is_with_uenv(&self, digest: &Digest) -> bool {
+        let is_ours = self.image.as_ref().is_some_and(|(claimed, _)| claimed == digest);
+        self.layout.is_uenv() && !is_ours && uenv_lock::is_held(self.layout, digest)
     }
 
     /// Returns the readable refs of a label, the valid one last.
@@ -119,6 +139,10 @@ impl<'a> Writer<'a> {
                     return Err(Error::io("create", &place)(error));
                 }
                 Err(_) if self.layout.has_whole_image(digest, size) => {
+                    // uenv may have put it there, and is about to give it a label.
+                    if self.layout.is_uenv() {
+                        self.staging.forget_orphan(digest);
+                    }
                     return Ok(Published::WasThere);
                 }
                 // A damaged image is of no use in its repository.
@@ -130,11 +154,22 @@ impl<'a> Writer<'a> {
         Ok(Published::Installed)
     }
 
-    /// Writes the ref of a record; a label that had another image points to this one now.
-    pub(crate) fn write_ref(&self, record: &Record) -> Result<(), Error> {
+    /// Gives an image a label that this image has had; none if no image has had it. Returns `false`
+    /// if another image has the label by now, in a database, and nothing was changed. A ref takes the
+    /// label from whichever image has it, and is overtaken by newer ones.
+    pub(crate) fn give_label(
+        &self,
+        record: &Record,
+        before: Option<&Digest>,
+    ) -> Result<bool, Error> {
         if self.layout.is_uenv() {
-            return uenv::write(self.layout, record);
+            return uenv::write(self.layout, record, before);
         }
+        self.write_ref(record).map(|()| true)
+    }
+
+    /// Writes the file of a ref, which a database does not have.
+    pub(crate) fn write_ref(&self, record: &Record) -> Result<(), Error> {
         let name = record.ref_name();
         let (new, refs) = (self.staging.free_name("ref"), self.layout.refs());
         disk::write_new(&new, &record.to_ref()).map_err(Error::io("write", &new))?;
@@ -243,8 +278,10 @@ impl<'a> Writer<'a> {
     }
 
     /// Throws an image away unless a ref names it (rule 2); returns whether it was thrown away.
+    ///
+    /// uenv looks for an image, and gives it a label later, under its lock. So the lock counts as a label.
     pub(crate) fn collect(&self, digest: &Digest) -> Result<bool, Error> {
-        if self.is_named(digest)? {
+        if self.is_named(digest)? || self.is_with_uenv(digest) {
             return Ok(false);
         }
         if self.layout.is_uenv() {
@@ -256,7 +293,9 @@ impl<'a> Writer<'a> {
         if taken.map_err(Error::io("remove", &place))?.is_none() {
             return Ok(false);
         }
-        if self.is_named(digest)? && fs::rename(&trash, &place).is_ok() {
+        // The lock first: uenv lets it go when the label is there.
+        let is_needed = self.is_with_uenv(digest) || self.is_named(digest)?;
+        if is_needed && fs::rename(&trash, &place).is_ok() {
             return Ok(false);
         }
         self.discard(&trash)?;

@@ -4,6 +4,9 @@
 //! Putting located images and views together.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
 use cabane_label::{ImageDescription, UenvDescription, escape};
 use cabane_report::{Kind, Report, Result};
@@ -113,7 +116,8 @@ fn add_bases(
             continue;
         };
         let other = &images[place];
-        if other.digest.as_ref() == Some(&digest) {
+        // A file that is named by its path has no known digest.
+        if other.digest.as_ref() == Some(&digest) || is_same_file(&other.path, &located.path) {
             continue;
         }
         let (top, label) = (escape(&typed[owner]), escape(&label));
@@ -123,7 +127,11 @@ fn add_bases(
             |message: String, hint: String| Err(Report::new(Kind::BadInput, message).hinted(hint));
         return match owners.get(place.wrapping_sub(typed.len())) {
             None => report(
-                format!("{needs}, and `{}` is another image for this place", escape(&typed[place])),
+                format!(
+                    "{needs}, and `{}` is another {} for this place",
+                    escape(&typed[place]),
+                    if other.digest.is_some() { "image" } else { "file" }
+                ),
                 format!("leave `{}` out: `{top}` brings its base with it", escape(&typed[place])),
             ),
             Some(second) => report(
@@ -136,6 +144,12 @@ fn add_bases(
         };
     }
     Ok(())
+}
+
+/// Returns whether two paths lead to one file.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let file = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+    file(one).is_some_and(|found| Some(found) == file(other))
 }
 
 fn with_mount_point(located: LocatedImage, description: &UenvDescription) -> Result<ConcreteImage> {
@@ -161,7 +175,7 @@ fn with_mount_point(located: LocatedImage, description: &UenvDescription) -> Res
 }
 
 /// Returns metadata that say nothing, for an image that has none.
-fn no_meta(path: &std::path::Path) -> Meta {
+fn no_meta(path: &Path) -> Meta {
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     Meta {
         name,

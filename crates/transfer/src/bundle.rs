@@ -15,9 +15,10 @@ use cabane_repository::{Added, FollowedName, Repository};
 use cabane_signature_policy as signature_policy;
 use cabane_site::Context;
 
+use crate::bases;
 use crate::channel::{ReleasedImage, check_revoked, follow};
 use crate::mirror::{MirrorRequest, mirror};
-use crate::pull::{MOST_BASES, add_image};
+use crate::pull::{MOST_BASES, ToAdd, add_image};
 use crate::registry::Connection;
 use crate::upgrade::{plan_upgrade, upgrade};
 
@@ -89,11 +90,13 @@ pub fn create_bundle(
         force: false,
         dry_run: false,
     };
-    mirror(context, &mirrored, &mut |image, _: Option<Mirrored>| copied.push(image.clone()))?;
+    let summary =
+        mirror(context, &mirrored, &mut |image, _: Option<Mirrored>| copied.push(image.clone()))?;
     let mut images = Vec::new();
     for image in &copied {
         let copy = target.registry.image_of_manifest(&image.place, &image.manifest)?;
-        let new = difference(&target.registry, copy.as_ref().unwrap_or(image), &since);
+        let new = difference(&target.registry, copy.as_ref().unwrap_or(image), &since)
+            .as_base(summary.bases.contains(&image.digest));
         done(&new);
         images.push(new);
     }
@@ -177,6 +180,8 @@ pub struct PlannedImage {
     image: RemoteImage,
     /// Whether it is here already.
     pub is_here: bool,
+    /// Whether it is installed only because another image is built on it.
+    is_base: bool,
 }
 
 /// What is going to be installed. All of it is trusted, as far as the configuration demands it.
@@ -214,32 +219,66 @@ pub fn plan_install<'a>(
             )),
         }
     }
-    let listed = bundle.contents.images.iter();
-    let listed: Vec<_> =
-        listed.filter(|one| is_wanted(context, one, &request.patterns)).cloned().collect();
-    if listed.is_empty() {
+    let is_selected =
+        |one: &&BundledImage| !one.is_base && is_wanted(context, one, &request.patterns);
+    let mut images = Vec::new();
+    for listed in bundle.contents.images.iter().filter(is_selected) {
+        images.push(plan_image(context, bundle, &repository, listed)?);
+    }
+    if images.is_empty() {
         let message = format!("no image in the bundle {} was selected", registry.address());
         return Err(Report::new(Kind::NotFound, message)
             .hinted("`cabane bundle ls FILE` lists all images in it".to_owned()));
     }
-    let mut images = Vec::new();
-    for listed in listed {
-        let place = listed.place();
-        check_revoked(context, &place, &listed.digest)?;
-        let found = registry.image_of_manifest(&place, &listed.manifest)?;
-        let image = found.filter(|image| image.digest == listed.digest).ok_or_else(|| {
-            let message =
-                format!("the bundle {} lacks {place}, which it lists", registry.address());
-            Report::new(Kind::BadInput, message)
-        })?;
-        signature_policy::check_at_pull(context, registry, &image)?;
-        let is_here = repository.has_whole_image(&image.digest, image.size);
-        if !is_here {
-            check_bases(&repository, &listed, registry)?;
-        }
-        images.push(PlannedImage { listed, image, is_here });
-    }
+    plan_bases(context, bundle, &repository, &mut images)?;
     Ok(InstallPlan { bundle, images, channels, force: request.force })
+}
+
+/// Adds the images on which the selected ones are built, as far as the bundle has them.
+fn plan_bases(
+    context: &Context,
+    bundle: &OpenedBundle,
+    repository: &Repository,
+    images: &mut Vec<PlannedImage>,
+) -> Result<()> {
+    let repositories = context.repositories()?;
+    let mut records = Vec::new();
+    for planned in images.iter() {
+        records.extend(bases::of_remote(&bundle.connection, &planned.image)?);
+    }
+    for base in records {
+        let is_elsewhere = repositories.iter().any(|one| one.repository.has_image(&base.digest));
+        if is_elsewhere || images.iter().any(|one| one.image.digest == base.digest) {
+            continue;
+        }
+        if let Some(listed) = bundle.contents.images.iter().find(|one| one.digest == base.digest) {
+            let planned = plan_image(context, bundle, repository, listed)?;
+            images.push(PlannedImage { is_base: true, ..planned });
+        }
+    }
+    Ok(())
+}
+
+/// Checks an image of a bundle that is to be installed.
+fn plan_image(
+    context: &Context,
+    bundle: &OpenedBundle,
+    repository: &Repository,
+    listed: &BundledImage,
+) -> Result<PlannedImage> {
+    let (registry, place) = (&bundle.connection.registry, listed.place());
+    check_revoked(context, &place, &listed.digest)?;
+    let found = registry.image_of_manifest(&place, &listed.manifest)?;
+    let image = found.filter(|image| image.digest == listed.digest).ok_or_else(|| {
+        let message = format!("the bundle {} lacks {place}, which it lists", registry.address());
+        Report::new(Kind::BadInput, message)
+    })?;
+    signature_policy::check_at_pull(context, registry, &image)?;
+    let is_here = repository.has_whole_image(&image.digest, image.size);
+    if !is_here {
+        check_bases(repository, listed, registry)?;
+    }
+    Ok(PlannedImage { listed: listed.clone(), image, is_here, is_base: false })
 }
 
 fn is_wanted(context: &Context, image: &BundledImage, patterns: &[LabelPattern]) -> bool {
@@ -284,11 +323,13 @@ impl InstallPlan<'_> {
     pub fn execute(&self, context: &Context, done: &mut dyn FnMut(&Added)) -> Result<()> {
         let connection = &self.bundle.connection;
         let repository = context.repository_to_write()?.repository;
-        for planned in &self.images {
+        // The others bring their bases.
+        for planned in self.images.iter().filter(|one| !one.is_base) {
             let image = &planned.image;
             let force = self.force || self.is_of_followed(&repository, image)?;
-            let added = add_image(context, connection, &repository, image, None, force)?;
-            done(&added);
+            let wanted = ToAdd::new(image, force);
+            done(&add_image(context, connection, &repository, &wanted)?);
+            bases::pull(context, connection, &repository, (image, None), done)?;
         }
         for (place, channel) in &self.channels {
             self.follow_new(&repository, place, channel)?;

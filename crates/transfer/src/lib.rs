@@ -26,6 +26,7 @@ mod report;
 mod scratch;
 mod upgrade;
 
+pub use bases::of_remote as bases_of;
 pub use bundle::{
     BundleRequest, InstallPlan, InstallRequest, OpenedBundle, PlannedImage, WrittenBundle,
     create_bundle, open_bundle, plan_install,

@@ -8,13 +8,14 @@ use std::collections::BTreeSet;
 use cabane_channel::{
     VerifiedChannel, current_document, document_of, newest, place_of, read_channel,
 };
-use cabane_label::{ChannelPattern, ImageDescription, LabelPattern, NameMatch};
-use cabane_registry::{ChannelPlace, Mirrored, RemoteImage};
+use cabane_label::{ChannelPattern, Digest, ImageDescription, LabelPattern, NameMatch};
+use cabane_registry::{ChannelPlace, Mirrored, Place, RemoteImage};
 use cabane_report::{Kind, Report, Result};
 use cabane_signature_policy as signature_policy;
 use cabane_site::Context;
 use cabane_site::settings::ChannelSetting;
 
+use crate::bases;
 use crate::pull::look_up;
 use crate::registry::Connection;
 use crate::scratch::PartialDirectory;
@@ -48,9 +49,11 @@ pub struct MirrorSummary {
     pub sent: u64,
     /// The documents of channels that were added.
     pub documents: usize,
+    /// The images that were not selected, and on which selected ones are built.
+    pub bases: BTreeSet<Digest>,
 }
 
-/// Copies images, and calls `done` for each that changed. An image without a signature that the
+/// Copies images with the images on which they are built, and calls `done` for each that changed. An image without a signature that the
 /// configuration requires is not copied. A channel comes after its images.
 ///
 /// # Errors
@@ -62,18 +65,15 @@ pub fn mirror(
     request: &MirrorRequest<'_>,
     done: &mut dyn FnMut(&RemoteImage, Option<Mirrored>),
 ) -> Result<MirrorSummary> {
-    let mut summary = MirrorSummary::default();
-    let mut seen = BTreeSet::new();
+    let mut mirror =
+        Mirror { context, request, seen: BTreeSet::new(), summary: MirrorSummary::default(), done };
     let mut channels = Vec::new();
     for typed in &request.channels {
         let (setting, place) = place_of(context, typed)?;
         let channel = read_channel(context, &request.source.registry, setting, &place)?;
         for image in images_of(request.source, &channel)? {
-            if seen.insert(image.place.clone()) {
-                copy(context, request, &image, &mut summary, done)?;
-                if !request.dry_run {
-                    request.target.registry.hold(&image)?;
-                }
+            if mirror.copy(&image)? && !request.dry_run {
+                request.target.registry.hold(&image)?;
             }
         }
         channels.push((setting, channel));
@@ -82,13 +82,12 @@ pub fn mirror(
         let description = ImageDescription::Pattern(pattern.clone());
         let how = NameMatch::Exact;
         for listed in look_up(context, request.source, Some(&description), how, false)? {
-            let place = listed.place();
-            let image = request.source.registry.image_if_there(&place)?;
-            if let Some(image) = image.filter(|_| seen.insert(place)) {
-                copy(context, request, &image, &mut summary, done)?;
+            if let Some(image) = request.source.registry.image_if_there(&listed.place())? {
+                mirror.copy(&image)?;
             }
         }
     }
+    let mut summary = mirror.summary;
     if summary.images == 0 && channels.is_empty() {
         let address = request.source.registry.address();
         let message = format!("no image in the registry {address} was selected");
@@ -123,40 +122,97 @@ fn images_of(source: &Connection, channel: &VerifiedChannel) -> Result<Vec<Remot
     Ok(images)
 }
 
-fn copy(
-    context: &Context,
-    request: &MirrorRequest<'_>,
-    image: &RemoteImage,
-    summary: &mut MirrorSummary,
-    done: &mut dyn FnMut(&RemoteImage, Option<Mirrored>),
-) -> Result<()> {
-    summary.images += 1;
-    signature_policy::check_at_pull(context, &request.source.registry, image)?;
-    let target = &request.target.registry;
-    if request.dry_run {
-        let there = target.image_if_there(&image.place)?;
-        if there.is_none_or(|there| there.manifest != image.manifest) {
-            summary.new += 1;
-            done(image, None);
+/// The images that are being copied.
+struct Mirror<'a, 'b> {
+    context: &'a Context,
+    request: &'a MirrorRequest<'a>,
+    /// The images that were copied, and under which labels; none for those without a label.
+    seen: BTreeSet<(Digest, Option<Place>)>,
+    summary: MirrorSummary,
+    done: &'b mut dyn FnMut(&RemoteImage, Option<Mirrored>),
+}
+
+impl Mirror<'_, '_> {
+    /// Copies an image under its label, after the images on which it is built. Returns `false` if it was
+    /// copied before.
+    fn copy(&mut self, image: &RemoteImage) -> Result<bool> {
+        self.copy_bases(image)?;
+        self.summary.bases.remove(&image.digest);
+        self.copy_one(image, Some(&image.place), self.request.force)
+    }
+
+    /// Copies the images on which an image is built, unless the target has the image: then it has its
+    /// bases as well.
+    fn copy_bases(&mut self, image: &RemoteImage) -> Result<()> {
+        let MirrorRequest { source, target, dry_run, .. } = *self.request;
+        let there = target.registry.image_if_there(&image.place)?;
+        if there.is_some_and(|there| there.manifest == image.manifest) {
+            return Ok(());
         }
-        return Ok(());
+        for base in bases::of_remote(source, image)? {
+            let Some(found) = bases::find(self.context, source, &image.place, &base)? else {
+                bases::warn_of_missing(self.context, image, &base);
+                continue;
+            };
+            let base = &found.image;
+            // Its label in the target stays what it is.
+            let other = target.registry.image_if_there(&base.place)?;
+            let is_free = other.is_none_or(|other| other.manifest == base.manifest);
+            let label = Some(&base.place).filter(|_| found.has_label && is_free);
+            let is_selected = self.seen.iter().any(|(digest, _)| *digest == base.digest);
+            if self.copy_one(base, label, false)? && !is_selected {
+                self.summary.bases.insert(base.digest.clone());
+            }
+            if !dry_run {
+                target.registry.hold_base(base)?;
+            }
+        }
+        Ok(())
     }
-    let directory = PartialDirectory::of(context, "mirror", image)?;
-    let watched = context.transfer(&format!("mirroring {}", image.place.label));
-    let (source, force) = (&request.source.registry, request.force);
-    let mirrored = target.mirror(source, image, force, directory.path(), &mut |at, all| {
-        watched.show(at, all);
-    });
-    watched.end();
-    let mirrored = mirrored?;
-    directory.remove();
-    summary.new += usize::from(mirrored.is_new);
-    summary.attached += mirrored.attached;
-    summary.sent += mirrored.sent;
-    if mirrored.is_new || mirrored.attached > 0 {
-        done(image, Some(mirrored));
+
+    /// Copies an image under a label, or without one. Returns `false` if it was copied before.
+    fn copy_one(
+        &mut self,
+        image: &RemoteImage,
+        label: Option<&Place>,
+        force: bool,
+    ) -> Result<bool> {
+        if !self.seen.insert((image.digest.clone(), label.cloned())) {
+            return Ok(false);
+        }
+        self.summary.images += 1;
+        let MirrorRequest { source, target, dry_run, .. } = *self.request;
+        signature_policy::check_at_pull(self.context, &source.registry, image)?;
+        if dry_run {
+            let there = match label {
+                Some(place) => target.registry.image_if_there(place)?,
+                None => target.registry.held_base(&image.place, &image.digest)?,
+            };
+            if there.is_none_or(|there| there.manifest != image.manifest) {
+                self.summary.new += 1;
+                (self.done)(image, None);
+            }
+            return Ok(true);
+        }
+        let directory = PartialDirectory::of(self.context, "mirror", image)?;
+        let watched = self.context.transfer(&format!("mirroring {}", image.place.label));
+        let (source, target) = (&source.registry, &target.registry);
+        let mut progress = |at, all| watched.show(at, all);
+        let mirrored = match label {
+            Some(_) => target.mirror(source, image, force, directory.path(), &mut progress),
+            None => target.mirror_base(source, image, directory.path(), &mut progress),
+        };
+        watched.end();
+        let mirrored = mirrored?;
+        directory.remove();
+        self.summary.new += usize::from(mirrored.is_new);
+        self.summary.attached += mirrored.attached;
+        self.summary.sent += mirrored.sent;
+        if mirrored.is_new || mirrored.attached > 0 {
+            (self.done)(image, Some(mirrored));
+        }
+        Ok(true)
     }
-    Ok(())
 }
 
 /// Copies the documents of a channel that the target does not have, the current one last. Those that

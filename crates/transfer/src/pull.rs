@@ -8,7 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cabane_evidence as evidence;
-use cabane_label::{ImageDescription, Label, LabelPattern, NameMatch, SystemPattern, escape};
+use cabane_label::{
+    Digest, ImageDescription, Label, LabelPattern, NameMatch, SystemPattern, escape,
+};
 use cabane_process::Scratch;
 use cabane_registry::{Listed, Place, RemoteImage, Wanted};
 use cabane_report::{IoContext, Kind, Report, Result, size};
@@ -65,15 +67,35 @@ pub fn pull(
     let written = context.repository_to_write()?;
     for image in images {
         let (group, force) = (request.group.as_ref(), request.force);
-        let added = add_image(context, connection, &written.repository, &image, group, force)?;
-        done(&added);
+        let wanted = ToAdd { group, ..ToAdd::new(&image, force) };
+        done(&add_image(context, connection, &written.repository, &wanted)?);
+        // Before the name changes: without its bases the image cannot be started.
+        bases::pull(context, connection, &written.repository, (&image, group), done)?;
         if let (Some(released), ImageDescription::Pattern(pattern)) = (&released, &description) {
             let name = FollowedName::new(pattern, &image.place.label);
             follow(connection, &written.repository, released, &name)?;
         }
-        bases::pull(context, connection, &written.repository, (&image, group), done)?;
     }
     Ok(())
+}
+
+/// An image of a registry that is to be in the repository.
+#[derive(Clone)]
+pub(crate) struct ToAdd<'a> {
+    pub(crate) image: &'a RemoteImage,
+    /// The label that it gets.
+    pub(crate) label: Label,
+    /// The Unix group whose members alone may read it.
+    pub(crate) group: Option<&'a String>,
+    /// Whether the label is taken from the image that has it.
+    pub(crate) force: bool,
+}
+
+impl<'a> ToAdd<'a> {
+    /// An image that gets the label that it has in the registry.
+    pub(crate) fn new(image: &'a RemoteImage, force: bool) -> Self {
+        Self { image, label: image.place.label.clone(), group: None, force }
+    }
 }
 
 /// Downloads an image into a repository, if it is trusted.
@@ -85,15 +107,14 @@ pub(crate) fn add_image(
     context: &Context,
     connection: &Connection,
     repository: &Repository,
-    image: &RemoteImage,
-    group: Option<&String>,
-    force: bool,
+    wanted: &ToAdd<'_>,
 ) -> Result<Added> {
+    let ToAdd { image, label, group, force } = wanted;
     check_revoked(context, &image.place, &image.digest)?;
     // `--force` is about labels, and no way around it.
     let checked = signature_policy::check_at_pull(context, &connection.registry, image)?;
-    let access = access(context, group, &image.place)?;
-    let pulled = Pulled { image, is_signed: checked.is_signed, access, force };
+    let access = access(context, *group, &image.place)?;
+    let pulled = Pulled { image, label, is_signed: checked.is_signed, access, force: *force };
     let added = one(context, connection, repository, pulled)?;
     if let Some(record) = checked.record {
         signature_policy::remember(context, repository, &image.digest, record);
@@ -179,20 +200,42 @@ pub fn find_remote(
     if let Some(place) = whole_place(context, connection, description) {
         return Ok(vec![labeled_image(context, connection, &place)?]);
     }
+    let found = look_up_listed(context, connection, typed, description);
+    if let (Err(error), ImageDescription::Digest(digest)) = (&found, description)
+        && error.kind() == Kind::NotFound
+        && let Some(held) = held_image(context, connection, digest)?
+    {
+        return Ok(vec![held]);
+    }
     let mut images = Vec::new();
-    for listed in look_up_listed(context, connection, typed, description)? {
+    for listed in found? {
         images.extend(listed_image(context, connection, &listed)?);
     }
-    // A digest is that image, whatever has become of its labels.
+    // A digest is that image, whatever image its labels have now.
     match description {
         ImageDescription::Id(id) => images.retain(|image| image.digest.id() == *id),
         ImageDescription::Digest(digest) => images.retain(|image| image.digest == *digest),
         _ => {}
     }
     if images.is_empty() {
-        return Err(not_found(connection, typed));
+        let held = match description {
+            ImageDescription::Digest(digest) => held_image(context, connection, digest)?,
+            _ => None,
+        };
+        images.push(held.ok_or_else(|| not_found(connection, typed))?);
     }
     Ok(images)
+}
+
+/// Finds an image that has no label any more, and on which others are built. Its tag is its ID.
+fn held_image(
+    context: &Context,
+    connection: &Connection,
+    digest: &Digest,
+) -> Result<Option<RemoteImage>> {
+    let (namespace, listing) =
+        (connection.namespace_of(None), context.settings.registry.listing.value);
+    Ok(connection.registry.find_held_base(&namespace, digest, listing)?)
 }
 
 /// Returns the place that a pattern names, if nothing is left open: then no one has to list
@@ -243,6 +286,8 @@ fn look_up_listed(
 #[derive(Clone, Copy)]
 struct Pulled<'a> {
     image: &'a RemoteImage,
+    /// The label that it gets here.
+    label: &'a Label,
     /// Whether it had to be signed, and is.
     is_signed: bool,
     /// Who may read it here.
@@ -256,12 +301,11 @@ fn one(
     repository: &Repository,
     pulled: Pulled<'_>,
 ) -> Result<Added> {
-    let Pulled { image, force, .. } = pulled;
-    let label = image.place.label.clone();
+    let Pulled { image, label, force, .. } = pulled;
     // Before gigabytes are on their way.
-    let known = repository.by_label(&label)?;
+    let known = repository.by_label(label)?;
     if let Some(known) = known.filter(|known| known.digest != image.digest && !force) {
-        let label = Box::new(label);
+        let label = Box::new(label.clone());
         return Err(cabane_repository::Error::LabelTaken { label, digest: known.digest }.into());
     }
     let waits = |is_first: bool| {
@@ -329,7 +373,7 @@ fn download(
     // A large file may take long until it is on disk.
     let _alive = incoming.keep_alive();
     let added = repository.add_verified(VerifiedRequest {
-        label: image.place.label.clone(),
+        label: pulled.label.clone(),
         incoming,
         digest: &image.digest,
         meta: directory.path(),

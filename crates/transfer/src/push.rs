@@ -18,8 +18,10 @@ use cabane_resolve::LocatedImage;
 use cabane_run::difference::lines_beside;
 use cabane_signature_policy as signature_policy;
 use cabane_site::Context;
+use cabane_view::Meta;
 use jiff::Timestamp;
 
+use crate::bases;
 use crate::pull::copy_metadata;
 use crate::registry::Connection;
 
@@ -96,6 +98,9 @@ pub fn push(
     watched.end();
     let pushed = pushed?;
     remember(context, connection, &located, &pushed);
+    let meta = std::fs::read(meta.join(bases::ENV_JSON)).ok();
+    let meta = meta.and_then(|text| Meta::from_json(&text).ok());
+    bases::hold(context, connection, &pushed.image, meta.as_ref());
     for statement in evidence::kept(context, &pushed.image.digest)? {
         evidence::attach(&connection.registry, &pushed.image, &statement)?;
     }

@@ -14,8 +14,9 @@ use cabane_repository::{Added, Followed, FollowedName, Release, Repository};
 use cabane_run::difference::{PackageDifference, compare_packages, packages_beside};
 use cabane_site::Context;
 
+use crate::bases;
 use crate::channel::{ReleasedImage, check_revoked, follow, image_of};
-use crate::pull::{add_image, bases_of};
+use crate::pull::{ToAdd, add_image, bases_of};
 use crate::registry::Connection;
 
 /// A name that follows a channel, and what becomes of it.
@@ -270,7 +271,16 @@ fn upgrade_one(
             let force = *label == one.now.release.label
                 || previous.is_some_and(|previous| previous.label == *label);
             let image = &new.released.image;
-            let added = add_image(context, connection, repository, image, None, force)?;
+            let wanted = ToAdd::new(image, force);
+            let added = add_image(context, connection, repository, &wanted)?;
+            // Before the name changes: without its bases the image cannot be started.
+            bases::pull(context, connection, repository, (image, None), &mut |base| {
+                context.note(format_args!(
+                    "added {} ({})",
+                    base.record.label,
+                    base.record.digest.id()
+                ));
+            })?;
             follow(connection, repository, &new.released, &one.name)?;
             Ok(Some(added))
         }

@@ -51,29 +51,44 @@ fn fill(path: &Path) -> rusqlite::Result<()> {
     Connection::open(path)?.execute_batch(SCHEMA)
 }
 
-/// Gives a label to an image, and takes it from another image if that has it.
-///
-/// `size` is in bytes. The date is that of the image, and is not changed if the image is there.
+/// An image that is given a label.
+#[derive(Clone, Copy, Debug)]
+pub struct NewLabel<'a> {
+    /// The label.
+    pub label: &'a Label,
+    /// The image that has the label now; `None` if no image has it.
+    pub before: Option<&'a Digest>,
+    /// The image that gets the label.
+    pub digest: &'a Digest,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The date of the image. It is not changed if the database has the image.
+    pub date: Timestamp,
+}
+
+/// Gives a label to an image, and takes it from the image that has it. Returns `false`, and changes
+/// nothing, if another image has the label than the caller expects: another process was faster.
 ///
 /// # Errors
 ///
 /// The database cannot be changed, or is one of a release that kept systems with images.
-pub fn set_label(
-    path: &Path,
-    label: &Label,
-    digest: &Digest,
-    size: u64,
-    date: Timestamp,
-) -> Result<()> {
+pub fn set_label(path: &Path, new: &NewLabel<'_>) -> Result<bool> {
+    let NewLabel { label, before, digest, size, date } = *new;
     refuse_old(path)?;
     let date = date.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d %H:%M:%S").to_string();
     let size = i64::try_from(size).unwrap_or(i64::MAX);
     change(path, |database| {
+        let version = version_of(database, label)?;
+        let has = version.map(|version| image_of(database, version, label)).transpose()?.flatten();
+        // A row without a digest is corrupt, and is replaced.
+        if has.and_then(|text| text.parse().ok()).as_ref() != before {
+            return Ok(false);
+        }
         database.execute(
             "INSERT OR IGNORE INTO images (sha256, id, date, size) VALUES (?1, ?2, ?3, ?4)",
             (digest.as_str(), digest.id().as_str(), &date, size),
         )?;
-        let version = if let Some(version) = version_of(database, label)? {
+        let version = if let Some(version) = version {
             version
         } else {
             database.execute(
@@ -87,7 +102,7 @@ pub fn set_label(
              ON CONFLICT (version_id, tag) DO UPDATE SET sha256 = excluded.sha256",
             (version, label.tag.as_str(), digest.as_str()),
         )?;
-        Ok(())
+        Ok(true)
     })
 }
 
@@ -141,6 +156,16 @@ fn version_of(database: &Connection, label: &Label) -> rusqlite::Result<Option<i
     let query = "SELECT version_id FROM uenv
                  WHERE system = ?1 AND uarch = ?2 AND name = ?3 AND version = ?4";
     database.query_row(query, parts(label), |row| row.get(0)).optional()
+}
+
+/// Returns the digest of the image that has a label.
+fn image_of(
+    database: &Connection,
+    version: i64,
+    label: &Label,
+) -> rusqlite::Result<Option<String>> {
+    let query = "SELECT CAST(sha256 AS TEXT) FROM tags WHERE version_id = ?1 AND tag = ?2";
+    database.query_row(query, (version, label.tag.as_str()), |row| row.get(0)).optional()
 }
 
 fn parts(label: &Label) -> [&str; 4] {

@@ -14,7 +14,7 @@ mod error;
 mod open;
 mod rows;
 
-pub use change::{create, forget, remove_label, set_label};
+pub use change::{NewLabel, create, forget, remove_label, set_label};
 pub use error::refused;
 pub use open::stamp;
 pub use rows::{Row, Rows, read, refuse_old};

@@ -11,6 +11,7 @@
 //!
 //! There is also a view that joins them, which is not used: it leaves out what does not fit.
 
+use std::fs;
 use std::path::Path;
 
 use cabane_label::{Digest, Label, shown};
@@ -109,11 +110,7 @@ fn place_of_system(path: &Path, connection: &Connection) -> Result<&'static str>
     for (table, wanted) in COLUMNS {
         let columns = columns(connection, table).map_err(unreadable(path))?;
         let has = |column: &str| columns.iter().any(|one| one == column);
-        let lacks = |what: String| {
-            let path = shown(path);
-            let message = format!("the database {path} has no {what}, as those of uenv have");
-            Err(Report::new(Kind::Repository, message))
-        };
+        let lacks = |what: String| Err(no_database_of_uenv(path, &what));
         if columns.is_empty() {
             return lacks(format!("table `{table}`"));
         }
@@ -129,6 +126,21 @@ fn place_of_system(path: &Path, connection: &Connection) -> Result<&'static str>
         }
     }
     Ok(place)
+}
+
+/// Says what a database lacks that those of uenv have, and what to do about it.
+fn no_database_of_uenv(path: &Path, lacks: &str) -> Report {
+    let (file, directory) = (shown(path), path.parent().unwrap_or(path));
+    if fs::metadata(path).is_ok_and(|found| found.len() == 0) {
+        let message = format!("the database {file} is an empty file");
+        return Report::new(Kind::Repository, message).hinted(format!(
+            "`rm {file}`, then `cabane repo create --uenv {}` makes a database without labels",
+            shown(directory)
+        ));
+    }
+    let message = format!("the database {file} has no {lacks}, as those of uenv have");
+    Report::new(Kind::Repository, message)
+        .hinted(format!("`sqlite3 {file} .schema` shows what it has"))
 }
 
 /// Returns the columns of a table; none if there is no such table.

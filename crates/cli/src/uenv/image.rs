@@ -88,7 +88,7 @@ pub(super) fn rm(setup: &Setup, args: &RmArgs) -> Result<()> {
         let error = format!("the label {text} does not provide at least name/version:tag");
         return Err(Report::new(Kind::BadInput, error));
     }
-    let removed = remove(setup, &description).map_err(|error| match error.kind() {
+    let removed = remove(setup, &description, false).map_err(|error| match error.kind() {
         Kind::NotFound => missing(),
         _ => error,
     })?;

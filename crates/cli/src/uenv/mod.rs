@@ -30,9 +30,9 @@ use cabane_site::settings::{Origin, Overrides};
 
 use crate::args::{configured, usual_color};
 use crate::exit_codes::{self, ExitCode};
-use crate::{parse, print_mistake};
 use crate::printer::Printer;
 use crate::setup::Setup;
+use crate::{parse, print_mistake};
 use args::{Args, Command, ImageCommand, RepoCommand};
 pub(crate) use words::with_its_commands;
 

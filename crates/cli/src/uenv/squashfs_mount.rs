@@ -21,9 +21,9 @@ use clap::{ArgAction, CommandFactory, Parser};
 use super::VERSION;
 use crate::args::usual_color;
 use crate::exit_codes::{self, ExitCode};
-use crate::{parse, print_mistake};
 use crate::printer::Printer;
 use crate::setup::Setup;
+use crate::{parse, print_mistake};
 
 /// Run a command with images mounted
 #[derive(Debug, Parser)]

@@ -94,3 +94,22 @@ fn who_has_the_image_open_can_go_on_reading() {
     let mut bytes = Vec::new();
     assert_eq!(image.read_to_end(&mut bytes).unwrap(), 5000);
 }
+
+#[test]
+fn a_base_goes_by_force_only_and_its_other_labels_at_any_time() {
+    let world = World::new();
+    let base = world.add("base", 1).unwrap().record.digest;
+    world.add_on("top", 2, &base);
+    world.add("other", 1).unwrap();
+    world.repository.remove(&label("other")).unwrap();
+    let repository = &world.repository;
+    for refused in [repository.remove(&label("base")), repository.remove_image(&base)] {
+        let error = refused.unwrap_err();
+        assert!(
+            matches!(&error, Error::IsBase { labels, .. } if *labels == [label("top")]),
+            "{error}"
+        );
+    }
+    repository.remove_forced(&label("base")).unwrap();
+    assert_eq!(world.labels(), [("top".to_owned(), 2)].into());
+}

@@ -167,3 +167,24 @@ fn a_pin_under_the_name_of_another_label_is_refused() {
     fs::write(pin.unwrap().path(), text).unwrap();
     assert!(world.repository.retention(&everything()).is_err());
 }
+
+#[test]
+fn a_base_of_an_image_that_was_added_after_the_verdict_stays() {
+    let world = World::new();
+    let base = world.add("base", 1).unwrap().record.digest;
+    let retention = verdict(&world, &everything());
+    world.add_on("top", 2, &base);
+    let cleared = remove(&world, &retention);
+    assert_eq!(cleared.spared, [(label("base"), Kept::Base)]);
+    assert!(world.repository.has_image(&base));
+}
+
+#[test]
+fn a_base_goes_together_with_the_image_that_needs_it() {
+    let world = World::new();
+    let base = world.add("base", 1).unwrap().record.digest;
+    world.add_on("top", 2, &base);
+    let cleared = remove(&world, &verdict(&world, &everything()));
+    assert_eq!((cleared.spared, cleared.removed.images.len()), (Vec::new(), 2));
+    assert_tidy(&world.repository);
+}

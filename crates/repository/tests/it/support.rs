@@ -66,6 +66,18 @@ impl World {
         meta_in(self.place.path())
     }
 
+    /// Adds an image that is built on another one.
+    pub(crate) fn add_on(&self, name: &str, content: u8, base: &Digest) {
+        let (image, meta) = (self.image(content), self.place.path().join(format!("meta-{name}")));
+        fs::create_dir(&meta).unwrap();
+        let env = format!(
+            r#"{{"name": "{name}", "mount": "/{name}", "views": {{}}, "cabane": {{"version": 1,
+                "bases": [{{"label": "base/1", "digest": "{base}", "mount": "/base"}}]}}}}"#
+        );
+        fs::write(meta.join("env.json"), env).unwrap();
+        self.repository.add(&request(name, &image, &meta)).unwrap();
+    }
+
     /// Returns which image each label has, by the content of the image.
     pub(crate) fn labels(&self) -> BTreeMap<String, u8> {
         labels(&self.repository)

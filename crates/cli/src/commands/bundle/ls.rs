@@ -38,7 +38,9 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<()> {
     let mut table = Table::new(&["image", "id", ">size", ">in the file"]);
     for image in &contents.images {
         let (whole, there) = (size(image.size), size(image.bytes_there()));
-        table.push(&[&image.place(), &image.digest.id(), &whole, &there]);
+        let base = if image.is_base { " (base)" } else { "" };
+        let place = format!("{}{base}", image.place());
+        table.push(&[&place, &image.digest.id(), &whole, &there]);
     }
     setup.printer.data(table);
     setup.note(format_args!("from {}", cabane_label::escape(&contents.registry)));

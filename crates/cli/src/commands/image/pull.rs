@@ -23,7 +23,7 @@ Examples:
 
 You can leave out parts of the label if only one image matches. An interrupted pull
 resumes when you run it again. Several pulls of one image, even on several hosts, download
-it once.")]
+it once. The images on which an image is built are downloaded with it.")]
 pub(crate) struct PullArgs {
     /// A label, an ID, or a digest
     image: String,

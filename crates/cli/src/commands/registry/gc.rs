@@ -26,8 +26,8 @@ Examples:
   cabane registry gc build --keep-last 3 --pin prgenv-gnu/24.7 --records /var/log/cabane
 
 Images that a channel of the configuration releases, or released in the state before, are never deleted,
-nor are pinned ones and those younger than --spare. With --records, an image is as old as its last use by
-a job. An image is deleted with its last label.")]
+nor are pinned ones, those younger than --spare, and those on which images that stay are built. With
+--records, an image is as old as its last use by a job. An image is deleted with its last label.")]
 pub(crate) struct GcArgs {
     /// The namespace; default: that of the configuration
     namespace: Option<Namespace>,
