@@ -13,6 +13,15 @@ version(\"2.15.3\", sha256=\"a\")\n    version(\"2.9.14\", sha256=\"b\", depreca
 version(\n        \"2.13.9\", sha256=\"c\"\n    )\n    \
 # variant(\"hidden\")\n    variant(\"python\", default=False)\n    provides(\"xml-api@1:\")\n";
 
+/// A package whose variants have values, some of which are computed.
+const GPU: &str = "class Gpu(PackageBase):\n    archs = (\"80\", \"90\",)\n    version(\"2.1\")\n    \
+version(\"2.0\")\n    \
+variant(\"build_type\", default=\"Release\", values=(\"Debug\", conditional(\"Release\", when=\"@2:\")))\n    \
+variant(\"cuda_arch\", values=any_combination_of(*archs), when=\"+cuda\")\n    \
+variant(\"cuda\", default=False)\n    variant(\"rank\", default=\"1\", values=int)\n    \
+variant(\"std\", default=\"a\", values=(\"a\",) + more)\n    \
+variant(\"std\", default=\"a\", values=(\"a\",), when=\"@2:\")\n";
+
 const AUTOTOOLS: &str = "from spack.package import *\n\nclass AutotoolsPackage(PackageBase):\n    \
 variant(\"pic\", default=True)\n";
 
@@ -23,6 +32,9 @@ fn stack() -> Stack {
         stack.cabane.world.file(&format!("packages/repos/spack_repo/builtin/{name}"), text);
     };
     builtin("packages/libxml2/package.py", XML);
+    builtin("packages/gpu/package.py", GPU);
+    let gcc = "version(\"14.2.0\")\nvariant(\"languages\", values=str)\n";
+    builtin("packages/gcc/package.py", gcc);
     builtin("packages/_3dtk/package.py", "class _3dtk(Package):\n    version(\"1.0\")\n");
     builtin("packages/py_xml/package.py", "for v in vs:\n    version(v)\n    variant(v)\n");
     builtin("build_systems/__init__.py", "");
@@ -112,6 +124,81 @@ fn what_exists_or_may_exist_is_accepted() {
 }
 
 #[test]
+fn values_that_a_variant_cannot_have_are_mistakes() {
+    let stack = stack();
+    let specs = [
+        "gpu build_type=release",
+        "gpu+cuda cuda_arch=80,sm_90",
+        "gpu cuda=on",
+        "gpu+build_type",
+        "hello ^gpu@2 build_type=\"Fast\"",
+    ];
+    let (code, lines) = stack.check_specs(&specs, &[]);
+    let expected = [
+        "error: 5 mistakes in the recipe",
+        "environments.yaml:5:20: the variant `build_type` of the package `gpu` has no value `release`",
+        "  hint: did you mean `Release`?",
+        "environments.yaml:6:27: the variant `cuda_arch` of the package `gpu` has no value `sm_90`",
+        "  hint: did you mean `90`?",
+        "environments.yaml:7:14: the variant `cuda` of the package `gpu` is on or off, not `on`",
+        "  hint: write `+cuda` or `~cuda`",
+        "environments.yaml:8:9: the variant `build_type` of the package `gpu` needs a value",
+        "  hint: write `build_type=` with `Debug` and `Release`",
+        "environments.yaml:9:30: the variant `build_type` of the package `gpu` has no value `Fast`",
+        "  hint: its values are `Debug` and `Release`",
+    ];
+    assert_eq!((code, lines), (3, expected.map(str::to_owned).to_vec()));
+    let specs = [
+        "gpu build_type=Debug +cuda cuda_arch:=80,90 rank=7 std=any",
+        "gpu cuda=True cuda_arch=none target=any cflags=-O9",
+        "gpu cuda_arch=* build_type==Fast",
+    ];
+    let (code, lines) = stack.check_specs(&specs, &[]);
+    assert_eq!((code, lines.len()), (0, 1), "{lines:#?}");
+}
+
+#[test]
+fn settings_of_the_system_that_name_what_does_not_exist_cause_warnings() {
+    let stack = stack();
+    let system = stack.cabane.world.path("system/packages.yaml");
+    let text = std::fs::read_to_string(&system).unwrap();
+    let lines = text.lines().count();
+    let more = "  libxml4:\n    buildable: false\n  gpu:\n    version: ['9.9', 2.0]\n    \
+                require: [build_type=Fast]\n  libxml2:\n    externals:\n    \
+                - {spec: libxml2@1.7.1+pythn, prefix: /usr}\n    \
+                - {spec: 'libxml2@1.7:+python', prefix: /usr}\n";
+    std::fs::write(&system, text + more).unwrap();
+    stack.cabane.world.file("system/network.yaml", "mpi:\n  mpihc: {specs: [gpu+cud]}\n");
+    stack.write_specs(&["libxml2"]);
+    let (code, found) = stack.check_specs(&["libxml2"], &[]);
+    let place = "warning: [WORLD]/system/packages.yaml:";
+    let of_packages: Vec<_> =
+        found.iter().filter_map(|line| line.strip_prefix(place)?.split_once(':')).collect();
+    let line = |number: usize| (lines + number).to_string();
+    let expected = [
+        (line(1), "3: there is no package `libxml4`"),
+        (line(4), "16: the package `gpu` has no version 9.9"),
+        (line(5), "26: the variant `build_type` of the package `gpu` has no value `Fast`"),
+        (line(8), "28: the package `libxml2` has no variant `pythn`"),
+        (line(9), "23: the external package `libxml2` has no exact version: 1.7:"),
+    ];
+    let expected: Vec<_> = expected.iter().map(|(line, text)| (line.as_str(), *text)).collect();
+    assert_eq!((code, of_packages), (0, expected), "{found:#?}");
+    for text in ["2:3: there is no package `mpihc`", "2:23: the package `gpu` has no variant `cud`"]
+    {
+        let line = format!("warning: [WORLD]/system/network.yaml:{text}");
+        assert!(found.contains(&line), "{found:#?}");
+    }
+    // They are shown once.
+    let (recipe, system) = (stack.path("recipe"), stack.path("system"));
+    let seen = stack.cabane.run(&["recipe", "check", &recipe, &recipe, "--system", &system]);
+    assert_eq!(seen.stderr.matches("no package `libxml4`").count(), 1, "{}", seen.stderr);
+    // A build uses these settings, and does not repeat what is said about them.
+    let seen = stack.build(&["stack/1"]).success();
+    assert!(!seen.stderr.contains("libxml4"), "{}", seen.stderr);
+}
+
+#[test]
 fn what_spack_may_accept_is_a_warning() {
     let stack = stack();
     let (code, lines) = stack.check_specs(&["libxml2@=2.13.77"], &[]);
@@ -133,7 +220,7 @@ fn settings_of_packages_that_name_what_does_not_exist_cause_warnings() {
     let stack = stack();
     let settings = "packages:\n  libxml2:\n    require:\n    - '@9:'\n    - any_of: ['+pythn', \
                     '+python']\n      when: '@8:'\n    - spec: ^libxml3\n    prefer: '+pic %aocc'\n    \
-                    variants: [~hidden]\n  libxml4:\n    require: '+x'\n  mpi:\n    \
+                    variants: [~hidden]\n    version: ['2.13', '2.7', '=2.13.8']\n  libxml4:\n    require: '+x'\n  mpi:\n    \
                     require: site-mpi+any\n  xml-api:\n    require: ['@7:', hello+loud+nosuch]\n  py-xml:\n    \
                     prefer: ['@77', +anything]\n  all:\n    require: [+anything, target=x86_64_v3, \
                     '%[when=%c] c=gcc']\n    prefer: '^libxml5'\n";
@@ -146,9 +233,11 @@ fn settings_of_packages_that_name_what_does_not_exist_cause_warnings() {
         "5:18: the package `libxml2` has no variant `pythn`",
         "7:14: there is no package `libxml3`",
         "9:17: the package `libxml2` has no variant `hidden`",
-        "10:3: there is no package `libxml4`",
-        "15:33: the package `hello` has no variant `nosuch`",
-        "20:15: there is no package `libxml5`",
+        "10:24: the package `libxml2` has no version 2.7",
+        "10:31: the package `libxml2` does not declare the version 2.13.8",
+        "11:3: there is no package `libxml4`",
+        "16:33: the package `hello` has no variant `nosuch`",
+        "21:15: there is no package `libxml5`",
     ];
     assert_eq!((code, found), (0, expected.to_vec()), "{lines:#?}");
 }

@@ -179,7 +179,7 @@ class MyTool(MakefilePackage):
     url = 'https://example.org/my-tool-1.0.tar.gz'
     version('1.0', sha256='1' * 64)
     depends_on('zlib-api')
-    depends_on('bzip2@1.0.7', when='+compress')
+    depends_on('bzip2@1.0.5', when='+compress')
     variant('compress', default=False, description='Compress files')
 
     def edit(self, spec, prefix):
@@ -227,8 +227,8 @@ fn a_recipe_of_format_1_is_ported_and_concretized() {
     let answer: serde_json::Value = serde_json::from_str(&seen.stdout).unwrap();
     assert_eq!(answer["ported"]["packages"], serde_json::json!(["my-tool"]));
     assert_eq!(answer["ported"]["problems"], serde_json::json!([]));
-    let missing = "the package `my-tool` of the recipe needs `bzip2@1.0.7`, which is not in these \
-                   packages; the nearest version is 1.0.8";
+    let missing = "the package `my-tool` of the recipe needs `bzip2@1.0.5`, which is not in these \
+                   packages; the nearest version is 1.0.6";
     assert_eq!(answer["ported"]["missing"], serde_json::json!([missing]));
     let all = answer["checked"]["packages"].as_array().unwrap();
     assert!(all.iter().any(|one| one["name"] == "my-tool" && one["version"] == "1.0"), "{answer}");

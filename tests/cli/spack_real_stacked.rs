@@ -132,6 +132,65 @@ fn packages_on_a_base_are_built_by_several_workers() {
     assert_eq!(seen, "1.0.8, 13-Jul-2019\n".repeat(2));
 }
 
+/// An MPI that is built at once, and that has a variant.
+const MPI: &str = "
+from spack.package import *
+from spack_repo.builtin.build_systems.generic import Package
+
+
+class Mvapich2(Package):
+    has_code = False
+    version('4.0.2')
+    version('5.0.0')
+    variant('fast', default=False, description='Be fast')
+    # A package of Spack names it.
+    variant('threads', default='single', values=('single', 'multiple'), description='Threads')
+    provides('mpi')
+    depends_on('c', type='build')
+
+    def install(self, spec, prefix):
+        mkdirp(prefix.bin)
+        touch(prefix.bin.mpicc)
+";
+
+/// Returns the packages of a name that Spack has decided on: their hash and whether they are `+fast`.
+fn decided(real: &Real, directory: &str, name: &str) -> Vec<(String, bool)> {
+    let lock = real.cabane.world.path(directory).join("work/spack/env/stack/spack.lock");
+    let lock: serde_json::Value = serde_json::from_str(&fs::read_to_string(lock).unwrap()).unwrap();
+    let all = lock["concrete_specs"].as_object().unwrap().iter();
+    let named = all.filter(|(_, spec)| spec["name"] == name);
+    named.map(|(hash, spec)| (hash.clone(), spec["parameters"]["fast"] == true)).collect()
+}
+
+#[test]
+fn packages_use_the_mpi_of_the_base_whatever_its_version_and_variants_are() {
+    let real = with_spack!();
+    let world = &real.cabane.world;
+    world.file("system/network.yaml", "mpi:\n  mvapich2: {specs: []}\n");
+    let base = crate::spack_real::small_recipe(&real, "");
+    world.file("recipe/repo/repo.yaml", "repo: {namespace: mine, api: v2.0}\n");
+    world.file("recipe/repo/packages/mvapich2/package.py", MPI);
+    let environments =
+        "tools:\n  compiler: [gcc]\n  specs: [mvapich2@4.0.2+fast]\n  views: {tools: {}}\n";
+    world.file("recipe/environments.yaml", environments);
+    real.build_with(&base, "first", "small/1.0", &[]);
+    let of_base = decided(&real, "first", "mvapich2");
+    assert!(of_base[0].1, "{of_base:?}");
+    let until = ["--until", "concretize"];
+    let top = recipe(&real, "top", "small/1.0", "'bzip2'); depends_on('mpi'");
+    let said = real.build_with(&top, "second", "top/1.0", &until).stderr;
+    assert_eq!(decided(&real, "second", "mvapich2"), of_base, "{said}");
+    assert!(!said.contains("is built again"), "{said}");
+    // A recipe that names an MPI has its own.
+    let path = world.path("top/environments.yaml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("  specs:", "  network: {mpi: mvapich2@5.0.0~fast}\n  specs:"))
+        .unwrap();
+    let said = real.build_with(&top, "second", "top/1.0", &until).stderr;
+    let own = decided(&real, "second", "mvapich2");
+    assert!(own.len() == 1 && !own[0].1, "{own:?}: {said}");
+}
+
 #[test]
 fn the_example_of_three_stacked_images_runs_a_parallel_program() {
     let real = with_spack!();

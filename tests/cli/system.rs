@@ -92,6 +92,50 @@ hint: compare it with what is printed without --output; `--force` replaces it, a
     assert_eq!([refused, forced], [finished(1, "", refusal), finished(0, "", wrote)]);
 }
 
+#[test]
+fn what_spack_does_not_take_is_not_written() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let root = machine(&cabane);
+    let directory = cabane.world.directory("work/system");
+    let (spack, packages) = (cabane.world.path("spack"), cabane.world.path("packages"));
+    let arguments = [
+        ["system", "probe", "--root", &root, "--output", directory.to_str().unwrap()].as_slice(),
+        &["--spack", spack.to_str().unwrap(), "--packages", packages.to_str().unwrap()],
+    ]
+    .concat();
+    let refused = "\
+error: `[WORLD]/spack` is not a clone of Spack
+hint: `git clone https://github.com/spack/spack` makes one
+";
+    assert_eq!(cabane.run(&arguments), finished(1, "", refused));
+    // In the place of Spack, a script that answers at once.
+    let answer = |solver: bool| {
+        let answer = format!(
+            r#"{{"version": "1.2.3", "solver": {solver}, "error": null,
+                "refused": [{{"number": 1, "reason": "there is another make"}}]}}"#
+        );
+        let script = format!("#!/bin/sh\ncat >\"$3\" <<'END'\n{answer}\nEND\n");
+        let path = cabane.world.file("spack/bin/spack", &script);
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    cabane.world.file("packages/repo.yaml", "repo: {namespace: builtin}\n");
+    answer(false);
+    let seen = cabane.run(&arguments);
+    let message = "error: the Python of Spack has no module `clingo`\nhint: name a Python";
+    assert!(seen.code == 1 && seen.stderr.starts_with(message), "{seen:?}");
+    assert!(!directory.join("packages.yaml").exists());
+    answer(true);
+    let said = "\
+Spack 1.2.3 takes 1 of 2 packages
+wrote [WORLD]/work/system/network.yaml
+wrote [WORLD]/work/system/packages.yaml
+/usr/bin/make: gmake@4.3 is left out, Spack 1.2.3 does not take it: there is another make
+";
+    assert_eq!(cabane.run(&arguments), finished(0, "", said));
+    let written = fs::read_to_string(directory.join("packages.yaml")).unwrap();
+    assert!(written.contains("- spec: gcc@12.2.0") && !written.contains("gmake"), "{written}");
+}
+
 /// Compiles a shared library of the machine that needs another one.
 fn library(cabane: &Cabane, path: &str, text: &str, needs: &[&str]) {
     let output = cabane.world.path("machine").join(path);

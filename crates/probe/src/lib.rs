@@ -8,6 +8,8 @@
 //! [`SystemText::save`] puts them into a directory. What is looked for, and how a thing
 //! is called, follows what Spack finds by itself: recipes depend on those names.
 //!
+//! [`try_out()`] asks a Spack whether it takes what was found.
+//!
 //! Programs run in an empty environment, with a limit on their time and output,
 //! and their output is parsed with suspicion: nothing but versions, names from
 //! fixed lists and paths that were there beforehand comes out of it.
@@ -31,6 +33,7 @@ mod python;
 mod rules;
 mod slurm;
 mod tools;
+mod try_out;
 mod turns;
 mod version;
 
@@ -41,4 +44,5 @@ pub use machine::Note;
 pub use probe::{Request, probe};
 pub use processor::{Processor, TargetChoice, TargetError};
 pub use rules::{PackageRules, Rule};
+pub use try_out::{Tried, TryError, TryWith, try_out};
 pub use version::Version;

@@ -7,6 +7,17 @@ use crate::directories::beside;
 use crate::machine::Machine;
 use crate::version::{Version, signs};
 
+/// What prints the version alone.
+pub(crate) const VERSION: &[&str] = &["-I", "-S", "-V"];
+
+/// Whether the program `python` beside an interpreter is the same version. It may be a link to an
+/// older Python, and then packages that call `python` need another one.
+pub(crate) fn has_python_command(machine: &Machine, path: &str, version: &Version) -> bool {
+    let Some(python) = machine.program(&beside(path, "python")) else { return false };
+    let text = machine.ask(&python, VERSION);
+    text.and_then(|text| Version::after(&text, "Python ")).as_ref() == Some(version)
+}
+
 /// Says which modules can be imported. Each is tried alone: one may end the interpreter
 /// only by an exception.
 const SCRIPT: &str = "\
@@ -23,6 +34,7 @@ xml.parsers.expat xml.etree.ElementTree tkinter.tix compression.zstd crypt'.spli
 /// Returns the variants as Spack names them.
 pub(crate) fn python(machine: &Machine, path: &str, text: &str) -> Option<String> {
     let version = Version::after(text, "Python ")?;
+    let pythoncmd = has_python_command(machine, path, &version);
     let mut numbers = version.as_str().split('.').map(|part| part.parse().unwrap_or(0));
     let version: (u32, u32) = (numbers.next()?, numbers.next()?);
     let answer = machine.ask(path, &["-I", "-W", "ignore", "-c", SCRIPT])?;
@@ -37,7 +49,7 @@ pub(crate) fn python(machine: &Machine, path: &str, text: &str) -> Option<String
         ("freethreading", false),
         ("lzma", has(&"lzma")),
         ("pyexpat", all(&["xml.parsers.expat", "xml.etree.ElementTree"])),
-        ("pythoncmd", machine.program(&beside(path, "python")).is_some()),
+        ("pythoncmd", pythoncmd),
         ("readline", has(&"readline")),
         ("sqlite3", has(&"sqlite3")),
         ("ssl", all(&["ssl", "hashlib"])),

@@ -10,7 +10,7 @@
 use crate::directories::{beside, prefix_of, program};
 use crate::found::{External, Section};
 use crate::machine::Machine;
-use crate::python::python;
+use crate::python::{self, python};
 use crate::version::{Version, signs};
 
 /// How a tool is recognised.
@@ -68,7 +68,7 @@ pub(crate) const TOOLS: &[Tool] = &[
     Tool { arguments: PERL, more: perl, ..base("perl", "perl", "version=") },
     Tool { more: is_pkgconf, ..base("pkgconf", "pkgconf", "") },
     Tool { more: is_pkg_config, ..base("pkg-config", "pkg-config", "") },
-    Tool { more: python, arguments: &["-I", "-S", "-V"], ..wanted("python", "python3", "Python ") },
+    Tool { more: python, arguments: python::VERSION, ..wanted("python", "python3", "Python ") },
     base("sed", "sed", "(GNU sed) "),
     base("tar", "tar", "tar (GNU tar) "),
     base("texinfo", "makeinfo", "(GNU texinfo) "),
@@ -85,14 +85,20 @@ pub(crate) fn look(machine: &Machine, tool: &Tool) -> Option<External> {
     let version = Version::after(&text, tool.mark)?;
     let variants = (tool.more)(machine, &path, &text)?;
     Some(External {
-        checks: checks(machine, tool.package, &version),
+        checks: checks(machine, tool.package, &version, &variants),
         variants,
         buildable: tool.buildable,
         ..External::new(Section::Tool, tool.package, version, path)
     })
 }
 
-fn checks(machine: &Machine, package: &str, version: &Version) -> Vec<String> {
+/// Modules of Python that packages ask for.
+const MODULES: [&str; 11] = [
+    "bz2", "ctypes", "dbm", "lzma", "pyexpat", "readline", "sqlite3", "ssl", "tkinter", "uuid",
+    "zlib",
+];
+
+fn checks(machine: &Machine, package: &str, version: &Version, variants: &str) -> Vec<String> {
     if package != "python" {
         return Vec::new();
     }
@@ -103,13 +109,25 @@ fn checks(machine: &Machine, package: &str, version: &Version) -> Vec<String> {
          otherwise it gets this one, which is no part of the image"
             .to_owned(),
     ];
-    if !machine.has("/usr/bin/python") {
-        checks.push(
-            "there is no /usr/bin/python, so packages that ask for python+pythoncmd, such as \
-             htop and bazel, build another Python; install python-is-python3 or \
-             python-unversioned-command, and probe again"
-                .to_owned(),
-        );
+    if variants.contains("~pythoncmd") {
+        let why = if machine.has("/usr/bin/python") {
+            "/usr/bin/python is another Python"
+        } else {
+            "there is no /usr/bin/python"
+        };
+        checks.push(format!(
+            "{why}, so packages that ask for python+pythoncmd, such as htop and bazel, build \
+             another Python; install python-is-python3 or python-unversioned-command, and probe \
+             again"
+        ));
+    }
+    let is_missing = |module: &&str| variants.contains(&format!("~{module}"));
+    let missing: Vec<&str> = MODULES.into_iter().filter(is_missing).collect();
+    if let [first, ..] = missing.as_slice() {
+        checks.push(format!(
+            "it has no {}: packages that ask for python+{first} build another Python",
+            missing.join(", ")
+        ));
     }
     if !machine.has(&format!("/usr/include/python{major}.{minor}/Python.h")) {
         checks.push(

@@ -84,8 +84,8 @@ pub use stack::{
     SpecPurpose, StackEnvironment, StackFile, StackFiles, StackModules, StackOptions, StackRecipe,
     StackView, SystemConfig, SystemFiles, Unify, UnknownVariable, VendorCompiler, VendorEdit,
     VendorFiles, VendorGpu, VendorLanguage, VendorManifest, VendorPackage, VendorWrapper,
-    WrittenPackage, WrittenSpec, WrittenWord, Yaml, YamlMap, convert_stack, package_name,
-    parse_mirrors, parse_stack, parse_system, parse_vendor_manifest,
+    WrittenPackage, WrittenSpec, WrittenVariant, WrittenWord, Yaml, YamlMap, convert_stack,
+    package_name, parse_mirrors, parse_stack, parse_system, parse_vendor_manifest,
 };
 pub use suggest::nearest;
 pub use text::MAX_FILE_SIZE;

@@ -19,6 +19,7 @@ mod externals;
 mod files;
 mod groups;
 mod look_up;
+mod look_up_values;
 mod lower;
 mod mirrors;
 mod modules;
@@ -31,6 +32,7 @@ mod simple_spec;
 mod sources;
 mod specs;
 mod stack;
+mod variant_values;
 mod versions;
 mod views;
 
@@ -42,7 +44,7 @@ pub use database::{
 };
 pub use error::LowerError;
 pub use externals::{Asking, Reason, UnusedExternal, unused_externals};
-pub use look_up::{NameFinding, look_up};
+pub use look_up::{NameFinding, look_up, look_up_system};
 pub use lower::{lower, settings_of_packages};
 pub use mirrors::{GUARDED, guarded_file, has_s3, is_guarded, mirrors_file, variables};
 pub use places::{BinaryCache, OwnPackages, Places, RepositoryPlace, Upstream};
@@ -52,4 +54,5 @@ pub use sources::{RECIPE_REPOSITORY, SYSTEM_REPOSITORY, package_repositories};
 pub use stack::{
     CompilerNeed, Key, KeyPurpose, ModuleFiles, Sources, SpackEnvironment, SpackStack, StackView,
 };
+pub use variant_values::Values;
 pub use versions::nearest as nearest_version;

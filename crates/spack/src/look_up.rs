@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Whether the packages, versions, and variants that a recipe names exist.
+//! Whether the packages, versions, variants, and values that a recipe or a system names exist.
 //!
 //! Spack says so as well, after a minute, and without the place. Only what Spack is certain
 //! to refuse is a mistake.
@@ -12,10 +12,11 @@ use std::rc::Rc;
 
 use cabane_label::enumerate;
 use cabane_recipe::{
-    SpecPurpose, StackRecipe, SystemConfig, WrittenPackage, WrittenWord, YamlMap, nearest,
-    package_name,
+    SpecPurpose, StackRecipe, SystemConfig, WrittenPackage, WrittenSpec, WrittenVariant,
+    WrittenWord, YamlMap, nearest, package_name,
 };
 
+use crate::look_up_values;
 use crate::repository::{PackageFacts, PackageIndex, Repositories};
 use crate::versions;
 
@@ -94,33 +95,27 @@ pub fn look_up(
     system: &SystemConfig,
     repositories: &[Rc<PackageIndex>],
 ) -> Vec<NameFinding> {
-    let look_up = LookUp {
-        repositories: Repositories(repositories),
-        externals: [&recipe.packages, &system.network_packages, &system.packages],
-        toolchains: &system.settings.toolchains,
-    };
-    let mut findings = Vec::new();
-    for spec in &recipe.written {
-        for package in &spec.packages {
-            let is_installed = spec.purpose == SpecPurpose::Install;
-            for finding in look_up.package(package, is_installed) {
-                let finding = finding.in_file(&spec.file);
-                // Several settings of a package name it at the same place.
-                if !findings.contains(&finding) {
-                    findings.push(finding);
-                }
-            }
-        }
-    }
-    findings
+    let externals = [&recipe.packages, &system.network_packages, &system.packages];
+    LookUp::new(&externals, system, repositories).all(&recipe.written)
+}
+
+/// Looks up what the files of a system name. None of it is a mistake: a package may be in the
+/// repositories of another recipe.
+#[must_use]
+pub fn look_up_system(
+    system: &SystemConfig,
+    repositories: &[Rc<PackageIndex>],
+) -> Vec<NameFinding> {
+    let externals = [&system.network_packages, &system.packages];
+    LookUp::new(&externals, system, repositories).all(&system.written)
 }
 
 /// What is said about a word, without its file.
-struct Finding {
-    place: Range<usize>,
-    message: String,
-    hint: String,
-    is_mistake: bool,
+pub(crate) struct Finding {
+    pub(crate) place: Range<usize>,
+    pub(crate) message: String,
+    pub(crate) hint: String,
+    pub(crate) is_mistake: bool,
 }
 
 impl Finding {
@@ -133,13 +128,40 @@ impl Finding {
 struct LookUp<'r> {
     repositories: Repositories<'r>,
     /// What the recipe and the system say about packages.
-    externals: [&'r YamlMap; 3],
+    externals: &'r [&'r YamlMap],
     /// The names that the system gives to sets of compilers.
     toolchains: &'r YamlMap,
 }
 
-impl LookUp<'_> {
-    fn package(&self, package: &WrittenPackage, is_installed: bool) -> Vec<Finding> {
+impl<'r> LookUp<'r> {
+    fn new(
+        externals: &'r [&'r YamlMap],
+        system: &'r SystemConfig,
+        repositories: &'r [Rc<PackageIndex>],
+    ) -> Self {
+        let toolchains = &system.settings.toolchains;
+        Self { repositories: Repositories(repositories), externals, toolchains }
+    }
+
+    /// Looks up all specs of some files.
+    fn all(&self, written: &[WrittenSpec]) -> Vec<NameFinding> {
+        let mut findings = Vec::new();
+        for spec in written {
+            for package in &spec.packages {
+                for finding in self.package(package, spec.purpose) {
+                    let finding = finding.in_file(&spec.file);
+                    // Several settings of a package name it at the same place.
+                    if !findings.contains(&finding) {
+                        findings.push(finding);
+                    }
+                }
+            }
+        }
+        findings
+    }
+
+    fn package(&self, package: &WrittenPackage, purpose: SpecPurpose) -> Vec<Finding> {
+        let is_installed = purpose == SpecPurpose::Install;
         let name = package.name.text.as_str();
         let is_compiler = COMPILERS.contains(&name) || self.toolchains.get(name).is_some();
         if package.is_direct && is_compiler {
@@ -153,9 +175,12 @@ impl LookUp<'_> {
                 .collect();
         };
         let version = package.version.iter();
-        let version = version.filter_map(|one| self.version(name, one, &facts, is_installed));
+        let version = version.filter_map(|one| match purpose {
+            SpecPurpose::External => several_versions(name, one),
+            _ => self.version(name, one, &facts, is_installed),
+        });
         let variants = package.variants.iter();
-        let variants = variants.filter_map(|one| variant(name, one, &facts, is_installed));
+        let variants = variants.flat_map(|one| variant(name, one, &facts, is_installed));
         version.chain(variants).collect()
     }
 
@@ -217,7 +242,7 @@ impl LookUp<'_> {
     /// The versions of a package that the system or the recipe describe as installed.
     fn external_versions(&self, name: &str) -> impl Iterator<Item = String> {
         let name = name.rsplit('.').next().unwrap_or(name).to_owned();
-        let described = self.externals.into_iter().flat_map(YamlMap::iter);
+        let described = self.externals.iter().flat_map(|one| one.iter());
         let lists = described.filter_map(|(_, one)| one.at(&["externals"])?.as_list());
         let specs = lists.flatten().filter_map(|one| one.at(&["spec"])?.as_text());
         specs.filter_map(move |spec| {
@@ -237,26 +262,40 @@ fn current_of(facts: &PackageFacts) -> Vec<&str> {
     current.map(|(version, _)| version.as_str()).collect()
 }
 
+/// What is installed has one version, which need not be declared.
+fn several_versions(name: &str, version: &WrittenWord) -> Option<Finding> {
+    let text = version.text.as_str();
+    text.contains([':', ',']).then(|| Finding {
+        place: version.place.clone(),
+        message: format!("the external package `{name}` has no exact version: {text}"),
+        hint: "write the version that is installed".to_owned(),
+        is_mistake: false,
+    })
+}
+
 fn variant(
     name: &str,
-    variant: &WrittenWord,
+    variant: &WrittenVariant,
     facts: &PackageFacts,
     is_mistake: bool,
-) -> Option<Finding> {
-    let wanted = variant.text.as_str();
-    if facts.has_other_variants || facts.variants.contains(wanted) || KEYS.contains(&wanted) {
-        return None;
+) -> Vec<Finding> {
+    let wanted = variant.name.text.as_str();
+    if facts.has_other_variants || KEYS.contains(&wanted) {
+        return Vec::new();
     }
-    let known: Vec<&str> = facts.variants.iter().map(String::as_str).collect();
+    if let Some(values) = facts.variants.get(wanted) {
+        return look_up_values::look_up(name, variant, values, is_mistake);
+    }
+    let known: Vec<&str> = facts.variants.keys().map(String::as_str).collect();
     let hint = match (nearest(wanted, &known), known.as_slice()) {
         (Some(meant), _) => format!("did you mean `{meant}`?"),
         (None, []) => "remove it: the package has no variants".to_owned(),
         (None, known) => format!("its variants are {}", enumerate(known, "and")),
     };
-    Some(Finding {
-        place: variant.place.clone(),
+    vec![Finding {
+        place: variant.name.place.clone(),
         message: format!("the package `{name}` has no variant `{wanted}`"),
         hint,
         is_mistake,
-    })
+    }]
 }

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::python::{Token, tokens};
+use crate::variant_values::{self, Assignments, Values};
 
 /// What one file declares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,7 +18,8 @@ pub(crate) struct PackageText {
     pub(crate) versions: BTreeMap<String, bool>,
     /// Whether there may be others.
     pub(crate) has_other_versions: bool,
-    pub(crate) variants: BTreeSet<String>,
+    /// The variants, and the values that each can have.
+    pub(crate) variants: BTreeMap<String, Values>,
     /// Whether there may be others.
     pub(crate) has_other_variants: bool,
     /// The virtual packages that it provides.
@@ -46,6 +48,7 @@ pub(crate) fn read(text: &str) -> PackageText {
     let mut found = PackageText::default();
     let mut classes = BTreeSet::new();
     let mut bases = Vec::new();
+    let assignments = Assignments::new(&tokens, &closings);
     for at in 0..tokens.len() {
         let Token::Word(word) = tokens[at] else { continue };
         let before = at.checked_sub(1).map(|before| &tokens[before]);
@@ -66,7 +69,7 @@ pub(crate) fn read(text: &str) -> PackageText {
                 let all = arguments_at(at + 1);
                 match word {
                     "version" => version(&mut found, all.as_deref()),
-                    "variant" => variant(&mut found, all.as_deref()),
+                    "variant" => variant(&mut found, all.as_deref(), &assignments),
                     _ => {
                         let texts = all.into_iter().flatten().filter_map(literal);
                         found.provides.extend(texts.map(|spec| name_of(spec).to_owned()));
@@ -93,7 +96,7 @@ fn name_of(spec: &str) -> &str {
     spec.split(|c| !is_name(c)).next().unwrap_or_default()
 }
 
-type Tokens<'a, 't> = &'a [Token<'t>];
+pub(crate) type Tokens<'a, 't> = &'a [Token<'t>];
 
 /// Returns for each opening bracket where its closing one is, and `usize::MAX` for all others.
 fn closings(tokens: Tokens<'_, '_>) -> Vec<usize> {
@@ -114,7 +117,7 @@ fn closings(tokens: Tokens<'_, '_>) -> Vec<usize> {
 }
 
 /// Splits the arguments between the brackets of a call.
-fn arguments<'a, 't>(tokens: Tokens<'a, 't>) -> Vec<Tokens<'a, 't>> {
+pub(crate) fn arguments<'a, 't>(tokens: Tokens<'a, 't>) -> Vec<Tokens<'a, 't>> {
     let mut depth = 0_usize;
     let all = tokens.split(|token| {
         match token {
@@ -128,7 +131,7 @@ fn arguments<'a, 't>(tokens: Tokens<'a, 't>) -> Vec<Tokens<'a, 't>> {
 }
 
 /// The value of an argument that is one text.
-fn literal<'t>(argument: Tokens<'_, 't>) -> Option<&'t str> {
+pub(crate) fn literal<'t>(argument: Tokens<'_, 't>) -> Option<&'t str> {
     match argument {
         [Token::Text(Some(text))] if !text.contains('\\') => Some(text),
         _ => None,
@@ -136,7 +139,7 @@ fn literal<'t>(argument: Tokens<'_, 't>) -> Option<&'t str> {
 }
 
 /// The value of an argument with a name.
-fn named<'a, 't>(arguments: &[Tokens<'a, 't>], name: &str) -> Option<Tokens<'a, 't>> {
+pub(crate) fn named<'a, 't>(arguments: &[Tokens<'a, 't>], name: &str) -> Option<Tokens<'a, 't>> {
     arguments.iter().find_map(|argument| match argument {
         [Token::Word(word), Token::Sign('='), value @ ..] if *word == name => Some(value),
         _ => None,
@@ -161,11 +164,19 @@ fn version(found: &mut PackageText, arguments: Option<&[Tokens<'_, '_>]>) {
     *known = *known && is_deprecated;
 }
 
-fn variant(found: &mut PackageText, arguments: Option<&[Tokens<'_, '_>]>) {
-    match first(arguments.unwrap_or_default(), "name") {
-        Some(name) => drop(found.variants.insert(name.to_owned())),
-        None => found.has_other_variants = true,
-    }
+fn variant(
+    found: &mut PackageText,
+    arguments: Option<&[Tokens<'_, '_>]>,
+    assignments: &Assignments<'_, '_>,
+) {
+    let arguments = arguments.unwrap_or_default();
+    let Some(name) = first(arguments, "name") else {
+        found.has_other_variants = true;
+        return;
+    };
+    let values = variant_values::of(arguments, assignments);
+    // One may be declared for several versions.
+    found.variants.entry(name.to_owned()).or_default().add(values);
 }
 
 /// Reads `from module import some, others as names` and `import module`.
@@ -246,7 +257,7 @@ mod tests {
         let found = read(text);
         assert_eq!(found.versions.keys().collect::<Vec<_>>(), ["1", "2"]);
         assert!(!found.has_other_versions && !found.has_other_variants && found.has_unknown_base);
-        assert_eq!(found.variants.iter().collect::<Vec<_>>(), ["a"]);
+        assert_eq!(found.variants.keys().collect::<Vec<_>>(), ["a"]);
         assert_eq!(found.provides.iter().collect::<Vec<_>>(), ["c", "mpi"]);
     }
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use crate::package_text::{self, PackageText};
+use crate::variant_values::Values;
 
 /// The files of a package repository.
 pub trait RepositoryFiles {
@@ -102,8 +103,8 @@ pub struct PackageFacts {
     pub versions: BTreeMap<String, bool>,
     /// Whether it may have others.
     pub has_other_versions: bool,
-    /// The variants.
-    pub variants: BTreeSet<String>,
+    /// The variants, and the values that each can have.
+    pub variants: BTreeMap<String, Values>,
     /// Whether it may have others.
     pub has_other_variants: bool,
 }
@@ -161,7 +162,9 @@ impl Repositories<'_> {
             for (version, is_deprecated) in &module.versions {
                 facts.versions.insert(version.clone(), *is_deprecated);
             }
-            facts.variants.extend(module.variants.iter().cloned());
+            for (name, values) in &module.variants {
+                facts.variants.entry(name.clone()).or_default().add(values.clone());
+            }
             facts.has_other_versions |= module.has_other_versions || module.has_unknown_base;
             facts.has_other_variants |= module.has_other_variants || module.has_unknown_base;
             for (name, taken) in &module.imports {

@@ -101,24 +101,35 @@ impl Bases {
         all.filter(|one| !one.external).collect()
     }
 
-    /// Returns the MPI of the nearest base that asks for one, by its package; nothing if it asks for
-    /// several.
-    fn mpi(&self) -> Option<String> {
-        let of = |base: &StackBase| -> BTreeSet<String> {
-            let asked = packages_of(base).into_iter().filter(|one| one.explicit);
-            asked.map(|one| one.name).filter(|name| mpi_wrappers::is_mpi(name)).collect()
+    /// Returns the MPI of the nearest base that has one: one that its recipe asks for, or else one
+    /// that its packages use. Nothing if there are several.
+    fn mpi(&self) -> Option<PackageRecord> {
+        let of = |base: &StackBase| -> Option<Vec<PackageRecord>> {
+            let all = packages_of(base).into_iter().filter(|one| mpi_wrappers::is_mpi(&one.name));
+            let (asked, used): (Vec<_>, Vec<_>) = all.partition(|one| one.explicit);
+            [asked, used].into_iter().find(|found| !found.is_empty())
         };
-        let nearest = self.0.iter().map(of).find(|found| !found.is_empty())?;
-        nearest.first().filter(|_| nearest.len() == 1).cloned()
+        let mut nearest = self.0.iter().find_map(of)?;
+        nearest.pop().filter(|_| nearest.is_empty())
     }
 
     /// Makes the MPI of the base that of the recipe, unless the recipe or the system names one. Otherwise
-    /// Spack may take another one that is there, such as that of the system.
+    /// Spack may take another one that is there, such as that of the system, or build one with other
+    /// variants.
     pub(super) fn name_mpi(&self, recipe: &mut StackRecipe, system: &SystemConfig) {
         let settings = cabane_spack::settings_of_packages(recipe, system);
-        if let (Some(mpi), None) = (self.mpi(), settings.get("mpi")) {
-            recipe.packages.insert("mpi", Yaml::map([("require", mpi.into())]));
+        if let (Some(mpi), None) = (self.mpi_settings(), settings.get("mpi")) {
+            recipe.packages.insert("mpi", mpi);
         }
+    }
+
+    /// Returns the settings of MPI: that of the base, or else the same package with another version
+    /// or other variants.
+    fn mpi_settings(&self) -> Option<Yaml> {
+        let mpi = self.mpi()?;
+        let specs = [exact_spec(&mpi), mpi.name];
+        let alternatives = Yaml::map([("any_of", Yaml::texts(specs.iter().map(String::as_str)))]);
+        Some(Yaml::map([("require", vec![alternatives].into())]))
     }
 
     /// Returns the hashes of their packages.
@@ -209,6 +220,21 @@ impl Bases {
     }
 }
 
+/// Returns a spec for a package with its version and its variants. Flags and patches follow from
+/// them.
+fn exact_spec(package: &PackageRecord) -> String {
+    let mut spec = format!("{}@={}", package.name, package.version);
+    // Values with blanks, which are flags, are in quotes.
+    let is_variant = |word: &&str| {
+        !word.contains(['\'', '"']) && !word.starts_with('-') && !word.starts_with("patches")
+    };
+    for variants in package.variants.split_whitespace().filter(is_variant) {
+        spec.push(' ');
+        spec.push_str(variants);
+    }
+    spec
+}
+
 /// Returns the packages of an image and those of the system that it uses, as far as it lists them.
 fn packages_of(base: &StackBase) -> Vec<PackageRecord> {
     let list = base.metadata.as_ref().and_then(|metadata| {
@@ -238,4 +264,55 @@ pub(super) fn at_its_place(texts: &StackTexts, error: BuildError) -> BuildError 
         start += line.len();
     }
     error
+}
+
+#[cfg(test)]
+mod tests {
+    use cabane_mount::ImageFormat;
+
+    use super::*;
+
+    /// Makes an image with packages: their names and variants, and whether its recipe asks for them.
+    fn base(directory: &Path, name: &str, packages: &[(&str, &str, bool)]) -> StackBase {
+        let packages = packages.iter().map(|(name, variants, explicit)| PackageRecord {
+            name: (*name).to_owned(),
+            version: "4.0.2".to_owned(),
+            variants: (*variants).to_owned(),
+            explicit: *explicit,
+            ..PackageRecord::default()
+        });
+        let metadata = directory.join(name);
+        std::fs::create_dir(&metadata).unwrap();
+        let list = PackageList::new(packages.collect());
+        std::fs::write(metadata.join(PackageList::FILE), list.to_json()).unwrap();
+        StackBase {
+            label: name.to_owned(),
+            digest: "0".repeat(64).parse().unwrap(),
+            mount_point: format!("/user-{name}").parse().unwrap(),
+            file: PathBuf::new(),
+            format: ImageFormat::Squashfs,
+            metadata: Some(metadata),
+            is_stack: true,
+        }
+    }
+
+    #[test]
+    fn the_mpi_of_the_nearest_base_is_required_as_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = |name, packages: &[_]| base(directory.path(), name, packages);
+        let tools = base("tools", &[("zlib", "+pic", true)]);
+        let variants =
+            "~hwloc+romio build_system=autotools cflags='-O2 -g' device=ch3 patches:=a,b";
+        let mpi = base("mpi", &[("mpich", variants, true), ("openmpi", "", false)]);
+        let used = base("used", &[("hdf5", "+mpi", true), ("openmpi", "", false)]);
+        let two = base("two", &[("mpich", "", true), ("openmpi", "", true)]);
+        let settings = |bases| Bases(bases).mpi_settings().map(|yaml| yaml.to_string());
+        assert_eq!(settings(vec![tools.clone()]), None);
+        assert_eq!(settings(vec![two, mpi.clone()]), None);
+        let of_mpich = "require:\n- any_of:\n  - mpich@=4.0.2 ~hwloc+romio build_system=autotools device=ch3\n  \
+                        - mpich\n";
+        assert_eq!(settings(vec![tools, mpi, used.clone()]).as_deref(), Some(of_mpich));
+        let of_openmpi = "require:\n- any_of:\n  - openmpi@=4.0.2\n  - openmpi\n";
+        assert_eq!(settings(vec![used]).as_deref(), Some(of_openmpi));
+    }
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Looks up the names in a recipe: packages, versions, and variants.
+//! Looks up the names in a recipe and in a system: packages, versions, variants, and their values.
 //!
 //! The package repositories are read where they are: in the cache, or in clones on this
 //! machine. Nothing is downloaded.
@@ -10,16 +10,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use cabane_recipe::{Diagnostic, StackRecipe, SystemConfig, malformed};
+use cabane_recipe::{Diagnostic, MAX_FILE_SIZE, StackRecipe, SystemConfig, malformed};
 use cabane_spack::{
     NameFinding, PackageIndex, RECIPE_REPOSITORY, RepositoryFiles, SYSTEM_REPOSITORY, look_up,
+    look_up_system,
 };
 
 use super::repository_files::{Directory, InCommit};
 use super::sources::{Found, Source, Sources};
 use super::{SpackEngine, StackTexts, hooks};
-use crate::Result;
 use crate::build_context::BuildContext;
+use crate::{Result, disk};
 
 /// What is reported about the names in a recipe.
 #[derive(Debug, Default)]
@@ -28,6 +29,8 @@ pub struct Names {
     pub mistakes: Vec<Diagnostic>,
     /// What is strange, or cannot be certain.
     pub remarks: Vec<Diagnostic>,
+    /// What is strange in the files of the system.
+    pub of_system: Vec<Diagnostic>,
     /// The package repositories that are not on this machine. If there are any, nothing was
     /// looked up.
     pub missing: Vec<String>,
@@ -92,8 +95,9 @@ impl NameLookUp {
                 } else {
                     &mut names.remarks
                 };
-                list.push(diagnostic(texts, &finding));
+                list.push(diagnostic(texts.text_of(&finding.file), &finding));
             }
+            names.of_system = of_system(system, &repositories);
         }
         names
     }
@@ -127,10 +131,19 @@ fn in_directory(namespace: &str, directory: &Path) -> Rc<PackageIndex> {
     Rc::new(PackageIndex::new(namespace, Box::new(Directory(directory.to_owned()))))
 }
 
-fn diagnostic(texts: &StackTexts, finding: &NameFinding) -> Diagnostic {
+/// Looks up what the files of a system name.
+fn of_system(system: &SystemConfig, repositories: &[Rc<PackageIndex>]) -> Vec<Diagnostic> {
+    let findings = look_up_system(system, repositories).into_iter();
+    let diagnostics = findings.map(|finding| {
+        let text = disk::read_start(&finding.file, MAX_FILE_SIZE).unwrap_or_default();
+        diagnostic(std::str::from_utf8(&text).ok(), &finding)
+    });
+    diagnostics.collect()
+}
+
+fn diagnostic(text: Option<&str>, finding: &NameFinding) -> Diagnostic {
     let NameFinding { file, place, message, hint, .. } = finding;
-    let text = texts.text_of(file).unwrap_or_default();
-    Diagnostic::new(file, text, place.clone(), message).with_hint(hint)
+    Diagnostic::new(file, text.unwrap_or_default(), place.clone(), message).with_hint(hint)
 }
 
 /// Looks up the names of the recipe that is built, whose sources are there.

@@ -122,3 +122,24 @@ fn a_requested_target_is_taken_with_a_note_if_this_machine_is_older() {
             && found.notes.iter().any(|note| note.text.contains("will not run here"))
     );
 }
+
+#[test]
+fn the_command_python_counts_if_it_is_the_same_python() {
+    let python =
+        |version: &str| format!("case $* in *-V*) echo Python {version};; *) echo has ssl;; esac");
+    let machine = || MadeUp::new().program("/usr/bin/python3", &python("3.11.2"));
+    let seen = |machine: &MadeUp| {
+        let found = machine.probe();
+        let external = found.of("python").next().unwrap();
+        let has_it = external.variants.contains("+pythoncmd");
+        let check = external.checks.iter().find(|check| check.contains("python+pythoncmd"));
+        (has_it, check.map(|check| check.split(',').next().unwrap().to_owned()))
+    };
+    let none = "there is no /usr/bin/python".to_owned();
+    assert_eq!(seen(&machine()), (false, Some(none)));
+    let linked = machine().link("/usr/bin/python", "python3");
+    assert_eq!(seen(&linked), (true, None));
+    // It would be an old Python that packages get.
+    let old = machine().program("/usr/bin/python", &python("2.7.18"));
+    assert_eq!(seen(&old), (false, Some("/usr/bin/python is another Python".to_owned())));
+}

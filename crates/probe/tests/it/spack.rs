@@ -12,7 +12,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cabane_probe::{External, Found, Limits, Request, Section, SystemText, probe};
+use cabane_probe::{
+    External, Found, Limits, PackageRules, Request, Rule, Section, SystemText, TryWith, Version,
+    probe, try_out,
+};
 use cabane_testkit::{Finished, belongs_to, not_run};
 use tempfile::TempDir;
 
@@ -172,4 +175,87 @@ fn spack_takes_the_mpi_and_the_python_that_are_there_whatever_is_on_top() {
     };
     let taken = wanted.map(is_external);
     assert_eq!(taken, [true; 2], "{}\n{}", finished.stdout, finished.stderr);
+}
+
+/// Returns the Spack that is tried with, if there is one.
+fn with_spack() -> Option<TryWith> {
+    let variable = |name| Some(PathBuf::from(std::env::var_os(name)?));
+    let spack = variable("CABANE_TEST_SPACK")?;
+    let python =
+        variable("CABANE_TEST_SPACK_PYTHON").unwrap_or_else(|| spack.join("../venv/bin/python"));
+    Some(TryWith { spack, packages: variable("CABANE_TEST_SPACK_PACKAGES")?, python: Some(python) })
+}
+
+/// Some of what is on this machine, so that Spack is not asked about everything several times.
+fn some_of_this_machine() -> Found {
+    let mut found = this_machine();
+    let wanted = ["gcc", "gmake", "sed"];
+    found.externals.retain(|external| wanted.contains(&external.package));
+    found.mpi.clear();
+    found.fabric.clear();
+    found
+}
+
+#[test]
+fn spack_takes_everything_that_is_found_on_this_machine() {
+    let Some(with) = with_spack() else {
+        belongs_to!("make test-spack");
+    };
+    let mut found = this_machine();
+    let before = found.clone();
+    let tried = try_out(&mut found, &with).unwrap();
+    assert_eq!((tried.taken, tried.refused), (before.externals.len(), 0), "{:#?}", found.notes);
+    assert_eq!(found, before);
+}
+
+#[test]
+fn what_spack_does_not_take_is_left_out_with_its_reason() {
+    let Some(with) = with_spack() else {
+        belongs_to!("make test-spack");
+    };
+    let mut found = some_of_this_machine();
+    let before = found.clone();
+    // A package that does not exist, and one that does not fit a rule.
+    let add = |found: &mut Found, package: &'static str, version: &str, variants: &str| {
+        let one = found.of("sed").next().unwrap().clone();
+        let (variants, version) = (variants.to_owned(), Version::new(version).unwrap());
+        found.externals.push(External { package, version, variants, buildable: true, ..one });
+    };
+    add(&mut found, "nosuch-package", "1.0", "");
+    add(&mut found, "zstd", "1.5.7", "~programs");
+    let because = String::new();
+    let rule = Rule { spec: "+programs".to_owned(), because, when: None };
+    let rules = PackageRules { package: "zstd", require: Vec::new(), prefer: vec![rule] };
+    // Rules are those of MPIs.
+    found.mpi.push(rules);
+    found.externals.last_mut().unwrap().section = Section::Mpi;
+    let tried = try_out(&mut found, &with).unwrap();
+    let notes: Vec<String> =
+        found.notes[before.notes.len()..].iter().map(|note| note.text.clone()).collect();
+    assert_eq!((tried.refused, found.externals), (2, before.externals), "{notes:#?}");
+    assert!(notes.iter().any(|note| note.contains("nosuch-package@1.0 is left out")), "{notes:#?}");
+    assert!(
+        notes.iter().any(|note| note.contains("zstd@") && note.contains("prefers to build zstd")),
+        "{notes:#?}"
+    );
+}
+
+#[test]
+fn a_spack_that_is_not_there_is_reported() {
+    let place = tempfile::tempdir().unwrap();
+    let with = |spack: &Path| TryWith {
+        spack: spack.to_owned(),
+        packages: place.path().to_owned(),
+        python: None,
+    };
+    let refused = |with: &TryWith| {
+        let error = try_out(&mut this_machine(), with).unwrap_err();
+        (error.to_string().replace(place.path().to_str().unwrap(), "."), error.hint().is_some())
+    };
+    let expected = ("`.` is not a clone of Spack".to_owned(), true);
+    assert_eq!(refused(&with(place.path())), expected);
+    fs::create_dir(place.path().join("bin")).unwrap();
+    fs::write(place.path().join("bin/spack"), "").unwrap();
+    let expected = ("`.` is not a clone of the packages of Spack".to_owned(), true);
+    assert_eq!(refused(&with(place.path())), expected);
 }

@@ -168,6 +168,7 @@ pub fn parse_system(files: &SystemFiles<'_>) -> Result<SystemConfig, Mistakes> {
                 concretizer: concretizer?,
                 toolchains: toolchains?,
             },
+            written: std::mem::take(&mut found.specs),
         })
     };
     system().filter(|_| found.problems.is_empty()).ok_or(found.refusal())

@@ -57,4 +57,4 @@ pub use vendor::{
     VendorManifest, VendorPackage, VendorWrapper,
 };
 pub use version::SpackVersion;
-pub use written::{SpecPurpose, WrittenPackage, WrittenSpec, WrittenWord};
+pub use written::{SpecPurpose, WrittenPackage, WrittenSpec, WrittenVariant, WrittenWord};

@@ -8,7 +8,7 @@ use super::keys;
 use super::spec;
 use super::spec_fields::{self, SpecItem, Wanted};
 use super::value::YamlMap;
-use super::written::{WrittenSpec, WrittenWord};
+use super::written::{SpecPurpose, WrittenSpec, WrittenWord};
 use crate::ask::{Field, Section, instead};
 use crate::diagnostic::quote;
 use crate::node::{Entry, Node, Value};
@@ -51,9 +51,7 @@ pub(super) fn section(field: &Field<'_>) -> Option<YamlMap> {
         package(field.report, entry);
         if entry.key != "all" {
             // With a colon at its end, a key replaces what others say.
-            let name = entry.key.trim_end_matches(':').to_owned();
-            let place = entry.key_place.into();
-            field.report.note_spec(WrittenSpec::naming(WrittenWord { text: name, place }));
+            field.report.note_spec(WrittenSpec::naming(name_of(entry), None));
         }
         note_specs(field.report, entry);
     }
@@ -67,9 +65,35 @@ fn note_specs(report: &Report<'_>, package: &Entry) {
         return;
     };
     for setting in settings {
-        if matches!(setting.key.trim_end_matches(':'), "require" | "prefer" | "variants") {
-            note_rule(report, package, &setting.value);
+        match setting.key.trim_end_matches(':') {
+            "require" | "prefer" | "variants" | "conflict" => {
+                note_rule(report, package, &setting.value);
+            }
+            "version" if package.key != "all" => note_versions(report, package, &setting.value),
+            _ => {}
         }
+    }
+}
+
+/// The package that settings are for.
+fn name_of(package: &Entry) -> WrittenWord {
+    let text = package.key.trim_end_matches(':').to_owned();
+    WrittenWord { text, place: package.key_place.into() }
+}
+
+/// Keeps the versions that are preferred.
+fn note_versions(report: &Report<'_>, package: &Entry, versions: &Node) {
+    match &versions.value {
+        Value::Scalar(scalar) => {
+            let field = Field::item(report, "a version", versions);
+            // Spack accepts the sign before a version as well.
+            let text = scalar.text.trim_start_matches('@');
+            let place = field.place_within(scalar.text.len() - text.len());
+            let version = WrittenWord { text: text.to_owned(), place: place.into() };
+            report.note_spec(WrittenSpec::naming(name_of(package), Some(version)));
+        }
+        Value::List(all) => all.iter().for_each(|one| note_versions(report, package, one)),
+        Value::Section(_) | Value::Null => {}
     }
 }
 
@@ -80,9 +104,7 @@ fn note_rule(report: &Report<'_>, package: &Entry, rule: &Node) {
             let field = Field::item(report, "a spec", rule);
             if let Ok(parts) = spec::read(&scalar.text) {
                 let item = SpecItem { field, text: &scalar.text, parts };
-                let name = package.key.trim_end_matches(':');
-                let place = package.key_place.into();
-                item.note_for(&WrittenWord { text: name.to_owned(), place });
+                item.note_for(&name_of(package));
             }
         }
         Value::List(rules) => rules.iter().for_each(|rule| note_rule(report, package, rule)),
@@ -129,7 +151,7 @@ fn external(report: &Report<'_>, item: &Node) -> Option<()> {
     let section = field.section()?;
     let hint = "add what it is: `spec: hdf5@1.14`";
     let field = require(&section, item, "spec", hint)?;
-    spec_fields::spec(field, Wanted::Package)?;
+    spec_fields::spec(field, Wanted::Package)?.note(SpecPurpose::External);
     if section.get("modules").is_none() {
         let hint = "add where it lies: `prefix: /usr`";
         let prefix = require(&section, item, "prefix", hint)?;

@@ -32,8 +32,24 @@ pub(crate) struct SpecNode {
     pub(crate) is_direct: bool,
     /// What follows `@`.
     pub(crate) version: Option<Range<usize>>,
-    /// The names of variants and of other keys, without those for packages below.
-    pub(crate) variants: Vec<Range<usize>>,
+    /// Variants and other keys, without those for packages below.
+    pub(crate) variants: Vec<SpecVariant>,
+}
+
+/// A variant of a spec, or another key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SpecVariant {
+    /// The bytes of its name.
+    pub(crate) name: Range<usize>,
+    /// The bytes of what follows `=`, without quotes.
+    pub(crate) value: Option<Range<usize>>,
+}
+
+impl SpecVariant {
+    /// One without a value: `+mpi`.
+    fn named(name: Range<usize>) -> Self {
+        Self { name, value: None }
+    }
 }
 
 /// A package behind `%`.
@@ -70,11 +86,11 @@ pub(crate) fn read(text: &str) -> Result<SpecParts, Problem> {
                 parts.last().version.get_or_insert(version);
             }
             '+' | '~' => {
-                let variant = reader.variant()?;
+                let variant = reader.variant()?.map(SpecVariant::named);
                 parts.last().variants.extend(variant);
             }
             '-' if has_something || reader.is_anonymous_variant() => {
-                let variant = reader.variant()?;
+                let variant = reader.variant()?.map(SpecVariant::named);
                 parts.last().variants.extend(variant);
             }
             '^' | '%' => {
@@ -89,8 +105,9 @@ pub(crate) fn read(text: &str) -> Result<SpecParts, Problem> {
             '[' => return Err(Problem::new(start..start + 1, "`[` belongs behind `^` or `%`")),
             c if is_name_start(c) => match reader.word() {
                 Word::KeyAndValue(key) => {
-                    reader.value()?;
-                    parts.last().variants.extend(key);
+                    let value = Some(reader.value()?);
+                    let variant = key.map(|name| SpecVariant { name, value });
+                    parts.last().variants.extend(variant);
                 }
                 Word::Name(name) if !has_something => {
                     parts.package = Some(name.to_owned());
@@ -283,8 +300,8 @@ impl<'t> Reader<'t> {
         Word::Name(word)
     }
 
-    /// What follows `=`.
-    fn value(&mut self) -> Result<(), Problem> {
+    /// What follows `=`. Returns its bytes without quotes.
+    fn value(&mut self) -> Result<Range<usize>, Problem> {
         let start = self.at;
         if let Some(mark @ ('"' | '\'')) = self.peek() {
             self.skip(1);
@@ -292,15 +309,16 @@ impl<'t> Reader<'t> {
             if self.peek() != Some(mark) {
                 return Err(Problem::new(start..start + 1, "this quote is never closed"));
             }
+            let value = start + 1..self.at;
             self.skip(1);
-            return Ok(());
+            return Ok(value);
         }
         let value = self.take_while(|c| !c.is_whitespace() && !matches!(c, '"' | '\''));
         if value.is_empty() {
             let sign = start.saturating_sub(1)..start;
             return Err(Problem::new(sign, "a value is expected after `=`"));
         }
-        Ok(())
+        Ok(start..self.at)
     }
 }
 

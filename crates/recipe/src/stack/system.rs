@@ -8,8 +8,9 @@ use std::path::PathBuf;
 
 use super::mirrors::Mirrors;
 use super::settings::SpackSettings;
-use super::spec_fields::{Wanted, texts_of};
+use super::spec_fields::{self, Wanted};
 use super::value::{Yaml, YamlMap};
+use super::written::{SpecPurpose, WrittenSpec, WrittenWord};
 use super::{keys, packages};
 use crate::ask::{Field, each};
 use crate::node::{Entry, Node};
@@ -31,6 +32,8 @@ pub struct SystemConfig {
     pub mirrors: Mirrors,
     /// Settings that Spack gets as they are.
     pub settings: SpackSettings,
+    /// The specs in its files, with their places.
+    pub written: Vec<WrittenSpec>,
 }
 
 impl SystemConfig {
@@ -89,9 +92,18 @@ pub(super) fn network(report: &Report<'_>, root: &Node) -> Option<NetworkFile> {
 
 fn mpi(report: &Report<'_>, entry: &Entry) -> Option<MpiDefaults> {
     let section = Field::named(report, "the MPI", entry).section_with(&["specs"])?;
+    let name = WrittenWord { text: entry.key.clone(), place: entry.key_place.into() };
+    report.note_spec(WrittenSpec::naming(name, None));
+    let specs = match section.given("specs") {
+        Some(field) => spec_fields::specs(&field, Wanted::Package)?,
+        None => Vec::new(),
+    };
+    for spec in &specs {
+        spec.note(SpecPurpose::Choose);
+    }
     Some(MpiDefaults {
         package: entry.key.clone(),
-        specs: texts_of(&section, "specs", Wanted::Package)?,
+        specs: specs.iter().map(|spec| spec.text.to_owned()).collect(),
     })
 }
 

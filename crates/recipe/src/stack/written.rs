@@ -27,6 +27,8 @@ pub enum SpecPurpose {
     Install,
     /// It chooses among what is installed: what does not exist chooses nothing.
     Choose,
+    /// It describes what is on the system: any version may be.
+    External,
 }
 
 /// A package of a spec, and what is asked of it.
@@ -38,8 +40,17 @@ pub struct WrittenPackage {
     pub is_direct: bool,
     /// What follows `@`.
     pub version: Option<WrittenWord>,
-    /// The names of variants, and the keys before `=`.
-    pub variants: Vec<WrittenWord>,
+    /// The variants, and the other keys before `=`.
+    pub variants: Vec<WrittenVariant>,
+}
+
+/// A variant of a spec, or another key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenVariant {
+    /// The name.
+    pub name: WrittenWord,
+    /// What follows `=`, without quotes.
+    pub value: Option<WrittenWord>,
 }
 
 /// A word and the bytes of the file that hold it.
@@ -52,10 +63,10 @@ pub struct WrittenWord {
 }
 
 impl WrittenSpec {
-    /// A package about which something is said, if it is there.
-    pub(super) fn naming(name: WrittenWord) -> Self {
-        let (version, variants) = (None, Vec::new());
-        let package = WrittenPackage { name, is_direct: false, version, variants };
+    /// A package about which something is said, if it is there: some of its versions, if one is
+    /// given.
+    pub(super) fn naming(name: WrittenWord, version: Option<WrittenWord>) -> Self {
+        let package = WrittenPackage { name, is_direct: false, version, variants: Vec::new() };
         let (file, purpose) = (PathBuf::new(), SpecPurpose::Choose);
         Self { file, purpose, packages: vec![package] }
     }
@@ -94,14 +105,21 @@ impl SpecItem<'_> {
             name,
             is_direct: node.is_direct,
             version: node.version.as_ref().map(|place| self.word(place)),
-            variants: node.variants.iter().map(|place| self.word(place)).collect(),
+            variants: self.variants_of(node),
         }
     }
 
-    /// The words of a spec without a package.
-    pub(super) fn variants(&self) -> Vec<WrittenWord> {
-        let first = self.parts.nodes.first().into_iter();
-        first.flat_map(|node| &node.variants).map(|place| self.word(place)).collect()
+    /// The variants of a spec without a package.
+    pub(super) fn variants(&self) -> Vec<WrittenVariant> {
+        self.parts.nodes.first().map(|node| self.variants_of(node)).unwrap_or_default()
+    }
+
+    fn variants_of(&self, node: &SpecNode) -> Vec<WrittenVariant> {
+        let variants = node.variants.iter().map(|variant| WrittenVariant {
+            name: self.word(&variant.name),
+            value: variant.value.as_ref().map(|place| self.word(place)),
+        });
+        variants.collect()
     }
 
     fn word(&self, bytes: &Range<usize>) -> WrittenWord {

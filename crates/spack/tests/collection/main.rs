@@ -21,7 +21,7 @@ use cabane_recipe::{
     Conversion, ConvertTo, FileText, Mistakes, StackFiles, StackOptions, StackRecipe, SystemConfig,
     SystemFiles, convert_stack, parse_stack, parse_system,
 };
-use cabane_spack::{OwnPackages, Places, look_up, lower};
+use cabane_spack::{OwnPackages, Places, look_up, look_up_system, lower};
 use cabane_testkit::{not_run, say};
 
 /// Faults of recipes, each with what is reported.
@@ -212,6 +212,16 @@ fn names_are_looked_up_in_all_recipes() {
         }
     }
     say(&format!("{} recipes in {:.2} s", planned.len(), begin.elapsed().as_secs_f64()));
+    for (name, (system, place)) in &systems {
+        let of_system = system.package_repositories.iter();
+        let of_system = of_system.map(|path| names::index("alps", &place.join(path)));
+        let all: Vec<_> = of_system.chain([Rc::clone(&builtin)]).collect();
+        for one in look_up_system(system, &all) {
+            let line = format!("{} ({}) {}", one.message, one.hint, one.is_mistake);
+            found.entry(line).or_default().push(format!("the system {name}"));
+        }
+    }
+    say(&format!("with the systems in {:.2} s", begin.elapsed().as_secs_f64()));
     for (line, names) in &found {
         say(&format!("{line}: {}", names.join(", ")));
     }

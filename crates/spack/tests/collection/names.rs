@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
 
-use cabane_spack::{PackageIndex, RepositoryFiles, declared, is_virtual};
+use cabane_spack::{PackageIndex, RepositoryFiles, Values, declared, is_virtual};
 use cabane_testkit::{not_run, say};
 use serde_json::Value;
 
@@ -33,12 +33,20 @@ impl RepositoryFiles for Directory {
 }
 
 /// Prints what Spack has read of every package.
-const DUMP: &str = r"import json, spack.repo
+const DUMP: &str = r"import json, spack.repo, spack.variant
 def all():
     for name in spack.repo.PATH.all_package_names():
         one = spack.repo.PATH.get_pkg_class(name)
         provided = sorted({p.name for some in one.provided.values() for p in some})
-        yield name, [sorted(map(str, one.versions)), sorted(one.variant_names()), provided]
+        values = {}
+        for variant in one.variant_names():
+            for _, definition in one.variant_definitions(variant):
+                # Spack takes any value if it has a function for them.
+                known = definition.values
+                if isinstance(known, spack.variant.DisjointSetsOfValues) or known is not None:
+                    known = [str(value) for value in known]
+                values.setdefault(variant, []).append(known)
+        yield name, [sorted(map(str, one.versions)), sorted(one.variant_names()), provided, values]
 print(json.dumps(dict(all())))
 ";
 
@@ -62,6 +70,26 @@ fn texts(value: &Value) -> BTreeSet<&str> {
     value.as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect()
 }
 
+/// Returns a value that Spack knows and that was not found, if there is one; nothing if the values are
+/// not known.
+#[expect(clippy::option_option, reason = "not known and not missed are different")]
+fn values_missed(found: Option<&Values>, definitions: &Value) -> Option<Option<String>> {
+    let found = found.filter(|found| !found.is_open)?;
+    let is_known = |value: &&str| {
+        let is_switch = matches!(*value, "True" | "False");
+        found.is_switch && is_switch || found.known.contains(*value)
+    };
+    let all = definitions.as_array().unwrap().iter();
+    let mut missed = all.flat_map(|definition| match definition.as_array() {
+        None => vec!["anything".to_owned()],
+        Some(values) => {
+            let values = values.iter().map(|value| value.as_str().unwrap());
+            values.filter(|value| !is_known(value)).map(str::to_owned).collect()
+        }
+    });
+    Some(missed.next())
+}
+
 #[test]
 fn nothing_that_spack_knows_of_a_package_is_missed() {
     let named = |name| env::var_os(name).map(PathBuf::from);
@@ -75,6 +103,7 @@ fn nothing_that_spack_knows_of_a_package_is_missed() {
     let index = [index("builtin", &packages)];
     let mut wrong = Vec::new();
     let (mut closed, mut all) = ([0, 0], 0);
+    let mut values = [0, 0];
     for (name, of_spack) in known.as_object().unwrap() {
         all += 1;
         let Some(facts) = declared(&index, name) else {
@@ -82,8 +111,18 @@ fn nothing_that_spack_knows_of_a_package_is_missed() {
             continue;
         };
         let others = [facts.has_other_versions, facts.has_other_variants];
-        let versions = facts.versions.keys().cloned().collect();
-        for (at, found) in [versions, facts.variants].iter().enumerate() {
+        if !facts.has_other_variants {
+            let definitions = of_spack[3].as_object().unwrap().iter();
+            for (variant, definitions) in definitions.filter(|(name, _)| *name != "build_system") {
+                let found = values_missed(facts.variants.get(variant), definitions);
+                values[0] += usize::from(found.is_some());
+                values[1] += 1;
+                wrong.extend(found.flatten().map(|one| format!("{name} {variant}={one}")));
+            }
+        }
+        let versions: BTreeSet<String> = facts.versions.keys().cloned().collect();
+        let variants = facts.variants.keys().cloned().collect();
+        for (at, found) in [versions, variants].iter().enumerate() {
             if others[at] {
                 continue;
             }
@@ -100,6 +139,8 @@ fn nothing_that_spack_knows_of_a_package_is_missed() {
             }
         }
     }
+    let [known, of] = values;
+    say(&format!("of {of} variants, the values of {known}"));
     let [versions, variants] = closed;
     say(&format!("of {all} packages, all versions of {versions} and all variants of {variants}"));
     assert!(all > 0 && wrong.is_empty(), "{wrong:#?}");

@@ -3,6 +3,7 @@
 
 //! `cabane recipe check` and `cabane recipe schema`.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -97,6 +98,7 @@ pub(crate) fn check_all(setup: &Setup, args: &CheckArgs) -> Result<(Vec<Finding>
         args,
         system: system.as_ref().map(|(directory, config)| (directory.as_path(), config)),
         names: NameLookUp::new(find_program("git", path), cache),
+        shown: BTreeSet::new(),
         interrupt: if args.fetch || args.concretize {
             stop_when_interrupted()?
         } else {
@@ -121,6 +123,8 @@ struct Checked<'a> {
     args: &'a CheckArgs,
     system: Option<(&'a Path, &'a SystemConfig)>,
     names: NameLookUp,
+    /// The remarks that were printed.
+    shown: BTreeSet<String>,
     interrupt: Arc<AtomicBool>,
 }
 
@@ -137,7 +141,10 @@ impl Checked<'_> {
             }
             Ok(unknown) => {
                 for remark in &finding.remarks {
-                    setup.warning(remark);
+                    // What is said about the system is the same for several recipes.
+                    if self.shown.insert(remark.to_string()) {
+                        setup.warning(remark);
+                    }
                 }
                 setup.note(format_args!(
                     "{}: {}, engine {}",
@@ -206,6 +213,7 @@ impl Checked<'_> {
         if self.args.json || !self.args.concretize {
             finding.remarks.extend(names.remarks);
         }
+        finding.remarks.extend(names.of_system);
         if !names.mistakes.is_empty() {
             let error = malformed("the recipe", &names.mistakes);
             finding.mistakes = names.mistakes;

@@ -3,11 +3,11 @@
 
 //! `cabane system probe`: describes the machine it runs on as a system configuration.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cabane_label::escape;
 use cabane_mpi_swap::{HostMpi, configuration, find_installed};
-use cabane_probe::{Found, Limits, Request, SaveError, SystemText, TargetChoice};
+use cabane_probe::{Found, Limits, Request, SaveError, SystemText, TargetChoice, TryWith, try_out};
 use cabane_report::{Kind, Report, Result};
 use cabane_site::env_vars;
 use clap::Args;
@@ -25,6 +25,8 @@ writes a system configuration: packages.yaml and network.yaml, with comments on 
 of each entry and what to check, and mpi.toml with `[[mpi]]` entries for the configuration.
 With --facts, it writes the libraries, interpreters, packages, and drivers of this host to a
 file. `cabane impact --host FILE` compares images with it, on any machine.
+With --spack and --packages, Spack decides which of these packages it takes. The others
+are left out, with the reason of Spack. This takes about a minute.
 Run it on a compute node if compute nodes differ from this one.")]
 pub(crate) struct ProbeArgs {
     /// Write a system configuration to this directory
@@ -33,6 +35,12 @@ pub(crate) struct ProbeArgs {
     /// Build for this target instead of the one that fits most nodes, such as `x86_64_v4`
     #[arg(long, value_name = "NAME")]
     target: Option<String>,
+    /// Leave out what the Spack in this directory does not take
+    #[arg(long, value_name = "DIR", requires = "packages")]
+    spack: Option<PathBuf>,
+    /// The packages of Spack, for `--spack`: a clone of spack-packages
+    #[arg(long, value_name = "DIR", requires = "spack")]
+    packages: Option<PathBuf>,
     /// Also replace files that were edited by hand
     #[arg(long, requires = "output")]
     force: bool,
@@ -63,12 +71,15 @@ pub(crate) fn probe(setup: &Setup, args: &ProbeArgs) -> Result<()> {
         Report::new(Kind::Usage, error).hinted(hint)
     })?;
     let home = std::env::var_os(env_vars::HOME).map(PathBuf::from);
-    let found = cabane_probe::probe(&Request {
+    let mut found = cabane_probe::probe(&Request {
         root: args.root.clone(),
         homes: home.into_iter().collect(),
         target,
         limits: Limits::default(),
     });
+    if let (Some(spack), Some(packages)) = (&args.spack, &args.packages) {
+        try_with(setup, spack, packages, &mut found)?;
+    }
     if let Some(path) = &args.facts {
         cabane_impact::collect(&args.root, Some(&found), &[]).write(path)?;
         setup.note(format_args!("wrote {}", escape(&path.display().to_string())));
@@ -102,6 +113,22 @@ pub(crate) fn probe(setup: &Setup, args: &ProbeArgs) -> Result<()> {
             setup.note(format_args!("{subject}: {text}"));
         }
     }
+    Ok(())
+}
+
+/// Removes what Spack does not take.
+fn try_with(setup: &Setup, spack: &Path, packages: &Path, found: &mut Found) -> Result<()> {
+    let with = TryWith {
+        spack: spack.to_owned(),
+        packages: packages.to_owned(),
+        python: setup.settings.spack_python.value.clone(),
+    };
+    let tried = try_out(found, &with).map_err(|error| {
+        let hint = error.hint().map(str::to_owned);
+        Report::new(Kind::Failure, error).hinted(hint)
+    })?;
+    let (version, all) = (escape(&tried.version), tried.taken + tried.refused);
+    setup.note(format_args!("Spack {version} takes {} of {all} packages", tried.taken));
     Ok(())
 }
 
