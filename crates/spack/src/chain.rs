@@ -81,7 +81,7 @@ fn one(
     spack.insert("concretizer", specs::concretizer(environment, specs::reuse(recipe)));
     // Only the compilers of the environment are known to it, so no version is
     // needed to tell them apart.
-    let wanted = specs::packages(environment, None);
+    let wanted = specs::packages(recipe, environment, None);
     if !wanted.is_empty() {
         spack.insert("packages", wanted);
     }

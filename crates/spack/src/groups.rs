@@ -80,7 +80,7 @@ fn group(
     let deprecated = environment.deprecated.into();
     overrides.insert("config", Yaml::map([("deprecated", deprecated)]));
     overrides.insert("concretizer", specs::concretizer(environment, specs::reuse(recipe)));
-    let packages = specs::packages(environment, Some(&recipe.compilers));
+    let packages = specs::packages(recipe, environment, Some(&recipe.compilers));
     if !packages.is_empty() {
         overrides.insert("packages", packages);
     }

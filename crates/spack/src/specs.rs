@@ -33,11 +33,32 @@ pub(crate) fn all(
 }
 
 /// Returns `packages:` of an environment: what all packages prefer, and its MPI.
-pub(crate) fn packages(environment: &StackEnvironment, compilers: Option<&Compilers>) -> YamlMap {
-    let prefer = match &environment.prefer {
-        Some(prefer) => prefer.clone(),
-        None => preferred_compilers(&environment.compilers, compilers).into_iter().collect(),
-    };
+///
+/// The compilers of a recipe on a base are preferred as providers of languages. As a preference of all
+/// packages, Spack 1.3 applies them before it considers what is built, and takes no package of a base
+/// for satisfying them: each package whose default version or variants changed would be built again.
+pub(crate) fn packages(
+    recipe: &StackRecipe,
+    environment: &StackEnvironment,
+    compilers: Option<&Compilers>,
+) -> YamlMap {
+    let has_base = recipe.spack.base.is_some();
+    let mut packages = YamlMap::new();
+    let mut prefer = environment.prefer.clone().unwrap_or_default();
+    if environment.prefer.is_none() {
+        let preferred = preferred_compilers(&environment.compilers, compilers);
+        if has_base {
+            for (language, compiler) in &preferred {
+                packages
+                    .insert(*language, Yaml::map([("prefer", Yaml::texts([compiler.as_str()]))]));
+            }
+        } else if !preferred.is_empty() {
+            let texts = preferred
+                .iter()
+                .map(|(language, compiler)| format!("%[when=%{language}] {language}={compiler}"));
+            prefer.push(texts.collect::<Vec<_>>().join(" "));
+        }
+    }
     let mut all = YamlMap::new();
     if !prefer.is_empty() {
         all.insert("prefer", list(&prefer));
@@ -45,7 +66,6 @@ pub(crate) fn packages(environment: &StackEnvironment, compilers: Option<&Compil
     if !environment.variants.is_empty() {
         all.insert("variants", list(&environment.variants));
     }
-    let mut packages = YamlMap::new();
     if !all.is_empty() {
         packages.insert("all", all);
     }
@@ -55,11 +75,13 @@ pub(crate) fn packages(environment: &StackEnvironment, compilers: Option<&Compil
     packages
 }
 
-/// Says that packages prefer the first of the compilers that compiles a language, for each
-/// language; `None` if none compiles any.
+/// Returns each language with the first of the compilers that compiles it.
 ///
 /// A compiler that is built has its version, to tell it from one of the system.
-fn preferred_compilers(names: &[CompilerName], compilers: Option<&Compilers>) -> Option<String> {
+fn preferred_compilers(
+    names: &[CompilerName],
+    compilers: Option<&Compilers>,
+) -> Vec<(&'static str, String)> {
     let name_and_version = |name: &CompilerName| {
         let request = compilers.and_then(|compilers| compilers.request(*name));
         let version = request.map(|request| format!("@{}", request.version));
@@ -67,11 +89,9 @@ fn preferred_compilers(names: &[CompilerName], compilers: Option<&Compilers>) ->
     };
     let preferred = LANGUAGES.into_iter().filter_map(|language| {
         let has_it = |name: &&CompilerName| name.programs().any(|(one, _)| one == language);
-        let first = name_and_version(names.iter().find(has_it)?);
-        Some(format!("%[when=%{language}] {language}={first}"))
+        Some((language, name_and_version(names.iter().find(has_it)?)))
     });
-    let preferred: Vec<String> = preferred.collect();
-    (!preferred.is_empty()).then(|| preferred.join(" "))
+    preferred.collect()
 }
 
 /// Returns `concretizer:` of an environment.

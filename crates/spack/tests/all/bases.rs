@@ -45,3 +45,14 @@ fn packages_are_reused_from_bases_only_if_there_is_one() {
     assert!(without.len() > 1 && without.iter().all(|is_reused| !is_reused), "{without:?}");
     assert!(with.len() == without.len() && with.iter().all(|is_reused| *is_reused), "{with:?}");
 }
+
+#[test]
+fn compilers_are_no_preference_of_packages_that_could_be_those_of_a_base() {
+    let packages = |stack: &SpackStack| {
+        let text = &stack.environments[0].spack_yaml;
+        (text.contains("%[when=%c] c=gcc"), text.contains("c:\n          prefer:\n          - gcc"))
+    };
+    assert_eq!(packages(&lowered("", &[])), (true, false));
+    let on_base = lowered("base: libraries/1.0\n", &["/user-libraries"]);
+    assert_eq!(packages(&on_base), (false, true), "{}", on_base.environments[0].spack_yaml);
+}
