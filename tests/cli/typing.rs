@@ -133,6 +133,11 @@ fn bash_completes_images_views_and_environments() {
     for (line, expected) in cases {
         assert_eq!(offered(&cabane, line), expected, "{line}");
     }
+    // A name of a file that a shell would read as more than a word is not put into the line.
+    for name in ["x$(touch pwned).squashfs", "xa b.squashfs", "xplain.squashfs"] {
+        cabane.world.file(&format!("work/{name}"), "");
+    }
+    assert_eq!(offered(&cabane, "cabane run ./x"), ["./xplain.squashfs"]);
     // A registry is not asked.
     assert_eq!(offered(&cabane, "cabane image pull ap"), [""]);
     let full = offered(&cabane, "cabane run app/1.0:v1@here%x86_64,a");

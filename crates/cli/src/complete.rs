@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use cabane_environment::finder;
 use cabane_image_search::{SearchRequest, list};
+use cabane_label::escape;
 use cabane_repository::Record;
 use cabane_site::env_vars;
 use clap::Command;
@@ -140,13 +141,22 @@ fn add_values(command: &mut Command, words: &Arc<[OsString]>, is_remote: bool) {
             let words = Words { words: &words };
             let (before, last) = split(current.to_str().unwrap_or_default());
             let found = candidates(&words, last).unwrap_or_default().into_iter();
-            let found = found.filter(|one| one.get_value().to_string_lossy().starts_with(last));
+            let found = found.filter(|one| {
+                let value = one.get_value().to_str();
+                value.is_some_and(|value| value.starts_with(last) && is_plain(value))
+            });
             found.map(|one| one.add_prefix(before)).collect()
         }))
     });
     for below in command.get_subcommands_mut() {
         add_values(below, words, is_remote);
     }
+}
+
+/// Whether a shell takes a word as it is. Names that come from others are not put into a command line
+/// otherwise.
+fn is_plain(word: &str) -> bool {
+    word.chars().all(|one| one.is_alphanumeric() || "%+,-./:=@_~".contains(one))
 }
 
 /// Splits a list where its last element begins.
@@ -215,7 +225,8 @@ fn images(words: &Words<'_>, typed: &str) -> Option<Vec<Candidate>> {
             continue;
         }
         found.extend(labels.into_iter().map(|(label, record)| {
-            let help = record.description.clone().map(Into::into);
+            let first = record.description.as_deref().and_then(|text| text.lines().next());
+            let help = first.map(|line| escape(line).into_owned().into());
             Candidate::new(label).help(help)
         }));
     }
