@@ -14,9 +14,9 @@ use clap::{Command, Error};
 const MEANT: &[(&str, &str)] = &[
     ("activate", "start"),
     ("add", "image add"),
-    ("cp", "image copy"),
     ("concretize", "recipe check --concretize"),
     ("convert", "recipe convert"),
+    ("cp", "image copy"),
     ("create", "build"),
     ("delete", "image rm"),
     ("enter", "start"),

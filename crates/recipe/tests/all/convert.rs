@@ -299,3 +299,11 @@ fn everything_that_views_have_is_written_anew_if_it_must_be() {
 "
     );
 }
+
+#[test]
+fn what_specs_of_an_old_spack_ask_of_a_package_is_not_asked_of_its_compiler() {
+    let text = FIRST.replace("- hdf5 +mpi %nvhpc   # with MPI", "- hdf5 %nvhpc +mpi   # with MPI");
+    let conversion = converted(&text);
+    let environments = file(&conversion, "environments.yaml");
+    assert!(environments.contains("  - 'hdf5 +mpi %nvhpc'   # with MPI\n"), "{environments}");
+}

@@ -203,6 +203,17 @@ pub(super) fn compilers(text: &str, recipe: &StackRecipe, target: &Target) -> Op
     Some(comments.concat() + &fresh::compilers(&target.recipe))
 }
 
+/// Writes the specs that are other.
+fn change_specs(list: &Node, specs: &[String], changes: &mut Changes) {
+    let Value::List(items) = &list.value else { return };
+    for (item, spec) in items.iter().zip(specs) {
+        if matches!(&item.value, Value::Scalar(old) if old.text != *spec) {
+            let written = Yaml::from(spec.as_str()).to_string();
+            changes.replace(item.place.into(), written.trim_end());
+        }
+    }
+}
+
 pub(super) fn environments(text: &str, recipe: &StackRecipe, target: &Target) -> Option<String> {
     let text = &ended(text);
     let changes = with_entries(text, |entries| {
@@ -213,6 +224,9 @@ pub(super) fn environments(text: &str, recipe: &StackRecipe, target: &Target) ->
             if let Some(packages) = find(inner, "packages") {
                 let lines = Lines::of(text, packages)?;
                 changes.replace(lines.place.clone(), lines.comments(text));
+            }
+            if let Some(specs) = find(inner, "specs") {
+                change_specs(&specs.value, &one.specs, &mut changes);
             }
             if recipe.config.format != FormatVersion::V1 {
                 continue;

@@ -11,6 +11,7 @@
 mod edit;
 mod fresh;
 mod notes;
+mod specs;
 
 use std::path::Path;
 
@@ -102,6 +103,11 @@ impl Target {
         recipe.spack.modules = None;
         for environment in &mut recipe.environments {
             environment.packages.clear();
+            if is_old {
+                for spec in &mut environment.specs {
+                    *spec = specs::with_compilers_last(spec);
+                }
+            }
         }
         Self { recipe, new_spack, left_fork, has_new_packages, packages_commit, moves_packages }
     }
