@@ -138,6 +138,8 @@ fn bash_completes_images_views_and_environments() {
         cabane.world.file(&format!("work/{name}"), "");
     }
     assert_eq!(offered(&cabane, "cabane run ./x"), ["./xplain.squashfs"]);
+    cabane.world.directory("work/z/zz;touch pwned;");
+    assert_eq!(offered(&cabane, "cabane build z/z"), [""]);
     // A registry is not asked.
     assert_eq!(offered(&cabane, "cabane image pull ap"), [""]);
     let full = offered(&cabane, "cabane run app/1.0:v1@here%x86_64,a");

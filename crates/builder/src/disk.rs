@@ -74,12 +74,21 @@ pub(crate) fn write(path: &Path, content: &[u8]) -> Result<()> {
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let new = path.with_extension(format!("{}-{number}.new", std::process::id()));
     let write_new = || {
-        let mut file = File::create(&new)?;
+        let mut file = create_new(&new)?;
         file.write_all(content)?;
         file.sync_all()
     };
     write_new().map_err(failed())?;
     rename(&new, path)
+}
+
+/// Makes a file. What has its name, which can be a link to elsewhere, is removed before.
+pub(crate) fn create_new(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    File::create_new(path)
 }
 
 /// Reads a document; what cannot be read, or is longer than `limit` bytes, is none.

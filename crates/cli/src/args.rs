@@ -3,13 +3,14 @@
 
 //! What can be typed before and after every command.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anstream::ColorChoice;
 use cabane_site::env_vars;
 use cabane_site::settings::{BackendChoice, ColorChoice as Setting, Overrides};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{ArgAction, Args};
+use clap::{Arg, ArgAction, Args, Command};
 
 use crate::printer::Printer;
 
@@ -18,22 +19,22 @@ use crate::printer::Printer;
 #[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalArgs {
     /// Show more detail
-    #[arg(short, long, global = true, action = ArgAction::Count)]
+    #[arg(short, long, action = ArgAction::Count)]
     pub(crate) verbose: u8,
     /// When to color the output
-    #[arg(long, global = true, value_name = "WHEN", value_parser = one_of(WHEN))]
+    #[arg(long, value_name = "WHEN", value_parser = one_of(WHEN))]
     pub(crate) color: Option<ColorChoice>,
     /// Do not color the output
-    #[arg(long, global = true, conflicts_with = "color")]
+    #[arg(long, conflicts_with = "color")]
     pub(crate) no_color: bool,
     /// Repositories to use: names, absolute paths, or NAME=PATH, separated by commas
-    #[arg(long, global = true, value_name = "LIST")]
+    #[arg(long, value_name = "LIST")]
     pub(crate) repo: Option<String>,
     /// The name of this system, or `*` for images of all systems; for recipes also the directory of its configuration
-    #[arg(long, global = true, value_name = "SYSTEM")]
+    #[arg(long, value_name = "SYSTEM")]
     pub(crate) system: Option<PathBuf>,
     /// How to mount images
-    #[arg(long, global = true, value_name = "WAY", value_parser = one_of(BACKENDS))]
+    #[arg(long, value_name = "WAY", value_parser = one_of(BACKENDS))]
     pub(crate) backend: Option<BackendChoice>,
 }
 
@@ -49,6 +50,38 @@ const BACKENDS: &[Choice<BackendChoice>] = &[
     ("helper", "By the kernel, through the set-uid helper cabane-mount", BackendChoice::Helper),
     ("user-namespace", "In a user namespace, through FUSE", BackendChoice::UserNamespace),
 ];
+
+/// Adds the global options to the command that is typed, and to those below it. Clap would copy them into
+/// every command at each start, which costs three times as much as all else of it.
+///
+/// `typed` is the command line without the program.
+pub(crate) fn with_global_options(parser: Command, typed: &[OsString]) -> Command {
+    let options = GlobalArgs::augment_args(Command::new(""));
+    let Some(verb) = verb(&options, typed) else { return parser };
+    if parser.find_subcommand(verb).is_none() {
+        return parser;
+    }
+    let options = options.get_arguments().map(|option| option.clone().global(true));
+    let options: Vec<Arg> = options.collect();
+    parser.mut_subcommand(verb, |command| command.args(options))
+}
+
+/// Returns the first word that is neither a global option nor its value.
+fn verb<'a>(options: &Command, typed: &'a [OsString]) -> Option<&'a str> {
+    let mut words = typed.iter().map(|word| word.to_str());
+    while let Some(word) = words.next() {
+        let word = word?;
+        if !word.starts_with('-') {
+            return Some(word);
+        }
+        let name = word.trim_start_matches('-');
+        let option = options.get_arguments().find(|option| option.get_long() == Some(name));
+        if option.is_some_and(|option| option.get_action().takes_values()) {
+            words.next();
+        }
+    }
+    None
+}
 
 impl GlobalArgs {
     /// Returns what wins over variables and configuration files.

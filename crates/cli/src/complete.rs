@@ -119,6 +119,12 @@ pub(crate) fn answer(typed: &[OsString], mut parser: Command) -> io::Result<()> 
     let mut text = Vec::new();
     let directory = std::env::current_dir().ok();
     shell.write_complete(&mut parser, words.to_vec(), directory.as_deref(), &mut text)?;
+    if shell.name() == "bash" {
+        // Other shells quote the names of files by themselves.
+        let all = String::from_utf8_lossy(&text).into_owned();
+        let plain: Vec<&str> = all.lines().filter(|word| is_plain(word)).collect();
+        text = plain.join("\n").into_bytes();
+    }
     io::stdout().write_all(&text)
 }
 
@@ -252,7 +258,7 @@ fn views(words: &Words<'_>, _: &str) -> Option<Vec<Candidate>> {
     let typed = words.words.iter().skip(2).filter_map(|word| word.to_str());
     let mut found = Vec::new();
     for list in typed.filter(|word| !word.starts_with('-')) {
-        let images: Vec<&str> = list.split(',').map(|image| before_mount_point(image)).collect();
+        let images: Vec<&str> = list.split(',').map(before_mount_point).collect();
         for image in &images {
             for record in words.records(Some(image)).unwrap_or_default() {
                 let name = record.label.name.as_str().to_owned();

@@ -35,6 +35,7 @@ use std::process::ExitCode;
 use anstream::ColorChoice;
 use clap::{Command, CommandFactory, FromArgMatches};
 
+use crate::args::with_global_options;
 use crate::commands::Args;
 use crate::printer::Printer;
 
@@ -46,10 +47,12 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
     let parser = Args::command();
     if complete::is_asked(&typed) {
+        let parser = with_global_options(parser, typed.get(3..).unwrap_or_default());
         let is_answered = complete::answer(&typed, parser).is_ok();
         let code = if is_answered { exit_codes::SUCCESS } else { exit_codes::FAILURE };
         return ExitCode::from(code.code);
     }
+    let parser = with_global_options(parser, typed.get(1..).unwrap_or_default());
     let args: Args = match parse(parser, &typed, not_understood) {
         Ok(args) => args,
         Err(code) => return ExitCode::from(code.code),

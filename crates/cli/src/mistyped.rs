@@ -109,8 +109,8 @@ mod tests {
         parser.build();
         for (typed, meant) in MEANT {
             assert!(parser.find_subcommand(typed).is_none(), "{typed} is a command");
-            let names = meant.split(' ').filter(|word| !word.starts_with('-'));
-            let found = names.fold(Some(&parser), |command, name| command?.find_subcommand(name));
+            let mut names = meant.split(' ').filter(|word| !word.starts_with('-'));
+            let found = names.try_fold(&parser, |command, name| command.find_subcommand(name));
             assert!(found.is_some(), "{meant} is no command");
         }
         assert!(MEANT.is_sorted());

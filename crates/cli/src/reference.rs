@@ -29,23 +29,15 @@ pub fn write_pages(directory: &Path) -> io::Result<()> {
     fs::write(directory.join("variables.md"), variables())
 }
 
-/// Returns the definition of the command line, for manual pages. Global options are shown once.
+/// Returns the definition of the command line, for manual pages.
 pub fn command() -> Command {
-    let mut root = Args::command();
-    root.build();
-    root.get_subcommands_mut().for_each(hide_global_options);
-    root
-}
-
-fn hide_global_options(command: &mut Command) {
-    let built = std::mem::take(command);
-    *command = built.mut_args(|arg| if arg.is_global_set() { arg.hide(true) } else { arg });
-    command.get_subcommands_mut().for_each(hide_global_options);
+    Args::command()
 }
 
 fn commands() -> String {
     let mut text = format!("{HEAD}# Commands\n");
-    let mut root = command().term_width(80);
+    let mut root = Args::command().term_width(80);
+    root.build();
     describe(&mut text, &mut root, "");
     text
 }

@@ -3,7 +3,7 @@
 
 //! What is started, and in which environment.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use cabane_mpi_swap::{
 };
 use cabane_report::{Kind, Report, Result};
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
-use cabane_run::loaded::{Additions, Loaded, file_system_at};
+use cabane_run::loaded::{Additions, Loaded, UENV_MOUNT_LIST, file_system_at};
 use cabane_run::{RootRequest, RunRequest, whole_command};
 use cabane_site::Context;
 use serde::{Deserialize, Serialize};
@@ -129,7 +129,11 @@ impl LaunchPlan {
             |image: &ConcreteImage| file_system_at(&mounts, image.mount_point.as_path()).is_some();
         // Variables alone may have come from elsewhere.
         let loaded = Loaded::of_variables(&context.calling);
-        Ok(loaded.has_entered(environment, &additions) && environment.images.iter().all(is_mounted))
+        // Another tool that mounts something sets the list alone.
+        let list = context.calling.get(OsStr::new(UENV_MOUNT_LIST));
+        let is_whole = list.is_some_and(|list| *list == *loaded.mount_list());
+        let is_entered = is_whole && loaded.has_entered(environment, &additions);
+        Ok(is_entered && environment.images.iter().all(is_mounted))
     }
 
     fn resolve(&self, context: &Context) -> Result<(ConcreteEnvironment, Additions)> {

@@ -69,8 +69,8 @@ pub(crate) fn is_held(layout: &Layout, digest: &Digest) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct Watch(Option<(State, Instant)>);
 
-/// The size of the image, and when files appeared beside it.
-type State = (Option<u64>, Option<(i64, i64)>);
+/// The size of the image and when it changed, and when files appeared beside it.
+type State = (Option<(u64, i64, i64)>, Option<(i64, i64)>);
 
 impl Watch {
     /// Returns whether a process of uenv downloads the image: it has the lock, and something arrives.
@@ -83,7 +83,7 @@ impl Watch {
         let image = fs::metadata(layout.image(digest)).ok();
         let place = fs::metadata(layout.image_directory(digest)).ok();
         let state = (
-            image.map(|found| found.len()),
+            image.map(|found| (found.len(), found.mtime(), found.mtime_nsec())),
             place.map(|found| (found.mtime(), found.mtime_nsec())),
         );
         match &self.0 {
@@ -104,7 +104,8 @@ fn path(layout: &Layout, digest: &Digest) -> PathBuf {
 /// file of another user, reading suffices. A named pipe is not waited for.
 fn open(layout: &Layout, digest: &Digest, make: bool) -> Option<File> {
     let path = path(layout, digest);
-    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
+    let flags = flags.bits().cast_signed();
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(flags);
     let for_reading = options.clone();

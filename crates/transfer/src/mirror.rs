@@ -72,7 +72,9 @@ pub fn mirror(
         let (setting, place) = place_of(context, typed)?;
         let channel = read_channel(context, &request.source.registry, setting, &place)?;
         for image in images_of(request.source, &channel)? {
-            if mirror.copy(&image)? && !request.dry_run {
+            // It may have been copied before, as the base of another one.
+            mirror.copy(&image)?;
+            if !request.dry_run {
                 request.target.registry.hold(&image)?;
             }
         }

@@ -5,13 +5,14 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use cabane_label::shown;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
 use crate::{BuildError, Progress, Result};
@@ -59,7 +60,7 @@ impl InUse {
         let lock = match open(cache) {
             Ok(lock) => lock,
             // The cache belongs to others, and is only read.
-            Err(error) if is_closed(&error) => match File::open(cache.join(LOCK)) {
+            Err(error) if is_closed(&error) => match open_to_read(cache) {
                 Ok(lock) => lock,
                 Err(_) => return Ok(Self { _lock: None }),
             },
@@ -115,7 +116,15 @@ impl InUse {
 
 fn open(cache: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).open(cache.join(LOCK))
+    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    options.read(true).write(true).create(true).truncate(false).custom_flags(flags);
+    options.open(cache.join(LOCK))
+}
+
+/// Opens the lock in the cache of others. Neither a named pipe nor a link is waited for or followed.
+fn open_to_read(cache: &Path) -> io::Result<File> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
+    OpenOptions::new().read(true).custom_flags(flags).open(cache.join(LOCK))
 }
 
 fn is_closed(error: &io::Error) -> bool {

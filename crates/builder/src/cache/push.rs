@@ -8,7 +8,8 @@
 //! in the cache.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -70,6 +71,8 @@ pub fn push(request: &PushCache) -> Result<Pushed> {
     let target = directory_of(&request.target)?;
     refuse_open(&target)?;
     let _in_use = InUse::share(&request.cache, &mut (), &AtomicBool::new(false))?;
+    disk::make_directory(&target)?;
+    let _target = InUse::share(&target, &mut (), &AtomicBool::new(false))?;
     let spack = newest_spack(&request.cache)?;
     let caches = build_caches(&request.cache);
     let chosen = choose(&caches, request);
@@ -113,7 +116,9 @@ fn refuse_open(target: &Path) -> Result<()> {
     }
     let path = shown(target);
     let message = format!("cannot push packages to {path}: all users can write there");
-    let hint = format!("`chmod o-w {path}` leaves it to its owner and group");
+    let hint = format!(
+        "remove what others have left there, then leave it to its owner and group: `chmod -R o-w {path}`"
+    );
     Err(Report::new(Kind::Build, message).hinted(hint).into())
 }
 
@@ -216,8 +221,14 @@ fn copy_file(from: &Path, to: &Path, check: impl FnOnce(&Path) -> Result<()>) ->
     }
     disk::make_directory(to.parent().unwrap_or(to))?;
     let new = to.with_extension(format!("new-{}", std::process::id()));
-    let copied = fs::copy(from, &new).map_err(BuildError::file("copy", from));
-    copied.and_then(|_| check(&new)).and_then(|()| disk::rename(&new, to)).inspect_err(|_| {
+    let copy = || {
+        let mut source = File::open(from)?;
+        let mut copy = disk::create_new(&new)?;
+        io::copy(&mut source, &mut copy)?;
+        copy.set_permissions(source.metadata()?.permissions())
+    };
+    let copied = copy().map_err(BuildError::file("copy", from));
+    copied.and_then(|()| check(&new)).and_then(|()| disk::rename(&new, to)).inspect_err(|_| {
         // What is left of a copy has no name that matters.
         let _ = disk::remove(&new);
     })

@@ -18,7 +18,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use cabane_label::{escape, shown};
@@ -39,6 +39,8 @@ const BLOBS: &str = "blobs";
 /// What Spack expects in a build cache.
 const LAYOUT: (&str, &str) = ("v3/layout.json", "{\"signing\": \"gpg\"}");
 const OTHERS_WRITE: u32 = 0o022;
+/// In such a directory, files can be renamed only by their owners.
+const STICKY: u32 = 0o1000;
 /// How many packages a warning names.
 const MOST_NAMED: usize = 3;
 
@@ -227,7 +229,7 @@ fn judge(
     let Some(keys) = engine.request.package_keys.as_deref() else {
         let shared = engine.request.shared_cache.as_deref().unwrap_or(&place.path);
         return match open_to_others(shared, &place.path.join(file)) {
-            Some(path) => Err(format!("others can write to {}", shown(&path))),
+            Some(path) => Err(format!("others can change {}", shown(&path))),
             None => Ok(true),
         };
     };
@@ -241,13 +243,18 @@ fn judge(
     }
 }
 
-/// Returns the first of a file and the directories above it, up to `root`, that others can write.
+/// Returns the first of a file and all directories above it that others than the owner of `root` can change:
+/// they can write there, or it is theirs. Above `root`, a directory may be sticky.
 fn open_to_others(root: &Path, file: &Path) -> Option<PathBuf> {
-    let mut all: Vec<&Path> = file.ancestors().take_while(|path| path.starts_with(root)).collect();
+    let owner = fs::metadata(root).map_or(0, |found| found.uid());
+    let trusted = [0, owner, rustix::process::geteuid().as_raw()];
+    let mut all: Vec<&Path> = file.ancestors().collect();
     all.reverse();
     let is_open = |path: &&Path| {
-        let mode = fs::metadata(path).map_or(OTHERS_WRITE, |found| found.permissions().mode());
-        mode & OTHERS_WRITE != 0
+        let Ok(found) = fs::metadata(path) else { return true };
+        let mode = found.permissions().mode();
+        let is_sticky = mode & STICKY != 0 && !path.starts_with(root);
+        mode & OTHERS_WRITE != 0 && !is_sticky || !trusted.contains(&found.uid())
     };
     all.into_iter().find(is_open).map(Path::to_owned)
 }
@@ -272,5 +279,25 @@ mod tests {
         assert_eq!(open_to_others(root.path(), &file), Some(file.clone()));
         set(&root.path().join("a"), 0o775);
         assert_eq!(open_to_others(root.path(), &file), Some(root.path().join("a")));
+        // The directory of the cache itself could be exchanged.
+        set(&root.path().join("a"), 0o755);
+        set(&file, 0o644);
+        set(root.path(), 0o777);
+        assert_eq!(open_to_others(&root.path().join("a"), &file), Some(root.path().to_owned()));
+        set(root.path(), 0o1777);
+        assert_eq!(open_to_others(&root.path().join("a"), &file), None);
+    }
+
+    #[test]
+    fn what_a_stranger_left_is_found_whatever_its_mode_is() {
+        if !rustix::process::geteuid().is_root() {
+            cabane_testkit::not_run!("needs root");
+        }
+        let root = tempfile::tempdir().unwrap();
+        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let file = root.path().join("file");
+        fs::write(&file, "").unwrap();
+        std::os::unix::fs::chown(&file, Some(61_234), None).unwrap();
+        assert_eq!(open_to_others(root.path(), &file), Some(file.clone()));
     }
 }

@@ -113,7 +113,8 @@ fn collect(all: &Path, node: &str) {
         let is_id = |id: &str| id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         let Some(id) = id.filter(|id| is_id(id)) else { continue };
         let lock = entry.path();
-        let Ok(file) = File::open(&lock) else { continue };
+        // NFS locks only what is open for writing.
+        let Ok(file) = File::options().read(true).write(true).open(&lock) else { continue };
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
             && disk::remove(&all.join(format!("{prefix}{id}"))).is_ok()
         {

@@ -104,7 +104,10 @@ fn prompt(loaded: &Loaded, mounts: &str) -> String {
             None => image.name.as_str(),
         })
         .collect();
-    if names.is_empty() { String::new() } else { format!("({}) ", escape(&names.join(","))) }
+    // Shells expand what is in a prompt, and the name of an image can be any text.
+    let is_plain = |one: char| one.is_ascii_alphanumeric() || "_./,-".contains(one);
+    let shown = names.join(",").replace(|one| !is_plain(one), "_");
+    if names.is_empty() { String::new() } else { format!("({shown}) ") }
 }
 
 fn views(loaded: &Loaded) -> String {
