@@ -247,18 +247,23 @@ fn without_keys_the_permissions_of_the_shared_cache_decide() {
     let site = Site::new();
     site.push("site").success();
     site.configure("");
-    site.assert_used();
     let set =
         |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    // The directory of the cache could be exchanged where others can write.
+    set(&site.path(""), 0o777);
+    site.assert_refused("others can change [WORLD]");
+    set(&site.path(""), 0o1777);
+    set(&site.path("home"), 0o755);
+    site.assert_used();
     set(&site.path(SITE), 0o777);
-    site.assert_refused(&format!("others can write to [WORLD]/{SITE}"));
+    site.assert_refused(&format!("others can change [WORLD]/{SITE}"));
     let refused = site.push("site");
     assert_eq!(refused.code, 7, "{refused:?}");
     assert!(refused.stderr.contains("all users can write there"), "{refused:?}");
     set(&site.path(SITE), 0o755);
     set(&site.manifest(), 0o666);
     site.assert_refused(&format!(
-        "others can write to [WORLD]/{SITE}/v3/manifests/spec/hello/{HELLO}.spec.manifest.json"
+        "others can change [WORLD]/{SITE}/v3/manifests/spec/hello/{HELLO}.spec.manifest.json"
     ));
     set(&site.manifest(), 0o644);
     site.assert_used();

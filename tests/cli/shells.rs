@@ -115,10 +115,10 @@ fn another_view_or_another_place_is_another_environment() {
 #[test]
 fn the_name_of_an_image_runs_nothing_in_a_prompt() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
-    let image = cabane.image("x$(touch pwned)`id`%n\\u", &cabane.mount_point("other"));
+    let image = cabane.image("x$(touch pwned)`id`%n", &cabane.mount_point("other"));
     let status = ["run", &image, "--", cabane.program(), "status", "--format", "prompt"];
     let seen = cabane.run(&status).success();
-    assert_eq!(seen.stdout, "(x__touch_pwned__id__n_u) ");
+    assert_eq!(seen.stdout, "(x__touch_pwned__id__n) ");
 }
 
 /// The line in the settings of each shell, and the file.

@@ -87,12 +87,8 @@ fn parse<T: FromArgMatches>(
 }
 
 /// Prints why a command line was not understood, or the help that it asked for.
-fn not_understood(
-    error: clap::Error,
-    typed: &[OsString],
-    mut parser: Command,
-) -> exit_codes::ExitCode {
-    if mistyped::help(&error, typed, &mut parser).is_some() {
+fn not_understood(error: clap::Error, typed: &[OsString], parser: Command) -> exit_codes::ExitCode {
+    if mistyped::help(&error, typed).is_some() {
         return exit_codes::SUCCESS;
     }
     if let Some(report) = mistyped::known_elsewhere(&error, typed) {

@@ -8,7 +8,10 @@ use std::ffi::OsString;
 
 use cabane_report::{Kind, Report};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Command, Error};
+use clap::{CommandFactory, Error};
+
+use crate::args::with_global_options;
+use crate::commands::Args;
 
 /// Words that other tools have as commands, and the commands to type here.
 const MEANT: &[(&str, &str)] = &[
@@ -75,14 +78,15 @@ fn quoted(word: &str) -> Cow<'_, str> {
 /// Prints the help of the command that `help` was typed for: `cabane help image ls`.
 ///
 /// Returns nothing if it was not, or if there is no such command.
-pub(crate) fn help(error: &Error, typed: &[OsString], parser: &mut Command) -> Option<()> {
+pub(crate) fn help(error: &Error, typed: &[OsString]) -> Option<()> {
     if unknown_command(error)? != "help" {
         return None;
     }
+    let is_name = |word: &&OsString| *word != "help" && !word.as_encoded_bytes().starts_with(b"-");
+    let names: Vec<OsString> = typed.iter().skip(1).filter(is_name).cloned().collect();
+    let mut parser = with_global_options(Args::command(), &names);
     parser.build();
-    let words = typed.iter().skip(1).filter_map(|word| word.to_str());
-    let names = words.filter(|word| *word != "help" && !word.starts_with('-'));
-    let mut command = parser;
+    let mut command = &mut parser;
     for name in names {
         command = command.find_subcommand_mut(name)?;
     }
@@ -100,8 +104,7 @@ fn unknown_command(error: &Error) -> Option<&str> {
 mod tests {
     use clap::CommandFactory;
 
-    use super::MEANT;
-    use crate::commands::Args;
+    use super::{Args, MEANT};
 
     #[test]
     fn what_is_meant_is_a_command_and_what_is_typed_is_none() {

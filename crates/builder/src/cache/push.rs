@@ -71,8 +71,6 @@ pub fn push(request: &PushCache) -> Result<Pushed> {
     let target = directory_of(&request.target)?;
     refuse_open(&target)?;
     let _in_use = InUse::share(&request.cache, &mut (), &AtomicBool::new(false))?;
-    disk::make_directory(&target)?;
-    let _target = InUse::share(&target, &mut (), &AtomicBool::new(false))?;
     let spack = newest_spack(&request.cache)?;
     let caches = build_caches(&request.cache);
     let chosen = choose(&caches, request);
@@ -82,6 +80,8 @@ pub fn push(request: &PushCache) -> Result<Pushed> {
             .hinted("`cabane cache ls` lists the packages".to_owned())
             .into());
     }
+    disk::make_directory(&target)?;
+    let _target = InUse::share(&target, &mut (), &AtomicBool::new(false))?;
     let mut pushed =
         Pushed { target: target.clone(), packages: 0, present: 0, signed: 0, bytes: 0 };
     let to = BuildCache { path: target, mount_point: None };
