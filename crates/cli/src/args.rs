@@ -3,7 +3,7 @@
 
 //! What can be typed before and after every command.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use anstream::ColorChoice;
@@ -51,36 +51,57 @@ const BACKENDS: &[Choice<BackendChoice>] = &[
     ("user-namespace", "In a user namespace, through FUSE", BackendChoice::UserNamespace),
 ];
 
-/// Adds the global options to the command that is typed, and to those below it. Clap would copy them into
-/// every command at each start, which costs three times as much as all else of it.
+/// The global options, and whether a value follows.
+const OPTIONS: &[(&str, bool)] = &[
+    ("verbose", false),
+    ("color", true),
+    ("no-color", false),
+    ("repo", true),
+    ("system", true),
+    ("backend", true),
+];
+
+/// Adds the global options to the command that is typed, and to those below it, if one of them or help
+/// is typed behind it. Clap would copy them into every command at each start, which costs three times as
+/// much as all else of it.
 ///
 /// `typed` is the command line without the program.
 pub(crate) fn with_global_options(parser: Command, typed: &[OsString]) -> Command {
-    let options = GlobalArgs::augment_args(Command::new(""));
-    let Some(verb) = verb(&options, typed) else { return parser };
-    if parser.find_subcommand(verb).is_none() {
+    let Some((verb, behind)) = verb(typed) else { return parser };
+    let mut behind = behind.iter().take_while(|word| *word != "--");
+    if !behind.any(|word| needs_global_options(word)) || parser.find_subcommand(verb).is_none() {
         return parser;
     }
+    let options = GlobalArgs::augment_args(Command::new(""));
     let options = options.get_arguments().map(|option| option.clone().global(true));
     let options: Vec<Arg> = options.collect();
     parser.mut_subcommand(verb, |command| command.args(options))
 }
 
-/// Returns the first word that is neither a global option nor its value.
-fn verb<'a>(options: &Command, typed: &'a [OsString]) -> Option<&'a str> {
-    let mut words = typed.iter().map(|word| word.to_str());
-    while let Some(word) = words.next() {
-        let word = word?;
+/// Returns the first word that is neither a global option nor its value, and what follows it.
+fn verb(typed: &[OsString]) -> Option<(&str, &[OsString])> {
+    let mut words = typed.iter().enumerate();
+    while let Some((place, word)) = words.next() {
+        let word = word.to_str()?;
         if !word.starts_with('-') {
-            return Some(word);
+            return Some((word, &typed[place + 1..]));
         }
         let name = word.trim_start_matches('-');
-        let option = options.get_arguments().find(|option| option.get_long() == Some(name));
-        if option.is_some_and(|option| option.get_action().takes_values()) {
+        if OPTIONS.iter().any(|(option, has_value)| *has_value && *option == name) {
             words.next();
         }
     }
     None
+}
+
+/// Whether a word is a global option, or asks for help, or completes one.
+fn needs_global_options(word: &OsStr) -> bool {
+    let Some(word) = word.to_str() else { return false };
+    let Some(long) = word.strip_prefix("--") else {
+        return word == "-h" || word.starts_with("-v");
+    };
+    let name = long.split('=').next().unwrap_or(long);
+    name == "help" || OPTIONS.iter().any(|(option, _)| *option == name)
 }
 
 impl GlobalArgs {
@@ -142,4 +163,20 @@ pub(crate) fn one_of<T: Copy + Send + Sync>(
         let found = choices.iter().find(|(typed, ..)| *typed == value);
         found.map(|(.., meaning)| *meaning).ok_or("unknown")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_global_options_are_known_by_name() {
+        let command = GlobalArgs::augment_args(Command::new(""));
+        let options = command.get_arguments().map(|option| {
+            let long = option.get_long().unwrap_or_default().to_owned();
+            (long, option.get_action().takes_values())
+        });
+        let known = OPTIONS.iter().map(|(name, has_value)| ((*name).to_owned(), *has_value));
+        assert_eq!(known.collect::<Vec<_>>(), options.collect::<Vec<_>>());
+    }
 }

@@ -47,7 +47,8 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
     let parser = Args::command();
     if complete::is_asked(&typed) {
-        let parser = with_global_options(parser, typed.get(3..).unwrap_or_default());
+        let words = [typed.get(3..).unwrap_or_default(), &["--help".into()]].concat();
+        let parser = with_global_options(parser, &words);
         let is_answered = complete::answer(&typed, parser).is_ok();
         let code = if is_answered { exit_codes::SUCCESS } else { exit_codes::FAILURE };
         return ExitCode::from(code.code);

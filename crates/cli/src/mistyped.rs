@@ -84,7 +84,8 @@ pub(crate) fn help(error: &Error, typed: &[OsString]) -> Option<()> {
     }
     let is_name = |word: &&OsString| *word != "help" && !word.as_encoded_bytes().starts_with(b"-");
     let names: Vec<OsString> = typed.iter().skip(1).filter(is_name).cloned().collect();
-    let mut parser = with_global_options(Args::command(), &names);
+    let with_help = [&names[..], &["--help".into()]].concat();
+    let mut parser = with_global_options(Args::command(), &with_help);
     parser.build();
     let mut command = &mut parser;
     for name in names {

@@ -50,7 +50,7 @@ pub(crate) fn packages(
         if has_base {
             for (language, compiler) in &preferred {
                 packages
-                    .insert(*language, Yaml::map([("prefer", Yaml::texts([compiler.as_str()]))]));
+                    .insert(language, Yaml::map([("prefer", Yaml::texts([compiler.as_str()]))]));
             }
         } else if !preferred.is_empty() {
             let texts = preferred
