@@ -106,6 +106,7 @@ fn print_mistake(
     mut parser: Command,
 ) -> exit_codes::ExitCode {
     let error = error.format(&mut parser);
+    std::mem::forget(parser);
     // Help and version go to standard output, mistakes to standard error.
     let _ = error.print();
     if error.use_stderr() { exit_codes::USAGE } else { exit_codes::SUCCESS }
