@@ -192,6 +192,8 @@ fn damaged_packages_are_named_and_removed() {
 #[test]
 fn what_cannot_be_pushed_is_said() {
     let cabane = Cabane::new(everybody()[0]);
+    let refused = cabane.run(&["cache", "push", "mirror"]);
+    assert!(refused.stderr.starts_with("error: there is no cache at [WORLD]/"), "{refused:?}");
     package(&cabane, "+user-tools", "libbsd", "content");
     let target = cabane.world.path("home/mirror");
     let target = target.to_string_lossy();

@@ -101,7 +101,7 @@ fn three_images_stand_on_each_other_and_nothing_is_built_twice() {
     assert_ne!(real.digest("middle/1.0"), real.digest("middle/1.1"));
 }
 
-/// The second worker is started by what stands in the place of `ssh`, on this machine.
+/// A script takes the place of `ssh`: the second worker runs on this machine, too.
 #[test]
 fn packages_on_a_base_are_built_by_several_workers() {
     let mut real = with_spack!();

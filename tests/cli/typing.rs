@@ -88,7 +88,9 @@ fn help_is_also_a_word() {
     for (typed, meant) in pairs {
         assert_eq!(cabane.run(typed).success().stdout, cabane.run(meant).success().stdout);
     }
-    assert_eq!(cabane.run(&["help", "nothing"]).code, 2);
+    let seen = cabane.run(&["help", "nothing"]);
+    let first = seen.stderr.lines().next();
+    assert_eq!((seen.code, first), (2, Some("error: there is no help for these words")));
 }
 
 /// Runs a script of a shell, with the program as `cabane`.

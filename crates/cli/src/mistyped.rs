@@ -60,6 +60,11 @@ pub(crate) fn known_elsewhere(error: &Error, typed: &[OsString]) -> Option<Repor
     let typed: Vec<&str> = typed.iter().map(|word| word.to_str()).collect::<Option<_>>()?;
     let place = typed.iter().position(|word| *word == unknown)?;
     let is_first = typed[1..place].iter().all(|word| word.starts_with('-'));
+    if unknown == "help" {
+        let message = "there is no help for these words";
+        let hint = "`cabane --help` lists the commands";
+        return Some(Report::new(Kind::Usage, message).hinted(hint.to_owned()));
+    }
     let (_, meant) = MEANT.iter().find(|(word, _)| is_first && *word == unknown)?;
     let rest = typed.get(place + 1..)?.iter().copied();
     let words = ["cabane"].into_iter().chain(typed[1..place].iter().copied());

@@ -70,6 +70,12 @@ pub struct Pushed {
 pub fn push(request: &PushCache) -> Result<Pushed> {
     let target = directory_of(&request.target)?;
     refuse_open(&target)?;
+    if !request.cache.is_dir() {
+        let cache = shown(&request.cache);
+        return Err(Report::new(Kind::NotFound, format!("there is no cache at {cache}"))
+            .hinted("build a stack first: `cabane build RECIPE`".to_owned())
+            .into());
+    }
     let _in_use = InUse::share(&request.cache, &mut (), &AtomicBool::new(false))?;
     let spack = newest_spack(&request.cache)?;
     let caches = build_caches(&request.cache);
