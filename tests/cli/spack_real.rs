@@ -181,6 +181,7 @@ class MyTool(MakefilePackage):
     depends_on('zlib-api')
     depends_on('bzip2@1.0.5', when='+compress')
     variant('compress', default=False, description='Compress files')
+    conflicts('%gcc@99 +compress')
 
     def edit(self, spec, prefix):
         fs.touch('config.mk')
@@ -234,6 +235,7 @@ fn a_recipe_of_format_1_is_ported_and_concretized() {
     assert!(all.iter().any(|one| one["name"] == "my-tool" && one["version"] == "1.0"), "{answer}");
     let text = fs::read_to_string(world.path("new/repo/packages/my_tool/package.py")).unwrap();
     assert!(text.contains("from spack_repo.builtin.build_systems.makefile import"), "{text}");
+    assert!(text.contains("conflicts('+compress %gcc@99')"), "{text}");
 }
 
 #[test]

@@ -19,7 +19,8 @@ const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// How many lines of a log tell what went wrong.
 const TAIL_LINES: usize = 20;
-const TAIL_BYTES: u64 = 256 << 10;
+/// The reasons of Spack's solver can take a megabyte, and the first ones count.
+const TAIL_BYTES: u64 = 8 << 20;
 /// How Spack begins to say what is wrong. Its reasons may go on for hundreds of lines,
 /// and the first ones are those that matter.
 const ERROR: &str = "==> Error:";
@@ -246,6 +247,15 @@ mod tests {
         let tail = telling(log);
         assert_eq!(tail.first().map(String::as_str), Some("==> Error: no version"));
         assert_eq!(tail.len(), TAIL_LINES + 1);
+    }
+
+    #[test]
+    fn a_megabyte_of_reasons_does_not_hide_the_first_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("log");
+        let reason = "    required because of another package\n".repeat(30_000);
+        fs::write(&log, format!("==> Error: no version\n    1. the first\n{reason}")).unwrap();
+        assert_eq!(tail(&log)[..2], ["==> Error: no version", "    1. the first"]);
     }
 
     #[test]

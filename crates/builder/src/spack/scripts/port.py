@@ -21,6 +21,7 @@ import os
 import re
 import sys
 
+import spack.main
 import spack.repo
 from spack import repo_migrate
 from spack.util.naming import pkg_name_to_pkg_dir
@@ -66,6 +67,7 @@ def migrate(directory, messages):
 def complete(root):
     """Does what Spack's migration leaves out."""
     packages = os.path.join(root, "packages")
+    ported = []
     for name in os.listdir(packages):
         # A package whose name begins with that of another.
         if "-" in name and os.path.isfile(os.path.join(packages, name, "package.py")):
@@ -81,6 +83,11 @@ def complete(root):
         if new != old:
             with open(path, "w", encoding="utf-8", newline="") as file:
                 file.write(new)
+        ported.append(path)
+    # Before Spack 1.0, what followed the compiler in a spec was of the package, and now it is of
+    # the compiler.
+    if ported:
+        spack.main.SpackCommand("style")("--spec-strings", "--fix", *ported, fail_on_error=False)
 
 
 def missing(name, cls, own, others):
