@@ -116,6 +116,7 @@ mod spack_results;
 mod spack_secrets;
 mod spack_sources;
 mod stacked;
+mod stacked_registry;
 mod status;
 mod system;
 mod trust_at_start;
