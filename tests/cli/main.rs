@@ -110,6 +110,7 @@ mod spack_mirrors;
 mod spack_real;
 mod spack_real_fetch;
 mod spack_real_mpi;
+mod spack_real_probe;
 mod spack_real_settings;
 mod spack_real_stacked;
 mod spack_results;

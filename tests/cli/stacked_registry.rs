@@ -15,6 +15,8 @@ use crate::stacked::{BASE, forget, pushed, pushed_by, run};
 
 const TOP: &str = "top/1.0:v1@here%x86_64";
 const BOTH: &str = "base\ntop runs\n";
+/// The user of another host.
+const USER: u32 = 61_250;
 
 /// Makes a registry what earlier versions have left: none of its images has the tag of a base.
 fn without_tags_of_bases(registry: &Path) {
@@ -23,7 +25,7 @@ fn without_tags_of_bases(registry: &Path) {
     while let Some(directory) = directories.pop() {
         for entry in fs::read_dir(&directory).unwrap().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name.starts_with("sha256-") && name.ends_with(".base") {
+            if name.strip_prefix("sha256-").is_some_and(|name| name.contains(".base")) {
                 fs::remove_dir_all(entry.path()).unwrap();
                 removed += 1;
             } else if entry.path().is_dir() {
@@ -160,7 +162,6 @@ fn another_user_pulls_an_image_with_its_bases_from_a_mirror() {
     if !is_root() {
         not_run!("needs root, to have two users");
     }
-    const USER: u32 = 61_250;
     let (shared, _) = pushed_by(Who::Root, ["base", "middle", "top"]);
     let cabane = &shared.cabane;
     let registry = RealRegistry::start(&cabane.world.path("mirror"));

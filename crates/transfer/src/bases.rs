@@ -101,22 +101,25 @@ fn named_in(files: MetaFiles) -> Vec<ImageBase> {
 }
 
 /// Returns the images on which each of several images of a registry is built, as [`of_remote`] does. An
-/// image that was deleted meanwhile has none.
+/// image that was deleted meanwhile has none, and neither has what is no image.
 ///
 /// # Errors
 ///
-/// Those of asking, also if it is about one image.
+/// Those of asking, also if it is about one image: what it is built on is unknown then.
 pub fn of_listed(connection: &Connection, images: &[Listed]) -> Result<Vec<Vec<ImageBase>>> {
     let all = connection.registry.meta_files_of(images, &[ENV_JSON])?;
+    let has_none =
+        |kind| matches!(kind, ErrorKind::NoSuchImage | ErrorKind::NotAnImage | ErrorKind::Document);
     let bases = all.into_iter().map(|files| match files {
-        Err(error) if error.kind == ErrorKind::NoSuchImage => Ok(Vec::new()),
+        Err(error) if has_none(error.kind) => Ok(Vec::new()),
         files => Ok(named_in(files?)),
     });
     bases.collect()
 }
 
-/// Returns the labels of the images in the same namespace of a registry that are built on an image. If the
-/// image has no tag of a base, nothing was built on it, and the metadata of the others are not read.
+/// Returns the labels of the images in the same namespace of a registry that would lose their base with the
+/// label of an image. If the image has no tag of a base, nothing was built on it, and the metadata of the
+/// others are not read.
 ///
 /// # Errors
 ///
@@ -126,11 +129,14 @@ pub fn built_on_remote(
     connection: &Connection,
     image: &RemoteImage,
 ) -> Result<Vec<Label>> {
-    if connection.registry.held_base(&image.place, &image.digest)?.is_none() {
+    let registry = &connection.registry;
+    if registry.held_base(&image.place, &image.digest)?.is_none()
+        || registry.has_other_label(image)?
+    {
         return Ok(Vec::new());
     }
     let wanted = Wanted { namespace: &image.place.namespace, pattern: None, how: NameMatch::Exact };
-    let mut others = connection.registry.find(&wanted, context.settings.registry.listing.value)?;
+    let mut others = registry.find(&wanted, context.settings.registry.listing.value)?;
     others.retain(|one| one.digest != image.digest);
     let bases = of_listed(connection, &others)?;
     let is_built_on = |bases: &[ImageBase]| bases.iter().any(|base| base.digest == image.digest);

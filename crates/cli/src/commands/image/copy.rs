@@ -122,9 +122,6 @@ fn check_base(
     image: &RemoteImage,
     force: bool,
 ) -> Result<()> {
-    if connection.registry.has_other_label(image)? {
-        return Ok(());
-    }
     let labels = built_on_remote(setup, connection, image)?;
     let Some(first) = labels.first() else {
         return Ok(());
