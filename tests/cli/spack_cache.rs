@@ -218,8 +218,10 @@ fn a_package_of_the_site_is_used_although_the_own_cache_has_another_build_of_it(
     let cabane = &real.cabane;
     let stack = At::new(&real, &recipe, "stack");
     stack.build("service/1.0", &[]);
-    let site = cabane.world.path("home/site").to_string_lossy().into_owned();
-    let mut push = cabane.command(&["cache", "push", &site]);
+    let [site, key] = ["home/site", "home/site.key"]
+        .map(|name| cabane.world.path(name).to_string_lossy().into_owned());
+    cabane.run(&["image", "key", "new", &key]).success();
+    let mut push = cabane.command(&["cache", "push", &site, "--key", &key]);
     push.env("CABANE_SPACK_PYTHON", &python);
     cabane.finish(&mut push).success();
     fs::remove_dir_all(cabane.world.path("home/.cache/cabane/spack/packages")).unwrap();
@@ -227,7 +229,8 @@ fn a_package_of_the_site_is_used_although_the_own_cache_has_another_build_of_it(
     assert!(compiled.iter().any(|name| name == "where-too"), "{compiled:?}");
     let of_site = stack.says("service/1.0");
     assert_ne!(of_site, stack.says("user/1.0"));
-    let config = format!("[build]\nshared_cache = \"{site}\"\n");
+    let config =
+        format!("[build]\nshared_cache = \"{site}\"\nshared_cache_keys = [\"{key}.pub\"]\n");
     cabane.world.file("home/.config/cabane/config.toml", &config);
     let (_, compiled) = stack.build("user/2.0", &[]);
     assert_eq!((compiled, stack.says("user/2.0")), (Vec::new(), of_site));
