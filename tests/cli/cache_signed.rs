@@ -191,6 +191,24 @@ fn the_signature_of_another_key_or_another_package_does_not_count() {
     site.assert_refused("its signature is that of another package");
 }
 
+/// The service account signs what it builds, and the site what it releases: builds can trust either key.
+#[test]
+fn a_package_can_have_the_signatures_of_two_keys() {
+    let site = Site::new();
+    for key in ["other", "site"] {
+        let pushed = site.push(key).success().stderr;
+        assert!(pushed.contains("signed: 1\n"), "{pushed}");
+    }
+    for key in ["site", "other"] {
+        let public = site.text(&format!("home/{key}.key.pub"));
+        site.configure(&format!("shared_cache_keys = [\"{public}\"]\n"));
+        site.assert_used();
+        // Each key finds its own signature.
+        let again = site.push(key).success().stderr;
+        assert!(again.contains("already there: 1; signed: 0\n"), "{again}");
+    }
+}
+
 /// A neighbor has put a package there; the account replaces it by its own, and does not sign that of others.
 #[test]
 fn a_package_of_a_stranger_is_replaced_and_not_signed() {

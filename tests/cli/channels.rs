@@ -282,6 +282,10 @@ fn a_revoked_image_leaves_the_channel_and_does_not_come_back() {
     let pulled = bed.pull(APP);
     assert_eq!(pulled.code, 12, "{}", pulled.stderr);
     assert!(pulled.stderr.contains("CVE-2026-1"), "{}", pulled.stderr);
+    // Nor its metadata alone.
+    let meta = bed.shared.cabane.world.path("work/meta");
+    let pulled = bed.run(&["image", "pull", "--meta", meta.to_str().unwrap(), APP]);
+    assert!(pulled.code == 12 && !meta.exists(), "{}", pulled.stderr);
 }
 
 #[test]

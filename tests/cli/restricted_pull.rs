@@ -4,7 +4,7 @@
 //! Images that only a group may read, from a registry: seen by a member and by a stranger.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::thread::sleep;
@@ -139,6 +139,32 @@ fn the_configuration_says_what_is_for_a_group() {
     shared.cabane.world.file("home/.config/cabane/config.toml", own);
     shared.run(&["image", "pull", "app"]).success();
     assert_eq!(access(&shared), closed());
+}
+
+#[test]
+fn metadata_without_their_image_are_for_the_group_of_the_image() {
+    needs!("docker-registry");
+    let Some(shared) = shared() else {
+        not_run!("needs root, to have two users");
+    };
+    let rule = format!("[[restricted]]\nimages = \"deploy::app\"\ngroup = \"{GROUP}\"");
+    shared.configure(&format!("url = \"{}/uenv\"\n{rule}", shared.registry.url()));
+    let link = shared.cabane.world.path("uenv");
+    symlink(shared.cabane.program(), &link).unwrap();
+    let pull = || {
+        let mut command = shared.cabane.other(link.to_str().unwrap());
+        shared.cabane.finish(command.args(["image", "pull", "--only-meta", "app"]))
+    };
+    let pulled = pull().success().stdout;
+    assert!(pulled.starts_with(&format!("the metadata of {APP} are in ")), "{pulled}");
+    let meta = pulled.trim_end().rsplit("[WORLD]/").next().unwrap();
+    let meta = shared.cabane.world.path(meta);
+    let place = meta.parent().unwrap();
+    let found = fs::metadata(place).unwrap();
+    assert_eq!((found.mode() & 0o777, found.gid()), (0o750, GROUP));
+    assert!(meta.join("env.json").is_file());
+    let again = pull().success().stdout;
+    assert!(again.ends_with(" already has its metadata here\n"), "{again}");
 }
 
 #[test]

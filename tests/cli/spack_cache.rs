@@ -206,6 +206,36 @@ fn caches_filled_for_a_shorter_path_cost_no_build() {
     assert_eq!(built.stderr.matches(why).count(), 2, "{built:?}");
 }
 
+/// All users of a site have the same packages, whatever they have built before.
+#[test]
+fn a_package_of_the_site_is_used_although_the_own_cache_has_another_build_of_it() {
+    let real = with_spack!();
+    let Some(python) = env::var_os("CABANE_TEST_SPACK_PYTHON") else {
+        belongs_to!("make test-spack");
+    };
+    // Two builds of this package with the same hash differ.
+    let recipe = recipe(&real, "prefix.share + '#' + __import__('uuid').uuid4().hex");
+    let cabane = &real.cabane;
+    let stack = At::new(&real, &recipe, "stack");
+    stack.build("service/1.0", &[]);
+    let [site, key] = ["home/site", "home/site.key"]
+        .map(|name| cabane.world.path(name).to_string_lossy().into_owned());
+    cabane.run(&["image", "key", "new", &key]).success();
+    let mut push = cabane.command(&["cache", "push", &site, "--key", &key]);
+    push.env("CABANE_SPACK_PYTHON", &python);
+    cabane.finish(&mut push).success();
+    fs::remove_dir_all(cabane.world.path("home/.cache/cabane/spack/packages")).unwrap();
+    let (_, compiled) = stack.build("user/1.0", &[]);
+    assert!(compiled.iter().any(|name| name == "where-too"), "{compiled:?}");
+    let of_site = stack.says("service/1.0");
+    assert_ne!(of_site, stack.says("user/1.0"));
+    let config =
+        format!("[build]\nshared_cache = \"{site}\"\nshared_cache_keys = [\"{key}.pub\"]\n");
+    cabane.world.file("home/.config/cabane/config.toml", &config);
+    let (_, compiled) = stack.build("user/2.0", &[]);
+    assert_eq!((compiled, stack.says("user/2.0")), (Vec::new(), of_site));
+}
+
 /// A service account pushes signed packages; builds of others take them, and build what is not signed.
 #[test]
 fn signed_packages_of_a_site_are_used_and_others_are_built() {

@@ -31,7 +31,8 @@ pub(crate) const SUM: &str = "#include <mpi.h>\n#include <stdio.h>\nint main(int
 pub(crate) struct Real {
     pub(crate) cabane: Cabane,
     system: String,
-    clones: [(&'static str, PathBuf); 2],
+    /// Addresses of Spack and of its packages, and their clones.
+    pub(crate) clones: [(&'static str, PathBuf); 2],
     /// Further variables.
     pub(crate) variables: Vec<(&'static str, String)>,
 }
@@ -54,7 +55,7 @@ impl Real {
         Some(Self { cabane, system, clones, variables: Vec::new() })
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.cabane.command(arguments);
         for (number, (address, clone)) in self.clones.iter().enumerate() {
             let key = format!("url.{}.insteadOf", clone.display());

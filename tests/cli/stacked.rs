@@ -12,7 +12,7 @@ use crate::channels::Bed;
 use crate::registry::Shared;
 
 /// The label of the image on which the others are built.
-const BASE: &str = "base/1.0:v1@here%x86_64";
+pub(crate) const BASE: &str = "base/1.0:v1@here%x86_64";
 /// The program in the base, and what it prints.
 const RUN_BOTH: [&str; 5] = ["--", "sh", "-c", "cat $MNT/base/name; top-program", "sh"];
 
@@ -67,7 +67,7 @@ fn chain(cabane: &Cabane) -> [String; 2] {
     [middle, base]
 }
 
-fn run(cabane: &Cabane, arguments: &[&str]) -> cabane_testkit::Finished {
+pub(crate) fn run(cabane: &Cabane, arguments: &[&str]) -> cabane_testkit::Finished {
     let mut command = cabane.command(&[&["run"], arguments, &RUN_BOTH].concat());
     command.env("MNT", cabane.world.path("mnt"));
     cabane.finish(&mut command)
@@ -312,8 +312,12 @@ fn an_image_is_pulled_with_the_images_on_which_it_is_built() {
 }
 
 /// A registry with `top`, `middle`, and `base`, pushed in this order, and nothing in the repository.
-fn pushed(images: [&str; 3]) -> (Shared, String) {
-    let shared = Shared::new(Who::OrdinaryUser);
+pub(crate) fn pushed(images: [&str; 3]) -> (Shared, String) {
+    pushed_by(Who::OrdinaryUser, images)
+}
+
+pub(crate) fn pushed_by(who: Who, images: [&str; 3]) -> (Shared, String) {
+    let shared = Shared::new(who);
     let [_, base] = chain(&shared.cabane);
     for image in images {
         shared.cabane.run(&["image", "push", image]).success();
@@ -321,7 +325,7 @@ fn pushed(images: [&str; 3]) -> (Shared, String) {
     (shared, base)
 }
 
-fn forget(cabane: &Cabane) {
+pub(crate) fn forget(cabane: &Cabane) {
     for image in ["top", "middle", "base"] {
         cabane.run(&["image", "rm", image]).success();
     }

@@ -26,6 +26,7 @@ mod releases;
 mod requests;
 mod roots;
 mod sites;
+mod stacked;
 mod stage;
 mod steps;
 mod substitute;

@@ -173,3 +173,43 @@ fn where_the_command_is_called_uenv_too_it_answers_as_uenv() {
         assert_eq!(handed_on.success().stdout, "/user-environment/meta\n");
     });
 }
+
+/// `srun --uenv` finds the image that `cabane run` finds, unless the site names `uenv` in `plugstack.conf`.
+#[test]
+fn the_repositories_of_cabane_come_first_unless_the_site_names_uenv() {
+    in_cluster!(|cluster: &Cluster| {
+        cluster.root(
+            "mkdir /shared/both; cp /usr/local/bin/cabane /shared/both/
+             ln -s cabane /shared/both/uenv",
+        );
+        let alice = cluster.user("alice");
+        alice
+            .sh("cabane image add mine/1:v1@here%any /shared/images/app.squashfs
+                 /shared/both/uenv image add mine/1:v1@here%any /shared/images/app2.squashfs
+                 mkdir -p ~/.config/uenv ~/named
+                 /shared/both/uenv repo create ~/named/repo
+                 /shared/both/uenv --repo ~/named/repo image add named/1:v1@here%any /shared/images/app2.squashfs
+                 printf '[[repositories]]\nname = \"named\"\npath = \"%s\"\npriority = 99\n' \
+                     ~/named/repo >~/.config/uenv/config.toml")
+            .success();
+        let who = "/user-environment/bin/who";
+        let configured = |program: &str| {
+            cluster.root(&format!(
+                "echo 'required {PLUGIN} cabane=/shared/both/{program}' >/etc/slurm/plugstack.conf"
+            ));
+            let of = |label: &str| alice.sh(&format!("srun --uenv={label} {who}")).success().stdout;
+            [of("mine/1:v1@here"), of("named/1:v1@here")]
+        };
+        let typed = |program: &str| {
+            let script = format!("/shared/both/{program} run mine/1:v1@here -- {who}");
+            alice.sh(&script).success().stdout
+        };
+        let [as_cabane, as_uenv] = ["cabane", "uenv"].map(|name| (configured(name), typed(name)));
+        let clean = "rm -rf ~/.uenv ~/named ~/.config/uenv ~/.local/share/cabane";
+        alice.sh(clean).success();
+        cluster.root("rm -r /shared/both");
+        let [first, second] = ["app 1\n", "app 2\n"].map(str::to_owned);
+        assert_eq!(as_cabane, ([first.clone(), second.clone()], first));
+        assert_eq!(as_uenv, ([second.clone(), second.clone()], second));
+    });
+}

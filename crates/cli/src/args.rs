@@ -108,7 +108,7 @@ impl GlobalArgs {
     /// Returns what wins over variables and configuration files.
     pub(crate) fn overrides(&self) -> Overrides {
         let system = self.system.as_ref().map(|system| system.to_string_lossy().into_owned());
-        Overrides { repo: self.repo.clone(), system, backend: self.backend, is_uenv: false }
+        Overrides { repo: self.repo.clone(), system, backend: self.backend, ..Overrides::default() }
     }
 
     /// Returns the same for a command that also takes the directory of a system's configuration,

@@ -40,8 +40,12 @@ impl PackageKeys for Signer {
 }
 
 impl PackageSigner for Signer {
-    fn sign(&self, document: &[u8]) -> std::result::Result<Vec<u8>, Report> {
-        Ok(Envelope::sign(KIND, document, &self.key)?.to_bytes())
+    fn sign(&self, document: &[u8], before: Option<&[u8]>) -> std::result::Result<Vec<u8>, Report> {
+        let mut envelope = Envelope::sign(KIND, document, &self.key)?;
+        if let Some(before) = before.and_then(Envelope::from_bytes) {
+            envelope = envelope.with_signatures_of(before);
+        }
+        Ok(envelope.to_bytes())
     }
 }
 

@@ -14,7 +14,7 @@ use cabane_release::history;
 use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
 use cabane_slurm_report::{Summary, read};
-use cabane_transfer::{Connection, bases_of, check_list};
+use cabane_transfer::{Connection, bases_of_listed, check_list};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -111,7 +111,7 @@ pub fn plan_gc(
     };
     let mut labels: Vec<Verdict> =
         images.iter().filter(|image| is_meant(image)).map(|image| rules.judge(image)).collect();
-    keep_bases(connection, namespace, &images, &mut labels)?;
+    keep_bases(connection, &images, &mut labels)?;
     let goes = |image: &Listed| {
         let of_label = labels.iter().find(|one| one.label == image.label);
         of_label.is_some_and(|one| matches!(one.fate, Fate::Removed(_)))
@@ -128,38 +128,29 @@ pub fn plan_gc(
     })
 }
 
-/// Keeps the images on which those that stay are built. A push has held them, so metadata are read only
-/// if a held image would go.
-fn keep_bases(
-    connection: &Connection,
-    namespace: &Namespace,
-    images: &[Listed],
-    labels: &mut [Verdict],
-) -> Result<()> {
-    let registry = &connection.registry;
+/// Keeps the images on which those that stay are built. Their metadata decide: images that were pushed by an
+/// earlier version have no tag of a base.
+fn keep_bases(connection: &Connection, images: &[Listed], labels: &mut [Verdict]) -> Result<()> {
     let goes = |one: &&mut Verdict| matches!(one.fate, Fate::Removed(_));
     let gone: BTreeSet<Label> =
         labels.iter_mut().filter(goes).map(|one| one.label.clone()).collect();
-    let mut held = Vec::new();
-    for one in labels.iter_mut().filter(goes) {
-        let place = Place { namespace: namespace.clone(), label: one.label.clone() };
-        if registry.held_base(&place, &one.digest)?.is_some() {
-            held.push(one);
+    if gone.is_empty() {
+        return Ok(());
+    }
+    let staying = images.iter().filter(|image| !gone.contains(&image.label));
+    let by_digest: BTreeMap<&Digest, &Listed> =
+        staying.map(|image| (&image.digest, image)).collect();
+    let staying: Vec<Listed> = by_digest.into_values().cloned().collect();
+    let mut tops = BTreeMap::new();
+    for (top, bases) in staying.iter().zip(bases_of_listed(connection, &staying)?) {
+        for base in bases {
+            tops.entry(base.digest).or_insert(&top.label);
         }
     }
-    let mut staying = images.iter().filter(|image| !gone.contains(&image.label));
-    while !held.is_empty()
-        && let Some(image) = staying.next()
-    {
-        let Some(top) = registry.image_if_there(&image.place())? else { continue };
-        let bases = bases_of(connection, &top)?;
-        held.retain_mut(|one| {
-            let is_base = bases.iter().any(|base| base.digest == one.digest);
-            if is_base {
-                one.fate = Fate::Kept(format!("{} is built on it", image.label));
-            }
-            !is_base
-        });
+    for one in labels.iter_mut().filter(goes) {
+        if let Some(top) = tops.get(&one.digest) {
+            one.fate = Fate::Kept(format!("{top} is built on it"));
+        }
     }
     Ok(())
 }

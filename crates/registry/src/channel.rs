@@ -52,7 +52,7 @@ impl ChannelPlace {
 }
 
 /// The tag with which an image is held on which others are built.
-fn base_tag(digest: &Digest) -> String {
+pub(crate) fn base_tag(digest: &Digest) -> String {
     format!("sha256-{digest}.base")
 }
 

@@ -5,10 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use cabane_label::Digest;
+use cabane_label::{Digest, Namespace};
 use cabane_report::{Kind, Report};
 
 use crate::attestation::BUNDLE;
+use crate::channel::base_tag;
 use crate::document::{Annotations, Descriptor, EMPTY, MANIFEST, Manifest, OciDigest, to_bytes};
 use crate::http::in_parentheses;
 use crate::registry::referrers_tag;
@@ -51,21 +52,7 @@ impl Registry {
         let unchanged = before.as_ref().is_some_and(is_same);
         let target = self.repository(to)?;
         let subject = OciDigest(source.manifest.clone());
-        let manifest = self.copy_parts(&source.repository, &target, &subject)?;
-        if target != source.repository {
-            for referrer in self.attached(&source.repository, &subject)? {
-                if !self.is_attached(&source.repository, &referrer, &subject)? {
-                    continue;
-                }
-                let bytes = self.copy_parts(&source.repository, &target, &referrer.digest)?;
-                if referrer.artifact_type.as_deref() == Some(BUNDLE) {
-                    self.put_attestation(&target, &subject, &referrer, &bytes)?;
-                } else {
-                    self.put_referrer(&target, &subject, &referrer, &bytes)?;
-                }
-            }
-            self.copy_signatures(&source.repository, &target, &subject)?;
-        }
+        let manifest = self.copy_all(&source.repository, &target, &subject)?;
         self.put_document(&target, to.tag(), MANIFEST, &manifest)?;
         let image = self.image(to)?;
         let packages = self.packages_in_list(&from.namespace, &source.digest)?;
@@ -75,6 +62,46 @@ impl Registry {
             unchanged,
             replaced: before.map(|image| image.digest).filter(|_| !unchanged),
         })
+    }
+
+    /// Lets another namespace have an image on which others are built, with everything that is attached
+    /// to it and without a label. Returns `false` if it has the image already.
+    ///
+    /// # Errors
+    ///
+    /// Those of the registry.
+    pub fn copy_base(&self, image: &RemoteImage, namespace: &Namespace) -> Result<bool> {
+        let place = Place { namespace: namespace.clone(), label: image.place.label.clone() };
+        if self.held_base(&place, &image.digest)?.is_some() {
+            return Ok(false);
+        }
+        let target = self.repository(&place)?;
+        let subject = OciDigest(image.manifest.clone());
+        let manifest = self.copy_all(&image.repository, &target, &subject)?;
+        self.put_document(&target, &base_tag(&image.digest), MANIFEST, &manifest)?;
+        Ok(true)
+    }
+
+    /// Lets a repository have the parts of a manifest, what is attached to it, and its signatures. Returns
+    /// the manifest, which the repository does not have yet.
+    fn copy_all(&self, source: &str, target: &str, subject: &OciDigest) -> Result<Vec<u8>> {
+        let manifest = self.copy_parts(source, target, subject)?;
+        if target == source {
+            return Ok(manifest);
+        }
+        for referrer in self.attached(source, subject)? {
+            if !self.is_attached(source, &referrer, subject)? {
+                continue;
+            }
+            let bytes = self.copy_parts(source, target, &referrer.digest)?;
+            if referrer.artifact_type.as_deref() == Some(BUNDLE) {
+                self.put_attestation(target, subject, &referrer, &bytes)?;
+            } else {
+                self.put_referrer(target, subject, &referrer, &bytes)?;
+            }
+        }
+        self.copy_signatures(source, target, subject)?;
+        Ok(manifest)
     }
 
     /// Lets a repository have the blobs of a manifest; returns the manifest.
@@ -118,7 +145,7 @@ impl Registry {
     pub fn delete(&self, place: &Place) -> Result<Deleted> {
         let image = self.image(place)?;
         let subject = OciDigest(image.manifest.clone());
-        let others = self.other_tags(&image, &subject)?;
+        let others = self.has_other_label(&image)?;
         if others {
             self.delete_tag(&image)?;
         } else {
@@ -167,8 +194,13 @@ impl Registry {
         Err(Error::new(ErrorKind::NoDeletion, report))
     }
 
-    /// Returns whether other tags of the repository stand for the same manifest.
-    fn other_tags(&self, image: &RemoteImage, digest: &OciDigest) -> Result<bool> {
+    /// Returns whether the image has other labels with the same name and version.
+    ///
+    /// # Errors
+    ///
+    /// Those of asking.
+    pub fn has_other_label(&self, image: &RemoteImage) -> Result<bool> {
+        let digest = &OciDigest(image.manifest.clone());
         for tag in self.tags(&image.repository)? {
             let is_label = tag != image.place.tag() && !tag.starts_with("sha256-");
             if is_label && self.digest_of(&image.repository, &tag)?.as_ref() == Some(digest) {

@@ -106,7 +106,11 @@ impl Repository {
     }
 }
 
-fn restrict(writer: &Writer<'_>, digest: &Digest, access: Access) -> Result<Access, Error> {
+pub(crate) fn restrict(
+    writer: &Writer<'_>,
+    digest: &Digest,
+    access: Access,
+) -> Result<Access, Error> {
     let layout = writer.layout;
     let place = layout.image_directory(digest);
     let before = Access::of_directory(&place, &layout.images());

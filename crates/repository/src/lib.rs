@@ -14,6 +14,7 @@
 
 mod access;
 mod add;
+mod add_metadata;
 mod add_verified;
 mod bases;
 mod corruption;

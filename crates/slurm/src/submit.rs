@@ -81,10 +81,13 @@ type Change = (OsString, Option<OsString>);
 
 /// Runs the command. Without a reason in the error, it has printed the reason itself.
 fn ask(program: &Path, from: &str, given: &Given) -> Result<Vec<Change>, Option<io::Error>> {
+    let link = link_beside(program);
     let output = Command::new(program)
-        .arg0(name_of(program))
+        .arg0(link.as_deref().unwrap_or(program))
         .args(given.arguments_before())
         .args(["slurm", "submit"])
+        // `--uenv` is an option of Cabane: the order is that of `cabane run`.
+        .args(link.map(|_| "--cabane-first"))
         .arg(format!("--from={from}"))
         .args(given.arguments())
         .stdin(Stdio::null())
@@ -98,13 +101,13 @@ fn ask(program: &Path, from: &str, given: &Given) -> Result<Vec<Change>, Option<
         .ok_or_else(|| Some(io::Error::other("its answer is malformed: is it another version?")))
 }
 
-/// Returns the name by which the command is called. Where a site has it as `uenv`, too, jobs find
-/// the repositories of uenv, and errors are in its words.
-fn name_of(program: &Path) -> PathBuf {
+/// Returns the link `uenv` beside the command, if it leads to it: called by that name, it finds the
+/// repositories of uenv, too, and errors are in its words. `None` if the site has configured this name itself.
+fn link_beside(program: &Path) -> Option<PathBuf> {
     let link = program.with_file_name("uenv");
-    let is_same =
+    let leads_there =
         link.canonicalize().is_ok_and(|link| program.canonicalize().is_ok_and(|own| own == link));
-    if is_same { link } else { program.to_owned() }
+    (leads_there && link != program).then_some(link)
 }
 
 /// Reads the answer: texts, each ended by a zero byte, `NAME=VALUE` to set a variable and

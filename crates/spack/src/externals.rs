@@ -28,7 +28,7 @@ pub struct UnusedExternal {
     pub installed: String,
     /// Where it is.
     pub prefix: String,
-    /// The packages that use what is built.
+    /// The packages that use what is built, those that the recipe names first.
     pub needed_by: Vec<String>,
     /// Why it is not used; there is at least one reason.
     pub reasons: Vec<Reason>,
@@ -119,6 +119,7 @@ pub fn unused_externals(
 ) -> Vec<UnusedExternal> {
     let mut all = Vec::new();
     let mut seen = BTreeSet::new();
+    let named: BTreeSet<String> = specs.iter().map(|spec| SimpleSpec::read(spec).name).collect();
     for (hash, spec) in built.iter().filter(|(_, spec)| spec.external.is_none()) {
         let settings = packages.get(&spec.name);
         let externals = settings.and_then(|settings| settings.at(&["externals"])?.as_list());
@@ -141,11 +142,14 @@ pub fn unused_externals(
         let users =
             built.values().filter(|user| user.dependencies.iter().any(|one| one.hash == *hash));
         let needed_by: BTreeSet<String> = users.map(|user| user.name.clone()).collect();
+        let mut needed_by: Vec<String> = needed_by.into_iter().collect();
+        // Spack takes the newest version of these, whatever it needs.
+        needed_by.sort_by_key(|user| !named.contains(user));
         all.push(UnusedExternal {
             built: spec.id(),
             installed: format!("{}@{}", spec.name, installed.version),
             prefix: text("prefix").unwrap_or_default().to_owned(),
-            needed_by: needed_by.into_iter().collect(),
+            needed_by,
             reasons,
         });
     }
@@ -318,7 +322,15 @@ openmpi:
         let user = r#","dependencies":[{"name":"python","hash":"python3.11.2"}]"#;
         let expected = "python@3.11.2 will be built although /usr has python@3.11.2: it is built \
                         with +pythoncmd, but the external has ~pythoncmd (needed by htop)";
-        assert_eq!(said(packages, &[], &[python, spec("htop", "3.4", user)]), [expected]);
+        let built = [python, spec("htop", "3.4", user)];
+        assert_eq!(said(packages, &[], &built), [expected]);
+        // The one that the recipe names comes first.
+        let built = [built.as_slice(), &[spec("py-numpy", "2.5.0", user)]].concat();
+        let last = |specs: &[&str]| {
+            said(packages, specs, &built)[0].rsplit(" (").next().map(str::to_owned)
+        };
+        assert_eq!(last(&["py-numpy@2"]).unwrap(), "needed by py-numpy, htop)");
+        assert_eq!(last(&[]).unwrap(), "needed by htop, py-numpy)");
     }
 
     #[test]

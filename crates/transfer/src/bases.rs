@@ -6,8 +6,8 @@
 //! Their labels may have moved since, here and in the registry. Then they get labels with their IDs as
 //! tags.
 
-use cabane_label::{LabelPattern, NameMatch, SystemPattern, escape};
-use cabane_registry::{ErrorKind, Listed, Place, RemoteImage, Wanted};
+use cabane_label::{Label, LabelPattern, NameMatch, SystemPattern, escape};
+use cabane_registry::{ErrorKind, Listed, MetaFiles, Place, RemoteImage, Wanted};
 use cabane_report::Result;
 use cabane_repository::{Added, Repository};
 use cabane_site::Context;
@@ -67,6 +67,23 @@ pub(crate) fn warn_of_missing(context: &Context, image: &RemoteImage, base: &Ima
     ));
 }
 
+/// Says that an image which was copied to a place lacks one of its bases, unless it is there.
+///
+/// # Errors
+///
+/// Those of asking.
+pub(crate) fn warn_unless_there(
+    context: &Context,
+    target: &Connection,
+    (image, place): (&RemoteImage, &Place),
+    base: &ImageBase,
+) -> Result<()> {
+    if find(context, target, place, base)?.is_none() {
+        warn_of_missing(context, image, base);
+    }
+    Ok(())
+}
+
 /// Returns the images on which an image of a registry is built, as the metadata say that are attached to
 /// it. Metadata that are damaged name none.
 ///
@@ -74,10 +91,57 @@ pub(crate) fn warn_of_missing(context: &Context, image: &RemoteImage, base: &Ima
 ///
 /// Those of asking.
 pub fn of_remote(connection: &Connection, image: &RemoteImage) -> Result<Vec<ImageBase>> {
-    let files = connection.registry.fetch_meta_files(image, &[ENV_JSON])?;
+    Ok(named_in(connection.registry.fetch_meta_files(image, &[ENV_JSON])?))
+}
+
+fn named_in(files: MetaFiles) -> Vec<ImageBase> {
     let text = files.and_then(|mut files| files.remove(ENV_JSON));
     let meta = text.and_then(|text| Meta::from_json(&text).ok());
-    Ok(meta.map(|meta| meta.bases).unwrap_or_default())
+    meta.map(|meta| meta.bases).unwrap_or_default()
+}
+
+/// Returns the images on which each of several images of a registry is built, as [`of_remote`] does. An
+/// image that was deleted meanwhile has none, and neither has what is no image.
+///
+/// # Errors
+///
+/// Those of asking, also if it is about one image: what it is built on is unknown then.
+pub fn of_listed(connection: &Connection, images: &[Listed]) -> Result<Vec<Vec<ImageBase>>> {
+    let all = connection.registry.meta_files_of(images, &[ENV_JSON])?;
+    let has_none =
+        |kind| matches!(kind, ErrorKind::NoSuchImage | ErrorKind::NotAnImage | ErrorKind::Document);
+    let bases = all.into_iter().map(|files| match files {
+        Err(error) if has_none(error.kind) => Ok(Vec::new()),
+        files => Ok(named_in(files?)),
+    });
+    bases.collect()
+}
+
+/// Returns the labels of the images in the same namespace of a registry that would lose their base with the
+/// label of an image. If the image has no tag of a base, nothing was built on it, and the metadata of the
+/// others are not read.
+///
+/// # Errors
+///
+/// Those of asking.
+pub fn built_on_remote(
+    context: &Context,
+    connection: &Connection,
+    image: &RemoteImage,
+) -> Result<Vec<Label>> {
+    let registry = &connection.registry;
+    if registry.held_base(&image.place, &image.digest)?.is_none()
+        || registry.has_other_label(image)?
+    {
+        return Ok(Vec::new());
+    }
+    let wanted = Wanted { namespace: &image.place.namespace, pattern: None, how: NameMatch::Exact };
+    let mut others = registry.find(&wanted, context.settings.registry.listing.value)?;
+    others.retain(|one| one.digest != image.digest);
+    let bases = of_listed(connection, &others)?;
+    let is_built_on = |bases: &[ImageBase]| bases.iter().any(|base| base.digest == image.digest);
+    let built = others.into_iter().zip(bases).filter(|(_, bases)| is_built_on(bases));
+    Ok(built.map(|(one, _)| one.label).collect())
 }
 
 /// Adds an image on which another one is built. If its label belongs to another image, here or in the

@@ -14,6 +14,7 @@ mod bases;
 mod bundle;
 mod channel;
 mod chunk_lists;
+mod copy;
 mod evidence;
 mod export;
 mod import;
@@ -26,12 +27,13 @@ mod report;
 mod scratch;
 mod upgrade;
 
-pub use bases::of_remote as bases_of;
+pub use bases::{built_on_remote, of_listed as bases_of_listed, of_remote as bases_of};
 pub use bundle::{
     BundleRequest, InstallPlan, InstallRequest, OpenedBundle, PlannedImage, WrittenBundle,
     create_bundle, open_bundle, plan_install,
 };
 pub use chunk_lists::add_chunk_lists;
+pub use copy::{CopiedImage, copy};
 pub use evidence::{
     FoundEvidence, attach_evidence, find_evidence, prune_evidence, read_statements,
 };
@@ -44,7 +46,9 @@ pub use import::{
 };
 pub use list::{check_list, repair_list, static_list, write_static_list};
 pub use mirror::{MirrorRequest, MirrorSummary, mirror};
-pub use pull::{PullRequest, find_remote, look_up, pull, pull_metadata};
+pub use pull::{
+    AddedMetadata, PullRequest, add_metadata, find_remote, look_up, pull, pull_metadata,
+};
 pub use push::{Upload, push};
 pub use registry::{Connection, RegistryRequest, of_containers};
 pub use report::{ReportFile, attach_report, attached_reports, read_report};

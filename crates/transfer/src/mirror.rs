@@ -65,8 +65,14 @@ pub fn mirror(
     request: &MirrorRequest<'_>,
     done: &mut dyn FnMut(&RemoteImage, Option<Mirrored>),
 ) -> Result<MirrorSummary> {
-    let mut mirror =
-        Mirror { context, request, seen: BTreeSet::new(), summary: MirrorSummary::default(), done };
+    let mut mirror = Mirror {
+        context,
+        request,
+        seen: BTreeSet::new(),
+        bases: BTreeSet::new(),
+        summary: MirrorSummary::default(),
+        done,
+    };
     let mut channels = Vec::new();
     for typed in &request.channels {
         let (setting, place) = place_of(context, typed)?;
@@ -130,6 +136,8 @@ struct Mirror<'a, 'b> {
     request: &'a MirrorRequest<'a>,
     /// The images that were copied, and under which labels; none for those without a label.
     seen: BTreeSet<(Digest, Option<Place>)>,
+    /// The images on which others are built, as far as they were copied.
+    bases: BTreeSet<Digest>,
     summary: MirrorSummary,
     done: &'b mut dyn FnMut(&RemoteImage, Option<Mirrored>),
 }
@@ -143,31 +151,31 @@ impl Mirror<'_, '_> {
         self.copy_one(image, Some(&image.place), self.request.force)
     }
 
-    /// Copies the images on which an image is built, unless the target has the image: then it has its
-    /// bases as well.
+    /// Copies the images on which an image is built. The target may have the image without them: an earlier
+    /// version did not copy them.
     fn copy_bases(&mut self, image: &RemoteImage) -> Result<()> {
         let MirrorRequest { source, target, dry_run, .. } = *self.request;
-        let there = target.registry.image_if_there(&image.place)?;
-        if there.is_some_and(|there| there.manifest == image.manifest) {
-            return Ok(());
-        }
         for base in bases::of_remote(source, image)? {
+            let is_done = |(digest, _): &(Digest, Option<Place>)| *digest == base.digest;
+            if self.bases.contains(&base.digest) {
+                continue;
+            }
             let Some(found) = bases::find(self.context, source, &image.place, &base)? else {
-                bases::warn_of_missing(self.context, image, &base);
+                bases::warn_unless_there(self.context, target, (image, &image.place), &base)?;
                 continue;
             };
-            let base = &found.image;
+            let (base, is_selected) = (&found.image, self.seen.iter().any(is_done));
             // Its label in the target stays what it is.
             let other = target.registry.image_if_there(&base.place)?;
             let is_free = other.is_none_or(|other| other.manifest == base.manifest);
             let label = Some(&base.place).filter(|_| found.has_label && is_free);
-            let is_selected = self.seen.iter().any(|(digest, _)| *digest == base.digest);
             if self.copy_one(base, label, false)? && !is_selected {
                 self.summary.bases.insert(base.digest.clone());
             }
             if !dry_run {
                 target.registry.hold_base(base)?;
             }
+            self.bases.insert(base.digest.clone());
         }
         Ok(())
     }

@@ -136,14 +136,73 @@ pub fn pull_metadata(
     typed: &str,
     directory: &Path,
 ) -> Result<Label> {
+    let image = image_of_metadata(context, connection, typed)?;
+    // What was there could be mixed up with what comes.
+    fs::create_dir(directory).or_failed(|| format!("make {}", directory.display()))?;
+    let outcome = fetch_meta(connection, &image, directory);
+    if outcome.is_err() {
+        let _ = fs::remove_dir_all(directory);
+    }
+    outcome.map(|()| image.place.label)
+}
+
+/// What became of the metadata of an image that were pulled into a repository.
+#[derive(Clone, Debug)]
+pub struct AddedMetadata {
+    /// The label of the image in the registry.
+    pub label: Label,
+    /// The image.
+    pub digest: Digest,
+    /// Where the metadata are.
+    pub path: PathBuf,
+    /// Whether they were there before.
+    pub unchanged: bool,
+}
+
+/// Downloads only the metadata of an image, to where the repository has those of the image. Only the
+/// users who may read the image, by the rules of the configuration, may read them.
+///
+/// # Errors
+///
+/// As [`pull`]; and an image without metadata.
+pub fn add_metadata(
+    context: &Context,
+    connection: &Connection,
+    typed: &str,
+) -> Result<AddedMetadata> {
+    let image = image_of_metadata(context, connection, typed)?;
+    let access = access(context, None, &image.place)?;
+    let repository = context.repository_to_write()?.repository;
+    let directory = Scratch::new().or_failed(|| "make a temporary directory".to_owned())?;
+    fetch_meta(connection, &image, directory.path())?;
+    let is_new = repository.add_metadata(&image.digest, directory.path(), access)?;
+    let path = repository.meta_path(&image.digest);
+    let RemoteImage { place, digest, .. } = image;
+    Ok(AddedMetadata { label: place.label, digest, path, unchanged: !is_new })
+}
+
+/// Finds the image whose metadata alone are requested, unless it was revoked or is not trusted.
+fn image_of_metadata(
+    context: &Context,
+    connection: &Connection,
+    typed: &str,
+) -> Result<RemoteImage> {
     let description: ImageDescription = typed.parse()?;
     let images = find_remote(context, connection, typed, &description)?;
-    let image = images.first().ok_or_else(|| not_found(connection, typed))?;
-    if signature_policy::check_at_pull(context, &connection.registry, image)?.is_signed {
+    let image = images.into_iter().next().ok_or_else(|| not_found(connection, typed))?;
+    check_revoked(context, &image.place, &image.digest)?;
+    if signature_policy::check_at_pull(context, &connection.registry, &image)?.is_signed {
         context.warning("no signature covers metadata that are pulled without their image");
     }
-    pull_meta(connection, image, directory)?;
-    Ok(image.place.label.clone())
+    Ok(image)
+}
+
+fn fetch_meta(connection: &Connection, image: &RemoteImage, directory: &Path) -> Result<()> {
+    if connection.registry.fetch_meta(image, directory)? {
+        return Ok(());
+    }
+    let hint = "the image itself may hold them: pull it".to_owned();
+    Err(Report::new(Kind::NotFound, "the image has no metadata").hinted(hint))
 }
 
 /// Returns who may read an image here: whom the command line names, else the first rule of the
@@ -425,20 +484,6 @@ pub(crate) fn copy_metadata(
     let file = open_image(path, format)?;
     metadata::copy(&file, &context.mount_methods(), directory)
         .map_err(|error| error.with_kind(Kind::Failure))
-}
-
-fn pull_meta(connection: &Connection, image: &RemoteImage, directory: &Path) -> Result<()> {
-    // What was there could be mixed up with what comes.
-    fs::create_dir(directory).or_failed(|| format!("make {}", directory.display()))?;
-    let outcome = connection.registry.fetch_meta(image, directory);
-    if !matches!(outcome, Ok(true)) {
-        let _ = fs::remove_dir_all(directory);
-    }
-    if !outcome? {
-        let hint = "the image itself may hold them: pull it".to_owned();
-        return Err(Report::new(Kind::NotFound, "the image has no metadata").hinted(hint));
-    }
-    Ok(())
 }
 
 /// Finds what was typed in the list of a registry, among the images of this system unless another

@@ -9,7 +9,8 @@
 //!
 //! A signature covers the name of the package and its manifest, which contains the checksums of all other
 //! files. So neither can a package be changed, nor can an older package take the place of another one. Keys
-//! and the format of signatures are the caller's.
+//! and the format of signatures are the caller's. A package can have signatures of several keys: one that is
+//! trusted is enough.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -41,12 +42,12 @@ pub trait PackageKeys: fmt::Debug + Send + Sync {
 
 /// A private key that signs packages. Its own signatures count.
 pub trait PackageSigner: PackageKeys {
-    /// Signs a document.
+    /// Signs a document. Signatures of other keys in `before` are kept if they are of the same document.
     ///
     /// # Errors
     ///
     /// The system has no random numbers.
-    fn sign(&self, document: &[u8]) -> Result<Vec<u8>, Report>;
+    fn sign(&self, document: &[u8], before: Option<&[u8]>) -> Result<Vec<u8>, Report>;
 }
 
 /// What is signed for a package.
@@ -107,7 +108,8 @@ pub(super) fn sign(
     let document = serde_json::to_vec(&statement).map_err(io::Error::from);
     let path = path_of(&cache.path, &package.name, &package.id());
     let document = document.map_err(crate::BuildError::file("write", &path))?;
-    let signature = signer.sign(&document)?;
+    let before = read_plain(&path, LARGEST).ok().flatten();
+    let signature = signer.sign(&document, before.as_deref())?;
     disk::make_directory(path.parent().unwrap_or(&path))?;
     disk::write(&path, &signature)
 }

@@ -98,6 +98,13 @@ pub(super) enum Command {
     Slurm(SlurmCommand),
 }
 
+impl Command {
+    /// Whether the images are for a job for which the name of the program was not chosen.
+    pub(super) fn is_for_job(&self) -> bool {
+        matches!(self, Self::Slurm(SlurmCommand::Submit(args)) if args.cabane_first)
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(super) enum ImageCommand {
     /// List the images in the repositories

@@ -3,14 +3,13 @@
 
 //! `uenv image add`, `uenv image rm`, and `uenv image pull`.
 
-use std::fs;
 use std::path::Path;
 
 use cabane_environment::find_image;
 use cabane_label::{Digest, ImageDescription, Label, LabelPattern, SystemPattern};
-use cabane_report::{IoContext as _, Kind, Report, Result};
+use cabane_report::{Kind, Report, Result};
 use cabane_repository::{Repository, Transfer};
-use cabane_transfer::{PullRequest, find_remote, pull as pull_image, pull_metadata};
+use cabane_transfer::{PullRequest, add_metadata, pull as pull_image};
 
 use super::args::{AddArgs, PullArgs, RmArgs};
 use super::{make_named, words};
@@ -119,22 +118,12 @@ pub(super) fn pull(setup: &Setup, args: &PullArgs) -> Result<()> {
     let connection = args.registry().connect(setup)?;
     make_named(setup)?;
     if args.only_meta {
-        let written = setup.repository_to_write()?.repository;
-        let description: ImageDescription = args.uenv.parse()?;
-        let found = find_remote(setup, &connection, &args.uenv, &description)?;
-        for image in found.iter().take(1) {
-            let directory = written.meta_path(&image.digest);
-            let id = image.digest.id();
-            if directory.exists() {
-                setup.printer.data(format_args!("id={id} already has its metadata here\n"));
-                return Ok(());
-            }
-            let parent = directory.parent().unwrap_or(&directory);
-            fs::create_dir_all(parent).or_failed(|| format!("create {}", parent.display()))?;
-            let label = pull_metadata(setup, &connection, &args.uenv, &directory)?;
-            let place = directory.display();
-            setup.printer.data(format_args!("the metadata of {label} are in {place}\n"));
-        }
+        let added = add_metadata(setup, &connection, &args.uenv)?;
+        setup.printer.data(if added.unchanged {
+            format!("id={} already has its metadata here\n", added.digest.id())
+        } else {
+            format!("the metadata of {} are in {}\n", added.label, added.path.display())
+        });
         return Ok(());
     }
     let (image, force) = (args.uenv.clone(), args.force);

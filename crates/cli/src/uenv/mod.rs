@@ -91,6 +91,7 @@ fn uenv(typed: &[OsString]) -> ExitCode {
         system: args.system,
         backend: None,
         is_uenv: true,
+        cabane_first: command.is_for_job(),
     };
     let result = run(printer, &overrides, command);
     result.unwrap_or_else(|error| {

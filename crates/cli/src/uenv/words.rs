@@ -10,6 +10,7 @@ use cabane_label::{ParseError, ParseErrorKind, parse_uenv_list};
 use cabane_report::{Kind, Report, Result};
 use cabane_resolve::LocatedImage;
 use cabane_view::parse_view_list;
+use clap::error::ErrorKind;
 
 use crate::setup::Setup;
 
@@ -35,13 +36,39 @@ const COMMANDS: [&str; 18] = [
     "completion",
 ];
 
-/// Names the commands in a text as they are called now: `uenv image ls`.
+/// Names the commands in a text as they are called now: `uenv image ls`. A command that uenv does not have,
+/// or not with these options, keeps the name `cabane`.
 pub(crate) fn with_its_commands(text: &str) -> String {
-    let mut text = text.to_owned();
-    for command in COMMANDS {
-        text = text.replace(&format!("cabane {command}"), &format!("uenv {command}"));
+    let mut parts = text.split('`');
+    let mut named = parts.next().unwrap_or_default().to_owned();
+    for (number, part) in parts.enumerate() {
+        let is_code = number % 2 == 0;
+        let command = part.strip_prefix("cabane ").filter(|command| is_code && exists(command));
+        named.push('`');
+        match command {
+            Some(command) => named.extend(["uenv ", command]),
+            None => named.push_str(part),
+        }
     }
-    text
+    named
+}
+
+/// Whether uenv has a command with these options. Arguments may be left out or stand for others.
+fn exists(command: &str) -> bool {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let is_known = |known: &&str| words.starts_with(&known.split(' ').collect::<Vec<_>>());
+    if !COMMANDS.iter().any(is_known) {
+        return false;
+    }
+    match super::args::command().try_get_matches_from(["uenv"].into_iter().chain(words)) {
+        Ok(_) => true,
+        Err(error) => matches!(
+            error.kind(),
+            ErrorKind::MissingRequiredArgument
+                | ErrorKind::InvalidValue
+                | ErrorKind::ValueValidation
+        ),
+    }
 }
 
 /// Puts a headline before an error, which becomes its cause.
@@ -165,12 +192,91 @@ fn missing_view(images: &[LocatedImage], views: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
 
     #[test]
     fn commands_of_both_programs_are_called_as_this_one_is() {
-        let text = with_its_commands("`cabane image ls`, `cabane doctor`");
-        assert_eq!(text, "`uenv image ls`, `cabane doctor`");
+        let same = ["doctor", "image rm --force app", "image find --refresh", "repo gc", "build x"];
+        let ours = ["image ls", "image rm app/1.0:v1", "image pull", "run IMAGE -- COMMAND"];
+        for command in same {
+            let text = format!("a, `cabane {command}`: b");
+            assert_eq!(with_its_commands(&text), text);
+        }
+        for command in ours {
+            let text = format!("`b`: `cabane {command}` c");
+            assert_eq!(with_its_commands(&text), format!("`b`: `uenv {command}` c"));
+        }
+    }
+
+    /// The commands in the texts of all crates, with a label in place of what is filled in.
+    fn commands_in_texts() -> BTreeSet<String> {
+        fn read(directory: &Path, found: &mut BTreeSet<String>) {
+            for entry in fs::read_dir(directory).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    read(&path, found);
+                } else if path.extension().is_some_and(|extension| extension == "rs") {
+                    let text = fs::read_to_string(&path).unwrap();
+                    let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+                    // A text continues on the next line.
+                    let code: String = code
+                        .map(|line| match line.strip_suffix('\\') {
+                            Some(line) => line.trim_start().to_owned(),
+                            None => format!("{}\n", line.trim_start()),
+                        })
+                        .collect();
+                    let spans = code.split("`cabane ").skip(1);
+                    found.extend(spans.filter_map(|rest| Some(filled_in(rest.split_once('`')?.0))));
+                }
+            }
+        }
+        let mut found = BTreeSet::new();
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for entry in fs::read_dir(crates).unwrap() {
+            let source = entry.unwrap().path().join("src");
+            if source.is_dir() {
+                read(&source, &mut found);
+            }
+        }
+        found
+    }
+
+    fn filled_in(command: &str) -> String {
+        let mut parts = command.split('{');
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |text, part| {
+            let (_, rest) = part.split_once('}').unwrap_or_default();
+            format!("{text}app/1.0:v1@here%x86_64{rest}")
+        })
+    }
+
+    #[test]
+    fn each_command_in_a_hint_exists_under_the_name_that_it_gets() {
+        let commands = commands_in_texts();
+        let is_ours = |command: &&String| {
+            with_its_commands(&format!("`cabane {command}`")) == format!("`uenv {command}`")
+        };
+        let ours: Vec<&String> = commands.iter().filter(is_ours).collect();
+        assert!(ours.len() > 15 && commands.len() > 100, "{ours:?}");
+        for command in ours {
+            let known = super::super::args::command();
+            let mut known = &known;
+            for word in command.split_whitespace() {
+                if let Some(next) = known.find_subcommand(word) {
+                    known = next;
+                } else if word == "--" {
+                    break;
+                } else if let Some(option) = word.strip_prefix("--") {
+                    let option = option.split('=').next();
+                    let mut options = known.get_arguments();
+                    assert!(options.any(|one| one.get_long() == option), "uenv {command}");
+                }
+            }
+            assert!(!known.has_subcommands(), "uenv {command}");
+        }
     }
 
     #[test]

@@ -15,6 +15,8 @@ use crate::document::to_bytes;
 
 /// Anyone who may write can add as many as they like; no more are looked at.
 const MAX_SIGNATURES: usize = 64;
+/// So many are kept when another one is added.
+const MAX_KEPT: usize = 16;
 
 /// A document, and who signed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +52,17 @@ impl Envelope {
                 signature: Base64(signature),
             }],
         })
+    }
+
+    /// Adds the signatures that another envelope has of the same document, up to a limit. Those that are
+    /// here stay the first.
+    #[must_use]
+    pub fn with_signatures_of(mut self, other: Self) -> Self {
+        if (&self.kind, &self.payload) == (&other.kind, &other.payload) {
+            let free = MAX_KEPT.saturating_sub(self.signatures.len());
+            self.signatures.extend(other.signatures.into_iter().take(free));
+        }
+        self
     }
 
     /// Reads an envelope; `None` if it is none.
@@ -151,6 +164,23 @@ mod tests {
         assert!(envelope.open("text/plain", &keys).is_err());
         let unsigned = Envelope { signatures: Vec::new(), ..envelope };
         assert_eq!(unsigned.open(KIND, &keys), Err(Distrust::Unsigned));
+    }
+
+    #[test]
+    fn signatures_of_the_same_document_are_kept_and_no_others() {
+        let (ours, theirs) = (key(), key());
+        let [one, other] = [&ours, &theirs].map(|key| Envelope::sign(KIND, b"{}", key).unwrap());
+        let both = one.clone().with_signatures_of(other);
+        for key in [&ours, &theirs] {
+            assert_eq!(both.open(KIND, &[key.public()]).unwrap().0, b"{}");
+        }
+        let foreign = Envelope::sign(KIND, b"[]", &theirs).unwrap();
+        assert_eq!(one.clone().with_signatures_of(foreign), one);
+        // What a stranger has added does not hide the new one.
+        let mut many = both.clone();
+        many.signatures = vec![both.signatures[1].clone(); 100];
+        let signed = one.with_signatures_of(many);
+        assert!(signed.signatures.len() == MAX_KEPT && signed.open(KIND, &[ours.public()]).is_ok());
     }
 
     #[test]

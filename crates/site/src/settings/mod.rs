@@ -123,6 +123,9 @@ pub struct Overrides {
     pub backend: Option<BackendChoice>,
     /// Whether the configuration of uenv counts, too, and its repository is the user's own.
     pub is_uenv: bool,
+    /// With `is_uenv`: whether the repositories of Cabane are searched before those of uenv, as they are
+    /// under the name `cabane`.
+    pub cabane_first: bool,
 }
 
 impl Overrides {

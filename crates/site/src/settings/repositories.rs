@@ -63,10 +63,23 @@ impl Layers<'_> {
 
     /// The repositories of the files and the user's own, by priority.
     fn configured_repositories(&self) -> Result<Vec<RepositorySetting>> {
+        let later = self.searched_later();
+        let is_later = |known: &RepositorySetting| match &known.origin {
+            Origin::File(path) => later.contains(path),
+            _ => false,
+        };
         let mut repositories: Vec<RepositorySetting> = Vec::new();
         for (path, settings) in &self.files {
             for repository in &settings.repositories {
-                let name = repository.name.clone();
+                let mut name = repository.name.clone();
+                if later.contains(path) {
+                    if name == DEFAULT_REPOSITORY {
+                        REPOSITORY_OF_UENV.clone_into(&mut name);
+                    }
+                    if repositories.iter().any(|known| known.name == name && !is_later(known)) {
+                        continue;
+                    }
+                }
                 // The user's file may give another path to a name of the site's.
                 repositories.retain(|known| known.name != name);
                 let resolved =
@@ -88,7 +101,7 @@ impl Layers<'_> {
                 });
             }
         }
-        let is_uenv = self.args.is_uenv;
+        let is_uenv = self.args.is_uenv && !self.args.cabane_first;
         if !repositories.iter().any(|known| known.name == DEFAULT_REPOSITORY) {
             let own = if is_uenv { self.default_of_uenv() } else { self.default_repository() };
             repositories.push(own);
@@ -102,8 +115,15 @@ impl Layers<'_> {
             }
         }
         // Stable: among equals the order of the files counts.
-        repositories.sort_by_key(|repository| std::cmp::Reverse(repository.priority));
+        repositories.sort_by_key(|known| (is_later(known), std::cmp::Reverse(known.priority)));
         Ok(repositories)
+    }
+
+    /// Returns the configuration files whose repositories are searched after all others.
+    fn searched_later(&self) -> Vec<PathBuf> {
+        let is_wanted = self.args.is_uenv && self.args.cabane_first;
+        let files = is_wanted.then(|| super::uenv::files(self.variables));
+        files.into_iter().flatten().flatten().collect()
     }
 
     fn default_repository(&self) -> RepositorySetting {

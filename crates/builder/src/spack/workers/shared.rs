@@ -4,16 +4,17 @@
 //! The directory that the workers of one build see.
 //!
 //! ```text
-//! <cache>/workers/<node>-<id>.lock   locked by the build as long as it lives
-//! <cache>/workers/<node>-<id>/       of one build, removed at its end
-//! ├── inputs/                        what was concretized
-//! └── <number>/                      of one worker
-//!     ├── build/                     its build directory: logs, and what is not in its memory
-//!     └── output                     what it prints
+//! <cache>/workers/<node>-<kernel>-<id>.lock   locked by the build as long as it lives
+//! <cache>/workers/<node>-<kernel>-<id>/       of one build, removed at its end
+//! ├── inputs/                                 what was concretized
+//! └── <number>/                               of one worker
+//!     ├── build/                              its build directory: logs, and what is not in its memory
+//!     └── output                              what it prints
 //! ```
 //!
-//! A build removes what killed builds on the same node have left. On some file systems, a lock is visible on
-//! its own node only, so those of other nodes stay: `cabane cache gc` removes them.
+//! A build removes what killed builds on the same running kernel have left. On some file systems, a lock is
+//! visible on its own node only, and nodes of two clusters can have the same name. So directories of other
+//! kernels stay: `cabane cache gc` removes them.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
@@ -49,7 +50,7 @@ impl Shared {
     /// Makes the directory, and removes those of killed builds on this node.
     pub(super) fn prepare(engine: &SpackEngine, bench: &BuildContext<'_>) -> Result<Self> {
         let all = engine.request.cache_dir.join(WORKERS);
-        let mut shared = Self::make(&all, &worker::node())?;
+        let mut shared = Self::make(&all, &owner(&worker::node(), &boot_id()))?;
         shared.is_kept = engine.request.keep;
         copy_inputs(&bench.layout.work(), &shared.inputs())?;
         for environment in &engine.stack().environments {
@@ -60,13 +61,13 @@ impl Shared {
         Ok(shared)
     }
 
-    fn make(all: &Path, node: &str) -> Result<Self> {
+    fn make(all: &Path, owner: &str) -> Result<Self> {
         disk::make_directory(all)?;
-        collect(all, node);
+        collect(all, owner);
         let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
         for _ in 0..ATTEMPTS {
             let random = RandomState::new().hash_one(std::process::id());
-            let path = all.join(format!("{node}-{random:016x}"));
+            let path = all.join(format!("{owner}-{random:016x}"));
             let lock = with_ending(&path);
             let made = lock_new(&lock).and_then(|locked| fs::create_dir(&path).map(|()| locked));
             match made {
@@ -104,9 +105,20 @@ impl Drop for Shared {
     }
 }
 
-/// Removes what killed builds on a node have left. What cannot be removed is no failure.
-fn collect(all: &Path, node: &str) {
-    let prefix = format!("{node}-");
+/// Returns how the names of the directories begin that builds on this kernel make.
+fn owner(node: &str, boot_id: &str) -> String {
+    let kernel: String = boot_id.chars().filter(char::is_ascii_hexdigit).collect();
+    format!("{node}-{kernel}")
+}
+
+/// Returns the number of this start of the kernel; empty if it is unknown.
+fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+}
+
+/// Removes what killed builds of an owner have left. What cannot be removed is no failure.
+fn collect(all: &Path, owner: &str) {
+    let prefix = format!("{owner}-");
     for entry in fs::read_dir(all).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let id = name.to_str().and_then(|name| name.strip_suffix(LOCK)?.strip_prefix(&prefix));
@@ -171,6 +183,19 @@ mod tests {
         assert!(!killed.exists() && other_node.path.exists());
         drop((next, other_node));
         assert_eq!(names(all.path()), 0);
+    }
+
+    #[test]
+    fn a_node_with_the_same_name_in_another_cluster_has_its_own_directories() {
+        let all = tempfile::tempdir().unwrap();
+        let own = owner("n1", &boot_id());
+        let other = owner("n1", "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0\n");
+        assert!(own != other && own.len() == other.len(), "{own}");
+        let of_other = killed(all.path(), &other);
+        drop(Shared::make(all.path(), &own).unwrap());
+        assert!(of_other.is_dir());
+        drop(Shared::make(all.path(), &other).unwrap());
+        assert!(!of_other.exists());
     }
 
     #[test]

@@ -29,6 +29,9 @@ pub(crate) struct SubmitArgs {
     /// The program that submits
     #[arg(long, value_name = "PROGRAM")]
     from: String,
+    /// Search the repositories of Cabane before those of uenv
+    #[arg(long)]
+    pub(crate) cabane_first: bool,
     /// Images to mount
     #[arg(long, value_name = "IMAGES")]
     uenv: Option<String>,
