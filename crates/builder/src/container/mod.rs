@@ -276,6 +276,7 @@ impl Engine for ContainerEngine {
             name: self.recipe.name.as_str(),
             reference: &found.reference,
             working_directory: self.config.working_directory.as_deref(),
+            packages: None,
             output: &new,
             mksquashfs: &tool.program,
             jobs: bench.request.jobs,
