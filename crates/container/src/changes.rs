@@ -41,21 +41,22 @@ const PASSING: &[&str] = &[
 /// Other file systems are mounted there while commands run.
 const MOUNTED: &[&str] = &["dev", "proc", "run", "sys", "tmp"];
 
-/// When files were changed, in seconds since 1970.
-#[derive(Clone, Copy, Debug)]
+/// When commands ran, in seconds since 1970.
+#[derive(Clone, Debug)]
 pub struct Times {
-    /// What is not older than this was made by the command, at a time that means nothing.
-    pub since: i64,
-    /// The time that it has in the image.
+    /// The beginning and the end of each. Files with a time in between were made by a command, at a time
+    /// that means nothing.
+    pub spans: Vec<(i64, i64)>,
+    /// The time that they have in the image.
     pub settled: u32,
 }
 
 /// Returns what a command has changed as a layer. A name that would hide others is an error.
 #[must_use]
-pub fn changes(upper: &Path, times: Times) -> Layer<'static> {
-    let (name, upper) = (cabane_label::shown(upper), upper.to_owned());
+pub fn changes(upper: &Path, times: &Times) -> Layer<'static> {
+    let (name, upper, times) = (cabane_label::shown(upper), upper.to_owned(), times.clone());
     let layer = Layer::of_files(name, move || {
-        let root = File::open(&upper)?;
+        let (root, times) = (File::open(&upper)?, times.clone());
         let bytes: Bytes<'static> = streamed(move |into| write_changes(root, times, into))?;
         Ok(bytes)
     });
@@ -199,19 +200,19 @@ impl<W: Write> Walk<W> {
     }
 
     fn head<'n>(&self, path: &'n [u8], found: &Stat) -> Head<'n> {
-        let Times { since, settled } = self.times;
-        let mtime = match found.st_mtime {
-            time if time >= since => settled,
-            time => u32::try_from(time.max(0)).unwrap_or(settled),
-        };
+        let Times { spans, settled } = &self.times;
+        let time = found.st_mtime;
+        let is_of_command = spans.iter().any(|(begin, end)| (*begin..=*end).contains(&time));
+        let mtime =
+            if is_of_command { *settled } else { u32::try_from(time.max(0)).unwrap_or(*settled) };
         Head { path, mode: found.st_mode & 0o7777, mtime }
     }
 }
 
 fn is_passing(name: &[u8]) -> bool {
-    PASSING.iter().any(|place| {
-        name.strip_prefix(place.as_bytes()).is_some_and(|rest| rest.starts_with(b"/"))
-    })
+    PASSING
+        .iter()
+        .any(|place| name.strip_prefix(place.as_bytes()).is_some_and(|rest| rest.starts_with(b"/")))
 }
 
 /// Names what an error is about, once.
@@ -236,7 +237,8 @@ mod tests {
 
     fn listed(root: &Path) -> Result<Vec<String>, String> {
         let mut bytes = Vec::new();
-        let times = Times { since: SINCE.cast_signed(), settled: 7 };
+        let since = SINCE.cast_signed();
+        let times = Times { spans: vec![(since, since + 10)], settled: 7 };
         let root = File::open(root).unwrap();
         write_changes(root, times, &mut bytes).map_err(|error| error.to_string())?;
         let mut reader = Reader::new(bytes.as_slice());
@@ -264,11 +266,12 @@ mod tests {
     #[test]
     fn times_of_the_command_are_settled_and_others_stay() {
         let root = tempfile::tempdir().unwrap();
-        for (name, mode, time) in [("new", 0o644, SINCE), ("old", 0o000, SINCE - 1)] {
+        let cases = [("later", 0o644, SINCE + 11), ("new", 0o644, SINCE), ("old", 0, SINCE - 1)];
+        for (name, mode, time) in cases {
             fs::write(root.path().join(name), name).unwrap();
             set(&root.path().join(name), mode, time);
         }
-        let expected = ["f 644 7 new".to_owned(), format!("f 0 {} old", SINCE - 1)];
+        let expected = ["f 644 1000011 later", "f 644 7 new", "f 0 999999 old"];
         assert_eq!(listed(root.path()).unwrap(), expected);
         let mode = root.path().join("old").metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0);

@@ -94,14 +94,13 @@ impl BuildRoot {
             Backend::Helper | Backend::UserNamespace => None,
         };
         enter_private_namespace_as_root()?;
-        let image = match from_kernel {
-            Some(image) => image,
-            None => {
-                let mount = fuse::attach(&self.image, &self.fuse)?;
-                // The program that serves it stays behind in the namespace left here.
-                enter_own_namespace()?;
-                mount
-            }
+        let image = if let Some(image) = from_kernel {
+            image
+        } else {
+            let mount = fuse::attach(&self.image, &self.fuse)?;
+            // The program that serves it stays behind in the namespace left here.
+            enter_own_namespace()?;
+            mount
         };
         confine::leave_host(self.network).map_err(|source| {
             let what = "leave the host name and the network of the host for";
@@ -109,7 +108,8 @@ impl BuildRoot {
         })?;
         let opened = self.open()?;
         self.change_root(&image)?;
-        furnish(opened)
+        // Who only looks needs nothing of it.
+        if self.layer.is_some() { furnish(opened) } else { Ok(()) }
     }
 
     /// Opens what is on the host.
@@ -137,8 +137,8 @@ impl BuildRoot {
         let lower: Vec<OwnedFd> = lower.collect::<Result<_, _>>()?;
         let layer = self.layer.as_deref().map(open_source).transpose()?;
         let place = scratch()?;
-        let cover =
-            memory("0755", None).map_err(Error::step("make a file system in memory for", &place))?;
+        let cover = memory("0755", None)
+            .map_err(Error::step("make a file system in memory for", &place))?;
         attach(&cover, &place)?;
         // The kernel takes a page of names at most, so that they are short.
         let mut names = Vec::new();

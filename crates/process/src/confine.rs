@@ -68,8 +68,7 @@ struct InterfaceFlags {
 }
 
 fn start_loopback() -> io::Result<()> {
-    let socket =
-        socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     let mut request = InterfaceFlags { name: [0; 16], flags: 0, rest: [0; 22] };
     for (letter, place) in b"lo".iter().zip(&mut request.name) {
         *place = *letter;
@@ -96,11 +95,8 @@ pub fn keep_few_capabilities() -> io::Result<()> {
             Err(errno) => return Err(errno.into()),
         }
     }
-    let sets = CapabilitySets {
-        effective: KEPT,
-        permitted: KEPT,
-        inheritable: CapabilitySet::empty(),
-    };
+    let sets =
+        CapabilitySets { effective: KEPT, permitted: KEPT, inheritable: CapabilitySet::empty() };
     Ok(set_capabilities(None, sets)?)
 }
 

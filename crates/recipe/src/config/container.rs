@@ -105,7 +105,7 @@ fn command(field: &Field<'_>) -> Option<RunCommand> {
     let section = field.section_with(COMMAND_KEYS)?;
     let hint = "add what is run: `command: make install`";
     let command = section.needed("command", hint, what_is_run);
-    let network = section.given_or("network", false, |field| field.truth());
+    let network = section.given_or("network", false, Field::truth);
     Some(RunCommand { command: command?, network: network?, line })
 }
 

@@ -7,8 +7,7 @@ use std::path::PathBuf;
 
 use cabane_recipe::{
     CommandLine, ContainerConfig, EngineConfig, FormatVersion, InterpreterRequest, PythonConfig,
-    PythonSource, RunCommand,
-    SpackConfig, TreeConfig,
+    PythonSource, RunCommand, SpackConfig, TreeConfig,
 };
 
 use super::{accepted, parse};
