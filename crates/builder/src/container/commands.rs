@@ -294,6 +294,11 @@ impl Commands {
             error.change_failure(|failure| {
                 failure.place = Some(self.place(command));
                 failure.command = shown(&command.command);
+                // What the commands before it said is in the log.
+                let head = format!("$ {}", invocation.shown());
+                if let Some(start) = failure.tail.iter().rposition(|line| *line == head) {
+                    failure.tail.drain(..=start);
+                }
                 let is_lost = |line: &String| NO_NETWORK.iter().any(|text| line.contains(text));
                 if !command.network && failure.tail.iter().any(is_lost) {
                     let advice = "(commands have no network; `{command: …, network: true}` gives \
