@@ -108,8 +108,6 @@ fn two_builds_give_the_same_digest_though_commands_ran_at_other_times() {
         cabane.run(&["build", &recipe, BUILT]).success();
         let first = digest_of(&cabane);
         cabane.run(&["image", "rm", BUILT]).success();
-        // Seconds count.
-        std::thread::sleep(std::time::Duration::from_millis(1100));
         let other = cabane.world.path("home/other").display().to_string();
         cabane.run(&["build", "--build-dir", &other, &recipe, BUILT]).success();
         assert_eq!(digest_of(&cabane), first, "{who:?}");
@@ -310,6 +308,44 @@ fn the_packages_and_the_commands_are_noted() {
     cabane.run(&["build", &recipe, "newer/1.0"]).success();
     let seen = cabane.run(&["diff", "built", "newer"]);
     assert!(seen.stdout.contains("jq") && seen.stdout.contains("1.7"), "{seen:?}");
+}
+
+#[test]
+fn what_commands_leave_in_the_build_directory_is_closed_to_others() {
+    let cabane = with_root(Who::OrdinaryUser);
+    build(&cabane, &["cp /bin/sh /su; chmod 4755 /su; stat -c %a /su >/seen"]).success();
+    assert_eq!(content(&cabane, BUILT, "seen"), "4755\n");
+    let commands = build_directory(&cabane).join("work/commands");
+    assert_eq!(fs::metadata(commands).unwrap().permissions().mode() & 0o777, 0o700);
+    let modes = output(&cabane, "stat -c %a /su");
+    assert_eq!(modes, "755\n");
+}
+
+#[test]
+fn a_full_disk_is_said_to_be_one() {
+    let cabane = with_root(Who::OrdinaryUser);
+    // What the kernel says where nothing is left.
+    let seen = build(&cabane, &["cat /dev/zero >/dev/full"]);
+    assert!(seen.code == 7 && seen.stderr.contains("no space is left for"), "{seen:?}");
+}
+
+#[test]
+fn without_user_namespaces_the_error_says_what_is_missing() {
+    let cabane = with_root(Who::OrdinaryUser);
+    let recipe = recipe(&cabane, &["echo 1"]);
+    cabane.run(&["build", "--until=base", &recipe]).success();
+    // In a namespace of which no user may make further ones.
+    let script = "echo 0 >/proc/sys/user/max_user_namespaces && exec \"$@\"";
+    let mut build = cabane.other("unshare");
+    build.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]);
+    build.arg(cabane.world.path("cabane")).args(["build", &recipe, BUILT]);
+    let seen = cabane.finish(&mut build);
+    assert!(
+        seen.code == 7
+            && seen.stderr.contains("cannot create a user namespace")
+            && seen.stderr.contains("sysctl user.max_user_namespaces"),
+        "{seen:?}"
+    );
 }
 
 #[test]

@@ -41,13 +41,16 @@ const PASSING: &[&str] = &[
 /// Other file systems are mounted there while commands run.
 const MOUNTED: &[&str] = &["dev", "proc", "run", "sys", "tmp"];
 
-/// When commands ran, in seconds since 1970.
+/// A time: seconds since 1970, and nanoseconds.
+pub type Moment = (i64, u64);
+
+/// When commands ran.
 #[derive(Clone, Debug)]
 pub struct Times {
     /// The beginning and the end of each. Files with a time in between were made by a command, at a time
     /// that means nothing.
-    pub spans: Vec<(i64, i64)>,
-    /// The time that they have in the image.
+    pub spans: Vec<(Moment, Moment)>,
+    /// The time that they have in the image, in seconds since 1970.
     pub settled: u32,
 }
 
@@ -201,10 +204,10 @@ impl<W: Write> Walk<W> {
 
     fn head<'n>(&self, path: &'n [u8], found: &Stat) -> Head<'n> {
         let Times { spans, settled } = &self.times;
-        let time = found.st_mtime;
+        let time = (found.st_mtime, found.st_mtime_nsec);
         let is_of_command = spans.iter().any(|(begin, end)| (*begin..=*end).contains(&time));
         let mtime =
-            if is_of_command { *settled } else { u32::try_from(time.max(0)).unwrap_or(*settled) };
+            if is_of_command { *settled } else { u32::try_from(time.0.max(0)).unwrap_or(*settled) };
         Head { path, mode: found.st_mode & 0o7777, mtime }
     }
 }
@@ -238,7 +241,7 @@ mod tests {
     fn listed(root: &Path) -> Result<Vec<String>, String> {
         let mut bytes = Vec::new();
         let since = SINCE.cast_signed();
-        let times = Times { spans: vec![(since, since + 10)], settled: 7 };
+        let times = Times { spans: vec![((since, 0), (since + 10, 0))], settled: 7 };
         let root = File::open(root).unwrap();
         write_changes(root, times, &mut bytes).map_err(|error| error.to_string())?;
         let mut reader = Reader::new(bytes.as_slice());

@@ -43,7 +43,7 @@ mod write;
 
 pub use added::added;
 pub use budget::MAX_UNPACKED;
-pub use changes::{Times, changes};
+pub use changes::{Moment, Times, changes};
 pub use convert::{Request, convert, convert_with, library_of};
 pub use document::{Config, Descriptor, Document, MAX_DOCUMENT, Manifest};
 pub use error::{Error, LayerProblem};

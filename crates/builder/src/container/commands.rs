@@ -4,9 +4,10 @@
 //! Commands of a recipe, run in the image one after the other.
 //!
 //! ```text
-//! work/commands/
+//! work/commands/       closed to others
 //! ├── apt.conf         what the commands see below /run
 //! ├── hosts
+//! ├── tmp/             `/tmp` of a command
 //! └── <fingerprint>/   a layer for each command
 //!     ├── upper/       what it has changed
 //!     ├── work/        of overlayfs
@@ -23,7 +24,7 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use cabane_container::{Layer, RecordedCommand, Times, changes};
+use cabane_container::{Layer, Moment, RecordedCommand, Times, changes};
 use cabane_label::Digest;
 use cabane_mount::BuildRoot;
 use cabane_recipe::{CommandLine, RunCommand};
@@ -38,6 +39,7 @@ use crate::{BuildError, Result, disk};
 
 /// Where layers are, in the work directory.
 const COMMANDS: &str = "commands";
+const TMP: &str = "tmp";
 const DONE: &str = "done.json";
 /// The variables that every command finds, whatever the image says.
 const VARIABLES: [(&str, &str); 8] = [
@@ -86,8 +88,8 @@ pub(super) struct Commands {
 #[derive(Debug, Deserialize, Serialize)]
 struct Done {
     fingerprint: Digest,
-    begin: i64,
-    end: i64,
+    begin: Moment,
+    end: Moment,
 }
 
 /// Writes a command on one line, as it can be typed.
@@ -224,6 +226,10 @@ impl Commands {
         let work = bench.layout.work();
         let layers = self.layers(&work, fingerprint, bench.request.epoch);
         let own = work.join(COMMANDS);
+        // Where root builds, a command can make programs that give its rights to others.
+        disk::make_directory(&own)?;
+        let closed = fs::Permissions::from_mode(0o700);
+        fs::set_permissions(&own, closed).map_err(BuildError::file("close", &own))?;
         disk::put(&own.join("apt.conf"), APT_TEXT)?;
         disk::put(&own.join("hosts"), HOSTS_TEXT)?;
         let mut lower: Vec<PathBuf> = Vec::new();
@@ -258,7 +264,7 @@ impl Commands {
         let root = root(bench, base, lower, Some(&directory), false)?;
         bench.follow(&invocation, None, |log| start_in_root(root, &invocation, variables, log))?;
         disk::remove(&directory)?;
-        let answer = bench.layout.tmp().join("packages");
+        let answer = bench.layout.work().join(COMMANDS).join(TMP).join("packages");
         // A command may have left a link to something else there.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let mut opened = File::options();
@@ -333,7 +339,8 @@ pub(super) fn root(
     layer: Option<&Path>,
     network: bool,
 ) -> Result<BuildRoot> {
-    let tmp = bench.layout.tmp();
+    let own = bench.layout.work().join(COMMANDS);
+    let tmp = own.join(TMP);
     disk::make_empty(&tmp)?;
     let open = fs::Permissions::from_mode(0o1777);
     fs::set_permissions(&tmp, open).map_err(BuildError::file("open", &tmp))?;
@@ -346,7 +353,6 @@ pub(super) fn root(
         let usual = fs::Permissions::from_mode(0o755);
         fs::set_permissions(&upper, usual).map_err(BuildError::file("open", &upper))?;
     }
-    let own = bench.layout.work().join(COMMANDS);
     let mut files =
         vec![(APT_CONFIG.into(), own.join("apt.conf")), (HOSTS.into(), own.join("hosts"))];
     if network {
@@ -362,6 +368,11 @@ pub(super) fn root(
         files,
         network,
     })
+}
+
+/// Removes what the last command left in `/tmp`.
+pub(super) fn remove_tmp(bench: &BuildContext<'_>) -> Result<()> {
+    disk::remove(&bench.layout.work().join(COMMANDS).join(TMP))
 }
 
 /// What commands find in their environment beside what the image sets.
@@ -383,9 +394,9 @@ fn proxies(passed: &BTreeMap<String, String>) -> impl Iterator<Item = (OsString,
 }
 
 /// When a file was changed, by the clock of its file system.
-fn time_of(path: &Path) -> Result<i64> {
-    let file = File::open(path).and_then(|file| file.metadata());
-    Ok(file.map_err(BuildError::file("open", path))?.mtime())
+fn time_of(path: &Path) -> Result<Moment> {
+    let found = fs::metadata(path).map_err(BuildError::file("find", path))?;
+    Ok((found.mtime(), found.mtime_nsec().unsigned_abs()))
 }
 
 /// Removes layers of commands that are not in the recipe any more.

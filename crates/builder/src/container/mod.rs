@@ -288,6 +288,7 @@ impl ContainerEngine {
             let text = Commands::ask_rpm(bench, &base, &lower, &variables)?;
             packages.extend(installed::rpm(&text));
         }
+        commands::remove_tmp(bench)?;
         let list = PackageList::new(packages).to_json();
         disk::write(&bench.layout.work().join(PACKAGES), list.as_bytes())
     }
