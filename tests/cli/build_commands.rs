@@ -102,7 +102,7 @@ fn two_builds_give_the_same_digest_though_commands_ran_at_other_times() {
         let commands = [
             "echo $$ >/var/log/dpkg.log; cat /proc/uptime >/tmp/now; cat /proc/uptime >/run/now",
             "cp /given /copied; chmod 0700 /copied; touch /new; chmod 0 /new",
-            "chmod 0755 /copied; mkdir /root/.cache; cat /proc/uptime >/root/.cache/x",
+            "chmod 0755 /copied; mkdir ~/.cache; cat /proc/uptime >~/.cache/x",
         ];
         let recipe = recipe_with(&cabane, "  files: {/given: given}\n", &commands);
         cabane.run(&["build", &recipe, BUILT]).success();
@@ -278,6 +278,15 @@ fn a_site_can_forbid_the_network_and_no_user_can_allow_it() {
     let printed = "config.yaml:7: this command wants the network, and `build.command_network` \
                    forbids that";
     assert!(seen.code == 7 && seen.stderr.contains(printed), "{seen:?}");
+    // The site forbids, and the user allows.
+    cabane.world.file("site.toml", "[build]\ncommand_network = \"forbid\"\n");
+    cabane.world.file("home/.config/cabane/config.toml", "[build]\ncommand_network = \"allow\"\n");
+    let seen = cabane.run(&["build", "--from=run", &recipe, BUILT]);
+    assert!(seen.code == 7 && seen.stderr.contains(printed), "{seen:?}");
+    let seen = cabane.run(&["config"]).success().stdout;
+    let line = seen.lines().find(|line| line.starts_with("build.command_network"));
+    let line = line.unwrap_or_default();
+    assert!(line.contains("forbid") && line.contains("site.toml"), "{seen}");
 }
 
 #[test]
