@@ -10,6 +10,7 @@
 mod arena;
 mod attach;
 mod build;
+mod build_commands;
 mod build_containers;
 mod build_elsewhere;
 mod build_elsewhere_cut;

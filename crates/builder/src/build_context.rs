@@ -93,7 +93,8 @@ impl BuildContext<'_> {
         Ok(())
     }
 
-    fn follow(
+    /// Runs a program to its end that `start` starts with its output in a log.
+    pub(crate) fn follow(
         &mut self,
         invocation: &Invocation,
         listener: Option<&mut dyn Listener>,
@@ -154,6 +155,7 @@ impl BuildContext<'_> {
                 let mut failure = Failure {
                     step: step.name,
                     package: None,
+                    place: None,
                     command: invocation.shown(),
                     status,
                     tail: process::tail(&path),

@@ -57,6 +57,8 @@ pub struct Failure {
     pub step: StepName,
     /// The package that could not be installed, if it was one.
     pub package: Option<String>,
+    /// Where the recipe names the command, if it does: `config.yaml:12`.
+    pub place: Option<String>,
     /// The command, as it could be typed.
     pub command: String,
     /// How it ended.
@@ -72,6 +74,10 @@ impl fmt::Display for Failure {
         if let Some(package) = &self.package {
             let package = escape(package);
             return write!(f, "step `{}` failed: {package} was not built", self.step);
+        }
+        if let Some(place) = &self.place {
+            let (command, status) = (escape(&self.command), self.status);
+            return write!(f, "{place}: the command `{command}` ended with {status}");
         }
         let program = self.command.split(' ').next().unwrap_or_default();
         write!(f, "step `{}` failed: {program} ended with {}", self.step, self.status)
@@ -132,6 +138,19 @@ impl BuildError {
         Report::new(Kind::Build, format!("`{program}` is missing"))
             .hinted(installation(program))
             .into()
+    }
+
+    /// Changes what is known of the program that failed.
+    pub(crate) fn change_failure(&mut self, change: impl FnOnce(&mut Failure)) {
+        match self {
+            Self::StepFailed(failure) => change(failure),
+            Self::DiskFull { failure, .. } | Self::MemoryFull { failure, .. } => {
+                if let Some(failure) = failure.as_deref_mut() {
+                    change(failure);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Returns what the program that failed left behind: its log and the end of it.

@@ -62,6 +62,8 @@ pub struct BuildRequest {
     pub pins: Pins,
     /// Where container images come from, for the engine that needs them.
     pub containers: Option<Arc<dyn Containers>>,
+    /// Whether commands of a recipe may use the network.
+    pub command_network: bool,
     /// Which steps are done.
     pub part: Part,
     /// Keep what a build removes when it is done: what it had in memory, and the sources

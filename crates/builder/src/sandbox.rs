@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use cabane_mount::{
-    Backend, FusePrograms, ImageFile, ImageFormat, MountPlan, Operation, Way, perform,
+    Backend, BuildRoot, FusePrograms, ImageFile, ImageFormat, MountPlan, Operation, Way, perform,
 };
 use cabane_process::child::prepare_child;
 use cabane_process::process_namespace::enter_process_namespace;
@@ -142,7 +142,7 @@ impl Invocation {
     }
 }
 
-fn quoted(argument: &OsStr) -> String {
+pub(crate) fn quoted(argument: &OsStr) -> String {
     let argument = argument.to_string_lossy();
     let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
     if !argument.is_empty() && argument.chars().all(is_plain) {
@@ -247,21 +247,7 @@ impl Sandbox {
     /// its own and dies with this thread.
     pub(crate) fn start(&self, invocation: &Invocation, log: &File) -> Result<Child> {
         self.make_targets_in_tmp()?;
-        let no_log = |source| unmade("cannot share the log with the program", &source);
-        let mut command = invocation.command(log).map_err(no_log)?;
-        command.env_clear().envs(&self.variables);
-        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)
-            .map_err(|errno| unmade("cannot make a pipe", &errno.into()))?;
-        let preparation = Preparation {
-            plan: Some(self.mount_plan()?),
-            directory: invocation.directory.clone(),
-            parent: getpid(),
-            complaints: writer,
-        };
-        let started = preparation.attach_to(&mut command).spawn();
-        // The command holds the other end of the pipe.
-        drop(command);
-        started.map_err(|error| explain(reader, &invocation.program, &error))
+        start_in(Surroundings::Plan(self.mount_plan()?), invocation, &self.variables, log)
     }
 
     fn mount_plan(&self) -> Result<MountPlan> {
@@ -328,9 +314,50 @@ fn fixed_variables(request: &BuildRequest) -> BTreeMap<OsString, OsString> {
     variables
 }
 
+/// Starts a program in the root file system of an image, as [`Sandbox::start`] does.
+pub(crate) fn start_in_root(
+    root: BuildRoot,
+    invocation: &Invocation,
+    variables: &BTreeMap<OsString, OsString>,
+    log: &File,
+) -> Result<Child> {
+    start_in(Surroundings::Root(root), invocation, variables, log)
+}
+
+fn start_in(
+    surroundings: Surroundings,
+    invocation: &Invocation,
+    variables: &BTreeMap<OsString, OsString>,
+    log: &File,
+) -> Result<Child> {
+    let no_log = |source| unmade("cannot share the log with the program", &source);
+    let mut command = invocation.command(log).map_err(no_log)?;
+    command.env_clear().envs(variables);
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)
+        .map_err(|errno| unmade("cannot make a pipe", &errno.into()))?;
+    let preparation = Preparation {
+        surroundings: Some(surroundings),
+        directory: invocation.directory.clone(),
+        parent: getpid(),
+        complaints: writer,
+    };
+    let started = preparation.attach_to(&mut command).spawn();
+    // The command holds the other end of the pipe.
+    drop(command);
+    started.map_err(|error| explain(reader, &invocation.program, &error))
+}
+
+/// What a program sees.
+enum Surroundings {
+    /// The system, with some of it covered.
+    Plan(MountPlan),
+    /// An image.
+    Root(BuildRoot),
+}
+
 /// What the child does between fork and exec.
 struct Preparation {
-    plan: Option<MountPlan>,
+    surroundings: Option<Surroundings>,
     directory: PathBuf,
     parent: rustix::process::Pid,
     complaints: OwnedFd,
@@ -349,12 +376,23 @@ impl Preparation {
     }
 
     fn prepare(&mut self) -> Result<(), (String, String)> {
-        if let Some(plan) = self.plan.take() {
-            perform(plan).map_err(|error| (chain(&error), error.hint().unwrap_or_default()))?;
-        }
+        let of_mount =
+            |error: cabane_mount::Error| (chain(&error), error.hint().unwrap_or_default());
         let plain = |error: io::Error| (error.to_string(), String::new());
+        let mut is_image = false;
+        match self.surroundings.take() {
+            Some(Surroundings::Plan(mounts)) => perform(mounts).map_err(of_mount)?,
+            Some(Surroundings::Root(root)) => {
+                root.enter().map_err(of_mount)?;
+                is_image = true;
+            }
+            None => {}
+        }
         umask(Mode::from_raw_mode(0o022));
-        std::env::set_current_dir(&self.directory).map_err(plain)?;
+        std::env::set_current_dir(&self.directory).map_err(|error| {
+            let directory = cabane_label::shown(&self.directory);
+            (format!("cannot change into {directory}: {error}"), String::new())
+        })?;
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| plain(e.into()))?;
         // Has the parent died before it could take this process with it?
         if getppid() != Some(self.parent) {
@@ -362,8 +400,13 @@ impl Preparation {
         }
         // Where it is refused, those in other groups are found by their parents, unless
         // the build is killed.
-        enter_process_namespace().map_err(plain)?;
-        Ok(())
+        let is_alone = enter_process_namespace().map_err(plain)?;
+        if is_image && !is_alone {
+            let why = "the system refuses a `/proc` of its own, as containers do that cover parts \
+                       of `/proc`";
+            return Err(plain(io::Error::other(why)));
+        }
+        if is_image { BuildRoot::confine().map_err(of_mount) } else { Ok(()) }
     }
 }
 

@@ -46,6 +46,10 @@ pub enum StepName {
     Sources,
     /// Requirements become exact versions with hashes.
     Lock,
+    /// Layers and files become the image in which commands run.
+    Base,
+    /// Commands of the recipe run in the image.
+    Run,
     /// Specs become packages with all their variants.
     Concretize,
     /// Packages are put into the tree.

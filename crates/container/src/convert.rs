@@ -6,7 +6,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use cabane_view::{Meta, MpiNeed};
+use cabane_view::{Meta, MpiNeed, PackageList};
 
 use crate::budget::{Budget, MAX_UNPACKED};
 use crate::import_record::{CONVERTER, Converted, ImportRecord};
@@ -28,6 +28,8 @@ pub struct Request<'a> {
     pub reference: &'a str,
     /// Where it starts, if not where the image says; made if nothing is there.
     pub working_directory: Option<&'a str>,
+    /// The packages in the image, if they are known.
+    pub packages: Option<&'a PackageList>,
     /// The file to be written; it must not exist.
     pub output: &'a Path,
     /// The program.
@@ -102,7 +104,7 @@ fn make(
         // The node that starts ranks looks which one it is.
         meta.needs.mpi = has_mpi.then(MpiNeed::default);
         edit(&mut meta, &mut report);
-        Converted { meta, report }
+        Converted { meta, report, packages: request.packages.cloned() }
     });
     match made {
         Ok(converted) => {

@@ -3,7 +3,7 @@
 
 //! What an image was made of, and what was changed on the way.
 
-use cabane_view::Meta;
+use cabane_view::{Meta, PackageList};
 use serde::{Deserialize, Serialize};
 
 /// The version of the way in which images are made. Another one gives other images.
@@ -16,15 +16,22 @@ pub struct Converted {
     pub meta: Meta,
     /// What was done.
     pub report: ImportRecord,
+    /// The packages in it, if they are known.
+    pub packages: Option<PackageList>,
 }
 
 impl Converted {
-    /// Returns the two documents of the metadata: their names in `meta`, and what is in them.
+    /// Returns the documents of the metadata: their names in `meta`, and what is in them.
     #[must_use]
-    pub fn documents(&self) -> [(&'static str, Vec<u8>); 2] {
+    pub fn documents(&self) -> Vec<(&'static str, Vec<u8>)> {
         // Strings, numbers and lists are always JSON.
         let report = serde_json::to_vec_pretty(&self.report).unwrap_or_default();
+        let packages = self.packages.as_ref().map(PackageList::to_json);
+        let packages = packages.map(|text| (PackageList::FILE, text.into_bytes()));
         [("env.json", self.meta.to_json().into_bytes()), (ImportRecord::FILE, report)]
+            .into_iter()
+            .chain(packages)
+            .collect()
     }
 }
 
@@ -58,12 +65,25 @@ pub struct ImportRecord {
     pub hard_links: u64,
     /// How many bytes its files have.
     pub bytes: u64,
+    /// The commands of a recipe that were run in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<RecordedCommand>,
     /// Whether a recipe has put something on the container image, or says something else
     /// about it: then it is not what an import makes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub altered: bool,
     /// What was changed.
     pub changed: Changed,
+}
+
+/// A command that was run in an image.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct RecordedCommand {
+    /// The command, as it can be typed.
+    pub command: String,
+    /// Whether it could use the network.
+    pub network: bool,
 }
 
 /// What was changed, and how often.
@@ -96,6 +116,31 @@ impl ImportRecord {
 }
 
 impl Changed {
+    /// Adds what was changed in an image on which this one is made.
+    pub fn add(&mut self, base: &Self) {
+        let counts = [
+            (&mut self.owners, base.owners),
+            (&mut self.set_id, base.set_id),
+            (&mut self.closed, base.closed),
+            (&mut self.devices, base.devices),
+            (&mut self.pipes, base.pipes),
+            (&mut self.attributes, base.attributes),
+        ];
+        for (count, more) in counts {
+            *count += more;
+        }
+        let lists = [
+            (&mut self.mount_points, &base.mount_points),
+            (&mut self.replaced, &base.replaced),
+            (&mut self.variables, &base.variables),
+        ];
+        for (list, more) in lists {
+            list.extend_from_slice(more);
+            list.sort();
+            list.dedup();
+        }
+    }
+
     /// Says what was changed, a line each.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {

@@ -18,6 +18,7 @@
 
 mod added;
 mod budget;
+mod changes;
 mod convert;
 mod decompress;
 pub mod digest;
@@ -42,11 +43,12 @@ mod write;
 
 pub use added::added;
 pub use budget::MAX_UNPACKED;
+pub use changes::{Moment, Times, changes};
 pub use convert::{Request, convert, convert_with, library_of};
 pub use document::{Config, Descriptor, Document, MAX_DOCUMENT, Manifest};
 pub use error::{Error, LayerProblem};
 pub use image::{Blobs, Chosen, ContainerImage, choose};
-pub use import_record::{CONVERTER, Changed, Converted, ImportRecord};
+pub use import_record::{CONVERTER, Changed, Converted, ImportRecord, RecordedCommand};
 pub use layer::{Bytes, Layer, Open};
 pub use platform::{Platform, PlatformError};
 pub use progress::Progress;

@@ -208,6 +208,7 @@ fn request(
         fuse: context.fuse.clone(),
         pins: options.pins.clone(),
         containers: Some(Arc::new(OwnContainers { context: context.clone() })),
+        command_network: settings.command_network.value,
         part: Part { from: options.from.clone(), until: options.until.clone() },
         keep: options.keep,
         memory: in_memory(context, options),

@@ -38,6 +38,13 @@ pub enum Error {
         /// What the system answered.
         source: io::Error,
     },
+    /// Layers cannot be put on top of each other.
+    Overlay {
+        /// Where changes would have gone.
+        path: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
     /// Another environment writes there.
     LayerInUse {
         /// The directory.
@@ -85,6 +92,9 @@ impl Error {
                  `--writable=/tmp/layer`: file servers and overlays cannot hold one; `--writable` \
                  alone keeps it in memory"
                 .to_owned(),
+            Self::Overlay { .. } => "the directory of the build must be on a local disk, which \
+                 `--build-dir DIR` names: file servers and overlays cannot hold layers"
+                .to_owned(),
             Self::LayerInUse { .. } => "name another directory, or `cabane attach` to the \
                  environment that uses this one"
                 .to_owned(),
@@ -114,6 +124,9 @@ impl fmt::Display for Error {
                     None => Ok(()),
                 }
             }
+            Self::Overlay { path, .. } => {
+                write!(f, "cannot put layers on the image, with changes in {}", path.display())
+            }
             Self::LayerInUse { path } => {
                 write!(f, "another environment is writing in {}, and two cannot", path.display())
             }
@@ -128,6 +141,7 @@ impl std::error::Error for Error {
             Self::FuseProgram { .. } | Self::LayerInUse { .. } => None,
             Self::UserNamespace { source }
             | Self::FuseDevice { source }
+            | Self::Overlay { source, .. }
             | Self::Layer { source, .. } => Some(source),
         }
     }

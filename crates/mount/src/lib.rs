@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod backend;
+mod build_root;
 mod error;
 mod fuse;
 pub mod helper;
@@ -33,6 +34,7 @@ mod stage;
 pub mod verity;
 
 pub use backend::{Backend, enter_private_namespace};
+pub use build_root::BuildRoot;
 pub use cabane_privileged::{
     CACHE_NAMESPACE, Error as PrivilegedError, ImageFile, ImageFormat, ImageOwners, LocalStage,
     Place, Policy, PolicyError, PrivilegedBind, Request, RequestError, RequestedBind,

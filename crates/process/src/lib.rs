@@ -4,7 +4,7 @@
 //! Child processes, and what the kernel tells about processes.
 //!
 //! [`child`] prepares a process before it starts a program, [`as_user`] runs a program as
-//! another user, [`output`] runs one within limits, [`open_as`] opens files as another user, [`alone`] starts one that
+//! another user, [`confine`] takes rights away before commands of somebody else run, [`output`] runs one within limits, [`open_as`] opens files as another user, [`alone`] starts one that
 //! nothing of this process reaches,
 //! [`process_namespace`] makes sure that none outlives the program, [`Scratch`] is a directory that
 //! does not either, and [`lease`] tells whether a file is open on this host. The crate holds no policy.
@@ -14,6 +14,7 @@
 pub mod alone;
 pub mod as_user;
 pub mod child;
+pub mod confine;
 mod copy;
 pub mod lease;
 pub mod open_as;

@@ -68,8 +68,9 @@ pub use pipeline::{
     parse_pipeline,
 };
 pub use recipe::{
-    Cleanup, ContainerConfig, EngineConfig, EnvVars, FormatVersion, GitSource, InterpreterRequest,
-    PackageRepository, PythonConfig, PythonSource, Recipe, SpackConfig, TreeConfig, ViewRecipe,
+    Cleanup, CommandLine, ContainerConfig, EngineConfig, EnvVars, FormatVersion, GitSource,
+    InterpreterRequest, PackageRepository, PythonConfig, PythonSource, Recipe, RunCommand,
+    SpackConfig, TreeConfig, ViewRecipe,
 };
 pub use settings::{
     AmountError, AtStart, BindSetting, ChannelRule, ContainerSettings, EvidenceSettings, GateRules,

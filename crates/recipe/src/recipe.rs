@@ -184,6 +184,27 @@ pub struct TreeConfig {
     pub source: PathBuf,
 }
 
+/// A command that is run in an image while it is built (`run:`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunCommand {
+    /// What is run.
+    pub command: CommandLine,
+    /// Whether it may use the network.
+    pub network: bool,
+    /// The line of the recipe in which it begins, counted from 1.
+    pub line: u32,
+}
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum CommandLine {
+    /// A text, for a shell.
+    Shell(String),
+    /// A program and its arguments.
+    Words(Vec<String>),
+}
+
 /// The section `container:`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerConfig {
@@ -196,6 +217,8 @@ pub struct ContainerConfig {
     pub images: Vec<String>,
     /// What is put on it: a place in the image, and a file or directory of the recipe.
     pub files: Vec<(String, PathBuf)>,
+    /// What is run in it while it is built, in this order.
+    pub run: Vec<RunCommand>,
     /// What it starts, in the place of what the container image says.
     pub entrypoint: Option<Vec<String>>,
     /// Its arguments, in the same way.

@@ -122,6 +122,7 @@ pub fn convert(bytes: &[u8]) -> Verdict {
         name: "fuzz",
         reference: "registry.test/fuzz:latest",
         working_directory: None,
+        packages: None,
         output: &output,
         mksquashfs: Path::new("mksquashfs"),
         jobs: 1,

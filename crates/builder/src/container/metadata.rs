@@ -15,8 +15,9 @@ use crate::{BuildError, Result};
 
 /// Whether the image is another one than an import makes.
 fn alters(recipe: &Recipe, config: &ContainerConfig) -> bool {
-    let ContainerConfig { images, files, entrypoint, command, working_directory, .. } = config;
+    let ContainerConfig { images, files, run, entrypoint, command, working_directory, .. } = config;
     !files.is_empty()
+        || !run.is_empty()
         || !images.is_empty()
         || entrypoint.is_some()
         || command.is_some()

@@ -138,6 +138,7 @@ pub(crate) fn request(world: &World, build: &str) -> BuildRequest {
         jobs: 2,
         pins: cabane_builder::Pins::default(),
         containers: None,
+        command_network: true,
         part: cabane_builder::Part::default(),
         keep: false,
         memory: None,

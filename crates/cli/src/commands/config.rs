@@ -96,6 +96,10 @@ fn rows(settings: &Effective) -> Vec<Row> {
             rows.push(setting.key, text.clone(), &value.origin);
         }
     }
+    if !matches!(settings.command_network.origin, Origin::Default) {
+        let word = |allowed: &bool| if *allowed { "allow" } else { "forbid" }.to_owned();
+        rows.value(table::COMMAND_NETWORK.key, &settings.command_network, word);
+    }
     let python = or("made when it is needed", path);
     rows.value(table::SPACK_PYTHON.key, &settings.spack_python, python);
     rows.value(table::UV.key, &settings.uv, or("the first in PATH", path));

@@ -175,6 +175,7 @@ pub(crate) fn request<'a>(output: &'a Path, mksquashfs: &'a Path) -> Request<'a>
         name: "test",
         reference: "registry.example/test:1",
         working_directory: None,
+        packages: None,
         output,
         mksquashfs,
         jobs: 2,

@@ -8,12 +8,16 @@ use std::path::{Component, Path, PathBuf};
 use super::path::{Reach, path};
 use crate::ask::{Field, Section, each, instead};
 use crate::diagnostic::quote;
-use crate::node::Place;
-use crate::recipe::ContainerConfig;
+use crate::node::{Place, Value};
+use crate::recipe::{CommandLine, ContainerConfig, RunCommand};
 use crate::report::Report;
 
 pub(super) const KEYS: &[&str] =
-    &["from", "platform", "images", "files", "entrypoint", "command", "working-directory"];
+    &["from", "platform", "images", "files", "run", "entrypoint", "command", "working-directory"];
+/// The keys of a command with more to say about it.
+const COMMAND_KEYS: &[&str] = &["command", "network"];
+/// Each is a layer, and overlayfs takes so many.
+const MOST_COMMANDS: usize = 100;
 
 const ADD_SECTION: &str =
     "add the container image:\ncontainer:\n  from: registry.example.org/tool:1.0";
@@ -26,9 +30,8 @@ pub(super) fn read(file: &Section<'_>) -> Option<ContainerConfig> {
     section.refuse_unknown(KEYS, |key| match key {
         "image" => instead("write `from:`"),
         "env" => instead("variables belong into `views:`, as for other engines"),
-        "run" | "post" => {
-            instead("commands are not run in container images: add files with `files:`")
-        }
+        "post" => instead("write the commands below `run:`"),
+        "network" => instead("write it at the command: `- {command: …, network: true}`"),
         _ => None,
     });
     let hint = "add where it is: `from: registry.example.org/tool:1.0`";
@@ -36,6 +39,7 @@ pub(super) fn read(file: &Section<'_>) -> Option<ContainerConfig> {
     let platform = section.optional("platform", Field::string);
     let images = section.given_or("images", Vec::new(), |field| texts(field, "an image"));
     let files = section.given_or("files", Vec::new(), files);
+    let run = section.given_or("run", Vec::new(), commands);
     let entrypoint = command_line(&section, "entrypoint");
     let command = command_line(&section, "command");
     let working_directory = section.given_or("working-directory", None, |field| {
@@ -47,6 +51,7 @@ pub(super) fn read(file: &Section<'_>) -> Option<ContainerConfig> {
         platform: platform?,
         images: images?,
         files: files?,
+        run: run?,
         entrypoint: entrypoint?,
         command: command?,
         working_directory: working_directory?,
@@ -80,6 +85,42 @@ fn files(field: &Field<'_>) -> Option<Vec<(String, PathBuf)>> {
         let source = path(&field, Reach::Recipe);
         Some((place?, source?))
     })
+}
+
+/// Reads the commands that are run while the image is built.
+fn commands(field: &Field<'_>) -> Option<Vec<RunCommand>> {
+    let items = field.items("a command")?;
+    if let Some(item) = items.get(MOST_COMMANDS) {
+        let message = format!("more than {MOST_COMMANDS} commands");
+        return item.refuse(&message, "put several into one: `- |`, and a line for each");
+    }
+    each(items, |item| command(&item))
+}
+
+fn command(field: &Field<'_>) -> Option<RunCommand> {
+    let line = field.report.source.line_number(field.place().start);
+    if !matches!(field.node.value, Value::Section(_)) {
+        return Some(RunCommand { command: what_is_run(field)?, network: false, line });
+    }
+    let section = field.section_with(COMMAND_KEYS)?;
+    let hint = "add what is run: `command: make install`";
+    let command = section.needed("command", hint, what_is_run);
+    let network = section.given_or("network", false, Field::truth);
+    Some(RunCommand { command: command?, network: network?, line })
+}
+
+/// Reads a text for a shell, or a list of words.
+fn what_is_run(field: &Field<'_>) -> Option<CommandLine> {
+    let hint = "write a command: `make install`, or `[make, install]`";
+    if !matches!(field.node.value, Value::List(_)) {
+        let text = field.text_if(|text| !text.trim().is_empty(), "is no command", hint)?;
+        return Some(CommandLine::Shell(text));
+    }
+    let words = texts(field, "a word")?;
+    if words.first().is_none_or(String::is_empty) {
+        return field.refuse("the command has no program", hint);
+    }
+    Some(CommandLine::Words(words))
 }
 
 /// Checks a place in the image: an absolute path in its shortest form.

@@ -124,6 +124,9 @@ settings! {
     SBATCH: "build.sbatch" = "\"--partition=build --time=4:00:00\"", values::text;
     /// The path of `cabane` on the hosts of `cabane build --on HOST`. Default: the first one in PATH there.
     REMOTE_PROGRAM: "build.remote_program" = "\"/opt/cabane/bin/cabane\"", values::text;
+    /// Whether commands of container recipes may use the network: "allow" or "forbid". If one configuration
+    /// file says "forbid", no other one can allow it. Default: "allow".
+    COMMAND_NETWORK: "build.command_network" = "\"forbid\"", values::permission;
     /// The registry for sharing images: any registry that implements the OCI distribution
     /// specification.
     REGISTRY: "registry" = "[registry]";

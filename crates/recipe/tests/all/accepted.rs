@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 
 use cabane_recipe::{
-    ContainerConfig, EngineConfig, FormatVersion, InterpreterRequest, PythonConfig, PythonSource,
-    SpackConfig, TreeConfig,
+    CommandLine, ContainerConfig, EngineConfig, FormatVersion, InterpreterRequest, PythonConfig,
+    PythonSource, RunCommand, SpackConfig, TreeConfig,
 };
 
 use super::{accepted, parse};
@@ -112,11 +112,32 @@ fn a_container_image_is_mounted_at_the_root_with_what_is_put_on_it() {
             platform: None,
             images: vec!["stack/1.0".to_owned()],
             files: vec![("/opt/tool".to_owned(), "./tool".into())],
+            run: Vec::new(),
             entrypoint: None,
             command: Some(Vec::new()),
             working_directory: None,
         })
     );
+}
+
+#[test]
+fn commands_of_a_container_image_are_texts_lists_or_say_more() {
+    let recipe = accepted(
+        "name: a\nengine: container\ncontainer:\n  from: registry.example.org/tool:1\n  run:\n    \
+         - make install\n    - [make, a b]\n    - |\n      one\n      two\n    \
+         - command: apt-get update\n      network: true\n",
+    );
+    let EngineConfig::Container(config) = recipe.engine else { panic!("not a container") };
+    let shell = |text: &str| CommandLine::Shell(text.to_owned());
+    let words = ["make", "a b"].map(str::to_owned).to_vec();
+    let expected = [
+        (shell("make install"), false, 6),
+        (CommandLine::Words(words), false, 7),
+        (shell("one\ntwo\n"), false, 9),
+        (shell("apt-get update"), true, 11),
+    ];
+    let expected = expected.map(|(command, network, line)| RunCommand { command, network, line });
+    assert_eq!(config.run, expected);
 }
 
 #[test]

@@ -73,6 +73,8 @@ pub struct Effective {
     pub sbatch: Value<Option<String>>,
     /// The path of this program on hosts that build.
     pub remote_program: Value<Option<String>>,
+    /// Whether commands of container recipes may use the network.
+    pub command_network: Value<bool>,
     /// The cache directory of others that builds read, if one is named.
     pub shared_cache: Value<Option<PathBuf>>,
     /// Files with the public keys that sign its packages; none if no signature is needed.
@@ -263,6 +265,7 @@ impl Effective {
             jobs: layers.optional(&table::JOBS)?,
             sbatch: layers.optional(&table::SBATCH)?,
             remote_program: layers.optional(&table::REMOTE_PROGRAM)?,
+            command_network: layers.command_network(),
             shared_cache: layers.path_or(&table::SHARED_CACHE, None)?,
             shared_cache_keys: layers.shared_cache_keys()?,
             spack_python: layers.path_or(&table::SPACK_PYTHON, None)?,
@@ -311,6 +314,19 @@ impl Layers<'_> {
             let found = self.file_value(|file| file.get(setting).map(str::to_owned))?;
             Some((found.value, found.origin))
         })
+    }
+
+    /// A site forbids it for all its users: what one file forbids, no other one allows.
+    fn command_network(&self) -> Value<bool> {
+        let forbids = self.files.iter().find(|(_, settings)| {
+            settings.get(&table::COMMAND_NETWORK).is_some_and(|word| word == "forbid")
+        });
+        let origin = |(path, _): &(PathBuf, Settings)| Origin::File(path.clone());
+        match (forbids, self.file_value(|file| file.get(&table::COMMAND_NETWORK).map(|_| ()))) {
+            (Some(file), _) => Value::new(false, origin(file)),
+            (None, Some(allowed)) => Value::new(true, allowed.origin),
+            (None, None) => Value::new(true, Origin::Default),
+        }
     }
 
     fn optional<T: FromStr<Err: fmt::Display>>(

@@ -158,6 +158,7 @@ impl Import<'_> {
             name: self.label.name.as_str(),
             reference: &self.reference,
             working_directory: None,
+            packages: None,
             output,
             mksquashfs: &mksquashfs,
             jobs: jobs.unwrap_or_else(processors).max(1),

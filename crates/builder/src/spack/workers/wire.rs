@@ -147,6 +147,7 @@ impl Failed {
         Failure {
             step: StepName::Install,
             package: self.package,
+            place: None,
             command: self.command,
             status: ExitStatus::from_raw(self.status),
             log: self.log,
@@ -197,6 +198,7 @@ mod tests {
         let failure = Failure {
             step: StepName::Install,
             package: Some("lz4@1.10.0".to_owned()),
+            place: None,
             command: "spack install".to_owned(),
             status: ExitStatus::from_raw(256),
             log: "/x/lz4.log".into(),
