@@ -38,6 +38,7 @@ mod evidence;
 mod evidence_builds;
 mod evidence_figures;
 mod evidence_openssl;
+mod exec;
 mod explain;
 mod export;
 mod export_faults;

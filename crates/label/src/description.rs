@@ -61,7 +61,9 @@ pub fn container_in(text: &str, directory: &Path) -> String {
         return text.to_owned();
     }
     let scheme = scheme.copied().unwrap_or_default();
-    let path = directory.join(text.get(scheme.len()..).unwrap_or_default());
+    let path = text.get(scheme.len()..).unwrap_or_default();
+    // So Apptainer writes it.
+    let path = directory.join(path.strip_prefix("//").unwrap_or(path));
     // A path that is no text was none before.
     path.to_str().map_or_else(|| text.to_owned(), |path| format!("{scheme}{path}"))
 }

@@ -181,7 +181,7 @@ impl LaunchPlan {
             root,
             backend: context.backend,
             fuse: context.fuse.clone(),
-            calling: context.calling.clone(),
+            calling: self.root.calling(context),
             joining,
             command,
         };

@@ -74,6 +74,8 @@ fn of_scheme(text: &str, directory: &Path) -> Result<Option<Reference>> {
     let Some((scheme, rest)) = parts else {
         return Ok(None);
     };
+    // So Apptainer writes it.
+    let rest = rest.strip_prefix("//").unwrap_or(rest);
     if rest.is_empty() {
         return Err(no_path(scheme));
     }
