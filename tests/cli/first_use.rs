@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use cabane_container::digest;
-use cabane_testkit::{Finished, RealRegistry, Tree, needs};
+use cabane_testkit::{Finished, RealRegistry, Tree, needs, run_as_root};
 use serde_json::json;
 
+use crate::arena::with_helper;
 use crate::cabane::{Cabane, Who, everybody, finished};
 use crate::import_containers::{Layout, layer, leftovers, sif, skopeo};
 
@@ -308,6 +309,36 @@ fn put_sif(site: &Site, name: &str, file: &Path) {
     let manifest =
         json!({"schemaVersion": 2, "mediaType": kind, "config": config, "layers": [layer]});
     site.put(&format!("/v2/{name}/manifests/1"), kind, manifest.to_string().as_bytes());
+}
+
+/// Puts the policy in place that is installed unless a site chooses otherwise.
+fn ship_policy() {
+    let policy = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/mount.policy");
+    run_as_root(&format!(
+        "sed -e 's|@MOUNT_POINTS@|mount-point /mnt/a|' -e 's|@IMAGE_OWNERS@|root|' {policy} \\
+             >/etc/cabane/mount.policy"
+    ));
+}
+
+#[test]
+fn under_the_shipped_policy_users_run_what_they_import() {
+    needs!("docker-registry");
+    with_helper(|cabane| {
+        ship_policy();
+        let registry = RealRegistry::start(&cabane.world.path("registry"));
+        let target = format!("docker://{}/tool:1", registry.host());
+        skopeo(&["copy", "--dest-tls-verify=false", &layout(cabane, "first").typed(), &target]);
+        let typed = format!("{}/tool:1", registry.url());
+        let file = sif_file(cabane, "second", "tool.sif");
+        for (image, expected) in [(&*typed, "first\n"), (file.to_str().unwrap(), "second\n")] {
+            for arguments in [&["-v", "run", image, "--"][..], &["-v", "exec", image]] {
+                let seen = cabane.run(&[arguments, &["hello"]].concat());
+                assert_eq!(seen.stdout, expected, "{}", seen.stderr);
+                // Root would have to look into it through FUSE to mount it for others.
+                assert!(seen.stderr.contains("in a user namespace"), "{}", seen.stderr);
+            }
+        }
+    });
 }
 
 #[test]

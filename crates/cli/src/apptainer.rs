@@ -24,7 +24,7 @@ use crate::setup::Setup;
 pub(crate) struct ApptainerArgs {
     #[command(flatten)]
     inside: WithLetters,
-    /// Show files or directories of this system inside: SOURCE[:TARGET[:ro]], separated by commas. Repeatable
+    /// Show files or directories of this system inside: `SOURCE[:TARGET[:ro]]`, separated by commas. Repeatable
     #[arg(short = 'B', long, value_name = "BINDS")]
     bind: Vec<String>,
     /// Keep changes of the root file system in this directory

@@ -82,6 +82,9 @@ const DIRECTORIES: [&str; 9] = [
 ];
 const PROGRAMS: [&str; 5] =
     ["/usr/bin", "/usr/local/bin", "/usr/local/nvidia/bin", "/opt/rocm/bin", "/usr/sbin"];
+/// Where the libraries are seen. A place among the libraries of an image would have its directory
+/// shadowed, which takes long.
+const SEEN: &str = "/run/cabane/driver";
 /// The most files of one directory that are looked at.
 const MOST_FILES: usize = 10_000;
 
@@ -108,18 +111,15 @@ impl Driver {
             }
         }
         let mut edits = ContainerEdits::default();
-        let folders: BTreeSet<&Path> = files.iter().filter_map(|file| file.parent()).collect();
-        let folders: Vec<String> = folders.iter().map(|path| path.display().to_string()).collect();
-        edits.mounts = files.iter().map(|file| mount(root, file)).collect();
+        edits.mounts = files.iter().map(|file| mount(root, file, SEEN)).collect();
         edits.mounts.extend(self.programs.iter().filter_map(|name| program(root, name)));
-        let mut ask = vec!["update-ldcache".to_owned()];
-        ask.extend(folders.into_iter().flat_map(|folder| ["--folder".to_owned(), folder]));
-        edits.hooks.push(hook(ask));
+        edits.hooks.push(hook("update-ldcache", &format!("--folder={SEEN}")));
         if let Some(version) = version.filter(|_| self.by_version) {
-            let link = format!("{}::{}", self.first, first.with_file_name("libcuda.so").display());
-            edits.hooks.push(hook(vec!["create-symlinks".to_owned(), "--link".to_owned(), link]));
-            let option = format!("--host-driver-version={version}");
-            edits.hooks.push(hook(vec!["enable-cuda-compat".to_owned(), option]));
+            let link = format!("--link={}::{SEEN}/libcuda.so", self.first);
+            edits.hooks.push(hook("create-symlinks", &link));
+            edits
+                .hooks
+                .push(hook("enable-cuda-compat", &format!("--host-driver-version={version}")));
         }
         edits.nodes = self.nodes.iter().flat_map(|start| nodes(root, start)).collect();
         let device =
@@ -191,10 +191,11 @@ fn ends_in(file: &Path, version: &str) -> bool {
     name.strip_suffix(version).is_some_and(|rest| rest.ends_with(".so."))
 }
 
-fn mount(root: &Path, file: &Path) -> DeviceMount {
+/// Shows a file in a directory.
+fn mount(root: &Path, file: &Path, directory: &str) -> DeviceMount {
     DeviceMount {
         source: inside(root, file),
-        target: file.to_owned(),
+        target: Path::new(directory).join(file.file_name().unwrap_or_default()),
         file_system: None,
         read_only: true,
         line: 0,
@@ -204,13 +205,14 @@ fn mount(root: &Path, file: &Path) -> DeviceMount {
 fn program(root: &Path, name: &str) -> Option<DeviceMount> {
     let places = PROGRAMS.iter().map(|directory| Path::new(directory).join(name));
     let file = places.into_iter().find_map(|place| resolved(root, &place))?;
-    Some(DeviceMount { target: Path::new("/usr/bin").join(name), ..mount(root, &file) })
+    let target = Path::new("/usr/bin").join(name);
+    Some(DeviceMount { target, ..mount(root, &file, "/") })
 }
 
 /// Asks for what a tool of the vendor would do. Nothing is run.
-fn hook(arguments: Vec<String>) -> DeviceHook {
+fn hook(purpose: &str, option: &str) -> DeviceHook {
     let name = "nvidia-cdi-hook";
-    let arguments = [vec![name.to_owned()], arguments].concat();
+    let arguments = [name, purpose, option].map(str::to_owned).to_vec();
     let moment = "createContainer".to_owned();
     DeviceHook { moment, program: Path::new("/usr/bin").join(name), arguments, line: 0 }
 }

@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use cabane_label::{
-    Digest, ImageDescription, Label, LabelDefaults, LabelPattern, UenvDescription, parse_uenv_list,
+    Digest, ImageDescription, Label, LabelDefaults, LabelPattern, UenvDescription, is_container,
+    parse_uenv_list,
 };
 use cabane_mount::ImageFile;
 use cabane_recipe::EnvironmentFile;
@@ -120,6 +121,12 @@ pub fn find_environment(
 ///
 /// Something that is malformed, or an environment file that cannot be read.
 pub fn named_containers(context: &Context, request: &ImageRequest) -> Result<Vec<String>> {
+    let images = request.images.as_deref().unwrap_or_default();
+    // Mostly there is none, and nothing is read.
+    let has_file = request.environment.is_some() || images.contains(".toml");
+    if !has_file && !images.split(',').any(is_container) {
+        return Ok(Vec::new());
+    }
     let (file, typed) = what_was_typed(context, request)?;
     let container = |description: UenvDescription| match description.image {
         ImageDescription::Container(text) => Some(text),

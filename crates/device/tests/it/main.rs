@@ -428,23 +428,23 @@ fn a_driver_that_no_file_describes_is_found_by_its_libraries() {
     let given = chosen.give(Wanted::Everything, &|_| false).unwrap();
     let targets: Vec<String> =
         given.places.iter().map(|place| place.target.display().to_string()).collect();
-    let expected = [
-        "/run/cabane/devices/usr/lib64/libGLX_nvidia.so.0",
-        "/run/cabane/devices/usr/lib64/libGLX_nvidia.so.550.54.15",
-        "/run/cabane/devices/usr/lib64/libnvidia-ml.so.1",
-        "/run/cabane/devices/usr/lib64/libnvidia-ml.so.550.54.15",
-        "/run/cabane/devices/usr/lib64/nvidia/libcuda.so",
-        "/run/cabane/devices/usr/lib64/nvidia/libcuda.so.1",
-        "/run/cabane/devices/usr/lib64/nvidia/libcuda.so.550.54.15",
-        "/usr/bin/nvidia-smi",
-        "/usr/lib64/libGLX_nvidia.so.550.54.15",
-        "/usr/lib64/libnvidia-ml.so.550.54.15",
-        "/usr/lib64/nvidia/libcuda.so",
-        "/usr/lib64/nvidia/libcuda.so.550.54.15",
+    let names = [
+        "libGLX_nvidia.so.0",
+        "libGLX_nvidia.so.550.54.15",
+        "libcuda.so",
+        "libcuda.so.1",
+        "libcuda.so.550.54.15",
+        "libnvidia-ml.so.1",
+        "libnvidia-ml.so.550.54.15",
     ];
-    assert_eq!(targets, expected);
-    let folders = ["usr/lib64", "usr/lib64/nvidia"].map(|folder| Path::new(PRIVATE).join(folder));
-    assert_eq!(given.library_path, folders);
+    let place = Path::new(PRIVATE).join("run/cabane/driver");
+    let private = names.iter().map(|name| place.join(name).display().to_string());
+    let seen = ["libGLX_nvidia.so.550.54.15", "libcuda.so", "libcuda.so.550.54.15"];
+    let seen = seen.iter().chain(["libnvidia-ml.so.550.54.15"].iter());
+    let seen = seen.map(|name| format!("/run/cabane/driver/{name}"));
+    let expected = private.chain(seen).chain(["/usr/bin/nvidia-smi".to_owned()]);
+    assert_eq!(targets, expected.collect::<Vec<_>>());
+    assert_eq!(given.library_path, [place]);
     assert_eq!(given.compatibility.map(|one| one.driver), Some("550.54.15".to_owned()));
     assert_eq!(given.warnings, []);
 }
