@@ -63,7 +63,7 @@ fn words_of_other_tools_lead_to_the_command_that_is_meant() {
         (&["rm", "app", "--yes"], "image rm app --yes"),
         (&["search", "a b"], "image find 'a b'"),
         (&["init"], "repo create"),
-        (&["--system=x", "exec", "app", "--", "id"], "--system=x run app -- id"),
+        (&["--system=x", "mount", "app", "--", "id"], "--system=x run app -- id"),
     ];
     for (typed, meant) in lines {
         let seen = cabane.run(typed);

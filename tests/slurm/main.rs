@@ -13,6 +13,7 @@ mod containers;
 mod devices;
 mod elsewhere;
 mod failures;
+mod first_use;
 mod fuse;
 mod kernel;
 mod losses;

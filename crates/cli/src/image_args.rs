@@ -3,10 +3,14 @@
 
 //! Options about images that several commands have.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use cabane_environment::{ImageRequest, JoinOptions, RootOptions};
+use cabane_label::escape;
 use cabane_recipe::DeviceRequest;
+use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_view::{VariableSetting, VariableSettings, is_variable_name};
 use clap::Args;
 
 /// Which images and views to load.
@@ -45,6 +49,7 @@ impl ImageArgs {
             view: self.view.clone(),
             no_default_view: self.no_default_view,
             tells_choice: self.dry_run,
+            ..ImageRequest::default()
         }
     }
 }
@@ -96,20 +101,113 @@ pub(crate) struct RootArgs {
     pub(crate) mpi_program: Option<PathBuf>,
     /// Run the entry point of a container image, with the arguments after `--`
     #[arg(long)]
-    entrypoint: bool,
+    pub(crate) entrypoint: bool,
+    #[command(flatten)]
+    inside: InsideOptions,
+}
+
+/// What the command sees and gets, in the words of Apptainer.
+#[expect(clippy::struct_excessive_bools, reason = "each is an option that is given or not")]
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct InsideOptions {
+    /// Give a container image the NVIDIA GPUs of this machine, with the libraries of the driver
+    #[arg(long)]
+    pub(crate) nv: bool,
+    /// Give a container image the AMD GPUs of this machine, with the libraries of their driver
+    #[arg(long)]
+    pub(crate) rocm: bool,
+    /// Set a variable for the command. Repeatable
+    #[arg(long = "env", value_name = "NAME=VALUE")]
+    pub(crate) variables: Vec<String>,
+    /// Set the variables that a file names, one `NAME=VALUE` in a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) env_file: Vec<PathBuf>,
+    /// Start in this directory, a path inside
+    #[arg(long, visible_alias = "cwd", value_name = "DIRECTORY")]
+    pub(crate) pwd: Option<PathBuf>,
+    /// Give the command only those of your variables that describe you, the terminal, and proxies
+    #[arg(long)]
+    pub(crate) cleanenv: bool,
+    /// Make the home directory and /tmp of a container image empty, and hide the working directory
+    #[arg(long)]
+    pub(crate) contain: bool,
 }
 
 impl RootArgs {
     /// Returns these options, without those about MPI.
-    pub(crate) fn options(&self) -> RootOptions {
-        RootOptions {
+    ///
+    /// # Errors
+    ///
+    /// Variables that are malformed, or a file with them that cannot be read.
+    pub(crate) fn options(&self) -> Result<RootOptions> {
+        let mut options = RootOptions {
             binds: self.binds.clone(),
             devices: self.devices.clone(),
             writable: self.writable.clone(),
             no_home: self.no_home,
             entrypoint: self.entrypoint,
-        }
+            ..RootOptions::default()
+        };
+        self.inside.add_to(&mut options)?;
+        Ok(options)
     }
+}
+
+impl InsideOptions {
+    /// Adds them to others.
+    ///
+    /// # Errors
+    ///
+    /// Variables that are malformed, or a file with them that cannot be read.
+    pub(crate) fn add_to(&self, options: &mut RootOptions) -> Result<()> {
+        let drivers = [(self.nv, "nvidia.com/gpu=all"), (self.rocm, "amd.com/gpu=all")];
+        for (_, device) in drivers.into_iter().filter(|(is_wanted, _)| *is_wanted) {
+            options.devices_if_there.extend(device.parse());
+        }
+        for path in &self.env_file {
+            options.variables.merge(&read_variables(path)?);
+        }
+        for text in &self.variables {
+            let (name, value) = variable(text, "--env")?;
+            options.variables.merge(&one(name, value));
+        }
+        options.working_directory.clone_from(&self.pwd);
+        options.clean_variables = self.cleanenv;
+        options.contained = self.contain;
+        Ok(())
+    }
+}
+
+/// Cuts `NAME=VALUE`.
+fn variable<'t>(text: &'t str, place: &str) -> Result<(&'t str, &'t str)> {
+    let parts = text.split_once('=').filter(|(name, _)| is_variable_name(name));
+    parts.ok_or_else(|| {
+        let message = format!("`{}` does not set a variable ({place})", escape(text));
+        Report::new(Kind::Usage, message).hinted("write `NAME=VALUE`".to_owned())
+    })
+}
+
+fn one(name: &str, value: &str) -> VariableSettings {
+    VariableSettings([(name.to_owned(), VariableSetting::to(value))].into())
+}
+
+/// Reads a file with variables. A line may begin with `export`, its value may be in quotes, and lines
+/// that are empty or begin with `#` say nothing. No shell is run.
+fn read_variables(path: &Path) -> Result<VariableSettings> {
+    let text = fs::read_to_string(path).or_failed(|| format!("read {}", path.display()))?;
+    let mut settings = VariableSettings::default();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let line = line.strip_prefix("export ").unwrap_or(line).trim_start();
+        let (name, value) = variable(line, &format!("{}:{}", path.display(), number + 1))?;
+        let quoted = |mark: char| value.strip_prefix(mark)?.strip_suffix(mark);
+        let value = quoted('"').or_else(|| quoted('\'')).unwrap_or(value);
+        settings.merge(&one(name, value));
+    }
+    Ok(settings)
 }
 
 /// With whom to share namespaces.

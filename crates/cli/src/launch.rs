@@ -11,17 +11,21 @@ use crate::image_args::{ImageArgs, JoinArgs};
 use crate::setup::Setup;
 
 /// Returns the plan for what was typed.
-pub(crate) fn launch_plan(args: &ImageArgs, join: &JoinArgs) -> LaunchPlan {
-    LaunchPlan {
+///
+/// # Errors
+///
+/// Options that are malformed.
+pub(crate) fn launch_plan(args: &ImageArgs, join: &JoinArgs) -> Result<LaunchPlan> {
+    Ok(LaunchPlan {
         images: args.request(),
-        root: args.root.options(),
+        root: args.root.options()?,
         join: join.options(),
         mpi: args.root.mpi.clone(),
         mpi_program: args.root.mpi_program.clone(),
         is_dry_run: args.dry_run,
         shows_conflicts: true,
         ..LaunchPlan::default()
-    }
+    })
 }
 
 /// Replaces this process with the command, or shows what would be done.

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod added;
+mod apptainer;
 mod args;
 mod change;
 mod commands;

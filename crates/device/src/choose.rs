@@ -15,7 +15,7 @@ use crate::find::Known;
 use crate::{DIRECTORIES, DeviceError, Devices};
 
 /// The name for all devices of a class, also where no device is called so.
-const ALL: &str = "all";
+pub(crate) const ALL: &str = "all";
 
 /// Devices that were chosen.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_recipe::{DeviceName, DeviceSpecification};
 
-use crate::read;
+use crate::{DIRECTORIES, driver, read};
 
 /// A file that says nothing, because something is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub struct Device<'a> {
     pub name: &'a DeviceName,
     /// The file that describes it.
     pub file: &'a Path,
-    /// The line there.
+    /// The line there; 0 for a driver that no file describes, whose library is named then.
     pub line: u32,
     /// The nodes that a container gets with it.
     pub nodes: Vec<&'a Path>,
@@ -81,15 +81,33 @@ impl Devices {
         devices
     }
 
-    fn add(&mut self, path: &Path, priority: usize) {
-        let content = match read::read(path) {
-            Ok(content) => content,
-            Err(text) => {
-                let path = path.to_owned();
-                self.problems.push(Problem { path, text });
-                return;
+    /// Returns the devices of this machine: what its specifications say, and the drivers that none of
+    /// them describes.
+    #[must_use]
+    pub fn of_machine() -> Self {
+        let mut devices = Self::look(&DIRECTORIES.map(AsRef::as_ref));
+        devices.add_drivers(Path::new("/"));
+        devices
+    }
+
+    /// Adds the drivers of a machine with this root directory. A class of devices with a
+    /// specification is left as it is described.
+    pub fn add_drivers(&mut self, root: &Path) {
+        for (path, content) in driver::find(root) {
+            if !self.files.iter().any(|file| file.content.kind == content.kind) {
+                self.insert(path, content, DIRECTORIES.len());
             }
-        };
+        }
+    }
+
+    fn add(&mut self, path: &Path, priority: usize) {
+        match read::read(path) {
+            Ok(content) => self.insert(path.to_owned(), content, priority),
+            Err(text) => self.problems.push(Problem { path: path.to_owned(), text }),
+        }
+    }
+
+    fn insert(&mut self, path: PathBuf, content: DeviceSpecification, priority: usize) {
         let file = self.files.len();
         for (place, device) in content.devices.iter().enumerate() {
             let name = DeviceName { kind: content.kind.clone(), name: device.name.clone() };
@@ -106,7 +124,7 @@ impl Devices {
             };
             self.known.insert(name, known);
         }
-        self.files.push(Specified { path: path.to_owned(), content, priority });
+        self.files.push(Specified { path, content, priority });
     }
 
     /// Returns the files with which something is wrong.

@@ -3,7 +3,8 @@
 
 //! Devices of a machine, and what a container gets with them.
 //!
-//! [`Devices`] is what the specifications of a machine say together, [`Devices::choose`] takes
+//! [`Devices`] is what the specifications of a machine say together, with the drivers that none of them
+//! describes; [`Devices::choose`] takes
 //! some of them, and [`Chosen::give`] says what a container gets: places of the host, variables
 //! and directories of libraries. Programs that a specification wants to have run are not run;
 //! what the known ones do is done in another way. The design and its reasons are in
@@ -12,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod choose;
+mod driver;
 mod error;
 mod find;
 mod give;

@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use cabane_device::{Compatibility, DIRECTORIES, DeviceError, Devices, Given, Wanted};
+use cabane_device::{Compatibility, DeviceError, Devices, Given, Wanted};
 use cabane_mount::ImageFile;
 use cabane_recipe::DeviceRequest;
 use cabane_report::{Report, Result};
@@ -16,6 +16,8 @@ use cabane_run::metadata::names_in;
 use cabane_run::{DevicePlace, open_image};
 use cabane_site::Context;
 use cabane_view::{VariableSetting, VariableSettings};
+
+use crate::root::RootOptions;
 
 /// What a command gets.
 #[derive(Debug, Default)]
@@ -30,22 +32,26 @@ pub struct GivenDevices {
 const CUDA: &str = "libcuda.so.";
 
 /// Finds the devices that were typed, those of an environment file and, for a container, those
-/// of the site. The latter are left out where they are not there.
+/// of the site. The latter are left out where they are not there; so are those that are requested only
+/// if they are there, with a warning.
 ///
 /// # Errors
 ///
 /// A device that is not there, or cannot be used.
 pub(crate) fn find(
     context: &Context,
-    typed: &[DeviceRequest],
+    options: &RootOptions,
     environment: &ConcreteEnvironment,
     additions: &mut Additions,
 ) -> Result<GivenDevices> {
-    additions.devices.extend(typed.iter().map(ToString::to_string));
+    additions.devices.extend(options.devices.iter().map(ToString::to_string));
     let root = environment.root();
     let requested: Vec<DeviceRequest> =
         additions.devices.iter().filter_map(|text| text.parse().ok()).collect();
-    let usual = root.map_or(Vec::new(), |_| usual(context, &requested));
+    let mut usual = root.map_or(Vec::new(), |_| usual(context, &requested));
+    if root.is_some() {
+        usual.extend(those_there(context, &options.devices_if_there));
+    }
     if usual.is_empty() && requested.is_empty() {
         return Ok(GivenDevices::default());
     }
@@ -59,6 +65,25 @@ pub(crate) fn find(
         _ => None,
     };
     Ok(GivenDevices { variables: variables(&given, directory.as_deref()), places: places(given) })
+}
+
+/// Returns the devices that are there, and warns of the others.
+fn those_there(context: &Context, devices: &[DeviceRequest]) -> Vec<DeviceRequest> {
+    if devices.is_empty() {
+        return Vec::new();
+    }
+    let known = Devices::of_machine();
+    let is_there = |device: &&DeviceRequest| {
+        let chosen = known.choose(std::slice::from_ref(*device));
+        if let Err(DeviceError::Unknown(_)) = &chosen {
+            context.warning(format_args!(
+                "this machine has no device `{device}`, so nothing of it is in the container"
+            ));
+            return false;
+        }
+        true
+    };
+    devices.iter().filter(is_there).cloned().collect()
 }
 
 /// Returns the devices of the site, unless someone wants none of them.
@@ -83,7 +108,7 @@ pub fn give(
     wanted: Wanted,
 ) -> Result<Given> {
     let is_set = |name: &str| context.calling.contains_key(OsStr::new(name));
-    let devices = Devices::look(&DIRECTORIES.map(AsRef::as_ref));
+    let devices = Devices::of_machine();
     for problem in devices.problems() {
         let text = problem.text.lines().next().unwrap_or_default();
         context.warning(format!("devices are missing: {text}"));

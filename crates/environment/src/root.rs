@@ -3,7 +3,8 @@
 
 //! Images with a root file system of their own, as commands enter them.
 
-use std::ffi::OsStr;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use cabane_label::{MountPoint, escape};
@@ -15,11 +16,13 @@ use cabane_run::RootRequest;
 use cabane_run::loaded::{Additions, Bind};
 use cabane_site::Context;
 use cabane_site::env_vars;
+use cabane_view::VariableSettings;
 use serde::{Deserialize, Serialize};
 
 use crate::devices;
 
 /// What else is seen inside, and how a container image is entered.
+#[expect(clippy::struct_excessive_bools, reason = "each is an option that is given or not")]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RootOptions {
     /// Files and directories of this system: `SOURCE[:TARGET[:ro]]`.
@@ -33,6 +36,51 @@ pub struct RootOptions {
     pub no_home: bool,
     /// Whether the entry point is run.
     pub entrypoint: bool,
+    /// Devices that a container image gets if the machine has them.
+    #[serde(with = "as_texts")]
+    pub devices_if_there: Vec<DeviceRequest>,
+    /// What becomes of variables, after the views.
+    pub variables: VariableSettings,
+    /// The directory in which the command starts.
+    pub working_directory: Option<PathBuf>,
+    /// Whether the command gets none of the variables of the caller, but for the few that describe the
+    /// user, the terminal, and the proxies.
+    pub clean_variables: bool,
+    /// Whether home and temporary directories are empty, and the working directory is not shown.
+    pub contained: bool,
+}
+
+/// The variables that a command keeps if it gets no others of the caller.
+const KEPT: [&str; 18] = [
+    "ALL_PROXY",
+    "FTP_PROXY",
+    "HOME",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "LOGNAME",
+    "NO_PROXY",
+    "PATH",
+    "PWD",
+    "SHELL",
+    "TERM",
+    "TZ",
+    "USER",
+    "all_proxy",
+    "ftp_proxy",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+];
+
+impl RootOptions {
+    /// Returns the variables of the caller that the command gets.
+    pub fn calling(&self, context: &Context) -> BTreeMap<OsString, OsString> {
+        let mut calling = context.calling.clone();
+        if self.clean_variables {
+            calling.retain(|name, _| KEPT.iter().any(|kept| name == OsStr::new(kept)));
+        }
+        calling
+    }
 }
 
 /// Devices in a document, as they are typed.
@@ -70,7 +118,12 @@ pub fn root_request(
     additions: &mut Additions,
 ) -> Result<RootRequest> {
     add_binds(context, &options.binds, additions)?;
+    additions.variables.merge(&options.variables);
+    if let Some(directory) = &options.working_directory {
+        additions.working_directory = Some(directory.clone());
+    }
     let requested = [
+        (options.contained, "--contain"),
         (options.writable.is_some(), "--writable"),
         (options.no_home, "--no-home"),
         (options.entrypoint, "--entrypoint"),
@@ -80,7 +133,7 @@ pub fn root_request(
     {
         return Err(no_root(option));
     }
-    let given = devices::find(context, &options.devices, environment, additions)?;
+    let given = devices::find(context, options, environment, additions)?;
     let layer = match &options.writable {
         None => Layer::None,
         Some(None) => Layer::Memory,
@@ -89,6 +142,7 @@ pub fn root_request(
     Ok(RootRequest {
         layer,
         without_home: options.no_home,
+        contained: options.contained,
         binds: context.settings.container.binds.clone(),
         devices: given.places,
         device_variables: given.variables,

@@ -150,7 +150,7 @@ impl Helper {
                 Operation::Image { mount_point, .. } => images.push(mount_point.clone()),
                 Operation::Bind { target, .. } => binds.push(target.as_path()),
                 Operation::Extend { file, .. } => files.push(file.as_path()),
-                Operation::Hide { .. } => {
+                Operation::Hide { .. } | Operation::Empty { .. } => {
                     return Err(Unavailable::MoreThanImages {
                         target: operation.target().to_owned(),
                     });

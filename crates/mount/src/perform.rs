@@ -115,7 +115,7 @@ fn prepare(
             let mount = match &operation {
                 Operation::Root { .. } | Operation::Image { .. } => mounts.next(),
                 Operation::Bind { source, .. } => Some(open_source(source)?),
-                Operation::Extend { .. } | Operation::Hide { .. } => None,
+                Operation::Extend { .. } | Operation::Hide { .. } | Operation::Empty { .. } => None,
             };
             Ok((operation, mount))
         })
@@ -171,6 +171,10 @@ fn put_in_place(
         (Operation::Extend { file, lines }, _) => Ok(shadows.extend(file, lines)?),
         (Operation::Hide { directory }, _) if directory.is_dir() => Ok(shadows.hide(directory)?),
         (Operation::Hide { .. }, _) => Ok(()),
+        (Operation::Empty { directory }, _) => {
+            shadows.ensure(directory, Kind::Directory)?;
+            Ok(shadows.hide(directory)?)
+        }
         // The root is the first one, and not put into what it replaces.
         (operation, _) => {
             Err(Error::step("open what belongs at", operation.target())(rustix::io::Errno::BADF))

@@ -51,6 +51,11 @@ pub enum Operation {
         /// An absolute path.
         directory: PathBuf,
     },
+    /// The same at a path where there may be nothing. The user can write there.
+    Empty {
+        /// An absolute path.
+        directory: PathBuf,
+    },
 }
 
 impl Operation {
@@ -61,7 +66,7 @@ impl Operation {
             Self::Image { mount_point, .. } => mount_point,
             Self::Bind { target, .. } => target,
             Self::Extend { file, .. } => file,
-            Self::Hide { directory } => directory,
+            Self::Hide { directory } | Self::Empty { directory } => directory,
         }
     }
 
@@ -69,7 +74,9 @@ impl Operation {
     pub fn image(&self) -> Option<&ImageFile> {
         match self {
             Self::Root { image, .. } | Self::Image { image, .. } => Some(image),
-            Self::Bind { .. } | Self::Extend { .. } | Self::Hide { .. } => None,
+            Self::Bind { .. } | Self::Extend { .. } | Self::Hide { .. } | Self::Empty { .. } => {
+                None
+            }
         }
     }
 
@@ -87,7 +94,7 @@ impl Operation {
         match self {
             Self::Root { image, .. } => image.verity = checked_with,
             Self::Image { image, way, .. } => (*way, image.verity) = (chosen, checked_with),
-            Self::Bind { .. } | Self::Extend { .. } | Self::Hide { .. } => {}
+            Self::Bind { .. } | Self::Extend { .. } | Self::Hide { .. } | Self::Empty { .. } => {}
         }
     }
 }
@@ -172,6 +179,7 @@ impl fmt::Display for MountPlan {
                     writeln!(f, "lines of {}: {}", file.display(), lines.lines().count())?;
                 }
                 Operation::Hide { directory } => writeln!(f, "hide {}", directory.display())?,
+                Operation::Empty { directory } => writeln!(f, "empty {}", directory.display())?,
             }
         }
         Ok(())

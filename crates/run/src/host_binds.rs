@@ -25,6 +25,9 @@ pub struct RootRequest {
     pub layer: Layer,
     /// Whether the home directory is left out.
     pub without_home: bool,
+    /// Whether home and temporary directories are empty ones in memory, and the working directory is
+    /// not shown.
+    pub contained: bool,
     /// What the site or the user always wants to see. What does not exist is left out.
     pub binds: Vec<Bind>,
     /// What devices of the machine bring.
@@ -116,15 +119,21 @@ pub fn seen_in_root(
     let mut shown =
         Shown { taken: additions.binds.iter().map(target_of).collect(), operations: Vec::new() };
     for place in COMMON.into_iter().map(Path::new).filter(|path| path.is_dir()) {
-        shown.same(place);
+        shown.same_or_empty(place, request.contained);
     }
     let directory = |name: &&str| {
         let path = PathBuf::from(calling.get(OsStr::new(name))?);
         (path.is_absolute() && path.is_dir()).then_some(path)
     };
     let home = directory(&"HOME").filter(|home| !request.without_home && home != Path::new("/"));
-    for place in home.iter().cloned().chain(NAMED_BY.iter().filter_map(directory)) {
-        shown.same(&place);
+    if let Some(home) = &home {
+        shown.same_or_empty(home, request.contained);
+    }
+    let [of_user, of_step] = NAMED_BY;
+    for place in [Some(of_user).filter(|_| !request.contained), Some(of_step)] {
+        if let Some(place) = place.as_ref().and_then(directory) {
+            shown.same(&place);
+        }
     }
     for bind in request.binds.iter().filter(|bind| bind.source.exists()) {
         shown.bind(&bind.source, bind.target.as_path(), bind.read_only);
@@ -132,6 +141,7 @@ pub fn seen_in_root(
     for place in &request.devices {
         shown.device(place);
     }
+    let working_directory = working_directory.filter(|_| !request.contained);
     if let Some(place) = working_directory.filter(|path| is_own(path)) {
         shown.same(place);
     }
@@ -163,6 +173,15 @@ impl Shown {
     /// Shows a place of the host where it is, unless it is seen already.
     fn same(&mut self, place: &Path) {
         self.bind(place, place, false);
+    }
+
+    /// Shows a directory of the host, or an empty one in its place.
+    fn same_or_empty(&mut self, place: &Path, is_empty: bool) {
+        if !is_empty {
+            self.same(place);
+        } else if !self.taken.iter().any(|taken| taken == place) {
+            self.operations.push(Operation::Empty { directory: place.to_owned() });
+        }
     }
 
     fn bind(&mut self, source: &Path, target: &Path, read_only: bool) {
@@ -293,6 +312,22 @@ mod tests {
     fn the_home_directory_can_be_left_out() {
         let request = RootRequest { without_home: true, ..RootRequest::default() };
         assert!(!targets(&request, &Additions::default(), "").contains(&"/var/lib".to_owned()));
+    }
+
+    #[test]
+    fn contained_directories_are_empty_and_those_of_the_user_stay() {
+        let request = RootRequest { contained: true, ..RootRequest::default() };
+        let bind =
+            Bind { source: "/srv".into(), target: "/tmp".parse().unwrap(), read_only: false };
+        let additions = Additions { binds: vec![bind], ..Additions::default() };
+        let calling = BTreeMap::from([("HOME".into(), "/var/lib".into())]);
+        let found = seen_in_root(&request, &additions, &calling, Some(Path::new("/srv")));
+        let empty = found.iter().filter_map(|operation| match operation {
+            Operation::Empty { directory } => Some(directory.as_path()),
+            Operation::Bind { target, .. } if target.starts_with("/srv") => Some(target),
+            _ => None,
+        });
+        assert_eq!(empty.collect::<Vec<_>>(), ["/var/tmp", "/var/lib"].map(Path::new));
     }
 
     #[test]

@@ -39,6 +39,7 @@ pub(crate) fn digest_of(plan: &MountPlan) -> io::Result<String> {
                 hash.update(format!("bind {device} {inode} {read_only} "));
             }
             Operation::Hide { .. } => hash.update("hide "),
+            Operation::Empty { .. } => hash.update("empty "),
         }
         hash.update(operation.target().as_os_str().as_bytes());
         hash.update([0]);

@@ -46,6 +46,18 @@ variables! {
     CABANE_SYSTEM_PATH;
     /// Set by the scripts of `cabane completion`: the shell that asks what may follow.
     CABANE_COMPLETE;
+    /// For `cabane exec` and `cabane shell`: files and directories to show inside, as with `--bind`, separated by commas.
+    APPTAINER_BIND;
+    /// The same.
+    APPTAINER_BINDPATH;
+    /// For `cabane exec` and `cabane shell`: the beginning of variables to set inside, without it.
+    APPTAINERENV_;
+    /// As `APPTAINER_BIND`, which comes after it.
+    SINGULARITY_BIND;
+    /// The same.
+    SINGULARITY_BINDPATH;
+    /// As `APPTAINERENV_`, which overrides it.
+    SINGULARITYENV_;
     /// In jobs of `cabane pipeline generate`: the file with the private key for results and images.
     CABANE_PIPELINE_KEY;
     /// In jobs of `cabane pipeline generate`: the file with the private key of the channel. Default: that of `CABANE_PIPELINE_KEY`.

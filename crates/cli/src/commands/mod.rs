@@ -27,6 +27,7 @@ mod diff;
 mod doctor;
 mod environment;
 mod evidence;
+mod exec;
 mod explain;
 mod export;
 pub(crate) mod image;
@@ -74,6 +75,10 @@ pub(crate) enum Command {
     Start(start::StartArgs),
     /// Run a command in images
     Run(run::RunArgs),
+    /// Run a command in a container image, typed as with Apptainer
+    Exec(exec::ExecArgs),
+    /// Start a shell in a container image, typed as with Apptainer
+    Shell(exec::ShellArgs),
     /// Run a shell or a command in the environment of a running process or job
     Attach(attach::AttachArgs),
     /// Show the loaded images and views
@@ -195,6 +200,8 @@ pub(crate) fn run_command(
     match command {
         Command::Start(args) => start::start(setup, &args)?,
         Command::Run(args) => run::run(setup, &args)?,
+        Command::Exec(args) => exec::exec(setup, &args)?,
+        Command::Shell(args) => exec::shell(setup, &args)?,
         Command::Explain(args) => explain::explain(setup, &args)?,
         Command::Diff(args) => return diff::diff(setup, &args),
         Command::RunPlan(args) => run::run_plan(setup, &args)?,

@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 
+use cabane_label::is_container;
 use cabane_launch::LaunchPlan;
 use cabane_report::{Kind, Report, Result};
 use clap::Args;
@@ -41,13 +42,19 @@ pub(crate) struct RunArgs {
 
 impl RunArgs {
     /// Returns what was typed, where everything after the first `--` is the command: also its first
-    /// word, which is read as an image where none was named. `typed` is the whole command line.
+    /// word, which is read as an image where none was named. Without `--`, the words after a container
+    /// image that is imported here are arguments of its entry point. `typed` is the whole command line.
     pub(crate) fn settled(mut self, typed: &[OsString]) -> Self {
         let words = self.command.len() + usize::from(self.images.images.is_some());
         let dashes = typed.iter().position(|word| word == "--");
         if dashes.is_some_and(|dashes| typed.len() - dashes - 1 == words) {
             let first = self.images.images.take().map(OsString::from);
             self.command.splice(0..0, first);
+        }
+        // As other runtimes do with words that follow a container image.
+        let is_container = self.images.images.as_deref().is_some_and(is_container);
+        if is_container && dashes.is_none() && !self.command.is_empty() {
+            self.images.root.entrypoint = true;
         }
         self
     }
@@ -58,7 +65,7 @@ pub(crate) fn run(setup: &Setup, args: &RunArgs) -> Result<()> {
         let hint = "name one: `cabane run IMAGE -- COMMAND`; `cabane image ls` lists the images";
         return Err(Report::new(Kind::Usage, "no image is named").hinted(hint.to_owned()));
     }
-    let plan = launch_plan(&args.images, &args.join);
+    let plan = launch_plan(&args.images, &args.join)?;
     finish(setup, plan.launch(setup, args.command.clone())?)
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn start(setup: &Setup, args: &StartArgs) -> Result<()> {
     }
     let shell = setup.shell();
     setup.detail(format_args!("the shell is {}", shell.display()));
-    let plan = launch_plan(&args.images, &args.join);
+    let plan = launch_plan(&args.images, &args.join)?;
     finish_shell(setup, plan.launch_shell(setup, shell.into_os_string())?)
 }
 

@@ -392,3 +392,79 @@ fn where_the_files_of_the_host_are_seen_variables_are_enough() {
     let expected = Given { variables: vec![pair("1"), pair("2")], ..Given::default() };
     assert_eq!(given, expected);
 }
+
+/// A machine with drivers that no file describes.
+fn machine_with_drivers() -> Machine {
+    let machine = Machine::new();
+    for directory in ["usr/lib64/nvidia", "usr/lib64", "usr/bin", "opt/rocm/lib", "dev"] {
+        fs::create_dir_all(machine.path(directory)).unwrap();
+    }
+    let library = |directory: &str, name: &str, soname: &str| {
+        machine.library(name, soname);
+        let place = machine.path(directory).join(name);
+        fs::rename(machine.path("driver").join(name), place).unwrap();
+        if name != soname {
+            symlink(name, machine.path(directory).join(soname)).unwrap();
+        }
+    };
+    library("usr/lib64/nvidia", "libcuda.so.550.54.15", "libcuda.so.1");
+    library("usr/lib64", "libnvidia-ml.so.550.54.15", "libnvidia-ml.so.1");
+    library("usr/lib64", "libGLX_nvidia.so.550.54.15", "libGLX_nvidia.so.0");
+    library("usr/lib64", "libother.so.1.2", "libother.so.1");
+    library("opt/rocm/lib", "libhsa-runtime64.so.1.14.0", "libhsa-runtime64.so.1");
+    library("opt/rocm/lib", "libamdhip64.so.6.2", "libamdhip64.so.6");
+    machine.file("usr/bin/nvidia-smi", "");
+    machine
+}
+
+#[test]
+fn a_driver_that_no_file_describes_is_found_by_its_libraries() {
+    let machine = machine_with_drivers();
+    let mut devices = Devices::default();
+    devices.add_drivers(machine.directory.path());
+    let names: Vec<String> = devices.all().map(|device| device.name.to_string()).collect();
+    assert_eq!(names, ["amd.com/gpu=all", "nvidia.com/gpu=all"]);
+    let chosen = devices.choose(&["nvidia.com/gpu=all".parse().unwrap()]).unwrap();
+    let given = chosen.give(Wanted::Everything, &|_| false).unwrap();
+    let targets: Vec<String> =
+        given.places.iter().map(|place| place.target.display().to_string()).collect();
+    let names = [
+        "libGLX_nvidia.so.0",
+        "libGLX_nvidia.so.550.54.15",
+        "libcuda.so",
+        "libcuda.so.1",
+        "libcuda.so.550.54.15",
+        "libnvidia-ml.so.1",
+        "libnvidia-ml.so.550.54.15",
+    ];
+    let place = Path::new(PRIVATE).join("run/cabane/driver");
+    let private = names.iter().map(|name| place.join(name).display().to_string());
+    let seen = ["libGLX_nvidia.so.550.54.15", "libcuda.so", "libcuda.so.550.54.15"];
+    let seen = seen.iter().chain(["libnvidia-ml.so.550.54.15"].iter());
+    let seen = seen.map(|name| format!("/run/cabane/driver/{name}"));
+    let expected = private.chain(seen).chain(["/usr/bin/nvidia-smi".to_owned()]);
+    assert_eq!(targets, expected.collect::<Vec<_>>());
+    assert_eq!(given.library_path, [place]);
+    assert_eq!(given.compatibility.map(|one| one.driver), Some("550.54.15".to_owned()));
+    assert_eq!(given.warnings, []);
+}
+
+#[test]
+fn a_driver_is_as_its_file_describes_it() {
+    let machine = machine_with_drivers();
+    let file = "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices: [{name: '0'}]\n\
+                containerEdits: {env: [A=1]}\n";
+    machine.file("etc/nvidia.yaml", file);
+    let mut devices = machine.devices();
+    devices.add_drivers(machine.directory.path());
+    let names: Vec<String> = devices.all().map(|device| device.name.to_string()).collect();
+    assert_eq!(names, ["amd.com/gpu=all", "nvidia.com/gpu=0"]);
+}
+
+#[test]
+fn without_libraries_there_is_no_driver() {
+    let machine = Machine::new();
+    let mut devices = Devices::default();
+    devices.add_drivers(machine.directory.path());
+    assert!(devices.is_empty());
+}

@@ -12,7 +12,7 @@ use crate::probe::within;
 /// Reads what vendors say about the devices of this machine.
 pub(crate) fn look_at_devices() -> Answer<DeviceFacts> {
     within(QUICK, || {
-        let devices = Devices::look(&cabane_device::DIRECTORIES.map(AsRef::as_ref));
+        let devices = Devices::of_machine();
         let first_line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
         let broken = devices.problems().iter();
         let broken = broken.map(|problem| first_line(&problem.text));

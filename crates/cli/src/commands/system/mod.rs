@@ -81,7 +81,7 @@ impl Row {
 }
 
 fn devices(setup: &Setup, args: &DevicesArgs) -> Result<()> {
-    let devices = Devices::look(&DIRECTORIES.map(AsRef::as_ref));
+    let devices = Devices::of_machine();
     let outcome = Outcome {
         devices: devices.all().map(|device| Row::of(&device)).collect(),
         problems: devices.problems().iter().map(|one| one.text.clone()).collect(),
@@ -95,6 +95,8 @@ fn devices(setup: &Setup, args: &DevicesArgs) -> Result<()> {
         let nodes = row.nodes.join(" ");
         let place = match &row.conflict {
             Some(other) => format!("{} and {other}: cannot be had", row.file),
+            // A driver that no file describes.
+            None if row.line == 0 => row.file.clone(),
             None => format!("{}:{}", row.file, row.line),
         };
         let (nodes, place) = (escape(&nodes), escape(&place));
