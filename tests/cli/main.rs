@@ -60,6 +60,7 @@ mod import_typed;
 mod inside;
 mod install;
 mod join;
+mod kernel;
 mod machine;
 mod memory;
 mod migrate;

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::directory::{KernelDirectory, names_in};
 use crate::place::{Place, all_kernels};
-use crate::spec::{KernelSpec, Record, RecordedImage, images_of};
+use crate::spec::{KernelSpec, Record, RecordedImage};
 
 /// A kernel that Cabane has installed.
 #[derive(Debug, Serialize)]
@@ -128,8 +128,9 @@ fn state_of(context: &Context, record: &Record) -> (State, Option<String>) {
     let typed =
         Overrides { repo: value("--repo="), system: value("--system="), ..Overrides::default() };
     let program = context.program().map(Path::to_owned);
-    let found = Site::new(&typed, context.calling.clone(), program)
-        .and_then(|site| find_environment(&Context::new(site, Arc::new(Silent)), &record.request.clone().into()));
+    let found = Site::new(&typed, context.calling.clone(), program).and_then(|site| {
+        find_environment(&Context::new(site, Arc::new(Silent)), &record.request.clone().into())
+    });
     match found {
         Ok((environment, _)) if record.has_images_of(&environment) => (State::Ready, None),
         Ok(_) => (State::Moved, None),
