@@ -4,6 +4,7 @@
 //! Kernels of Jupyter in images, used by a client of Jupyter.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, Weak};
@@ -20,7 +21,7 @@ const LIFE: &str = "interrupted: began KeyboardInterrupt\nafter the interrupt: 1
 
 /// An image with Python and `ipykernel`, and the world that it is in.
 pub(crate) struct Image {
-    path: String,
+    pub(crate) path: String,
     _world: World,
 }
 
@@ -31,12 +32,26 @@ pub(crate) fn image(jupyter: &Path) -> Arc<Image> {
     if let Some(image) = shared.upgrade() {
         return image;
     }
+    let image = Arc::new(packed(jupyter));
+    *shared = Arc::downgrade(&image);
+    image
+}
+
+/// Packs the environment of Python that has a program.
+pub(crate) fn packed(program: &Path) -> Image {
     let world = World::new();
     let tree = Tree::new(world.path("tree"));
-    let python = jupyter.parent().and_then(Path::parent).unwrap();
+    let python = program.parent().and_then(Path::parent).unwrap();
     let mut copy = Command::new("cp");
     copy.arg("-a").arg(python).arg(tree.root().join("python"));
     Finished::of(&mut copy).success();
+    // Programs name their interpreter, and here it is that of the image.
+    let mut rename = Command::new("sh");
+    rename.args([
+        "-c",
+        "grep -lI '^#!.*python' * | xargs sed -i '1s|.*|#!/user-environment/python/bin/python|'",
+    ]);
+    Finished::of(rename.current_dir(tree.root().join("python/bin"))).success();
     let tree = tree.file(
         "meta/env.json",
         r#"{"name":"analysis","mount":"/user-environment","default-view":"default","views":{
@@ -52,9 +67,7 @@ pub(crate) fn image(jupyter: &Path) -> Arc<Image> {
     let path = world.path("analysis.squashfs");
     squashfs(tree.root(), &path);
     fs::remove_dir_all(tree.root()).unwrap();
-    let image = Arc::new(Image { path: path.to_str().unwrap().to_owned(), _world: world });
-    *shared = Arc::downgrade(&image);
-    image
+    Image { path: path.to_str().unwrap().to_owned(), _world: world }
 }
 
 /// A user with the image and a client of Jupyter.
@@ -72,14 +85,18 @@ impl Notebook {
         Self { cabane, jupyter, _image: image }
     }
 
-    /// Runs cells in a kernel.
-    fn cells(&self, kernel: &str, cells: &[&str]) -> Finished {
+    /// Prepares a client that runs cells in a kernel.
+    fn client(&self, kernel: &str, cells: &[&str]) -> Command {
         let python = self.jupyter.with_file_name("python");
         let mut command = self.cabane.other(python.to_str().unwrap());
         let script =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cli/jupyter/kernel.py");
         command.arg(script).arg(kernel).args(cells);
-        self.cabane.finish(&mut command)
+        command
+    }
+
+    fn cells(&self, kernel: &str, cells: &[&str]) -> Finished {
+        self.cabane.finish(&mut self.client(kernel, cells))
     }
 }
 
@@ -145,50 +162,46 @@ fn a_kernel_of_an_environment_file_has_its_variables_and_mounts() {
 #[test]
 fn a_kernel_runs_in_a_container_with_packages_of_another_image() {
     let jupyter = needs!("jupyter");
+    let debian = container_with_python(&jupyter);
     for who in everybody() {
         let notebook = Notebook::new(who, jupyter.clone());
         let cabane = &notebook.cabane;
-        let root = Tree::new(cabane.world.path("trees/root"))
-            .root_file_system("debian", "")
-            .host_program("/usr/bin/python3");
-        let library = python_library();
-        let mut copy = Command::new("cp");
-        copy.args(["-a", "--parents"]).arg(&library).arg(root.root());
-        Finished::of(&mut copy).success();
-        let root = root.host_libraries_of(library.strip_prefix("/").unwrap().to_str().unwrap());
-        // The libraries that the packages of the other image need.
-        let packages = notebook.jupyter.parent().and_then(Path::parent).unwrap().join("lib");
-        let mut copy = Command::new("cp");
-        copy.arg("-a").arg(packages).arg(root.root().join("packages"));
-        Finished::of(&mut copy).success();
-        let root = root.host_libraries_of("packages");
-        fs::remove_dir_all(root.root().join("packages")).unwrap();
-        let image = cabane.world.path("debian.squashfs");
-        squashfs(root.root(), &image);
-        cabane.run(&["image", "add", "debian/12:v1", image.to_str().unwrap()]).success();
-        // Its connection files are where the container shows nothing by itself.
-        let runtime = cabane.world.directory("runtime");
-        let images = "debian/12,analysis";
-        let arguments = ["kernel", "install", images, "--view=debian:default,analysis:packages"];
-        let mut command = cabane.command(&[&arguments[..], &["--name=both", "--no-home"]].concat());
-        let installed = cabane.finish(command.env("JUPYTER_RUNTIME_DIR", &runtime));
-        installed.success();
-        let python = notebook.jupyter.with_file_name("python");
-        let script =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cli/jupyter/kernel.py");
-        let mut command = cabane.other(python.to_str().unwrap());
-        command
-            .arg(script)
-            .arg("both")
-            .arg("import os, sys; print(open('/etc/image').read(), sys.executable)");
-        let finished = cabane.finish(command.env("JUPYTER_RUNTIME_DIR", &runtime)).success();
-        assert_eq!(
-            finished.stdout,
-            format!("debian /usr/bin/python3\n{LIFE}"),
-            "{}",
-            finished.stderr
-        );
+        cabane.run(&["image", "add", "debian/12:v1", &debian.path]).success();
+        // A container does not show this directory by itself.
+        let runtime = tempfile::tempdir_in("/var/tmp").unwrap();
+        fs::set_permissions(runtime.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let views = "--view=debian:default,analysis:packages";
+        let install = ["kernel", "install", "debian/12,analysis", views, "--name=both"];
+        let mut command = cabane.command(&install);
+        cabane.finish(command.env("JUPYTER_RUNTIME_DIR", runtime.path())).success();
+        let cell = "import os, sys; print(open('/etc/image').read(), sys.executable)";
+        let mut command = notebook.client("both", &[cell]);
+        let finished = cabane.finish(command.env("JUPYTER_RUNTIME_DIR", runtime.path())).success();
+        let expected = format!("debian /usr/bin/python3\n{LIFE}");
+        assert_eq!(finished.stdout, expected, "{}", finished.stderr);
     }
+}
+
+/// Packs a container image with the Python of this machine, and with the libraries that packages need.
+fn container_with_python(jupyter: &Path) -> Image {
+    let world = World::new();
+    let library = python_library();
+    let root = Tree::new(world.path("root"))
+        .root_file_system("debian", "")
+        .host_program("/usr/bin/python3");
+    let mut copy = Command::new("cp");
+    Finished::of(copy.args(["-a", "--parents"]).arg(&library).arg(root.root())).success();
+    let packages = jupyter.parent().and_then(Path::parent).unwrap().join("lib");
+    let mut copy = Command::new("cp");
+    Finished::of(copy.arg("-a").arg(packages).arg(root.root().join("packages"))).success();
+    let root = root
+        .host_libraries_of(library.strip_prefix("/").unwrap().to_str().unwrap())
+        .host_libraries_of("packages");
+    fs::remove_dir_all(root.root().join("packages")).unwrap();
+    let path = world.path("debian.squashfs");
+    squashfs(root.root(), &path);
+    fs::remove_dir_all(root.root()).unwrap();
+    Image { path: path.to_str().unwrap().to_owned(), _world: world }
 }
 
 /// The modules of Debian's Python.
