@@ -22,10 +22,9 @@ c.ConfigurableHTTPProxy.api_url = 'http://127.0.0.1:{ports[2]}'
 c.JupyterHub.authenticator_class = 'dummy'
 c.Authenticator.allow_all = True
 c.JupyterHub.spawner_class = 'simple'
-c.SimpleLocalProcessSpawner.home_dir_template = {directory!r}
+c.SimpleLocalProcessSpawner.home_dir_template = {home!r}
 c.Spawner.cmd = [{cabane!r}, 'run', {image!r}, '--', 'jupyterhub-singleuser']
 c.Spawner.env_keep = ['PATH', 'CABANE_SYSTEM', 'CABANE_SITE_CONFIG', 'CABANE_HELPER']
-c.Spawner.environment = {{'HOME': {home!r}}}
 c.Spawner.start_timeout = c.Spawner.http_timeout = {limit}
 c.JupyterHub.services = [{{'name': 'test', 'api_token': {token!r}}}]
 c.JupyterHub.load_roles = [
@@ -81,8 +80,8 @@ def main(cabane, image, image_program, directory):
     ports = free_ports(3)
     config = os.path.join(directory, "jupyterhub_config.py")
     with open(config, "w") as file:
-        home = os.environ["HOME"]
-        file.write(CONFIG.format(ports=ports, directory=directory, cabane=cabane, image=image, home=home, limit=LIMIT, token=TOKEN))
+        values = {"ports": ports, "cabane": cabane, "image": image, "limit": LIMIT, "token": TOKEN}
+        file.write(CONFIG.format(home=os.environ["HOME"], **values))
     hub = f"http://127.0.0.1:{ports[0]}/hub/api"
     server = f"http://127.0.0.1:{ports[0]}/user/alice/api"
     command = [sys.executable, "-m", "jupyterhub", "-f", config]
