@@ -110,8 +110,16 @@ variables! {
     MODULES_CMD;
     /// The module directories that `cabane mpi audit` searches for MPI.
     MODULEPATH;
-    /// The active virtual environment of Python. `cabane mpi audit` searches it.
+    /// The active virtual environment of Python. `cabane mpi audit` searches it, and `cabane kernel --sys-prefix` uses it.
     VIRTUAL_ENV;
+    /// The active environment of conda. `cabane kernel --sys-prefix` uses it if there is no `VIRTUAL_ENV`.
+    CONDA_PREFIX;
+    /// The directory of Jupyter for the data of the user, where `cabane kernel` installs kernels. Default: `jupyter` in `XDG_DATA_HOME`.
+    JUPYTER_DATA_DIR;
+    /// More directories with data of Jupyter, separated by colons. `cabane kernel ls` searches them.
+    JUPYTER_PATH;
+    /// The directory in which Jupyter writes connection files. Kernels in container images see it. Default: `runtime` in the data directory of Jupyter.
+    JUPYTER_RUNTIME_DIR;
     /// If set to any value, output has no color.
     NO_COLOR;
     /// The time stamp of files in a built image, in seconds since 1970. Default: 1 January 1980.

@@ -33,6 +33,7 @@ mod export;
 pub(crate) mod image;
 mod impact;
 mod import;
+mod kernel;
 mod mpi;
 mod pipeline;
 mod recipe;
@@ -127,6 +128,9 @@ pub(crate) enum Command {
     /// Check and inspect recipes
     #[command(subcommand)]
     Recipe(recipe::RecipeCommand),
+    /// Manage kernels of Jupyter that run in images
+    #[command(subcommand)]
+    Kernel(kernel::KernelCommand),
     /// Check and inspect environment files
     #[command(subcommand)]
     Environment(environment::EnvironmentCommand),
@@ -228,6 +232,7 @@ pub(crate) fn run_command(
         Command::System(command) => system::system(setup, &command)?,
         Command::Slurm(command) => return slurm::slurm(setup, &command),
         Command::Environment(command) => return environment::environment(setup, &command),
+        Command::Kernel(command) => return kernel::kernel(setup, &command),
         Command::Mpi(command) => return mpi::mpi(setup, &command),
         Command::Impact(args) => return impact::impact(setup, &args),
         Command::Config(args) => config::config(setup, &args)?,

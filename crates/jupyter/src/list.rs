@@ -1,0 +1,174 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Lists the kernels that Cabane has installed, and removes one.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cabane_environment::find_environment;
+use cabane_label::{escape, shown};
+use cabane_report::{IoContext, Kind, Notices, Report, Result, Transfer};
+use cabane_site::settings::Overrides;
+use cabane_site::{Context, Site};
+use serde::Serialize;
+
+use crate::directory::{KernelDirectory, names_in};
+use crate::place::{Place, all_kernels};
+use crate::spec::{KernelSpec, Record, RecordedImage};
+
+/// A kernel that Cabane has installed.
+#[derive(Debug, Serialize)]
+pub struct InstalledKernel {
+    /// Its name.
+    pub name: String,
+    /// The name that people see.
+    pub display_name: String,
+    /// The programming language.
+    pub language: String,
+    /// Its directory.
+    pub directory: PathBuf,
+    /// The environment file, if it has one.
+    pub environment: Option<String>,
+    /// Its images when it was installed.
+    pub images: Vec<RecordedImage>,
+    /// Whether its images can be found.
+    pub state: State,
+    /// Why they cannot.
+    pub reason: Option<String>,
+}
+
+/// Whether the images of a kernel can be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// They are those of the installation.
+    Ready,
+    /// Its labels name other images than at the installation.
+    Moved,
+    /// One of them cannot be found.
+    Missing,
+}
+
+/// Returns the kernels of Cabane in all directories in which Jupyter looks, or in one.
+///
+/// # Errors
+///
+/// The directory cannot be found.
+pub fn list(context: &Context, place: Option<&Place>) -> Result<Vec<InstalledKernel>> {
+    let mut kernels = Vec::new();
+    for directory in directories(context, place)? {
+        for name in names_in(&directory) {
+            let found = KernelDirectory::open(&directory, &name).ok().and_then(|one| one.read());
+            let Some(spec) = found.filter(KernelSpec::is_marked) else { continue };
+            kernels.push(installed(context, name, &directory, spec));
+        }
+    }
+    Ok(kernels)
+}
+
+/// Removes a kernel of Cabane: the first of its name. Returns its directory.
+///
+/// # Errors
+///
+/// There is none, Cabane did not install it, or it cannot be removed.
+pub fn remove(context: &Context, name: &str, place: Option<&Place>) -> Result<PathBuf> {
+    let is_plain = !name.is_empty() && !name.starts_with('.') && !name.contains('/');
+    let directories = directories(context, place)?;
+    let mut others = None;
+    for kernels in directories.iter().filter(|_| is_plain) {
+        let Ok(directory) = KernelDirectory::open(kernels, name) else { continue };
+        let path = directory.path().to_owned();
+        if directory.read().is_some_and(|spec| spec.is_marked()) {
+            directory.remove().or_failed(|| format!("remove {}", shown(&path)))?;
+            return Ok(path);
+        }
+        others = others.or(Some(path));
+    }
+    Err(match others {
+        Some(path) => {
+            let message = format!("Cabane did not install the kernel in {}", shown(&path));
+            let hint = format!("`jupyter kernelspec remove {}` removes it", escape(name));
+            Report::new(Kind::Failure, message).hinted(hint)
+        }
+        None => Report::new(Kind::NotFound, format!("there is no kernel `{}`", escape(name)))
+            .hinted("`cabane kernel ls` lists the kernels that Cabane has installed".to_owned()),
+    })
+}
+
+fn directories(context: &Context, place: Option<&Place>) -> Result<Vec<PathBuf>> {
+    match place {
+        Some(place) => Ok(vec![place.kernels(context)?]),
+        None => Ok(all_kernels(context)),
+    }
+}
+
+fn installed(context: &Context, name: String, kernels: &Path, spec: KernelSpec) -> InstalledKernel {
+    let (images, environment, state, reason) = match spec.record() {
+        Some(record) => {
+            let (state, reason) = state_of(context, &record);
+            (record.images, record.request.environment, state, reason)
+        }
+        None => {
+            let reason = "another version of Cabane has installed it".to_owned();
+            (Vec::new(), None, State::Missing, Some(reason))
+        }
+    };
+    let directory = kernels.join(&name);
+    let KernelSpec { display_name, language, .. } = spec;
+    InstalledKernel { name, display_name, language, directory, environment, images, state, reason }
+}
+
+/// Finds the images again, with the options of the kernel.
+fn state_of(context: &Context, record: &Record) -> (State, Option<String>) {
+    let value = |option: &str| {
+        let values = record.options.iter().filter_map(|word| word.strip_prefix(option));
+        values.last().map(str::to_owned)
+    };
+    let typed =
+        Overrides { repo: value("--repo="), system: value("--system="), ..Overrides::default() };
+    let program = context.program().map(Path::to_owned);
+    let found = Site::new(&typed, context.calling.clone(), program).and_then(|site| {
+        find_environment(&Context::new(site, Arc::new(Silent)), &record.request.clone().into())
+    });
+    match found {
+        Ok((environment, _)) if record.has_images_of(&environment) => (State::Ready, None),
+        Ok(_) => (State::Moved, None),
+        Err(error) => (State::Missing, Some(error.to_string())),
+    }
+}
+
+/// Receives notices about the images of a list, which are not about what was typed.
+struct Silent;
+
+impl Notices for Silent {
+    fn warning(&self, _: &str) {}
+
+    fn hint(&self, _: &str) {}
+
+    fn note(&self, _: &str) {}
+
+    fn detail(&self, _: &str) {}
+
+    fn is_verbose(&self) -> bool {
+        false
+    }
+
+    fn color_option(&self) -> String {
+        "--color=never".to_owned()
+    }
+
+    fn transfer(&self, _: &str) -> Box<dyn Transfer> {
+        Box::new(Self)
+    }
+
+    fn counted(&self, _: &str) -> Box<dyn Transfer> {
+        Box::new(Self)
+    }
+}
+
+impl Transfer for Silent {
+    fn show(&self, _: u64, _: u64) {}
+
+    fn end(&self) {}
+}
