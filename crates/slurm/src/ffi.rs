@@ -99,10 +99,21 @@ pub static spank_plugin_version: c_uint = 1;
 
 /// Slurm tells its options.
 #[unsafe(no_mangle)]
-pub extern "C" fn slurm_spank_init(spank: *mut c_void, _: c_int, _: *const *const c_char) -> c_int {
+pub extern "C" fn slurm_spank_init(
+    spank: *mut c_void,
+    count: c_int,
+    arguments: *const *const c_char,
+) -> c_int {
     guarded(|| {
+        // SAFETY: as Slurm hands them over.
+        let arguments = unsafe { texts(count, arguments) };
+        let has_shared = dispatch::has_shared_options(&arguments);
         dispatch::program_begins(&Slurm { spank });
         for (place, known) in options::ALL.iter().enumerate() {
+            let is_shared = options::is_shared(place);
+            if is_shared && !has_shared {
+                continue;
+            }
             let option = SpankOption {
                 name: known.name.as_ptr(),
                 arginfo: known.value.map_or(ptr::null(), CStr::as_ptr),
@@ -113,7 +124,8 @@ pub extern "C" fn slurm_spank_init(spank: *mut c_void, _: c_int, _: *const *cons
             };
             // SAFETY: Slurm copies the structure; its texts are there for ever.
             let answer = unsafe { spank_option_register(spank, &raw const option) };
-            if answer != SUCCESS {
+            // Another plugin has it, and Slurm says so: it is that plugin's.
+            if answer != SUCCESS && !is_shared {
                 let name = known.name.to_string_lossy();
                 tell(&format!("cannot add the option --{name}: does another plugin have it?"));
                 return Err(());

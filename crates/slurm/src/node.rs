@@ -8,7 +8,7 @@
 //! of the user's runs.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use crate::hints::lines;
 use crate::query::Query;
 use crate::ranks;
 use crate::record::{self, Mounted, Recorded};
-use crate::spank::{Spank, node_name};
+use crate::spank::{Spank, change_variable, node_name};
 use crate::substitute::{self, On, Refusal};
 
 /// The usual place for what Slurm keeps on a node while jobs run.
@@ -38,8 +38,8 @@ const HEAD_START: Duration = Duration::from_millis(200);
 pub(crate) enum Outcome {
     /// There are none.
     Nothing,
-    /// These are mounted, for tasks of the owner to enter.
-    Mounted(Box<JobMounts>, JobOwner, Vec<JobImage>),
+    /// These are mounted, for tasks of the owner to enter, and to start in a directory.
+    Mounted(Box<JobMounts>, JobOwner, Vec<JobImage>, Option<PathBuf>),
     /// They are not; lines for the user.
     Failed(Vec<String>),
     /// The step cannot have the MPI that was requested.
@@ -97,7 +97,10 @@ fn try_mount(
     if mpi.is_none() {
         notes.extend(ranks::warn(spank, &on, &mounts, &root));
     }
-    Ok(Outcome::Mounted(Box::new(mounts), owner, taken.images))
+    if let Some(directory) = &list.workdir {
+        change_variable(spank, "PWD".as_ref(), Some(directory.as_ref()))?;
+    }
+    Ok(Outcome::Mounted(Box::new(mounts), owner, taken.images, list.workdir))
 }
 
 /// Reads the list of images; an empty one if there is none.
@@ -147,7 +150,7 @@ pub(crate) fn record(
 ) -> Option<Recorded> {
     match outcome {
         Outcome::Nothing => None,
-        Outcome::Mounted(mounts, _, images) => {
+        Outcome::Mounted(mounts, _, images, _) => {
             let ways = Mounted::Ways(mounts.ways().collect(), mounts.times());
             record::hand_over(spank, to, command, images, &ways)
         }
@@ -189,7 +192,7 @@ fn wanted(spank: &dyn Spank) -> Option<Vec<JobImage>> {
 pub(crate) fn enter_task(spank: &dyn Spank, outcome: &Outcome, heard: Heard) -> Result<(), ()> {
     match outcome {
         Outcome::Nothing => Ok(()),
-        Outcome::Mounted(mounts, owner, _) => {
+        Outcome::Mounted(mounts, owner, ..) => {
             if let Err(error) = mounts.enter(owner) {
                 tell(spank, &lines(&error), Heard::No);
                 return Err(());
@@ -232,6 +235,22 @@ pub(crate) fn end_failed(spank: &dyn Spank, outcome: &Outcome, heard: Heard) {
         Outcome::Refused(refusal) => refusal.code,
     };
     spank.end_task(if heard == Heard::Yes { 0 } else { code });
+}
+
+/// In a task, as the user: goes to the directory in which the step starts, or ends.
+pub(crate) fn start_in_directory(spank: &dyn Spank, outcome: &Outcome) {
+    let Outcome::Mounted(.., Some(directory)) = outcome else {
+        return;
+    };
+    if let Err(error) = std::env::set_current_dir(directory) {
+        if spank.is_first_task() {
+            let directory = directory.to_string_lossy();
+            let directory = directory.escape_debug();
+            spank.error(&format!("cannot start in the directory {directory}: {error}"));
+            spank.error("hint: it must exist in the container: `--container-workdir=PATH` names another one");
+        }
+        spank.end_task(1);
+    }
 }
 
 /// In a task: the first one of a node tells the user why, unless the node was heard before.
