@@ -475,6 +475,8 @@ fn a_registry_that_was_not_named_gets_no_request() {
     let refused = cabane.run(&["import", "debian:12", TOOL]);
     let expected = "error: `debian:12` does not say in which registry it is\n\
                     hint: put the registry in front of it, as in \
-                    `registry.example.org/tool:1.0`; one that was not named gets no request\n";
+                    `registry.example.org/tool:1.0`; one that was not named gets no request\n\
+                    hint: `default_registry = \"docker.io\"` below `[container]` in the \
+                    configuration makes it a name of that registry\n";
     assert_eq!(refused, finished(3, "", expected));
 }

@@ -43,6 +43,7 @@ mod export;
 mod export_faults;
 mod export_peers;
 mod faults;
+mod first_use;
 mod gc;
 mod helper;
 mod helper_attach;

@@ -45,6 +45,7 @@ impl ImageArgs {
             view: self.view.clone(),
             no_default_view: self.no_default_view,
             tells_choice: self.dry_run,
+            ..ImageRequest::default()
         }
     }
 }

@@ -3,8 +3,10 @@
 
 //! Finding the images and views that a command names.
 
+use std::collections::BTreeMap;
+
 use cabane_label::{
-    ImageDescription, Label, LabelDefaults, LabelPattern, UenvDescription, parse_uenv_list,
+    Digest, ImageDescription, Label, LabelDefaults, LabelPattern, UenvDescription, parse_uenv_list,
 };
 use cabane_mount::ImageFile;
 use cabane_recipe::EnvironmentFile;
@@ -38,6 +40,9 @@ pub struct ImageRequest {
     pub no_default_view: bool,
     /// Whether the answer names which build of an image is taken, if there are several.
     pub tells_choice: bool,
+    /// The container images among them that are in a repository by now: what was typed, and the image.
+    #[serde(default)]
+    pub kept: BTreeMap<String, Digest>,
 }
 
 const NAMED_IN_FILE: &str = "the environment file names this image, or one of its bases does";
@@ -108,6 +113,21 @@ pub fn find_environment(
     Ok((environment, found.additions))
 }
 
+/// Returns the container images that were typed, or that environment files name: those that are
+/// imported before the environment can be found.
+///
+/// # Errors
+///
+/// Something that is malformed, or an environment file that cannot be read.
+pub fn named_containers(context: &Context, request: &ImageRequest) -> Result<Vec<String>> {
+    let (file, typed) = what_was_typed(context, request)?;
+    let container = |description: UenvDescription| match description.image {
+        ImageDescription::Container(text) => Some(text),
+        _ => None,
+    };
+    Ok(file.images.into_iter().chain(typed).filter_map(container).collect())
+}
+
 /// Finds what was typed, with all builds that there are.
 ///
 /// # Errors
@@ -134,7 +154,12 @@ pub fn find_builds(context: &Context, request: &ImageRequest) -> Result<FoundIma
     };
     let resolver = resolver_for(context, &descriptions)?;
     let mut images = Vec::with_capacity(descriptions.len());
-    for (position, description) in descriptions.into_iter().enumerate() {
+    for (position, mut description) in descriptions.into_iter().enumerate() {
+        if let ImageDescription::Container(text) = &description.image
+            && let Some(digest) = request.kept.get(text)
+        {
+            description.image = ImageDescription::Digest(digest.clone());
+        }
         let is_typed = position >= first_typed;
         let builds = resolver
             .locate_builds(&description)

@@ -82,7 +82,7 @@ fn records(
         }
         Some(ImageDescription::Id(id)) => repository.by_id(id),
         Some(ImageDescription::Digest(digest)) => repository.by_digest(digest),
-        Some(ImageDescription::Path(_)) => Ok(Vec::new()),
+        Some(ImageDescription::Path(_) | ImageDescription::Container(_)) => Ok(Vec::new()),
         None => {
             let mut records = repository.records()?;
             records.retain(|record| is_here(&record.label));

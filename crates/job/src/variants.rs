@@ -24,6 +24,7 @@ use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 use cabane_run::loaded::{Additions, Bind, LoadedImage};
 use cabane_run::{Joining, RootRequest, RunRequest, RunWarning, prepare, seen_in_root};
 use cabane_site::Context;
+use cabane_transfer::keep_named;
 use cabane_view::Needs;
 
 use crate::inherited::{Inherited, loaded_in};
@@ -52,7 +53,7 @@ impl Requested {
     ///
     /// Whatever is malformed, missing or ambiguous.
     pub(crate) fn find(context: &Context, request: &Submission) -> Result<Self> {
-        let mut found = find_builds(context, &request.images)?;
+        let mut found = find_builds(context, &keep_named(context, &request.images)?)?;
         found.make_ready(context)?;
         found.refuse_different_bases()?;
         let here = found.places_here(context);

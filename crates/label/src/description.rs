@@ -7,7 +7,7 @@
 //! one, is found out by resolving it.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::digest::{is_digits, upper_case};
@@ -30,6 +30,40 @@ pub enum ImageDescription {
     Digest(Digest),
     /// The image in this file; begins with `.` or `/`.
     Path(PathBuf),
+    /// A container image, which is imported when it is first used: see [`is_container`].
+    Container(String),
+}
+
+/// With what the text of a container image begins, unless it has `://`.
+const CONTAINER_SCHEMES: [&str; 4] = ["docker-archive:", "oci-archive:", "oci:", "sif:"];
+/// What the file of an image of Apptainer or Singularity ends in.
+const SIF: &str = ".sif";
+
+/// Returns whether a text names a container image outside of all repositories:
+/// `docker://ghcr.io/my-lab/tool:2.1`, `ghcr.io#my-lab/tool:2.1`, `sif:FILE`, `FILE.sif`,
+/// `oci:DIR`, `oci-archive:FILE`, or `docker-archive:FILE`.
+#[must_use]
+pub fn is_container(text: &str) -> bool {
+    let is_one = text.contains("://")
+        || text.contains('#')
+        || text.ends_with(SIF)
+        || CONTAINER_SCHEMES.iter().any(|scheme| text.starts_with(scheme));
+    is_one && !text.contains(char::is_control)
+}
+
+/// Makes the path in the text of a container image absolute, if it has one. Relative paths are
+/// relative to `directory`.
+#[must_use]
+pub fn container_in(text: &str, directory: &Path) -> String {
+    let scheme = CONTAINER_SCHEMES.iter().find(|scheme| text.starts_with(**scheme));
+    let is_file = scheme.is_some() || (text.ends_with(SIF) && !text.contains("://"));
+    if !is_file {
+        return text.to_owned();
+    }
+    let scheme = scheme.copied().unwrap_or_default();
+    let path = directory.join(text.get(scheme.len()..).unwrap_or_default());
+    // A path that is no text was none before.
+    path.to_str().map_or_else(|| text.to_owned(), |path| format!("{scheme}{path}"))
 }
 
 /// Which image is meant, and where it shall be mounted.
@@ -82,6 +116,9 @@ impl FromStr for ImageDescription {
         if text.is_empty() {
             return Err(ParseError::new(Expected::Image, text, 0, ParseErrorKind::Empty));
         }
+        if is_container(text) {
+            return Ok(Self::Container(text.to_owned()));
+        }
         if text.starts_with(['.', '/']) {
             return parse_path(text).map(Self::Path);
         }
@@ -118,6 +155,10 @@ impl FromStr for UenvDescription {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         check_length(text, Expected::Uenv)?;
+        // A container image is mounted at `/`, and has colons and slashes of its own.
+        if is_container(text) {
+            return Ok(Self { image: text.parse()?, mount_point: None });
+        }
         let Some(colon) = mount_point_colon(text) else {
             return Ok(Self { image: text.parse()?, mount_point: None });
         };
@@ -151,6 +192,7 @@ impl fmt::Display for ImageDescription {
             Self::Id(id) => id.fmt(f),
             Self::Digest(digest) => digest.fmt(f),
             Self::Path(path) => path.display().fmt(f),
+            Self::Container(text) => f.write_str(text),
         }
     }
 }

@@ -27,7 +27,9 @@ mod version;
 
 pub use channel::{ChannelName, ChannelPattern};
 pub use corruption::corrupt_sum;
-pub use description::{ImageDescription, UenvDescription, parse_uenv_list};
+pub use description::{
+    ImageDescription, UenvDescription, container_in, is_container, parse_uenv_list,
+};
 pub use digest::{Digest, ImageId};
 pub use error::{ParseError, ParseErrorKind};
 pub use escape::{enumerate, escape, escape_html, shown};

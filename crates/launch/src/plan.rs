@@ -19,6 +19,7 @@ use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 use cabane_run::loaded::{Additions, Loaded, UENV_MOUNT_LIST, file_system_at};
 use cabane_run::{RootRequest, RunRequest, whole_command};
 use cabane_site::Context;
+use cabane_transfer::keep_named;
 use serde::{Deserialize, Serialize};
 
 use crate::launch::Launch;
@@ -80,11 +81,19 @@ impl LaunchPlan {
     ///
     /// The environment cannot be resolved, the command gets no other MPI, or it is missing.
     pub fn launch(&self, context: &Context, mut command: Vec<OsString>) -> Result<Launch> {
-        let found = self.resolve(context)?;
+        let plan = self.with_kept(context)?;
+        let found = plan.resolve(context)?;
         if self.shows_conflicts {
             command = with_conflicts(context, &found.0, command)?;
         }
-        self.enter(context, found, command)
+        plan.enter(context, found, command)
+    }
+
+    /// Imports the container images that are not kept yet.
+    fn with_kept(&self, context: &Context) -> Result<Self> {
+        let images =
+            keep_named(context, &self.images).map_err(|error| error.with_kind(Kind::NotStarted))?;
+        Ok(Self { images, ..self.clone() })
     }
 
     /// As [`LaunchPlan::launch`], for a shell. In a container, where there may be no such shell, it
@@ -102,7 +111,8 @@ impl LaunchPlan {
             if [ -x "$shell" ]; then SHELL=$shell exec "$shell"; fi
         done
         SHELL=/bin/sh exec /bin/sh"#;
-        let found = self.resolve(context)?;
+        let plan = self.with_kept(context)?;
+        let found = plan.resolve(context)?;
         if !self.is_dry_run && self.mpi.is_none() && self.is_around(context, &found)? {
             return Ok(None);
         }
@@ -110,7 +120,7 @@ impl LaunchPlan {
             None => with_conflicts(context, &found.0, vec![shell])?,
             Some(_) => vec!["/bin/sh".into(), "-c".into(), FIRST_SHELL.into(), shell],
         };
-        self.enter(context, found, command).map(Some)
+        plan.enter(context, found, command).map(Some)
     }
 
     /// Whether this process is in an environment, and has entered no other since.

@@ -56,8 +56,12 @@ impl FromStr for ContainerName {
         }
         let (repository, tag) =
             path.rsplit_once(':').map_or((path, None), |(name, tag)| (name, Some(tag)));
+        let (host, repository) = match host {
+            "docker.io" | "index.docker.io" => (DOCKER_HUB, of_docker_hub(repository)),
+            host => (host, repository.to_owned()),
+        };
         if !repository.split('/').all(is_component) {
-            return Err(bad_name(repository, "cannot be the name of a container image"));
+            return Err(bad_name(&repository, "cannot be the name of a container image"));
         }
         if let Some(tag) = tag.filter(|tag| !is_tag(tag)) {
             return Err(bad_name(tag, "cannot be the tag of a container image"));
@@ -65,11 +69,19 @@ impl FromStr for ContainerName {
         let tag = tag.or(digest.is_none().then_some("latest"));
         Ok(Self {
             address: format!("{scheme}://{host}").parse()?,
-            repository: repository.to_owned(),
+            repository,
             tag: tag.map(str::to_owned),
             digest,
         })
     }
+}
+
+/// The host that answers for Docker Hub, which everyone calls `docker.io`.
+pub(crate) const DOCKER_HUB: &str = "registry-1.docker.io";
+
+/// Returns the name of a repository of Docker Hub: those without a slash are in `library`.
+fn of_docker_hub(repository: &str) -> String {
+    if repository.contains('/') { repository.to_owned() } else { format!("library/{repository}") }
 }
 
 /// What an image says about itself is smaller than this.
@@ -106,7 +118,9 @@ impl fmt::Display for ContainerName {
         if self.address.is_plain() {
             f.write_str("http://")?;
         }
-        write!(f, "{}/{}", self.address.host(), self.repository)?;
+        let host = self.address.host();
+        let host = if host == DOCKER_HUB { "docker.io" } else { host };
+        write!(f, "{host}/{}", self.repository)?;
         if let Some(tag) = &self.tag {
             write!(f, ":{tag}")?;
         }
@@ -197,6 +211,8 @@ mod tests {
             "localhost:5000/a/b:1",
             "http://[::1]:5000/t:x_Y.2-3",
             &pinned,
+            "docker.io/debian:12",
+            "index.docker.io/library/debian:12",
         ]
         .map(read);
         let expected = [
@@ -204,6 +220,8 @@ mod tests {
             "localhost:5000/a/b:1",
             "http://[::1]:5000/t:x_Y.2-3",
             &pinned,
+            "docker.io/library/debian:12",
+            "docker.io/library/debian:12",
         ];
         assert_eq!(seen, expected.map(|text| Ok(text.to_owned())));
     }

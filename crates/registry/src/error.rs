@@ -94,7 +94,8 @@ impl Error {
     }
 
     /// Returns whether the registry says that the same may succeed in a moment.
-    pub(crate) fn is_busy(&self) -> bool {
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
         matches!(self.kind, ErrorKind::Status(status) if is_passing(status))
     }
 

@@ -141,7 +141,7 @@ fn to_revoke(
             let pattern = LabelPattern { tag, ..pattern.clone() };
             pattern.matches(&entry.label, NameMatch::Exact)
         }
-        ImageDescription::Path(_) => false,
+        ImageDescription::Path(_) | ImageDescription::Container(_) => false,
     };
     let found: Vec<&Entry> = document.entries.iter().filter(fits).collect();
     match found.as_slice() {

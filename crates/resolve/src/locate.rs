@@ -20,6 +20,14 @@ use cabane_view::Meta;
 use crate::names::quoted;
 use crate::near::near_miss;
 
+/// Refuses a container image where nothing is imported.
+fn not_imported(text: &str) -> Report {
+    let message = format!("`{}` is a container image that has not been imported", escape(text));
+    let hint = "`cabane run` and `cabane start` import it at first use; here, use the label that \
+                they show, or that of `cabane import`";
+    Report::new(Kind::NotFound, message).hinted(hint.to_owned())
+}
+
 /// What an image is called inside of a directory of a repository, ours or uenv's.
 const NAMES: [&str; 2] = ["image", "store.squashfs"];
 
@@ -135,6 +143,7 @@ impl Resolver {
     fn find(&self, image: &ImageDescription) -> Result<Found<'_>> {
         match image {
             ImageDescription::Path(path) => from_path(path).map(Box::new).map(Found::File),
+            ImageDescription::Container(text) => Err(not_imported(text)),
             ImageDescription::Pattern(pattern) if pattern.namespace.is_some() => {
                 let local = LabelPattern { namespace: None, ..pattern.clone() };
                 let message = format!(

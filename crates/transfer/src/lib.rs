@@ -4,7 +4,7 @@
 //! Images in and out.
 //!
 //! [`pull()`] downloads images from a registry, [`push()`] uploads them. [`import()`] converts a
-//! container image to an image, [`check_source`] asks whether the source of an image has changed
+//! container image to an image, [`keep`] does so when one is first used, [`check_source`] asks whether the source of an image has changed
 //! since, and [`export()`] converts images to a container image. [`RegistryRequest`] selects the
 //! registry.
 
@@ -39,8 +39,8 @@ pub use export::base::{ContainerQuery, Use};
 pub use export::tree::{Found, layer_of};
 pub use export::{ExportRequest, Exported, MadeImage, NeededInterpreter, export};
 pub use import::{
-    CheckedSource, ImportRequest, Imported, PlannedImport, Reference, Remote, check_source,
-    directory_of, import, restrict,
+    CheckedSource, ImportRequest, Imported, Kept, PlannedImport, Reference, Remote, check_source,
+    directory_of, import, keep, keep_named, restrict,
 };
 pub use list::{check_list, repair_list, static_list, write_static_list};
 pub use mirror::{MirrorRequest, MirrorSummary, mirror};

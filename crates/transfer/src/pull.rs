@@ -188,6 +188,11 @@ pub fn find_remote(
     typed: &str,
     description: &ImageDescription,
 ) -> Result<Vec<RemoteImage>> {
+    if let ImageDescription::Container(text) = description {
+        let message = format!("`{}` is a container image, and not an image of ours", escape(text));
+        let hint = format!("`cabane import {} NAME/VERSION` imports it", escape(text));
+        return Err(Report::new(Kind::Usage, message).hinted(hint));
+    }
     if let ImageDescription::Path(path) = description {
         let error = format!("`{}` is a file, and not an image in a registry", path.display());
         return Err(Report::new(Kind::Usage, error));

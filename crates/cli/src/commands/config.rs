@@ -140,6 +140,10 @@ fn machine_rows(settings: &Effective, rows: &mut Rows) {
     for (device, origin) in &settings.container.devices {
         rows.push("container.device", device.to_string(), origin);
     }
+    let registry = &settings.container.default_registry;
+    if let Some(name) = &registry.value {
+        rows.push(table::DEFAULT_REGISTRY.key, name.clone(), &registry.origin);
+    }
 }
 
 fn repository_rows(settings: &Effective, rows: &mut Rows) {

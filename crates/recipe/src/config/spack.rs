@@ -65,6 +65,10 @@ fn base(field: &Field<'_>) -> Option<String> {
             let hint = format!("`cabane image add {} LABEL` adds it; then {HINT}", escape(text));
             field.refuse(message, hint.as_str())
         }
+        Ok(ImageDescription::Container(_)) => {
+            let message = "`base` must name a stack in a repository, not a container image";
+            field.refuse(message, HINT)
+        }
         Ok(ImageDescription::Pattern(_)) if text != written => {
             let message = format!("{} is not a digest", quote(written));
             field.refuse(&message, "a digest has 64 lower-case digits after `sha256:`")

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use cabane_label::{ImageDescription, ParseError, UenvDescription};
+use cabane_label::{ImageDescription, ParseError, UenvDescription, container_in};
 use cabane_view::{VariableSetting, VariableSettings, is_variable_name};
 
 use super::{BaseReference, EnvironmentFile, EnvironmentReference, FileContext, below, template};
@@ -227,8 +227,11 @@ impl Reader<'_, '_> {
 
     /// Makes the path of an image absolute.
     fn anchored(&self, mut image: UenvDescription) -> UenvDescription {
-        if let ImageDescription::Path(path) = &image.image {
-            image.image = ImageDescription::Path(below(self.file_context.directory, path));
+        let directory = self.file_context.directory;
+        match &mut image.image {
+            ImageDescription::Path(path) => *path = below(directory, path),
+            ImageDescription::Container(text) => *text = container_in(text, directory),
+            _ => {}
         }
         image
     }

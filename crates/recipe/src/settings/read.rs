@@ -52,6 +52,7 @@ fn read(report: &Report<'_>, root: &Node) -> Option<Settings> {
     }
     settings.restricted = restricted::read(&file);
     if let Some(section) = section(&file, "container") {
+        read_values(&section, "container", &mut settings);
         settings.container = container::read(&section);
     }
     settings.mpi = mpi::read(&file);

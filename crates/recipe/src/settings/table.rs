@@ -233,6 +233,9 @@ settings! {
     /// Devices to give to container images, with their libraries, on machines that have them. To
     /// list the devices, use `cabane system devices`.
     DEVICES: "container.devices" = "[\"nvidia.com/gpu=all\"]";
+    /// The registry of container images whose names have none: `docker://debian:12`. A host, with or
+    /// without a prefix. Default: none; such a name is an error.
+    DEFAULT_REGISTRY: "container.default_registry" = "\"docker.io\"", values::container_registry;
     /// MPI installations of this machine that can replace others: `cabane mpi swap --with fabric`.
     /// `--with host` uses the first one that fits the program.
     MPI: "mpi" = "[[mpi]]";

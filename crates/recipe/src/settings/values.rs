@@ -73,6 +73,18 @@ pub(super) fn registry_url(field: &Field<'_>) -> Option<String> {
     field.text_if(is_address, "is not the address of a registry", hint)
 }
 
+pub(super) fn container_registry(field: &Field<'_>) -> Option<String> {
+    let is_odd = |c: char| c.is_whitespace() || c.is_control() || "@#".contains(c);
+    let is_registry = |text: &str| {
+        let place = text.strip_prefix("http://").unwrap_or(text);
+        let host = place.split('/').next().unwrap_or_default();
+        let is_host = host == "localhost" || host.contains(['.', ':']);
+        is_host && !place.contains("://") && !text.contains(is_odd) && !text.ends_with('/')
+    };
+    let hint = "write a host such as `default_registry = \"docker.io\"`";
+    field.text_if(is_registry, "is not a registry", hint)
+}
+
 pub(super) fn listing_url(field: &Field<'_>) -> Option<String> {
     let is_odd = |c: char| c.is_whitespace() || c.is_control();
     let is_address = |text: &str| {

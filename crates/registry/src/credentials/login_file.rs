@@ -32,6 +32,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Credential, Secret, helper, read};
+use crate::container::DOCKER_HUB;
 
 /// What a credential is for.
 #[derive(Clone, Copy)]
@@ -192,7 +193,9 @@ fn nearness(key: &str, place: &Place<'_>) -> Option<(usize, bool)> {
         Some(_) => return None,
     };
     let (host, path) = name.split_once('/').unwrap_or((name, ""));
-    if !host.eq_ignore_ascii_case(place.host) {
+    // `docker login` and `podman login` call Docker Hub by other names than that of its host.
+    let is_docker_hub = place.host == DOCKER_HUB && matches!(host, "docker.io" | "index.docker.io");
+    if !host.eq_ignore_ascii_case(place.host) && !is_docker_hub {
         return None;
     }
     // The path of an address is that of the interface, as in `https://registry.example/v1/`.

@@ -5,28 +5,36 @@
 
 use std::ffi::OsStr;
 
+use cabane_recipe::settings::table;
 use cabane_recipe::{BindSetting, DeviceRequest};
+use cabane_report::Result;
 use cabane_run::loaded::Bind;
 
-use super::{Layers, Origin};
+use super::{Layers, Origin, Value};
 
 /// How container images are entered.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ContainerSetting {
     /// What of the system is always seen in them.
     pub binds: Vec<Bind>,
     /// Devices that they have where there are such.
     pub devices: Vec<(DeviceRequest, Origin)>,
+    /// The registry of names that have none: a host, maybe with a prefix.
+    pub default_registry: Value<Option<String>>,
 }
 
 impl Layers<'_> {
-    pub(super) fn container(&self) -> ContainerSetting {
+    pub(super) fn container(&self) -> Result<ContainerSetting> {
         let devices = self.files.iter().flat_map(|(path, settings)| {
             let origin = Origin::File(path.clone());
             let devices = settings.container.devices.iter();
             devices.map(move |device| (device.clone(), origin.clone()))
         });
-        ContainerSetting { binds: self.container_binds(), devices: devices.collect() }
+        Ok(ContainerSetting {
+            binds: self.container_binds(),
+            devices: devices.collect(),
+            default_registry: self.optional(&table::DEFAULT_REGISTRY)?,
+        })
     }
 
     /// Returns what the files name, the site's first. A place whose variables are not set, or

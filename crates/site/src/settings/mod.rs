@@ -275,7 +275,7 @@ impl Effective {
             trust: layers.trust(),
             restricted: layers.restricted(),
             mpi: layers.mpi()?,
-            container: layers.container(),
+            container: layers.container()?,
             files: files.iter().map(|(path, _)| path.clone()).collect(),
             is_uenv: args.is_uenv,
             elastic: layers.file_value(|file| file.elastic.clone()).map(|found| found.value),

@@ -98,6 +98,12 @@ impl Import<'_> {
             }
         }
         match repository.by_label(&self.label)? {
+            // Files have no digest by which they are found; another process has imported this one.
+            Some(known) if self.is_kept && wanted.manifest.is_none() => {
+                let label = self.label.clone();
+                let added = repository.tag(&known.digest, label, true)?;
+                Ok(Some(Imported::Added(Box::new(added), None)))
+            }
             Some(known) if !self.request.force => {
                 let (label, digest) = (Box::new(self.label.clone()), known.digest);
                 let error = cabane_repository::Error::LabelTaken { label, digest };

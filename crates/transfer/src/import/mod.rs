@@ -4,6 +4,7 @@
 //! A container image becomes an image of the repository.
 
 mod check;
+mod keep;
 mod make;
 pub(crate) mod place;
 pub(crate) mod reference;
@@ -15,7 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use cabane_container::{
-    ContainerImage, DockerArchive, ImportRecord, Layout, Platform, Sif, digest, directory,
+    Chosen, ContainerImage, Descriptor, DockerArchive, ImportRecord, Layout, Manifest, Platform,
+    Sif, digest, directory,
 };
 use cabane_environment::complete_label_for;
 use cabane_label::{Digest, Label, LabelPattern, escape};
@@ -31,8 +33,12 @@ use crate::registry::of_containers;
 use crate::scratch::scratch_place;
 
 pub use check::{CheckedSource, check_source};
+pub use keep::{Kept, keep, keep_named};
 pub use reference::Reference;
 pub use remote::Remote;
+
+/// What Apptainer and ORAS call an image of Apptainer in a registry.
+const SIF_LAYER: &str = "application/vnd.sylabs.sif.layer.v1.sif";
 
 /// What is to be imported, and how.
 #[derive(Clone, Debug)]
@@ -97,7 +103,21 @@ pub fn import(context: &Context, request: &ImportRequest) -> Result<Imported> {
     let platform = request.platform.clone();
     let platform = platform.unwrap_or_else(|| Platform::of_machine(std::env::consts::ARCH));
     let label = complete_label_for(context, &pattern, platform.machine())?;
-    let reference: Reference = request.image.parse()?;
+    let default_registry = context.settings.container.default_registry.value.as_deref();
+    let reference = Reference::named(&request.image, default_registry)?;
+    import_as(context, request, label, &reference, platform, false)
+}
+
+/// Makes an image of a container image, with a label. One that is kept is not made again where an
+/// image of the same reference has the label.
+fn import_as(
+    context: &Context,
+    request: &ImportRequest,
+    label: Label,
+    reference: &Reference,
+    platform: Platform,
+    is_kept: bool,
+) -> Result<Imported> {
     let group = request.group.as_deref();
     let group = group.map(crate::pull::group_of).transpose()?;
     let import = Import {
@@ -107,8 +127,9 @@ pub fn import(context: &Context, request: &ImportRequest) -> Result<Imported> {
         reference: reference.to_string(),
         platform,
         access: group.map_or(Access::AsNewFiles, Access::Group),
+        is_kept,
     };
-    match &reference {
+    match reference {
         Reference::Layout(path, name) => import.layout(path, name.as_deref()),
         Reference::DockerArchive(path, name) => import.docker_archive(path, name.as_deref()),
         Reference::Sif(path) => import.sif(path),
@@ -125,6 +146,7 @@ struct Import<'a> {
     reference: String,
     platform: Platform,
     access: Access,
+    is_kept: bool,
 }
 
 impl Import<'_> {
@@ -186,11 +208,37 @@ impl Import<'_> {
         let (token, username) = (self.request.token.as_deref(), self.request.username.as_deref());
         let registry = of_containers(self.context, &name.address, token, username)?;
         let (remote, chosen) = Remote::find(registry, name, &self.platform)?;
+        if let Some(layer) = sif_of(&chosen.manifest) {
+            return self.remote_sif(&remote, &chosen, layer);
+        }
         let image = || ContainerImage::new(&chosen, &remote, &self.platform).map_err(Report::from);
         let wanted = Wanted::new(chosen.digest.as_str(), &image()?, true);
         let import = |place: &Path| {
             remote.fetch(self.context, &chosen.manifest, place, &self.request.interrupt)?;
             image()
+        };
+        self.one(&wanted, &import)
+    }
+
+    /// Imports an image of Apptainer that is in a registry.
+    fn remote_sif(&self, remote: &Remote, chosen: &Chosen, layer: &Descriptor) -> Result<Imported> {
+        let unsquashfs = program(self.context, "unsquashfs")?;
+        let wanted = Wanted {
+            key: key_of(chosen.digest.as_str(), &self.platform),
+            manifest: Some(chosen.digest.clone()),
+            configuration: None,
+            platform: self.platform.clone(),
+            is_kept: true,
+            layers: 1,
+            bytes: layer.size,
+        };
+        let import = |place: &Path| {
+            remote.fetch(self.context, &chosen.manifest, place, &self.request.interrupt)?;
+            let sif = Sif::open(&remote::layer_in(place, layer), &self.platform)?;
+            let root = place.join(format!("{NEW}root"));
+            let interrupt = &self.request.interrupt;
+            let image = sif.unpack(&unsquashfs, &root, self.max_unpacked(), interrupt)?;
+            Ok(ContainerImage { manifest: Some(chosen.digest.clone()), ..image })
         };
         self.one(&wanted, &import)
     }
@@ -239,6 +287,11 @@ impl Import<'_> {
             bytes: wanted.bytes,
         }
     }
+}
+
+/// Returns the image of Apptainer that a manifest is about, if it is about one.
+fn sif_of(manifest: &Manifest) -> Option<&Descriptor> {
+    manifest.layers.iter().find(|layer| layer.media_type == SIF_LAYER)
 }
 
 /// Opens a root file system in a directory.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use cabane_container::Sif;
-use cabane_label::shown;
+use cabane_label::{escape, shown};
 use cabane_registry::ContainerName;
 use cabane_report::{IoContext, Kind, Report, Result};
 
@@ -36,6 +36,17 @@ impl FromStr for Reference {
     type Err = Report;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::named(text, None)
+    }
+}
+
+impl Reference {
+    /// Reads what was typed. A name without a registry is in the default one, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// A text that is malformed, a file that cannot be read, or a name without a registry.
+    pub fn named(text: &str, default_registry: Option<&str>) -> Result<Self> {
         if let Some(reference) = of_scheme(text, Path::new(""))? {
             return Ok(reference);
         }
@@ -43,19 +54,17 @@ impl FromStr for Reference {
         if text.starts_with(['/', '.']) || (name.is_none() && path.exists()) {
             return of_path(&path, name);
         }
-        match in_registry(text) {
+        match in_registry(text, default_registry) {
             // An address it is not, and `PATH:NAME` it may be.
             Err(_) if path.exists() => of_path(&path, name),
-            read => read,
+            read => read.map_err(|error| with_setting(text, error)),
         }
     }
-}
 
-impl Reference {
     /// Reads what is in a file in a directory: paths are relative to it, and have their
     /// kind before them. What happens to lie where a command is typed changes nothing.
     pub fn in_file(text: &str, directory: &Path) -> Result<Self> {
-        of_scheme(text, directory)?.map_or_else(|| in_registry(text), Ok)
+        of_scheme(text, directory)?.map_or_else(|| in_registry(text, None), Ok)
     }
 }
 
@@ -77,6 +86,22 @@ fn of_scheme(text: &str, directory: &Path) -> Result<Option<Reference>> {
     }))
 }
 
+/// What can be in front of a name in a registry. With `oras://` it is an image of Apptainer.
+const IN_REGISTRIES: [&str; 2] = ["docker://", "oras://"];
+
+/// What can be in front of images that other programs have: where they are, and what to type.
+const ELSEWHERE: [(&str, &str, &str); 6] = [
+    ("docker-daemon:", "the store of Docker", SAVED),
+    ("dockerd://", "the store of Docker", SAVED),
+    ("podman://", "the store of Podman", SAVED),
+    ("library://", "a library of Singularity", PULLED),
+    ("shub://", "Singularity Hub", PULLED),
+    ("docker-daemon://", "the store of Docker", SAVED),
+];
+const SAVED: &str =
+    "save it with `docker save` or `podman save`, and name the file: `docker-archive:FILE`";
+const PULLED: &str = "fetch it with `apptainer pull`, and name the file: `./FILE.sif`";
+
 fn no_path(scheme: &str) -> Report {
     let error = Report::new(Kind::BadInput, format!("nothing follows `{scheme}`"));
     error.hinted(match scheme {
@@ -85,9 +110,49 @@ fn no_path(scheme: &str) -> Report {
     })
 }
 
-fn in_registry(text: &str) -> Result<Reference> {
-    let name = text.strip_prefix("docker://").unwrap_or(text);
+fn in_registry(text: &str, default_registry: Option<&str>) -> Result<Reference> {
+    if let Some((what, hint)) = ELSEWHERE
+        .iter()
+        .find_map(|(scheme, what, hint)| text.starts_with(scheme).then_some((what, hint)))
+    {
+        let message = format!("`{}` is in {what}, which cannot be read here", escape(text));
+        return Err(Report::new(Kind::BadInput, message).hinted((*hint).to_owned()));
+    }
+    let name = IN_REGISTRIES.iter().find_map(|scheme| text.strip_prefix(scheme)).unwrap_or(text);
+    let name = match name.split_once('#') {
+        None => name.to_owned(),
+        Some((host, name)) if host.contains('@') => {
+            let host = host.rsplit('@').next().unwrap_or_default();
+            let message = format!("`{}` names a user", escape(text));
+            let hint = format!(
+                "type `docker://{host}/{name}`; the password is that of `podman login {host}`",
+                host = escape(host),
+                name = escape(name),
+            );
+            return Err(Report::new(Kind::BadInput, message).hinted(hint));
+        }
+        Some((host, name)) => format!("{host}/{name}"),
+    };
+    let name = match default_registry {
+        Some(registry) if !names_registry(&name) => format!("{registry}/{name}"),
+        _ => name,
+    };
     Ok(Reference::Registry(Box::new(name.parse()?)))
+}
+
+/// Adds how the configuration names a registry for names without one.
+fn with_setting(text: &str, error: Report) -> Report {
+    let name = IN_REGISTRIES.iter().find_map(|scheme| text.strip_prefix(scheme)).unwrap_or(text);
+    let is_short = !names_registry(name);
+    let hint = "`default_registry = \"docker.io\"` below `[container]` in the configuration makes it a \
+                name of that registry";
+    error.hinted(is_short.then(|| hint.to_owned()))
+}
+
+/// Whether a name begins with a host.
+fn names_registry(name: &str) -> bool {
+    let host = name.split_once('/').map_or("", |(host, _)| host);
+    name.contains("://") || host == "localhost" || host.contains(['.', ':'])
 }
 
 /// Cuts `PATH:NAME`; a path may have a colon in it, and then it is there. Relative ones are

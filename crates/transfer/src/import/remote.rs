@@ -99,10 +99,14 @@ impl Remote {
     }
 }
 
+/// Returns where the file of a layer is, once it was got.
+pub(crate) fn layer_in(place: &Path, layer: &Descriptor) -> PathBuf {
+    place.join(layer.digest.as_str()).join(WHOLE)
+}
+
 /// Whether a layer was got.
 fn is_whole(place: &Path, layer: &Descriptor) -> bool {
-    let whole = place.join(layer.digest.as_str()).join(WHOLE);
-    fs::metadata(whole).is_ok_and(|found| found.len() == layer.size)
+    fs::metadata(layer_in(place, layer)).is_ok_and(|found| found.len() == layer.size)
 }
 
 struct Fetching<'a> {

@@ -95,7 +95,7 @@ impl SubmitArgs {
                 environment: self.environment.clone(),
                 view: self.view.clone(),
                 no_default_view: self.no_default_view,
-                tells_choice: false,
+                ..ImageRequest::default()
             },
             passthrough: self.passthrough,
             unfit: self.unfit,

@@ -1,0 +1,260 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Container images that are imported when they are first used, and kept with a label that their
+//! reference decides.
+//!
+//! ```text
+//! docker://ghcr.io/my-lab/tool:2.1       tool/2.1:ghcr.io-my-lab
+//! docker://ghcr.io/my-lab/tool@sha256:…  tool/sha256-66da5000bf8b540e:ghcr.io-my-lab
+//! sif:/scratch/tool.sif                  tool/sif:0f3c5b2a9d8e7614
+//! ```
+//!
+//! The digits after a file stand for its path, size, and time of change: another file has another
+//! label.
+
+use std::collections::btree_map::Entry;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use cabane_container::{Platform, digest};
+use cabane_environment::{ImageRequest, complete_label_for, named_containers};
+use cabane_label::{Digest, Label, LabelPattern, MAX_PART_LENGTH, escape};
+use cabane_registry::{ContainerName, sum};
+use cabane_report::{IoContext, Report, Result};
+use cabane_site::Context;
+use cabane_view::ContainerSource;
+
+use super::{ImportRequest, Imported, Reference, import_as};
+use crate::registry::of_containers;
+
+/// The digits that stand for a file or for a long name.
+const DIGITS: usize = 16;
+
+/// A container image that is in a repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The label that its reference decides.
+    pub label: Label,
+    /// The digest of the image.
+    pub digest: Digest,
+}
+
+/// Imports the container images among those that were typed or that environment files name, unless
+/// they are kept already. Returns the request with which the environment is found.
+///
+/// # Errors
+///
+/// Those of [`keep`], and an environment file that cannot be read.
+pub fn keep_named(context: &Context, request: &ImageRequest) -> Result<ImageRequest> {
+    let mut request = request.clone();
+    for typed in named_containers(context, &request)? {
+        if let Entry::Vacant(place) = request.kept.entry(typed) {
+            let kept = keep(context, place.key())?;
+            place.insert(kept.digest);
+        }
+    }
+    Ok(request)
+}
+
+/// Returns the image of a container image, and imports it first if no repository has it.
+///
+/// For a tag the registry is asked for its description; if the registry cannot be reached, the image
+/// that is kept is used, with a notice. For a digest and for a file nothing is asked. Processes that
+/// want the same at the same time wait for one import.
+///
+/// # Errors
+///
+/// A reference that is malformed or names no registry, and those of an import.
+pub fn keep(context: &Context, typed: &str) -> Result<Kept> {
+    let default_registry = context.settings.container.default_registry.value.as_deref();
+    let reference = Reference::named(typed, default_registry)?;
+    let platform = Platform::of_machine(std::env::consts::ARCH);
+    let pattern = label_of(&reference)?;
+    let label = complete_label_for(context, &pattern, platform.machine())?;
+    if let Some((digest, source)) = find(context, &label, &reference)?
+        && is_current(context, &reference, &label, &source)?
+    {
+        context.detail(format_args!("{} is kept as {label}", escape(typed)));
+        return Ok(Kept { label, digest });
+    }
+    let request = ImportRequest {
+        image: typed.to_owned(),
+        label: label.to_string(),
+        platform: None,
+        force: true,
+        group: None,
+        token: None,
+        username: None,
+        dry_run: false,
+        jobs: None,
+        max_unpacked: None,
+        interrupt: Arc::default(),
+    };
+    let Imported::Added(added, record) =
+        import_as(context, &request, label.clone(), &reference, platform, true)?
+    else {
+        let message = "an import was planned and not made";
+        return Err(Report::new(cabane_report::Kind::Failure, message));
+    };
+    if record.is_some() {
+        context.note(format_args!("imported {} as {label}", escape(typed)));
+    }
+    Ok(Kept { label, digest: added.record.digest })
+}
+
+/// Finds the image with a label that was made of a reference, in any repository.
+fn find(
+    context: &Context,
+    label: &Label,
+    reference: &Reference,
+) -> Result<Option<(Digest, ContainerSource)>> {
+    let reference = reference.to_string();
+    for named in context.repositories()? {
+        if let Some(record) = named.repository.by_label(label)? {
+            let meta = named.repository.meta_if_present(&record.digest)?;
+            let source = meta.and_then(|meta| meta.container?.source);
+            if let Some(source) = source.filter(|source| source.reference == reference) {
+                return Ok(Some((record.digest, source)));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a reference still leads to what an image was made of.
+fn is_current(
+    context: &Context,
+    reference: &Reference,
+    label: &Label,
+    source: &ContainerSource,
+) -> Result<bool> {
+    let Reference::Registry(name) = reference else {
+        // Its label would be another one.
+        return Ok(true);
+    };
+    if name.digest.is_some() {
+        return Ok(true);
+    }
+    let asked = of_containers(context, &name.address, None, None)?.container_document(name);
+    match asked {
+        Ok(document) => {
+            let now = Some(digest::written(&digest::of(&document)));
+            Ok(now == source.manifest || now == source.index)
+        }
+        Err(error) if error.is_about_connection() || error.is_busy() => {
+            context.warning(format_args!(
+                "{} does not answer, so {label} is used as it was imported",
+                escape(name.address.host())
+            ));
+            context.detail(&error);
+            Ok(true)
+        }
+        Err(error) => {
+            let hint = format!("`{label}` names the image that was imported before");
+            Err(Report::from(error).hinted(hint))
+        }
+    }
+}
+
+/// Returns name, version, and tag of the label under which a container image is kept.
+fn label_of(reference: &Reference) -> Result<LabelPattern> {
+    let (name, version, tag) = match reference {
+        Reference::Registry(name) => of_registry(name),
+        Reference::Sif(path) => of_file("sif", path, path, reference)?,
+        Reference::DockerArchive(path, _) => of_file("docker-archive", path, path, reference)?,
+        Reference::Layout(path, _) if path.is_dir() => {
+            of_file("oci", path, &path.join("index.json"), reference)?
+        }
+        Reference::Layout(path, _) => of_file("oci-archive", path, path, reference)?,
+        Reference::Directory(path) => {
+            let message =
+                format!("{} is a directory, which is not imported at first use", path.display());
+            let hint = format!("`cabane import dir:{} NAME/VERSION` imports it", path.display());
+            return Err(Report::new(cabane_report::Kind::BadInput, message).hinted(hint));
+        }
+    };
+    Ok(format!("{}/{}:{}", part(&name), part(&version), part(&tag)).parse()?)
+}
+
+fn of_registry(name: &ContainerName) -> (String, String, String) {
+    let (above, last) = name.repository.rsplit_once('/').unwrap_or(("", &name.repository));
+    let version = match (&name.digest, &name.tag) {
+        (Some(digest), _) => format!("sha256-{}", digest.id()),
+        (None, tag) => tag.clone().unwrap_or_else(|| "latest".to_owned()),
+    };
+    let place = format!("{}/{above}", name.address.host());
+    (last.to_owned(), version, place.trim_end_matches('/').to_owned())
+}
+
+/// Describes a file by its name, its kind, and what changes if another file takes its place.
+fn of_file(
+    kind: &str,
+    path: &Path,
+    changing: &Path,
+    reference: &Reference,
+) -> Result<(String, String, String)> {
+    let found = fs::metadata(changing).or_failed(|| format!("read {}", path.display()))?;
+    let stamp = format!(
+        "{reference}\n{} {} {} {}",
+        found.size(),
+        found.mtime(),
+        found.mtime_nsec(),
+        found.ino()
+    );
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = [".gz", ".zst", ".tar", ".sif"]
+        .iter()
+        .fold(&*name, |name, ending| name.strip_suffix(ending).unwrap_or(name));
+    let digits = sum::bytes(stamp.as_bytes()).as_str().chars().take(DIGITS).collect();
+    Ok((name.to_owned(), kind.to_owned(), digits))
+}
+
+/// Writes a text as a part of a label.
+fn part(text: &str) -> String {
+    let is_fit = |one: char| one.is_ascii_alphanumeric() || matches!(one, '_' | '-' | '.');
+    let fit: String = text.chars().map(|one| if is_fit(one) { one } else { '-' }).collect();
+    let fit = fit.trim_start_matches(['-', '.']);
+    if fit.is_empty() || fit.len() > MAX_PART_LENGTH {
+        let digits = &sum::bytes(text.as_bytes()).to_string()[..DIGITS];
+        let start: String = fit.chars().take(MAX_PART_LENGTH - DIGITS - 1).collect();
+        return format!("{start}-{digits}").trim_start_matches('-').to_owned();
+    }
+    fit.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn label(typed: &str) -> String {
+        label_of(&typed.parse().unwrap()).unwrap().to_string()
+    }
+
+    #[test]
+    fn a_label_names_the_image_and_its_registry() {
+        let digest = "66da5000bf8b540e".repeat(4);
+        let seen = [
+            label("docker://ghcr.io/my-lab/tool:2.1"),
+            label("docker://localhost:5000/tool"),
+            label("nvcr.io#nvidia/pytorch:24.09-py3"),
+            label(&format!("oras://ghcr.io/my-lab/tool@sha256:{digest}")),
+        ];
+        let expected = [
+            "tool/2.1:ghcr.io-my-lab",
+            "tool/latest:localhost-5000",
+            "pytorch/24.09-py3:nvcr.io-nvidia",
+            "tool/sha256-66da5000bf8b540e:ghcr.io-my-lab",
+        ];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn a_long_name_is_cut_and_stays_another_one() {
+        let long = "a".repeat(100);
+        let label = |end: &str| label(&format!("docker://ghcr.io/{long}{end}:1"));
+        assert!(label("b") != label("c"));
+    }
+}
