@@ -21,6 +21,7 @@ mod mpi;
 mod operations;
 mod parts;
 mod pipeline;
+mod pyxis;
 mod records;
 mod releases;
 mod requests;

@@ -45,7 +45,7 @@ pub(crate) fn find(
     let root = environment.root();
     let requested: Vec<DeviceRequest> =
         additions.devices.iter().filter_map(|text| text.parse().ok()).collect();
-    let usual = root.map_or(Vec::new(), |_| usual(context, &requested));
+    let usual = root.map_or(Vec::new(), |_| usual(context, &requested, additions));
     if usual.is_empty() && requested.is_empty() {
         return Ok(GivenDevices::default());
     }
@@ -61,13 +61,19 @@ pub(crate) fn find(
     Ok(GivenDevices { variables: variables(&given, directory.as_deref()), places: places(given) })
 }
 
-/// Returns the devices of the site, unless someone wants none of them.
-fn usual(context: &Context, requested: &[DeviceRequest]) -> Vec<DeviceRequest> {
+/// Returns the devices of the site and those that annotations ask for, unless someone wants none
+/// of them.
+fn usual(
+    context: &Context,
+    requested: &[DeviceRequest],
+    additions: &Additions,
+) -> Vec<DeviceRequest> {
     if requested.contains(&DeviceRequest::None) {
         return Vec::new();
     }
-    let devices = context.settings.container.devices.iter();
-    devices.map(|(device, _)| device.clone()).collect()
+    let devices = context.settings.container.devices.iter().map(|(device, _)| device.clone());
+    let optional = additions.optional_devices.iter().filter_map(|text| text.parse().ok());
+    devices.chain(optional).collect()
 }
 
 /// Says what a container gets with the usual devices, as far as they are there, and with those

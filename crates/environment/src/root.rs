@@ -82,6 +82,7 @@ pub fn root_request(
     }
     let given = devices::find(context, &options.devices, environment, additions)?;
     let layer = match &options.writable {
+        None if additions.writable && environment.root().is_some() => Layer::Memory,
         None => Layer::None,
         Some(None) => Layer::Memory,
         Some(Some(directory)) => Layer::Kept(kept(directory)?),
@@ -92,7 +93,7 @@ pub fn root_request(
         binds: context.settings.container.binds.clone(),
         devices: given.places,
         device_variables: given.variables,
-        entry_point: options.entrypoint,
+        entry_point: options.entrypoint || (additions.entry_point && environment.root().is_some()),
     })
 }
 

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cabane_compat::GlibcVersion;
 use cabane_environment::{FoundImages, add_binds, find_builds, no_root};
@@ -27,6 +27,7 @@ use cabane_site::Context;
 use cabane_transfer::keep_named;
 use cabane_view::Needs;
 
+use crate::containers::{self, Name};
 use crate::inherited::{Inherited, loaded_in};
 use crate::request::Submission;
 
@@ -64,19 +65,59 @@ impl Requested {
         add_binds(context, &request.binds, &mut additions)?;
         let devices = request.devices.iter().map(ToString::to_string);
         additions.devices.extend(devices);
+        containers::add(&request.container, &context.calling, &mut additions)?;
+        if additions.entry_point {
+            let message = "`entrypoint` of the environment file: no entry point runs in a job";
+            let hint = "`srun cabane run --environment FILE -- ARGUMENTS` runs it for each task";
+            return Err(Report::new(Kind::BadInput, message).hinted(hint.to_owned()));
+        }
+        if additions.writable {
+            context.note("`writable` of the environment file: a container is read-only in a job");
+            let hint = "`srun cabane run --environment FILE -- COMMAND` keeps changes in memory";
+            context.hint(hint);
+        }
         if found.assemble(&here)?.root().is_none() {
             refuse_binds(&additions)?;
             if request.no_home {
                 return Err(no_root("--uenv-no-home"));
             }
         }
-        if let Some(directory) = &additions.working_directory {
-            context.warning(format_args!(
-                "`workdir` of the environment file is ignored in a job; use `--chdir={}`",
-                directory.display()
-            ));
-        }
         Ok(Self { found, additions, without_home: request.no_home, here })
+    }
+
+    /// Keeps the image of the container as it was requested: under a name, or in a file.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub(crate) fn keep(
+        &self,
+        context: &Context,
+        request: &Submission,
+        name: Option<&Name>,
+    ) -> Result<()> {
+        let environment = self.assemble_with(&[])?;
+        let Some(image) = environment.root() else {
+            return Ok(());
+        };
+        if let Some(name) = name {
+            name.give(context, image)?;
+        }
+        match &request.container.save {
+            Some(path) => containers::save(image, path),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the directory in which tasks start, unless it is that of the job.
+    fn working_directory(&self) -> Result<Option<PathBuf>> {
+        let named = self.additions.working_directory.clone();
+        if named.is_some() || !self.additions.starts_in_image {
+            return Ok(named);
+        }
+        let environment = self.assemble_with(&[])?;
+        let container = environment.root().and_then(|image| image.meta.container.as_ref());
+        Ok(container.and_then(|container| container.working_directory.clone()).map(PathBuf::from))
     }
 
     /// Puts other builds into some places of those that this machine takes.
@@ -166,6 +207,10 @@ impl Variants<'_> {
             self.context.warning(warning);
         }
         let mut list = JobImages::default();
+        if let Some(requested) = &self.requested {
+            list.workdir = requested.working_directory()?;
+            list.ranks_for_pytorch = requested.additions.ranks_for_pytorch;
+        }
         let mut sources = Vec::new();
         for loaded in &loaded_in(&variables).images {
             let (source, builds) = self.builds_of(loaded)?;
@@ -222,14 +267,15 @@ impl Variants<'_> {
     /// Says which devices a node looks for: those of the images that are loaded, those that were
     /// requested, and those that the site gives to container images.
     fn devices_of_job(&self, variables: &Variables, has_root: bool) -> Vec<JobDevice> {
-        let loaded = loaded_in(variables).additions.devices;
+        let loaded = loaded_in(variables).additions;
         let requests = self.devices.iter().map(ToString::to_string);
-        let requests: Vec<String> = loaded.into_iter().chain(requests).collect();
+        let requests: Vec<String> = loaded.devices.into_iter().chain(requests).collect();
         let wants_none = requests.iter().any(|device| device == "none");
         let usual = self.context.settings.container.devices.iter();
+        let usual = usual.map(|(name, _)| name.to_string()).chain(loaded.optional_devices);
         let usual = usual.filter(|_| has_root && !wants_none);
         let device = |must_be| move |name: String| JobDevice { name, must_be };
-        let usual = usual.map(|(name, _)| name.to_string()).map(device(false));
+        let usual = usual.map(device(false));
         usual.chain(requests.into_iter().map(device(true))).collect()
     }
 

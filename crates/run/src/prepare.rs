@@ -72,7 +72,7 @@ pub fn prepare(request: RunRequest) -> Result<Prepared> {
         request;
     let mut working_directory = additions.working_directory.clone();
     let container = environment.root().map(container_of);
-    let is_default = root.entry_point || command.is_empty();
+    let is_default = root.entry_point || command.is_empty() || additions.starts_in_image;
     let command = whole_command(&environment, &root, command)?;
     if is_default && working_directory.is_none() {
         let directory = container.and_then(|container| container.working_directory.as_ref());

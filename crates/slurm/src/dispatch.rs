@@ -154,7 +154,7 @@ pub(crate) fn task_starts(spank: &dyn Spank) -> Result<(), ()> {
 pub(crate) fn task_begins(spank: &dyn Spank) {
     let state = state();
     node::end_failed(spank, &state.outcome, state.heard);
-    node::start_in_directory(spank, &state.outcome);
+    node::start_task(spank, &state.outcome);
 }
 
 /// No one reads what a thousand nodes say, one after the other.

@@ -38,12 +38,21 @@ const HEAD_START: Duration = Duration::from_millis(200);
 pub(crate) enum Outcome {
     /// There are none.
     Nothing,
-    /// These are mounted, for tasks of the owner to enter, and to start in a directory.
-    Mounted(Box<JobMounts>, JobOwner, Vec<JobImage>, Option<PathBuf>),
+    /// These are mounted, for tasks of the owner to enter, and to start as is said.
+    Mounted(Box<JobMounts>, JobOwner, Vec<JobImage>, Start),
     /// They are not; lines for the user.
     Failed(Vec<String>),
     /// The step cannot have the MPI that was requested.
     Refused(Refusal),
+}
+
+/// How tasks start.
+#[derive(Debug)]
+pub(crate) struct Start {
+    /// In which directory, unless it is that of the job.
+    directory: Option<PathBuf>,
+    /// Whether PyTorch gets its variables.
+    has_ranks: bool,
 }
 
 impl From<Vec<String>> for Outcome {
@@ -100,7 +109,8 @@ fn try_mount(
     if let Some(directory) = &list.workdir {
         change_variable(spank, "PWD".as_ref(), Some(directory.as_ref()))?;
     }
-    Ok(Outcome::Mounted(Box::new(mounts), owner, taken.images, list.workdir))
+    let start = Start { directory: list.workdir.clone(), has_ranks: list.ranks_for_pytorch };
+    Ok(Outcome::Mounted(Box::new(mounts), owner, taken.images, start))
 }
 
 /// Reads the list of images; an empty one if there is none.
@@ -237,9 +247,25 @@ pub(crate) fn end_failed(spank: &dyn Spank, outcome: &Outcome, heard: Heard) {
     spank.end_task(if heard == Heard::Yes { 0 } else { code });
 }
 
-/// In a task, as the user: goes to the directory in which the step starts, or ends.
-pub(crate) fn start_in_directory(spank: &dyn Spank, outcome: &Outcome) {
-    let Outcome::Mounted(.., Some(directory)) = outcome else {
+/// The variables by which PyTorch knows its ranks, and those of Slurm with the same values.
+const RANKS: [(&str, &str); 2] = [("RANK", "SLURM_PROCID"), ("LOCAL_RANK", "SLURM_LOCALID")];
+/// The variable that images with PyTorch set.
+const PYTORCH: &str = "PYTORCH_VERSION";
+
+/// In a task, as the user: goes to the directory in which the step starts, or ends; and tells
+/// PyTorch which rank it is.
+pub(crate) fn start_task(spank: &dyn Spank, outcome: &Outcome) {
+    let Outcome::Mounted(.., start) = outcome else {
+        return;
+    };
+    if start.has_ranks && matches!(spank.variable(PYTORCH), Ok(Some(_))) {
+        for (name, of_slurm) in RANKS {
+            if let Ok(Some(value)) = spank.variable(of_slurm) {
+                let _ = spank.change_step_variable(name.as_ref(), Some(&value));
+            }
+        }
+    }
+    let Some(directory) = &start.directory else {
         return;
     };
     if let Err(error) = std::env::set_current_dir(directory) {
@@ -247,7 +273,9 @@ pub(crate) fn start_in_directory(spank: &dyn Spank, outcome: &Outcome) {
             let directory = directory.to_string_lossy();
             let directory = directory.escape_debug();
             spank.error(&format!("cannot start in the directory {directory}: {error}"));
-            spank.error("hint: it must exist in the container: `--container-workdir=PATH` names another one");
+            spank.error(
+                "hint: it must exist in the image; `--container-workdir=PATH` names another one",
+            );
         }
         spank.end_task(1);
     }

@@ -20,6 +20,7 @@ use clap::{Args, Subcommand};
 use crate::exit_codes::{self, ExitCode};
 use crate::setup::Setup;
 
+mod container_args;
 mod node;
 mod report;
 pub(crate) mod submit;
@@ -111,6 +112,7 @@ fn install(setup: &Setup, args: &InstallArgs) -> Result<()> {
         plugstack: args.plugstack.clone(),
         record: args.record.clone().or(elastic),
         no_record: args.no_record,
+        container_options: setup.settings.container_options.value.clone(),
         remove: args.remove,
     };
     let (plugstack, installed) = add_or_remove(&request)?;
