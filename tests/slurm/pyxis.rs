@@ -30,7 +30,6 @@ impl<'a> Site<'a> {
             .replace("idle-seconds 600", "idle-seconds 0");
         let place = cluster.machine_directory("os-in-registry");
         let tree = Tree::new(place.join("tree"))
-            .host_program("/bin/pwd")
             .file("opt/work/text", "of the image\n")
             .root_file_system("os", r#""working-directory":"/opt/work","entrypoint":["env"]"#);
         cluster.pack("os-in-registry", tree.root());
@@ -221,7 +220,7 @@ fn what_a_job_cannot_have_is_refused_with_what_there_is() {
             assert_failed(&printed, reason);
         }
         let nowhere = site.alice(&format!("srun {} --container-workdir=/nowhere echo x", image()));
-        assert_failed(&nowhere, "cannot start in the directory /nowhere");
+        assert_failed(&nowhere, "/nowhere");
         let allowed = "--container-readonly --no-container-remap-root --no-container-entrypoint \
                        --no-container-mount-home --container-entrypoint-log";
         let printed = site.alice(&format!("srun {} {allowed} cat /etc/image", image())).success();
@@ -278,7 +277,7 @@ END
                  show='cat /etc/image; pwd; echo $BASE $PATH ${{CABANE_TEST-unset}}; ls -d /data /other'
                  srun -N2 --environment=os sh -c \"$show\" | sort -u
                  EDF_PATH=/home/alice/other srun --environment=here sh -c 'cat /etc/image; pwd'
-                 cd /home/alice/other; srun --edf=./here.toml pwd
+                 cd /home/alice/other; srun --edf=./here.toml sh -c pwd
                  cabane run -e os -- sh -c 'cat /etc/image; pwd'; rm -r /home/alice/other"
             ))
             .success();
@@ -291,24 +290,72 @@ END
 }
 
 #[test]
-fn what_a_job_cannot_have_of_a_definition_is_said() {
+fn a_container_is_writable_and_runs_its_entry_point() {
     needs!("docker-registry");
     in_cluster!(|cluster: &Cluster| {
         let site = Site::new(cluster);
-        let write = |text: &str| {
-            format!(
-                "printf 'image = \"{REGISTRY}#lab/os:1\"\n{text}\n' >os.toml; cabane environment check ./os.toml; "
-            )
-        };
-        let script = write("writable = true") + "srun --environment=./os.toml cat /etc/image";
-        let printed = site.alice(&script).success();
-        assert_eq!(printed.stdout, "os");
-        assert!(printed.stderr.contains("a container is read-only in a job"), "{printed:?}");
-        let script = write("entrypoint = true") + "srun --environment=./os.toml echo started";
-        assert_failed(&site.alice(&script), "no entry point runs in a job");
-        let script = write("[annotations]\ncom.hooks.ssh.enabled = \"true\"")
-            + "srun --environment=./os.toml echo started";
-        assert_failed(&site.alice(&script), "os.toml:3:25: `com.hooks.ssh.enabled`: no SSH server");
+        let printed = site
+            .alice(&format!(
+                "srun {0} --container-writable sh -c 'echo new >/etc/new && cat /etc/new'
+                 srun {0} --container-remap-root id -u
+                 srun {0} --container-entrypoint --container-workdir=/etc A=1 sh -c 'echo $A; pwd'
+                 printf 'image = \"{REGISTRY}#lab/os:1\"\nwritable = true\n' >os.toml
+                 srun --environment=./os.toml sh -c 'echo more >/etc/more && cat /etc/more'",
+                image()
+            ))
+            .success();
+        assert_eq!(printed.stdout, "new\n0\n1\n/etc\nmore\n", "{}", printed.stderr);
+    });
+}
+
+#[test]
+fn with_several_programs_tasks_do_not_start_outside_of_their_container() {
+    needs!("docker-registry");
+    in_cluster!(|cluster: &Cluster| {
+        let site = Site::new(cluster);
+        let printed = site.alice(&format!(
+            "printf '0-1 echo started\\n' >programs.conf; srun -n2 {} --multi-prog programs.conf",
+            image()
+        ));
+        assert_failed(&printed, "each task would have to enter it by itself");
+    });
+}
+
+#[test]
+fn where_the_kernel_may_read_images_tasks_are_in_one_namespace() {
+    needs!("docker-registry");
+    in_cluster!(|cluster: &Cluster| {
+        let site = Site::new(cluster);
+        cluster.root("sed -i 's/^image-owners .*/image-owners any/' /etc/cabane/mount.policy");
+        // The kernel may not read what is on the file system of the root of this cluster.
+        let printed = site
+            .alice(&format!(
+                "cd /shared; srun {0} --container-save=./saved.sqsh true
+                 srun -n2 --container-image=./saved.sqsh --container-workdir=/opt/work \
+                     sh -c 'cat text; pwd; cat /proc/self/uid_map' | sort -u; rm saved.sqsh
+                 srun --container-image=/shared/os-in-registry.squashfs --container-workdir=/no true",
+                image()
+            ));
+        let lines: Vec<String> = printed
+            .stdout
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        assert_eq!(lines, ["0 0 4294967295", "/opt/work", "of the image"], "{printed:?}");
+        assert!(printed.stderr.contains("cannot start in the directory /no"), "{printed:?}");
+    });
+}
+
+#[test]
+fn an_ssh_server_in_a_definition_is_refused_at_its_place() {
+    needs!("docker-registry");
+    in_cluster!(|cluster: &Cluster| {
+        let site = Site::new(cluster);
+        let printed = site.alice(&format!(
+            "printf 'image = \"{REGISTRY}#lab/os:1\"\n[annotations]\ncom.hooks.ssh.enabled = \"true\"\n' >os.toml
+             srun --environment=./os.toml echo started"
+        ));
+        assert_failed(&printed, "os.toml:3:25: `com.hooks.ssh.enabled`: no SSH server");
     });
 }
 

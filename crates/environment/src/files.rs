@@ -51,7 +51,7 @@ pub(crate) fn as_path(description: &UenvDescription) -> Option<&Path> {
 }
 
 /// Says which annotations of container engines have no effect.
-pub(crate) fn announce_ignored(context: &Context, file: &EnvironmentFile) {
+pub fn announce_ignored(context: &Context, file: &EnvironmentFile) {
     let ignored = file.ignored_annotations();
     if !ignored.is_empty() {
         let names = ignored.iter().map(|name| escape(name)).collect::<Vec<_>>().join(", ");

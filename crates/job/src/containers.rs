@@ -38,21 +38,12 @@ pub struct ContainerRequest {
     pub shows_home: bool,
     /// The variables that keep their values.
     pub variables: Vec<String>,
-    /// The options for what a job cannot have.
-    pub refused: Vec<ImpossibleOption>,
-}
-
-/// An option for what a job cannot have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ImpossibleOption {
-    /// `--container-writable`.
-    Writable,
-    /// `--container-remap-root`.
-    RemapRoot,
-    /// `--container-entrypoint`.
-    Entrypoint,
-    /// `--container-unshare`.
-    Unshare,
+    /// Whether changes are kept in memory until the step ends; tasks appear as root then.
+    pub writable: bool,
+    /// Whether the entry point of the image is run.
+    pub entrypoint: bool,
+    /// Whether namespaces of its own are wanted.
+    pub unshares: bool,
 }
 
 /// What becomes of a named container that exists, or does not.
@@ -71,36 +62,6 @@ enum Named {
 pub(crate) struct Name {
     text: String,
     label: Label,
-}
-
-impl ImpossibleOption {
-    fn refusal(self, image: &str) -> Report {
-        let image = escape(image);
-        let (message, hint) = match self {
-            Self::Writable => (
-                "`--container-writable`: a container is read-only in a job",
-                format!(
-                    "`srun cabane run --writable {image} -- COMMAND` keeps changes in memory, and \
-                     `--writable=DIRECTORY` in a directory"
-                ),
-            ),
-            Self::RemapRoot => (
-                "`--container-remap-root`: the tasks of a job run as you, and not as root",
-                format!("with `srun cabane run --writable {image} -- COMMAND` you appear as root"),
-            ),
-            Self::Entrypoint => (
-                "`--container-entrypoint`: the entry point of an image does not run in a job",
-                format!(
-                    "`srun cabane run --entrypoint {image} -- ARGUMENTS` runs it for each task"
-                ),
-            ),
-            Self::Unshare => (
-                "`--container-unshare`: tasks share the namespaces of their node",
-                "leave it out".to_owned(),
-            ),
-        };
-        Report::new(Kind::Usage, message).hinted(hint)
-    }
 }
 
 /// Returns a request in the words of this program, and the name that its container gets.
@@ -122,8 +83,9 @@ pub(crate) fn settle(
         settled.container = ContainerRequest::default();
         return Ok((settled, None));
     }
-    if let Some(option) = container.refused.first() {
-        return Err(option.refusal(container.image.as_deref().unwrap_or("IMAGE")));
+    if container.unshares {
+        let message = "`--container-unshare`: tasks share the namespaces of their node";
+        return Err(Report::new(Kind::Usage, message).hinted("leave it out".to_owned()));
     }
     let (mut images, mut name) = (Vec::new(), None);
     let mut image = container.image.clone();
@@ -243,6 +205,8 @@ pub(crate) fn add(
     let has_container = container.image.is_some() || container.name.is_some();
     additions.starts_in_image |= has_container;
     additions.ranks_for_pytorch |= has_container;
+    additions.writable |= container.writable;
+    additions.entry_point |= container.entrypoint;
     if let Some(workdir) = &container.workdir {
         if !workdir.is_absolute() {
             let path = workdir.to_string_lossy();

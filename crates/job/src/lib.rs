@@ -20,7 +20,7 @@ mod submission;
 mod variants;
 
 pub use check::{Checked, check_machine, find_record_file};
-pub use containers::{ContainerRequest, ImpossibleOption};
+pub use containers::ContainerRequest;
 pub use failures::{collect_failures, tell_failure};
 pub use install::{InstallRequest, Installed, install};
 pub use record::{Destination, DestinationError, record};

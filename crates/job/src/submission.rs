@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-use cabane_mount::{JOB_IMAGES, JOB_MPI, JOB_STAGE, JobImages, Stage};
+use cabane_mount::{JOB_IMAGES, JOB_MPI, JOB_PLAN, JOB_STAGE, JobImages, Stage};
 use cabane_mpi_swap::{JobMpiRequest, job_mpi};
 use cabane_report::{Kind, Report, Result};
 use cabane_run::loaded::Loaded;
@@ -79,6 +79,15 @@ pub fn submit(context: &Context, request: &Submission) -> Result<BTreeMap<OsStri
     }
     if !is_requested {
         images.ranks_for_pytorch = variants.inherited.list.ranks_for_pytorch;
+        images.by_tasks = variants.inherited.list.by_tasks;
+    }
+    let plan = variants.requested.as_ref().and_then(|requested| requested.plan(&images));
+    if let Some(plan) = plan {
+        let plan = serde_json::to_string(&plan);
+        let plan = plan.map_err(|error| Report::new(Kind::Failure, error))?;
+        variables.insert(JOB_PLAN.into(), plan.into());
+    } else if is_requested || images.images.is_empty() {
+        variables.remove(OsStr::new(JOB_PLAN));
     }
     images.unfit = request.unfit.unwrap_or(variants.inherited.list.unfit);
     let stage = stage(request, &context.calling).filter(|_| !images.images.is_empty());

@@ -12,8 +12,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use cabane_compat::GlibcVersion;
-use cabane_environment::{FoundImages, add_binds, find_builds, no_root};
+use cabane_environment::{FoundImages, ImageRequest, RootOptions, add_binds, find_builds, no_root};
 use cabane_label::Label;
+use cabane_launch::LaunchPlan;
 use cabane_mount::{
     Backend, JobBind, JobDevice, JobImage, JobImages, JobRoot, JobVariable, verity,
 };
@@ -25,7 +26,7 @@ use cabane_run::loaded::{Additions, Bind, LoadedImage};
 use cabane_run::{Joining, RootRequest, RunRequest, RunWarning, prepare, seen_in_root};
 use cabane_site::Context;
 use cabane_transfer::keep_named;
-use cabane_view::Needs;
+use cabane_view::{Needs, VariableSettings};
 
 use crate::containers::{self, Name};
 use crate::inherited::{Inherited, loaded_in};
@@ -66,16 +67,6 @@ impl Requested {
         let devices = request.devices.iter().map(ToString::to_string);
         additions.devices.extend(devices);
         containers::add(&request.container, &context.calling, &mut additions)?;
-        if additions.entry_point {
-            let message = "`entrypoint` of the environment file: no entry point runs in a job";
-            let hint = "`srun cabane run --environment FILE -- ARGUMENTS` runs it for each task";
-            return Err(Report::new(Kind::BadInput, message).hinted(hint.to_owned()));
-        }
-        if additions.writable {
-            context.note("`writable` of the environment file: a container is read-only in a job");
-            let hint = "`srun cabane run --environment FILE -- COMMAND` keeps changes in memory";
-            context.hint(hint);
-        }
         if found.assemble(&here)?.root().is_none() {
             refuse_binds(&additions)?;
             if request.no_home {
@@ -107,6 +98,27 @@ impl Requested {
             Some(path) => containers::save(image, path),
             None => Ok(()),
         }
+    }
+
+    /// Returns how a task enters the images of a list by itself, if one of them is a root image and each
+    /// has one build.
+    pub(crate) fn plan(&self, list: &JobImages) -> Option<LaunchPlan> {
+        let is_root = |build: &JobImage| build.mount_point == Path::new("/");
+        if list.ways() != 1 || !list.images.iter().flatten().any(is_root) {
+            return None;
+        }
+        let image = |build: &JobImage| {
+            format!("{}:{}", build.path.display(), build.mount_point.display())
+        };
+        let images: Vec<String> = list.images.iter().flatten().map(image).collect();
+        let mut additions = self.additions.clone();
+        additions.working_directory.clone_from(&list.workdir);
+        // The variables are those of the job by then.
+        additions.variables = VariableSettings::default();
+        let images = ImageRequest::new(&images.join(","), None, true);
+        let root = RootOptions { no_home: self.without_home, ..RootOptions::default() };
+        let additions = Some(additions);
+        Some(LaunchPlan { images, root, additions, is_task: true, ..LaunchPlan::default() })
     }
 
     /// Returns the directory in which tasks start, unless it is that of the job.
@@ -209,6 +221,7 @@ impl Variants<'_> {
         let mut list = JobImages::default();
         if let Some(requested) = &self.requested {
             list.workdir = requested.working_directory()?;
+            list.by_tasks = requested.additions.writable || requested.additions.entry_point;
             list.ranks_for_pytorch = requested.additions.ranks_for_pytorch;
         }
         let mut sources = Vec::new();

@@ -406,6 +406,21 @@ impl Spank for Slurm {
         Ok(all.flatten().collect())
     }
 
+    fn replace_program(&self, program: &OsStr) -> Result<(), SlurmError> {
+        let program = own_text(program)?;
+        let (mut count, mut arguments): (c_int, *mut *const c_char) = (0, ptr::null_mut());
+        // SAFETY: places of the types that Slurm writes for this item.
+        let answer =
+            unsafe { spank_get_item(self.spank, S_JOB_ARGV, &raw mut count, &raw mut arguments) };
+        if answer != SUCCESS || arguments.is_null() || count < 1 {
+            return Err(SlurmError(answer));
+        }
+        // SAFETY: there is at least one argument in the list of which the process, that of one task,
+        // is about to execute the first. The text is never freed.
+        unsafe { *arguments = program.into_raw() };
+        Ok(())
+    }
+
     fn change_own_variable(&self, name: &OsStr, value: Option<&OsStr>) {
         // SAFETY: `srun`, `sbatch`, and `salloc` read their options at this time, with one
         // thread, and expect plugins to change their variables here.

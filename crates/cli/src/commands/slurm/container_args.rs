@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use cabane_job::{ContainerRequest, ImpossibleOption};
+use cabane_job::ContainerRequest;
 use clap::Args;
 
 /// What is requested in the words of pyxis.
@@ -36,22 +36,22 @@ pub(crate) struct ContainerArgs {
     /// Variables that keep their values
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     container_env: Vec<String>,
-    /// Refused in jobs
+    /// Keep changes in memory until the step ends
     #[arg(long)]
     container_writable: bool,
-    /// Always so in jobs
+    /// The default
     #[arg(long, conflicts_with = "container_writable")]
     container_readonly: bool,
-    /// Refused in jobs
+    /// Appear as root; the same
     #[arg(long)]
     container_remap_root: bool,
-    /// Always so in jobs
+    /// The default
     #[arg(long, conflicts_with = "container_remap_root")]
     no_container_remap_root: bool,
-    /// Refused in jobs
+    /// Run the entry point of the image
     #[arg(long)]
     container_entrypoint: bool,
-    /// Always so in jobs
+    /// The default
     #[arg(long, conflicts_with = "container_entrypoint")]
     no_container_entrypoint: bool,
     /// No effect
@@ -65,12 +65,6 @@ pub(crate) struct ContainerArgs {
 impl ContainerArgs {
     /// Returns what was typed.
     pub(crate) fn request(&self) -> ContainerRequest {
-        let refused = [
-            (self.container_writable, ImpossibleOption::Writable),
-            (self.container_remap_root, ImpossibleOption::RemapRoot),
-            (self.container_entrypoint, ImpossibleOption::Entrypoint),
-            (self.container_unshare.is_some(), ImpossibleOption::Unshare),
-        ];
         ContainerRequest {
             image: self.container_image.clone(),
             mounts: self.container_mounts.clone(),
@@ -79,7 +73,9 @@ impl ContainerArgs {
             save: self.container_save.clone(),
             shows_home: self.container_mount_home,
             variables: self.container_env.clone(),
-            refused: refused.into_iter().filter(|one| one.0).map(|one| one.1).collect(),
+            writable: self.container_writable || self.container_remap_root,
+            entrypoint: self.container_entrypoint,
+            unshares: self.container_unshare.is_some(),
         }
     }
 }
