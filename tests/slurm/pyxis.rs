@@ -187,7 +187,7 @@ fn an_image_is_saved_to_a_file_and_files_are_images() {
         cluster.pack("bare", tree.root());
         let printed = site
             .alice(&format!(
-                "cd /shared; srun {} --container-save=./saved.sqsh true
+                "cd /shared; srun {} --container-save=./saved.sqsh ls /etc/image >/dev/null
                  srun --container-image=/shared/saved.sqsh sh -c 'cat /etc/image; pwd'
                  cp bare.squashfs bare.sqsh
                  srun --container-image=./bare.sqsh sh -c 'cat /etc/image; id -un'; rm *.sqsh",
@@ -219,7 +219,7 @@ fn what_a_job_cannot_have_is_refused_with_what_there_is() {
             let printed = site.alice(&format!("srun {} {options} echo started", image()));
             assert_failed(&printed, reason);
         }
-        let nowhere = site.alice(&format!("srun {} --container-workdir=/nowhere echo x", image()));
+        let nowhere = site.alice(&format!("srun {} --container-workdir=/nowhere ls", image()));
         assert_failed(&nowhere, "/nowhere");
         let allowed = "--container-readonly --no-container-remap-root --no-container-entrypoint \
                        --no-container-mount-home --container-entrypoint-log";
@@ -328,14 +328,13 @@ fn where_the_kernel_may_read_images_tasks_are_in_one_namespace() {
         let site = Site::new(cluster);
         cluster.root("sed -i 's/^image-owners .*/image-owners any/' /etc/cabane/mount.policy");
         // The kernel may not read what is on the file system of the root of this cluster.
-        let printed = site
-            .alice(&format!(
-                "cd /shared; srun {0} --container-save=./saved.sqsh true
+        let printed = site.alice(&format!(
+            "cd /shared; srun {0} --container-save=./saved.sqsh ls /etc/image >/dev/null
                  srun -n2 --container-image=./saved.sqsh --container-workdir=/opt/work \
                      sh -c 'cat text; pwd; cat /proc/self/uid_map' | sort -u; rm saved.sqsh
-                 srun --container-image=/shared/os-in-registry.squashfs --container-workdir=/no true",
-                image()
-            ));
+                 srun --container-image=/shared/os-in-registry.squashfs --container-workdir=/no ls",
+            image()
+        ));
         let lines: Vec<String> = printed
             .stdout
             .lines()

@@ -93,6 +93,7 @@ pub fn root_request(
         binds: context.settings.container.binds.clone(),
         devices: given.places,
         device_variables: given.variables,
+        keeps_variables: false,
         entry_point: options.entrypoint || (additions.entry_point && environment.root().is_some()),
     })
 }

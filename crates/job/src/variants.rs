@@ -107,9 +107,8 @@ impl Requested {
         if list.ways() != 1 || !list.images.iter().flatten().any(is_root) {
             return None;
         }
-        let image = |build: &JobImage| {
-            format!("{}:{}", build.path.display(), build.mount_point.display())
-        };
+        let image =
+            |build: &JobImage| format!("{}:{}", build.path.display(), build.mount_point.display());
         let images: Vec<String> = list.images.iter().flatten().map(image).collect();
         let mut additions = self.additions.clone();
         additions.working_directory.clone_from(&list.workdir);

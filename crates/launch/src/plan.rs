@@ -177,6 +177,7 @@ impl LaunchPlan {
             additions.binds.extend(spool());
         }
         let mut root = root_request(context, &self.root, &environment, &mut additions)?;
+        root.keeps_variables = self.is_task;
         if let Some(with) = &self.mpi {
             let request =
                 SubstituteRequest { with, libraries: &[], program: self.mpi_program.as_deref() };

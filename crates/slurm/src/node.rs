@@ -13,8 +13,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use cabane_mount::{
-    JOB_IMAGES, JOB_PLAN, JOB_STAGE, JOB_TASK, JobBind, JobImage, JobImages, JobMounts, JobOwner, JobRoot, PrivilegedError, Stage,
-    empty_bounding_set,
+    JOB_IMAGES, JOB_PLAN, JOB_STAGE, JOB_TASK, JobBind, JobImage, JobImages, JobMounts, JobOwner,
+    JobRoot, PrivilegedError, Stage, empty_bounding_set,
 };
 
 use crate::abort_step::{end_everywhere, tell_once};
@@ -137,7 +137,8 @@ fn by_tasks(spank: &dyn Spank, command: Option<&Path>) -> Result<PathBuf, Vec<St
     let has_plan = matches!(spank.variable(JOB_PLAN), Ok(Some(plan)) if !plan.is_empty());
     if !has_plan {
         return Err(vec![
-            "this step cannot have its container: each task would have to enter it by itself".to_owned(),
+            "this step cannot have its container: each task would have to enter it by itself"
+                .to_owned(),
             "hint: `srun cabane run IMAGE -- COMMAND` does so, also in the lines of a file for \
              `--multi-prog`"
                 .to_owned(),

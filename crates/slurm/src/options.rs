@@ -25,8 +25,12 @@ pub(crate) struct Opt {
 /// The option that belongs to all commands.
 const BEFORE: &str = "--repo";
 
-/// The options that only this plugin has.
-const OWN: [Opt; 13] = [
+/// How many options only this plugin has. Those of pyxis follow, in its words: with pyxis in the same
+/// `plugstack.conf`, they are its own.
+const OWN: usize = 13;
+
+/// All options; Slurm and the callback know them by their places here.
+pub(crate) const ALL: [Opt; 30] = [
     Opt {
         name: c"uenv",
         value: Some(c"IMAGES"),
@@ -131,10 +135,6 @@ const OWN: [Opt; 13] = [
         variable: None,
         is_about_images: false,
     },
-];
-
-/// The options of pyxis, in its words. With pyxis in the same `plugstack.conf`, they are its own.
-const OF_PYXIS: [Opt; 17] = [
     container(
         c"container-image",
         Some(c"[REGISTRY#]NAME[:TAG]|PATH"),
@@ -240,7 +240,7 @@ const OF_PYXIS: [Opt; 17] = [
 ];
 
 /// Where the options are that name a container: `--container-image` and `--container-name`.
-const NAMES_CONTAINER: [usize; 2] = [OWN.len(), OWN.len() + 3];
+const NAMES_CONTAINER: [usize; 2] = [OWN, OWN + 3];
 
 const fn container(
     name: &'static CStr,
@@ -253,19 +253,8 @@ const fn container(
 
 /// Returns whether an option has the name of one of another plugin, which may have it already.
 pub(crate) const fn is_shared(place: usize) -> bool {
-    place >= OWN.len()
+    place >= OWN
 }
-
-/// All options; Slurm and the callback know them by their places here.
-pub(crate) const ALL: [Opt; OWN.len() + OF_PYXIS.len()] = {
-    let mut all = [OWN[0]; OWN.len() + OF_PYXIS.len()];
-    let mut place = 0;
-    while place < all.len() {
-        all[place] = if place < OWN.len() { OWN[place] } else { OF_PYXIS[place - OWN.len()] };
-        place += 1;
-    }
-    all
-};
 
 /// Returns the variables by which Slurm hands the options of a job on to what is submitted
 /// in it, but for the one that only says where to look. Those options were meant for the
@@ -336,10 +325,10 @@ impl Given {
         let has_own = ALL
             .iter()
             .zip(&self.0)
-            .take(OWN.len())
+            .take(OWN)
             .any(|(option, value)| option.is_about_images && value.is_some());
         let mut filled = self.clone();
-        for (place, option) in ALL.iter().enumerate().skip(OWN.len()) {
+        for (place, option) in ALL.iter().enumerate().skip(OWN) {
             let name = option.name.to_string_lossy().to_uppercase().replace('-', "_");
             let value = variable(&format!("PYXIS_{name}")).filter(|value| {
                 option.value.is_some() || matches!(value.as_str(), "1" | "true" | "yes" | "y")
@@ -426,6 +415,6 @@ mod tests {
     fn the_options_that_name_a_container_are_where_they_are_looked_for() {
         let names = NAMES_CONTAINER.map(|place| ALL[place].name);
         assert_eq!(names, [c"container-image", c"container-name"]);
-        assert!(is_shared(NAMES_CONTAINER[0]) && !is_shared(OWN.len() - 1));
+        assert!(is_shared(NAMES_CONTAINER[0]) && !is_shared(OWN - 1));
     }
 }
