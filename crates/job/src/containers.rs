@@ -22,6 +22,7 @@ use cabane_view::{VariableSetting, is_variable_name};
 use crate::request::Submission;
 
 /// What was requested in the words of pyxis.
+#[expect(clippy::struct_excessive_bools, reason = "each is asked for by itself")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerRequest {
     /// The container image: `[USER@][REGISTRY#]NAME[:TAG]` or a path.

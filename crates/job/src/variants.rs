@@ -116,8 +116,8 @@ impl Requested {
         additions.variables = VariableSettings::default();
         let images = ImageRequest::new(&images.join(","), None, true);
         let root = RootOptions { no_home: self.without_home, ..RootOptions::default() };
-        let additions = Some(additions);
-        Some(LaunchPlan { images, root, additions, is_task: true, ..LaunchPlan::default() })
+        let of_task = Some(additions);
+        Some(LaunchPlan { images, root, of_task, ..LaunchPlan::default() })
     }
 
     /// Returns the directory in which tasks start, unless it is that of the job.

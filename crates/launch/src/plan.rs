@@ -52,12 +52,10 @@ pub struct LaunchPlan {
     /// Whether conflicts between views are shown, if details are.
     #[serde(skip)]
     pub shows_conflicts: bool,
-    /// What is added beside the images, instead of what environment files say.
+    /// For a task of a job that enters the environment by itself: what is added beside the images,
+    /// instead of what environment files say.
     #[serde(default)]
-    pub additions: Option<Additions>,
-    /// Whether a task of a job enters the environment by itself.
-    #[serde(default)]
-    pub is_task: bool,
+    pub of_task: Option<Additions>,
     /// Whether another environment is entered in this one. Then the helper does not mount: where it
     /// has, it does not do so again, and in the user namespaces that are left ranks would not find
     /// each other.
@@ -170,14 +168,12 @@ impl LaunchPlan {
         {
             return self.enter_inside(context, &image, command);
         }
-        if let Some(own) = &self.additions {
+        if let Some(own) = &self.of_task {
             additions.clone_from(own);
-        }
-        if self.is_task {
             additions.binds.extend(spool());
         }
         let mut root = root_request(context, &self.root, &environment, &mut additions)?;
-        root.keeps_variables = self.is_task;
+        root.keeps_variables = self.of_task.is_some();
         if let Some(with) = &self.mpi {
             let request =
                 SubstituteRequest { with, libraries: &[], program: self.mpi_program.as_deref() };
@@ -207,7 +203,7 @@ impl LaunchPlan {
     /// that task alone.
     fn calling(&self, context: &Context) -> BTreeMap<OsString, OsString> {
         let mut calling = context.calling.clone();
-        if self.is_task {
+        if self.of_task.is_some() {
             calling.remove(OsStr::new(JOB_TASK));
         }
         calling

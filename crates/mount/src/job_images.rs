@@ -53,7 +53,7 @@ pub struct JobImages {
     pub workdir: Option<PathBuf>,
     /// Whether each task enters the root image itself, with the rights of its user.
     pub by_tasks: bool,
-    /// Whether tasks of images with PyTorch get `RANK` and `LOCAL_RANK`.
+    /// Whether tasks of images with `PyTorch` get `RANK` and `LOCAL_RANK`.
     pub ranks_for_pytorch: bool,
     /// What of a node is seen in a root image, if there is one.
     pub root: JobRoot,

@@ -84,7 +84,7 @@ pub struct Additions {
     /// Whether the command starts in the directory that a container names, if none is named here.
     #[serde(default, skip_serializing_if = "is_false")]
     pub starts_in_image: bool,
-    /// Whether the tasks of a job get the variables by which PyTorch knows its ranks.
+    /// Whether the tasks of a job get the variables by which `PyTorch` knows its ranks.
     #[serde(default, skip_serializing_if = "is_false")]
     pub ranks_for_pytorch: bool,
     /// Whether the entry point of a container is run.

@@ -53,7 +53,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Start {
     /// In which directory, unless it is that of the job.
     directory: Option<PathBuf>,
-    /// Whether PyTorch gets its variables.
+    /// Whether `PyTorch` gets its variables.
     has_ranks: bool,
     /// The command by which a task enters the images itself.
     command: Option<PathBuf>,
@@ -282,13 +282,13 @@ pub(crate) fn end_failed(spank: &dyn Spank, outcome: &Outcome, heard: Heard) {
     spank.end_task(if heard == Heard::Yes { 0 } else { code });
 }
 
-/// The variables by which PyTorch knows its ranks, and those of Slurm with the same values.
+/// The variables by which `PyTorch` knows its ranks, and those of Slurm with the same values.
 const RANKS: [(&str, &str); 2] = [("RANK", "SLURM_PROCID"), ("LOCAL_RANK", "SLURM_LOCALID")];
-/// The variable that images with PyTorch set.
+/// The variable that images with `PyTorch` set.
 const PYTORCH: &str = "PYTORCH_VERSION";
 
 /// In a task, as the user: goes to the directory in which the step starts, or ends; and tells
-/// PyTorch which rank it is.
+/// `PyTorch` which rank it is.
 pub(crate) fn start_task(spank: &dyn Spank, outcome: &Outcome) {
     let (Outcome::Mounted(.., start) | Outcome::ByTasks(start)) = outcome else {
         return;

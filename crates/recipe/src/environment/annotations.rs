@@ -21,7 +21,7 @@ const SLINGSHOT: [&str; 2] = ["com.hooks.cxi.enabled", "com.hooks.aws_ofi_nccl.e
 const SLINGSHOT_DEVICE: &str = "hpe.com/cxi=all";
 /// The hook that starts an SSH server.
 const SSH: &str = "com.hooks.ssh.enabled";
-/// What sets the ranks of PyTorch in jobs.
+/// What sets the ranks of `PyTorch` in jobs.
 const PYTORCH: &str = "com.pyxis.pytorch_remap_vars";
 /// Deeper tables than annotations have anywhere.
 const MAX_DEPTH: usize = 16;
@@ -34,7 +34,7 @@ impl EnvironmentFile {
         SLINGSHOT_DEVICE.parse().ok().filter(|_| is_wanted).into_iter().collect()
     }
 
-    /// Tells whether the tasks of a job get the variables by which PyTorch knows its ranks.
+    /// Tells whether the tasks of a job get the variables by which `PyTorch` knows its ranks.
     #[must_use]
     pub fn has_ranks_for_pytorch(&self) -> bool {
         self.is_annotated(PYTORCH)

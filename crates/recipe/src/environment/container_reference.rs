@@ -52,10 +52,8 @@ pub fn container_image(text: &str) -> Result<UenvDescription, ParseError> {
     if name.is_empty() || registry.is_empty() {
         return Err(ParseError::new(Expected::Image, text, start, ParseErrorKind::Empty));
     }
-    let name = match name.contains('/') {
-        false if registry == HUB.0 => format!("{}/{name}", HUB.1),
-        _ => name.to_owned(),
-    };
+    let is_of_hub = registry == HUB.0 && !name.contains('/');
+    let name = if is_of_hub { format!("{}/{name}", HUB.1) } else { name.to_owned() };
     format!("docker://{registry}/{name}").parse()
 }
 

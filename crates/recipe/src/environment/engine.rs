@@ -35,7 +35,7 @@ impl Reader<'_, '_> {
     }
 
     /// Reads a device. A node in `/dev` is visible anyhow, and is no device to look for.
-    pub(super) fn device(&self, field: &Field<'_>) -> Option<DeviceRequest> {
+    pub(super) fn device(field: &Field<'_>) -> Option<DeviceRequest> {
         let text = field.text()?;
         if !text.starts_with("/dev/") {
             return field.device();

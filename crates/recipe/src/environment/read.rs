@@ -96,7 +96,7 @@ impl Reader<'_, '_> {
             self.mount(&item, &mut read);
         }
         for item in file.items("devices", "a device") {
-            read.devices.extend(self.device(&item));
+            read.devices.extend(Self::device(&item));
         }
         read.workdir = file.get("workdir").and_then(|field| self.path(&field));
         if let Some(section) = file.get("env").and_then(|field| field.section()) {

@@ -415,12 +415,11 @@ impl Layers<'_> {
     /// those of the site.
     fn environment_directories(&self) -> Value<Vec<PathBuf>> {
         let mut found = self.directories(env_vars::CABANE_ENVIRONMENT_PATH, "environments");
-        let engine: Vec<PathBuf> = match self.variables.get(env_vars::EDF_PATH) {
-            Some(list) => std::env::split_paths(list).filter(|one| one.is_absolute()).collect(),
-            None => {
-                let home = self.variables.directory(env_vars::HOME);
-                home.map(|home| home.join(".edf")).into_iter().collect()
-            }
+        let engine: Vec<PathBuf> = if let Some(list) = self.variables.get(env_vars::EDF_PATH) {
+            std::env::split_paths(list).filter(|one| one.is_absolute()).collect()
+        } else {
+            let home = self.variables.directory(env_vars::HOME);
+            home.map(|home| home.join(".edf")).into_iter().collect()
         };
         let own = found.value.len() - usize::from(found.origin == Origin::Default);
         found.value.splice(own..own, engine);

@@ -37,7 +37,7 @@ pub(crate) enum SlurmCommand {
     Report(report::ReportArgs),
     /// Resolve the images and variables of a job, for the Slurm plugin
     #[command(hide = true)]
-    Submit(submit::SubmitArgs),
+    Submit(Box<submit::SubmitArgs>),
     /// Resolve devices or the MPI of a step on its node, for the Slurm plugin
     #[command(hide = true)]
     Node(node::NodeArgs),
