@@ -5,7 +5,6 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
 
 use cabane_testkit::{Finished, Tree};
 use serde_json::Value;

@@ -186,11 +186,11 @@ fn a_base_that_is_missing_is_reported_with_the_line_that_names_it() {
 #[test]
 fn mistakes_in_a_file_are_reported_with_their_places() {
     let cabane = world(Who::OrdinaryUser);
-    cabane.world.file("work/climate.toml", "image = \"app\"\n[env]\nA = \"${NOT_SET}\"\n");
+    cabane.world.file("work/climate.toml", "view = \"app\"\n[env]\nA = \"${NOT_SET}\"\n");
     let seen = cabane.run(&["run", "-e", "./climate.toml", "--", "true"]);
     let expected = "error: 2 mistakes in the environment file\n\
-        [WORLD]/work/climate.toml:1:1: unknown key `image`\n  | image = \"app\"\n  | ^^^^^\n  \
-        hint: write `images = [\"…\"]`; an environment may have several\n\
+        [WORLD]/work/climate.toml:1:1: unknown key `view`\n  | view = \"app\"\n  | ^^^^\n  \
+        hint: write `views = [\"…\"]`\n\
         [WORLD]/work/climate.toml:3:6: the variable `NOT_SET` is not set\n  | A = \"${NOT_SET}\"\n  \
         |      ^\n  hint: set it, or write what stands for it then: `${NOT_SET:-…}`\n";
     assert_eq!(seen, finished(125, "", expected));

@@ -35,6 +35,7 @@ mod devices;
 mod diff;
 mod doctor;
 mod environment;
+mod environment_engine;
 mod evidence;
 mod evidence_builds;
 mod evidence_figures;

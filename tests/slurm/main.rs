@@ -22,6 +22,7 @@ mod mpi;
 mod operations;
 mod parts;
 mod pipeline;
+mod pyxis;
 mod records;
 mod releases;
 mod requests;

@@ -42,7 +42,10 @@ use crate::printer::Printer;
 
 /// Runs the command line to its end and returns the exit code.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let typed: Vec<OsString> = arguments.collect();
+    let mut typed: Vec<OsString> = arguments.collect();
+    if let Some(program) = std::env::var_os(cabane_mount::JOB_TASK) {
+        typed = task(typed, program);
+    }
     if let Some(called) = typed.first().and_then(|name| uenv::Called::by(name)) {
         return ExitCode::from(called.main(&typed).code);
     }
@@ -66,6 +69,15 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         error.kind().into()
     });
     ExitCode::from(code.code)
+}
+
+/// Returns the command line of a task that enters its environment by itself: it has the arguments of
+/// the program that it becomes.
+fn task(typed: Vec<OsString>, program: OsString) -> Vec<OsString> {
+    let plan = std::env::var_os(cabane_mount::JOB_PLAN).unwrap_or_default();
+    let own =
+        [typed.first().cloned().unwrap_or_default(), "run-plan".into(), plan, "--".into(), program];
+    own.into_iter().chain(typed.into_iter().skip(1)).collect()
 }
 
 /// Reads arguments. The error is the exit code: help, the version, or the mistake was printed by

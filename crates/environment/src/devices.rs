@@ -48,7 +48,7 @@ pub(crate) fn find(
     let root = environment.root();
     let requested: Vec<DeviceRequest> =
         additions.devices.iter().filter_map(|text| text.parse().ok()).collect();
-    let mut usual = root.map_or(Vec::new(), |_| usual(context, &requested));
+    let mut usual = root.map_or(Vec::new(), |_| usual(context, &requested, additions));
     if root.is_some() {
         usual.extend(those_there(context, &options.devices_if_there));
     }
@@ -86,13 +86,19 @@ fn those_there(context: &Context, devices: &[DeviceRequest]) -> Vec<DeviceReques
     devices.iter().filter(is_there).cloned().collect()
 }
 
-/// Returns the devices of the site, unless someone wants none of them.
-fn usual(context: &Context, requested: &[DeviceRequest]) -> Vec<DeviceRequest> {
+/// Returns the devices of the site and those that annotations ask for, unless someone wants none
+/// of them.
+fn usual(
+    context: &Context,
+    requested: &[DeviceRequest],
+    additions: &Additions,
+) -> Vec<DeviceRequest> {
     if requested.contains(&DeviceRequest::None) {
         return Vec::new();
     }
-    let devices = context.settings.container.devices.iter();
-    devices.map(|(device, _)| device.clone()).collect()
+    let devices = context.settings.container.devices.iter().map(|(device, _)| device.clone());
+    let optional = additions.optional_devices.iter().filter_map(|text| text.parse().ok());
+    devices.chain(optional).collect()
 }
 
 /// Says what a container gets with the usual devices, as far as they are there, and with those

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use cabane_label::{ImageDescription, UenvDescription};
+use cabane_label::{ImageDescription, UenvDescription, escape};
 use cabane_recipe::{EnvironmentFile, EnvironmentReference, MountEntry};
 use cabane_report::{IoContext, Result};
 use cabane_resolve::EnvironmentFinder;
@@ -50,8 +50,18 @@ pub(crate) fn as_path(description: &UenvDescription) -> Option<&Path> {
     }
 }
 
+/// Says which annotations of container engines have no effect.
+pub fn announce_ignored(context: &Context, file: &EnvironmentFile) {
+    let ignored = file.ignored_annotations();
+    if !ignored.is_empty() {
+        let names = ignored.iter().map(|name| escape(name)).collect::<Vec<_>>().join(", ");
+        context.note(format_args!("these annotations have no effect here: {names}"));
+    }
+}
+
 /// Takes what is neither an image nor a view out of a file.
 pub(crate) fn additions(file: &mut EnvironmentFile) -> Additions {
+    let optional_devices = file.devices_of_annotations();
     let bind = |mount: MountEntry| Bind {
         source: mount.source,
         target: mount.target,
@@ -62,6 +72,11 @@ pub(crate) fn additions(file: &mut EnvironmentFile) -> Additions {
         binds: mounts.into_iter().map(bind).collect(),
         devices: file.devices.iter().map(ToString::to_string).collect(),
         variables: std::mem::take(&mut file.env),
+        optional_devices: optional_devices.iter().map(ToString::to_string).collect(),
         working_directory: file.workdir.take(),
+        starts_in_image: file.container.is_some(),
+        ranks_for_pytorch: file.has_ranks_for_pytorch(),
+        entry_point: file.entrypoint == Some(true),
+        writable: file.writable == Some(true),
     }
 }

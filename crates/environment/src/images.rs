@@ -142,6 +142,7 @@ pub fn named_containers(context: &Context, request: &ImageRequest) -> Result<Vec
 /// Whatever is malformed, missing or ambiguous.
 pub fn find_builds(context: &Context, request: &ImageRequest) -> Result<FoundImages> {
     let (mut file, typed) = what_was_typed(context, request)?;
+    files::announce_ignored(context, &file);
     let additions = files::additions(&mut file);
     // No one who types an image beside a file expects it to come without its view.
     let typed_default = default_view(!request.no_default_view, request.view.is_none());
@@ -285,6 +286,7 @@ fn what_was_typed(
             None => images.push(description),
         }
     }
+    file.images.splice(0..0, file.container.clone());
     Ok((file, images))
 }
 

@@ -19,7 +19,7 @@ mod metadata_cache;
 mod root;
 
 pub use devices::{GivenDevices, give, newer_in_image};
-pub use files::{finder, load, reference};
+pub use files::{announce_ignored, finder, load, reference};
 pub use images::{
     FoundImage, FoundImages, ImageRequest, complete_label, complete_label_for, fill_in_metadata,
     find_builds, find_environment, find_image, named_containers,

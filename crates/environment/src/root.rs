@@ -135,6 +135,7 @@ pub fn root_request(
     }
     let given = devices::find(context, options, environment, additions)?;
     let layer = match &options.writable {
+        None if additions.writable && environment.root().is_some() => Layer::Memory,
         None => Layer::None,
         Some(None) => Layer::Memory,
         Some(Some(directory)) => Layer::Kept(kept(directory)?),
@@ -146,7 +147,8 @@ pub fn root_request(
         binds: context.settings.container.binds.clone(),
         devices: given.places,
         device_variables: given.variables,
-        entry_point: options.entrypoint,
+        keeps_variables: false,
+        entry_point: options.entrypoint || (additions.entry_point && environment.root().is_some()),
     })
 }
 

@@ -24,6 +24,8 @@ pub struct InstallRequest {
     pub record: Option<Destination>,
     /// Whether recording stops.
     pub no_record: bool,
+    /// Whether the plugin adds the options of pyxis: `auto`, `yes`, or `no`.
+    pub container_options: String,
     /// Whether the plugin is removed.
     pub remove: bool,
 }
@@ -96,6 +98,9 @@ fn line_for(request: &InstallRequest, before: &str) -> Result<String> {
         && let Some(destination) = kept.record.filter(|_| !request.no_record)
     {
         line += &format!(" record={destination}");
+    }
+    if request.container_options != "auto" {
+        line += &format!(" container-options={}", request.container_options);
     }
     Ok(line)
 }

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod containers;
 mod failures;
 mod inherited;
 mod install;
@@ -19,6 +20,7 @@ mod submission;
 mod variants;
 
 pub use check::{Checked, check_machine, find_record_file};
+pub use containers::ContainerRequest;
 pub use failures::{collect_failures, tell_failure};
 pub use install::{InstallRequest, Installed, install};
 pub use record::{Destination, DestinationError, record};

@@ -9,6 +9,8 @@ use cabane_environment::ImageRequest;
 use cabane_mount::{Stage, Unfit};
 use cabane_recipe::DeviceRequest;
 
+use crate::containers::ContainerRequest;
+
 /// What a job is to have.
 #[derive(Clone, Debug)]
 pub struct Submission {
@@ -22,6 +24,8 @@ pub struct Submission {
     pub unfit: Option<Unfit>,
     /// Where each node copies the images first, if stated: nowhere, or to a stage.
     pub stage: Option<Option<Stage>>,
+    /// What was requested in the words of pyxis.
+    pub container: ContainerRequest,
     /// Files and directories that are visible in a container image: `SOURCE[:TARGET[:ro]]`.
     pub binds: Vec<String>,
     /// Whether the home directory is hidden in a container image.

@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-use cabane_mount::{JOB_IMAGES, JOB_MPI, JOB_STAGE, JobImages, Stage};
+use cabane_mount::{JOB_IMAGES, JOB_MPI, JOB_PLAN, JOB_STAGE, JobImages, Stage};
 use cabane_mpi_swap::{JobMpiRequest, job_mpi};
 use cabane_report::{Kind, Report, Result};
 use cabane_run::loaded::Loaded;
 use cabane_run::unload;
-use cabane_site::Context;
+use cabane_site::{Context, env_vars};
 
+use crate::containers;
 use crate::inherited::{Inherited, loaded_in};
 use crate::request::{Passthrough, Submission};
 use crate::variants::{Requested, Variants};
@@ -24,6 +25,7 @@ use crate::variants::{Requested, Variants};
 ///
 /// Something is malformed, missing, or ambiguous, or cannot be had in a job.
 pub fn submit(context: &Context, request: &Submission) -> Result<BTreeMap<OsString, OsString>> {
+    let (request, name) = &containers::settle(context, request)?;
     let is_requested = request.is_requested();
     let passthrough = request.passthrough.unwrap_or(match request.from.as_str() {
         // Who names images means these.
@@ -59,6 +61,9 @@ pub fn submit(context: &Context, request: &Submission) -> Result<BTreeMap<OsStri
     )?;
     let inherited = Inherited::of(&calling);
     let requested = is_requested.then(|| Requested::find(context, request)).transpose()?;
+    if let Some(requested) = &requested {
+        requested.keep(context, request, name.as_ref())?;
+    }
     let variants = Variants {
         context,
         calling,
@@ -69,6 +74,21 @@ pub fn submit(context: &Context, request: &Submission) -> Result<BTreeMap<OsStri
     };
     let (mut variables, mut images) = variants.resolve()?;
     images.views = request.images.view.clone().unwrap_or_default();
+    if images.workdir.is_none() && starts_where_job_does(request, &context.calling) {
+        images.workdir.clone_from(&variants.inherited.list.workdir);
+    }
+    if !is_requested {
+        images.ranks_for_pytorch = variants.inherited.list.ranks_for_pytorch;
+        images.by_tasks = variants.inherited.list.by_tasks;
+    }
+    let plan = variants.requested.as_ref().and_then(|requested| requested.plan(&images));
+    if let Some(plan) = plan {
+        let plan = serde_json::to_string(&plan);
+        let plan = plan.map_err(|error| Report::new(Kind::Failure, error))?;
+        variables.insert(JOB_PLAN.into(), plan.into());
+    } else if is_requested || images.images.is_empty() {
+        variables.remove(OsStr::new(JOB_PLAN));
+    }
     images.unfit = request.unfit.unwrap_or(variants.inherited.list.unfit);
     let stage = stage(request, &context.calling).filter(|_| !images.images.is_empty());
     if images.images.is_empty() {
@@ -101,6 +121,12 @@ fn one_variable(images: &JobImages) -> Result<String> {
     } else {
         error
     })
+}
+
+/// A step that is started from within no task of its job starts in the directory that the job names.
+fn starts_where_job_does(request: &Submission, calling: &BTreeMap<OsString, OsString>) -> bool {
+    let is_task = calling.contains_key(OsStr::new(env_vars::SLURM_PROCID));
+    request.from == "srun" && !request.is_requested() && !is_task
 }
 
 /// A step is staged as its job is, unless stated otherwise.

@@ -9,11 +9,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cabane_compat::GlibcVersion;
-use cabane_environment::{FoundImages, add_binds, find_builds, no_root};
+use cabane_environment::{FoundImages, ImageRequest, RootOptions, add_binds, find_builds, no_root};
 use cabane_label::Label;
+use cabane_launch::LaunchPlan;
 use cabane_mount::{
     Backend, JobBind, JobDevice, JobImage, JobImages, JobRoot, JobVariable, verity,
 };
@@ -25,8 +26,9 @@ use cabane_run::loaded::{Additions, Bind, LoadedImage};
 use cabane_run::{Joining, RootRequest, RunRequest, RunWarning, prepare, seen_in_root};
 use cabane_site::Context;
 use cabane_transfer::keep_named;
-use cabane_view::Needs;
+use cabane_view::{Needs, VariableSettings};
 
+use crate::containers::{self, Name};
 use crate::inherited::{Inherited, loaded_in};
 use crate::request::Submission;
 
@@ -64,19 +66,69 @@ impl Requested {
         add_binds(context, &request.binds, &mut additions)?;
         let devices = request.devices.iter().map(ToString::to_string);
         additions.devices.extend(devices);
+        containers::add(&request.container, &context.calling, &mut additions)?;
         if found.assemble(&here)?.root().is_none() {
             refuse_binds(&additions)?;
             if request.no_home {
                 return Err(no_root("--uenv-no-home"));
             }
         }
-        if let Some(directory) = &additions.working_directory {
-            context.warning(format_args!(
-                "`workdir` of the environment file is ignored in a job; use `--chdir={}`",
-                directory.display()
-            ));
-        }
         Ok(Self { found, additions, without_home: request.no_home, here })
+    }
+
+    /// Keeps the image of the container as it was requested: under a name, or in a file.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub(crate) fn keep(
+        &self,
+        context: &Context,
+        request: &Submission,
+        name: Option<&Name>,
+    ) -> Result<()> {
+        let environment = self.assemble_with(&[])?;
+        let Some(image) = environment.root() else {
+            return Ok(());
+        };
+        if let Some(name) = name {
+            name.give(context, image)?;
+        }
+        match &request.container.save {
+            Some(path) => containers::save(image, path),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns how a task enters the images of a list by itself, if one of them is a root image and each
+    /// has one build.
+    pub(crate) fn plan(&self, list: &JobImages) -> Option<LaunchPlan> {
+        let is_root = |build: &JobImage| build.mount_point == Path::new("/");
+        if list.ways() != 1 || !list.images.iter().flatten().any(is_root) {
+            return None;
+        }
+        let image =
+            |build: &JobImage| format!("{}:{}", build.path.display(), build.mount_point.display());
+        let images: Vec<String> = list.images.iter().flatten().map(image).collect();
+        let mut additions = self.additions.clone();
+        additions.working_directory.clone_from(&list.workdir);
+        // The variables are those of the job by then.
+        additions.variables = VariableSettings::default();
+        let images = ImageRequest::new(&images.join(","), None, true);
+        let root = RootOptions { no_home: self.without_home, ..RootOptions::default() };
+        let of_task = Some(additions);
+        Some(LaunchPlan { images, root, of_task, ..LaunchPlan::default() })
+    }
+
+    /// Returns the directory in which tasks start, unless it is that of the job.
+    fn working_directory(&self) -> Result<Option<PathBuf>> {
+        let named = self.additions.working_directory.clone();
+        if named.is_some() || !self.additions.starts_in_image {
+            return Ok(named);
+        }
+        let environment = self.assemble_with(&[])?;
+        let container = environment.root().and_then(|image| image.meta.container.as_ref());
+        Ok(container.and_then(|container| container.working_directory.clone()).map(PathBuf::from))
     }
 
     /// Puts other builds into some places of those that this machine takes.
@@ -166,6 +218,11 @@ impl Variants<'_> {
             self.context.warning(warning);
         }
         let mut list = JobImages::default();
+        if let Some(requested) = &self.requested {
+            list.workdir = requested.working_directory()?;
+            list.by_tasks = requested.additions.writable || requested.additions.entry_point;
+            list.ranks_for_pytorch = requested.additions.ranks_for_pytorch;
+        }
         let mut sources = Vec::new();
         for loaded in &loaded_in(&variables).images {
             let (source, builds) = self.builds_of(loaded)?;
@@ -222,14 +279,15 @@ impl Variants<'_> {
     /// Says which devices a node looks for: those of the images that are loaded, those that were
     /// requested, and those that the site gives to container images.
     fn devices_of_job(&self, variables: &Variables, has_root: bool) -> Vec<JobDevice> {
-        let loaded = loaded_in(variables).additions.devices;
+        let loaded = loaded_in(variables).additions;
         let requests = self.devices.iter().map(ToString::to_string);
-        let requests: Vec<String> = loaded.into_iter().chain(requests).collect();
+        let requests: Vec<String> = loaded.devices.into_iter().chain(requests).collect();
         let wants_none = requests.iter().any(|device| device == "none");
         let usual = self.context.settings.container.devices.iter();
+        let usual = usual.map(|(name, _)| name.to_string()).chain(loaded.optional_devices);
         let usual = usual.filter(|_| has_root && !wants_none);
         let device = |must_be| move |name: String| JobDevice { name, must_be };
-        let usual = usual.map(|(name, _)| name.to_string()).map(device(false));
+        let usual = usual.map(device(false));
         usual.chain(requests.into_iter().map(device(true))).collect()
     }
 

@@ -64,7 +64,7 @@ pub(crate) struct RecordedRequest {
 
 impl From<ImageRequest> for RecordedRequest {
     fn from(request: ImageRequest) -> Self {
-        let ImageRequest { images, environment, view, no_default_view, tells_choice: _ } = request;
+        let ImageRequest { images, environment, view, no_default_view, .. } = request;
         Self { images, environment, view, no_default_view }
     }
 }
@@ -72,7 +72,7 @@ impl From<ImageRequest> for RecordedRequest {
 impl From<RecordedRequest> for ImageRequest {
     fn from(request: RecordedRequest) -> Self {
         let RecordedRequest { images, environment, view, no_default_view } = request;
-        Self { images, environment, view, no_default_view, tells_choice: false }
+        Self { images, environment, view, no_default_view, ..Self::default() }
     }
 }
 

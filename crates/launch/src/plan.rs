@@ -3,6 +3,7 @@
 
 //! What is started, and in which environment.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,13 +11,14 @@ use std::path::{Path, PathBuf};
 use cabane_environment::{
     ImageRequest, JoinOptions, RootOptions, add_binds, find_environment, root_request,
 };
+use cabane_mount::JOB_TASK;
 use cabane_mpi_swap::{
     ContainerQuestion, EnvironmentFiles, SubstituteImage, SubstituteRequest, substitute_image,
     substitute_in_container,
 };
 use cabane_report::{Kind, Report, Result};
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
-use cabane_run::loaded::{Additions, Loaded, UENV_MOUNT_LIST, file_system_at};
+use cabane_run::loaded::{Additions, Bind, Loaded, UENV_MOUNT_LIST, file_system_at};
 use cabane_run::{RootRequest, RunRequest, whole_command};
 use cabane_site::Context;
 use cabane_transfer::keep_named;
@@ -50,6 +52,10 @@ pub struct LaunchPlan {
     /// Whether conflicts between views are shown, if details are.
     #[serde(skip)]
     pub shows_conflicts: bool,
+    /// For a task of a job that enters the environment by itself: what is added beside the images,
+    /// instead of what environment files say.
+    #[serde(default)]
+    pub of_task: Option<Additions>,
     /// Whether another environment is entered in this one. Then the helper does not mount: where it
     /// has, it does not do so again, and in the user namespaces that are left ranks would not find
     /// each other.
@@ -162,7 +168,12 @@ impl LaunchPlan {
         {
             return self.enter_inside(context, &image, command);
         }
+        if let Some(own) = &self.of_task {
+            additions.clone_from(own);
+            additions.binds.extend(spool());
+        }
         let mut root = root_request(context, &self.root, &environment, &mut additions)?;
+        root.keeps_variables = self.of_task.is_some();
         if let Some(with) = &self.mpi {
             let request =
                 SubstituteRequest { with, libraries: &[], program: self.mpi_program.as_deref() };
@@ -181,11 +192,21 @@ impl LaunchPlan {
             root,
             backend: context.backend,
             fuse: context.fuse.clone(),
-            calling: self.root.calling(context),
+            calling: self.calling(context),
             joining,
             command,
         };
         Launch::prepare(context, request, self.is_dry_run, self.is_nested)
+    }
+
+    /// Returns the variables of the caller. That which makes a task enter its environment is about
+    /// that task alone.
+    fn calling(&self, context: &Context) -> BTreeMap<OsString, OsString> {
+        let mut calling = self.root.calling(context);
+        if self.of_task.is_some() {
+            calling.remove(OsStr::new(JOB_TASK));
+        }
+        calling
     }
 
     /// Starts the command from inside of an image with an MPI, whose files are then those of this
@@ -216,6 +237,13 @@ impl LaunchPlan {
         arguments.extend(command);
         outer.enter(context, found, arguments)
     }
+}
+
+/// Where Slurm keeps batch scripts, and what it needs to talk to parallel programs.
+fn spool() -> Option<Bind> {
+    const SPOOL: &str = "/var/spool/slurmd";
+    let target = SPOOL.parse().ok().filter(|_| Path::new(SPOOL).is_dir())?;
+    Some(Bind { source: SPOOL.into(), target, read_only: false })
 }
 
 /// Puts this program before a command if details are shown and the environment does not hide it.

@@ -49,6 +49,12 @@ pub struct JobImages {
     pub views: String,
     /// The images, each as one or several builds.
     pub images: Vec<Vec<JobImage>>,
+    /// The directory in which tasks start, an absolute path; nothing for that of the job.
+    pub workdir: Option<PathBuf>,
+    /// Whether each task enters the root image itself, with the rights of its user.
+    pub by_tasks: bool,
+    /// Whether tasks of images with `PyTorch` get `RANK` and `LOCAL_RANK`.
+    pub ranks_for_pytorch: bool,
     /// What of a node is seen in a root image, if there is one.
     pub root: JobRoot,
     /// The variables that differ between builds, for each way to take one of each image.
@@ -197,6 +203,15 @@ impl fmt::Display for JobImages {
         if !self.views.is_empty() {
             write!(f, ",views={}", escaped(self.views.as_ref()))?;
         }
+        if let Some(workdir) = &self.workdir {
+            write!(f, ",workdir={}", escaped(workdir.as_ref()))?;
+        }
+        if self.by_tasks {
+            f.write_str(",start=tasks")?;
+        }
+        if self.ranks_for_pytorch {
+            f.write_str(",ranks=pytorch")?;
+        }
         for builds in &self.images {
             for (position, build) in builds.iter().enumerate() {
                 f.write_str(if position == 0 { "," } else { ";" })?;
@@ -284,6 +299,12 @@ impl JobImages {
                 ("views", value) => {
                     self.views = printable(value).ok_or("the names of views")?;
                 }
+                ("workdir", value) => {
+                    let path = plain(value).map(PathBuf::from).filter(|path| path.is_absolute());
+                    self.workdir = Some(path.ok_or("an absolute path to start in")?);
+                }
+                ("start", value) => self.by_tasks = value == "tasks",
+                ("ranks", value) => self.ranks_for_pytorch = value == "pytorch",
                 ("unfit", "refuse") => self.unfit = Unfit::Refuse,
                 ("unfit", "warn") => self.unfit = Unfit::Warn,
                 (HOME, NO) => self.root.without_home = true,
@@ -346,6 +367,9 @@ mod tests {
         JobImages {
             unfit: Unfit::Warn,
             views: "develop,app:docs".to_owned(),
+            workdir: Some("/my work".into()),
+            by_tasks: true,
+            ranks_for_pytorch: true,
             images: vec![
                 vec![build("zen2"), build("zen3")],
                 vec![JobImage::new(ImageFormat::Erofs, "/my dir/50%,ü:", "/user-tools")],
@@ -378,7 +402,7 @@ mod tests {
         let text = images().to_string();
         assert_eq!(
             text,
-            "2,unfit=warn,views=develop%2capp%3adocs,\
+            "2,unfit=warn,views=develop%2capp%3adocs,workdir=/my%20work,start=tasks,ranks=pytorch,\
              squashfs:/repository/zen2/image:/user-environment:label=app/1%3av1@here%25zen2:\
              uarch=zen2:glibc=2.34:features=avx2%20fma:mpi=pmi2%20pmix;\
              squashfs:/repository/zen3/image:/user-environment:label=app/1%3av1@here%25zen3:\
@@ -422,6 +446,7 @@ mod tests {
             "2,erofs:/a:/b:label=%0a",
             "2,erofs:/a:/b:verity=0",
             "2,unfit=perhaps",
+            "2,workdir=here",
             "2,erofs:/a:/b;erofs:/c:/b,vars",
             "2,erofs:/a:/b,vars:=1",
             "2,bind:/a",
@@ -431,12 +456,12 @@ mod tests {
             "2,device:--option",
         ]
         .map(|text| JobImages::parse(text).map_err(|error| error.text));
-        let expected = [1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 2, 2, 2, 2, 2].map(Err);
+        let expected = [1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 2, 2, 2, 2, 2].map(Err);
         assert_eq!(problems, expected);
     }
 
     /// Texts that are lists by chance more often than by themselves.
-    const NEARLY: &str = "2(,(unfit=(warn|refuse|x)|home=(no|x)|vars(:[A-C]{0,2}(=[a-z%0-9]{0,4})?){0,3}|\
+    const NEARLY: &str = "2(,(unfit=(warn|refuse|x)|home=(no|x)|workdir=/?[a-z%0-9]{0,3}|ranks=(pytorch|x)|start=(tasks|x)|vars(:[A-C]{0,2}(=[a-z%0-9]{0,4})?){0,3}|\
                           (squashfs|erofs):/[a-z%0-9]{0,4}:/[a-z]{0,3}\
                           (:(label|uarch|glibc|features|mpi|new)=[ -~]{0,6}){0,3}(;erofs:/b:/c)?)){0,4}";
 

@@ -59,6 +59,13 @@ pub use stage::Stage;
 /// sets it, and it means nothing without [`JOB_IMAGES`].
 pub const JOB_STAGE: &str = "SLURM_CABANE_STAGE";
 
+/// Names the variable that says how a task enters a root image itself, with the rights of its user: a
+/// plan for `cabane run-plan`. Who submits a job sets it.
+pub const JOB_PLAN: &str = "SLURM_CABANE_PLAN";
+
+/// Names the variable of a task that enters a root image itself: the program that it runs there.
+pub const JOB_TASK: &str = "SLURM_CABANE_TASK";
+
 /// Names the variable that says where a process listens beside `srun` for nodes that fail: a
 /// port, and a secret.
 pub const JOB_FAILURES: &str = "SLURM_CABANE_FAILURES";

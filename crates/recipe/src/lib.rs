@@ -60,8 +60,8 @@ pub use device::{
 };
 pub use diagnostic::{Diagnostic, Mistakes, malformed};
 pub use environment::{
-    BaseReference, EnvironmentFile, EnvironmentReference, FileContext, MountEntry,
-    parse_environment_file,
+    BaseReference, EnvironmentFile, EnvironmentReference, FileContext, MountEntry, container_image,
+    is_idle_mount_flag, parse_environment_file,
 };
 pub use pipeline::{
     Cluster, PipelineFile, PromoteTarget, Resources, Revision, SuiteEntry, Target, UenvEntry,

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use cabane_label::{ImageDescription, UenvDescription, escape};
 use cabane_report::{Kind, Report, Result};
-use cabane_view::{CheckList, EnvPatch, ImageBase, Meta, Needs, ViewDescription};
+use cabane_view::{CheckList, Container, EnvPatch, ImageBase, Meta, Needs, ViewDescription};
 
 use crate::views::{choose_views, is_same};
 use crate::{ConcreteEnvironment, ConcreteImage, ConcreteView, LocatedImage};
@@ -154,6 +154,7 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 
 fn with_mount_point(located: LocatedImage, description: &UenvDescription) -> Result<ConcreteImage> {
     let LocatedImage { path, digest, label, repository, format, meta } = located;
+    let is_bare = meta.is_none();
     let mut meta = meta.unwrap_or_else(|| no_meta(&path));
     let mount_point = description.mount_point.clone().or_else(|| meta.mount.clone());
     let image = description.image.to_string();
@@ -165,6 +166,10 @@ fn with_mount_point(located: LocatedImage, description: &UenvDescription) -> Res
     let mount_point = mount_point.ok_or_else(|| {
         refused(format!("the image `{image}` does not say where it is to be mounted"))
     })?;
+    if mount_point.is_root() && is_bare {
+        // One of another tool, of which nothing is known but what was typed.
+        meta.container = Some(Container::default());
+    }
     if mount_point.is_root() && meta.container.is_none() {
         let message =
             format!("the image `{image}` cannot be mounted at `/`: it is no root file system");

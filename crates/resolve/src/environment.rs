@@ -130,7 +130,12 @@ impl EnvironmentFinder<'_> {
         if !known.contains_key(&real) {
             let (text, directory) = read(path).map_err(unreadable)?;
             let variable = |name: &str| self.variables.get(OsStr::new(name)).cloned();
-            let context = FileContext { directory: &directory, variable: &variable };
+            let working_directory = std::env::current_dir().unwrap_or_else(|_| directory.clone());
+            let context = FileContext {
+                directory: &directory,
+                working_directory: &working_directory,
+                variable: &variable,
+            };
             let file = parse_environment_file(path, &text, &context)
                 .map_err(|error| malformed("the environment file", error.diagnostics()))?;
             let loaded = self.on_bases(path, file, chain, known)?;

@@ -36,6 +36,8 @@ pub struct RootRequest {
     pub device_variables: VariableSettings,
     /// Whether the command is arguments of the image's entry point.
     pub entry_point: bool,
+    /// Whether the caller's variables are those of the environment already.
+    pub keeps_variables: bool,
 }
 
 /// A file or directory that comes with a device, and where it is seen.

@@ -66,6 +66,7 @@ pub struct LoadedView {
 }
 
 /// What an environment file adds to images and views.
+#[expect(clippy::struct_excessive_bools, reason = "each is asked for by itself")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Additions {
     /// Files and directories that appear at other places.
@@ -73,10 +74,38 @@ pub struct Additions {
     /// Devices of the machine that a container has, by their names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<String>,
+    /// Devices that a container has where the machine has them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub optional_devices: Vec<String>,
     /// What becomes of variables, after the views.
     pub variables: VariableSettings,
     /// The directory in which the command starts.
     pub working_directory: Option<PathBuf>,
+    /// Whether the command starts in the directory that a container names, if none is named here.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub starts_in_image: bool,
+    /// Whether the tasks of a job get the variables by which `PyTorch` knows its ranks.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub ranks_for_pytorch: bool,
+    /// Whether the entry point of a container is run.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub entry_point: bool,
+    /// Whether the root file system of a container is writable, in memory.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub writable: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+fn add_new(list: &mut Vec<String>, later: &[String]) {
+    for item in later {
+        if !list.contains(item) {
+            list.push(item.clone());
+        }
+    }
 }
 
 /// All images around a process, those of the outermost environment first.
@@ -184,11 +213,8 @@ impl Loaded {
             self.cover(bind.target.as_path());
             self.additions.binds.push(bind.clone());
         }
-        for device in &additions.devices {
-            if !self.additions.devices.contains(device) {
-                self.additions.devices.push(device.clone());
-            }
-        }
+        add_new(&mut self.additions.devices, &additions.devices);
+        add_new(&mut self.additions.optional_devices, &additions.optional_devices);
         self.additions.variables.merge(&additions.variables);
         if let Some(directory) = &additions.working_directory {
             self.additions.working_directory = Some(directory.clone());

@@ -72,7 +72,7 @@ pub fn prepare(request: RunRequest) -> Result<Prepared> {
         request;
     let mut working_directory = additions.working_directory.clone();
     let container = environment.root().map(container_of);
-    let is_default = root.entry_point || command.is_empty();
+    let is_default = root.entry_point || command.is_empty() || additions.starts_in_image;
     let command = whole_command(&environment, &root, command)?;
     if is_default && working_directory.is_none() {
         let directory = container.and_then(|container| container.working_directory.as_ref());
@@ -84,8 +84,13 @@ pub fn prepare(request: RunRequest) -> Result<Prepared> {
         operations.extend(host_binds::seen_in_root(&root, &additions, &calling, here.as_deref()));
     }
     in_order(&mut operations);
-    let (variables, mut warnings) =
-        variables_inside(&environment, &additions, &calling, &root.device_variables);
+    let (variables, mut warnings) = if root.keeps_variables {
+        let mut variables = root.device_variables.apply(&calling);
+        name_directory(&additions, &mut variables);
+        (variables, Vec::new())
+    } else {
+        variables_inside(&environment, &additions, &calling, &root.device_variables)
+    };
     warnings.extend(needs::warnings(&environment, &variables));
     Ok(Prepared {
         plan: MountPlan { backend, fuse, operations },
@@ -235,6 +240,15 @@ pub(crate) fn variables_inside(
     // Those of a device hold, as where its specification is from.
     variables = of_devices.apply(&variables);
     warnings.extend(replaced_lists(environment, additions));
+    name_directory(additions, &mut variables);
+    variables.insert(CABANE_LOADED.into(), loaded.to_variable().into());
+    variables.insert(UENV_MOUNT_LIST.into(), loaded.mount_list().into());
+    variables.insert(UENV_VIEW.into(), loaded.view_list().into());
+    (variables, warnings)
+}
+
+/// Sets the variable that names the working directory, where it is another one.
+fn name_directory(additions: &Additions, variables: &mut BTreeMap<OsString, OsString>) {
     if let Some(directory) = &additions.working_directory {
         // Shells take it for the name of the directory, which has no `..` in it.
         let is_plain = directory.components().all(|part| part != Component::ParentDir);
@@ -243,10 +257,6 @@ pub(crate) fn variables_inside(
             variables.insert("PWD".into(), directory.into());
         }
     }
-    variables.insert(CABANE_LOADED.into(), loaded.to_variable().into());
-    variables.insert(UENV_MOUNT_LIST.into(), loaded.mount_list().into());
-    variables.insert(UENV_VIEW.into(), loaded.view_list().into());
-    (variables, warnings)
 }
 
 /// Finds the lists to which views add, and which are then given another value.

@@ -42,6 +42,8 @@ variables! {
     CABANE_SITE_CONFIG;
     /// The directories that contain environment files, separated by colons. Default: `cabane/environments` in `XDG_CONFIG_HOME`, then `/etc/cabane/environments`.
     CABANE_ENVIRONMENT_PATH;
+    /// The directories that contain environment definition files (EDF) of container engines, separated by colons. They are searched before `/etc/cabane/environments`. Default: `.edf` in the home directory.
+    EDF_PATH;
     /// The directories that contain system configurations, separated by colons. Default: `cabane/systems` in `XDG_CONFIG_HOME`, then `/etc/cabane/systems`.
     CABANE_SYSTEM_PATH;
     /// Set by the scripts of `cabane completion`: the shell that asks what may follow.

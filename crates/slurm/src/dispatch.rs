@@ -49,6 +49,24 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Tells whether the options of pyxis are added: they are, unless the line of the plugin says
+/// `container-options=no` or pyxis is there. All plugins are loaded before the first one begins.
+pub(crate) fn has_shared_options(arguments: &[OsString]) -> bool {
+    match value_of(arguments, "container-options=").map(OsStr::as_bytes) {
+        Some(b"no") => false,
+        Some(b"yes") => true,
+        _ => {
+            let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+            !has_pyxis(&maps)
+        }
+    }
+}
+
+fn has_pyxis(maps: &str) -> bool {
+    let mut files = maps.lines().filter_map(|line| line.rsplit('/').next());
+    files.any(|file| file.contains("pyxis") && file.contains(".so"))
+}
+
 /// The plugin was loaded; options are not known yet.
 pub(crate) fn program_begins(spank: &dyn Spank) {
     if matches!(spank.context(), Context::Srun | Context::Allocator) {
@@ -136,6 +154,7 @@ pub(crate) fn task_starts(spank: &dyn Spank) -> Result<(), ()> {
 pub(crate) fn task_begins(spank: &dyn Spank) {
     let state = state();
     node::end_failed(spank, &state.outcome, state.heard);
+    node::start_task(spank, &state.outcome);
 }
 
 /// No one reads what a thousand nodes say, one after the other.
@@ -181,4 +200,26 @@ fn command_of(arguments: &[OsString]) -> Option<PathBuf> {
 fn value_of<'a>(arguments: &'a [OsString], prefix: &str) -> Option<&'a OsStr> {
     let mut arguments = arguments.iter().map(|argument| argument.as_bytes());
     arguments.find_map(|argument| argument.strip_prefix(prefix.as_bytes()).map(OsStr::from_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pyxis_is_known_by_the_name_of_its_file() {
+        let line = "7f4e00000000-7f4e00021000 r--p 00000000 08:01 1";
+        let other = format!("{line}    /home/pyxis/cabane-slurm.so\n");
+        let pyxis = format!("{other}{line}    /usr/lib/x86_64-linux-gnu/slurm/spank_pyxis.so\n");
+        assert_eq!([other, pyxis].map(|maps| has_pyxis(&maps)), [false, true]);
+    }
+
+    #[test]
+    fn the_line_in_the_plugstack_decides_first() {
+        let decided = |text: &str| has_shared_options(&[OsString::from(text)]);
+        assert_eq!(
+            ["container-options=no", "container-options=yes", "record=syslog"].map(decided),
+            [false, true, true]
+        );
+    }
 }

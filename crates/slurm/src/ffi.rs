@@ -99,10 +99,21 @@ pub static spank_plugin_version: c_uint = 1;
 
 /// Slurm tells its options.
 #[unsafe(no_mangle)]
-pub extern "C" fn slurm_spank_init(spank: *mut c_void, _: c_int, _: *const *const c_char) -> c_int {
+pub extern "C" fn slurm_spank_init(
+    spank: *mut c_void,
+    count: c_int,
+    arguments: *const *const c_char,
+) -> c_int {
     guarded(|| {
+        // SAFETY: as Slurm hands them over.
+        let arguments = unsafe { texts(count, arguments) };
+        let has_shared = dispatch::has_shared_options(&arguments);
         dispatch::program_begins(&Slurm { spank });
         for (place, known) in options::ALL.iter().enumerate() {
+            let is_shared = options::is_shared(place);
+            if is_shared && !has_shared {
+                continue;
+            }
             let option = SpankOption {
                 name: known.name.as_ptr(),
                 arginfo: known.value.map_or(ptr::null(), CStr::as_ptr),
@@ -113,7 +124,8 @@ pub extern "C" fn slurm_spank_init(spank: *mut c_void, _: c_int, _: *const *cons
             };
             // SAFETY: Slurm copies the structure; its texts are there for ever.
             let answer = unsafe { spank_option_register(spank, &raw const option) };
-            if answer != SUCCESS {
+            // Another plugin has it, and Slurm says so: it is that plugin's.
+            if answer != SUCCESS && !is_shared {
                 let name = known.name.to_string_lossy();
                 tell(&format!("cannot add the option --{name}: does another plugin have it?"));
                 return Err(());
@@ -392,6 +404,21 @@ impl Spank for Slurm {
         // SAFETY: Slurm keeps so many texts there for the time of the step.
         let all = (0..count).map(|place| unsafe { text(*arguments.add(place)) });
         Ok(all.flatten().collect())
+    }
+
+    fn replace_program(&self, program: &OsStr) -> Result<(), SlurmError> {
+        let program = own_text(program)?;
+        let (mut count, mut arguments): (c_int, *mut *const c_char) = (0, ptr::null_mut());
+        // SAFETY: places of the types that Slurm writes for this item.
+        let answer =
+            unsafe { spank_get_item(self.spank, S_JOB_ARGV, &raw mut count, &raw mut arguments) };
+        if answer != SUCCESS || arguments.is_null() || count < 1 {
+            return Err(SlurmError(answer));
+        }
+        // SAFETY: there is at least one argument in the list of which the process, that of one task,
+        // is about to execute the first. The text is never freed.
+        unsafe { *arguments = program.into_raw() };
+        Ok(())
     }
 
     fn change_own_variable(&self, name: &OsStr, value: Option<&OsStr>) {

@@ -8,13 +8,13 @@
 //! of the user's runs.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
 use cabane_mount::{
-    JOB_IMAGES, JOB_STAGE, JobBind, JobImage, JobImages, JobMounts, JobOwner, JobRoot, Stage,
-    empty_bounding_set,
+    JOB_IMAGES, JOB_PLAN, JOB_STAGE, JOB_TASK, JobBind, JobImage, JobImages, JobMounts, JobOwner,
+    JobRoot, PrivilegedError, Stage, empty_bounding_set,
 };
 
 use crate::abort_step::{end_everywhere, tell_once};
@@ -25,7 +25,7 @@ use crate::hints::lines;
 use crate::query::Query;
 use crate::ranks;
 use crate::record::{self, Mounted, Recorded};
-use crate::spank::{Spank, node_name};
+use crate::spank::{SlurmError, Spank, change_variable, node_name};
 use crate::substitute::{self, On, Refusal};
 
 /// The usual place for what Slurm keeps on a node while jobs run.
@@ -38,12 +38,25 @@ const HEAD_START: Duration = Duration::from_millis(200);
 pub(crate) enum Outcome {
     /// There are none.
     Nothing,
-    /// These are mounted, for tasks of the owner to enter.
-    Mounted(Box<JobMounts>, JobOwner, Vec<JobImage>),
+    /// These are mounted, for tasks of the owner to enter, and to start as is said.
+    Mounted(Box<JobMounts>, JobOwner, Vec<JobImage>, Start),
+    /// Each task enters them itself, with the rights of the user.
+    ByTasks(Start),
     /// They are not; lines for the user.
     Failed(Vec<String>),
     /// The step cannot have the MPI that was requested.
     Refused(Refusal),
+}
+
+/// How tasks start.
+#[derive(Debug)]
+pub(crate) struct Start {
+    /// In which directory, unless it is that of the job.
+    directory: Option<PathBuf>,
+    /// Whether `PyTorch` gets its variables.
+    has_ranks: bool,
+    /// The command by which a task enters the images itself.
+    command: Option<PathBuf>,
 }
 
 impl From<Vec<String>> for Outcome {
@@ -73,6 +86,14 @@ fn try_mount(
     let owner = spank
         .owner()
         .map_err(|error| vec![format!("cannot find out whose job this is: {}", error.0)])?;
+    let start = |command| Start {
+        directory: list.workdir.clone().filter(|_| Option::is_none(&command)),
+        has_ranks: list.ranks_for_pytorch,
+        command,
+    };
+    if list.by_tasks {
+        return Ok(Outcome::ByTasks(start(Some(by_tasks(spank, command)?))));
+    }
     let stage = stage(spank)?;
     let taken = builds::take(&list)?;
     notes.clone_from(&taken.notes);
@@ -92,12 +113,39 @@ fn try_mount(
     if taken.images.is_empty() {
         return Ok(Outcome::Nothing);
     }
-    let mounts =
-        JobMounts::make(&taken.images, &root, &owner, stage).map_err(|error| lines(&error))?;
+    let has_root = taken.images.iter().any(|image| image.mount_point == Path::new("/"));
+    let mounts = match JobMounts::make(&taken.images, &root, &owner, stage) {
+        Ok(mounts) => mounts,
+        // Through FUSE root may not look into a root image. Its user may.
+        Err(PrivilegedError::Refused { .. }) if mpi.is_none() && stage.is_none() && has_root => {
+            let command = by_tasks(spank, command)?;
+            return Ok(Outcome::ByTasks(start(Some(command))));
+        }
+        Err(error) => return Err(lines(&error).into()),
+    };
     if mpi.is_none() {
         notes.extend(ranks::warn(spank, &on, &mounts, &root));
     }
-    Ok(Outcome::Mounted(Box::new(mounts), owner, taken.images))
+    if let Some(directory) = &list.workdir {
+        change_variable(spank, "PWD".as_ref(), Some(directory.as_ref()))?;
+    }
+    Ok(Outcome::Mounted(Box::new(mounts), owner, taken.images, start(None)))
+}
+
+/// Returns the command by which tasks enter a root image themselves.
+fn by_tasks(spank: &dyn Spank, command: Option<&Path>) -> Result<PathBuf, Vec<String>> {
+    let has_plan = matches!(spank.variable(JOB_PLAN), Ok(Some(plan)) if !plan.is_empty());
+    if !has_plan {
+        return Err(vec![
+            "this step cannot have its container: each task would have to enter it by itself"
+                .to_owned(),
+            "hint: `srun cabane run IMAGE -- COMMAND` does so, also in the lines of a file for \
+             `--multi-prog`"
+                .to_owned(),
+        ]);
+    }
+    record::find_command(command)
+        .ok_or_else(|| vec!["there is no `cabane` where it is looked for".to_owned()])
 }
 
 /// Reads the list of images; an empty one if there is none.
@@ -146,8 +194,8 @@ pub(crate) fn record(
     outcome: &Outcome,
 ) -> Option<Recorded> {
     match outcome {
-        Outcome::Nothing => None,
-        Outcome::Mounted(mounts, _, images) => {
+        Outcome::Nothing | Outcome::ByTasks(_) => None,
+        Outcome::Mounted(mounts, _, images, _) => {
             let ways = Mounted::Ways(mounts.ways().collect(), mounts.times());
             record::hand_over(spank, to, command, images, &ways)
         }
@@ -188,8 +236,8 @@ fn wanted(spank: &dyn Spank) -> Option<Vec<JobImage>> {
 /// That it must not go on; the user knows why.
 pub(crate) fn enter_task(spank: &dyn Spank, outcome: &Outcome, heard: Heard) -> Result<(), ()> {
     match outcome {
-        Outcome::Nothing => Ok(()),
-        Outcome::Mounted(mounts, owner, _) => {
+        Outcome::Nothing | Outcome::ByTasks(_) => Ok(()),
+        Outcome::Mounted(mounts, owner, ..) => {
             if let Err(error) = mounts.enter(owner) {
                 tell(spank, &lines(&error), Heard::No);
                 return Err(());
@@ -227,11 +275,59 @@ pub(crate) fn end_servers_with_task(spank: &dyn Spank, outcome: &Outcome) {
 /// whose tasks end with another one than 0, and the highest one is that of the step.
 pub(crate) fn end_failed(spank: &dyn Spank, outcome: &Outcome, heard: Heard) {
     let code = match outcome {
-        Outcome::Nothing | Outcome::Mounted(..) => return,
+        Outcome::Nothing | Outcome::Mounted(..) | Outcome::ByTasks(_) => return,
         Outcome::Failed(_) => 1,
         Outcome::Refused(refusal) => refusal.code,
     };
     spank.end_task(if heard == Heard::Yes { 0 } else { code });
+}
+
+/// The variables by which `PyTorch` knows its ranks, and those of Slurm with the same values.
+const RANKS: [(&str, &str); 2] = [("RANK", "SLURM_PROCID"), ("LOCAL_RANK", "SLURM_LOCALID")];
+/// The variable that images with `PyTorch` set.
+const PYTORCH: &str = "PYTORCH_VERSION";
+
+/// In a task, as the user: goes to the directory in which the step starts, or ends; and tells
+/// `PyTorch` which rank it is.
+pub(crate) fn start_task(spank: &dyn Spank, outcome: &Outcome) {
+    let (Outcome::Mounted(.., start) | Outcome::ByTasks(start)) = outcome else {
+        return;
+    };
+    if let Some(command) = &start.command
+        && let Err(error) = start_through(spank, command)
+    {
+        spank.error(&format!("cannot start a task in its container: {}", error.0));
+        spank.end_task(1);
+    }
+    if start.has_ranks && matches!(spank.variable(PYTORCH), Ok(Some(_))) {
+        for (name, of_slurm) in RANKS {
+            if let Ok(Some(value)) = spank.variable(of_slurm) {
+                let _ = spank.change_step_variable(name.as_ref(), Some(&value));
+            }
+        }
+    }
+    let Some(directory) = &start.directory else {
+        return;
+    };
+    if let Err(error) = std::env::set_current_dir(directory) {
+        if spank.is_first_task() {
+            let directory = directory.to_string_lossy();
+            let directory = directory.escape_debug();
+            spank.error(&format!("cannot start in the directory {directory}: {error}"));
+            spank.error(
+                "hint: it must exist in the image; `--container-workdir=PATH` names another one",
+            );
+        }
+        spank.end_task(1);
+    }
+}
+
+/// Lets a task become the command, which enters the container and becomes the program of the task.
+fn start_through(spank: &dyn Spank, command: &Path) -> Result<(), SlurmError> {
+    let arguments = spank.arguments()?;
+    let program = arguments.first().ok_or(SlurmError(-1))?;
+    spank.change_step_variable(JOB_TASK.as_ref(), Some(program))?;
+    spank.replace_program(command.as_os_str())
 }
 
 /// In a task: the first one of a node tells the user why, unless the node was heard before.

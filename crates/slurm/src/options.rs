@@ -25,8 +25,12 @@ pub(crate) struct Opt {
 /// The option that belongs to all commands.
 const BEFORE: &str = "--repo";
 
+/// How many options only this plugin has. Those of pyxis follow, in its words: with pyxis in the same
+/// `plugstack.conf`, they are its own.
+const OWN: usize = 13;
+
 /// All options; Slurm and the callback know them by their places here.
-pub(crate) const ALL: [Opt; 13] = [
+pub(crate) const ALL: [Opt; 30] = [
     Opt {
         name: c"uenv",
         value: Some(c"IMAGES"),
@@ -131,7 +135,126 @@ pub(crate) const ALL: [Opt; 13] = [
         variable: None,
         is_about_images: false,
     },
+    container(
+        c"container-image",
+        Some(c"[REGISTRY#]NAME[:TAG]|PATH"),
+        c"container image to run in: a name in a registry, or the path of a file",
+        "--container-image",
+    ),
+    container(
+        c"container-mounts",
+        Some(c"SRC:DST[:FLAGS],..."),
+        c"files and directories of the nodes that are visible in the container; FLAGS: ro, rw",
+        "--container-mounts",
+    ),
+    container(
+        c"container-workdir",
+        Some(c"PATH"),
+        c"directory in the container in which tasks start",
+        "--container-workdir",
+    ),
+    container(
+        c"container-name",
+        Some(c"NAME[:create|exec|no_exec|auto]"),
+        c"name by which later steps and jobs find the container image again",
+        "--container-name",
+    ),
+    container(
+        c"container-save",
+        Some(c"PATH"),
+        c"squashfs file to which the container image is copied",
+        "--container-save",
+    ),
+    container(
+        c"container-mount-home",
+        None,
+        c"show the home directory in the container",
+        "--container-mount-home",
+    ),
+    container(
+        c"no-container-mount-home",
+        None,
+        c"do not show the home directory in the container",
+        "--no-container-mount-home",
+    ),
+    container(
+        c"container-env",
+        Some(c"NAME,..."),
+        c"variables that keep your values where the container image sets others",
+        "--container-env",
+    ),
+    container(
+        c"container-readonly",
+        None,
+        c"nothing in the container image can be changed; this is the default",
+        "--container-readonly",
+    ),
+    container(
+        c"container-writable",
+        None,
+        c"changes are kept in memory until the step ends; tasks appear as root",
+        "--container-writable",
+    ),
+    container(
+        c"container-remap-root",
+        None,
+        c"tasks appear as root in the container; the same as --container-writable",
+        "--container-remap-root",
+    ),
+    container(
+        c"no-container-remap-root",
+        None,
+        c"tasks run as the user of the job; this is the default",
+        "--no-container-remap-root",
+    ),
+    container(
+        c"container-entrypoint",
+        None,
+        c"run the entry point of the container image, with the program as its arguments",
+        "--container-entrypoint",
+    ),
+    container(
+        c"no-container-entrypoint",
+        None,
+        c"do not run the entry point of the container image; this is the default",
+        "--no-container-entrypoint",
+    ),
+    container(
+        c"container-entrypoint-log",
+        None,
+        c"accepted: what the entry point prints is always shown",
+        "--container-entrypoint-log",
+    ),
+    container(
+        c"container-unshare",
+        Some(c"NS,..."),
+        c"refused: tasks share the namespaces of the node",
+        "--container-unshare",
+    ),
+    container(
+        c"edf",
+        Some(c"FILE"),
+        c"an environment file, by path or name; the same as --environment",
+        "--environment",
+    ),
 ];
+
+/// Where the options are that name a container: `--container-image` and `--container-name`.
+const NAMES_CONTAINER: [usize; 2] = [OWN, OWN + 3];
+
+const fn container(
+    name: &'static CStr,
+    value: Option<&'static CStr>,
+    usage: &'static CStr,
+    passed_as: &'static str,
+) -> Opt {
+    Opt { name, value, usage, passed_as, variable: None, is_about_images: true }
+}
+
+/// Returns whether an option has the name of one of another plugin, which may have it already.
+pub(crate) const fn is_shared(place: usize) -> bool {
+    place >= OWN
+}
 
 /// Returns the variables by which Slurm hands the options of a job on to what is submitted
 /// in it, but for the one that only says where to look. Those options were meant for the
@@ -182,7 +305,8 @@ impl Given {
         variable: impl Fn(&str) -> Option<String>,
     ) -> Self {
         let mut all = self.clone();
-        let has_images = self.has_images();
+        all.add_variables_of_pyxis(&variable);
+        let has_images = all.has_images();
         for (option, slot) in ALL.iter().zip(&mut all.0) {
             let Some(ending) = option.variable else {
                 continue;
@@ -193,6 +317,31 @@ impl Given {
             }
         }
         all
+    }
+
+    /// Adds the variables that stand for options of pyxis, unless images of this plugin were typed.
+    /// Without an image, they mean nothing.
+    fn add_variables_of_pyxis(&mut self, variable: &impl Fn(&str) -> Option<String>) {
+        let has_own = ALL
+            .iter()
+            .zip(&self.0)
+            .take(OWN)
+            .any(|(option, value)| option.is_about_images && value.is_some());
+        let mut filled = self.clone();
+        for (place, option) in ALL.iter().enumerate().skip(OWN) {
+            let name = option.name.to_string_lossy().to_uppercase().replace('-', "_");
+            let value = variable(&format!("PYXIS_{name}")).filter(|value| {
+                option.value.is_some() || matches!(value.as_str(), "1" | "true" | "yes" | "y")
+            });
+            if filled.0.get(place).is_some_and(Option::is_none) && value.is_some() {
+                filled.set(place, value);
+            }
+        }
+        let has_container =
+            NAMES_CONTAINER.iter().any(|place| filled.0.get(*place).is_some_and(Option::is_some));
+        if has_container && !has_own {
+            *self = filled;
+        }
     }
 
     /// Returns the arguments for `cabane` that precede `slurm submit`.
@@ -240,5 +389,32 @@ mod tests {
         given.set(4, None);
         let arguments: Vec<_> = given.arguments().collect();
         assert_eq!(arguments, ["--uenv=b/1:v1", "--no-default-view"]);
+    }
+
+    #[test]
+    fn variables_of_pyxis_stand_for_its_options_where_a_container_is_named() {
+        let variable = |name: &str| match name {
+            "PYXIS_CONTAINER_MOUNTS" => Some("/a:/b".to_owned()),
+            "PYXIS_CONTAINER_MOUNT_HOME" => Some("0".to_owned()),
+            "SLURM_UENV" => Some("app/1:v1".to_owned()),
+            _ => None,
+        };
+        let arguments = |given: &Given| -> Vec<String> {
+            given.or_variables(&["SLURM"], variable).arguments().collect()
+        };
+        assert_eq!(arguments(&Given::none()), ["--uenv=app/1:v1"]);
+        let mut typed = Given::none();
+        typed.set(NAMES_CONTAINER[0], Some("debian:12".to_owned()));
+        let expected = ["--container-image=debian:12", "--container-mounts=/a:/b"];
+        assert_eq!(arguments(&typed), expected);
+        typed.set(0, Some("tool/1:v1".to_owned()));
+        assert_eq!(arguments(&typed), ["--uenv=tool/1:v1", "--container-image=debian:12"]);
+    }
+
+    #[test]
+    fn the_options_that_name_a_container_are_where_they_are_looked_for() {
+        let names = NAMES_CONTAINER.map(|place| ALL[place].name);
+        assert_eq!(names, [c"container-image", c"container-name"]);
+        assert!(is_shared(NAMES_CONTAINER[0]) && !is_shared(OWN - 1));
     }
 }

@@ -89,6 +89,10 @@ pub(crate) trait Spank {
     /// Returns with what a task has ended, as `wait` tells it.
     fn task_status(&self) -> Result<i32, SlurmError>;
 
+    /// Runs another program in the place of that of a task, with the same arguments, in the
+    /// process of the task.
+    fn replace_program(&self, program: &OsStr) -> Result<(), SlurmError>;
+
     /// Ends the process of a task.
     fn end_task(&self, code: u8);
 

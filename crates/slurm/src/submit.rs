@@ -52,6 +52,10 @@ pub(crate) fn prepare(spank: &dyn Spank, given: &Given, command: Option<&Path>) 
     for (name, value) in changes {
         spank.change_own_variable(&name, value.as_deref());
     }
+    if is_multi_prog() {
+        // Each task has a program of its own, which cannot be started through another.
+        spank.change_own_variable(cabane_mount::JOB_PLAN.as_ref(), None);
+    }
     let taken = begin.elapsed().as_micros().to_string();
     spank.change_own_variable(JOB_LOOKUP.as_ref(), Some(taken.as_ref()));
     Ok(())
@@ -75,6 +79,13 @@ pub(crate) fn refuse_parts(spank: &dyn Spank) {
 pub(crate) fn find_command(configured: Option<&Path>) -> PathBuf {
     let there = COMMANDS.iter().map(Path::new).find(|path| path.is_file());
     configured.or(there).unwrap_or(Path::new("cabane")).to_owned()
+}
+
+/// Tells whether the tasks of the step have programs of their own, as well as is known here: a word
+/// of the command line begins as the option does that says so.
+fn is_multi_prog() -> bool {
+    let words = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    words.split(|byte| *byte == 0).any(|word| word.starts_with(b"--mul"))
 }
 
 type Change = (OsString, Option<OsString>);

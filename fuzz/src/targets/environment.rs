@@ -17,7 +17,11 @@ pub fn run(bytes: &[u8]) -> Verdict {
         "ODD" => Some("${HOME}:\"\n".into()),
         _ => None,
     };
-    let surroundings = FileContext { directory: Path::new("/project"), variable: &variable };
+    let surroundings = FileContext {
+        directory: Path::new("/project"),
+        working_directory: Path::new("/work"),
+        variable: &variable,
+    };
     let read = |text: &[u8]| parse_environment_file(Path::new("climate.toml"), text, &surroundings);
     match read(bytes) {
         Err(error) => check(error.diagnostics()),

@@ -141,6 +141,7 @@ fn machine_rows(settings: &Effective, rows: &mut Rows) {
             rows.push(&key, setting.launcher.join(" "), &setting.origin);
         }
     }
+    rows.value(table::CONTAINER_OPTIONS.key, &settings.container_options, String::clone);
     for (device, origin) in &settings.container.devices {
         rows.push("container.device", device.to_string(), origin);
     }

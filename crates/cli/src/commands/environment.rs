@@ -64,7 +64,10 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
     let mut code = exit_codes::SUCCESS;
     for file in &args.files {
         match files::load(setup, file) {
-            Ok(_) => setup.note(format_args!("{file}: no mistake")),
+            Ok(read) => {
+                files::announce_ignored(setup, &read);
+                setup.note(format_args!("{file}: no mistake"));
+            }
             Err(error) => {
                 setup.printer.failure(&error);
                 code = error.kind().into();

@@ -8,12 +8,19 @@
 //! mistake at a place; relative paths become absolute. Bases are only named here:
 //! anyone who can open files loads them and lays one over the other with
 //! [`EnvironmentFile::merge`].
+//!
+//! Environment definition files (EDF) of container engines are read as well: a file is one if it
+//! has one of their keys, such as `image`.
 
+mod annotations;
+mod container_reference;
+mod engine;
 mod mounts;
 mod read;
 mod template;
 mod write;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -23,6 +30,8 @@ use cabane_view::{VariableSettings, ViewDescription};
 
 use crate::DeviceRequest;
 
+pub use container_reference::container_image;
+pub use mounts::is_idle_mount_flag;
 pub use read::parse_environment_file;
 
 /// What one or several environment files say.
@@ -32,6 +41,8 @@ pub struct EnvironmentFile {
     pub description: Option<String>,
     /// The files to which this one is added, the first one first.
     pub bases: Vec<BaseReference>,
+    /// The container image that is imported at first use and mounted at `/`.
+    pub container: Option<UenvDescription>,
     /// The images.
     pub images: Vec<UenvDescription>,
     /// The views, in the order in which they take effect.
@@ -44,8 +55,14 @@ pub struct EnvironmentFile {
     pub devices: Vec<DeviceRequest>,
     /// The directory in which the command starts.
     pub workdir: Option<PathBuf>,
+    /// Whether the entry point of the container image is run.
+    pub entrypoint: Option<bool>,
+    /// Whether the root file system of the container image is writable.
+    pub writable: Option<bool>,
     /// What becomes of variables, after the views.
     pub env: VariableSettings,
+    /// What container engines tell their hooks, by the whole names: `com.hooks.cxi.enabled`.
+    pub annotations: BTreeMap<String, String>,
 }
 
 /// A file or directory that appears at another place.
@@ -84,6 +101,9 @@ pub struct BaseReference {
 pub struct FileContext<'a> {
     /// The directory of the file, an absolute path; relative paths begin there.
     pub directory: &'a Path,
+    /// The working directory of the caller, an absolute path; relative paths of environment
+    /// definition files begin there.
+    pub working_directory: &'a Path,
     /// The variables of the caller.
     pub variable: &'a dyn Fn(&str) -> Option<OsString>,
 }
@@ -137,14 +157,19 @@ impl EnvironmentFile {
         let mut merged = Self {
             description: later.description.or(self.description),
             bases: self.bases,
+            container: later.container.or(self.container),
             images: self.images,
             views: self.views,
             default_views: later.default_views.or(self.default_views),
             mounts: self.mounts,
             devices: self.devices,
             workdir: later.workdir.or(self.workdir),
+            entrypoint: later.entrypoint.or(self.entrypoint),
+            writable: later.writable.or(self.writable),
             env: self.env,
+            annotations: self.annotations,
         };
+        merged.annotations.extend(later.annotations);
         add_new(&mut merged.bases, later.bases);
         add_new(&mut merged.images, later.images);
         add_new(&mut merged.views, later.views);

@@ -48,6 +48,8 @@ impl Reader<'_, '_> {
     fn mount_text(&self, field: &Field<'_>, text: &str, file: &mut EnvironmentFile) {
         let parts = template::parts(text);
         let ((_, source), target, flags) = match parts.as_slice() {
+            // Container engines mount it at the same place then.
+            [source] if self.is_edf => (*source, *source, ""),
             [source, target] => (*source, *target, ""),
             [source, target, (_, flags)] => (*source, *target, *flags),
             _ => {
@@ -85,6 +87,7 @@ impl Reader<'_, '_> {
                 "ro" => flags.read_only = true,
                 "rw" => flags.read_only = false,
                 "sqsh" => flags.is_image = true,
+                _ if is_idle_mount_flag(flag) => {}
                 _ => {
                     let message = format!("there is no flag {} of a mount", quote(flag));
                     let hint = "the flags are `ro` and `rw`";
@@ -94,6 +97,26 @@ impl Reader<'_, '_> {
         }
         Some(flags)
     }
+}
+
+/// Tells whether a flag is one by which container engines say how something is mounted, and that
+/// means nothing here, where it is so anyhow.
+#[must_use]
+pub fn is_idle_mount_flag(flag: &str) -> bool {
+    const IDLE: [&str; 11] = [
+        "bind",
+        "rbind",
+        "private",
+        "rprivate",
+        "slave",
+        "rslave",
+        "nosuid",
+        "nodev",
+        "x-create=auto",
+        "x-create=dir",
+        "x-create=file",
+    ];
+    IDLE.contains(&flag)
 }
 
 #[derive(Default)]

@@ -9,16 +9,23 @@ use std::str::FromStr;
 use cabane_label::{ImageDescription, ParseError, UenvDescription, container_in};
 use cabane_view::{VariableSetting, VariableSettings, is_variable_name};
 
-use super::{BaseReference, EnvironmentFile, EnvironmentReference, FileContext, below, template};
+use super::{
+    BaseReference, EnvironmentFile, EnvironmentReference, FileContext, below, engine, template,
+};
 use crate::ask::{Elsewhere, Field, Section, instead};
 use crate::diagnostic::{Mistakes, quote};
 use crate::file;
 use crate::language::Language;
-use crate::node::{Node, Value};
+use crate::node::Value;
 use crate::report::Report;
 
 const KEYS: &[&str] = &[
     "base",
+    "base_environment",
+    "image",
+    "entrypoint",
+    "writable",
+    "annotations",
     "images",
     "views",
     "default-views",
@@ -37,7 +44,11 @@ pub fn parse_environment_file(
     file_context: &FileContext<'_>,
 ) -> Result<EnvironmentFile, Mistakes> {
     file::read(path, text, Language::Toml, |report, root| {
-        Reader { report, file_context }.file(root)
+        let file = report.file(root, "")?;
+        let is_edf = engine::KEYS.iter().any(|key| file.get(key).is_some());
+        let directory =
+            if is_edf { file_context.working_directory } else { file_context.directory };
+        Reader { report, file_context, directory, is_edf }.file(&file)
     })
     .map_err(Mistakes::in_the("the environment file"))
 }
@@ -45,12 +56,6 @@ pub fn parse_environment_file(
 /// What users of container engines write, and what there is in its place.
 fn known_elsewhere(key: &str) -> Option<Elsewhere> {
     let hint = match key {
-        "image" => "write `images = [\"…\"]`; an environment may have several",
-        "base_environment" => "write `base`",
-        "entrypoint" | "writable" => {
-            "leave it out: commands are started on the host's system, where its directories are"
-        }
-        "annotations" => "leave it out: devices are named by `devices = [\"nvidia.com/gpu=all\"]`",
         "view" => "write `views = [\"…\"]`",
         _ => return None,
     };
@@ -60,16 +65,23 @@ fn known_elsewhere(key: &str) -> Option<Elsewhere> {
 pub(super) struct Reader<'r, 'a> {
     pub(super) report: &'r Report<'a>,
     file_context: &'r FileContext<'r>,
+    /// Where relative paths begin.
+    directory: &'r Path,
+    /// Whether the file is an environment definition file of a container engine.
+    pub(super) is_edf: bool,
 }
 
 impl Reader<'_, '_> {
     /// Reads what can be read; what is missing in the result has been noted.
-    fn file(&self, root: &Node) -> Option<EnvironmentFile> {
-        let file = self.report.file(root, "")?;
+    fn file(&self, file: &Section<'_>) -> Option<EnvironmentFile> {
         file.refuse_unknown(KEYS, known_elsewhere);
         let mut read = EnvironmentFile {
-            description: Self::text(&file, "description"),
-            bases: self.bases(&file),
+            description: Self::text(file, "description"),
+            bases: self.bases(file),
+            container: file.get("image").and_then(|field| self.container(&field)),
+            entrypoint: file.get("entrypoint").and_then(|field| field.truth()),
+            writable: file.get("writable").and_then(|field| field.truth()),
+            annotations: self.annotations(file),
             default_views: file.get("default-views").and_then(|field| field.truth()),
             ..EnvironmentFile::default()
         };
@@ -84,7 +96,7 @@ impl Reader<'_, '_> {
             self.mount(&item, &mut read);
         }
         for item in file.items("devices", "a device") {
-            read.devices.extend(item.device());
+            read.devices.extend(Self::device(&item));
         }
         read.workdir = file.get("workdir").and_then(|field| self.path(&field));
         if let Some(section) = file.get("env").and_then(|field| field.section()) {
@@ -131,7 +143,7 @@ impl Reader<'_, '_> {
     }
 
     /// Replaces a `~` at the beginning of a path.
-    fn at_home(&self, field: &Field<'_>, text: String) -> Option<String> {
+    pub(super) fn at_home(&self, field: &Field<'_>, text: String) -> Option<String> {
         let Some(rest) = text.strip_prefix('~') else {
             return Some(text);
         };
@@ -159,7 +171,7 @@ impl Reader<'_, '_> {
             return field.refuse("a path is missing here", None);
         }
         let text = self.at_home(field, text)?;
-        Some(below(self.file_context.directory, Path::new(&text)))
+        Some(below(self.directory, Path::new(&text)))
     }
 
     /// Reads a word of another grammar. If variables were replaced in it, the place of
@@ -193,8 +205,9 @@ impl Reader<'_, '_> {
     }
 
     fn bases(&self, file: &Section<'_>) -> Vec<BaseReference> {
-        let fields = Self::one_or_more(file, "base", "a base");
-        fields.iter().filter_map(|field| self.base(field)).collect()
+        let keys = ["base_environment", "base"];
+        let fields = keys.iter().flat_map(|key| Self::one_or_more(file, key, "a base"));
+        fields.filter_map(|field| self.base(&field)).collect()
     }
 
     fn base(&self, field: &Field<'_>) -> Option<BaseReference> {
@@ -205,11 +218,7 @@ impl Reader<'_, '_> {
         }
         let text = self.at_home(field, text)?;
         let (line, column) = self.report.source.position(field.place().start);
-        Some(BaseReference {
-            file: EnvironmentReference::new(&text, self.file_context.directory),
-            line,
-            column,
-        })
+        Some(BaseReference { file: EnvironmentReference::new(&text, self.directory), line, column })
     }
 
     fn image(&self, field: &Field<'_>) -> Option<UenvDescription> {
@@ -226,11 +235,10 @@ impl Reader<'_, '_> {
     }
 
     /// Makes the path of an image absolute.
-    fn anchored(&self, mut image: UenvDescription) -> UenvDescription {
-        let directory = self.file_context.directory;
+    pub(super) fn anchored(&self, mut image: UenvDescription) -> UenvDescription {
         match &mut image.image {
-            ImageDescription::Path(path) => *path = below(directory, path),
-            ImageDescription::Container(text) => *text = container_in(text, directory),
+            ImageDescription::Path(path) => *path = below(self.directory, path),
+            ImageDescription::Container(text) => *text = container_in(text, self.directory),
             _ => {}
         }
         image
@@ -257,6 +265,7 @@ impl Reader<'_, '_> {
                 let hint = "write `{ prepend = [\"…\"] }` to put it before what is there";
                 return field.wrong_type("text", Some(hint));
             }
+            _ if self.is_edf => return self.engine_variable(field),
             _ => return Some(VariableSetting::to(&self.filled(field)?)),
         }
         let section = field.section_with(VARIABLE_KEYS)?;

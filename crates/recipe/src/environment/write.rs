@@ -26,6 +26,9 @@ impl EnvironmentFile {
         };
         line("description", self.description.as_deref().map(quoted));
         line("base", list(self.bases.iter().map(|base| (filled(&base.file.to_string()), ""))));
+        line("image", self.container.as_ref().map(|image| filled(&image.to_string())));
+        line("entrypoint", self.entrypoint.map(|is_run| is_run.to_string()));
+        line("writable", self.writable.map(|is_writable| is_writable.to_string()));
         let notes = notes.iter().map(String::as_str).chain(std::iter::repeat(""));
         let images = self.images.iter().map(|image| filled(&image.to_string()));
         line("images", list(images.zip(notes)));
@@ -40,6 +43,12 @@ impl EnvironmentFile {
         }
         for (variable, setting) in &self.env.0 {
             let _ = writeln!(text, "{} = {}", key(variable), value_of(setting));
+        }
+        if !self.annotations.is_empty() {
+            text += if text.is_empty() { "[annotations]\n" } else { "\n[annotations]\n" };
+        }
+        for (name, value) in &self.annotations {
+            let _ = writeln!(text, "{} = {}", quoted(name), filled(value));
         }
         text
     }

@@ -56,6 +56,9 @@ fn read(report: &Report<'_>, root: &Node) -> Option<Settings> {
         settings.container = container::read(&section);
     }
     settings.mpi = mpi::read(&file);
+    if let Some(section) = section(&file, "slurm") {
+        read_values(&section, "slurm", &mut settings);
+    }
     Some(settings)
 }
 

@@ -250,6 +250,12 @@ settings! {
     MPI_LIBRARIES: "mpi.libraries" = "[\"/opt/libfabric/lib64\"]";
     /// The command that starts its ranks. Default: the launcher beside the library.
     MPI_LAUNCHER: "mpi.launcher" = "\"srun --mpi=pmi2\"";
+    /// Jobs of Slurm.
+    SLURM: "slurm" = "[slurm]";
+    /// Whether `srun`, `sbatch`, and `salloc` get the options of pyxis, such as `--container-image`: "auto"
+    /// adds them unless pyxis is in the same plugstack.conf, "no" leaves them out. `cabane slurm install`
+    /// writes it into plugstack.conf. Default: "auto".
+    CONTAINER_OPTIONS: "slurm.container_options" = "\"auto\"", values::container_options;
 }
 
 impl Setting {

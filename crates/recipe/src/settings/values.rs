@@ -35,6 +35,10 @@ pub(super) fn permission(field: &Field<'_>) -> Option<String> {
     choice(field, &["allow", "forbid"])
 }
 
+pub(super) fn container_options(field: &Field<'_>) -> Option<String> {
+    choice(field, &["auto", "yes", "no"])
+}
+
 fn choice(field: &Field<'_>, choices: &[&str]) -> Option<String> {
     let choices: Vec<_> = choices.iter().map(|word| (*word, *word)).collect();
     field.choice(&choices).map(str::to_owned)

@@ -20,7 +20,11 @@ pub(crate) fn parse(text: &str) -> Result<EnvironmentFile, Mistakes> {
             _ => None,
         }
     };
-    let file_context = FileContext { directory: Path::new("/project"), variable: &variable };
+    let file_context = FileContext {
+        directory: Path::new("/project"),
+        working_directory: Path::new("/work"),
+        variable: &variable,
+    };
     parse_environment_file(Path::new("climate.toml"), text.as_bytes(), &file_context)
 }
 

@@ -6,6 +6,7 @@
 mod accepted;
 mod convert;
 mod devices;
+mod engine_environments;
 mod environments;
 mod hostile;
 mod memory;

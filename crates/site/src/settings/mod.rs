@@ -104,6 +104,8 @@ pub struct Effective {
     pub restricted: Vec<RestrictedSetting>,
     /// How container images are entered.
     pub container: ContainerSetting,
+    /// Whether the plugin of Slurm adds the options of pyxis: `auto`, `yes`, or `no`.
+    pub container_options: Value<String>,
     /// The MPIs of this machine that may take the place of others.
     pub mpi: Vec<MpiSetting>,
     /// The configuration files that were read, the site's first.
@@ -272,8 +274,7 @@ impl Effective {
             uv: layers.path_or(&table::UV, None)?,
             reframe: layers.path_or(&table::REFRAME, None)?,
             index_urls: layers.index_urls(),
-            environment_directories: layers
-                .directories(env_vars::CABANE_ENVIRONMENT_PATH, "environments"),
+            environment_directories: layers.environment_directories(),
             system_directories: layers.directories(env_vars::CABANE_SYSTEM_PATH, "systems"),
             channels: layers.channels(&registry.namespace.value)?,
             registry,
@@ -282,6 +283,7 @@ impl Effective {
             restricted: layers.restricted(),
             mpi: layers.mpi()?,
             container: layers.container()?,
+            container_options: layers.value_or(&table::CONTAINER_OPTIONS, "auto".to_owned())?,
             files: files.iter().map(|(path, _)| path.clone()).collect(),
             is_uenv: args.is_uenv,
             elastic: layers.file_value(|file| file.elastic.clone()).map(|found| found.value),
@@ -426,6 +428,21 @@ impl Layers<'_> {
     fn index_urls(&self) -> Value<Vec<String>> {
         self.file_value(|settings| settings.index_urls.clone())
             .unwrap_or(Value::new(Vec::new(), Origin::Default))
+    }
+
+    /// Returns where environment files are looked for. Those of container engines come before
+    /// those of the site.
+    fn environment_directories(&self) -> Value<Vec<PathBuf>> {
+        let mut found = self.directories(env_vars::CABANE_ENVIRONMENT_PATH, "environments");
+        let engine: Vec<PathBuf> = if let Some(list) = self.variables.get(env_vars::EDF_PATH) {
+            std::env::split_paths(list).filter(|one| one.is_absolute()).collect()
+        } else {
+            let home = self.variables.directory(env_vars::HOME);
+            home.map(|home| home.join(".edf")).into_iter().collect()
+        };
+        let own = found.value.len() - usize::from(found.origin == Origin::Default);
+        found.value.splice(own..own, engine);
+        found
     }
 
     /// Returns the user's and the site's directories of one kind, unless a variable names

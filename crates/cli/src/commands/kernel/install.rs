@@ -66,7 +66,7 @@ struct Answer<'a> {
 pub(crate) fn install(setup: &Setup, args: &InstallArgs) -> Result<()> {
     let request = InstallRequest {
         images: args.images.request(),
-        root: args.images.root.options(),
+        root: args.images.root.options()?,
         mpi: args.images.root.mpi.clone(),
         mpi_program: args.images.root.mpi_program.clone(),
         is_pinned: args.pin,

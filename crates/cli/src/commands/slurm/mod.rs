@@ -20,6 +20,7 @@ use clap::{Args, Subcommand};
 use crate::exit_codes::{self, ExitCode};
 use crate::setup::Setup;
 
+mod container_args;
 mod node;
 mod report;
 pub(crate) mod submit;
@@ -36,7 +37,7 @@ pub(crate) enum SlurmCommand {
     Report(report::ReportArgs),
     /// Resolve the images and variables of a job, for the Slurm plugin
     #[command(hide = true)]
-    Submit(submit::SubmitArgs),
+    Submit(Box<submit::SubmitArgs>),
     /// Resolve devices or the MPI of a step on its node, for the Slurm plugin
     #[command(hide = true)]
     Node(node::NodeArgs),
@@ -111,6 +112,7 @@ fn install(setup: &Setup, args: &InstallArgs) -> Result<()> {
         plugstack: args.plugstack.clone(),
         record: args.record.clone().or(elastic),
         no_record: args.no_record,
+        container_options: setup.settings.container_options.value.clone(),
         remove: args.remove,
     };
     let (plugstack, installed) = add_or_remove(&request)?;

@@ -20,6 +20,7 @@ use cabane_recipe::DeviceRequest;
 use cabane_report::{IoContext, Result};
 use clap::Args;
 
+use super::container_args::ContainerArgs;
 use crate::args::{Choice, one_of};
 use crate::setup::Setup;
 
@@ -68,6 +69,8 @@ pub(crate) struct SubmitArgs {
     /// The file that needs MPI, if the program of a step does not itself
     #[arg(long = "uenv-mpi-program", value_name = "FILE")]
     mpi_program: Option<PathBuf>,
+    #[command(flatten)]
+    container: ContainerArgs,
 }
 
 const UNFIT: &[Choice<Unfit>] = &[
@@ -103,6 +106,7 @@ impl SubmitArgs {
             passthrough: self.passthrough,
             unfit: self.unfit,
             stage: self.stage,
+            container: self.container.request(),
             binds: self.binds.clone(),
             no_home: self.no_home,
             devices: self.devices.clone(),
