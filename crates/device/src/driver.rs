@@ -88,11 +88,25 @@ const SEEN: &str = "/run/cabane/driver";
 /// The most files of one directory that are looked at.
 const MOST_FILES: usize = 10_000;
 
-/// Finds the drivers of a machine with this root directory: for each the library by which it was found,
-/// and what a container gets.
-pub(crate) fn find(root: &Path) -> Vec<(PathBuf, DeviceSpecification)> {
-    let libraries = Libraries::of(root);
-    DRIVERS.iter().filter_map(|driver| driver.find(root, &libraries)).collect()
+/// Finds the drivers of a machine with this root directory, but for classes of devices that are described
+/// already: for each the library by which it was found, and what a container gets.
+pub(crate) fn find(
+    root: &Path,
+    is_described: impl Fn(&str) -> bool,
+) -> Vec<(PathBuf, DeviceSpecification)> {
+    let cache = fs::read(inside(root, library_cache::PLACE.as_ref())).unwrap_or_default();
+    // Mostly there is no driver, and nothing more is read.
+    let is_there = |driver: &&Driver| {
+        let cached = library_cache::in_cache(&cache, driver.first);
+        let usual = DIRECTORIES.iter().map(|directory| Path::new(directory).join(driver.first));
+        !is_described(driver.kind) && cached.chain(usual).any(|path| inside(root, &path).exists())
+    };
+    let drivers: Vec<&Driver> = DRIVERS.iter().filter(is_there).collect();
+    if drivers.is_empty() {
+        return Vec::new();
+    }
+    let libraries = Libraries::of(root, &cache);
+    drivers.into_iter().filter_map(|driver| driver.find(root, &libraries)).collect()
 }
 
 impl Driver {
@@ -110,18 +124,20 @@ impl Driver {
                 files.insert(file.clone());
             }
         }
-        let mut edits = ContainerEdits::default();
-        edits.mounts = files.iter().map(|file| mount(root, file, SEEN)).collect();
-        edits.mounts.extend(self.programs.iter().filter_map(|name| program(root, name)));
-        edits.hooks.push(hook("update-ldcache", &format!("--folder={SEEN}")));
+        let mut hooks = vec![hook("update-ldcache", &format!("--folder={SEEN}"))];
         if let Some(version) = version.filter(|_| self.by_version) {
             let link = format!("--link={}::{SEEN}/libcuda.so", self.first);
-            edits.hooks.push(hook("create-symlinks", &link));
-            edits
-                .hooks
-                .push(hook("enable-cuda-compat", &format!("--host-driver-version={version}")));
+            hooks.push(hook("create-symlinks", &link));
+            hooks.push(hook("enable-cuda-compat", &format!("--host-driver-version={version}")));
         }
-        edits.nodes = self.nodes.iter().flat_map(|start| nodes(root, start)).collect();
+        let libraries = files.iter().map(|file| mount(root, file, SEEN));
+        let programs = self.programs.iter().filter_map(|name| program(root, name));
+        let edits = ContainerEdits {
+            mounts: libraries.chain(programs).collect(),
+            nodes: self.nodes.iter().flat_map(|start| nodes(root, start)).collect(),
+            hooks,
+            ..ContainerEdits::default()
+        };
         let device =
             SpecifiedDevice { name: ALL.to_owned(), edits: ContainerEdits::default(), line: 0 };
         let kind: DeviceKind = self.kind.parse().ok()?;
@@ -138,11 +154,10 @@ struct Libraries {
 impl Libraries {
     /// Finds those of a machine: what the loader's cache names, then what the usual directories have.
     /// The paths are those inside of the root directory, and lead through no link.
-    fn of(root: &Path) -> Self {
+    fn of(root: &Path, cache: &[u8]) -> Self {
         let mut files = BTreeMap::new();
         let mut directories: BTreeSet<PathBuf> = BTreeSet::new();
-        let cache = fs::read(inside(root, library_cache::PLACE.as_ref())).unwrap_or_default();
-        for (name, path) in library_cache::all_in_cache(&cache) {
+        for (name, path) in library_cache::all_in_cache(cache) {
             if let Some(file) = resolved(root, &path) {
                 directories.extend(file.parent().map(Path::to_owned));
                 files.entry(name).or_insert(file);

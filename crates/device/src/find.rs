@@ -93,10 +93,10 @@ impl Devices {
     /// Adds the drivers of a machine with this root directory. A class of devices with a
     /// specification is left as it is described.
     pub fn add_drivers(&mut self, root: &Path) {
-        for (path, content) in driver::find(root) {
-            if !self.files.iter().any(|file| file.content.kind == content.kind) {
-                self.insert(path, content, DIRECTORIES.len());
-            }
+        let is_described =
+            |kind: &str| self.files.iter().any(|file| file.content.kind.as_str() == kind);
+        for (path, content) in driver::find(root, is_described) {
+            self.insert(path, content, DIRECTORIES.len());
         }
     }
 

@@ -363,6 +363,9 @@ fn from_path(path: &Path) -> Result<LocatedImage> {
         let inside = NAMES.iter().map(|name| path.join(name)).find(|inside| inside.is_file());
         let hint = match inside {
             Some(inside) => format!("write `{}` for the image inside", shown(&inside)),
+            None if path.join("usr").is_dir() => {
+                format!("`cabane import dir:{} NAME/VERSION` imports it", path.display())
+            }
             None => "`cabane build` makes an image from a recipe".to_owned(),
         };
         let message = format!("{} is a directory, and an image is a file", shown(path));
