@@ -39,7 +39,8 @@ fn recipe(cabane: &Cabane, commands: &[&str]) -> String {
 }
 
 fn recipe_with(cabane: &Cabane, section: &str, commands: &[&str]) -> String {
-    let commands: String = commands.iter().map(|line| format!("    - {line}\n")).collect();
+    let commands: Vec<String> = commands.iter().map(|line| format!("    - {line}\n")).collect();
+    let commands = commands.concat();
     let text = format!(
         "name: tool\nengine: container\ncontainer:\n  from: dir:../os\n{section}  run:\n{commands}"
     );
