@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Kernels in JupyterLab, in a browser, and servers of JupyterHub in images. `scripts/test-clients jupyter` runs these.
+//! Kernels and servers of Jupyter in images, used by its own programs: in a browser, and by a hub.
+//! `scripts/test-clients jupyter` runs these.
 
 use std::path::{Path, PathBuf};
 
