@@ -104,15 +104,12 @@ fn directories(context: &Context, place: Option<&Place>) -> Result<Vec<PathBuf>>
 }
 
 fn installed(context: &Context, name: String, kernels: &Path, spec: KernelSpec) -> InstalledKernel {
-    let (images, environment, state, reason) = match spec.record() {
-        Some(record) => {
-            let (state, reason) = state_of(context, &record);
-            (record.images, record.request.environment, state, reason)
-        }
-        None => {
-            let reason = "another version of Cabane has installed it".to_owned();
-            (Vec::new(), None, State::Missing, Some(reason))
-        }
+    let (images, environment, state, reason) = if let Some(record) = spec.record() {
+        let (state, reason) = state_of(context, &record);
+        (record.images, record.request.environment, state, reason)
+    } else {
+        let reason = "another version of Cabane has installed it".to_owned();
+        (Vec::new(), None, State::Missing, Some(reason))
     };
     let directory = kernels.join(&name);
     let KernelSpec { display_name, language, .. } = spec;
@@ -122,8 +119,8 @@ fn installed(context: &Context, name: String, kernels: &Path, spec: KernelSpec) 
 /// Finds the images again, with the options of the kernel.
 fn state_of(context: &Context, record: &Record) -> (State, Option<String>) {
     let value = |option: &str| {
-        let values = record.options.iter().filter_map(|word| word.strip_prefix(option));
-        values.last().map(str::to_owned)
+        let mut values = record.options.iter().filter_map(|word| word.strip_prefix(option));
+        values.next_back().map(str::to_owned)
     };
     let typed =
         Overrides { repo: value("--repo="), system: value("--system="), ..Overrides::default() };

@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 
-LIMIT = 300
+LIMIT = 180
 TOKEN = "0123456789abcdef0123456789abcdef"
 CONFIG = """
 c.JupyterHub.bind_url = 'http://127.0.0.1:{ports[0]}'
@@ -63,7 +63,7 @@ def until(question):
 
 
 def processes(word):
-    """Returns the processes whose command has a word, which is in an image."""
+    """Returns the processes in which an interpreter runs a script, which is in an image."""
     found = []
     for process in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -71,7 +71,7 @@ def processes(word):
                 words = file.read().split(b"\0")
         except OSError:
             continue
-        if word.encode() in words:
+        if words[1:2] == [word.encode()]:
             found.append(process)
     return found
 

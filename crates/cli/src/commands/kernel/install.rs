@@ -35,7 +35,7 @@ pub(crate) struct InstallArgs {
     /// The name of the kernel; default: the name and version of the first image, or the name of the environment file
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// The name that JupyterLab and editors show
+    /// The name that notebooks and editors show
     #[arg(long, value_name = "TEXT")]
     display_name: Option<String>,
     /// The language whose kernel to use: `python` or `R`; with a command, the language that it is for
