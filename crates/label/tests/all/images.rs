@@ -11,6 +11,7 @@ fn kind(text: &str) -> &'static str {
         ImageDescription::Id(_) => "id",
         ImageDescription::Digest(_) => "digest",
         ImageDescription::Path(_) => "path",
+        ImageDescription::Container(_) => "container",
     }
 }
 
@@ -26,6 +27,12 @@ fn list(text: &str) -> Vec<(String, String)> {
 
 fn pair(image: &str, mount_point: &str) -> (String, String) {
     (image.to_owned(), mount_point.to_owned())
+}
+
+#[test]
+fn a_scheme_or_a_kind_makes_a_container() {
+    let texts = ["docker://ghcr.io/a/b:1", "ghcr.io#a/b:1", "sif:b", "./b.sif", "oci-archive:b"];
+    assert_eq!(texts.map(kind), ["container"; 5]);
 }
 
 #[test]
