@@ -340,7 +340,7 @@ mod tests {
         add(&container, &calling, &mut additions).unwrap();
         let names: Vec<_> = additions.variables.0.keys().collect();
         assert_eq!(names, ["A"]);
-        let bad = ContainerRequest { variables: vec!["A B".to_owned()], ..container };
+        let bad = ContainerRequest { variables: vec!["A=B".to_owned()], ..container };
         assert!(add(&bad, &calling, &mut additions).is_err());
     }
 }
