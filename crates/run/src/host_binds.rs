@@ -19,6 +19,7 @@ use rustix::process::{getegid, geteuid, getgroups};
 use crate::loaded::{Additions, Bind};
 
 /// How a root image is entered.
+#[expect(clippy::struct_excessive_bools, reason = "each is asked for by itself")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RootRequest {
     /// Where writing to it goes.

@@ -40,7 +40,7 @@ pub(crate) enum SlurmCommand {
     Submit(Box<submit::SubmitArgs>),
     /// Resolve devices or the MPI of a step on its node, for the Slurm plugin
     #[command(hide = true)]
-    Node(node::NodeArgs),
+    Node(Box<node::NodeArgs>),
     /// Record the images of a job step
     #[command(hide = true)]
     Record(RecordArgs),
