@@ -121,7 +121,7 @@ pub(crate) fn answer(typed: &[OsString], mut parser: Command, is_uenv: bool) -> 
     let shell = shells.completer(&shell).ok_or(io::ErrorKind::NotFound)?;
     let words: Arc<[OsString]> = typed.iter().skip(2).cloned().collect();
     parser.build();
-    add_values(&mut parser, &Words { words: words.clone(), is_uenv, is_remote: false });
+    add_values(&mut parser, &Words { typed: words.clone(), is_uenv, is_remote: false });
     let mut text = Vec::new();
     let directory = std::env::current_dir().ok();
     shell.write_complete(&mut parser, words.to_vec(), directory.as_deref(), &mut text)?;
@@ -135,7 +135,7 @@ pub(crate) fn answer(typed: &[OsString], mut parser: Command, is_uenv: bool) -> 
 }
 
 /// Returns the exit code of an answer.
-pub(crate) fn code(answer: io::Result<()>) -> ExitCode {
+pub(crate) fn code(answer: &io::Result<()>) -> ExitCode {
     if answer.is_ok() { exit_codes::SUCCESS } else { exit_codes::FAILURE }
 }
 
@@ -188,7 +188,7 @@ fn split(list: &str) -> (&str, &str) {
 /// The words of the line.
 #[derive(Clone)]
 struct Words {
-    words: Arc<[OsString]>,
+    typed: Arc<[OsString]>,
     /// Whether the command line is that of uenv.
     is_uenv: bool,
     /// Whether images are those of a registry.
@@ -198,7 +198,7 @@ struct Words {
 impl Words {
     /// Returns the value of a global option.
     fn option(&self, name: &str) -> Option<&str> {
-        let mut words = self.words.iter().filter_map(|word| word.to_str());
+        let mut words = self.typed.iter().filter_map(|word| word.to_str());
         while let Some(word) = words.next() {
             let Some(rest) = word.strip_prefix(name) else { continue };
             match rest.strip_prefix('=') {
@@ -259,7 +259,9 @@ fn images(words: &Words, typed: &str) -> Option<Vec<Candidate>> {
     if typed.starts_with(['.', '/', '~']) {
         return Some(files(typed));
     }
-    let records = words.records(None)?;
+    // A beginning of a name is found sooner than it is among all records.
+    let start = typed.split('/').next().filter(|start| !start.is_empty());
+    let records = words.records(start).or_else(|| words.records(None))?;
     let images = records.iter().map(|record| (&record.label, record.description.as_deref()));
     Some(labels(images, typed))
 }
@@ -321,10 +323,11 @@ fn packages(words: &Words, typed: &str) -> Option<Vec<Candidate>> {
     let setup = words.setup()?;
     let known = known_packages(&setup, registry.as_ref()).ok()?;
     let has_name = typed.contains('@');
-    let shown = known.iter().map(|(name, version)| match has_name {
-        true => format!("{name}@{version}"),
-        false => name.clone(),
-    });
+    let shown = known.iter().map(
+        |(name, version)| {
+            if has_name { format!("{name}@{version}") } else { name.clone() }
+        },
+    );
     Some(shown.collect::<BTreeSet<_>>().into_iter().map(Candidate::new).collect())
 }
 
@@ -344,7 +347,7 @@ fn files(typed: &str) -> Vec<Candidate> {
 
 /// Offers the views of the images that were typed.
 fn views(words: &Words, _: &str) -> Option<Vec<Candidate>> {
-    let typed = words.words.iter().skip(2).filter_map(|word| word.to_str());
+    let typed = words.typed.iter().skip(2).filter_map(|word| word.to_str());
     let mut found = Vec::new();
     for list in typed.filter(|word| !word.starts_with('-')) {
         let images: Vec<&str> = list.split(',').map(before_mount_point).collect();

@@ -95,6 +95,14 @@ impl fmt::Write for Lines {
     }
 }
 
+/// Returns how many characters fit in a line, if standard output is a terminal.
+pub(crate) fn terminal_width() -> Option<usize> {
+    let out = io::stdout();
+    let size = out.is_terminal().then(|| rustix::termios::tcgetwinsize(&out).ok()).flatten()?;
+    // Some terminals do not say.
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
 impl Printer {
     /// Prints a value as JSON. It has no escape sequences, and is not in memory as a whole.
     #[expect(clippy::unused_self, reason = "what is printed goes through the printer")]

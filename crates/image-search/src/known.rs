@@ -37,8 +37,8 @@ pub fn known_images(
 }
 
 /// Returns names and versions of packages in the images of the repositories, or in those of a
-/// registry. They are what earlier searches have kept, and those of the newest images of the
-/// repositories. Nothing is sent, and nothing is written.
+/// registry. They are what earlier searches have kept; before the first one, those of the newest images of
+/// the repositories. Nothing is sent, and nothing is written.
 ///
 /// # Errors
 ///
@@ -56,6 +56,9 @@ pub fn known_packages(
     }
     let kept = Kept::<PackageLines>::read(context, PACKAGES, SOURCE);
     add(&mut known, kept.index.lines());
+    if !known.is_empty() {
+        return Ok(known);
+    }
     let repositories = records_of_all(context, &SearchRequest::default())?;
     let images = repositories.iter().flat_map(|(repository, records)| {
         records.iter().map(move |record| (record, &repository.repository))

@@ -66,7 +66,7 @@ impl Called {
 
 fn uenv(typed: &[OsString]) -> ExitCode {
     if complete::is_asked(typed) {
-        return complete::code(complete::answer(typed, args::completed(), true));
+        return complete::code(&complete::answer(typed, args::completed(), true));
     }
     let args: Args = match parse(args::command(), typed, print_mistake) {
         Ok(args) => args,
