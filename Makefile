@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-clients test-kernels test-registries test-slurm test-spack test-uenv slurm-shell build check self-test bench bench-containers bench-pipeline bench-registry bench-slurm bench-spack bench-verified bench-ways docs install package release clean
+.PHONY: help demo test test-clients test-kernels test-registries test-slurm test-spack test-uenv slurm-shell build check self-test bench bench-containers bench-pipeline bench-registry bench-slurm bench-spack bench-uenv bench-verified bench-ways docs install package release clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -67,6 +67,10 @@ bench-slurm: ## measure steps of jobs on virtual nodes, and write docs/performan
 	@scripts/setup test
 	scripts/build-slurm
 	scripts/env cargo run --locked --release -p cabane-benches -- --only slurm --output "$(CURDIR)/docs/performance-slurm.md"
+
+bench-uenv: ## measure commands beside uenv, which CABANE_BENCH_UENV names, and write docs/performance-uenv.md
+	@scripts/setup test
+	scripts/env cargo run --locked --release -p cabane-benches -- --only uenv --output "$(CURDIR)/docs/performance-uenv.md"
 
 bench-verified: ## measure images that the kernel checks, and write docs/performance-verified.md
 	@KERNEL='$(KERNEL)' scripts/bench-verified

@@ -130,17 +130,22 @@ fn row(name: String, summary: Option<Summary>, target: Option<f64>, runs: usize)
 /// that is measured. The layout of a repository is documented and all plain files;
 /// `repo update` then brings the index up to date, and the count is checked.
 pub(crate) fn fill_repository(bed: &Bed) -> Result<PathBuf, NotMeasured> {
-    let repository = bed.path("large-repository");
+    fill(bed, bed.path("large-repository"), RECORDS)
+}
+
+/// The same with so many images.
+pub(crate) fn fill(bed: &Bed, repository: PathBuf, records: usize) -> Result<PathBuf, NotMeasured> {
     let cabane = bed.cabane.as_ref().map_err(Clone::clone)?;
     finish(bed.command(cabane).args(["repo", "create"]).arg(&repository))?;
     let image = tiny_image(bed)?;
     finish(bed.cabane(&repository)?.args(["image", "add", MODEL]).arg(&image))?;
-    multiply(&repository).map_err(|error| format!("cannot fill the repository: {error}"))?;
+    multiply(&repository, records)
+        .map_err(|error| format!("cannot fill the repository: {error}"))?;
     finish(bed.cabane(&repository)?.args(["repo", "update"]).arg(&repository))?;
     let list = finish(bed.cabane(&repository)?.args(["image", "ls"]))?;
     match String::from_utf8_lossy(&list).lines().filter(|line| line.contains("/1")).count() {
-        RECORDS => Ok(repository),
-        count => Err(format!("the repository lists {count} of {RECORDS} images")),
+        count if count == records => Ok(repository),
+        count => Err(format!("the repository lists {count} of {records} images")),
     }
 }
 
@@ -158,14 +163,14 @@ pub(crate) fn tiny_image(bed: &Bed) -> Result<PathBuf, NotMeasured> {
 
 /// Copies the one image and its ref, the name of whose file begins with the parts of the
 /// label and the short digest.
-fn multiply(repository: &Path) -> io::Result<()> {
+fn multiply(repository: &Path, records: usize) -> io::Result<()> {
     let (images, refs) = (repository.join("images"), repository.join("refs"));
     let digest = only_entry(&images)?;
     let file = only_entry(&refs)?;
     let text = fs::read_to_string(refs.join(&file))?;
     let model = images.join(&digest);
     let mut random = Random::new(10_000);
-    for number in 1..RECORDS {
+    for number in 1..records {
         let parts: Vec<String> = (0..4).map(|_| format!("{:016x}", random.next())).collect();
         let new_digest = parts.concat();
         let name = format!("image-{:04}/1.{}", number / 10, number % 10);

@@ -64,6 +64,8 @@ mod starters;
 mod statistics;
 mod together;
 mod tree;
+mod uenv;
+mod uenv_site;
 mod users;
 mod verified;
 mod world;
@@ -95,6 +97,7 @@ const SECTIONS: &[(&str, MakeSection)] = &[
     ("pipeline", pipelines::sections),
     ("slurm", slurm::sections),
     ("containers", containers::sections),
+    ("uenv", uenv::sections),
     ("crowd", |bed, options| vec![container_crowd::section(bed, options)]),
 ];
 

@@ -9,6 +9,8 @@ use std::process::Command;
 
 use cabane_testkit::{Finished, Tree, World, is_root, squashfs};
 
+use crate::json_schema;
+
 /// The label of the image that [`Cabane::with_app`] adds.
 pub(crate) const APP: &str = "app/1.0:v1@here%x86_64";
 
@@ -117,7 +119,9 @@ impl Cabane {
 
     /// Types a command line and waits for its end.
     pub(crate) fn run(&self, arguments: &[&str]) -> Finished {
-        self.finish(&mut self.command(arguments))
+        let finished = self.finish(&mut self.command(arguments));
+        json_schema::check(arguments, &finished.stdout);
+        finished
     }
 
     /// Waits for the end of a command; what varies is blanked.

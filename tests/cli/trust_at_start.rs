@@ -293,6 +293,12 @@ fn verifying_reads_the_whole_image() {
     let verify = || starting.run(&["image", "verify", "app", "--key", &key]);
     let reported = verify().success().stderr;
     assert!(reported.contains("is what was signed with"), "{reported}");
+    let seen = starting.run(&["image", "verify", "app", "--key", &key, "--json"]).success();
+    let seen: serde_json::Value = serde_json::from_str(&seen.stdout).unwrap();
+    assert!(
+        seen[0]["signers"][0].as_str().is_some_and(|file| file.ends_with("site.pub")),
+        "{seen}"
+    );
     let image = starting.image();
     let mut bytes = fs::read(&image).unwrap();
     let last = bytes.len() - 1;

@@ -5,9 +5,11 @@
 
 use std::path::Path;
 
-use cabane_testkit::{Finished, not_run};
+use cabane_testkit::{Finished, Tree, needs, not_run, squashfs};
+use serde_json::json;
 
 use crate::cabane::{APP, Cabane, Who};
+use crate::registry::Shared;
 
 fn with_app() -> Cabane {
     Cabane::with_app(Who::OrdinaryUser)
@@ -142,11 +144,73 @@ fn bash_completes_images_views_and_environments() {
     assert_eq!(offered(&cabane, "cabane run ./x"), ["./xplain.squashfs"]);
     cabane.world.directory("work/z/zz;touch pwned;");
     assert_eq!(offered(&cabane, "cabane build z/z"), [""]);
-    // A registry is not asked.
+    // Without a registry there is nothing to offer.
     assert_eq!(offered(&cabane, "cabane image pull ap"), [""]);
     let full = offered(&cabane, "cabane run app/1.0:v1@here%x86_64,a");
     assert_eq!(full, ["here%x86_64,app/1.0:v1"]);
     assert_eq!(APP, "app/1.0:v1@here%x86_64");
+}
+
+#[test]
+fn bash_completes_packages_and_their_versions() {
+    let cabane = with_app();
+    let package =
+        |name: &str, version: &str| json!({"name": name, "version": version, "manager": "spack"});
+    let packages = [package("hdf5", "1.14.3"), package("hdf5", "1.12"), package("zlib", "1.3")];
+    let tree = Tree::new(cabane.world.path("stack"))
+        .meta("stack", &cabane.mount_point("stack"))
+        .file("meta/packages.json", &json!({"version": 1, "packages": packages}).to_string());
+    let image = cabane.world.path("stack.squashfs");
+    squashfs(tree.root(), &image);
+    cabane.run(&["image", "add", "stack/1:v1@here%x86_64", image.to_str().unwrap()]).success();
+    // First no search has read the image, then one has.
+    for _ in 0..2 {
+        assert_eq!(offered(&cabane, "cabane image ls --package h"), ["hdf5"]);
+        assert_eq!(offered(&cabane, "cabane impact --package=hdf5@1.1"), ["1.12", "1.14.3"]);
+        let found = cabane.run(&["image", "ls", "--package", "zlib", "--no-header"]).success();
+        assert!(found.stdout.starts_with("stack/1:v1"), "{found:?}");
+    }
+}
+
+#[test]
+fn the_repository_that_is_typed_is_searched() {
+    let cabane = with_app();
+    let other = cabane.world.directory("own").join("other").display().to_string();
+    cabane.run(&["repo", "create", &other]).success();
+    let image = cabane.image("tool", &cabane.mount_point("tool"));
+    cabane.run(&["--repo", &other, "image", "add", "tool/2.0:v1@here%x86_64", &image]).success();
+    for option in [format!("--repo={other}"), format!("--repo {other}")] {
+        assert_eq!(offered(&cabane, &format!("cabane {option} run t")), ["tool/2.0:v1"]);
+        assert_eq!(offered(&cabane, &format!("cabane run {option} t")), ["tool/2.0:v1"]);
+    }
+    assert_eq!(offered(&cabane, "cabane run t"), [""]);
+}
+
+#[test]
+fn images_of_a_registry_are_those_that_it_listed_last() {
+    needs!("docker-registry");
+    let shared = Shared::pushed(Who::OrdinaryUser);
+    let cabane = &shared.cabane;
+    cabane.run(&["image", "copy", APP, "app/2.0:v1@here%x86_64"]).success();
+    cabane.run(&["image", "push", APP, "test::tool/1.0:v1@here%x86_64"]).success();
+    shared.forget();
+    assert_eq!(offered(cabane, "cabane image pull a"), [""], "no list was read yet");
+    cabane.run(&["image", "find"]).success();
+    cabane.run(&["image", "find", "test::"]).success();
+    // It is not asked again, and need not be there.
+    let Shared { cabane, registry } = shared;
+    drop(registry);
+    let cases = [
+        ("cabane image pull a", &["app/"][..]),
+        ("cabane image pull app/", &["app/1.0:v1", "app/2.0:v1"]),
+        ("cabane image find app/2", &["app/2.0:v1"]),
+        ("cabane image copy app/1.0:v1@", &["here%x86_64"]),
+        ("cabane image pull test::t", &["tool/1.0:v1"]),
+        ("cabane image inspect ap", &[""]),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(offered(&cabane, line), expected, "{line}");
+    }
 }
 
 #[test]

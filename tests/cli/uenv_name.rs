@@ -5,8 +5,9 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 
-use cabane_testkit::{Finished, needs};
+use cabane_testkit::{Finished, needs, not_run};
 use serde_json::Value;
 
 use crate::cabane::{APP, Cabane, Who, everybody, finished};
@@ -229,24 +230,61 @@ fn without_an_image_squashfs_mount_becomes_the_command() {
     assert!(nothing.code == 1 && nothing.stderr.contains("no command given"), "{nothing:?}");
 }
 
-#[test]
-fn bash_completes_images() {
-    let cabane = with_app(Who::OrdinaryUser);
-    let script = "source <(uenv completion bash)
-        COMP_WORDS=(uenv run a); COMP_CWORD=2; _uenv_images uenv a run; echo ${COMPREPLY[*]}
-        COMP_WORDS=(uenv sta); COMP_CWORD=1; _uenv_images uenv sta uenv; echo ${COMPREPLY[*]}";
-    let mut bash = cabane.other("bash");
+/// Runs a script of a shell, with `uenv` in the search path.
+fn in_shell(cabane: &Cabane, shell: &str, script: &str) -> String {
     let directory = cabane.world.path("uenv").parent().unwrap().to_owned();
-    let bash =
-        bash.args(["-c", script]).env("PATH", format!("{}:/usr/bin:/bin", directory.display()));
-    assert_eq!(cabane.finish(bash), finished(0, "app/1.0\nstart status\n", ""));
+    let path = format!("{}:/usr/bin:/bin", directory.display());
+    cabane.finish(cabane.other(shell).args(["-c", script]).env("PATH", path)).success().stdout
 }
 
 #[test]
-fn completion_is_for_the_name_that_is_typed() {
+fn bash_completes_commands_images_and_views() {
     let cabane = with_app(Who::OrdinaryUser);
-    let script = uenv(&cabane, &["completion", "bash"]).success().stdout;
-    assert!(script.contains("complete -F _uenv") && !script.contains("slurm"), "{script}");
+    let offered = |line: &str| {
+        let script = format!(
+            "source <(uenv completion bash); COMP_LINE='{line}'; COMP_POINT=${{#COMP_LINE}}
+             _uenv_complete 2>/dev/null; echo \"${{COMPREPLY[*]}}\""
+        );
+        in_shell(&cabane, "bash", &script)
+    };
+    let cases = [
+        ("uenv sta", "start status\n"),
+        ("uenv run a", "app/1.0:v1\n"),
+        // Bash replaces what follows the last colon.
+        ("uenv run app/1.0:", "v1\n"),
+        ("uenv run app --view=", "default\n"),
+        ("uenv image rm ap", "app/1.0:v1\n"),
+        ("uenv image ls --no-h", "--no-header\n"),
+        // Only programs use it.
+        ("uenv slu", "\n"),
+        // It is a command of Cabane.
+        ("uenv recip", "\n"),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(offered(line), expected, "{line}");
+    }
+}
+
+#[test]
+fn zsh_and_fish_complete_images() {
+    let cabane = with_app(Who::OrdinaryUser);
+    let asked = "CABANE_COMPLETE=zsh _CLAP_COMPLETE_INDEX=2 _CLAP_IFS=$'\n' uenv -- uenv run a";
+    let seen = in_shell(&cabane, "bash", asked);
+    assert!(seen.starts_with("app/1.0\\:v1"), "{seen}");
+    if !Path::new("/bin/zsh").exists() || !Path::new("/usr/bin/fish").exists() {
+        not_run!("zsh or fish is not installed");
+    }
+    let script =
+        "autoload compinit; compinit -u; source <(uenv completion zsh); print $_comps[uenv]";
+    assert_eq!(in_shell(&cabane, "/bin/zsh", script), "_clap_dynamic_completer_uenv\n");
+    let script = "uenv completion fish | source; complete -C 'uenv run a'";
+    let seen = in_shell(&cabane, "/usr/bin/fish", script);
+    assert!(seen.starts_with("app/1.0:v1"), "{seen}");
+}
+
+#[test]
+fn help_is_for_the_name_that_is_typed() {
+    let cabane = with_app(Who::OrdinaryUser);
     let help = uenv(&cabane, &["image", "push", "--help"]).success().stdout;
     assert!(help.contains("uenv image push") && !help.contains("cabane image push"), "{help}");
 }

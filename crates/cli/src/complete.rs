@@ -7,30 +7,36 @@
 //! `cabane completion SHELL` prints the part for the shell, which runs this program with the words
 //! of the line after `--` and the variable [`env_vars::CABANE_COMPLETE`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
 use cabane_environment::finder;
-use cabane_image_search::{SearchRequest, list};
-use cabane_label::escape;
+use cabane_image_search::{SearchRequest, known_images, known_packages, list};
+use cabane_label::{Label, escape};
 use cabane_repository::Record;
 use cabane_site::env_vars;
+use cabane_site::settings::Overrides;
+use cabane_transfer::RegistryRequest;
 use clap::Command;
 use clap_complete::CompletionCandidate as Candidate;
 use clap_complete::engine::ArgValueCompleter;
 use clap_complete::env::Shells;
 
 use crate::args::GlobalArgs;
+use crate::exit_codes::{self, ExitCode};
 use crate::setup::Setup;
+use crate::uenv;
 
-/// Nouns whose images are those of a registry, which is not asked while a person types.
-const REMOTE: [&str; 5] = ["bundle", "catalogue", "channel", "pull", "registry"];
+/// Commands whose images are those of a registry. It is not asked while a person types: what was
+/// listed last is offered.
+const REMOTE: [&str; 8] =
+    ["bundle", "catalogue", "channel", "copy", "delete", "find", "pull", "registry"];
 
 /// Bash splits words at `:`, `=` and `@`, which are parts of labels; so the line is split here.
-const BASH: &str = r#"_cabane_complete() {
+const BASH: &str = r#"_COMMAND_complete() {
     local line=${COMP_LINE:0:COMP_POINT} words word candidates
     read -ra words <<<"$line"
     [[ $line == *[[:space:]] ]] && words+=("")
@@ -42,7 +48,7 @@ const BASH: &str = r#"_cabane_complete() {
     COMPREPLY=("${COMPREPLY[@]#"${word%"${word##*[=:@]}"}"}")
     [[ ${#COMPREPLY[@]} -ne 1 || ${COMPREPLY[0]} == *[=/:,] ]] || compopt +o nospace
 }
-complete -o nospace -o bashdefault -o nosort -F _cabane_complete COMMAND
+complete -o nospace -o bashdefault -o nosort -F _COMMAND_complete COMMAND
 "#;
 
 /// In a shell inside an environment, the prompt begins with the names of the images.
@@ -109,13 +115,13 @@ pub(crate) fn is_asked(typed: &[OsString]) -> bool {
 /// # Errors
 ///
 /// There is no such shell, or standard output is closed.
-pub(crate) fn answer(typed: &[OsString], mut parser: Command) -> io::Result<()> {
+pub(crate) fn answer(typed: &[OsString], mut parser: Command, is_uenv: bool) -> io::Result<()> {
     let shell = std::env::var(env_vars::CABANE_COMPLETE).unwrap_or_default();
     let shells = Shells::builtins();
     let shell = shells.completer(&shell).ok_or(io::ErrorKind::NotFound)?;
     let words: Arc<[OsString]> = typed.iter().skip(2).cloned().collect();
     parser.build();
-    add_values(&mut parser, &words, false);
+    add_values(&mut parser, &Words { typed: words.clone(), is_uenv, is_remote: false });
     let mut text = Vec::new();
     let directory = std::env::current_dir().ok();
     shell.write_complete(&mut parser, words.to_vec(), directory.as_deref(), &mut text)?;
@@ -128,23 +134,32 @@ pub(crate) fn answer(typed: &[OsString], mut parser: Command) -> io::Result<()> 
     io::stdout().write_all(&text)
 }
 
+/// Returns the exit code of an answer.
+pub(crate) fn code(answer: &io::Result<()>) -> ExitCode {
+    if answer.is_ok() { exit_codes::SUCCESS } else { exit_codes::FAILURE }
+}
+
 /// Says for the arguments of a command, and of those below it, what their values can be.
-fn add_values(command: &mut Command, words: &Arc<[OsString]>, is_remote: bool) {
-    let is_remote = is_remote || REMOTE.contains(&command.get_name());
+fn add_values(command: &mut Command, words: &Words) {
+    let name = command.get_name().to_owned();
+    let words = Words { is_remote: words.is_remote || REMOTE.contains(&&*name), ..words.clone() };
     let old = std::mem::take(command);
     *command = old.mut_args(|arg| {
-        let candidates: fn(&Words<'_>, &str) -> Option<Vec<Candidate>> = match arg.get_id().as_str()
-        {
-            "images" | "image" | "labels" | "patterns" | "pattern" if !is_remote => images,
+        let candidates: fn(&Words, &str) -> Option<Vec<Candidate>> = match arg.get_id().as_str() {
+            _ if !arg.get_action().takes_values() => return arg,
+            "images" | "image" | "labels" | "patterns" | "pattern" | "uenv" => images,
+            "label" if name == "rm" => images,
+            "source" if words.is_uenv => images,
+            "from" if name == "copy" => images,
             "view" | "views" => views,
             "environment" => environments,
+            "package" | "packages" => packages,
             "repo" => repositories,
             "system" => systems,
             _ => return arg,
         };
         let words = words.clone();
         arg.add(ArgValueCompleter::new(move |current: &OsStr| {
-            let words = Words { words: &words };
             let (before, last) = split(current.to_str().unwrap_or_default());
             let found = candidates(&words, last).unwrap_or_default().into_iter();
             let found = found.filter(|one| {
@@ -155,7 +170,7 @@ fn add_values(command: &mut Command, words: &Arc<[OsString]>, is_remote: bool) {
         }))
     });
     for below in command.get_subcommands_mut() {
-        add_values(below, words, is_remote);
+        add_values(below, &words);
     }
 }
 
@@ -171,14 +186,19 @@ fn split(list: &str) -> (&str, &str) {
 }
 
 /// The words of the line.
-struct Words<'a> {
-    words: &'a [OsString],
+#[derive(Clone)]
+struct Words {
+    typed: Arc<[OsString]>,
+    /// Whether the command line is that of uenv.
+    is_uenv: bool,
+    /// Whether images are those of a registry.
+    is_remote: bool,
 }
 
-impl Words<'_> {
+impl Words {
     /// Returns the value of a global option.
     fn option(&self, name: &str) -> Option<&str> {
-        let mut words = self.words.iter().filter_map(|word| word.to_str());
+        let mut words = self.typed.iter().filter_map(|word| word.to_str());
         while let Some(word) = words.next() {
             let Some(rest) = word.strip_prefix(name) else { continue };
             match rest.strip_prefix('=') {
@@ -192,12 +212,34 @@ impl Words<'_> {
 
     /// Reads the configuration, as for the command that is typed.
     fn setup(&self) -> Option<Setup> {
+        if self.is_uenv {
+            return self.setup_of_uenv();
+        }
         let args = GlobalArgs {
             repo: self.option("--repo").map(str::to_owned),
             system: self.option("--system").map(Into::into),
             ..GlobalArgs::default()
         };
         Setup::for_recipes(&args, args.printer()).ok()
+    }
+
+    fn setup_of_uenv(&self) -> Option<Setup> {
+        let overrides = Overrides {
+            repo: self.option("--repo").map(uenv::absolute),
+            system: self.option("--system").map(str::to_owned),
+            backend: None,
+            is_uenv: true,
+        };
+        let site = Setup::site(&overrides, std::env::vars_os().collect()).ok()?;
+        Some(Setup::of(site, GlobalArgs::default().printer()))
+    }
+
+    /// Returns the registry that is meant. A bundle is not opened while a person types.
+    fn registry(&self) -> Option<RegistryRequest> {
+        let registry = self.option("--registry").map(str::to_owned);
+        let is_file = |text: &String| text.starts_with(['/', '.']) || Path::new(text).is_file();
+        let request = RegistryRequest { registry, ..RegistryRequest::default() };
+        (!request.registry.as_ref().is_some_and(is_file)).then_some(request)
     }
 
     /// Returns the images of the repositories that match.
@@ -210,33 +252,83 @@ impl Words<'_> {
 }
 
 /// Offers names until one is typed, then its labels; files as well.
-fn images(words: &Words<'_>, typed: &str) -> Option<Vec<Candidate>> {
+fn images(words: &Words, typed: &str) -> Option<Vec<Candidate>> {
+    if words.is_remote {
+        return images_seen_last(words, typed);
+    }
     if typed.starts_with(['.', '/', '~']) {
         return Some(files(typed));
     }
-    let records = words.records(None)?;
-    let mut labels: BTreeMap<&str, BTreeMap<String, &Record>> = BTreeMap::new();
-    for record in &records {
-        let label = &record.label;
-        let full = label.to_string();
-        let is_whole = typed.contains(['@', '%']);
-        let short = full.split(['@', '%']).next().unwrap_or(&full).to_owned();
-        let text = if is_whole { full } else { short };
-        labels.entry(label.name.as_str()).or_default().insert(text, record);
+    // A beginning of a name is found sooner than it is among all records.
+    let start = typed.split('/').next().filter(|start| !start.is_empty());
+    let records = words.records(start).or_else(|| words.records(None))?;
+    let images = records.iter().map(|record| (&record.label, record.description.as_deref()));
+    Some(labels(images, typed))
+}
+
+/// Offers the images of a registry that were listed last, in the namespace that was typed.
+fn images_seen_last(words: &Words, typed: &str) -> Option<Vec<Candidate>> {
+    let (namespace, rest) = match typed.split_once("::") {
+        Some((namespace, rest)) => (Some(namespace.parse().ok()?), rest),
+        None => (None, typed),
+    };
+    let setup = words.setup()?;
+    let seen = known_images(&setup, &words.registry()?, namespace.as_ref()).ok()?;
+    let system = setup.settings.system.value.as_ref();
+    let here = seen.iter().map(|one| &one.label);
+    let here = here.filter(|one| system.is_none_or(|system| one.system == *system));
+    let found = labels(here.map(|label| (label, None)), rest).into_iter();
+    let before = namespace.map(|one| format!("{one}::")).unwrap_or_default();
+    Some(found.map(|one| one.add_prefix(before.clone())).collect())
+}
+
+/// Offers names until one is typed, then labels, without their system unless it is typed.
+fn labels<'a>(
+    images: impl Iterator<Item = (&'a Label, Option<&'a str>)>,
+    typed: &str,
+) -> Vec<Candidate> {
+    let (start, is_name) = match typed.split_once('/') {
+        Some((name, _)) => (name, true),
+        None => (typed, false),
+    };
+    let is_whole = typed.contains(['@', '%']);
+    let mut of_name: BTreeMap<&str, BTreeMap<String, Option<&str>>> = BTreeMap::new();
+    for (label, description) in images {
+        let name = label.name.as_str();
+        if !name.starts_with(start) || is_name && name != start {
+            continue;
+        }
+        let Label { name: _, version, tag, system, uarch } = label;
+        let system = if is_whole { format!("@{system}%{uarch}") } else { String::new() };
+        let text = format!("{name}/{version}:{tag}{system}");
+        of_name.entry(name).or_default().insert(text, description);
     }
     let mut found = Vec::new();
-    for (name, labels) in labels {
-        if labels.len() > 1 && !typed.contains('/') {
+    for (name, labels) in of_name {
+        if labels.len() > 1 && !is_name {
             found.push(Candidate::new(format!("{name}/")));
             continue;
         }
-        found.extend(labels.into_iter().map(|(label, record)| {
-            let first = record.description.as_deref().and_then(|text| text.lines().next());
-            let help = first.map(|line| escape(line).into_owned().into());
-            Candidate::new(label).help(help)
+        found.extend(labels.into_iter().map(|(label, description)| {
+            let first = description.and_then(|text| text.lines().next());
+            Candidate::new(label).help(first.map(|line| escape(line).into_owned().into()))
         }));
     }
-    Some(found)
+    found
+}
+
+/// Offers names of packages until one is typed, then its versions.
+fn packages(words: &Words, typed: &str) -> Option<Vec<Candidate>> {
+    let registry = if words.is_remote { Some(words.registry()?) } else { None };
+    let setup = words.setup()?;
+    let known = known_packages(&setup, registry.as_ref()).ok()?;
+    let has_name = typed.contains('@');
+    let shown = known.iter().map(
+        |(name, version)| {
+            if has_name { format!("{name}@{version}") } else { name.clone() }
+        },
+    );
+    Some(shown.collect::<BTreeSet<_>>().into_iter().map(Candidate::new).collect())
 }
 
 /// Offers the files of a directory that can be images or environment files.
@@ -254,8 +346,8 @@ fn files(typed: &str) -> Vec<Candidate> {
 }
 
 /// Offers the views of the images that were typed.
-fn views(words: &Words<'_>, _: &str) -> Option<Vec<Candidate>> {
-    let typed = words.words.iter().skip(2).filter_map(|word| word.to_str());
+fn views(words: &Words, _: &str) -> Option<Vec<Candidate>> {
+    let typed = words.typed.iter().skip(2).filter_map(|word| word.to_str());
     let mut found = Vec::new();
     for list in typed.filter(|word| !word.starts_with('-')) {
         let images: Vec<&str> = list.split(',').map(before_mount_point).collect();
@@ -282,7 +374,7 @@ fn before_mount_point(image: &str) -> &str {
 }
 
 /// Offers environment files by name.
-fn environments(words: &Words<'_>, typed: &str) -> Option<Vec<Candidate>> {
+fn environments(words: &Words, typed: &str) -> Option<Vec<Candidate>> {
     if typed.contains('/') {
         return Some(files(typed));
     }
@@ -292,13 +384,13 @@ fn environments(words: &Words<'_>, typed: &str) -> Option<Vec<Candidate>> {
 }
 
 /// Offers repositories by name.
-fn repositories(words: &Words<'_>, _: &str) -> Option<Vec<Candidate>> {
+fn repositories(words: &Words, _: &str) -> Option<Vec<Candidate>> {
     let repositories = words.setup()?.repositories().ok()?;
     Some(repositories.into_iter().map(|one| Candidate::new(one.name)).collect())
 }
 
 /// Offers systems by name.
-fn systems(words: &Words<'_>, typed: &str) -> Option<Vec<Candidate>> {
+fn systems(words: &Words, typed: &str) -> Option<Vec<Candidate>> {
     if typed.contains('/') {
         return Some(files(typed));
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use cabane_report::{IoContext, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
+use signal_hook::low_level::emulate_default_handler;
 
 /// How long a build may take to end its programs before a second signal ends it. Some
 /// senders, `timeout` among them, send theirs twice at once.
@@ -25,13 +26,26 @@ pub(crate) fn stop_when_interrupted() -> Result<Arc<AtomicBool>> {
         let first = flag::register(signal, Arc::clone(&interrupt));
         later.and(first).or_failed(|| "watch for signals".to_owned())?;
     }
-    let seen = Arc::clone(&interrupt);
+    some_time_after(&interrupt, move || is_late.store(true, Ordering::Relaxed));
+    Ok(interrupt)
+}
+
+/// As [`stop_when_interrupted`], for work without programs. It may wait for a registry, and not look at
+/// the flag: then the process ends as it would without this.
+pub(crate) fn end_when_interrupted() -> Result<Arc<AtomicBool>> {
+    let interrupt = stop_when_interrupted()?;
+    // It does not return: the signal ends the process.
+    some_time_after(&interrupt, || drop(emulate_default_handler(SIGINT)));
+    Ok(interrupt)
+}
+
+fn some_time_after(interrupt: &Arc<AtomicBool>, action: impl FnOnce() + Send + 'static) {
+    let seen = Arc::clone(interrupt);
     std::thread::spawn(move || {
         while !seen.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(100));
         }
         std::thread::sleep(TO_CLEAN_UP);
-        is_late.store(true, Ordering::Relaxed);
+        action();
     });
-    Ok(interrupt)
 }

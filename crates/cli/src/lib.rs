@@ -19,6 +19,7 @@ mod format;
 mod host_change;
 mod image_args;
 mod interrupt;
+mod json_pages;
 mod launch;
 mod mistyped;
 mod printer;
@@ -53,9 +54,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     if complete::is_asked(&typed) {
         let words = [typed.get(3..).unwrap_or_default(), &["--help".into()]].concat();
         let parser = with_global_options(parser, &words);
-        let is_answered = complete::answer(&typed, parser).is_ok();
-        let code = if is_answered { exit_codes::SUCCESS } else { exit_codes::FAILURE };
-        return ExitCode::from(code.code);
+        return ExitCode::from(complete::code(&complete::answer(&typed, parser, false)).code);
     }
     let parser = with_global_options(parser, typed.get(1..).unwrap_or_default());
     let args: Args = match parse(parser, &typed, not_understood) {

@@ -62,6 +62,8 @@ pub(crate) struct Printer {
 struct Lines {
     color: ColorChoice,
     pending: String,
+    /// How much of it is whole lines. Only new text is searched: JSON can be one line of megabytes.
+    whole: usize,
 }
 
 const PART: usize = 64 * 1024;
@@ -70,6 +72,7 @@ impl Lines {
     fn put(&mut self, end: usize) -> fmt::Result {
         let rest = self.pending.split_off(end);
         let part = std::mem::replace(&mut self.pending, rest);
+        self.whole = 0;
         let written = if part.contains('\u{1b}') {
             AutoStream::new(io::stdout(), self.color).write_all(part.as_bytes())
         } else {
@@ -81,12 +84,23 @@ impl Lines {
 
 impl fmt::Write for Lines {
     fn write_str(&mut self, text: &str) -> fmt::Result {
+        if let Some(last) = text.rfind('\n') {
+            self.whole = self.pending.len() + last + 1;
+        }
         self.pending.push_str(text);
-        if self.pending.len() < PART {
+        if self.pending.len() < PART || self.whole == 0 {
             return Ok(());
         }
-        self.pending.rfind('\n').map_or(Ok(()), |last| self.put(last + 1))
+        self.put(self.whole)
     }
+}
+
+/// Returns how many characters fit in a line, if standard output is a terminal.
+pub(crate) fn terminal_width() -> Option<usize> {
+    let out = io::stdout();
+    let size = out.is_terminal().then(|| rustix::termios::tcgetwinsize(&out).ok()).flatten()?;
+    // Some terminals do not say.
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 impl Printer {
@@ -99,11 +113,19 @@ impl Printer {
         let _ = out.write_all(b"\n").and_then(|()| out.flush());
     }
 
+    /// Prints a value as JSON in one line.
+    #[expect(clippy::unused_self, reason = "what is printed goes through the printer")]
+    pub(crate) fn json_line(self, value: &impl Serialize) {
+        let mut out = io::BufWriter::with_capacity(PART, io::stdout());
+        let _ = serde_json::to_writer(&mut out, value);
+        let _ = out.write_all(b"\n").and_then(|()| out.flush());
+    }
+
     /// Prints data: a table, JSON, a path.
     ///
     /// A reader that went away (`cabane image ls | head -1`) is no error.
     pub(crate) fn data(self, text: impl Display) {
-        let mut out = Lines { color: self.color, pending: String::new() };
+        let mut out = Lines { color: self.color, pending: String::new(), whole: 0 };
         // Only the writer fails.
         let _ = write!(out, "{text}").and_then(|()| out.put(out.pending.len()));
         let _ = io::stdout().flush();

@@ -14,6 +14,8 @@ use clap::{Command, CommandFactory};
 
 use crate::commands::Args;
 use crate::exit_codes;
+use crate::json_pages;
+pub use crate::json_pages::JSON_SCHEMAS;
 
 const HEAD: &str = "<!-- Made by `make docs`; do not edit. -->\n\n";
 
@@ -26,7 +28,8 @@ pub fn write_pages(directory: &Path) -> io::Result<()> {
     fs::write(directory.join("commands.md"), commands())?;
     fs::write(directory.join("configuration.md"), configuration())?;
     fs::write(directory.join("exit-codes.md"), codes())?;
-    fs::write(directory.join("variables.md"), variables())
+    fs::write(directory.join("variables.md"), variables())?;
+    json_pages::write(directory)
 }
 
 /// Returns the definition of the command line, for manual pages.

@@ -5,7 +5,12 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::printer::style;
+use crate::printer::{style, terminal_width};
+
+/// What is between two columns.
+const BETWEEN: &str = "  ";
+/// The least width to which a column shrinks.
+const LEAST: usize = 16;
 
 /// A table with a head.
 ///
@@ -73,20 +78,80 @@ impl Table {
         self.to_string().lines().flat_map(|line| ["  ", line, "\n"]).collect()
     }
 
-    fn push_line<'a>(&self, line: &mut String, cells: impl Iterator<Item = &'a str>) {
-        for ((cell, width), column) in cells.zip(&self.widths).zip(&self.columns) {
-            if !line.is_empty() {
-                line.push_str("  ");
-            }
-            let head = if self.has_head { name_of(column).len() } else { 0 };
-            let blanks = head.max(*width).saturating_sub(width_of(cell));
-            let before = if column.starts_with('>') { blanks } else { 0 };
-            line.extend(std::iter::repeat_n(' ', before));
-            line.push_str(cell);
-            line.extend(std::iter::repeat_n(' ', blanks - before));
+    /// Returns the width of each column. Where a terminal has no place for all, the widest columns get
+    /// less: a longer cell then has a line for itself, and no word is cut.
+    fn widths_within(&self, limit: Option<usize>) -> Vec<usize> {
+        let heads = self.columns.iter().map(|column| name_of(column).len());
+        let heads: Vec<usize> = heads.map(|head| if self.has_head { head } else { 0 }).collect();
+        let pairs = self.widths.iter().zip(&heads);
+        let mut widths: Vec<usize> = pairs.map(|(width, head)| *width.max(head)).collect();
+        let Some(limit) = limit else { return widths };
+        let gaps = BETWEEN.len() * widths.len().saturating_sub(1);
+        let can_shrink = |place: usize, width: usize| {
+            let is_text = self.columns.get(place).is_some_and(|column| !column.starts_with('>'));
+            is_text && width > LEAST.max(heads.get(place).copied().unwrap_or_default())
+        };
+        loop {
+            let total = widths.iter().sum::<usize>() + gaps;
+            let each = widths.iter().copied().enumerate();
+            let widest = each.filter(|(place, width)| can_shrink(*place, *width));
+            let Some((place, width)) = widest.max_by_key(|(_, width)| *width) else { break };
+            let Some(excess) = total.checked_sub(limit).filter(|excess| *excess > 0) else { break };
+            let least = LEAST.max(heads[place]);
+            widths[place] = width.saturating_sub(excess).max(least);
         }
-        line.truncate(line.trim_end_matches(' ').len());
+        widths
     }
+
+    fn push_line<'a>(
+        &self,
+        line: &mut String,
+        widths: &[usize],
+        cells: impl Iterator<Item = &'a str>,
+    ) {
+        // Where the column begins, and how far the line reaches.
+        let (mut start, mut end) = (0, 0);
+        for ((cell, width), column) in cells.zip(widths).zip(&self.columns) {
+            let own = width_of(cell);
+            let is_number = column.starts_with('>');
+            let before = if is_number { width.saturating_sub(own) } else { 0 };
+            let parts = if own > *width { wrapped(cell, *width) } else { vec![cell] };
+            for part in parts.into_iter().filter(|part| !part.is_empty()) {
+                if end > 0 && end + BETWEEN.len() > start {
+                    line.push('\n');
+                    end = 0;
+                }
+                line.extend(std::iter::repeat_n(' ', start - end + before));
+                line.push_str(part);
+                end = start + before + width_of(part);
+            }
+            start += width + BETWEEN.len();
+        }
+    }
+}
+
+/// Breaks a text between its words, so that no part is longer than a width unless it is one word.
+fn wrapped(text: &str, width: usize) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while width_of(rest) > width {
+        let mut blanks = rest.match_indices(' ').map(|(place, _)| place);
+        let fits = |place: &usize| rest.get(..*place).is_some_and(|part| width_of(part) <= width);
+        let last = blanks.clone().rfind(fits);
+        let Some(place) = last.or_else(|| blanks.next()) else { break };
+        let (part, after) = rest.split_at(place);
+        parts.push(part);
+        rest = after.trim_start_matches(' ');
+    }
+    parts.push(rest);
+    parts
+}
+
+/// Breaks a text that begins so far from the left edge, so that it fits into the width of the terminal.
+pub(crate) fn within_terminal(text: &str, indent: usize) -> String {
+    let Some(width) = terminal_width() else { return text.to_owned() };
+    let parts = wrapped(text, width.saturating_sub(indent).max(LEAST));
+    parts.join(&format!("\n{:indent$}", ""))
 }
 
 /// Adds a heading, with an empty line before all but the first.
@@ -106,8 +171,9 @@ fn width_of(text: &str) -> usize {
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = String::new();
+        let widths = self.widths_within(terminal_width());
         if self.has_head && !self.ends.is_empty() {
-            self.push_line(&mut line, self.columns.iter().map(|column| name_of(column)));
+            self.push_line(&mut line, &widths, self.columns.iter().map(|column| name_of(column)));
             writeln!(f, "{}{line}{:#}", style::HEAD, style::HEAD)?;
         }
         let mut start = 0;
@@ -118,7 +184,7 @@ impl fmt::Display for Table {
                 cell
             });
             line.clear();
-            self.push_line(&mut line, cells);
+            self.push_line(&mut line, &widths, cells);
             line.push('\n');
             f.write_str(&line)?;
         }
@@ -141,5 +207,26 @@ mod tests {
         table.push(&[&"a", &10]);
         table.push(&[&"long", &7]);
         assert_eq!(table.to_string(), "a     10\nlong   7\n");
+    }
+
+    #[test]
+    fn where_there_is_no_place_a_long_cell_has_a_line_for_itself() {
+        let mut table = Table::new(&["key", "value", "from"]);
+        table.push(&[&"color", &"auto", &"default"]);
+        table.push(&[&"cache", &"/a/very/long/path/to/a/directory", &"default"]);
+        let widths = table.widths_within(Some(34));
+        assert_eq!(widths, [5, 18, 7]);
+        let mut line = String::new();
+        for cells in
+            [["color", "auto", "default"], ["cache", "/a/very/long/path/to/a/directory", "x"]]
+        {
+            table.push_line(&mut line, &widths, cells.into_iter());
+            line.push('\n');
+        }
+        let expected = "color  auto                default\n\
+                        cache  /a/very/long/path/to/a/directory\n                           x\n";
+        assert_eq!(line, expected);
+        assert_eq!(wrapped("one two three", 8), ["one two", "three"]);
+        assert_eq!(wrapped("/a/long/path (of one)", 8), ["/a/long/path", "(of one)"]);
     }
 }

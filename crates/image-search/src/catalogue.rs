@@ -21,7 +21,7 @@ use crate::cache::{DETAILS, Kept, NEEDS, PACKAGES};
 use crate::details::{DetailIndex, DetailLines, detail_line};
 use crate::list::{SOURCE, records_of_all};
 use crate::packages::names;
-use crate::registry::package_lists;
+use crate::registry::{in_batches, package_lists};
 use crate::request::SearchRequest;
 
 /// How many images are requested until the answers are kept, so that an interrupted run continues.
@@ -140,17 +140,18 @@ impl Catalogue {
         let all: BTreeSet<_> = listed.iter().map(|image| &image.digest).collect();
         let missing = missing(&listed, |image| metadata.is_missing(image, refresh));
         note_many(context, &missing);
-        for batch in missing.chunks(BATCH) {
-            metadata.add(context, connection, batch, &all)?;
-        }
+        in_batches(context, &missing, BATCH, |batch| {
+            metadata.add(context, connection, batch, &all)
+        })?;
         let mut packages = None;
         if parts.packages {
             let mut kept: Kept<PackageLines> = Kept::read(context, PACKAGES, &address);
             let missing = self::missing(&listed, |image| kept.is_missing(image, refresh));
             note_many(context, &missing);
-            for batch in missing.chunks(BATCH) {
+            in_batches(context, &missing, BATCH, |batch| {
                 kept.add(&package_lists(context, connection, batch)?, &all);
-            }
+                Ok(())
+            })?;
             packages = Some(kept.index);
         }
         let images = listed.into_iter().map(|image| Catalogued {

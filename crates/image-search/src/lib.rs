@@ -4,7 +4,7 @@
 //! Images of repositories and registries, found by label, package, and signature.
 //!
 //! [`list()`] searches the repositories of the user, [`find()`] searches a registry, [`enrich()`] adds to
-//! its list what a search needs. A [`Catalogue`] has what images need of the host.
+//! its list what a search needs. [`known_images`] and [`known_packages`] return what is known without asking. A [`Catalogue`] has what images need of the host.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ mod cache;
 mod catalogue;
 mod details;
 mod enrich;
+mod known;
 mod list;
 mod packages;
 mod registry;
@@ -20,6 +21,7 @@ mod request;
 pub use catalogue::{Catalogue, CatalogueParts, Catalogued, need_lines, needs_of};
 pub use details::{DetailIndex, DetailLines, ImageDetails};
 pub use enrich::{Enriched, enrich};
+pub use known::{known_images, known_packages};
 pub use list::{Images, list};
 pub use packages::{Package, Packages};
 pub use registry::{FoundImage, FoundImages, find};

@@ -115,15 +115,41 @@ fn keep_with_packages(
         ));
     }
     let all: BTreeSet<_> = found.images.iter().map(|image| &image.digest).collect();
-    for batch in missing.chunks(BATCH) {
+    in_batches(context, &missing, BATCH, |batch| {
         search.kept.add(&package_lists(context, connection, batch)?, &all);
-    }
+        Ok(())
+    })?;
     let images = found.images.iter().map(|image| (&image.label, &image.digest));
     let packages = select(context, &search, images);
     found.images.retain(|image| packages.contains_key(&image.digest));
     let of_each = found.images.iter().filter_map(|image| packages.get(&image.digest).cloned());
     found.packages = Some(of_each.collect());
     Ok(())
+}
+
+/// Does something with some images at a time, and shows how many are done.
+pub(crate) fn in_batches(
+    context: &Context,
+    images: &[Listed],
+    size: usize,
+    mut work: impl FnMut(&[Listed]) -> Result<()>,
+) -> Result<()> {
+    if images.is_empty() {
+        return Ok(());
+    }
+    let watched = context.counted("reading metadata");
+    let all = images.len() as u64;
+    watched.show(0, all);
+    let mut done = 0;
+    let mut batches = images.chunks(size);
+    let result = batches.try_for_each(|batch| {
+        work(batch)?;
+        done += batch.len() as u64;
+        watched.show(done, all);
+        Ok(())
+    });
+    watched.end();
+    result
 }
 
 /// Returns the package lists of images. A warning names those that cannot be read.

@@ -92,6 +92,14 @@ impl Registry {
         }
     }
 
+    /// Returns the images of a part of this registry that were seen last, sorted by label; nothing is
+    /// sent. They may be gone meanwhile.
+    #[must_use]
+    pub fn seen_last(&self, namespace: &Namespace) -> Vec<Listed> {
+        let images = self.cached_list(namespace, INDEX).images;
+        if images.is_empty() { self.cached_list(namespace, CATALOG).images } else { images }
+    }
+
     /// Forgets the list that is kept of a part of this registry.
     pub fn forget_list(&self, namespace: &Namespace) {
         if let Some(path) = self.kept_path(&self.question(namespace, INDEX)) {

@@ -17,7 +17,7 @@ use crate::args::GlobalArgs;
 use crate::exit_codes::{self, ExitCode};
 use crate::printer::{Printer, style, verdict_color};
 use crate::setup::Setup;
-use crate::table::heading;
+use crate::table::{heading, within_terminal};
 
 /// Diagnose mounting problems and suggest fixes
 #[derive(Debug, Args)]
@@ -113,15 +113,19 @@ fn line(text: &mut String, finding: &Finding, explain: bool) {
     };
     let state = finding.state.word();
     let name = escape(&finding.name);
-    let found = escape(&finding.found);
-    let _ = writeln!(text, "  {color}{state:<8}{color:#} {name}: {found}");
+    let found = within_terminal(&format!("{name}: {}", escape(&finding.found)), 11);
+    let _ = writeln!(text, "  {color}{state:<8}{color:#} {found}");
     if !explain && finding.state < State::Note {
         return;
     }
     let mut more = |label: &str, value: &str| {
         for (number, line) in value.lines().enumerate() {
+            let is_command = label == "type";
             let label = if number == 0 { label } else { "" };
-            let _ = writeln!(text, "           {label:<6} {}", escape(line));
+            let line = escape(line);
+            // A command stays one line, to be copied.
+            let line = if is_command { line.into() } else { within_terminal(&line, 18) };
+            let _ = writeln!(text, "           {label:<6} {line}");
         }
     };
     if explain {

@@ -13,7 +13,7 @@ use cabane_transfer::{ExportRequest, Exported, MadeImage, export as export_image
 use clap::Args;
 use serde::Serialize;
 
-use crate::interrupt::stop_when_interrupted;
+use crate::interrupt::end_when_interrupted;
 use crate::setup::Setup;
 
 /// Export images as a container image
@@ -80,7 +80,7 @@ pub(crate) fn export(setup: &Setup, args: &ExportArgs) -> Result<()> {
         token: args.token.clone(),
         username: args.username.clone(),
         jobs: args.jobs,
-        interrupt: stop_when_interrupted()?,
+        interrupt: end_when_interrupted()?,
     };
     let done = export_images(setup, &request)?;
     print(setup, &done, args.json);

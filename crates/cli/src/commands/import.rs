@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::added::print_changes;
 use crate::exit_codes::{self, ExitCode};
-use crate::interrupt::stop_when_interrupted;
+use crate::interrupt::end_when_interrupted;
 use crate::setup::Setup;
 use crate::table::Table;
 
@@ -100,7 +100,7 @@ pub(crate) fn import(setup: &Setup, args: &ImportArgs) -> Result<ExitCode> {
         dry_run: args.dry_run,
         jobs: args.jobs,
         max_unpacked: args.max_unpacked,
-        interrupt: stop_when_interrupted()?,
+        interrupt: end_when_interrupted()?,
     };
     match import_image(setup, &request)? {
         Imported::Planned(plan) => print_plan(setup, &plan, args.json),

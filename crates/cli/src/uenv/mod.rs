@@ -8,7 +8,6 @@
 //! call, and their answers into the texts, columns, and exit codes that scripts for uenv expect.
 
 mod args;
-mod completion;
 mod fill;
 mod image;
 mod inspect;
@@ -24,7 +23,7 @@ use std::fs;
 use std::path::Path;
 
 use anstream::ColorChoice;
-use cabane_report::{Kind, Report, Result};
+use cabane_report::{IoContext as _, Kind, Report, Result};
 use cabane_repository::Repository;
 use cabane_site::settings::{Origin, Overrides};
 
@@ -32,7 +31,7 @@ use crate::args::{configured, usual_color};
 use crate::exit_codes::{self, ExitCode};
 use crate::printer::Printer;
 use crate::setup::Setup;
-use crate::{parse, print_mistake};
+use crate::{complete, parse, print_mistake};
 use args::{Args, Command, ImageCommand, RepoCommand};
 pub(crate) use words::with_its_commands;
 
@@ -66,6 +65,9 @@ impl Called {
 }
 
 fn uenv(typed: &[OsString]) -> ExitCode {
+    if complete::is_asked(typed) {
+        return complete::code(&complete::answer(typed, args::completed(), true));
+    }
     let args: Args = match parse(args::command(), typed, print_mistake) {
         Ok(args) => args,
         Err(code) => return code,
@@ -101,7 +103,7 @@ fn uenv(typed: &[OsString]) -> ExitCode {
 }
 
 /// Paths that begin with `.` are paths here, too.
-fn absolute(repositories: &str) -> String {
+pub(crate) fn absolute(repositories: &str) -> String {
     let whole = |text: &str| match std::path::absolute(text) {
         Ok(path) if text.starts_with('.') => path.display().to_string(),
         _ => text.to_owned(),
@@ -124,7 +126,11 @@ fn run(printer: Printer, overrides: &Overrides, command: Command) -> Result<Exit
         Command::Repo(command) => repo(setup, &command)?,
         Command::Build(args) => return Err(args.refused()),
         Command::Completion(args) => {
-            printer.data(completion::script(args.shell));
+            let shell = args.shell.to_string();
+            let script = complete::script(&shell, "uenv", "uenv");
+            printer.data(
+                script.or_failed(|| format!("write the script for {shell}"))?.unwrap_or_default(),
+            );
         }
         Command::Config => config(setup),
         Command::Slurm(command) => return launch::slurm(setup, &command),

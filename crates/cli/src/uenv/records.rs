@@ -4,12 +4,12 @@
 //! `uenv image ls` and `uenv image find`.
 
 use cabane_image_search::{SearchRequest, find as find_in_registry, list};
-use cabane_label::{Digest, Label};
+use cabane_label::{Digest, ImageId, Label};
 use cabane_report::Result;
 use cabane_transfer::RegistryRequest;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::args::LsArgs;
 use super::fill::{Fields, fill};
@@ -47,15 +47,40 @@ impl Row<'_> {
         ]
     }
 
-    fn json(&self) -> Value {
+    fn json(&self) -> JsonRow<'_> {
         let label = self.label;
-        json!({
-            "name": label.name, "version": label.version, "tag": label.tag,
-            "system": label.system, "uarch": label.uarch,
-            "id": self.digest.id(), "digest": self.digest, "size": self.size,
-            "date": date(self.date),
-        })
+        JsonRow {
+            date: date(self.date),
+            digest: self.digest,
+            id: self.digest.id(),
+            name: label.name.as_str(),
+            size: self.size,
+            system: label.system.as_str(),
+            tag: label.tag.as_str(),
+            uarch: label.uarch.as_str(),
+            version: label.version.as_str(),
+        }
     }
+}
+
+/// An image in JSON, with the keys of uenv.
+#[derive(Serialize)]
+struct JsonRow<'a> {
+    date: String,
+    digest: &'a Digest,
+    id: ImageId,
+    name: &'a str,
+    size: u64,
+    system: &'a str,
+    tag: &'a str,
+    uarch: &'a str,
+    version: &'a str,
+}
+
+/// The list in JSON.
+#[derive(Serialize)]
+struct Records<'a> {
+    records: Vec<JsonRow<'a>>,
 }
 
 fn request(args: &LsArgs) -> SearchRequest {
@@ -94,8 +119,7 @@ pub(super) fn find(setup: &Setup, args: &LsArgs) -> Result<()> {
 fn print(setup: &Setup, args: &LsArgs, groups: &[(String, Vec<Row<'_>>)]) -> Result<()> {
     let rows = || groups.iter().flat_map(|(_, rows)| rows);
     if args.json {
-        let records: Vec<_> = rows().map(Row::json).collect();
-        setup.printer.data(format_args!("{}\n", json!({ "records": records })));
+        setup.printer.json_line(&Records { records: rows().map(Row::json).collect() });
     } else if let Some(template) = &args.format {
         let lines = rows().map(|row| fill(template, &row.fields()).map(|line| line + "\n"));
         setup.printer.data(lines.collect::<Result<String>>()?);

@@ -14,6 +14,7 @@ use cabane_resolve::LocatedImage;
 use cabane_signature_policy::{self as signature_policy, Candidate, Wanted};
 use cabane_transfer::find_remote;
 use clap::Args;
+use serde::Serialize;
 
 use crate::registry::RegistryArgs;
 use crate::setup::Setup;
@@ -38,17 +39,47 @@ pub(crate) struct VerifyArgs {
     /// Verify an image in the registry, without downloading it
     #[arg(long)]
     remote: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     registry: RegistryArgs,
 }
 
+/// An image that is what it should be, as programs see it.
+#[derive(Serialize)]
+struct Verified {
+    image: String,
+    digest: Digest,
+    /// The keys with which it is signed; none where no signature is required.
+    signers: Vec<PathBuf>,
+}
+
 pub(crate) fn verify(setup: &Setup, args: &VerifyArgs) -> Result<()> {
     let description: ImageDescription = args.image.parse()?;
-    if args.remote {
-        verify_remote(setup, args, &description)
+    let verified = if args.remote {
+        verify_remote(setup, args, &description)?
     } else {
-        verify_here(setup, args, &find_image(setup, &description)?)
+        vec![verify_here(setup, args, &find_image(setup, &description)?)?]
+    };
+    if args.json {
+        setup.printer.json(&verified);
+        return Ok(());
     }
+    for Verified { image, digest, signers } in &verified {
+        let id = digest.id();
+        if signers.is_empty() {
+            setup.note(format_args!("{image} has the content of {id}; no signature is required"));
+        }
+        for signer in signers.iter().map(|signer| signer.display()) {
+            setup.note(if args.remote {
+                format!("{image} ({id}) is signed with {signer}")
+            } else {
+                format!("{image} is what was signed with {signer}")
+            });
+        }
+    }
+    Ok(())
 }
 
 fn nothing_wanted(what: &str) -> Report {
@@ -56,7 +87,7 @@ fn nothing_wanted(what: &str) -> Report {
     Report::new(Kind::Usage, error).hinted("`--key FILE` names a public key".to_owned())
 }
 
-fn verify_here(setup: &Setup, args: &VerifyArgs, image: &LocatedImage) -> Result<()> {
+fn verify_here(setup: &Setup, args: &VerifyArgs, image: &LocatedImage) -> Result<Verified> {
     let candidate = Candidate::new(setup, image)?;
     let mut wanted = Vec::new();
     if args.key.is_empty() {
@@ -71,27 +102,18 @@ fn verify_here(setup: &Setup, args: &VerifyArgs, image: &LocatedImage) -> Result
         wanted.push(Wanted::new("`--key`".to_owned(), &args.key)?);
     }
     let name = candidate.name();
-    if wanted.is_empty() {
-        let Some(digest) = candidate.digest.clone() else {
-            return Err(nothing_wanted(&name));
-        };
-        check_content(setup, &candidate, image)?;
-        let id = digest.id();
-        setup.note(format_args!("{name} has the content of {id}; no signature is required"));
-        return Ok(());
+    if wanted.is_empty() && candidate.digest.is_none() {
+        return Err(nothing_wanted(&name));
     }
     let signer = |one| candidate.signer(one).map_err(|doubt| candidate.refuse(one, doubt));
     let signers: Vec<&Path> = wanted.iter().map(signer).collect::<Result<_>>()?;
-    check_content(setup, &candidate, image)?;
-    for signer in signers {
-        setup.note(format_args!("{name} is what was signed with {}", signer.display()));
-    }
-    Ok(())
+    let digest = check_content(setup, &candidate, image)?;
+    Ok(Verified { image: name, digest, signers: signers.into_iter().map(Path::to_owned).collect() })
 }
 
 /// Reads the whole image. If it is right, and only the time of its file is another one than
 /// was noted, that is noted now.
-fn check_content(setup: &Setup, candidate: &Candidate<'_>, image: &LocatedImage) -> Result<()> {
+fn check_content(setup: &Setup, candidate: &Candidate<'_>, image: &LocatedImage) -> Result<Digest> {
     let watched = setup.transfer("summing");
     let found = sum::file(&image.path, &mut |done, total| watched.show(done, total));
     watched.end();
@@ -110,10 +132,15 @@ fn check_content(setup: &Setup, candidate: &Candidate<'_>, image: &LocatedImage)
             signature_policy::remember(setup, &named.repository, &found, record.clone());
         }
     }
-    Ok(())
+    Ok(found)
 }
 
-fn verify_remote(setup: &Setup, args: &VerifyArgs, description: &ImageDescription) -> Result<()> {
+fn verify_remote(
+    setup: &Setup,
+    args: &VerifyArgs,
+    description: &ImageDescription,
+) -> Result<Vec<Verified>> {
+    let mut verified = Vec::new();
     let connection = args.registry.connect(setup)?;
     for image in find_remote(setup, &connection, &args.image, description)? {
         let wanted = if args.key.is_empty() {
@@ -125,12 +152,13 @@ fn verify_remote(setup: &Setup, args: &VerifyArgs, description: &ImageDescriptio
             return Err(nothing_wanted(&image.place.to_string()));
         }
         let signatures = connection.registry.signatures(&image)?;
+        let mut signers = Vec::new();
         for one in &wanted {
-            let signer = one.signer_of_remote(&image, &signatures)?.display();
+            signers.push(one.signer_of_remote(&image, &signatures)?.to_owned());
             signature_policy::check_label(setup, &connection.registry, &image, one, &signatures)?;
-            let (place, id) = (&image.place, image.digest.id());
-            setup.note(format_args!("{place} ({id}) is signed with {signer}"));
         }
+        let (name, digest) = (image.place.to_string(), image.digest.clone());
+        verified.push(Verified { image: name, digest, signers });
     }
-    Ok(())
+    Ok(verified)
 }
