@@ -9,6 +9,8 @@
 #[path = "../cli/cabane.rs"]
 #[expect(dead_code, reason = "the tests of the other commands use more of it")]
 mod cabane;
+#[path = "../cli/json_schema.rs"]
+mod json_schema;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -229,6 +229,7 @@ impl Words {
             system: self.option("--system").map(str::to_owned),
             backend: None,
             is_uenv: true,
+            cabane_first: false,
         };
         let site = Setup::site(&overrides, std::env::vars_os().collect()).ok()?;
         Some(Setup::of(site, GlobalArgs::default().printer()))
