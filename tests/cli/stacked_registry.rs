@@ -36,6 +36,27 @@ fn without_tags_of_bases(registry: &Path) {
     assert_eq!(removed, 2);
 }
 
+/// Damages the metadata of all images of a registry.
+fn damage_metadata(registry: &Path) {
+    let mut damaged = 0;
+    let mut directories = vec![registry.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).unwrap().flatten() {
+            if entry.path().is_dir() {
+                directories.push(entry.path());
+                continue;
+            }
+            let mut bytes = fs::read(entry.path()).unwrap();
+            if bytes.starts_with(&[0x1f, 0x8b]) {
+                bytes[8..].fill(0);
+                fs::write(entry.path(), bytes).unwrap();
+                damaged += 1;
+            }
+        }
+    }
+    assert_eq!(damaged, 3);
+}
+
 /// Pulls `top` into a repository without images of the stack, and runs it.
 fn assert_complete(cabane: &Cabane, pull: &[&str]) {
     for image in ["top", "middle", "base"] {
@@ -57,6 +78,18 @@ fn what_clears_up_keeps_the_bases_that_an_earlier_version_has_pushed() {
     assert_eq!(kept, 2, "{}", planned.stdout);
     cabane.run(&limits).success();
     assert_complete(cabane, &["top"]);
+}
+
+#[test]
+fn damaged_metadata_do_not_stop_what_clears_up() {
+    needs!("docker-registry");
+    let (shared, _) = pushed(["base", "middle", "top"]);
+    let cabane = &shared.cabane;
+    damage_metadata(&cabane.world.path("registry"));
+    let limits =
+        ["registry", "gc", "--older-than", "0s", "--spare", "0s", "--pin", "middle", "--dry-run"];
+    let seen = cabane.run(&limits).success();
+    assert!(seen.stdout.contains(TOP), "{}", seen.stdout);
 }
 
 #[test]

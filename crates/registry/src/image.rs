@@ -197,9 +197,10 @@ impl Registry {
     }
 }
 
-fn refused(image: &RemoteImage, reason: &str) -> Report {
+fn refused(image: &RemoteImage, reason: &str) -> Error {
     let (place, reason) = (&image.place, escape(reason));
-    Report::new(Kind::BadInput, format!("the metadata of `{place}` cannot be unpacked: {reason}"))
+    let message = format!("the metadata of `{place}` cannot be unpacked: {reason}");
+    Error::new(ErrorKind::Document, Report::new(Kind::BadInput, message))
 }
 
 /// What is looked at first: an index has no layers.

@@ -101,15 +101,24 @@ fn named_in(files: MetaFiles) -> Vec<ImageBase> {
 }
 
 /// Returns the images on which each of several images of a registry is built, as [`of_remote`] does. An
-/// image that was deleted meanwhile has none, and neither has what is no image.
+/// image that was deleted meanwhile has none, and neither has one whose metadata are damaged. Otherwise a user
+/// with the right to push could stop the others.
 ///
 /// # Errors
 ///
 /// Those of asking, also if it is about one image: what it is built on is unknown then.
 pub fn of_listed(connection: &Connection, images: &[Listed]) -> Result<Vec<Vec<ImageBase>>> {
     let all = connection.registry.meta_files_of(images, &[ENV_JSON])?;
-    let has_none =
-        |kind| matches!(kind, ErrorKind::NoSuchImage | ErrorKind::NotAnImage | ErrorKind::Document);
+    let has_none = |kind| {
+        matches!(
+            kind,
+            ErrorKind::NoSuchImage
+                | ErrorKind::NotAnImage
+                | ErrorKind::Document
+                | ErrorKind::WrongContent
+                | ErrorKind::Status(404)
+        )
+    };
     let bases = all.into_iter().map(|files| match files {
         Err(error) if has_none(error.kind) => Ok(Vec::new()),
         files => Ok(named_in(files?)),
