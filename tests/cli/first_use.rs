@@ -112,12 +112,11 @@ fn an_image_of_a_registry_is_imported_at_first_use_and_then_only_described() {
         let site = Site::new(who);
         site.push("first", "lab/tool:1.0");
         let first = site.hello("docker://lab/tool:1.0");
-        let label = "tool/1.0:127.0.0.1-[PORT]-lab@here%x86_64";
-        let port = site.registry.host().replace("127.0.0.1:", "");
-        let label = label.replace("[PORT]", &port);
-        let expected = format!("imported docker://lab/tool:1.0 as {label}");
+        let host = site.registry.host().replace(':', "-");
+        let expected = format!("imported docker://lab/tool:1.0 as {host}-lab-tool/1.0:");
         assert_eq!(first.stdout, "first\n", "as {who:?}: {}", first.stderr);
         assert!(first.stderr.contains(&expected), "as {who:?}: {}", first.stderr);
+        let label = format!("{host}-lab-tool/1.0");
         let before = (site.sent("/blobs/"), site.sent("/manifests/"));
         assert_eq!(site.hello("docker://lab/tool:1.0"), finished(0, "first\n", ""), "as {who:?}");
         let after = (site.sent("/blobs/"), site.sent("/manifests/"));
@@ -148,9 +147,85 @@ fn without_a_registry_what_is_kept_is_used_with_a_notice() {
     site.registry.stop();
     let seen = site.hello("docker://tool:1");
     assert_eq!(seen.stdout, "first\n", "{}", seen.stderr);
-    assert!(seen.stderr.contains("does not answer, so tool/1:"), "{}", seen.stderr);
+    assert!(seen.stderr.contains("does not answer, so "), "{}", seen.stderr);
     let other = site.hello("docker://other:1");
     assert_eq!((other.code, other.stdout.as_str()), (125, ""), "{}", other.stderr);
+}
+
+#[test]
+fn what_is_kept_does_not_compete_with_labels_of_the_user() {
+    needs!("docker-registry");
+    let site = Site::new(Who::OrdinaryUser);
+    site.push("first", "tool:1");
+    let typed = format!("{}/tool:1", site.registry.url());
+    site.cabane.run(&["import", &typed, "tool/1"]).success();
+    site.push("second", "tool:1");
+    assert_eq!(site.hello(&format!("docker://{typed}")).stdout, "second\n");
+    assert_eq!(site.hello("tool/1"), finished(0, "first\n", ""));
+    assert_eq!(site.hello("tool"), finished(0, "first\n", ""));
+}
+
+#[test]
+fn a_directory_does_not_take_the_place_of_an_image_in_a_registry() {
+    needs!("docker-registry");
+    let site = Site::new(Who::OrdinaryUser);
+    site.push("first", "tool:1");
+    let planted = layout(&site.cabane, "second").typed();
+    let planted = planted.strip_prefix("oci:").unwrap();
+    let name = format!("{}/tool:1", site.registry.url());
+    let directory = site.cabane.world.directory("project");
+    for typed in [format!("docker://{name}"), "docker://tool:1".to_owned()] {
+        let place = directory.join(&typed);
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        let mut copy = Command::new("cp");
+        Finished::of(copy.arg("-r").arg(planted).arg(&place)).success();
+        let mut command = site.cabane.command(&["run", &typed, "--", "hello"]);
+        let seen = site.cabane.finish(command.current_dir(&directory));
+        assert_eq!(seen.stdout, "first\n", "{typed}: {}", seen.stderr);
+    }
+}
+
+#[test]
+fn an_image_of_another_repository_does_not_take_the_place_of_one_in_a_registry() {
+    needs!("docker-registry");
+    let site = Site::new(Who::OrdinaryUser);
+    site.push("first", "tool:1");
+    let name = format!("docker://{}/tool:1", site.registry.url());
+    let first = site.hello(&name);
+    let label = first.stderr.split(" as ").last().unwrap().trim().to_owned();
+    site.cabane.run(&["image", "rm", &label]).success();
+    // Somebody else's repository, which this user reads as well.
+    let other = site.cabane.world.path("other");
+    let planted = layout(&site.cabane, "second").typed();
+    let to = format!("--repo={}", other.display());
+    site.cabane.run(&[&to, "import", &planted, &label]).success();
+    let text = fs::read_to_string(site.cabane.world.path("site.toml")).unwrap();
+    let more = format!("{text}[[repositories]]\nname = \"other\"\npath = \"{}\"\n", other.display());
+    site.cabane.world.file("site.toml", &more);
+    let seen = site.hello(&name);
+    assert_eq!(seen.stdout, "first\n", "{}", seen.stderr);
+}
+
+#[test]
+fn a_dry_run_imports_nothing() {
+    needs!("docker-registry");
+    let site = Site::new(Who::OrdinaryUser);
+    site.push("first", "tool:1");
+    let seen = site.cabane.run(&["run", "--dry-run", "docker://tool:1", "--", "hello"]);
+    assert!(seen.stderr.contains("a dry run imports nothing"), "{}", seen.stderr);
+    assert_eq!((seen.code, site.sent("/blobs/")), (125, 0));
+    assert_eq!(site.hello("docker://tool:1").stdout, "first\n");
+    let seen = site.cabane.run(&["run", "--dry-run", "docker://tool:1", "--", "hello"]);
+    assert_eq!(seen.code, 0, "{}", seen.stderr);
+}
+
+#[test]
+fn an_environment_file_names_no_registry_without_encryption() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let text = "images = [\"docker://http://192.0.2.2:5000/a/tool:1\"]\n";
+    let file = cabane.world.file("one.toml", text);
+    let seen = cabane.run(&["run", "-e", file.to_str().unwrap(), "--", "hello"]);
+    assert!(seen.stderr.contains("a registry without encryption"), "{}", seen.stderr);
 }
 
 #[test]

@@ -15,6 +15,8 @@ use signal_hook::low_level::emulate_default_handler;
 /// How long a build may take to end its programs before a second signal ends it. Some
 /// senders, `timeout` among them, send theirs twice at once.
 const TO_CLEAN_UP: Duration = Duration::from_secs(2);
+/// How long work that looks at the flag may take to notice it on a busy machine.
+const FOR_AN_ANSWER: Duration = Duration::from_secs(5);
 
 /// A build that is interrupted ends its programs before it ends itself. A signal that
 /// comes later than that does what it always does.
@@ -26,7 +28,7 @@ pub(crate) fn stop_when_interrupted() -> Result<Arc<AtomicBool>> {
         let first = flag::register(signal, Arc::clone(&interrupt));
         later.and(first).or_failed(|| "watch for signals".to_owned())?;
     }
-    some_time_after(&interrupt, move || is_late.store(true, Ordering::Relaxed));
+    some_time_after(&interrupt, TO_CLEAN_UP, move || is_late.store(true, Ordering::Relaxed));
     Ok(interrupt)
 }
 
@@ -35,17 +37,21 @@ pub(crate) fn stop_when_interrupted() -> Result<Arc<AtomicBool>> {
 pub(crate) fn end_when_interrupted() -> Result<Arc<AtomicBool>> {
     let interrupt = stop_when_interrupted()?;
     // It does not return: the signal ends the process.
-    some_time_after(&interrupt, || drop(emulate_default_handler(SIGINT)));
+    some_time_after(&interrupt, FOR_AN_ANSWER, || drop(emulate_default_handler(SIGINT)));
     Ok(interrupt)
 }
 
-fn some_time_after(interrupt: &Arc<AtomicBool>, action: impl FnOnce() + Send + 'static) {
+fn some_time_after(
+    interrupt: &Arc<AtomicBool>,
+    time: Duration,
+    action: impl FnOnce() + Send + 'static,
+) {
     let seen = Arc::clone(interrupt);
     std::thread::spawn(move || {
         while !seen.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(100));
         }
-        std::thread::sleep(TO_CLEAN_UP);
+        std::thread::sleep(time);
         action();
     });
 }

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use cabane_label::{
-    Digest, ImageDescription, Label, LabelDefaults, LabelPattern, UenvDescription, is_container,
-    parse_uenv_list,
+    Digest, ImageDescription, Label, LabelDefaults, LabelPattern, UenvDescription, escape,
+    is_container, parse_uenv_list,
 };
 use cabane_mount::ImageFile;
 use cabane_recipe::EnvironmentFile;
@@ -132,7 +132,27 @@ pub fn named_containers(context: &Context, request: &ImageRequest) -> Result<Vec
         ImageDescription::Container(text) => Some(text),
         _ => None,
     };
-    Ok(file.images.into_iter().chain(typed).filter_map(container).collect())
+    let of_file: Vec<String> = file.images.into_iter().filter_map(container).collect();
+    of_file.iter().try_for_each(|text| check_encryption(text))?;
+    Ok(of_file.into_iter().chain(typed.into_iter().filter_map(container)).collect())
+}
+
+/// Refuses a registry without encryption in an environment file, which somebody else may have written: a
+/// password for it would be readable on the way. On this machine there is no way.
+fn check_encryption(text: &str) -> Result<()> {
+    let Some((_, rest)) = text.split_once("http://") else { return Ok(()) };
+    let host = rest.split(['/', '#']).next().unwrap_or_default();
+    let name = host.strip_prefix("[::1]").map_or(host, |_| "localhost");
+    let name = name.split_once(':').map_or(name, |(name, _)| name);
+    if matches!(name, "localhost" | "127.0.0.1") {
+        return Ok(());
+    }
+    let text = escape(text);
+    let message = format!("the environment file names `{text}`, a registry without encryption");
+    let hint = format!(
+        "name it on the command line, or import it first: `cabane import {text} NAME/VERSION`"
+    );
+    Err(Report::new(Kind::BadInput, message).hinted(hint))
 }
 
 /// Finds what was typed, with all builds that there are.

@@ -7,6 +7,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use cabane_environment::complete_label;
@@ -131,10 +133,9 @@ fn named(context: &Context, text: &str, image: Option<&str>) -> Result<(Name, Op
     };
     let pattern: LabelPattern = format!("{name}/container:v1").parse()?;
     let label = complete_label(context, &pattern)?;
-    let mut digest = None;
-    for known in context.repositories()? {
-        digest = digest.or(known.repository.by_label(&label)?.map(|record| record.digest));
-    }
+    // In a repository of somebody else the name would be theirs.
+    let own = context.repository_to_write()?.repository;
+    let digest = own.by_label(&label)?.map(|record| record.digest);
     let name = Name { text: name.to_owned(), label };
     let digest = digest.filter(|_| what != Named::Create);
     if digest.is_some() && image.is_some() {
@@ -232,13 +233,20 @@ pub(crate) fn save(image: &ConcreteImage, to: &Path) -> Result<()> {
     }
     let to = std::path::absolute(to).or_failed(failed)?;
     let directory = to.parent().unwrap_or(Path::new("/"));
-    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    if fs::symlink_metadata(&to).is_ok_and(|there| !there.is_file() && !there.is_symlink()) {
+        let message = format!("cannot {}: something else has this name", failed());
+        return Err(Report::new(Kind::BadInput, message));
+    }
+    let mut source = fs::File::open(&image.path).or_failed(failed)?;
+    let found = source.metadata().or_failed(failed)?;
+    // An image of one group is not opened to others.
+    let is_open = found.mode() & 0o004 != 0;
+    let permissions = fs::Permissions::from_mode(if is_open { 0o666 } else { 0o600 });
     let mut file = tempfile::Builder::new()
         .prefix(".cabane-")
         .permissions(permissions)
         .tempfile_in(directory)
         .or_failed(failed)?;
-    let mut source = std::fs::File::open(&image.path).or_failed(failed)?;
     std::io::copy(&mut source, &mut file).or_failed(failed)?;
     file.persist(&to).map_err(|error| error.error).or_failed(failed)?;
     Ok(())

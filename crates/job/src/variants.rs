@@ -55,7 +55,7 @@ impl Requested {
     ///
     /// Whatever is malformed, missing or ambiguous.
     pub(crate) fn find(context: &Context, request: &Submission) -> Result<Self> {
-        let mut found = find_builds(context, &keep_named(context, &request.images)?)?;
+        let mut found = find_builds(context, &keep_named(context, &request.images, false)?)?;
         found.make_ready(context)?;
         found.refuse_different_bases()?;
         let here = found.places_here(context);

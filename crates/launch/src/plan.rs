@@ -97,8 +97,8 @@ impl LaunchPlan {
 
     /// Imports the container images that are not kept yet.
     fn with_kept(&self, context: &Context) -> Result<Self> {
-        let images =
-            keep_named(context, &self.images).map_err(|error| error.with_kind(Kind::NotStarted))?;
+        let images = keep_named(context, &self.images, self.is_dry_run)
+            .map_err(|error| error.with_kind(Kind::NotStarted))?;
         Ok(Self { images, ..self.clone() })
     }
 

@@ -141,15 +141,26 @@ fn keep_bases(connection: &Connection, images: &[Listed], labels: &mut [Verdict]
     let by_digest: BTreeMap<&Digest, &Listed> =
         staying.map(|image| (&image.digest, image)).collect();
     let staying: Vec<Listed> = by_digest.into_values().cloned().collect();
-    let mut tops = BTreeMap::new();
+    let (mut tops, mut unknown) = (BTreeMap::new(), None);
     for (top, bases) in staying.iter().zip(bases_of_listed(connection, &staying)?) {
-        for base in bases {
+        if bases.is_none() {
+            unknown = unknown.or(Some(&top.label));
+        }
+        for base in bases.into_iter().flatten() {
             tops.entry(base.digest).or_insert(&top.label);
         }
     }
     for one in labels.iter_mut().filter(goes) {
         if let Some(top) = tops.get(&one.digest) {
             one.fate = Fate::Kept(format!("{top} is built on it"));
+        } else if let Some(top) = unknown
+            && images.iter().find(|image| image.label == one.label).is_some_and(|image| {
+                // Asking is not worth an error: without an answer it stays.
+                let held = connection.registry.held_base(&image.place(), &image.digest);
+                held.map_or(true, |held| held.is_some())
+            })
+        {
+            one.fate = Fate::Kept(format!("the metadata of {top} cannot be read, and may name it"));
         }
     }
     Ok(())

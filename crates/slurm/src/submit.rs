@@ -82,10 +82,14 @@ pub(crate) fn find_command(configured: Option<&Path>) -> PathBuf {
 }
 
 /// Tells whether the tasks of the step have programs of their own, as well as is known here: a word
-/// of the command line begins as the option does that says so.
+/// of the command line is the option that says so, or as much of it as Slurm understands.
 fn is_multi_prog() -> bool {
     let words = std::fs::read("/proc/self/cmdline").unwrap_or_default();
-    words.split(|byte| *byte == 0).any(|word| word.starts_with(b"--mul"))
+    words.split(|byte| *byte == 0).any(is_option_of_several)
+}
+
+fn is_option_of_several(word: &[u8]) -> bool {
+    word.len() >= b"--mu".len() && b"--multi-prog".starts_with(word)
 }
 
 type Change = (OsString, Option<OsString>);

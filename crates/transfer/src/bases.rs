@@ -100,28 +100,30 @@ fn named_in(files: MetaFiles) -> Vec<ImageBase> {
     meta.map(|meta| meta.bases).unwrap_or_default()
 }
 
-/// Returns the images on which each of several images of a registry is built, as [`of_remote`] does. An
-/// image that was deleted meanwhile has none, and neither has one whose metadata are damaged. Otherwise a user
-/// with the right to push could stop the others.
+/// Returns the images on which each of several images of a registry is built; nothing for one whose
+/// metadata cannot be read, with which a user with the right to push could stop the others. An image that
+/// was deleted meanwhile has none.
 ///
 /// # Errors
 ///
-/// Those of asking, also if it is about one image: what it is built on is unknown then.
-pub fn of_listed(connection: &Connection, images: &[Listed]) -> Result<Vec<Vec<ImageBase>>> {
+/// The registry cannot be reached, refuses to answer, or is overloaded.
+pub fn of_listed(
+    connection: &Connection,
+    images: &[Listed],
+) -> Result<Vec<Option<Vec<ImageBase>>>> {
     let all = connection.registry.meta_files_of(images, &[ENV_JSON])?;
-    let has_none = |kind| {
-        matches!(
-            kind,
-            ErrorKind::NoSuchImage
-                | ErrorKind::NotAnImage
-                | ErrorKind::Document
-                | ErrorKind::WrongContent
-                | ErrorKind::Status(404)
-        )
+    let is_of_all = |error: &cabane_registry::Error| {
+        error.is_about_connection()
+            || error.is_busy()
+            || matches!(error.kind, ErrorKind::Unauthorized | ErrorKind::Forbidden)
     };
     let bases = all.into_iter().map(|files| match files {
-        Err(error) if has_none(error.kind) => Ok(Vec::new()),
-        files => Ok(named_in(files?)),
+        Ok(files) => Ok(Some(named_in(files))),
+        Err(error) if is_of_all(&error) => Err(error.into()),
+        Err(error) if matches!(error.kind, ErrorKind::NoSuchImage | ErrorKind::NotAnImage) => {
+            Ok(Some(Vec::new()))
+        }
+        Err(_) => Ok(None),
     });
     bases.collect()
 }
@@ -148,7 +150,9 @@ pub fn built_on_remote(
     let mut others = registry.find(&wanted, context.settings.registry.listing.value)?;
     others.retain(|one| one.digest != image.digest);
     let bases = of_listed(connection, &others)?;
-    let is_built_on = |bases: &[ImageBase]| bases.iter().any(|base| base.digest == image.digest);
+    let is_built_on = |bases: &Option<Vec<ImageBase>>| {
+        bases.iter().flatten().any(|base| base.digest == image.digest)
+    };
     let built = others.into_iter().zip(bases).filter(|(_, bases)| is_built_on(bases));
     Ok(built.map(|(one, _)| one.label).collect())
 }

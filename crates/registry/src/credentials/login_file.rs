@@ -39,6 +39,8 @@ use crate::container::DOCKER_HUB;
 pub(super) struct Place<'a> {
     pub(super) host: &'a str,
     pub(super) repository: &'a str,
+    /// Whether what is sent there is not encrypted.
+    pub(super) is_plain: bool,
 }
 
 /// It is a list, or a value is a number.
@@ -189,6 +191,7 @@ fn ranked<'a, T>(
 fn nearness(key: &str, place: &Place<'_>) -> Option<(usize, bool)> {
     let (is_plain, name) = match key.split_once("://") {
         None => (true, key),
+        Some(("https", _)) if place.is_plain => return None,
         Some(("http" | "https", name)) => (false, name),
         Some(_) => return None,
     };

@@ -84,12 +84,13 @@ impl CredentialSources {
     ///
     /// The host is as in an address, with its port if it has one; a login file may have
     /// another password for a part of the repositories there. Files that do not exist are
-    /// passed over. May run a helper, and so take up to half a minute.
-    pub fn find(&self, host: &str, repository: &str) -> Result<Option<Credential>> {
+    /// passed over. What was stored for `https://` is not for an address without encryption. May run a
+    /// helper, and so take up to half a minute.
+    pub fn find(&self, host: &str, repository: &str, is_plain: bool) -> Result<Option<Credential>> {
         if let Some(credential) = &self.given {
             return Ok(Some(credential.clone()));
         }
-        let place = Place { host, repository };
+        let place = Place { host, repository, is_plain };
         for path in &self.login_files {
             let found = login_file::find(path, &place, &self.program_directories)?;
             if found.is_some() {
@@ -125,7 +126,7 @@ mod tests {
     }
 
     fn name_for(sources: &CredentialSources, host: &str) -> Option<String> {
-        match sources.find(host, "deploy/daint").unwrap()? {
+        match sources.find(host, "deploy/daint", false).unwrap()? {
             Credential::Password { username, .. } => Some(username),
             _ => None,
         }

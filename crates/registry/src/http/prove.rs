@@ -48,7 +48,7 @@ impl Client {
     /// Finds out what proves to the registry who asks.
     pub(super) fn prove(&self, challenge: &Challenge, scope: &Scope) -> Result<Option<Proof>> {
         let host = self.address.host();
-        let credential = self.credentials.find(host, scope.repository())?;
+        let credential = self.credentials.find(host, scope.repository(), self.origin.is_plain)?;
         let user = credential.as_ref().map(|credential| match credential {
             Credential::Password { username, .. } => username.clone(),
             Credential::Identity(_) | Credential::Bearer(_) => "token".to_owned(),

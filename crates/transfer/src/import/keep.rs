@@ -5,13 +5,14 @@
 //! reference decides.
 //!
 //! ```text
-//! docker://ghcr.io/my-lab/tool:2.1       tool/2.1:ghcr.io-my-lab
-//! docker://ghcr.io/my-lab/tool@sha256:…  tool/sha256-66da5000bf8b540e:ghcr.io-my-lab
-//! sif:/scratch/tool.sif                  tool/sif:0f3c5b2a9d8e7614
+//! docker://ghcr.io/my-lab/tool:2.1       ghcr.io-my-lab-tool/2.1:5c0de1f3a9b27746
+//! docker://ghcr.io/my-lab/tool@sha256:…  ghcr.io-my-lab-tool/sha256-66da5000bf8b540e:1f7e…
+//! sif:/scratch/tool.sif                  tool-sif/0f3c5b2a9d8e7614:v1
 //! ```
 //!
-//! The digits after a file stand for its path, size, and time of change: another file has another
-//! label.
+//! The digits are of the whole reference, so that no two references have one label, and for a file of
+//! its path, size, and time of change. `tool/2.1` is another name: what is kept does not compete with the
+//! labels that users choose.
 
 use std::collections::btree_map::Entry;
 use std::fs;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use cabane_container::{Platform, digest};
 use cabane_environment::{ImageRequest, complete_label_for, named_containers};
 use cabane_label::{Digest, Label, LabelPattern, MAX_PART_LENGTH, escape};
-use cabane_registry::{ContainerName, sum};
+use cabane_registry::{ContainerName, ErrorKind, sum};
 use cabane_report::{IoContext, Report, Result};
 use cabane_site::Context;
 use cabane_view::ContainerSource;
@@ -43,16 +44,22 @@ pub struct Kept {
 }
 
 /// Imports the container images among those that were typed or that environment files name, unless
-/// they are kept already. Returns the request with which the environment is found.
+/// they are kept already. Returns the request with which the environment is found. A dry run imports
+/// nothing.
 ///
 /// # Errors
 ///
-/// Those of [`keep`], and an environment file that cannot be read.
-pub fn keep_named(context: &Context, request: &ImageRequest) -> Result<ImageRequest> {
+/// Those of [`keep`], an environment file that cannot be read, and for a dry run an image that would be
+/// imported.
+pub fn keep_named(
+    context: &Context,
+    request: &ImageRequest,
+    is_dry_run: bool,
+) -> Result<ImageRequest> {
     let mut request = request.clone();
     for typed in named_containers(context, &request)? {
         if let Entry::Vacant(place) = request.kept.entry(typed) {
-            let kept = keep(context, place.key())?;
+            let kept = find_or_import(context, place.key(), is_dry_run)?;
             place.insert(kept.digest);
         }
     }
@@ -69,16 +76,27 @@ pub fn keep_named(context: &Context, request: &ImageRequest) -> Result<ImageRequ
 ///
 /// A reference that is malformed or names no registry, and those of an import.
 pub fn keep(context: &Context, typed: &str) -> Result<Kept> {
+    find_or_import(context, typed, false)
+}
+
+fn find_or_import(context: &Context, typed: &str, is_dry_run: bool) -> Result<Kept> {
     let default_registry = context.settings.container.default_registry.value.as_deref();
     let reference = Reference::named(typed, default_registry)?;
     let platform = Platform::of_machine(std::env::consts::ARCH);
     let pattern = label_of(&reference)?;
     let label = complete_label_for(context, &pattern, platform.machine())?;
-    if let Some((digest, source)) = find(context, &label, &reference)?
+    if let Some((digest, source)) = find(context, &label)?
         && is_current(context, &reference, &label, &source)?
     {
         context.detail(format_args!("{} is kept as {label}", escape(typed)));
         return Ok(Kept { label, digest });
+    }
+    if is_dry_run {
+        let shown = escape(typed);
+        let message = format!("`{shown}` is not imported yet, and a dry run imports nothing");
+        let hint =
+            format!("`cabane import --dry-run {shown} {label}` shows what would be imported");
+        return Err(Report::new(cabane_report::Kind::NotFound, message).hinted(hint));
     }
     let request = ImportRequest {
         image: typed.to_owned(),
@@ -105,23 +123,13 @@ pub fn keep(context: &Context, typed: &str) -> Result<Kept> {
     Ok(Kept { label, digest: added.record.digest })
 }
 
-/// Finds the image with a label that was made of a reference, in any repository.
-fn find(
-    context: &Context,
-    label: &Label,
-    reference: &Reference,
-) -> Result<Option<(Digest, ContainerSource)>> {
-    let reference = reference.to_string();
-    for named in context.repositories()? {
-        if let Some(record) = named.repository.by_label(label)? {
-            let meta = named.repository.meta_if_present(&record.digest)?;
-            let source = meta.and_then(|meta| meta.container?.source);
-            if let Some(source) = source.filter(|source| source.reference == reference) {
-                return Ok(Some((record.digest, source)));
-            }
-        }
-    }
-    Ok(None)
+/// Finds the image with a label in the repository into which this user imports. Others, in which somebody
+/// else may write, could give any image the label.
+fn find(context: &Context, label: &Label) -> Result<Option<(Digest, ContainerSource)>> {
+    let repository = context.repository_to_write()?.repository;
+    let Some(record) = repository.by_label(label)? else { return Ok(None) };
+    let meta = repository.meta_if_present(&record.digest)?;
+    Ok(meta.and_then(|meta| meta.container?.source).map(|source| (record.digest, source)))
 }
 
 /// Whether a reference still leads to what an image was made of.
@@ -144,7 +152,8 @@ fn is_current(
             let now = Some(digest::written(&digest::of(&document)));
             Ok(now == source.manifest || now == source.index)
         }
-        Err(error) if error.is_about_connection() || error.is_busy() => {
+        // A registry that cannot prove what it is may be another one.
+        Err(error) if (error.is_about_connection() && !is_insecure(&error)) || error.is_busy() => {
             context.warning(format_args!(
                 "{} does not answer, so {label} is used as it was imported",
                 escape(name.address.host())
@@ -159,10 +168,14 @@ fn is_current(
     }
 }
 
+fn is_insecure(error: &cabane_registry::Error) -> bool {
+    error.kind == ErrorKind::Insecure
+}
+
 /// Returns name, version, and tag of the label under which a container image is kept.
 fn label_of(reference: &Reference) -> Result<LabelPattern> {
     let (name, version, tag) = match reference {
-        Reference::Registry(name) => of_registry(name),
+        Reference::Registry(name) => of_registry(name, reference),
         Reference::Sif(path) => of_file("sif", path, path, reference)?,
         Reference::DockerArchive(path, _) => of_file("docker-archive", path, path, reference)?,
         Reference::Layout(path, _) if path.is_dir() => {
@@ -179,14 +192,17 @@ fn label_of(reference: &Reference) -> Result<LabelPattern> {
     Ok(format!("{}/{}:{}", part(&name), part(&version), part(&tag)).parse()?)
 }
 
-fn of_registry(name: &ContainerName) -> (String, String, String) {
-    let (above, last) = name.repository.rsplit_once('/').unwrap_or(("", &name.repository));
+fn of_registry(name: &ContainerName, reference: &Reference) -> (String, String, String) {
     let version = match (&name.digest, &name.tag) {
         (Some(digest), _) => format!("sha256-{}", digest.id()),
         (None, tag) => tag.clone().unwrap_or_else(|| "latest".to_owned()),
     };
-    let place = format!("{}/{above}", name.address.host());
-    (last.to_owned(), version, place.trim_end_matches('/').to_owned())
+    let place = format!("{}/{}", name.address.host(), name.repository);
+    (place, version, digits_of(&reference.to_string()))
+}
+
+fn digits_of(text: &str) -> String {
+    sum::bytes(text.as_bytes()).as_str().chars().take(DIGITS).collect()
 }
 
 /// Describes a file by its name, its kind, and what changes if another file takes its place.
@@ -208,8 +224,7 @@ fn of_file(
     let name = [".gz", ".zst", ".tar", ".sif"]
         .iter()
         .fold(&*name, |name, ending| name.strip_suffix(ending).unwrap_or(name));
-    let digits = sum::bytes(stamp.as_bytes()).as_str().chars().take(DIGITS).collect();
-    Ok((name.to_owned(), kind.to_owned(), digits))
+    Ok((format!("{name}-{kind}"), digits_of(&stamp), "v1".to_owned()))
 }
 
 /// Writes a text as a part of a label.
@@ -243,12 +258,24 @@ mod tests {
             label(&format!("oras://ghcr.io/my-lab/tool@sha256:{digest}")),
         ];
         let expected = [
-            "tool/2.1:ghcr.io-my-lab",
-            "tool/latest:localhost-5000",
-            "pytorch/24.09-py3:nvcr.io-nvidia",
-            "tool/sha256-66da5000bf8b540e:ghcr.io-my-lab",
+            "ghcr.io-my-lab-tool/2.1",
+            "localhost-5000-tool/latest",
+            "nvcr.io-nvidia-pytorch/24.09-py3",
+            "ghcr.io-my-lab-tool/sha256-66da5000bf8b540e",
         ];
-        assert_eq!(seen, expected);
+        assert_eq!(seen.each_ref().map(|one| one.split_once(':').unwrap().0), expected);
+    }
+
+    #[test]
+    fn no_two_references_have_one_label() {
+        let references = [
+            "docker://localhost:5000/a-b/tool:1",
+            "docker://localhost:5000/a/b/tool:1",
+            "docker://http://localhost:5000/a/b/tool:1",
+            "docker://localhost-5000.example/a/b/tool:1",
+        ];
+        let labels: std::collections::BTreeSet<_> = references.map(label).into();
+        assert_eq!(labels.len(), references.len());
     }
 
     #[test]

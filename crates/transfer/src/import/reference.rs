@@ -50,6 +50,10 @@ impl Reference {
         if let Some(reference) = of_scheme(text, Path::new(""))? {
             return Ok(reference);
         }
+        // A directory with such a name does not take its place.
+        if text.contains("://") || text.contains('#') {
+            return in_registry(text, default_registry).map_err(|error| with_setting(text, error));
+        }
         let (path, name) = path_and_name(text, Path::new(""));
         if text.starts_with(['/', '.']) || (name.is_none() && path.exists()) {
             return of_path(&path, name);

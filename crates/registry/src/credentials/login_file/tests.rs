@@ -8,8 +8,11 @@ use serde_json::json;
 
 use super::*;
 
-const PLACE: Place<'static> =
-    Place { host: "registry.example:5000", repository: "deploy/daint/gh200/vasp/6.4" };
+const PLACE: Place<'static> = Place {
+    host: "registry.example:5000",
+    repository: "deploy/daint/gh200/vasp/6.4",
+    is_plain: false,
+};
 
 /// What a file gives without any helper installed, as `name:password` or `kind token`.
 fn found(text: &str, place: &Place<'_>) -> Result<Option<String>, String> {
@@ -240,7 +243,7 @@ proptest! {
         host in ".{0,10}",
         repository in "[ab/]{0,6}",
     ) {
-        let place = Place { host: &host, repository: &repository };
+        let place = Place { host: &host, repository: &repository, is_plain: false };
         if let Ok(file) = LoginFile::parse(&text) {
             let _ = file.steps(&place).len();
         }
@@ -253,7 +256,7 @@ proptest! {
         host in "[ab:]{0,3}",
         repository in "[ab/]{0,6}",
     ) {
-        let _ = nearness(&key, &Place { host: &host, repository: &repository });
+        let _ = nearness(&key, &Place { host: &host, repository: &repository, is_plain: false });
         let _ = credential_of(&json!({"auth": auth, "identitytoken": null}));
     }
 
@@ -264,4 +267,14 @@ proptest! {
         let found = credential_of(&json!({"auth": auth}));
         prop_assert_eq!(found, Ok(Some(Credential::password(name, password))));
     }
+}
+
+#[test]
+fn what_was_stored_for_an_encrypted_address_is_not_sent_to_a_plain_one() {
+    let plain = Place { is_plain: true, ..PLACE };
+    let host = PLACE.host;
+    assert_eq!(nearness(&format!("https://{host}"), &plain), None);
+    assert_eq!(nearness(&format!("https://{host}"), &PLACE), Some((0, false)));
+    assert_eq!(nearness(&format!("http://{host}"), &plain), Some((0, false)));
+    assert_eq!(nearness(host, &plain), Some((0, true)));
 }
