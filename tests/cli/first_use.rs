@@ -170,15 +170,15 @@ fn a_directory_does_not_take_the_place_of_an_image_in_a_registry() {
     needs!("docker-registry");
     let site = Site::new(Who::OrdinaryUser);
     site.push("first", "tool:1");
-    let planted = layout(&site.cabane, "second").typed();
-    let planted = planted.strip_prefix("oci:").unwrap();
+    layout(&site.cabane, "second");
+    let planted = site.cabane.world.path("layout-second");
     let name = format!("{}/tool:1", site.registry.url());
     let directory = site.cabane.world.directory("project");
     for typed in [format!("docker://{name}"), "docker://tool:1".to_owned()] {
         let place = directory.join(&typed);
         fs::create_dir_all(place.parent().unwrap()).unwrap();
         let mut copy = Command::new("cp");
-        Finished::of(copy.arg("-r").arg(planted).arg(&place)).success();
+        Finished::of(copy.arg("-r").arg(&planted).arg(&place)).success();
         let mut command = site.cabane.command(&["run", &typed, "--", "hello"]);
         let seen = site.cabane.finish(command.current_dir(&directory));
         assert_eq!(seen.stdout, "first\n", "{typed}: {}", seen.stderr);
@@ -197,10 +197,12 @@ fn an_image_of_another_repository_does_not_take_the_place_of_one_in_a_registry()
     // Somebody else's repository, which this user reads as well.
     let other = site.cabane.world.path("other");
     let planted = layout(&site.cabane, "second").typed();
+    site.cabane.run(&["repo", "create", other.to_str().unwrap()]).success();
     let to = format!("--repo={}", other.display());
     site.cabane.run(&[&to, "import", &planted, &label]).success();
     let text = fs::read_to_string(site.cabane.world.path("site.toml")).unwrap();
-    let more = format!("{text}[[repositories]]\nname = \"other\"\npath = \"{}\"\n", other.display());
+    let more =
+        format!("{text}[[repositories]]\nname = \"other\"\npath = \"{}\"\n", other.display());
     site.cabane.world.file("site.toml", &more);
     let seen = site.hello(&name);
     assert_eq!(seen.stdout, "first\n", "{}", seen.stderr);

@@ -6,6 +6,8 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::thread::sleep;
+use std::time::Duration;
 
 use rustix::fs::{fstat, fstatfs};
 use rustix::io::Errno;
@@ -57,11 +59,27 @@ pub fn unshare_user_and_mounts_as_root() -> io::Result<()> {
 
 fn unshare_user_and_mounts_as(inside_user: u32, inside_group: u32) -> io::Result<()> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
-    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
+    unshare_alone(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
     // Without this the kernel refuses a group map written by an ordinary user.
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("{inside_user} {user} 1"))?;
     fs::write("/proc/self/gid_map", format!("{inside_group} {group} 1"))
+}
+
+/// How often a user namespace is asked for, and the pause after each time.
+const ATTEMPTS: u32 = 200;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Leaves the user namespace. A thread that has done its work, such as the look-up of a name, may still be
+/// ending.
+fn unshare_alone(flags: UnshareFlags) -> io::Result<()> {
+    for _ in 1..ATTEMPTS {
+        match unshare(flags) {
+            Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => sleep(PAUSE),
+            outcome => return outcome,
+        }
+    }
+    unshare(flags)
 }
 
 fn unshare(flags: UnshareFlags) -> io::Result<()> {

@@ -54,7 +54,14 @@ pub fn container_image(text: &str) -> Result<UenvDescription, ParseError> {
     }
     let is_of_hub = registry == HUB.0 && !name.contains('/');
     let name = if is_of_hub { format!("{}/{name}", HUB.1) } else { name.to_owned() };
-    format!("docker://{registry}/{name}").parse()
+    // Without a dot, a host would be read as a part of the name.
+    let is_clear = is_host(registry);
+    format!("docker://{registry}{}{name}", if is_clear { '/' } else { '#' }).parse()
+}
+
+/// Whether the first part of a name is a host by its form.
+fn is_host(text: &str) -> bool {
+    text == "localhost" || text.contains(['.', ':'])
 }
 
 /// Returns the registry and the name there.
@@ -70,7 +77,7 @@ fn parts(name: &str) -> (&str, &str) {
     let Some(registry) = registry else {
         let name = without_user(name);
         return match name.split_once('/') {
-            Some((host, rest)) if host == "localhost" || host.contains(['.', ':']) => (host, rest),
+            Some((host, rest)) if is_host(host) => (host, rest),
             _ => (HUB.0, name),
         };
     };
@@ -101,6 +108,8 @@ mod tests {
             ("docker://nvcr.io#nvidia/pytorch", "docker://nvcr.io/nvidia/pytorch"),
             ("$oauth", ""),
             ("me@ghcr.io#lab/tool:1", "docker://ghcr.io/lab/tool:1"),
+            ("me@registry#lab/tool:1", "docker://registry#lab/tool:1"),
+            ("docker://registry#lab/tool:1", "docker://registry#lab/tool:1"),
             ("me@lab/tool:1", "docker://docker.io/lab/tool:1"),
             ("localhost:5000/tool", "docker://localhost:5000/tool"),
             ("http://127.0.0.1:5000/tool:1", "http://127.0.0.1:5000/tool:1"),

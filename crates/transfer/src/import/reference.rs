@@ -125,6 +125,7 @@ fn in_registry(text: &str, default_registry: Option<&str>) -> Result<Reference> 
         return Err(Report::new(Kind::BadInput, message).hinted((*hint).to_owned()));
     }
     let name = IN_REGISTRIES.iter().find_map(|scheme| text.strip_prefix(scheme)).unwrap_or(text);
+    let is_named = name.contains('#');
     let name = match name.split_once('#') {
         None => name.to_owned(),
         Some((host, name)) if host.contains('@') => {
@@ -140,7 +141,7 @@ fn in_registry(text: &str, default_registry: Option<&str>) -> Result<Reference> 
         Some((host, name)) => format!("{host}/{name}"),
     };
     let name = match default_registry {
-        Some(registry) if !names_registry(&name) => format!("{registry}/{name}"),
+        Some(registry) if !is_named && !names_registry(&name) => format!("{registry}/{name}"),
         _ => name,
     };
     Ok(Reference::Registry(Box::new(name.parse()?)))
