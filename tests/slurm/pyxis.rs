@@ -38,6 +38,9 @@ impl<'a> Site<'a> {
         let script = format!(
             "set -e
              cat >/etc/cabane/mount.policy <<'END'\n{policy}\nEND
+             # Environment files name no other registry without encryption.
+             grep -qs default_registry /etc/cabane/config.toml ||
+                 printf '[container]\ndefault_registry = \"{REGISTRY}\"\n' >>/etc/cabane/config.toml
              rm -rf /shared/registry /home/alice/.local /home/alice/.edf; mkdir /shared/registry
              cat >/shared/registry/config.yml <<'END'
 version: 0.1

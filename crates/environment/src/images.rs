@@ -133,18 +133,22 @@ pub fn named_containers(context: &Context, request: &ImageRequest) -> Result<Vec
         _ => None,
     };
     let of_file: Vec<String> = file.images.into_iter().filter_map(container).collect();
-    of_file.iter().try_for_each(|text| check_encryption(text))?;
+    of_file.iter().try_for_each(|text| check_encryption(context, text))?;
     Ok(of_file.into_iter().chain(typed.into_iter().filter_map(container)).collect())
 }
 
 /// Refuses a registry without encryption in an environment file, which somebody else may have written: a
-/// password for it would be readable on the way. On this machine there is no way.
-fn check_encryption(text: &str) -> Result<()> {
+/// password for it would be readable on the way. On this machine there is no way, and the registry of the
+/// site is chosen by the site.
+fn check_encryption(context: &Context, text: &str) -> Result<()> {
     let Some((_, rest)) = text.split_once("http://") else { return Ok(()) };
     let host = rest.split(['/', '#']).next().unwrap_or_default();
     let name = host.strip_prefix("[::1]").map_or(host, |_| "localhost");
     let name = name.split_once(':').map_or(name, |(name, _)| name);
-    if matches!(name, "localhost" | "127.0.0.1") {
+    let of_site = context.settings.container.default_registry.value.as_deref();
+    let is_of_site =
+        of_site.is_some_and(|one| one.trim_end_matches('/') == format!("http://{host}"));
+    if is_of_site || matches!(name, "localhost" | "127.0.0.1") {
         return Ok(());
     }
     let text = escape(text);
