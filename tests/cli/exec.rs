@@ -58,6 +58,20 @@ fn several_places_are_shown_with_one_option_and_with_variables() {
 }
 
 #[test]
+fn variables_of_apptainer_extend_the_path_and_options_in_variables_are_reported() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let file = sif_file(&cabane, "first", "tool.sif");
+    let mut command = cabane.command(&["exec", file.to_str().unwrap(), "sh", "-c", "echo $PATH"]);
+    let command = command.env("APPTAINERENV_PREPEND_PATH", "/first");
+    let command = command.env("APPTAINERENV_APPEND_PATH", "/last").env("APPTAINER_CLEANENV", "1");
+    let seen = cabane.finish(command);
+    let path = seen.stdout.trim();
+    assert!(path.starts_with("/first:") && path.ends_with(":/last"), "{path}");
+    let expected = "`APPTAINER_CLEANENV` has no effect here: use the option instead";
+    assert!(seen.stderr.contains(expected), "{}", seen.stderr);
+}
+
+#[test]
 fn variables_are_set_and_those_of_the_caller_left_out() {
     let cabane = with_root(Who::OrdinaryUser);
     let file = cabane.world.file("variables", "# some\nexport A=\"a b\"\nB=file\n\nC='c'\n");

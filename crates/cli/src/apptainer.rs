@@ -89,8 +89,16 @@ impl ApptainerArgs {
             ..RootOptions::default()
         };
         options.binds.extend(self.bind.iter().flat_map(|text| listed(text)));
+        note_ignored(setup);
         for (name, value) in variables_of_variables(setup) {
-            options.variables.0.insert(name, VariableSetting::to(&value));
+            let setting = options.variables.0.entry(PATH.to_owned());
+            match name.as_str() {
+                "PREPEND_PATH" => setting.or_default().prepend = vec![value],
+                "APPEND_PATH" => setting.or_default().append = vec![value],
+                _ => {
+                    options.variables.0.entry(name).or_default().set = Some(value);
+                }
+            }
         }
         inside.add_to(&mut options)?;
         options.writable = match &self.overlay {
@@ -142,6 +150,43 @@ fn binds_of_variables(setup: &Setup) -> Vec<String> {
     ];
     let values = names.iter().filter_map(|name| setup.calling.get(OsStr::new(name))?.to_str());
     values.flat_map(listed).collect()
+}
+
+const PATH: &str = "PATH";
+/// What a variable of Apptainer is called that stands for an option, after `APPTAINER_`.
+const OPTIONS_OF_VARIABLES: [&str; 14] = [
+    "CLEANENV",
+    "COMPAT",
+    "CONTAIN",
+    "CONTAINALL",
+    "ENV",
+    "ENV_FILE",
+    "FAKEROOT",
+    "HOME",
+    "NO_HOME",
+    "NV",
+    "OVERLAY",
+    "PWD",
+    "ROCM",
+    "WRITABLE_TMPFS",
+];
+
+/// Warns of variables that stand for options of Apptainer: here only options count, so that a line does
+/// the same everywhere.
+fn note_ignored(setup: &Setup) {
+    let prefixes = ["APPTAINER_", "SINGULARITY_"];
+    let set = setup.calling.keys().filter_map(|name| name.to_str());
+    let ignored: Vec<String> = set
+        .filter(|name| {
+            let option = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix));
+            option.is_some_and(|option| OPTIONS_OF_VARIABLES.contains(&option))
+        })
+        .map(|name| format!("`{name}`"))
+        .collect();
+    if !ignored.is_empty() {
+        let names = ignored.join(", ");
+        setup.warning(format_args!("{names} has no effect here: use the option instead"));
+    }
 }
 
 /// Returns the variables that `APPTAINERENV_NAME` and `SINGULARITYENV_NAME` set inside.
