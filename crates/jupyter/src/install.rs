@@ -246,10 +246,11 @@ fn refuse_others(kernels: &Path, name: &str) -> Result<()> {
 /// Refuses a directory that belongs to another user, or has a kernel of somebody else.
 fn refuse_other(directory: &KernelDirectory<'_>) -> Result<()> {
     let path = shown(&directory.path());
-    let message = if !directory.is_own() {
-        format!("{path} belongs to another user")
-    } else if directory.has_file() && !directory.read().is_some_and(|spec| spec.is_marked()) {
+    let message = if directory.has_file() && !directory.read().is_some_and(|spec| spec.is_marked())
+    {
         format!("{path} has a kernel that Cabane did not install")
+    } else if !directory.is_own() {
+        format!("{path} belongs to another user")
     } else {
         return Ok(());
     };
