@@ -4,12 +4,12 @@
 //! Kernels of Jupyter in images, used by a client of Jupyter.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, Weak};
 
-use cabane_testkit::{Finished, Tree, World, needs, squashfs};
+use cabane_testkit::{Finished, Tree, World, needs, not_run, squashfs};
 use serde_json::Value;
 
 use crate::cabane::{Cabane, Who, everybody};
@@ -275,6 +275,8 @@ fn a_kernel_is_described_by_words_that_mean_the_same_anywhere() {
     assert!(of_path["argv"][2].as_str().unwrap().ends_with("/work/app.squashfs"), "{of_path}");
     let pinned = kernel_json(&cabane, &format!("{kernels}/pinned/kernel.json"));
     assert_eq!(pinned["argv"][2], pinned["metadata"]["cabane"]["images"][0]["digest"]);
+    let digest = pinned["argv"][2].as_str().unwrap();
+    assert_eq!(pinned["display_name"], format!("app/1.0:v1 (Hello, {})", &digest[..8]));
 }
 
 #[test]
@@ -362,6 +364,57 @@ fn what_cabane_did_not_install_is_neither_replaced_nor_removed() {
 }
 
 #[test]
+fn what_an_image_says_about_its_kernel_does_not_reach_jupyter_or_the_terminal() {
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
+    let point = cabane.mount_point("hostile");
+    let answer = format!(
+        r#"{{"interpreter":"{point}/bin/python","package":"{point}/x","kernel":{{"argv":["python","{{connection_file}}"],
+"language":"\u001b[2J","env":{{"LD_PRELOAD":"/tmp/evil.so"}},"interrupt_mode":"message","display_name":"\u001b[2J",
+"metadata":{{"kernel_provisioner":{{"provisioner_name":"evil"}},"debugger":true}}}}}}"#
+    );
+    let script = format!("#!/bin/sh\ncat <<'END'\n{}\nEND\n", answer.replace('\n', ""));
+    let tree = Tree::new(cabane.world.path("trees/hostile")).meta("hostile", &point);
+    let tree = tree.program("bin/python", &script);
+    let image = cabane.world.path("hostile.squashfs");
+    squashfs(tree.root(), &image);
+    let image = image.to_str().unwrap();
+    cabane.run(&["kernel", "install", image, "--name=hostile"]).success();
+    let mut kernel = kernel_json(&cabane, "home/.local/share/jupyter/kernels/hostile/kernel.json");
+    assert_eq!(kernel["argv"].as_array().unwrap().last().unwrap(), "{connection_file}");
+    assert!(kernel["metadata"].as_object_mut().unwrap().remove("cabane").is_some());
+    kernel.as_object_mut().unwrap().remove("argv");
+    let expected = serde_json::json!({"display_name": "hostile (Python)", "language": "python",
+        "interrupt_mode": "message", "metadata": {"debugger": true}});
+    assert_eq!(kernel, expected);
+}
+
+#[test]
+fn the_kernel_of_another_user_is_neither_replaced_nor_removed_nor_looked_up() {
+    if !rustix::process::geteuid().is_root() {
+        not_run!("needs root, to have two users");
+    }
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
+    install(&cabane, &["app"]).success();
+    let directory = cabane.world.path("home/.local/share/jupyter/kernels/app-1.0");
+    let file = directory.join("kernel.json");
+    for (path, owner) in [(&directory, 61_235), (&file, 61_235)] {
+        let before = fs::metadata(path).unwrap().uid();
+        std::os::unix::fs::chown(path, Some(owner), None).unwrap();
+        let refused = install(&cabane, &["app"]);
+        assert_eq!(refused.code, 1, "{}", refused.stderr);
+        assert!(refused.stderr.contains("app-1.0 belongs to another user"), "{}", refused.stderr);
+        let kept = cabane.run(&["kernel", "remove", "app-1.0"]);
+        assert_eq!(kept.code, 1, "{}", kept.stderr);
+        assert!(kept.stderr.contains("app-1.0 belongs to another user"), "{}", kept.stderr);
+        assert_eq!(listed(&cabane), rows(&[("app-1.0", "not-checked")]));
+        std::os::unix::fs::chown(path, Some(before), None).unwrap();
+    }
+    assert_eq!(listed(&cabane), rows(&[("app-1.0", "ready")]));
+    cabane.run(&["kernel", "remove", "app-1.0"]).success();
+    assert!(!directory.exists());
+}
+
+#[test]
 fn planted_links_are_not_followed() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     install(&cabane, &["app"]).success();
@@ -397,6 +450,10 @@ fn mistakes_are_errors_before_anything_is_written() {
     };
     refused(&["app", "--", "hello"], 2, "the command has no `{connection_file}`");
     refused(&["app", "--name=a/b", "--", "x", "{connection_file}"], 2, "`a/b` cannot be the name");
+    let julia = ["app", "--", "julia-of-nobody", "{connection_file}"];
+    refused(&julia, 4, "cannot find the command `julia-of-nobody` in the images");
+    let name = ["app", "--display-name=a\u{1b}[2J", "--", "hello", "{connection_file}"];
+    refused(&name, 2, "the display name cannot have control characters");
     refused(&["app", "--language=cobol"], 2, "cannot find kernels for `cobol`");
     refused(&["nothing"], 4, "no image");
     let dry = install(&cabane, &["app", "--dry-run"]).success();

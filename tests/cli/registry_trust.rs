@@ -140,6 +140,13 @@ fn metadata_alone_are_refused_too() {
     signing.run(&["image", "sign", "app", "--key", &key]).success();
     let pulled = signing.run(&["image", "pull", "--meta", &directory, "app"]);
     assert!(pulled.stderr.contains("no signature covers"), "{}", pulled.stderr);
+    // In a repository they would be those of the image, which is trusted.
+    let link = signing.0.cabane.world.path("uenv");
+    std::os::unix::fs::symlink(signing.0.cabane.program(), &link).unwrap();
+    let mut command = signing.0.cabane.other(link.to_str().unwrap());
+    let refused = signing.0.cabane.finish(command.args(["image", "pull", "--only-meta", "app"]));
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(refused.stderr.contains("`uenv image pull deploy::app"), "{}", refused.stderr);
 }
 
 #[test]

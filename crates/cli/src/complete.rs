@@ -164,7 +164,7 @@ fn add_values(command: &mut Command, words: &Words) {
             let found = candidates(&words, last).unwrap_or_default().into_iter();
             let found = found.filter(|one| {
                 let value = one.get_value().to_str();
-                value.is_some_and(|value| value.starts_with(last) && is_plain(value))
+                value.is_some_and(|value| is_offered(value, last))
             });
             found.map(|one| one.add_prefix(before)).collect()
         }))
@@ -172,6 +172,13 @@ fn add_values(command: &mut Command, words: &Words) {
     for below in command.get_subcommands_mut() {
         add_values(below, &words);
     }
+}
+
+/// Whether a value can be put in the place of what was typed. One that others have named does not begin as
+/// an option or as the home of a user, unless that was typed.
+fn is_offered(value: &str, typed: &str) -> bool {
+    let is_begun = !typed.is_empty() || value.starts_with(char::is_alphanumeric);
+    is_begun && value.starts_with(typed) && is_plain(value)
 }
 
 /// Whether a shell takes a word as it is. Names that come from others are not put into a command line
@@ -403,4 +410,19 @@ fn systems(words: &Words, typed: &str) -> Option<Vec<Candidate>> {
 fn names_in(directory: &Path) -> Vec<String> {
     let entries = directory.read_dir().into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_others_do_not_begin_as_options_or_homes() {
+        for name in ["--exec=evil", "~root/x", "@here", "/etc", "%1", "=ls", "+x", ""] {
+            assert!(!is_offered(name, ""), "{name}");
+        }
+        assert!(is_offered("app/1.0:v1", "") && is_offered("app/1.0:v1", "ap"));
+        assert!(is_offered("./app.squashfs", ".") && is_offered("~/app.squashfs", "~"));
+        assert!(!is_offered("app$(evil)", "ap") && !is_offered("other", "ap"));
+    }
 }

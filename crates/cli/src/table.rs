@@ -133,17 +133,29 @@ impl Table {
 /// Breaks a text between its words, so that no part is longer than a width unless it is one word.
 fn wrapped(text: &str, width: usize) -> Vec<&str> {
     let mut parts = Vec::new();
-    let mut rest = text;
-    while width_of(rest) > width {
-        let mut blanks = rest.match_indices(' ').map(|(place, _)| place);
-        let fits = |place: &usize| rest.get(..*place).is_some_and(|part| width_of(part) <= width);
-        let last = blanks.clone().rfind(fits);
-        let Some(place) = last.or_else(|| blanks.next()) else { break };
-        let (part, after) = rest.split_at(place);
-        parts.push(part);
-        rest = after.trim_start_matches(' ');
+    // Where the part begins, how many characters of it were read, and the blank at which it can end: where
+    // it is, and how many characters are before it.
+    let (mut start, mut read, mut blank) = (0, 0, None);
+    for (place, character) in text.char_indices() {
+        if place < start {
+            continue;
+        }
+        if character == ' ' && (read <= width || blank.is_none()) {
+            blank = Some((place, read));
+        }
+        if read >= width
+            && let Some((end, before)) = blank.take()
+        {
+            let (part, rest) = text.split_at(end);
+            parts.push(part.get(start..).unwrap_or_default());
+            let blanks = rest.len() - rest.trim_start_matches(' ').len();
+            start = end + blanks;
+            read = if start > place { 0 } else { read - before - blanks + 1 };
+        } else {
+            read += 1;
+        }
     }
-    parts.push(rest);
+    parts.push(text.get(start..).unwrap_or_default());
     parts
 }
 
@@ -228,5 +240,21 @@ mod tests {
         assert_eq!(line, expected);
         assert_eq!(wrapped("one two three", 8), ["one two", "three"]);
         assert_eq!(wrapped("/a/long/path (of one)", 8), ["/a/long/path", "(of one)"]);
+        assert_eq!(wrapped("one two", 7), ["one two"]);
+        assert_eq!(wrapped("one two   three", 8), ["one two ", "three"]);
+        assert_eq!(wrapped("aa  /a/long/path  b", 3), ["aa ", "/a/long/path", "b"]);
+        assert_eq!(wrapped("äö ü ß", 4), ["äö ü", "ß"]);
+        assert_eq!(wrapped("one two ", 7), ["one two", ""]);
+    }
+
+    #[test]
+    fn a_very_long_cell_is_broken_in_one_pass() {
+        for text in ["ab cde f ".repeat(200_000 / 9), "é".repeat(100_000), "é ".repeat(70_000)] {
+            let parts = wrapped(&text, 16);
+            let is_word = |part: &&str| !part.contains(' ');
+            assert!(parts.iter().all(|part| width_of(part) <= 16 || is_word(part)));
+            let letters = |text: &str| text.chars().filter(|one| *one != ' ').count();
+            assert_eq!(parts.iter().map(|part| letters(part)).sum::<usize>(), letters(&text));
+        }
     }
 }

@@ -13,11 +13,15 @@ use cabane_resolve::ConcreteEnvironment;
 use cabane_site::{Context, env_vars};
 use serde_json::Map;
 
-use crate::directory::{KernelDirectory, is_link};
+use crate::directory::{KernelDirectory, Kernels};
 use crate::language::{self, Environment};
 use crate::place::{self, Place};
-use crate::spec::{CONNECTION_FILE, KernelSpec, Record, RecordedImage};
+use crate::spec::{CONNECTION_FILE, KernelSpec, Record, RecordedImage, is_plain};
 use crate::words;
+
+/// How many digits of an ID are in the name that people see.
+const SHORT: usize = 8;
+const HINT_ABOUT_NAME: &str = "choose another name with `--name`";
 
 /// Which kernel to install, and where.
 #[derive(Clone, Debug)]
@@ -78,8 +82,10 @@ pub fn install(context: &Context, typed: &InstallRequest) -> Result<Installed> {
     spec.argv = run.into_iter().chain(["--".to_owned()]).chain(spec.argv).collect();
     spec.display_name = match &typed.display_name {
         Some(name) => name.clone(),
-        None => display_name(&name, &environment, &spec.language),
+        None => display_name(&name, &environment, &spec.language, typed.is_pinned),
     };
+    check_text("the language", &spec.language)?;
+    check_text("the display name", &spec.display_name)?;
     spec.interrupt_mode.get_or_insert_with(|| "signal".to_owned());
     let options = context.typed_options().iter().map(text).collect::<Result<_>>()?;
     let record = Record::new(request, options, &environment);
@@ -99,6 +105,7 @@ fn kernel(
     images: &ConcreteEnvironment,
     run: &[String],
 ) -> Result<KernelSpec> {
+    let inside = Environment { run: run.iter().map(OsString::from).collect(), images };
     if let Some(program) = typed.command.first() {
         if !typed.command.iter().any(|word| word.contains(CONNECTION_FILE)) {
             let message = format!("the command has no `{CONNECTION_FILE}`");
@@ -107,6 +114,7 @@ fn kernel(
             );
             return Err(Report::new(Kind::Usage, message).hinted(hint));
         }
+        inside.check_command(program)?;
         let after_program = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
         return Ok(KernelSpec {
             argv: typed.command.clone(),
@@ -114,11 +122,9 @@ fn kernel(
             language: typed.language.clone().unwrap_or_else(|| after_program.into_owned()),
             interrupt_mode: None,
             metadata: Map::new(),
-            others: Map::new(),
         });
     }
-    let run = run.iter().map(OsString::from).collect();
-    let found = language::find(&Environment { run, images }, typed.language.as_deref())?;
+    let found = language::find(&inside, typed.language.as_deref())?;
     if let Some(package) = &found.package_elsewhere {
         context.warning(format_args!("the kernel is not in the images: {}", escape(package)));
         context.hint("other users and other machines may have another one, or none");
@@ -196,43 +202,96 @@ fn name_of(typed: &InstallRequest, environment: &ConcreteEnvironment) -> Result<
     Ok(if name.is_empty() { "cabane".to_owned() } else { name.to_owned() })
 }
 
-fn display_name(name: &str, environment: &ConcreteEnvironment, language: &str) -> String {
-    let label = environment.images.first().and_then(|image| image.label.as_ref());
-    let image = match label {
+/// Returns the name that people see, such as `analysis/2026.2:v1 (Python)`; of a pinned image with the
+/// beginning of its digest.
+fn display_name(
+    name: &str,
+    environment: &ConcreteEnvironment,
+    language: &str,
+    is_pinned: bool,
+) -> String {
+    let first = environment.images.first();
+    let image = match first.and_then(|image| image.label.as_ref()) {
         Some(label) => format!("{}/{}:{}", label.name, label.version, label.tag),
         None => name.to_owned(),
     };
     let mut letters = language.chars();
-    let first = letters.next().map(|letter| letter.to_ascii_uppercase()).into_iter();
-    format!("{image} ({})", first.chain(letters).collect::<String>())
+    let capital = letters.next().map(|letter| letter.to_ascii_uppercase()).into_iter();
+    let language: String = capital.chain(letters).collect();
+    match first.and_then(|image| image.digest.as_ref()).filter(|_| is_pinned) {
+        Some(digest) => format!("{image} ({language}, {:.SHORT$})", digest.id().to_string()),
+        None => format!("{image} ({language})"),
+    }
 }
 
-/// Refuses a name that belongs to a kernel of somebody else, or that is a link.
+/// Refuses a text with characters that a terminal could obey, or a reader could not see.
+fn check_text(what: &str, text: &str) -> Result<()> {
+    if is_plain(text) {
+        return Ok(());
+    }
+    let message = format!("{what} cannot have control characters: `{}`", escape(text));
+    Err(Report::new(Kind::Usage, message))
+}
+
+/// Refuses a name that is a link, or that belongs to a kernel of somebody else.
 fn refuse_others(kernels: &Path, name: &str) -> Result<()> {
-    let path = kernels.join(name);
-    let hint = "choose another name with `--name`".to_owned();
-    if is_link(&path) {
-        let message = format!("{} is a link", shown(&path));
-        return Err(Report::new(Kind::Failure, message).hinted(hint));
+    let Ok(kernels) = Kernels::open(kernels) else { return Ok(()) };
+    if kernels.is_link(name) {
+        let message = format!("{} is a link", shown(&kernels.path().join(name)));
+        return Err(Report::new(Kind::Failure, message).hinted(HINT_ABOUT_NAME.to_owned()));
     }
-    let Ok(directory) = KernelDirectory::open(kernels, name) else { return Ok(()) };
-    let is_ours = directory.read().is_some_and(|spec| spec.is_marked());
-    if directory.has_file() && !is_ours {
-        let message = format!("{} has a kernel that Cabane did not install", shown(&path));
-        return Err(Report::new(Kind::Failure, message).hinted(hint));
-    }
-    Ok(())
+    kernels.kernel(name).map_or(Ok(()), |directory| refuse_other(&directory))
 }
 
-/// Writes the directory. Returns whether there was a kernel.
+/// Refuses a directory that belongs to another user, or has a kernel of somebody else.
+fn refuse_other(directory: &KernelDirectory<'_>) -> Result<()> {
+    let path = shown(&directory.path());
+    let message = if directory.has_file() && !directory.read().is_some_and(|spec| spec.is_marked())
+    {
+        format!("{path} has a kernel that Cabane did not install")
+    } else if !directory.is_own() {
+        format!("{path} belongs to another user")
+    } else {
+        return Ok(());
+    };
+    Err(Report::new(Kind::Failure, message).hinted(HINT_ABOUT_NAME.to_owned()))
+}
+
+/// Writes the directory. Returns whether there was a kernel. What is there may have come while the
+/// interpreter was asked, so it is checked again.
 fn write(kernels: &Path, installed: &Installed) -> Result<bool> {
     let failed = || format!("install the kernel in {}", shown(&installed.directory));
-    let (directory, is_new) = KernelDirectory::make(kernels, &installed.name).or_failed(failed)?;
+    let kernels = Kernels::make(kernels).or_failed(failed)?;
+    let (directory, is_new) = kernels.make_kernel(&installed.name).or_failed(failed)?;
+    refuse_other(&directory)?;
     let had_kernel = directory.has_file();
     let written = directory.write(&installed.spec).or_failed(failed);
     if written.is_err() && is_new {
         // Without the file it is no kernel.
-        let _ = std::fs::remove_dir(directory.path());
+        let _ = directory.remove_empty();
     }
     written.map(|()| had_kernel)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_after_the_first_check_is_not_replaced() {
+        let place = tempfile::tempdir().unwrap();
+        let (kernels, name) = (place.path().join("kernels"), "app".to_owned());
+        let directory = kernels.join(&name);
+        refuse_others(&kernels, &name).unwrap();
+        std::fs::create_dir_all(&directory).unwrap();
+        let theirs = r#"{"argv": ["python"]}"#;
+        std::fs::write(directory.join("kernel.json"), theirs).unwrap();
+        let spec = serde_json::from_str(theirs).unwrap();
+        let installed =
+            Installed { name, directory, spec, images: Vec::new(), was_replaced: false };
+        let error = write(&kernels, &installed).unwrap_err();
+        assert!(error.to_string().contains("Cabane did not install"), "{error}");
+        let kept = std::fs::read_to_string(installed.directory.join("kernel.json")).unwrap();
+        assert_eq!(kept, theirs);
+    }
 }

@@ -4,8 +4,8 @@
 //! Which kernel the interpreter of an image has.
 
 use std::ffi::OsString;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Component, Path};
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use cabane_label::escape;
@@ -13,6 +13,7 @@ use cabane_process::output::{Limits, output_within};
 use cabane_report::{Kind, Report, Result};
 use cabane_resolve::ConcreteEnvironment;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::spec::KernelSpec;
 
@@ -23,6 +24,8 @@ const MOST: usize = 1 << 20;
 /// The exit codes of `cabane run` if the command does not exist, or if nothing was started.
 const NO_COMMAND: i32 = 127;
 const NOT_STARTED: i32 = 125;
+/// The exit code of the script that looks for a command.
+const NOT_FOUND: i32 = 44;
 
 /// A language whose kernel is found by asking its interpreter.
 struct Language {
@@ -77,13 +80,13 @@ struct Answer {
     /// A file or directory of the package with the kernel.
     package: Option<String>,
     /// The kernel, as it describes itself. Nothing if the package is missing.
-    kernel: Option<KernelSpec>,
+    kernel: Option<Value>,
 }
 
 /// A kernel that was found.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// As it describes itself, with the path of the interpreter.
+    /// What is taken of its description, with the path of the interpreter.
     pub(crate) spec: KernelSpec,
     /// The package with the kernel, if it is in none of the images.
     pub(crate) package_elsewhere: Option<String>,
@@ -131,24 +134,8 @@ enum Asked {
 impl Environment<'_> {
     /// Asks an interpreter. One of the machine does not count: the kernel is to be that of the images.
     fn ask(&self, language: &Language, interpreter: &str) -> Result<Asked> {
-        let failed = |error| {
-            Report::caused(
-                Kind::Failure,
-                format!("cannot ask `{interpreter}` for its kernel"),
-                error,
-            )
-        };
-        let (program, words) = self.run.split_first().ok_or_else(|| failed("no program".into()))?;
-        let mut command = Command::new(program);
-        command
-            .args(words)
-            .arg("--")
-            .arg(interpreter)
-            .args(language.options)
-            .arg(language.question);
-        let limits = Limits { end: Instant::now() + PATIENCE, bytes: MOST, has_group: false };
-        let output =
-            output_within(&mut command, b"", limits).map_err(|error| failed(error.to_string()))?;
+        let arguments = [language.options, &[language.question]].concat();
+        let output = self.output(interpreter, &arguments)?;
         let errors = String::from_utf8_lossy(&output.stderr);
         let answers = String::from_utf8_lossy(&output.stdout);
         let read = |line| serde_json::from_str::<Answer>(line).ok();
@@ -163,7 +150,9 @@ impl Environment<'_> {
         if !self.has(&answer.interpreter) {
             return Ok(Asked::NoInterpreter);
         }
-        let Some(mut spec) = answer.kernel.filter(|_| output.status.success()) else {
+        let described = answer.kernel.filter(|_| output.status.success());
+        let spec = described.and_then(|value| KernelSpec::described(value, language.name));
+        let Some(mut spec) = spec else {
             return Ok(Asked::NoKernel(no_kernel(language, &answer.interpreter, &errors)));
         };
         if let Some(first) = spec.argv.first_mut() {
@@ -173,10 +162,40 @@ impl Environment<'_> {
         Ok(Asked::Found(Box::new(Found { spec, package_elsewhere })))
     }
 
+    /// Checks that a command can be found in the environment, be it one of the machine.
+    ///
+    /// # Errors
+    ///
+    /// There is no such command, or nothing can be started in the environment.
+    pub(crate) fn check_command(&self, typed: &str) -> Result<()> {
+        // An environment without a shell says nothing about the command.
+        let script = format!("command -v \"$0\" >/dev/null || exit {NOT_FOUND}");
+        let output = self.output("sh", &["-c", &script, typed])?;
+        match output.status.code() {
+            Some(NOT_FOUND) => Err(no_command(typed, self.images)),
+            Some(NOT_STARTED) => Err(not_started(&String::from_utf8_lossy(&output.stderr))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs a command in the environment, and returns what it prints.
+    fn output(&self, program: &str, arguments: &[&str]) -> Result<Output> {
+        let failed = |error| {
+            Report::caused(Kind::Failure, format!("cannot run `{program}` in the images"), error)
+        };
+        let (own, words) = self.run.split_first().ok_or_else(|| failed("no program".into()))?;
+        let mut command = Command::new(own);
+        command.args(words).arg("--").arg(program).args(arguments);
+        let limits = Limits { end: Instant::now() + PATIENCE, bytes: MOST, has_group: false };
+        output_within(&mut command, b"", limits).map_err(|error| failed(error.to_string()))
+    }
+
     /// Whether a file is in one of the images.
     fn has(&self, file: &str) -> bool {
         let images = &self.images.images;
-        images.iter().any(|image| Path::new(file).starts_with(image.mount_point.as_path()))
+        let file = Path::new(file);
+        let leads_up = file.components().any(|part| part == Component::ParentDir);
+        !leads_up && images.iter().any(|image| file.starts_with(image.mount_point.as_path()))
     }
 }
 
@@ -200,11 +219,21 @@ fn no_interpreter(languages: &[&Language], images: &ConcreteEnvironment) -> Repo
         languages.iter().flat_map(|language| language.interpreters).copied().collect();
     let names = cabane_label::enumerate(&names, "or");
     let message = format!("cannot find a kernel: the images have no {names}");
-    let view = images
-        .views
-        .is_empty()
-        .then(|| "load a view with `--view`; `cabane image inspect` lists them".to_owned());
-    Report::new(Kind::NotFound, message).hinted(view).hinted(hint_about_command())
+    Report::new(Kind::NotFound, message)
+        .hinted(hint_about_view(images))
+        .hinted(hint_about_command())
+}
+
+fn no_command(typed: &str, images: &ConcreteEnvironment) -> Report {
+    let message = format!("cannot find the command `{}` in the images", escape(typed));
+    let hint =
+        "name the program of the kernel by its path inside, as in `-- /opt/julia/bin/julia …`";
+    Report::new(Kind::NotFound, message).hinted(hint_about_view(images)).hinted(hint.to_owned())
+}
+
+fn hint_about_view(images: &ConcreteEnvironment) -> Option<String> {
+    let hint = || "load a view with `--view`; `cabane image inspect` lists them".to_owned();
+    images.views.is_empty().then(hint)
 }
 
 fn not_started(errors: &str) -> Report {

@@ -13,7 +13,7 @@ use cabane_site::settings::Overrides;
 use cabane_site::{Context, Site};
 use serde::Serialize;
 
-use crate::directory::{KernelDirectory, names_in};
+use crate::directory::{KernelDirectory, Kernels};
 use crate::place::{Place, all_kernels};
 use crate::spec::{KernelSpec, Record, RecordedImage};
 
@@ -48,6 +48,8 @@ pub enum State {
     Moved,
     /// One of them cannot be found.
     Missing,
+    /// The kernel belongs to another user, so nothing that it names is opened.
+    NotChecked,
 }
 
 /// Returns the kernels of Cabane in all directories in which Jupyter looks, or in one.
@@ -58,10 +60,11 @@ pub enum State {
 pub fn list(context: &Context, place: Option<&Place>) -> Result<Vec<InstalledKernel>> {
     let mut kernels = Vec::new();
     for directory in directories(context, place)? {
-        for name in names_in(&directory) {
-            let found = KernelDirectory::open(&directory, &name).ok().and_then(|one| one.read());
-            let Some(spec) = found.filter(KernelSpec::is_marked) else { continue };
-            kernels.push(installed(context, name, &directory, spec));
+        let Ok(directory) = Kernels::open(&directory) else { continue };
+        for name in directory.names() {
+            let Ok(kernel) = directory.kernel(&name) else { continue };
+            let Some(spec) = kernel.read().filter(KernelSpec::is_marked) else { continue };
+            kernels.push(installed(context, name, &kernel, spec));
         }
     }
     Ok(kernels)
@@ -77,23 +80,26 @@ pub fn remove(context: &Context, name: &str, place: Option<&Place>) -> Result<Pa
     let directories = directories(context, place)?;
     let mut others = None;
     for kernels in directories.iter().filter(|_| is_plain) {
-        let Ok(directory) = KernelDirectory::open(kernels, name) else { continue };
-        let path = directory.path().to_owned();
-        if directory.read().is_some_and(|spec| spec.is_marked()) {
-            directory.remove().or_failed(|| format!("remove {}", shown(&path)))?;
-            return Ok(path);
-        }
-        others = others.or(Some(path));
-    }
-    Err(match others {
-        Some(path) => {
+        let Ok(kernels) = Kernels::open(kernels) else { continue };
+        let Ok(directory) = kernels.kernel(name) else { continue };
+        let path = directory.path();
+        if !directory.read().is_some_and(|spec| spec.is_marked()) {
             let message = format!("Cabane did not install the kernel in {}", shown(&path));
             let hint = format!("`jupyter kernelspec remove {}` removes it", escape(name));
-            Report::new(Kind::Failure, message).hinted(hint)
+            others = others.or(Some(Report::new(Kind::Failure, message).hinted(hint)));
+        } else if directory.is_own() {
+            directory.remove().or_failed(|| format!("remove {}", shown(&path)))?;
+            return Ok(path);
+        } else {
+            let message = format!("{} belongs to another user", shown(&path));
+            let hint = format!("`ls -ld {}` shows the owner", shown(&path));
+            others = others.or(Some(Report::new(Kind::Failure, message).hinted(hint)));
         }
-        None => Report::new(Kind::NotFound, format!("there is no kernel `{}`", escape(name)))
-            .hinted("`cabane kernel ls` lists the kernels that Cabane has installed".to_owned()),
-    })
+    }
+    Err(others.unwrap_or_else(|| {
+        Report::new(Kind::NotFound, format!("there is no kernel `{}`", escape(name)))
+            .hinted("`cabane kernel ls` lists the kernels that Cabane has installed".to_owned())
+    }))
 }
 
 fn directories(context: &Context, place: Option<&Place>) -> Result<Vec<PathBuf>> {
@@ -103,15 +109,23 @@ fn directories(context: &Context, place: Option<&Place>) -> Result<Vec<PathBuf>>
     }
 }
 
-fn installed(context: &Context, name: String, kernels: &Path, spec: KernelSpec) -> InstalledKernel {
+fn installed(
+    context: &Context,
+    name: String,
+    kernel: &KernelDirectory<'_>,
+    spec: KernelSpec,
+) -> InstalledKernel {
     let (images, environment, state, reason) = if let Some(record) = spec.record() {
-        let (state, reason) = state_of(context, &record);
+        // Another user could name files that take long, or that the user must not open.
+        let is_trusted = kernel.is_trusted();
+        let (state, reason) =
+            if is_trusted { state_of(context, &record) } else { (State::NotChecked, None) };
         (record.images, record.request.environment, state, reason)
     } else {
         let reason = "another version of Cabane has installed it".to_owned();
         (Vec::new(), None, State::Missing, Some(reason))
     };
-    let directory = kernels.join(&name);
+    let directory = kernel.path();
     let KernelSpec { display_name, language, .. } = spec;
     InstalledKernel { name, display_name, language, directory, environment, images, state, reason }
 }

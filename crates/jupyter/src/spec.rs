@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use cabane_environment::ImageRequest;
-use cabane_label::{Digest, Label};
+use cabane_label::{Digest, Label, escape};
 use cabane_report::{Kind, Report, Result};
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,10 @@ pub(crate) const CONNECTION_FILE: &str = "{connection_file}";
 const MARK: &str = "cabane";
 /// The version of what is recorded.
 const FORMAT: u32 = 1;
+/// The member of the metadata that says whether a frontend can offer its debugger.
+const DEBUGGER: &str = "debugger";
+/// The most characters of the name of a language that an image says.
+const LONGEST_LANGUAGE: usize = 40;
 
 /// A kernel, as Jupyter reads it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,9 +40,6 @@ pub struct KernelSpec {
     /// What frontends want to know, and what Cabane records.
     #[serde(default)]
     pub metadata: Map<String, Value>,
-    /// Everything else, as the kernel says it about itself.
-    #[serde(flatten)]
-    pub others: Map<String, Value>,
 }
 
 /// What Cabane records about a kernel that it has installed.
@@ -114,6 +115,11 @@ impl Record {
     }
 }
 
+/// Whether a text has no character that a terminal could obey, or a reader could not see.
+pub(crate) fn is_plain(text: &str) -> bool {
+    escape(text) == text
+}
+
 /// Returns the images of an environment.
 pub(crate) fn images_of(environment: &ConcreteEnvironment) -> Vec<RecordedImage> {
     let recorded = |image: &ConcreteImage| RecordedImage {
@@ -124,7 +130,52 @@ pub(crate) fn images_of(environment: &ConcreteEnvironment) -> Vec<RecordedImage>
     environment.images.iter().map(recorded).collect()
 }
 
+/// The members of a `kernel.json` that are taken from an image.
+#[derive(Debug, Deserialize)]
+struct Described {
+    argv: Vec<String>,
+    #[serde(default)]
+    language: Value,
+    #[serde(default)]
+    interrupt_mode: Value,
+    #[serde(default)]
+    metadata: Value,
+}
+
 impl KernelSpec {
+    /// Returns what is needed of a kernel, as an image describes it. Whoever made the image may have put
+    /// anything there: variables for Jupyter, a program that Jupyter starts outside of the image, and
+    /// characters that a terminal obeys are left out. `language` is what it is for if it does not say so.
+    ///
+    /// Returns `None` if there is no command.
+    pub(crate) fn described(value: Value, language: &str) -> Option<Self> {
+        let described: Described = serde_json::from_value(value).ok()?;
+        if described.argv.is_empty() || described.argv.iter().any(|word| word.contains('\0')) {
+            return None;
+        }
+        let is_language = |text: &&str| {
+            !text.is_empty() && text.chars().count() <= LONGEST_LANGUAGE && is_plain(text)
+        };
+        let modes = ["signal", "message"].into_iter();
+        let mode = modes.into_iter().find(|mode| described.interrupt_mode == *mode);
+        let debugger = described.metadata.get(DEBUGGER).filter(|value| value.is_boolean());
+        Some(Self {
+            argv: described.argv,
+            display_name: String::new(),
+            language: described
+                .language
+                .as_str()
+                .filter(is_language)
+                .unwrap_or(language)
+                .to_owned(),
+            interrupt_mode: mode.map(str::to_owned),
+            metadata: debugger
+                .map(|is_there| (DEBUGGER.to_owned(), is_there.clone()))
+                .into_iter()
+                .collect(),
+        })
+    }
+
     /// Adds what Cabane records.
     ///
     /// # Errors
@@ -146,5 +197,48 @@ impl KernelSpec {
     pub(crate) fn record(&self) -> Option<Record> {
         let record: Record = serde_json::from_value(self.metadata.get(MARK)?.clone()).ok()?;
         (record.format == FORMAT).then_some(record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn of_what_an_image_says_only_what_is_known_and_harmless_is_taken() {
+        let described = json!({
+            "argv": ["python", "-f", CONNECTION_FILE], "display_name": "\u{1b}[2J", "language": "\u{1b}[2J",
+            "interrupt_mode": "message", "env": {"LD_PRELOAD": "/tmp/evil.so"}, "unknown": 1,
+            "metadata": {"debugger": true, "kernel_provisioner": {"provisioner_name": "evil"}, "cabane": {}},
+        });
+        let taken = KernelSpec::described(described, "python").unwrap();
+        let expected = json!({
+            "argv": ["python", "-f", CONNECTION_FILE], "display_name": "", "language": "python",
+            "interrupt_mode": "message", "metadata": {"debugger": true},
+        });
+        assert_eq!(serde_json::to_value(taken).unwrap(), expected);
+    }
+
+    #[test]
+    fn values_of_other_types_are_left_out() {
+        let described = json!({"argv": ["R"], "language": "x".repeat(41), "interrupt_mode": "kill",
+            "metadata": {"debugger": {"argv": ["evil"]}}});
+        let taken = KernelSpec::described(described, "R").unwrap();
+        assert_eq!((taken.language.as_str(), &taken.interrupt_mode), ("R", &None));
+        assert!(taken.metadata.is_empty());
+        let described =
+            json!({"argv": ["R"], "language": ["R"], "interrupt_mode": 1, "metadata": "x"});
+        assert!(KernelSpec::described(described, "R").is_some());
+    }
+
+    #[test]
+    fn a_kernel_without_a_command_is_none() {
+        for argv in
+            [json!([]), json!("python"), json!([["python"]]), json!(["py\0thon"]), json!(null)]
+        {
+            assert_eq!(KernelSpec::described(json!({"argv": argv}), "python"), None);
+        }
     }
 }

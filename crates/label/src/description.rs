@@ -38,6 +38,8 @@ pub enum ImageDescription {
 const CONTAINER_SCHEMES: [&str; 4] = ["docker-archive:", "oci-archive:", "oci:", "sif:"];
 /// What the file of an image of Apptainer or Singularity ends in.
 const SIF: &str = ".sif";
+/// What the files of images, and those that name images, end in.
+const FILES: [&str; 5] = ["squashfs", "sqfs", "erofs", "img", "toml"];
 
 /// Returns whether a text names a container image outside of all repositories:
 /// `docker://ghcr.io/my-lab/tool:2.1`, `ghcr.io#my-lab/tool:2.1`, `sif:FILE`, `FILE.sif`,
@@ -49,6 +51,22 @@ pub fn is_container(text: &str) -> bool {
         || text.ends_with(SIF)
         || CONTAINER_SCHEMES.iter().any(|scheme| text.starts_with(scheme));
     is_one && !text.contains(char::is_control)
+}
+
+/// Returns what to type if a text looks like a container image of a registry without its scheme:
+/// `ghcr.io/my-lab/tool:2.1`, `localhost:5000/tool`.
+pub(crate) fn hint_about_scheme(text: &str) -> Option<String> {
+    let (host, image) = text.split_once('/')?;
+    let (name, port) = host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port)));
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_host = match port {
+        Some(port) => !name.is_empty() && is_port(port),
+        None => name == "localhost" || name.trim_start_matches('.').contains('.'),
+    };
+    let is_file = FILES.iter().any(|ending| text.rsplit('.').next() == Some(ending));
+    let is_plain = !text.contains(|c: char| c.is_control() || c.is_whitespace() || c == '`');
+    (is_host && !image.is_empty() && !text.starts_with(['.', '/']) && !is_file && is_plain)
+        .then(|| format!("write `docker://{}` for a container image", escape(text)))
 }
 
 /// Makes the path in the text of a container image absolute, if it has one. Relative paths are
@@ -105,8 +123,10 @@ impl ImageDescription {
         if is_hexadecimal && text.len() > 2 * ImageId::LENGTH {
             return Some(format!("a digest has 64 digits, and this has {}", text.len()));
         }
-        matches!(ending, "squashfs" | "sqfs" | "erofs" | "img" | "toml")
-            .then(|| format!("write `./{text}` for the file of this name"))
+        if FILES.contains(&ending) {
+            return Some(format!("write `./{text}` for the file of this name"));
+        }
+        hint_about_scheme(&text)
     }
 }
 

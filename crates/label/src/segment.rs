@@ -3,6 +3,7 @@
 
 //! A label cut into its parts, each checked, before their meaning is known.
 
+use crate::description::hint_about_scheme;
 use crate::escape::escape;
 use crate::part::part_problem;
 use crate::text::check_length;
@@ -130,6 +131,9 @@ fn is_free_pair(part: Expected, before: Expected) -> bool {
 
 /// Returns what the user may have meant.
 fn advice(text: &str, segments: &[Segment<'_>], kind: &ParseErrorKind) -> Option<String> {
+    if let Some(hint) = hint_about_scheme(text) {
+        return Some(hint);
+    }
     match kind {
         ParseErrorKind::Order { .. } => {
             in_order(segments).map(|corrected| format!("write `{}`", escape(&corrected)))

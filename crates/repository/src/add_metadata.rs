@@ -15,9 +15,9 @@ use crate::writer::Writer;
 use crate::{Access, Error, Repository, disk};
 
 impl Repository {
-    /// Puts a copy of a metadata directory where the image with this digest has its metadata, with the
-    /// access that the image would have. Returns `false` if there are metadata already; then only the
-    /// access changes.
+    /// Puts a copy of a metadata directory where the image with this digest would have its metadata, with
+    /// the access that the image would have. Returns `false` if the image or metadata are there already;
+    /// then only the access changes. An image that is there keeps its own metadata, or none.
     ///
     /// # Errors
     ///
@@ -49,7 +49,9 @@ impl Repository {
         }
         if self.has_image(digest) {
             restrict(&writer, digest, access)?;
-        } else if Access::of_directory(&place, &self.layout().images()) == Access::AsNewFiles {
+            return Ok(false);
+        }
+        if Access::of_directory(&place, &self.layout().images()) == Access::AsNewFiles {
             access.close_directory(&place)?;
         }
         let there = self.layout().meta(digest);

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use cabane_label::{enumerate, escape, shown};
@@ -15,6 +16,7 @@ use cabane_recipe::{
     parse_environment_file,
 };
 use cabane_report::{Kind, Report, Result};
+use rustix::fs::OFlags;
 
 use crate::near::similar;
 
@@ -164,10 +166,17 @@ impl EnvironmentFinder<'_> {
     }
 }
 
-/// Returns what is in a file, and the directory in which its relative paths are.
+/// Returns what is in a file, and the directory in which its relative paths are. Pipes and devices are
+/// not read: they could have no end, or never begin.
 fn read(path: &Path) -> io::Result<(Vec<u8>, PathBuf)> {
     let mut text = Vec::new();
-    File::open(path)?.take(MAX_FILE_SIZE + 1).read_to_end(&mut text)?;
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    let kind = file.metadata()?;
+    if !kind.is_file() && !kind.is_dir() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    file.take(MAX_FILE_SIZE + 1).read_to_end(&mut text)?;
     let absolute = std::path::absolute(path)?;
     let mut directory = absolute.parent().unwrap_or(Path::new("/")).to_owned();
     // Links stay as users know them; what `..` means behind one no one can see.

@@ -136,7 +136,10 @@ pub fn pull_metadata(
     typed: &str,
     directory: &Path,
 ) -> Result<Label> {
-    let image = image_of_metadata(context, connection, typed)?;
+    let (image, is_signed) = image_of_metadata(context, connection, typed)?;
+    if is_signed {
+        context.warning("no signature covers metadata that are pulled without their image");
+    }
     // What was there could be mixed up with what comes.
     fs::create_dir(directory).or_failed(|| format!("make {}", directory.display()))?;
     let outcome = fetch_meta(connection, &image, directory);
@@ -164,13 +167,22 @@ pub struct AddedMetadata {
 ///
 /// # Errors
 ///
-/// As [`pull`]; and an image without metadata.
+/// As [`pull`]; an image without metadata; and one that must be signed, because its signature does not
+/// cover metadata that come without it.
 pub fn add_metadata(
     context: &Context,
     connection: &Connection,
     typed: &str,
 ) -> Result<AddedMetadata> {
-    let image = image_of_metadata(context, connection, typed)?;
+    let (image, is_signed) = image_of_metadata(context, connection, typed)?;
+    if is_signed {
+        let message = format!(
+            "cannot add the metadata of {} without the image: the configuration requires a signature, and none covers them",
+            image.place
+        );
+        let hint = format!("`cabane image pull {}` pulls the image", image.place);
+        return Err(Report::new(Kind::Untrusted, message).hinted(hint));
+    }
     let access = access(context, None, &image.place)?;
     let repository = context.repository_to_write()?.repository;
     let directory = Scratch::new().or_failed(|| "make a temporary directory".to_owned())?;
@@ -181,20 +193,19 @@ pub fn add_metadata(
     Ok(AddedMetadata { label: place.label, digest, path, unchanged: !is_new })
 }
 
-/// Finds the image whose metadata alone are requested, unless it was revoked or is not trusted.
+/// Finds the image whose metadata alone are requested, unless it was revoked or is not trusted. Returns
+/// also whether the configuration requires a signature, which the image then has.
 fn image_of_metadata(
     context: &Context,
     connection: &Connection,
     typed: &str,
-) -> Result<RemoteImage> {
+) -> Result<(RemoteImage, bool)> {
     let description: ImageDescription = typed.parse()?;
     let images = find_remote(context, connection, typed, &description)?;
     let image = images.into_iter().next().ok_or_else(|| not_found(connection, typed))?;
     check_revoked(context, &image.place, &image.digest)?;
-    if signature_policy::check_at_pull(context, &connection.registry, &image)?.is_signed {
-        context.warning("no signature covers metadata that are pulled without their image");
-    }
-    Ok(image)
+    let checked = signature_policy::check_at_pull(context, &connection.registry, &image)?;
+    Ok((image, checked.is_signed))
 }
 
 fn fetch_meta(connection: &Connection, image: &RemoteImage, directory: &Path) -> Result<()> {

@@ -169,6 +169,30 @@ hint: a path begins with `.` or `/`, as in `./image.squashfs`",
 }
 
 #[test]
+fn a_container_image_without_its_scheme_has_a_hint() {
+    assert_refused(
+        "ghcr.io/my-lab/tool:2.1",
+        "
+`ghcr.io/my-lab/tool:2.1` is not a label: the version is given twice
+ghcr.io/my-lab/tool:2.1
+              ^
+hint: write `docker://ghcr.io/my-lab/tool:2.1` for a container image",
+    );
+    for text in ["localhost/my-lab/tool", "localhost:5000/tool:2", "registry:443/tool"] {
+        let error = text.parse::<cabane_label::ImageDescription>().unwrap_err();
+        let hint = error.hint().unwrap_or_default();
+        assert_eq!(hint, format!("write `docker://{text}` for a container image"));
+    }
+    // What is a label by chance is one, until it is not found.
+    let label: cabane_label::ImageDescription = "quay.io/tool:1".parse().unwrap();
+    let hint = label.hint().unwrap_or_default();
+    assert_eq!(hint, "write `docker://quay.io/tool:1` for a container image");
+    for text in ["app/1.0:v1", "app/1.0", "build::app/1"] {
+        assert_eq!(text.parse::<cabane_label::ImageDescription>().unwrap().hint(), None, "{text}");
+    }
+}
+
+#[test]
 fn a_star_only_stands_for_systems() {
     assert_refused(
         "prgenv*",

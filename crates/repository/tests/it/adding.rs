@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::time::Duration;
 
 use cabane_label::NameMatch;
-use cabane_repository::{Error, ImageFormat, Repository, Transfer};
+use cabane_repository::{Access, Error, ImageFormat, Repository, Transfer};
 use sha2::{Digest as _, Sha256};
 
 use crate::support::{World, assert_tidy, image_bytes, label, names, request};
@@ -27,6 +27,31 @@ fn an_image_is_known_by_its_sha256() {
     let added = world.add("a", 1).unwrap();
     let sum: [u8; 32] = Sha256::digest(image_bytes(1)).into();
     assert_eq!(added.record.digest, cabane_label::Digest::from_bytes(sum));
+}
+
+#[test]
+fn metadata_are_not_added_to_an_image_that_is_there_without_any() {
+    let world = World::new();
+    let empty = world.place.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    let added = world.repository.add(&request("a", &world.image(1), &empty)).unwrap();
+    let (digest, access) = (added.record.digest, Access::AsNewFiles);
+    assert!(!world.repository.add_metadata(&digest, &world.meta(), access).unwrap());
+    assert!(names(&world.repository.meta_path(&digest)).is_empty());
+    assert!(world.repository.by_label(&label("a")).unwrap().unwrap().mount.is_none());
+}
+
+#[test]
+fn metadata_that_came_before_their_image_are_replaced_by_those_of_the_image() {
+    let world = World::new();
+    let empty = world.place.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    let sum: [u8; 32] = Sha256::digest(image_bytes(1)).into();
+    let digest = cabane_label::Digest::from_bytes(sum);
+    assert!(world.repository.add_metadata(&digest, &world.meta(), Access::AsNewFiles).unwrap());
+    assert!(!names(&world.repository.meta_path(&digest)).is_empty());
+    world.repository.add(&request("a", &world.image(1), &empty)).unwrap();
+    assert!(names(&world.repository.meta_path(&digest)).is_empty());
 }
 
 #[test]

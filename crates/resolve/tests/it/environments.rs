@@ -48,6 +48,20 @@ fn the_first_directory_with_a_file_of_the_name_decides() {
 }
 
 #[test]
+fn what_is_no_regular_file_is_not_read() {
+    let place = files(&[("own/a.toml", "base = \"./pipe.toml\"")]);
+    let made =
+        std::process::Command::new("mkfifo").arg(place.path().join("own/pipe.toml")).status();
+    assert!(made.unwrap().success());
+    let said = complaint(place.path(), "a");
+    assert!(said.starts_with("cannot read the environment file PLACE/own/pipe.toml"), "{said}");
+    let error = load(place.path(), "own/pipe.toml").unwrap_err();
+    let reasons: Vec<String> = error.causes().map(ToString::to_string).collect();
+    assert_eq!(reasons, ["it is not a regular file"]);
+    assert!(load(place.path(), "/dev/null").is_err());
+}
+
+#[test]
 fn a_later_base_wins_over_an_earlier_one_and_the_file_over_both() {
     let place = files(&[
         ("own/a.toml", "description = \"a\"\nworkdir = \"/a\"\nimages = [\"a\"]"),

@@ -91,5 +91,6 @@ fn state(state: State) -> &'static str {
         State::Ready => "ready",
         State::Moved => "moved",
         State::Missing => "missing",
+        State::NotChecked => "not checked",
     }
 }
