@@ -7,13 +7,13 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use cabane_testkit::{Finished, Tree};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cabane::{Cabane, Who, everybody};
-use crate::import_containers::{content, image_file};
+use crate::import_containers::{Layout, content, image_file, layer};
 
 const BUILT: &str = "built/1.0:v1@here%x86_64";
-const PROGRAMS: [&str; 9] = [
+const PROGRAMS: [&str; 10] = [
     "/usr/bin/chmod",
     "/usr/bin/chown",
     "/usr/bin/cp",
@@ -23,6 +23,7 @@ const PROGRAMS: [&str; 9] = [
     "/usr/bin/mknod",
     "/usr/bin/mount",
     "/usr/bin/mv",
+    "/usr/bin/unshare",
 ];
 
 /// A world with a root file system that has a shell and programs that change files, for recipes.
@@ -187,6 +188,55 @@ fn owners_can_be_changed_without_effect() {
     }
 }
 
+/// Builds with one command on an image with a working directory.
+fn build_in(who: Who, directory: &str, command: &str) -> Finished {
+    let cabane = with_root(who);
+    let layout = Layout::new(&cabane, "layout");
+    let layers = [layer(&cabane.world.path("os"))];
+    let run = json!({"Env": ["PATH=/usr/bin:/bin"], "WorkingDir": directory});
+    layout.name(layout.image_with(&layers, "amd64", &run), "1");
+    let text = format!(
+        "name: tool\nengine: container\ncontainer:\n  from: {}\n  run:\n    - |\n      {command}\n",
+        layout.typed()
+    );
+    cabane.world.file("recipe/config.yaml", &text);
+    cabane.run(&["build", &cabane.world.path("recipe").to_string_lossy(), BUILT])
+}
+
+#[test]
+fn a_working_directory_below_proc_or_sys_shows_nothing_of_the_host() {
+    let settings = "/proc/sys/kernel/core_pattern";
+    let before = fs::read(settings).unwrap();
+    for who in everybody() {
+        // Its own processes, and what sets the kernel only to read.
+        let script = "set -- [0-9]*; [ $# -lt 8 ]; [ \"$(cat self/comm)\" = cat ]; \
+                      if echo x >sys/kernel/core_pattern; then exit 9; fi";
+        let seen = build_in(who, "/proc", script);
+        assert_eq!(fs::read(settings).unwrap(), before, "{who:?}");
+        seen.success();
+        build_in(who, "/sys", "[ \"$(pwd)\" = /sys ]; [ -z \"$(ls)\" ]").success();
+        for place in ["/proc/self/cwd", "/proc/1/root", "/proc/self/fd/3"] {
+            let seen = build_in(who, place, "ls >/seen");
+            let printed = format!("cannot change into {place}");
+            assert!(seen.code == 7 && seen.stderr.contains(&printed), "{who:?}: {seen:?}");
+        }
+    }
+}
+
+#[test]
+fn what_the_caller_left_open_is_closed_for_commands() {
+    for who in everybody() {
+        let cabane = with_root(who);
+        let script = "ls /proc/self/fd >/seen; if ls /proc/self/fd/7/; then exit 9; fi";
+        let recipe = recipe(&cabane, &[script]);
+        let mut build = cabane.other("sh");
+        build.args(["-c", "exec 7</; exec \"$CABANE\" build \"$0\" \"$1\"", &recipe, BUILT]);
+        cabane.finish(&mut build).success();
+        // The standard ones, and the one with which they are listed.
+        assert_eq!(content(&cabane, BUILT, "seen"), "0\n1\n2\n3\n", "{who:?}");
+    }
+}
+
 #[test]
 fn mounts_devices_and_settings_of_the_kernel_are_refused() {
     for who in everybody() {
@@ -199,6 +249,8 @@ fn mounts_devices_and_settings_of_the_kernel_are_refused() {
             "echo x >/proc/sys/kernel/core_pattern",
             "echo b >/proc/sysrq-trigger",
             "echo x >/etc/hosts",
+            // In one of its own a command has all rights that it was denied.
+            "unshare --user --map-root-user sh -c 'exit 0'",
         ];
         for attempt in attempts {
             let command = format!("if {attempt}; then exit 9; fi");
