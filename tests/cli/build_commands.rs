@@ -53,6 +53,11 @@ fn build(cabane: &Cabane, commands: &[&str]) -> Finished {
     cabane.run(&["build", &recipe(cabane, commands), BUILT])
 }
 
+/// The same, with the base as it is now.
+fn build_anew(cabane: &Cabane, commands: &[&str]) -> Finished {
+    cabane.run(&["build", "--from=lock", &recipe(cabane, commands), BUILT])
+}
+
 fn digest_of(cabane: &Cabane) -> String {
     let arguments = ["image", "inspect", "--format={digest}", BUILT];
     cabane.run(&arguments).success().stdout.trim().to_owned()
@@ -290,6 +295,108 @@ fn a_base_whose_places_are_links_mounts_nothing_outside() {
     let seen = build(&cabane, &["echo x >/tmp/file"]);
     // Whether it is refused or not, nothing outside is changed.
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "{seen:?}");
+}
+
+#[test]
+fn an_image_with_a_link_for_a_directory_of_the_system_is_refused_by_name() {
+    let cabane = with_root(Who::OrdinaryUser);
+    for place in ["tmp", "dev", "proc", "run"] {
+        let path = cabane.world.path("os").join(place);
+        // One of them is there in no tree.
+        let _ = fs::remove_dir(&path);
+        symlink("var", &path).unwrap();
+        let seen = build_anew(&cabane, &["echo x"]);
+        let printed = format!("/{place} is no directory in the image, and commands cannot run");
+        assert!(seen.code == 7 && seen.stderr.contains(&printed), "{seen:?}");
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+    }
+    build_anew(&cabane, &["echo x"]).success();
+}
+
+#[test]
+fn a_build_directory_of_somebody_else_is_refused_and_nothing_is_changed() {
+    for who in everybody() {
+        let cabane = with_root(who);
+        let victim = cabane.world.directory("victim");
+        fs::write(victim.join("file"), "text").unwrap();
+        let recipe = recipe(&cabane, &["echo 1 >/first"]);
+        let build = |directory: &str| {
+            let directory = cabane.world.path(directory).display().to_string();
+            cabane.run(&["build", "--build-dir", &directory, &recipe, BUILT])
+        };
+        // Of root as well as of the ordinary user, this one is somebody else's.
+        if cabane_testkit::is_root() {
+            let other = cabane.world.directory("other");
+            fs::create_dir(other.join("work")).unwrap();
+            symlink(&victim, other.join("work/commands")).unwrap();
+            symlink(victim.join("file"), other.join("lock")).unwrap();
+            fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).unwrap();
+            std::os::unix::fs::chown(&other, Some(61233), Some(61233)).unwrap();
+            let seen = build("other");
+            let printed = "cannot build in [WORLD]/other: it belongs to another user\nhint: name \
+                           another directory: `--build-dir DIR`";
+            assert!(seen.code == 7 && seen.stderr.contains(printed), "{who:?}: {seen:?}");
+        }
+        symlink("victim", cabane.world.path("link")).unwrap();
+        let seen = build("link/");
+        assert!(seen.code == 7 && seen.stderr.contains("it is a link"), "{who:?}: {seen:?}");
+        // The directories in it are looked at as well.
+        build("home/own").success();
+        let commands = cabane.world.path("home/own/work/commands");
+        fs::remove_dir_all(&commands).unwrap();
+        symlink(&victim, &commands).unwrap();
+        let again = ["build", "--from=run", "--replace", "--build-dir"];
+        let own = cabane.world.path("home/own").display().to_string();
+        let seen = cabane.run(&[&again[..], &[&own, &recipe, BUILT]].concat());
+        let printed = "cannot build in [WORLD]/home/own/work/commands: it is a link";
+        assert!(seen.code == 7 && seen.stderr.contains(printed), "{who:?}: {seen:?}");
+        fs::remove_file(&commands).unwrap();
+        let work = cabane.world.path("home/own/work");
+        fs::set_permissions(&work, fs::Permissions::from_mode(0o775)).unwrap();
+        let seen = cabane.run(&[&again[..], &[&own, &recipe, BUILT]].concat());
+        let printed =
+            "home/own/work: others can change it\nhint: `chmod go-w [WORLD]/home/own/work`";
+        assert!(seen.code == 7 && seen.stderr.contains(printed), "{who:?}: {seen:?}");
+        assert_eq!(fs::read_to_string(victim.join("file")).unwrap(), "text");
+        assert_eq!(fs::metadata(&victim).unwrap().permissions().mode() & 0o7777, 0o777);
+    }
+}
+
+#[test]
+fn a_program_of_an_image_that_would_be_one_of_the_host_is_refused() {
+    for who in everybody() {
+        let cabane = with_root(who);
+        symlink("/proc/self/exe", cabane.world.path("os/usr/bin/me")).unwrap();
+        cabane.world.file("os/usr/bin/script", "#!/usr/bin/me\n");
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(cabane.world.path("os/usr/bin/script"), mode).unwrap();
+        for command in ["[/usr/bin/me, --version]", "[me]", "[script]"] {
+            let seen = build(&cabane, &[command]);
+            let printed = "/usr/bin/me of the image is a link through `/proc`";
+            assert!(seen.code == 7 && seen.stderr.contains(printed), "{who:?}: {seen:?}");
+        }
+        let shell = cabane.world.path("os/usr/bin/sh");
+        fs::remove_file(&shell).unwrap();
+        symlink("/proc/self/exe", &shell).unwrap();
+        let seen = build_anew(&cabane, &["echo"]);
+        let printed = "/bin/sh of the image is a link through `/proc`";
+        assert!(seen.code == 7 && seen.stderr.contains(printed), "{who:?}: {seen:?}");
+    }
+}
+
+#[test]
+fn commands_start_in_the_working_directory_of_the_recipe() {
+    let cabane = with_root(Who::OrdinaryUser);
+    let build = |directory: &str| {
+        let section = format!("  working-directory: {directory}\n");
+        let recipe = recipe_with(&cabane, &section, &["pwd >/seen"]);
+        cabane.run(&["build", &recipe, BUILT, "--replace"]).success();
+        content(&cabane, BUILT, "seen")
+    };
+    assert_eq!(build("/usr/bin"), "/usr/bin\n");
+    // It is made if it is not there, and the command runs again.
+    assert_eq!(build("/srv/new"), "/srv/new\n");
 }
 
 #[test]

@@ -29,6 +29,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, fchdir, getpid, getppid, set_parent_process_death_signal, umask};
 
 use crate::layout::{Inside, Layout};
+use crate::own_program::check_program;
 use crate::{BuildError, BuildRequest, Result, disk};
 
 /// Directories that a build cannot change, where they are not links.
@@ -338,6 +339,8 @@ fn start_in(
         .map_err(|errno| unmade("cannot make a pipe", &errno.into()))?;
     let preparation = Preparation {
         surroundings: Some(surroundings),
+        program: invocation.program.clone(),
+        search: variables.get(OsStr::new("PATH")).cloned().unwrap_or_default(),
         directory: invocation.directory.clone(),
         parent: getpid(),
         complaints: writer,
@@ -359,6 +362,9 @@ enum Surroundings {
 /// What the child does between fork and exec.
 struct Preparation {
     surroundings: Option<Surroundings>,
+    program: PathBuf,
+    /// Where it is searched for: the variable `PATH`.
+    search: OsString,
     directory: PathBuf,
     parent: rustix::process::Pid,
     complaints: OwnedFd,
@@ -413,7 +419,11 @@ impl Preparation {
         change_directory(&self.directory, is_image).map_err(|error| {
             let directory = cabane_label::shown(&self.directory);
             (format!("cannot change into {directory}: {error}"), String::new())
-        })
+        })?;
+        if is_image {
+            check_program(&self.program, &self.search).map_err(|why| (why, String::new()))?;
+        }
+        Ok(())
     }
 }
 

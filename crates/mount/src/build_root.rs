@@ -226,6 +226,10 @@ impl BuildRoot {
 fn furnish(opened: Opened) -> Result<(), Error> {
     for place in ["/proc", "/tmp", "/dev", "/run"] {
         make_directory(Path::new(place))?;
+        let is_own = Path::new(place).symlink_metadata().is_ok_and(|found| found.is_dir());
+        if !is_own {
+            return Err(Error::NoDirectory { path: place.into() });
+        }
     }
     attach(&opened.tmp, Path::new("/tmp"))?;
     for place in ["/dev", "/run"] {
