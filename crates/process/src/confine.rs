@@ -133,7 +133,7 @@ const ALLOW: u32 = 0x7fff_0000;
 /// The call does not take place, and succeeds: the error number is zero.
 const SUCCEED: u32 = 0x0005_0000;
 /// The call does not take place, and fails with `ENOSYS`.
-const MISSING: u32 = SUCCEED | 38;
+const MISSING: u32 = SUCCEED + 38;
 const SECCOMP_SET_MODE_FILTER: i64 = 1;
 /// `linux/keyctl.h`.
 const KEYCTL_JOIN_SESSION_KEYRING: i64 = 1;
