@@ -7,13 +7,13 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use cabane_testkit::{Finished, Tree};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cabane::{Cabane, Who, everybody};
-use crate::import_containers::{content, image_file};
+use crate::import_containers::{Layout, content, image_file, layer};
 
 const BUILT: &str = "built/1.0:v1@here%x86_64";
-const PROGRAMS: [&str; 9] = [
+const PROGRAMS: [&str; 10] = [
     "/usr/bin/chmod",
     "/usr/bin/chown",
     "/usr/bin/cp",
@@ -23,6 +23,7 @@ const PROGRAMS: [&str; 9] = [
     "/usr/bin/mknod",
     "/usr/bin/mount",
     "/usr/bin/mv",
+    "/usr/bin/unshare",
 ];
 
 /// A world with a root file system that has a shell and programs that change files, for recipes.
@@ -50,6 +51,11 @@ fn recipe_with(cabane: &Cabane, section: &str, commands: &[&str]) -> String {
 
 fn build(cabane: &Cabane, commands: &[&str]) -> Finished {
     cabane.run(&["build", &recipe(cabane, commands), BUILT])
+}
+
+/// The same, with the base as it is now.
+fn build_anew(cabane: &Cabane, commands: &[&str]) -> Finished {
+    cabane.run(&["build", "--from=lock", &recipe(cabane, commands), BUILT])
 }
 
 fn digest_of(cabane: &Cabane) -> String {
@@ -187,6 +193,55 @@ fn owners_can_be_changed_without_effect() {
     }
 }
 
+/// Builds with one command on an image with a working directory.
+fn build_in(who: Who, directory: &str, command: &str) -> Finished {
+    let cabane = with_root(who);
+    let layout = Layout::new(&cabane, "layout");
+    let layers = [layer(&cabane.world.path("os"))];
+    let run = json!({"Env": ["PATH=/usr/bin:/bin"], "WorkingDir": directory});
+    layout.name(layout.image_with(&layers, "amd64", &run), "1");
+    let text = format!(
+        "name: tool\nengine: container\ncontainer:\n  from: {}\n  run:\n    - |\n      {command}\n",
+        layout.typed()
+    );
+    cabane.world.file("recipe/config.yaml", &text);
+    cabane.run(&["build", &cabane.world.path("recipe").to_string_lossy(), BUILT])
+}
+
+#[test]
+fn a_working_directory_below_proc_or_sys_shows_nothing_of_the_host() {
+    let settings = "/proc/sys/kernel/core_pattern";
+    let before = fs::read(settings).unwrap();
+    for who in everybody() {
+        // Its own processes, and what sets the kernel only to read.
+        let script = "set -- [0-9]*; [ $# -lt 8 ]; [ \"$(cat self/comm)\" = cat ]; \
+                      if echo x >sys/kernel/core_pattern; then exit 9; fi";
+        let seen = build_in(who, "/proc", script);
+        assert_eq!(fs::read(settings).unwrap(), before, "{who:?}");
+        seen.success();
+        build_in(who, "/sys", "[ \"$(pwd)\" = /sys ]; [ -z \"$(ls)\" ]").success();
+        for place in ["/proc/self/cwd", "/proc/1/root", "/proc/self/fd/3"] {
+            let seen = build_in(who, place, "ls >/seen");
+            let printed = format!("cannot change into {place}");
+            assert!(seen.code == 7 && seen.stderr.contains(&printed), "{who:?}: {seen:?}");
+        }
+    }
+}
+
+#[test]
+fn what_the_caller_left_open_is_closed_for_commands() {
+    for who in everybody() {
+        let cabane = with_root(who);
+        let script = "ls /proc/self/fd >/seen; if ls /proc/self/fd/7/; then exit 9; fi";
+        let recipe = recipe(&cabane, &[script]);
+        let mut build = cabane.other("sh");
+        build.args(["-c", "exec 7</; exec \"$CABANE\" build \"$0\" \"$1\"", &recipe, BUILT]);
+        cabane.finish(&mut build).success();
+        // The standard ones, and the one with which they are listed.
+        assert_eq!(content(&cabane, BUILT, "seen"), "0\n1\n2\n3\n", "{who:?}");
+    }
+}
+
 #[test]
 fn mounts_devices_and_settings_of_the_kernel_are_refused() {
     for who in everybody() {
@@ -199,6 +254,8 @@ fn mounts_devices_and_settings_of_the_kernel_are_refused() {
             "echo x >/proc/sys/kernel/core_pattern",
             "echo b >/proc/sysrq-trigger",
             "echo x >/etc/hosts",
+            // In one of its own a command has all rights that it was denied.
+            "unshare --user --map-root-user sh -c 'exit 0'",
         ];
         for attempt in attempts {
             let command = format!("if {attempt}; then exit 9; fi");
@@ -238,6 +295,108 @@ fn a_base_whose_places_are_links_mounts_nothing_outside() {
     let seen = build(&cabane, &["echo x >/tmp/file"]);
     // Whether it is refused or not, nothing outside is changed.
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "{seen:?}");
+}
+
+#[test]
+fn an_image_with_a_link_for_a_directory_of_the_system_is_refused_by_name() {
+    let cabane = with_root(Who::OrdinaryUser);
+    for place in ["tmp", "dev", "proc", "run"] {
+        let path = cabane.world.path("os").join(place);
+        // One of them is there in no tree.
+        let _ = fs::remove_dir(&path);
+        symlink("var", &path).unwrap();
+        let seen = build_anew(&cabane, &["echo x"]);
+        let printed = format!("/{place} is no directory in the image, and commands cannot run");
+        assert!(seen.code == 7 && seen.stderr.contains(&printed), "{seen:?}");
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+    }
+    build_anew(&cabane, &["echo x"]).success();
+}
+
+#[test]
+fn a_build_directory_of_somebody_else_is_refused_and_nothing_is_changed() {
+    for who in everybody() {
+        let cabane = with_root(who);
+        let victim = cabane.world.directory("victim");
+        fs::write(victim.join("file"), "text").unwrap();
+        let recipe = recipe(&cabane, &["echo 1 >/first"]);
+        let build = |directory: &str| {
+            let directory = cabane.world.path(directory).display().to_string();
+            cabane.run(&["build", "--build-dir", &directory, &recipe, BUILT])
+        };
+        // Of root as well as of the ordinary user, this one is somebody else's.
+        if cabane_testkit::is_root() {
+            let other = cabane.world.directory("other");
+            fs::create_dir(other.join("work")).unwrap();
+            symlink(&victim, other.join("work/commands")).unwrap();
+            symlink(victim.join("file"), other.join("lock")).unwrap();
+            fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).unwrap();
+            std::os::unix::fs::chown(&other, Some(61233), Some(61233)).unwrap();
+            let seen = build("other");
+            let printed = "cannot build in [WORLD]/other: it belongs to another user\nhint: name \
+                           another directory: `--build-dir DIR`";
+            assert!(seen.code == 7 && seen.stderr.contains(printed), "{who:?}: {seen:?}");
+        }
+        symlink("victim", cabane.world.path("link")).unwrap();
+        let seen = build("link/");
+        assert!(seen.code == 7 && seen.stderr.contains("it is a link"), "{who:?}: {seen:?}");
+        // The directories in it are looked at as well.
+        build("home/own").success();
+        let commands = cabane.world.path("home/own/work/commands");
+        fs::remove_dir_all(&commands).unwrap();
+        symlink(&victim, &commands).unwrap();
+        let again = ["build", "--from=run", "--replace", "--build-dir"];
+        let own = cabane.world.path("home/own").display().to_string();
+        let seen = cabane.run(&[&again[..], &[&own, &recipe, BUILT]].concat());
+        let printed = "cannot build in [WORLD]/home/own/work/commands: it is a link";
+        assert!(seen.code == 7 && seen.stderr.contains(printed), "{who:?}: {seen:?}");
+        fs::remove_file(&commands).unwrap();
+        let work = cabane.world.path("home/own/work");
+        fs::set_permissions(&work, fs::Permissions::from_mode(0o775)).unwrap();
+        let seen = cabane.run(&[&again[..], &[&own, &recipe, BUILT]].concat());
+        let printed =
+            "home/own/work: others can change it\nhint: `chmod go-w [WORLD]/home/own/work`";
+        assert!(seen.code == 7 && seen.stderr.contains(printed), "{who:?}: {seen:?}");
+        assert_eq!(fs::read_to_string(victim.join("file")).unwrap(), "text");
+        assert_eq!(fs::metadata(&victim).unwrap().permissions().mode() & 0o7777, 0o777);
+    }
+}
+
+#[test]
+fn a_program_of_an_image_that_would_be_one_of_the_host_is_refused() {
+    for who in everybody() {
+        let cabane = with_root(who);
+        symlink("/proc/self/exe", cabane.world.path("os/usr/bin/me")).unwrap();
+        cabane.world.file("os/usr/bin/script", "#!/usr/bin/me\n");
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(cabane.world.path("os/usr/bin/script"), mode).unwrap();
+        for command in ["[/usr/bin/me, --version]", "[me]", "[script]"] {
+            let seen = build(&cabane, &[command]);
+            let printed = "/usr/bin/me of the image is a link through `/proc`";
+            assert!(seen.code == 7 && seen.stderr.contains(printed), "{who:?}: {seen:?}");
+        }
+        let shell = cabane.world.path("os/usr/bin/sh");
+        fs::remove_file(&shell).unwrap();
+        symlink("/proc/self/exe", &shell).unwrap();
+        let seen = build_anew(&cabane, &["echo"]);
+        let printed = "/bin/sh of the image is a link through `/proc`";
+        assert!(seen.code == 7 && seen.stderr.contains(printed), "{who:?}: {seen:?}");
+    }
+}
+
+#[test]
+fn commands_start_in_the_working_directory_of_the_recipe() {
+    let cabane = with_root(Who::OrdinaryUser);
+    let build = |directory: &str| {
+        let section = format!("  working-directory: {directory}\n");
+        let recipe = recipe_with(&cabane, &section, &["pwd >/seen"]);
+        cabane.run(&["build", &recipe, BUILT, "--replace"]).success();
+        content(&cabane, BUILT, "seen")
+    };
+    assert_eq!(build("/usr/bin"), "/usr/bin\n");
+    // It is made if it is not there, and the command runs again.
+    assert_eq!(build("/srv/new"), "/srv/new\n");
 }
 
 #[test]

@@ -40,10 +40,15 @@ impl Layout {
 
     /// Puts an image of layers that are not compressed.
     pub(crate) fn image(&self, layers: &[Vec<u8>], architecture: &str) -> Value {
+        self.image_with(layers, architecture, &json!({"Env": ["GREETING=hello"], "Cmd": ["hello"]}))
+    }
+
+    /// The same, with what it says about running it.
+    pub(crate) fn image_with(&self, layers: &[Vec<u8>], architecture: &str, run: &Value) -> Value {
         let ids: Vec<_> = layers.iter().map(|one| digest::written(&digest::of(one))).collect();
         let config = json!({
             "os": "linux", "architecture": architecture,
-            "config": {"Env": ["GREETING=hello"], "Cmd": ["hello"]},
+            "config": run,
             "rootfs": {"type": "layers", "diff_ids": ids},
         });
         let mut config = self.put(config.to_string().as_bytes());

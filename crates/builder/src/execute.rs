@@ -17,6 +17,7 @@ use crate::job::Job;
 use crate::layout::Layout;
 use crate::marker::{ImageMark, Marker};
 use crate::memory::{self, Gauge};
+use crate::own::make_own_directory;
 use crate::spack::PortedPackages;
 use crate::turn::Turn;
 use crate::{
@@ -55,7 +56,7 @@ pub fn execute(
     interrupt: &AtomicBool,
 ) -> Result<Option<Built>> {
     let layout = &plan.job.layout;
-    disk::make_directory(&layout.root)?;
+    make_own_directory(&layout.root)?;
     let turn = Turn::take(&layout.lock(), progress, interrupt)?;
     if turn.waited {
         // The world may have changed since the plan was made.
@@ -184,7 +185,7 @@ fn prepare_directories(job: &Job) -> Result<()> {
     let layout = &job.layout;
     place::claim(&job.request, layout)?;
     for kept in [layout.markers(), layout.logs(), layout.work()] {
-        disk::make_directory(&kept)?;
+        make_own_directory(&kept)?;
     }
     disk::make_directory(&job.request.cache_dir)?;
     for private in [layout.tmp(), layout.home()] {

@@ -30,6 +30,8 @@ mod marker;
 mod materials;
 mod memory;
 mod metadata;
+mod own;
+mod own_program;
 mod pack;
 mod place;
 mod plan;

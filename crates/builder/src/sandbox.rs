@@ -20,14 +20,16 @@ use std::process::{Child, Command, Stdio};
 use cabane_mount::{
     Backend, BuildRoot, FusePrograms, ImageFile, ImageFormat, MountPlan, Operation, Way, perform,
 };
+use cabane_process::alone::close_all_with_exec;
 use cabane_process::child::prepare_child;
 use cabane_process::process_namespace::enter_process_namespace;
 use cabane_report::{Kind, Report};
-use rustix::fs::Mode;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal, umask};
+use rustix::process::{Signal, fchdir, getpid, getppid, set_parent_process_death_signal, umask};
 
 use crate::layout::{Inside, Layout};
+use crate::own_program::check_program;
 use crate::{BuildError, BuildRequest, Result, disk};
 
 /// Directories that a build cannot change, where they are not links.
@@ -337,6 +339,8 @@ fn start_in(
         .map_err(|errno| unmade("cannot make a pipe", &errno.into()))?;
     let preparation = Preparation {
         surroundings: Some(surroundings),
+        program: invocation.program.clone(),
+        search: variables.get(OsStr::new("PATH")).cloned().unwrap_or_default(),
         directory: invocation.directory.clone(),
         parent: getpid(),
         complaints: writer,
@@ -358,6 +362,9 @@ enum Surroundings {
 /// What the child does between fork and exec.
 struct Preparation {
     surroundings: Option<Surroundings>,
+    program: PathBuf,
+    /// Where it is searched for: the variable `PATH`.
+    search: OsString,
     directory: PathBuf,
     parent: rustix::process::Pid,
     complaints: OwnedFd,
@@ -379,6 +386,9 @@ impl Preparation {
         let of_mount =
             |error: cabane_mount::Error| (chain(&error), error.hint().unwrap_or_default());
         let plain = |error: io::Error| (error.to_string(), String::new());
+        // What the caller of this process left open leads out of every sandbox. The log is on the
+        // standard descriptors by now.
+        close_all_with_exec().map_err(plain)?;
         let mut is_image = false;
         match self.surroundings.take() {
             Some(Surroundings::Plan(mounts)) => perform(mounts).map_err(of_mount)?,
@@ -389,10 +399,6 @@ impl Preparation {
             None => {}
         }
         umask(Mode::from_raw_mode(0o022));
-        std::env::set_current_dir(&self.directory).map_err(|error| {
-            let directory = cabane_label::shown(&self.directory);
-            (format!("cannot change into {directory}: {error}"), String::new())
-        })?;
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| plain(e.into()))?;
         // Has the parent died before it could take this process with it?
         if getppid() != Some(self.parent) {
@@ -406,8 +412,31 @@ impl Preparation {
                        of `/proc`";
             return Err(plain(io::Error::other(why)));
         }
-        if is_image { BuildRoot::confine().map_err(of_mount) } else { Ok(()) }
+        if is_image {
+            BuildRoot::confine().map_err(of_mount)?;
+        }
+        // Not before: the image says where, and all that is there must be the command's own.
+        change_directory(&self.directory, is_image).map_err(|error| {
+            let directory = cabane_label::shown(&self.directory);
+            (format!("cannot change into {directory}: {error}"), String::new())
+        })?;
+        if is_image {
+            check_program(&self.program, &self.search).map_err(|why| (why, String::new()))?;
+        }
+        Ok(())
     }
+}
+
+/// Changes into a directory. In an image no link of `/proc` is followed that leads to what a process
+/// has open, its own root among it.
+fn change_directory(directory: &Path, is_image: bool) -> io::Result<()> {
+    if !is_image {
+        return std::env::set_current_dir(directory);
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = openat2(CWD, "/", flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)?;
+    let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    Ok(fchdir(openat2(root, directory, flags, Mode::empty(), inside)?)?)
 }
 
 /// Turns the failure of a start into what it was: a sandbox that could not be

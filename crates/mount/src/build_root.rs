@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_privileged::ImageFile;
 use cabane_privileged::operations::{
-    attach, change_root, clone_at, enter_own_namespace, make_read_only, memory,
+    attach, change_root, clone_at, detach, enter_own_namespace, make_read_only, memory,
 };
 use cabane_privileged::shadow::{open_source, scratch};
 use cabane_process::confine;
@@ -42,6 +42,10 @@ const LINKS: [(&str, &str); 4] = [
     ("stdout", "/proc/self/fd/1"),
     ("stderr", "/proc/self/fd/2"),
 ];
+/// Where `/proc` of the host is until there is another one: without it the kernel mounts none.
+const HOST_KERNEL: &str = "/run/cabane-proc";
+/// How many user namespaces may be made: in one of its own a command has all rights again.
+const USER_NAMESPACES: &str = "/proc/sys/user/max_user_namespaces";
 /// Parts of `/proc` that change the system, or show it. The kernel may take a process for root here.
 const OF_SYSTEM: [&str; 7] = ["acpi", "bus", "fs", "irq", "scsi", "sys", "sysrq-trigger"];
 
@@ -189,6 +193,13 @@ impl BuildRoot {
     ///
     /// The kernel's; the process must not start a program then.
     pub fn confine() -> Result<(), Error> {
+        let old = Path::new(HOST_KERNEL);
+        detach(CWD, old).map_err(Error::step("uncover", old))?;
+        fs::remove_dir(old).map_err(not_made(old))?;
+        let limit = Path::new(USER_NAMESPACES);
+        if limit.exists() {
+            fs::write(limit, "0").map_err(not_made(limit))?;
+        }
         for name in OF_SYSTEM {
             let path = Path::new("/proc").join(name);
             if path.exists() {
@@ -205,8 +216,9 @@ impl BuildRoot {
         };
         rustix::thread::set_no_new_privs(true)
             .map_err(Error::step("give up gaining privileges for", "the commands"))?;
+        confine::leave_keys().map_err(failed("leave the keys of the caller for"))?;
         confine::keep_few_capabilities().map_err(failed("give up capabilities for"))?;
-        confine::ignore_owners().map_err(failed("let changes of owners succeed for"))
+        confine::filter_calls().map_err(failed("filter the system calls of"))
     }
 }
 
@@ -214,14 +226,19 @@ impl BuildRoot {
 fn furnish(opened: Opened) -> Result<(), Error> {
     for place in ["/proc", "/tmp", "/dev", "/run"] {
         make_directory(Path::new(place))?;
+        let is_own = Path::new(place).symlink_metadata().is_ok_and(|found| found.is_dir());
+        if !is_own {
+            return Err(Error::NoDirectory { path: place.into() });
+        }
     }
-    attach(&opened.kernel, Path::new("/proc"))?;
     attach(&opened.tmp, Path::new("/tmp"))?;
     for place in ["/dev", "/run"] {
         let cover =
             memory("0755", None).map_err(Error::step("make a file system in memory for", place))?;
         attach(&cover, Path::new(place))?;
     }
+    make_directory(Path::new(HOST_KERNEL))?;
+    attach(&opened.kernel, Path::new(HOST_KERNEL))?;
     for (place, mode) in [("/dev/shm", 0o1777), ("/run/lock", 0o1777)] {
         make_directory(Path::new(place))?;
         let opened_up = fs::set_permissions(place, Permissions::from_mode(mode));

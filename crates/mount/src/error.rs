@@ -45,6 +45,11 @@ pub enum Error {
         /// What the system answered.
         source: io::Error,
     },
+    /// What programs expect to be a directory is something else in an image.
+    NoDirectory {
+        /// Where, in the image.
+        path: PathBuf,
+    },
     /// Another environment writes there.
     LayerInUse {
         /// The directory.
@@ -95,6 +100,7 @@ impl Error {
             Self::Overlay { .. } => "the directory of the build must be on a local disk, which \
                  `--build-dir DIR` names: file servers and overlays cannot hold layers"
                 .to_owned(),
+            Self::NoDirectory { .. } => return None,
             Self::LayerInUse { .. } => "name another directory, or `cabane attach` to the \
                  environment that uses this one"
                 .to_owned(),
@@ -127,6 +133,11 @@ impl fmt::Display for Error {
             Self::Overlay { path, .. } => {
                 write!(f, "cannot put layers on the image, with changes in {}", path.display())
             }
+            Self::NoDirectory { path } => write!(
+                f,
+                "{} is no directory in the image, and commands cannot run in such an image",
+                path.display()
+            ),
             Self::LayerInUse { path } => {
                 write!(f, "another environment is writing in {}, and two cannot", path.display())
             }
@@ -138,7 +149,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Mount(error) => error.source(),
-            Self::FuseProgram { .. } | Self::LayerInUse { .. } => None,
+            Self::FuseProgram { .. } | Self::NoDirectory { .. } | Self::LayerInUse { .. } => None,
             Self::UserNamespace { source }
             | Self::FuseDevice { source }
             | Self::Overlay { source, .. }

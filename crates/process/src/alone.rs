@@ -105,8 +105,13 @@ fn root_to_go_to<'a>(line: &'a str, group: &str) -> Option<&'a str> {
     })
 }
 
-/// Marks everything that is open but the standard ones.
-pub(crate) fn close_all_with_exec() -> io::Result<()> {
+/// Lets the next program that this process becomes find nothing open but the standard
+/// descriptors.
+///
+/// # Errors
+///
+/// Those of reading `/proc/self/fd`, which must be there.
+pub fn close_all_with_exec() -> io::Result<()> {
     close_with_exec(-1)
 }
 

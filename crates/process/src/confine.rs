@@ -121,6 +121,8 @@ struct Filter {
 const LOAD: u16 = 0x20;
 /// Goes on behind one of two distances, whether or not the value is equal.
 const IF_EQUAL: u16 = 0x15;
+/// The same, whether or not it is as large.
+const IF_AT_LEAST: u16 = 0x35;
 /// Ends with an answer.
 const ANSWER: u16 = 0x06;
 /// Where the number of the call is, and the architecture (`linux/seccomp.h`).
@@ -130,60 +132,126 @@ const ARCHITECTURE: u32 = 4;
 const ALLOW: u32 = 0x7fff_0000;
 /// The call does not take place, and succeeds: the error number is zero.
 const SUCCEED: u32 = 0x0005_0000;
+/// The call does not take place, and fails with `ENOSYS`.
+const MISSING: u32 = SUCCEED + 38;
 const SECCOMP_SET_MODE_FILTER: i64 = 1;
+/// `linux/keyctl.h`.
+const KEYCTL_JOIN_SESSION_KEYRING: i64 = 1;
 
-/// The architecture in the words of `linux/audit.h`, the number of `seccomp`, and those of the calls
-/// that change to whom a file or a process belongs.
+/// System calls of an architecture.
+struct Calls {
+    /// In the words of `linux/audit.h`.
+    architecture: u32,
+    /// Numbers from here on are missing: those of another way to call, with the same architecture.
+    end: Option<u32>,
+    /// Those that change to whom a file or a process belongs.
+    owners: &'static [u32],
+    /// `add_key`, `request_key`, `keyctl`.
+    keys: [u32; 3],
+}
+
+/// The numbers of `seccomp` and of `keyctl`, and the calls of all architectures that this processor
+/// has.
 #[cfg(target_arch = "x86_64")]
-const CALLS: Option<(u32, i64, &[u32])> = Some((
-    0xc000_003e,
+const CALLS: Option<(i64, i64, &[Calls])> = Some((
     317,
+    250,
     &[
-        92, 93, 94, 260, // chown, fchown, lchown, fchownat
-        105, 106, 113, 114, 116, // setuid, setgid, setreuid, setregid, setgroups
-        117, 119, 122, 123, // setresuid, setresgid, setfsuid, setfsgid
+        Calls {
+            architecture: 0xc000_003e,
+            end: Some(0x4000_0000),
+            owners: &[
+                92, 93, 94, 260, // chown, fchown, lchown, fchownat
+                105, 106, 113, 114, 116, // setuid, setgid, setreuid, setregid, setgroups
+                117, 119, 122, 123, // setresuid, setresgid, setfsuid, setfsgid
+            ],
+            keys: [248, 249, 250],
+        },
+        Calls { architecture: 0x4000_0003, end: None, owners: &[], keys: [286, 287, 288] },
     ],
 ));
 #[cfg(any(target_arch = "aarch64", target_arch = "riscv64"))]
-const CALLS: Option<(u32, i64, &[u32])> = Some((
-    if cfg!(target_arch = "aarch64") { 0xc000_00b7 } else { 0xc000_00f3 },
+const CALLS: Option<(i64, i64, &[Calls])> = Some((
     277,
+    219,
     &[
-        54, 55, // fchownat, fchown
-        146, 144, 145, 143, 159, // setuid, setgid, setreuid, setregid, setgroups
-        147, 149, 151, 152, // setresuid, setresgid, setfsuid, setfsgid
+        Calls {
+            architecture: if cfg!(target_arch = "aarch64") { 0xc000_00b7 } else { 0xc000_00f3 },
+            end: None,
+            owners: &[
+                54, 55, // fchownat, fchown
+                146, 144, 145, 143, 159, // setuid, setgid, setreuid, setregid, setgroups
+                147, 149, 151, 152, // setresuid, setresgid, setfsuid, setfsgid
+            ],
+            keys: [217, 218, 219],
+        },
+        // ARM with 32 bits.
+        Calls { architecture: 0x4000_0028, end: None, owners: &[], keys: [309, 310, 311] },
     ],
 ));
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-const CALLS: Option<(u32, i64, &[u32])> = None;
+const CALLS: Option<(i64, i64, &[Calls])> = None;
 
-/// Lets changes of the owner of files, and of the own user and group, succeed without any effect, for
-/// this process and all that it starts. The process must have given up gaining privileges.
+/// Leaves the session keyring of the caller for an empty one.
 ///
-/// Where only one user exists, all such changes fail otherwise, and package managers stop.
+/// # Errors
+///
+/// The kernel's. One that has no keys is none.
+pub fn leave_keys() -> io::Result<()> {
+    let (_, keyctl, _) = CALLS.ok_or(Errno::NOSYS)?;
+    // SAFETY: without a name the call reads no memory.
+    let result = unsafe { syscall(keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0_i64) };
+    let error = io::Error::last_os_error();
+    let is_missing = error.raw_os_error() == Some(Errno::NOSYS.raw_os_error());
+    if result < 0 && !is_missing { Err(error) } else { Ok(()) }
+}
+
+/// Lets changes of the owner of files, and of the own user and group, succeed without any effect, and
+/// takes the calls for keys away, for this process and all that it starts. The process must have given
+/// up gaining privileges.
+///
+/// Where only one user exists, all changes of owners fail otherwise, and package managers stop.
 ///
 /// # Errors
 ///
 /// The kernel's; `ENOSYS` on other architectures.
-pub fn ignore_owners() -> io::Result<()> {
-    let (architecture, seccomp, calls) = CALLS.ok_or(Errno::NOSYS)?;
-    let plain = |code, value| Instruction { code, if_true: 0, if_false: 0, value };
-    let count = u8::try_from(calls.len()).map_err(io::Error::other)?;
-    let mut program = vec![
-        plain(LOAD, ARCHITECTURE),
-        // Programs for another architecture see what the kernel says: behind all calls.
-        Instruction { code: IF_EQUAL, if_true: 0, if_false: count + 1, value: architecture },
-        plain(LOAD, NUMBER),
-    ];
-    for (call, left) in calls.iter().zip((1..=count).rev()) {
-        program.push(Instruction { code: IF_EQUAL, if_true: left, if_false: 0, value: *call });
+pub fn filter_calls() -> io::Result<()> {
+    let (seccomp, _, all) = CALLS.ok_or(Errno::NOSYS)?;
+    let mut program = vec![plain(LOAD, ARCHITECTURE)];
+    for calls in all {
+        let answers = calls.answers();
+        let length = u8::try_from(answers.len()).map_err(io::Error::other)?;
+        // Behind the answers, the architecture is still at hand.
+        let value = calls.architecture;
+        program.push(Instruction { code: IF_EQUAL, if_true: 0, if_false: length, value });
+        program.extend(answers);
     }
-    program.extend([plain(ANSWER, ALLOW), plain(ANSWER, SUCCEED)]);
+    program.push(plain(ANSWER, ALLOW));
     let length = u16::try_from(program.len()).map_err(io::Error::other)?;
     let filter = Filter { length, instructions: program.as_ptr() };
     // SAFETY: the kernel copies a filter of this length, which lives until the call returns.
     let result = unsafe { syscall(seccomp, SECCOMP_SET_MODE_FILTER, 0_i64, &raw const filter) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn plain(code: u16, value: u32) -> Instruction {
+    Instruction { code, if_true: 0, if_false: 0, value }
+}
+
+impl Calls {
+    /// The answers to its calls.
+    fn answers(&self) -> Vec<Instruction> {
+        let mut program = vec![plain(LOAD, NUMBER)];
+        let mut answer = |code, value, answer| {
+            program.push(Instruction { code, if_true: 0, if_false: 1, value });
+            program.push(plain(ANSWER, answer));
+        };
+        self.owners.iter().for_each(|call| answer(IF_EQUAL, *call, SUCCEED));
+        self.keys.iter().for_each(|call| answer(IF_EQUAL, *call, MISSING));
+        self.end.iter().for_each(|end| answer(IF_AT_LEAST, *end, MISSING));
+        program.push(plain(ANSWER, ALLOW));
+        program
+    }
 }
 
 #[cfg(test)]
@@ -202,7 +270,7 @@ mod tests {
         let before = file.as_file().metadata().unwrap();
         let answer = ask(move || {
             rustix::thread::set_no_new_privs(true).map_err(|error| error.to_string())?;
-            ignore_owners().map_err(|error| error.to_string())?;
+            filter_calls().map_err(|error| error.to_string())?;
             chown(&path, Some(12345), Some(54321)).map_err(|error| error.to_string())?;
             Ok(Vec::new())
         });
@@ -217,8 +285,25 @@ mod tests {
         command.args(["-c", "cd / && test \"$(pwd)\" = / && exit 7"]).process_group(0);
         let prepared = prepare_child(&mut command, || {
             rustix::thread::set_no_new_privs(true)?;
-            ignore_owners()
+            filter_calls()
         });
         assert_eq!(prepared.status().unwrap().code(), Some(7));
+    }
+    #[test]
+    fn keys_of_the_caller_are_out_of_reach() {
+        let (_, keyctl, _) = CALLS.unwrap();
+        // KEYCTL_GET_KEYRING_ID of the session keyring, which is made where there is none.
+        // SAFETY: the call reads no memory.
+        let session = move || unsafe { syscall(keyctl, 0_i64, -3_i64, 1_i64) };
+        let answer = ask(move || {
+            let before = session();
+            leave_keys().map_err(|error| error.to_string())?;
+            let after = session();
+            rustix::thread::set_no_new_privs(true).map_err(|error| error.to_string())?;
+            filter_calls().map_err(|error| error.to_string())?;
+            let is_other = before < 0 || before != after;
+            Ok(vec![u8::from(is_other), u8::from(session() < 0)])
+        });
+        assert_eq!(answer.unwrap(), Ok(vec![1, 1]));
     }
 }

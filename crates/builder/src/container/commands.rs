@@ -28,12 +28,13 @@ use cabane_container::{Layer, Moment, RecordedCommand, Times, changes};
 use cabane_label::Digest;
 use cabane_mount::BuildRoot;
 use cabane_recipe::{CommandLine, RunCommand};
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, syncfs};
 use serde::{Deserialize, Serialize};
 
 use super::base::Base;
 use crate::build_context::BuildContext;
 use crate::fingerprint::{self, Inputs};
+use crate::own::make_own_directory;
 use crate::sandbox::{Invocation, quoted, start_in_root};
 use crate::{BuildError, Result, disk};
 
@@ -80,6 +81,8 @@ pub(super) struct Commands {
     pub(super) list: Vec<RunCommand>,
     /// Where the recipe is, for messages.
     pub(super) recipe: String,
+    /// Where they start, if the recipe says so.
+    pub(super) working_directory: Option<String>,
     /// What they find in their environment, in short.
     pub(super) environment: String,
 }
@@ -227,9 +230,9 @@ impl Commands {
         let layers = self.layers(&work, fingerprint, bench.request.epoch);
         let own = work.join(COMMANDS);
         // Where root builds, a command can make programs that give its rights to others.
-        disk::make_directory(&own)?;
+        let opened = make_own_directory(&own)?;
         let closed = fs::Permissions::from_mode(0o700);
-        fs::set_permissions(&own, closed).map_err(BuildError::file("close", &own))?;
+        opened.set_permissions(closed).map_err(BuildError::file("close", &own))?;
         disk::put(&own.join("apt.conf"), APT_TEXT)?;
         disk::put(&own.join("hosts"), HOSTS_TEXT)?;
         let mut lower: Vec<PathBuf> = Vec::new();
@@ -285,10 +288,10 @@ impl Commands {
     ) -> Result<()> {
         disk::make_empty(directory)?;
         let begin = time_of(directory)?;
-        let working_directory = base.meta.container.as_ref();
-        let working_directory = working_directory.and_then(|one| one.working_directory.clone());
-        let working_directory = working_directory.unwrap_or_else(|| "/".to_owned());
-        let invocation = invocation(&command.command, &working_directory);
+        let of_image = base.meta.container.as_ref();
+        let of_image = of_image.and_then(|one| one.working_directory.as_deref());
+        let working_directory = self.working_directory.as_deref().or(of_image).unwrap_or("/");
+        let invocation = invocation(&command.command, working_directory);
         let root = root(bench, base, lower, Some(directory), command.network)?;
         let mut variables = variables.clone();
         if command.network {
@@ -318,6 +321,9 @@ impl Commands {
         disk::remove(&directory.join("work"))?;
         let end_mark = directory.join("end");
         disk::put(&end_mark, "")?;
+        // The document says that the layer is whole, also after a crash.
+        let synced = File::open(directory).and_then(|opened| Ok(syncfs(opened)?));
+        synced.map_err(BuildError::file("write", directory))?;
         let done = Done { fingerprint: fingerprint.clone(), begin, end: time_of(&end_mark)? };
         disk::write_json(&directory.join(DONE), &done)
     }

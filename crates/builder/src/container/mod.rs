@@ -359,10 +359,12 @@ fn commands_of(
     }
     let default = recipe.default_view.as_ref().map_or("default", |view| view.as_str());
     let view = recipe.views.iter().find(|(name, _)| name.as_str() == default);
+    let environment = format!("{view:?} {:?}", config.working_directory);
     let commands = Commands {
         list: config.run.clone(),
         recipe: cabane_label::shown(&directory.path.join("config.yaml")),
-        environment: fingerprint::of_bytes(format!("{view:?}").as_bytes()).to_string(),
+        working_directory: config.working_directory.clone(),
+        environment: fingerprint::of_bytes(environment.as_bytes()).to_string(),
     };
     commands.check(request.command_network)?;
     Ok(Some((commands, Tool::find(request)?)))
