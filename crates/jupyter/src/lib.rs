@@ -4,7 +4,7 @@
 //! Kernels of Jupyter that run in images.
 //!
 //! A kernel is a directory with a file `kernel.json`, which says how to start it: here by `cabane run`.
-//! [`install`] writes one, [`list`] shows those that are there, and [`remove`] removes one.
+//! [`install()`] writes one, [`list()`] shows those that are there, and [`remove`] removes one.
 
 #![forbid(unsafe_code)]
 
