@@ -386,6 +386,20 @@ fn a_program_of_an_image_that_would_be_one_of_the_host_is_refused() {
 }
 
 #[test]
+fn a_layer_is_on_the_disk_before_the_document_that_calls_it_whole() {
+    let strace = cabane_testkit::needs!("strace");
+    let cabane = with_root(Who::OrdinaryUser);
+    let recipe = recipe(&cabane, &["echo 1 >/first"]);
+    let log = cabane.world.path("home/trace");
+    let mut build = cabane.other(&strace.to_string_lossy());
+    build.args(["-f", "-qq", "-e", "trace=syncfs,/^rename", "-o"]).arg(&log);
+    cabane.finish(build.args([cabane.program(), "build", &recipe, BUILT])).success();
+    let trace = fs::read_to_string(log).unwrap();
+    let (synced, done) = (trace.find("syncfs("), trace.find("done.json"));
+    assert!(synced.is_some() && synced < done, "{trace}");
+}
+
+#[test]
 fn commands_start_in_the_working_directory_of_the_recipe() {
     let cabane = with_root(Who::OrdinaryUser);
     let build = |directory: &str| {

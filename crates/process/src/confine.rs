@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 //! What a process gives up before it runs commands of somebody else in the root file system of an
-//! image: the network, names of the host, and capabilities.
+//! image: the network, names of the host, keys, and capabilities.
 
 use std::io;
 use std::os::fd::AsFd;
