@@ -111,7 +111,7 @@ pub(crate) fn request(world: &World, build: &str) -> BuildRequest {
     let tool = |name: &str| find_in_path(name);
     BuildRequest {
         recipe_dir: world.path("recipe"),
-        build_dir: world.directory(build),
+        build_dir: world.path(build),
         system_dir: None,
         mirrors: None,
         install: None,

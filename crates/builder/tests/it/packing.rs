@@ -192,12 +192,13 @@ fn a_disk_that_fills_up_is_named_and_nothing_half_is_left() {
     let left = crate::bench::in_copy(who, || {
         let backend = cabane_mount::Backend::detect();
         cabane_mount::enter_private_namespace(backend).map_err(|error| error.to_string())?;
+        fs::create_dir(&request.build_dir).map_err(|error| error.to_string())?;
         rustix::mount::mount(
             "small",
             &request.build_dir,
             "tmpfs",
             rustix::mount::MountFlags::empty(),
-            Some(c"size=300k"),
+            Some(c"size=300k,mode=755"),
         )
         .map_err(|error| error.to_string())?;
         let error = build(&request, Who::Me).unwrap_err();
