@@ -249,17 +249,28 @@ fn a_complaint_of_the_packing_program_is_an_error_although_it_succeeds() {
     );
 }
 
+/// Waits for a file for a while, and returns whether it is there.
+fn wait_for(file: &Path) -> bool {
+    for _ in 0..60_000 {
+        if file.exists() {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
 #[test]
 fn a_tree_that_changes_while_it_is_packed_is_refused() {
     let world = world();
     let work = world.path("build/work");
     let error = thread::scope(|scope| {
         scope.spawn(|| {
-            while !work.join("packed").exists() {
-                thread::sleep(Duration::from_millis(1));
+            // Without it the build has failed, and says why.
+            if wait_for(&work.join("packed")) {
+                world.file("tree/kept", "z");
+                fs::write(work.join("changed"), "").unwrap();
             }
-            world.file("tree/kept", "z");
-            fs::write(work.join("changed"), "").unwrap();
         });
         pack_with(
             &world,
