@@ -194,14 +194,13 @@ impl Worker for Jobs<'_> {
                 && asked.is_none_or(|asked| asked.elapsed() > ASK_SLURM)
             {
                 asked = Some(Instant::now());
-                let is_there = self.look(job, &mut seen)?;
-                if may_go_on && !is_there {
-                    return Ok(Ended::Interrupted);
-                }
-                // Slurm may start a job again that it has stopped.
-                absence.note(is_there);
+                // Slurm may start a job again that it has stopped, and shows none for a moment.
+                absence.note(self.look(job, &mut seen)?);
             }
             if absence.is_certain() {
+                if may_go_on {
+                    return Ok(Ended::Interrupted);
+                }
                 if directory.result().is_some() {
                     continue;
                 }
