@@ -5,23 +5,22 @@
 //!
 //! No link is followed. Nothing may change it while it is read.
 
-use std::collections::HashMap;
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, chmodat, fgetxattr, openat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, chmodat, fgetxattr, openat, statat};
 use rustix::io::Errno;
 
+use crate::entries::{HIDES, Links, about, names, refuse_hiding};
 use crate::layer::push_part;
 use crate::tar::{Head, Writer};
 use crate::{Bytes, Layer, streamed};
 
 /// How overlayfs marks a directory that hides the one below, in a user namespace.
 const OPAQUE: &CStr = c"user.overlay.opaque";
-const HIDES: &[u8] = b".wh.";
 const BUFFER: usize = 256 * 1024;
 
 /// Below these, files of a command are left out: they tell when it ran, or can be downloaded again.
@@ -68,7 +67,7 @@ pub fn changes(upper: &Path, times: &Times) -> Layer<'static> {
 
 fn write_changes(root: File, times: Times, into: impl Write) -> io::Result<()> {
     let output = Writer::new(BufWriter::with_capacity(BUFFER, into));
-    let mut walk = Walk { output, links: HashMap::new(), times };
+    let mut walk = Walk { output, links: Links::default(), times };
     walk.directory(&root.into(), b"")?;
     walk.output.finish()?;
     Ok(())
@@ -76,18 +75,13 @@ fn write_changes(root: File, times: Times, into: impl Write) -> io::Result<()> {
 
 struct Walk<W: Write> {
     output: Writer<BufWriter<W>>,
-    /// The first names of files that have several.
-    links: HashMap<(u64, u64), Vec<u8>>,
+    links: Links,
     times: Times,
 }
 
 impl<W: Write> Walk<W> {
     fn directory(&mut self, directory: &OwnedFd, name: &[u8]) -> io::Result<()> {
-        let entries = Dir::read_from(directory)?.map(|entry| Ok(entry?.file_name().to_owned()));
-        let mut entries: Vec<CString> = entries.collect::<io::Result<_>>()?;
-        entries.retain(|entry| !matches!(entry.to_bytes(), b"." | b".."));
-        entries.sort();
-        for entry in entries {
+        for entry in names(directory)? {
             let mut inside = name.to_vec();
             push_part(&mut inside, entry.to_bytes());
             self.entry(directory, &entry, &inside).map_err(|error| about(&inside, error))?;
@@ -96,11 +90,7 @@ impl<W: Write> Walk<W> {
     }
 
     fn entry(&mut self, directory: &OwnedFd, entry: &CStr, name: &[u8]) -> io::Result<()> {
-        if entry.to_bytes().starts_with(HIDES) {
-            return Err(io::Error::other(
-                "in a container image a name that begins so would hide another file",
-            ));
-        }
+        refuse_hiding(entry)?;
         let found = statat(directory, entry, AtFlags::SYMLINK_NOFOLLOW)?;
         let kind = FileType::from_raw_mode(found.st_mode);
         let head = self.head(name, &found);
@@ -178,12 +168,8 @@ impl<W: Write> Walk<W> {
         head: Head<'_>,
         found: &Stat,
     ) -> io::Result<()> {
-        if found.st_nlink > 1 {
-            let place = (found.st_dev, found.st_ino);
-            if let Some(first) = self.links.get(&place) {
-                return self.output.link(head, first);
-            }
-            self.links.insert(place, head.path.to_vec());
+        if let Some(first) = self.links.first(found, head.path) {
+            return self.output.link(head, first);
         }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let open = || openat(directory, entry, flags, Mode::empty());
@@ -216,15 +202,6 @@ fn is_passing(name: &[u8]) -> bool {
     PASSING
         .iter()
         .any(|place| name.strip_prefix(place.as_bytes()).is_some_and(|rest| rest.starts_with(b"/")))
-}
-
-/// Names what an error is about, once.
-fn about(name: &[u8], error: io::Error) -> io::Error {
-    if error.kind() == io::ErrorKind::BrokenPipe || error.to_string().starts_with('/') {
-        return error;
-    }
-    let name = crate::layer::shown(name);
-    io::Error::new(error.kind(), format!("/{name}: {error}"))
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ mod convert;
 mod decompress;
 pub mod digest;
 mod document;
+mod entries;
 mod error;
 pub mod export;
 mod glibc;

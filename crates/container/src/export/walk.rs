@@ -6,15 +6,15 @@
 //! No link is followed. Everything belongs to root; what gives rights is left out, since an
 //! image of ours is mounted such that it gives none, and a container runtime would give them.
 
-use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fgetxattr, flistxattr};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fgetxattr, flistxattr};
 use serde::{Deserialize, Serialize};
 
+use crate::entries::{Links, about, names, refuse_hiding};
 use crate::layer::push_part;
 use crate::tar::{Head, Writer};
 
@@ -22,8 +22,6 @@ use crate::tar::{Head, Writer};
 const ATTRIBUTES: &[u8] = b"user.";
 /// The largest value of an attribute, and the longest list of names, in Linux.
 const LARGEST_ATTRIBUTE: usize = 64 * 1024;
-/// In a layer such a name says that another one is gone.
-const HIDES: &[u8] = b".wh.";
 const BUFFER: usize = 256 * 1024;
 
 /// What was found in a tree.
@@ -63,7 +61,7 @@ pub fn write_tree(
 ) -> io::Result<Walked> {
     let mut walk = Walk {
         output: Writer::new(BufWriter::with_capacity(BUFFER, output)),
-        links: HashMap::new(),
+        links: Links::default(),
         walked: Walked::default(),
         settled: walking.settled,
         buffer: vec![0; LARGEST_ATTRIBUTE],
@@ -99,8 +97,7 @@ pub fn write_tree(
 
 struct Walk<W: Write> {
     output: Writer<BufWriter<W>>,
-    /// The first names of files that have several.
-    links: HashMap<(u64, u64), Vec<u8>>,
+    links: Links,
     walked: Walked,
     settled: Option<u32>,
     /// For attributes.
@@ -109,16 +106,10 @@ struct Walk<W: Write> {
 
 impl<W: Write> Walk<W> {
     fn directory(&mut self, directory: &OwnedFd, name: &[u8], without: &[&str]) -> io::Result<()> {
-        let mut entries: Vec<CString> = Vec::new();
-        for entry in Dir::read_from(directory)? {
-            let entry = entry?.file_name().to_owned();
-            let is_left = without.iter().any(|one| one.as_bytes() == entry.to_bytes());
-            if !is_left && !matches!(entry.to_bytes(), b"." | b"..") {
-                entries.push(entry);
+        for entry in names(directory)? {
+            if without.iter().any(|one| one.as_bytes() == entry.to_bytes()) {
+                continue;
             }
-        }
-        entries.sort();
-        for entry in entries {
             let mut inside = name.to_vec();
             push_part(&mut inside, entry.to_bytes());
             self.entry(directory, &entry, &inside).map_err(|error| about(&inside, error))?;
@@ -130,11 +121,7 @@ impl<W: Write> Walk<W> {
         let found = rustix::fs::statat(directory, entry, AtFlags::SYMLINK_NOFOLLOW)?;
         let head = self.head(name, &found);
         self.walked.entries += 1;
-        if entry.to_bytes().starts_with(HIDES) {
-            return Err(io::Error::other(
-                "in a container image a name that begins so would hide another file",
-            ));
-        }
+        refuse_hiding(entry)?;
         match FileType::from_raw_mode(found.st_mode) {
             FileType::Directory => {
                 let inside =
@@ -165,12 +152,8 @@ impl<W: Write> Walk<W> {
         head: Head<'_>,
         found: &Stat,
     ) -> io::Result<()> {
-        if found.st_nlink > 1 {
-            let place = (found.st_dev, found.st_ino);
-            if let Some(first) = self.links.get(&place) {
-                return self.output.link(head, first);
-            }
-            self.links.insert(place, head.path.to_vec());
+        if let Some(first) = self.links.first(found, head.path) {
+            return self.output.link(head, first);
         }
         self.rights(found);
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -244,16 +227,6 @@ fn machine_of(file: &mut File) -> io::Result<Option<u16>> {
         _ => return Ok(None),
     };
     Ok(Some(number))
-}
-
-/// Names what an error is about, once.
-fn about(name: &[u8], error: io::Error) -> io::Error {
-    let is_about = |text: String| text.starts_with('/');
-    if error.kind() == io::ErrorKind::BrokenPipe || is_about(error.to_string()) {
-        return error;
-    }
-    let name = crate::layer::shown(name);
-    io::Error::new(error.kind(), format!("/{name}: {error}"))
 }
 
 #[cfg(test)]
