@@ -83,7 +83,8 @@ fn check(path: &Path, depth: u32) -> Result<(), String> {
 }
 
 /// Returns what the kernel may start for a file: the interpreter of a script, or the loaders that a
-/// program names, read as programs for both sizes of addresses.
+/// program names, read as programs for both sizes of addresses. The kernel accepts programs that a library
+/// for ELF calls damaged, so none is used here.
 fn interpreters(file: &File) -> Vec<PathBuf> {
     let mut head = [0; LINE];
     let length = file.read_at(&mut head, 0).unwrap_or(0);

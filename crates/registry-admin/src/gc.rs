@@ -154,16 +154,21 @@ fn keep_bases(connection: &Connection, images: &[Listed], labels: &mut [Verdict]
         if let Some(top) = tops.get(&one.digest) {
             one.fate = Fate::Kept(format!("{top} is built on it"));
         } else if let Some(top) = unknown
-            && images.iter().find(|image| image.label == one.label).is_some_and(|image| {
-                // Asking is not worth an error: without an answer it stays.
-                let held = connection.registry.held_base(&image.place(), &image.digest);
-                held.map_or(true, |held| held.is_some())
-            })
+            && may_be_base(connection, images, one)
         {
             one.fate = Fate::Kept(format!("the metadata of {top} cannot be read, and may name it"));
         }
     }
     Ok(())
+}
+
+/// Whether a push has marked an image as a base. Without an answer it may be one.
+fn may_be_base(connection: &Connection, images: &[Listed], verdict: &Verdict) -> bool {
+    let image = images.iter().find(|image| image.label == verdict.label);
+    image.is_some_and(|image| {
+        let held = connection.registry.held_base(&image.place(), &image.digest);
+        held.map_or(true, |held| held.is_some())
+    })
 }
 
 /// Deletes the labels that go, and calls `done` for each. A label that has another image by now stays.
