@@ -448,8 +448,8 @@ fn a_site_can_forbid_the_network_and_no_user_can_allow_it() {
     cabane.run(&["build", &recipe, BUILT]).success();
     cabane.world.file("home/.config/cabane/config.toml", "[build]\ncommand_network = \"forbid\"\n");
     let seen = cabane.run(&["build", &recipe, BUILT]);
-    let printed = "config.yaml:7: this command wants the network, and `build.command_network` \
-                   forbids that";
+    let printed = "config.yaml:7: this command needs the network, but `build.command_network` \
+                   forbids it";
     assert!(seen.code == 7 && seen.stderr.contains(printed), "{seen:?}");
     // The site forbids, and the user allows.
     cabane.world.file("site.toml", "[build]\ncommand_network = \"forbid\"\n");

@@ -101,7 +101,7 @@ fn mistakes_are_reported_with_their_places() {
         | mounts = [\"/a:/b:shared\"]\n  |           ^^^^^^^^^^^^^^\n  hint: the flags are `ro` and `rw`\n\
         [WORLD]/work/os.toml:4:25: `com.hooks.ssh.enabled`: no SSH server is started in a container\n  \
         | com.hooks.ssh.enabled = \"true\"\n  |                         ^^^^^^\n  \
-        hint: leave it out: `cabane attach JOB` is a shell in a job, on its node\n";
+        hint: leave it out: `cabane attach JOB` opens a shell in a job, on its node\n";
     assert_eq!(seen, finished(3, "", expected));
 }
 

@@ -123,7 +123,7 @@ fn temporary_files_of_a_contained_command_can_be_kept() {
     assert_eq!(fs::read_to_string(work.join("tmp/file")).unwrap(), "kept\n");
     let seen = cabane.run(&["exec", "--workdir=/x", "os", "true"]);
     let expected = "error: `--workdir` means nothing without `--contain`\n\
-                    hint: `--pwd DIRECTORY` is where the command starts\n";
+                    hint: to choose where the command starts, use `--pwd DIRECTORY`\n";
     assert_eq!(seen, finished(2, "", expected));
 }
 
@@ -199,8 +199,8 @@ fn without_a_driver_a_warning_says_so_and_the_command_runs() {
     }
     let cabane = with_root(Who::OrdinaryUser);
     let seen = sh(&cabane, &["--nv"], "echo ran");
-    let expected = "warning: this machine has no device `nvidia.com/gpu=all`, so nothing of it is \
-                    in the container\n";
+    let expected = "warning: this machine has no device `nvidia.com/gpu=all`, so the container \
+                    runs without it\n";
     assert_eq!(seen, finished(0, "ran\n", expected));
 }
 

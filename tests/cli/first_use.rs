@@ -428,7 +428,7 @@ fn a_name_as_enroot_writes_it_is_understood() {
     assert_eq!(site.hello(&typed).stdout, "first\n");
     let seen = site.cabane.run(&["run", "docker://alice@ghcr.io#lab/tool:1", "--", "true"]);
     let expected = "error: `docker://alice@ghcr.io#lab/tool:1` names a user\n\
-                    hint: type `docker://ghcr.io/lab/tool:1`; the password is that of \
+                    hint: type `docker://ghcr.io/lab/tool:1`; the password comes from \
                     `podman login ghcr.io`\n";
     assert_eq!(seen, finished(125, "", expected));
 }

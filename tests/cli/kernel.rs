@@ -335,7 +335,7 @@ fn kernels_are_where_jupyter_looks_for_them() {
 
     let none = install(&cabane, &["app", "--sys-prefix"]);
     assert_eq!(none.code, 2, "{}", none.stderr);
-    assert!(none.stderr.contains("needs an active environment of Python"), "{}", none.stderr);
+    assert!(none.stderr.contains("needs an active Python environment"), "{}", none.stderr);
 }
 
 #[test]

@@ -208,9 +208,9 @@ fn what_a_job_cannot_have_is_refused_with_what_there_is() {
         let site = Site::new(cluster);
         for (options, reason) in [
             ("--container-unshare=net", "share the namespaces of their node"),
-            ("--container-mounts=tmpfs:/x", "`tmpfs` mounts nothing here"),
+            ("--container-mounts=tmpfs:/x", "`tmpfs` is not supported"),
             ("--container-mounts=/shared:/x:shared", "there is no flag `shared`"),
-            ("--container-workdir=here", "is no absolute path"),
+            ("--container-workdir=here", "is not an absolute path"),
             ("--container-env=A=B", "cannot be the name of a variable"),
         ] {
             let printed = site.alice(&format!("srun {} {options} echo started", image()));

@@ -408,8 +408,8 @@ impl Preparation {
         // the build is killed.
         let is_alone = enter_process_namespace().map_err(plain)?;
         if is_image && !is_alone {
-            let why = "the system refuses a `/proc` of its own, as containers do that cover parts \
-                       of `/proc`";
+            let why = "the system does not allow a separate `/proc`; containers that cover parts of \
+                       `/proc` cause this";
             return Err(plain(io::Error::other(why)));
         }
         if is_image {

@@ -206,7 +206,7 @@ fn directory_of(overlay: &str) -> Result<PathBuf> {
     let path = Path::new(overlay.strip_suffix(":rw").unwrap_or(overlay));
     if overlay.ends_with(":ro") || path.is_file() {
         let message = format!("`{}` cannot be an overlay", escape(overlay));
-        let hint = "name a directory, in which changes are kept: `--overlay DIRECTORY`";
+        let hint = "name a directory for the changes: `--overlay DIRECTORY`";
         return Err(Report::new(Kind::Usage, message).hinted(hint.to_owned()));
     }
     Ok(path.to_owned())
@@ -230,7 +230,7 @@ fn add_home(options: &mut RootOptions, home: &str) -> Result<()> {
 fn add_work_directory(options: &mut RootOptions, directory: &Path) -> Result<()> {
     if !options.contained {
         let message = "`--workdir` means nothing without `--contain`";
-        let hint = "`--pwd DIRECTORY` is where the command starts";
+        let hint = "to choose where the command starts, use `--pwd DIRECTORY`";
         return Err(Report::new(Kind::Usage, message).hinted(hint.to_owned()));
     }
     for (name, target) in [("tmp", "/tmp"), ("var_tmp", "/var/tmp")] {
@@ -274,7 +274,7 @@ struct Foreign {
     name: &'static str,
     letter: Option<char>,
     has_value: bool,
-    /// Empty for what is so anyhow.
+    /// Empty if Cabane always works this way: the option is accepted.
     hint: &'static str,
 }
 
@@ -282,7 +282,7 @@ const SHARED: &str = "leave it out: a command has the processes, the memory, and
                       machine, as MPI and Slurm need it";
 const RIGHTS: &str = "leave it out: a command has the rights of its user, and never more";
 const LIMITS: &str = "leave it out: Slurm limits what jobs use";
-const LOGIN: &str = "use `podman login HOST`, whose passwords are read";
+const LOGIN: &str = "use `podman login HOST`: Cabane reads its credentials";
 const SECRET: &str = "decrypt it first: `apptainer build --sandbox DIRECTORY FILE.sif`, then \
                       `cabane import dir:DIRECTORY NAME/VERSION`";
 
@@ -329,9 +329,9 @@ const FOREIGN: &[Foreign] = foreign! {
     "passphrase": SECRET;
     "pem-path" = value: SECRET;
     "pid" 'p': SHARED;
-    "scratch" 'S' = value: "use `--bind SOURCE:TARGET`, with a directory of yours";
+    "scratch" 'S' = value: "use `--bind DIRECTORY:TARGET` with one of your own directories";
     "security" = value: RIGHTS;
-    "sharens": "leave it out: the ranks of a launcher share their environment anyhow";
+    "sharens": "leave it out: ranks of one launcher already share their environment";
     "underlay": "";
     "unsquash": "";
     "userns" 'u': "";

@@ -33,7 +33,7 @@ const HEAD: &str = "\
 # JSON
 
 Programs read the output of commands with `--json`. For the commands on this page, these promises hold in
-all releases with the same first number:
+all releases with the same major version:
 
 - A field that is always there stays, with its type and its meaning.
 - A field that is missing or `null` today may get a value.

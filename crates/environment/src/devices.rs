@@ -77,7 +77,7 @@ fn those_there(context: &Context, devices: &[DeviceRequest]) -> Vec<DeviceReques
         let chosen = known.choose(std::slice::from_ref(*device));
         if let Err(DeviceError::Unknown(_)) = &chosen {
             context.warning(format_args!(
-                "this machine has no device `{device}`, so nothing of it is in the container"
+                "this machine has no device `{device}`, so the container runs without it"
             ));
             return false;
         }

@@ -126,8 +126,8 @@ fn named(context: &Context, text: &str, image: Option<&str>) -> Result<(Name, Op
         "create" => Named::Create,
         "exec" => Named::Exec,
         _ => {
-            let message = format!("`--container-name={}` says what is not known", escape(text));
-            let hint = "what follows the name is `auto`, `create`, `exec`, or `no_exec`";
+            let message = format!("unknown action in `--container-name={}`", escape(text));
+            let hint = "after the name, write `:auto`, `:create`, `:exec`, or `:no_exec`";
             return Err(Report::new(Kind::Usage, message).hinted(hint.to_owned()));
         }
     };
@@ -212,7 +212,8 @@ pub(crate) fn add(
     if let Some(workdir) = &container.workdir {
         if !workdir.is_absolute() {
             let path = workdir.to_string_lossy();
-            let message = format!("`--container-workdir={}` is no absolute path", escape(&path));
+            let message =
+                format!("`--container-workdir={}` is not an absolute path", escape(&path));
             return Err(Report::new(Kind::Usage, message));
         }
         additions.working_directory = Some(workdir.clone());
@@ -228,7 +229,7 @@ pub(crate) fn add(
 pub(crate) fn save(image: &ConcreteImage, to: &Path) -> Result<()> {
     let failed = || format!("save the container image to {}", to.display());
     if image.format != ImageFormat::Squashfs {
-        let message = format!("cannot {}: it is no squashfs", failed());
+        let message = format!("cannot {}: it is not a squashfs file", failed());
         return Err(Report::new(Kind::BadInput, message));
     }
     let to = std::path::absolute(to).or_failed(failed)?;
@@ -276,8 +277,7 @@ fn mount(text: &str) -> Result<Mount> {
         _ => return Err(bad("it has too many parts")),
     };
     if matches!(source, "tmpfs" | "umount") {
-        let message =
-            format!("`--container-mounts={}`: `{source}` mounts nothing here", escape(text));
+        let message = format!("`--container-mounts={}`: `{source}` is not supported", escape(text));
         return Err(Report::new(Kind::Usage, message)
             .hinted("write to `/tmp` or `/dev/shm`, which are those of the node".to_owned()));
     }
@@ -330,7 +330,7 @@ mod tests {
             ("", "a source begins with"),
             ("/a:/b:ro:x", "it has too many parts"),
             ("/a:/b:shared", "there is no flag `shared`"),
-            ("tmpfs:/b", "`tmpfs` mounts nothing here"),
+            ("tmpfs:/b", "`tmpfs` is not supported"),
         ] {
             let error = mount(text).unwrap_err();
             assert!(error.to_string().contains(reason), "{text}: {error}");

@@ -101,7 +101,7 @@ fn no_home() -> Report {
 fn no_prefix() -> Report {
     Report::new(
         Kind::Usage,
-        "`--sys-prefix` needs an active environment of Python, and there is none",
+        "`--sys-prefix` needs an active Python environment, but none is active",
     )
     .hinted(
         "activate it, or use `--prefix \"$(python -c 'import sys; print(sys.prefix)')\"`"

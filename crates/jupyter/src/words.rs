@@ -144,7 +144,7 @@ pub(crate) fn options(
 pub(crate) fn text_of(path: &Path) -> Result<String> {
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| {
-        let message = format!("cannot write {} in a file of Jupyter: it is not UTF-8", shown(path));
+        let message = format!("cannot write {} to `kernel.json`: it is not UTF-8", shown(path));
         Report::new(Kind::BadInput, message)
     })
 }

@@ -144,8 +144,7 @@ fn by_tasks(spank: &dyn Spank, command: Option<&Path>) -> Result<PathBuf, Vec<St
                 .to_owned(),
         ]);
     }
-    record::find_command(command)
-        .ok_or_else(|| vec!["there is no `cabane` where it is looked for".to_owned()])
+    record::find_command(command).ok_or_else(|| vec!["cannot find the `cabane` command".to_owned()])
 }
 
 /// Reads the list of images; an empty one if there is none.

@@ -57,7 +57,7 @@ impl Query<'_> {
         mounts: Option<&File>,
         limit: Duration,
     ) -> io::Result<Finished> {
-        let nothing = || io::Error::other("there is no `cabane` where it is looked for");
+        let nothing = || io::Error::other("cannot find the `cabane` command");
         let program = find_command(self.command).ok_or_else(nothing)?;
         let mut command = Command::new(&program);
         command

@@ -259,7 +259,7 @@ pub fn find_remote(
     description: &ImageDescription,
 ) -> Result<Vec<RemoteImage>> {
     if let ImageDescription::Container(text) = description {
-        let message = format!("`{}` is a container image, and not an image of ours", escape(text));
+        let message = format!("`{}` is a container image, not a Cabane image", escape(text));
         let hint = format!("`cabane import {} NAME/VERSION` imports it", escape(text));
         return Err(Report::new(Kind::Usage, message).hinted(hint));
     }

@@ -141,7 +141,7 @@ impl Commands {
             None => Ok(()),
             Some(command) => Err(BuildError::refused(
                 format!(
-                    "{}: this command wants the network, and `build.command_network` forbids that",
+                    "{}: this command needs the network, but `build.command_network` forbids it",
                     self.place(command)
                 ),
                 "put what it downloads into the recipe, with `files:`, and remove `network: true`",

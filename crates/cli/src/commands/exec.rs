@@ -21,8 +21,8 @@ Examples:
   cabane exec --nv ./pytorch.sif python train.py
   cabane exec --bind /scratch/input:/data:ro --cleanenv tool.sif tool /data/a.dat
 
-`cabane run` does the same with stacks, views, and environment files. Options of Apptainer that
-mean nothing here are errors that name ours.")]
+`cabane run` does the same with stacks, views, and environment files. If Cabane does not
+support an option of Apptainer, the error says what to use instead.")]
 pub(crate) struct ExecArgs {
     #[command(flatten)]
     options: ApptainerArgs,

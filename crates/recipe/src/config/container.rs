@@ -92,7 +92,10 @@ fn commands(field: &Field<'_>) -> Option<Vec<RunCommand>> {
     let items = field.items("a command")?;
     if let Some(item) = items.get(MOST_COMMANDS) {
         let message = format!("more than {MOST_COMMANDS} commands");
-        return item.refuse(&message, "put several into one: `- |`, and a line for each");
+        return item.refuse(
+            &message,
+            "combine several commands in one item: write `- |`, then one command a line",
+        );
     }
     each(items, |item| command(&item))
 }
@@ -103,7 +106,7 @@ fn command(field: &Field<'_>) -> Option<RunCommand> {
         return Some(RunCommand { command: what_is_run(field)?, network: false, line });
     }
     let section = field.section_with(COMMAND_KEYS)?;
-    let hint = "add what is run: `command: make install`";
+    let hint = "add the command to run: `command: make install`";
     let command = section.needed("command", hint, what_is_run);
     let network = section.given_or("network", false, Field::truth);
     Some(RunCommand { command: command?, network: network?, line })

@@ -107,7 +107,7 @@ impl Reader<'_, '_> {
         };
         if name == SSH && !is_no(&value) {
             let message = format!("{}: no SSH server is started in a container", quote(name));
-            let hint = "leave it out: `cabane attach JOB` is a shell in a job, on its node";
+            let hint = "leave it out: `cabane attach JOB` opens a shell in a job, on its node";
             self.report.note(Some(field.place()), &message, Some(hint));
             return None;
         }

@@ -114,7 +114,7 @@ fn find_or_import(context: &Context, typed: &str, is_dry_run: bool) -> Result<Ke
     let Imported::Added(added, record) =
         import_as(context, &request, label.clone(), &reference, platform, true)?
     else {
-        let message = "an import was planned and not made";
+        let message = "the import was planned but did not run";
         return Err(Report::new(cabane_report::Kind::Failure, message));
     };
     if record.is_some() {

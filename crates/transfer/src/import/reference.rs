@@ -121,7 +121,7 @@ fn in_registry(text: &str, default_registry: Option<&str>) -> Result<Reference> 
         .iter()
         .find_map(|(scheme, what, hint)| text.starts_with(scheme).then_some((what, hint)))
     {
-        let message = format!("`{}` is in {what}, which cannot be read here", escape(text));
+        let message = format!("`{}` is in {what}, which Cabane cannot read", escape(text));
         return Err(Report::new(Kind::BadInput, message).hinted((*hint).to_owned()));
     }
     let name = IN_REGISTRIES.iter().find_map(|scheme| text.strip_prefix(scheme)).unwrap_or(text);
@@ -132,7 +132,7 @@ fn in_registry(text: &str, default_registry: Option<&str>) -> Result<Reference> 
             let host = host.rsplit('@').next().unwrap_or_default();
             let message = format!("`{}` names a user", escape(text));
             let hint = format!(
-                "type `docker://{host}/{name}`; the password is that of `podman login {host}`",
+                "type `docker://{host}/{name}`; the password comes from `podman login {host}`",
                 host = escape(host),
                 name = escape(name),
             );

@@ -99,12 +99,12 @@ impl Remote {
     }
 }
 
-/// Returns where the file of a layer is, once it was got.
+/// Returns the path of a layer's file, which exists once the layer is downloaded.
 pub(crate) fn layer_in(place: &Path, layer: &Descriptor) -> PathBuf {
     place.join(layer.digest.as_str()).join(WHOLE)
 }
 
-/// Whether a layer was got.
+/// Whether a layer is downloaded completely.
 fn is_whole(place: &Path, layer: &Descriptor) -> bool {
     fs::metadata(layer_in(place, layer)).is_ok_and(|found| found.len() == layer.size)
 }

@@ -49,7 +49,7 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<()> {
         return Ok(());
     }
     if kernels.is_empty() {
-        setup.note("there is no kernel that Cabane has installed");
+        setup.note("Cabane has not installed any kernels");
         return Ok(());
     }
     let mut table = Table::new(&["name", "language", "images", "state", "directory"]);

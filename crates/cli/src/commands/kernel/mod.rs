@@ -35,7 +35,7 @@ struct PlaceArgs {
     /// Your own kernels: `jupyter --data-dir` shows where
     #[arg(long, conflicts_with_all = ["sys_prefix", "prefix"])]
     user: bool,
-    /// The kernels of the active environment of Python, of venv or conda
+    /// The kernels of the active Python environment (venv or conda)
     #[arg(long, conflicts_with = "prefix")]
     sys_prefix: bool,
     /// The kernels below a prefix, such as `/usr/local` for all users
