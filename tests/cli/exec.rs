@@ -138,7 +138,7 @@ fn the_root_file_system_is_written_to_in_memory_or_in_an_overlay() {
     output(&cabane, &["--overlay", overlay], script);
     assert_eq!(output(&cabane, &["-o", overlay], "cat /etc/new"), "new\n");
     let seen = sh(&cabane, &["--overlay", &format!("{overlay}:ro")], script);
-    assert!(seen.stderr.contains("hint: name a directory, in which"), "{}", seen.stderr);
+    assert!(seen.stderr.contains("hint: name a directory for the changes"), "{}", seen.stderr);
 }
 
 #[test]

@@ -437,8 +437,8 @@ fn a_name_as_enroot_writes_it_is_understood() {
 fn what_is_elsewhere_is_refused_with_what_to_type() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let seen = cabane.run(&["run", "library://lab/tool:1", "--", "true"]);
-    let expected = "error: `library://lab/tool:1` is in a library of Singularity, which cannot be \
-                    read here\n\
+    let expected = "error: `library://lab/tool:1` is in a library of Singularity, which Cabane \
+                    cannot read\n\
                     hint: fetch it with `apptainer pull`, and name the file: `./FILE.sif`\n";
     assert_eq!(seen, finished(125, "", expected));
     let seen = cabane.run(&["image", "inspect", "docker://ghcr.io/lab/tool:1"]);

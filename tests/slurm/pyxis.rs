@@ -174,7 +174,7 @@ fn a_name_stands_for_an_image_in_later_steps() {
         assert_eq!(printed.stdout, "os".repeat(4), "{printed:?}");
         assert!(printed.stderr.contains("the container mine is used as it is"), "{printed:?}");
         let printed = site.alice("srun --container-name=mine:again echo started");
-        assert_failed(&printed, "`auto`, `create`, `exec`, or `no_exec`");
+        assert_failed(&printed, "`:auto`, `:create`, `:exec`, or `:no_exec`");
     });
 }
 

@@ -26,9 +26,13 @@ pub fn container_image(text: &str) -> Result<UenvDescription, ParseError> {
         let kind = ParseErrorKind::Character { part: Expected::Image, character };
         Err(ParseError::new(Expected::Image, text, offset, kind))
     };
-    // It becomes one of a list, separated by commas.
-    let is_wrong = |one: char| one == ',' || one.is_control();
-    if let Some((offset, character)) = text.char_indices().find(|(_, one)| is_wrong(*one)) {
+    // It becomes one of a list, separated by commas and spaces around them.
+    let inner = text.trim();
+    let start = text.len() - text.trim_start().len();
+    let is_wrong = |offset: usize, one: char| {
+        one == ',' || one.is_control() || !(start..start + inner.len()).contains(&offset)
+    };
+    if let Some((offset, character)) = text.char_indices().find(|(at, one)| is_wrong(*at, *one)) {
         return refuse(offset, character);
     }
     if text.starts_with(['/', '.']) {
@@ -130,6 +134,8 @@ mod tests {
         let problem = |text: &str| container_image(text).map_err(|error| error.position());
         assert_eq!(problem("a b"), Err(1));
         assert_eq!(problem("docker://a,b"), Err(10));
+        assert_eq!(problem("./tool.sif "), Err(10));
+        assert_eq!(problem(" ./tool.sif"), Err(0));
         assert_eq!(problem("ghcr.io#"), Err(0));
         assert_eq!(problem("#tool"), Err(0));
         assert_eq!(problem(""), Err(0));
