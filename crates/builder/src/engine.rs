@@ -67,6 +67,12 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
         pack::pack(bench, tool, &self.tree())
     }
 
+    /// The programs that make it: `uv` → `0.13.8`. They are recorded beside the image: another version
+    /// that makes the same files makes the same image.
+    fn tools(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+
     /// From what the image is made beside the recipe, as far as it has digests.
     fn materials(&self) -> Result<Vec<Material>> {
         Ok(Vec::new())
@@ -145,8 +151,8 @@ pub(crate) struct Facts {
     pub(crate) patch: EnvPatch,
     /// What the image needs from the system.
     pub(crate) needs: Needs,
-    /// What the tree was made with: `uv` → `0.13.8`.
-    pub(crate) versions: BTreeMap<String, String>,
+    /// The commits of the sources that decide about its content: `spack` → `5817ab96…`.
+    pub(crate) commits: BTreeMap<String, String>,
     /// Metadata that the tree brings; it is completed, not replaced.
     pub(crate) existing: Option<PathBuf>,
     /// The views, where the engine makes them itself from its own files of the recipe.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use cabane_label::{escape, shown};
+use cabane_process::installation;
 use cabane_recipe::Mistakes;
 use cabane_report::{Kind, Report};
 
@@ -136,7 +137,7 @@ impl BuildError {
     /// Says that a program is missing.
     pub(crate) fn missing_program(program: &str) -> Self {
         Report::new(Kind::Build, format!("`{program}` is missing"))
-            .hinted(installation(program))
+            .hinted(installation::hint(program))
             .into()
     }
 
@@ -177,19 +178,6 @@ impl BuildError {
         };
         Some(hint.to_owned())
     }
-}
-
-/// Says how a program is installed.
-pub(crate) fn installation(program: &str) -> Option<String> {
-    let command = match program {
-        "uv" => "pipx install uv` or `pip install --user uv",
-        "mksquashfs" => "sudo apt-get install squashfs-tools",
-        "mkfs.erofs" => "sudo apt-get install erofs-utils",
-        "git" => "sudo apt-get install git",
-        "gpg" => "sudo apt-get install gnupg",
-        _ => return None,
-    };
-    Some(format!("install it, for example with `{command}`"))
 }
 
 impl From<Report> for BuildError {

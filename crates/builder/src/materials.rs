@@ -7,19 +7,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use cabane_label::Digest;
-use serde::Deserialize;
 
 use crate::git_commit::GitCommit;
 use crate::job::Job;
 use crate::marker::Marker;
 use crate::metadata::{RecipeFiles, digest_of};
-use crate::{BuildError, Plan, Result, StepName, disk, fingerprint, program};
+use crate::{BuildError, Plan, Result, StepName, fingerprint, program};
 
 /// The files of the metadata that describe the result.
 const RESULTS: [&str; 4] = ["configure.json", "needs.json", "packages.json", "sbom.spdx.json"];
 const LOCKS: &str = "lock";
-const CONFIGURE: &str = "configure.json";
-const MOST: u64 = 1 << 20;
 
 /// From what an image was made.
 #[derive(Clone, Debug)]
@@ -114,31 +111,19 @@ pub fn materials(plan: &Plan) -> Result<Materials> {
             others.push(Material::of_file("mirrors", mirrors)?);
         }
     }
-    let meta = job.layout.meta();
+    let mut versions = job.engine.tools();
+    versions.insert("cabane".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
     Ok(Materials {
         recipe,
         recipe_path,
         others,
-        versions: versions(&meta),
-        results: results(&meta)?,
+        versions,
+        results: results(&job.layout.meta())?,
         fingerprint: plan
             .steps
             .last()
             .map_or_else(|| fingerprint::of_bytes(b""), |step| step.fingerprint.clone()),
     })
-}
-
-/// The versions of the programs that made an image.
-fn versions(meta: &Path) -> BTreeMap<String, String> {
-    #[derive(Deserialize)]
-    struct Configure {
-        #[serde(default)]
-        versions: BTreeMap<String, String>,
-    }
-    let configure: Option<Configure> = disk::read_json(&meta.join(CONFIGURE), MOST);
-    let mut versions = configure.map(|found| found.versions).unwrap_or_default();
-    versions.insert("cabane".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
-    versions
 }
 
 fn results(meta: &Path) -> Result<Vec<Material>> {

@@ -106,7 +106,7 @@ pub struct Install {
 /// The programs that do the work, as absolute paths; `None` if not found.
 #[derive(Clone, Debug, Default)]
 pub struct Programs {
-    /// `uv`, for Python packages.
+    /// `uv`, for Python packages; if none is named, one is found or fetched.
     pub uv: Option<PathBuf>,
     /// A Python that has Spack's solver; one is made if there is none.
     pub spack_python: Option<PathBuf>,

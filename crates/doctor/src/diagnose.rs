@@ -129,22 +129,21 @@ fn search_path(calling: &BTreeMap<OsString, OsString>) -> Answer<SearchPath> {
 fn tools(calling: &BTreeMap<OsString, OsString>, settings: Option<&Effective>) -> Vec<Tool> {
     let path = calling.get(OsStr::new(env_vars::PATH));
     let path = path.map(OsString::as_os_str);
-    let tool = |name, option, purpose, package| Tool {
+    let tool = |name, option, purpose| Tool {
         name,
         purpose,
-        package,
         found: look::look_for_program(name, option, path),
     };
-    let purpose = "installing Python packages in builds";
+    let purpose = "Python packages in builds; fetched if it is needed";
     let named = settings.and_then(|settings| settings.uv.value.as_deref());
     vec![
-        tool("mksquashfs", "-version", "packing squashfs images", Some("squashfs-tools")),
-        tool("mkfs.erofs", "--version", "packing EROFS images", Some("erofs-utils")),
-        tool("python3", "--version", "Python environments", Some("python3")),
-        tool("gdb", "--version", "debugging; optional", Some("gdb")),
+        tool("mksquashfs", "-version", "packing squashfs images"),
+        tool("mkfs.erofs", "--version", "packing EROFS images"),
+        tool("python3", "--version", "Python environments"),
+        tool("gdb", "--version", "debugging; optional"),
         match named.map(|named| look::look_at_program(named, "--version")) {
-            Some(found) => Tool { name: "uv", purpose, package: None, found },
-            None => tool("uv", "--version", purpose, None),
+            Some(found) => Tool { name: "uv", purpose, found },
+            None => tool("uv", "--version", purpose),
         },
     ]
 }

@@ -421,8 +421,6 @@ pub(crate) struct Tool {
     pub(crate) name: &'static str,
     /// What it is for.
     pub(crate) purpose: &'static str,
-    /// The package that brings it on Debian and Ubuntu; none if no package does.
-    pub(crate) package: Option<&'static str>,
     /// What was found.
     pub(crate) found: Answer<Option<Program>>,
 }

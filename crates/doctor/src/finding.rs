@@ -3,6 +3,7 @@
 
 //! What was found, and what it means.
 
+use cabane_process::installation;
 use serde::Serialize;
 
 /// How something is.
@@ -137,6 +138,12 @@ impl Finding {
     /// Says what can be typed.
     pub(crate) fn fixed_by(mut self, command: impl Into<String>) -> Self {
         self.command = Some(command.into());
+        self
+    }
+
+    /// The problem is gone when this program is installed.
+    pub(crate) fn fixed_by_installing(mut self, program: &str) -> Self {
+        self.command = installation::command(program);
         self
     }
 

@@ -191,7 +191,7 @@ fn request(
         },
         format,
         programs: Programs {
-            uv: settings.uv.value.clone().or_else(|| find_program("uv", path)),
+            uv: settings.uv.value.clone(),
             spack_python: settings.spack_python.value.clone(),
             git: find_program("git", path),
             tar: find_program("tar", path),

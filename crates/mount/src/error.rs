@@ -7,6 +7,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use cabane_process::installation;
+
 /// A step of mounting that failed.
 #[derive(Debug)]
 pub enum Error {
@@ -26,7 +28,7 @@ pub enum Error {
     FuseProgram {
         /// The programs that were looked for.
         programs: Vec<PathBuf>,
-        /// The package that brings them on Debian and Ubuntu.
+        /// The one that is to be installed.
         package: &'static str,
     },
     /// What is written in the root file system of an image cannot be kept there.
@@ -90,9 +92,7 @@ impl Error {
                  `sudo chmod 0666 /dev/fuse`"
                     .to_owned()
             }
-            Self::FuseProgram { package, .. } => {
-                format!("install it, for example with `sudo apt-get install {package}`")
-            }
+            Self::FuseProgram { package, .. } => return installation::hint(package),
             Self::Layer { .. } => "name a directory on a local disk, as in \
                  `--writable=/tmp/layer`: file servers and overlays cannot hold one; `--writable` \
                  alone keeps it in memory"

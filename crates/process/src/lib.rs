@@ -7,7 +7,8 @@
 //! another user, [`confine`] takes rights away before commands of somebody else run, [`output`] runs one within limits, [`open_as`] opens files as another user, [`alone`] starts one that
 //! nothing of this process reaches,
 //! [`process_namespace`] makes sure that none outlives the program, [`Scratch`] is a directory that
-//! does not either, and [`lease`] tells whether a file is open on this host. The crate holds no policy.
+//! does not either, [`lease`] tells whether a file is open on this host, and [`installation`] how a missing
+//! program is installed. The crate holds no policy.
 //!
 //! The set-uid helper starts no processes, so nothing of this is linked into it.
 
@@ -16,6 +17,7 @@ pub mod as_user;
 pub mod child;
 pub mod confine;
 mod copy;
+pub mod installation;
 pub mod lease;
 pub mod open_as;
 pub mod output;

@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cabane_label::escape;
+use cabane_process::installation;
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::settings::find_program;
 use cabane_site::{Context, env_vars};
@@ -88,9 +89,7 @@ impl Ssh {
     pub(crate) fn new(context: &Context, host: &str, program: Option<&str>) -> Result<Self> {
         let path = context.calling.get(OsStr::new(env_vars::PATH)).map(AsRef::as_ref);
         let client = find_program("ssh", path).ok_or_else(|| {
-            Report::new(Kind::NotFound, "`ssh` is not in PATH").hinted(
-                "install it, for example with `sudo apt-get install openssh-client`".to_owned(),
-            )
+            Report::new(Kind::NotFound, "`ssh` is not in PATH").hinted(installation::hint("ssh"))
         })?;
         let program = program.unwrap_or("cabane");
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._+-~".contains(c);

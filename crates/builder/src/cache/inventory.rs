@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::WORKERS;
 use super::packages::{BuildCache, blobs, build_caches, children, files_below};
+use crate::python::TOOLS;
 use crate::{disk, size_of};
 
 /// What kind of thing something in the cache is.
@@ -26,7 +27,7 @@ pub enum ItemKind {
     Tree,
     /// A clone of a Git repository.
     Clone,
-    /// A source or an archive that was downloaded.
+    /// A source, an archive, or a program that was downloaded.
     Download,
     /// What Spack worked out about its packages.
     Index,
@@ -106,6 +107,10 @@ pub fn inventory(cache: &Path) -> Inventory {
         directories(&cache.join("git"))
             .filter_map(|path| item(ItemKind::Clone, address_of(&path), path)),
     );
+    items.extend(directories(&cache.join(TOOLS)).filter_map(|path| {
+        let name = path.file_name()?.to_string_lossy().into_owned();
+        item(ItemKind::Download, name, path)
+    }));
     for directory in ["archives", "spack/archives"] {
         let mut files = Vec::new();
         files_below(&cache.join(directory), &mut files);

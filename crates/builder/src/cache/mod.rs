@@ -15,6 +15,7 @@
 //! <cache>/spack/archives/     sources of packages
 //! <cache>/spack/index/ID/, spack/bytecode/   what Spack works out about its packages
 //! <cache>/workers/            what the workers of builds on several nodes need
+//! <cache>/tools/uv-VERSION/   a version of uv
 //! <cache>/uv/                 downloads of Python packages
 //! ```
 //!

@@ -7,7 +7,7 @@
 //! meta/
 //! ├── env.json              what starts the image: name, mount point, views, needs
 //! ├── needs.json            what it needs of the host and offers, and who needs it
-//! ├── configure.json        how it was made: engine, versions, interpreter
+//! ├── configure.json        how it was made: engine, commits, interpreter
 //! ├── packages.json         what is inside, if the engine knows: name, version, size, …
 //! ├── sbom.spdx.json        the same as a bill of material, SPDX 2.3
 //! ├── lock/requirements.txt every package with its hashes, if the engine has such a list
@@ -55,7 +55,8 @@ struct Configure<'a> {
     mount: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     interpreter: Option<&'a InterpreterNeed>,
-    versions: BTreeMap<&'a str, &'a str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    versions: &'a BTreeMap<String, String>,
 }
 
 /// Describes the step that writes the metadata.
@@ -158,17 +159,13 @@ fn complete(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
 }
 
 fn configure_json(job: &Job, facts: &Facts) -> String {
-    let mut versions = BTreeMap::from([("cabane", env!("CARGO_PKG_VERSION"))]);
-    for (program, version) in &facts.versions {
-        versions.insert(program, version);
-    }
     let document = Configure {
         version: 1,
         name: job.recipe.name.as_str(),
         engine: job.engine.name(),
         mount: job.recipe.store.as_str(),
         interpreter: facts.needs.interpreter.as_ref(),
-        versions,
+        versions: &facts.commits,
     };
     // Only maps with keys that are not text, and values that refuse, can fail.
     let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::{escape, shown};
 use cabane_mount::ImageFormat;
+use cabane_process::installation;
 use cabane_report::{Kind, Report};
 
-use crate::error::installation;
 use crate::layout::{Inside, NEW_IMAGE};
 use crate::pack::Census;
 use crate::pack::scan::CHANGING;
@@ -49,7 +49,7 @@ impl Tool {
                 "{} has version {version}, and at least {OLDEST_MKSQUASHFS} is needed",
                 shown(&program)
             );
-            let hint = installation("mksquashfs");
+            let hint = installation::hint("mksquashfs");
             return Err(Report::new(Kind::Build, message).hinted(hint).into());
         }
         Ok(Self { format: request.format, program, version })

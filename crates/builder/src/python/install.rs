@@ -19,6 +19,7 @@ const COMPILER: &str = "compile.py";
 
 /// What `uv` remembers about a local wheel: among others, when it was made.
 const UV_CACHE: &str = "uv_cache.json";
+const OF_UV_CACHE: &str = ".dist-info/uv_cache.json,";
 
 /// The commands that make the environment and fill it.
 pub(super) fn invocations(engine: &PythonEngine, tools: &Tools) -> [Invocation; 2] {
@@ -43,6 +44,7 @@ pub(super) fn execute(engine: &PythonEngine, bench: &mut BuildContext<'_>) -> Re
     let (mut sandbox, tools) = engine.sandbox(bench.request);
     sandbox.bind(&engine.store_here, &engine.store, false);
     let [create, fill] = invocations(engine, &tools);
+    engine.uv.provide(bench, &sandbox, &engine.interpreter)?;
     bench.run(&sandbox, &create)?;
     if has_requirements(&lock::path(bench.layout))? {
         bench.run(&sandbox, &fill)?;
@@ -80,28 +82,26 @@ pub(super) fn compiler(engine: &PythonEngine) -> Invocation {
     invocation
 }
 
-/// Removes what differs from one installation to the next.
+/// Removes what differs from one installation, or one version of `uv`, to the next.
 fn clean(environment: &Path) -> Result<()> {
     disk::remove(&environment.join(".lock"))?;
+    keep_lines(&environment.join("pyvenv.cfg"), |line| !line.starts_with("uv = "))?;
     for directory in directories_below(&environment.join("lib"))? {
         let cache = directory.join(UV_CACHE);
         if directory.extension().is_some_and(|name| name == "dist-info") && cache.exists() {
             disk::remove(&cache)?;
-            forget_in_record(&directory.join("RECORD"))?;
+            keep_lines(&directory.join("RECORD"), |line| !line.contains(OF_UV_CACHE))?;
         }
     }
     Ok(())
 }
 
-/// Takes the file out of the list of installed files.
-fn forget_in_record(record: &Path) -> Result<()> {
-    let failed = || BuildError::file("change", record);
-    let text = fs::read_to_string(record).map_err(failed())?;
-    let kept: Vec<_> = text
-        .split_inclusive('\n')
-        .filter(|line| !line.contains(".dist-info/uv_cache.json,"))
-        .collect();
-    fs::write(record, kept.concat()).map_err(failed())
+/// Removes the other lines of a file.
+fn keep_lines(path: &Path, is_kept: impl Fn(&str) -> bool) -> Result<()> {
+    let failed = || BuildError::file("change", path);
+    let text = fs::read_to_string(path).map_err(failed())?;
+    let kept: Vec<_> = text.split_inclusive('\n').filter(|line| is_kept(line)).collect();
+    fs::write(path, kept.concat()).map_err(failed())
 }
 
 /// Lists all directories below one, deepest last; links are not followed.

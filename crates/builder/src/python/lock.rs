@@ -189,6 +189,7 @@ pub(super) fn execute(engine: &PythonEngine, bench: &mut BuildContext<'_>) -> Re
         sandbox.hide("/etc/uv");
     }
     if let Some(invocation) = source.invocation(&tools) {
+        engine.uv.provide(bench, &sandbox, &engine.interpreter)?;
         bench.run(&sandbox, &invocation)?;
     }
     let written = match &source.how {

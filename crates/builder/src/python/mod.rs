@@ -12,6 +12,7 @@ mod install;
 mod interpreter;
 mod lock;
 mod requirements;
+mod uv;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,11 +27,11 @@ use crate::fingerprint::{Inputs, digest_of, texts_of};
 use crate::layout::{Inside, Layout};
 use crate::metadata::directories_patch;
 use crate::pack::Tree;
-use crate::program;
 use crate::sandbox::{Invocation, Sandbox};
 use crate::{BuildRequest, Result, StepName};
 
 pub(crate) use interpreter::{Interpreter, find as find_interpreter};
+pub(crate) use uv::{TOOLS, Uv};
 
 /// The environment in the store.
 const ENVIRONMENT: &str = "env/default";
@@ -49,8 +50,7 @@ pub(crate) struct PythonEngine {
     source: lock::Source,
     lock_inputs: Inputs,
     bytecode: bool,
-    uv: PathBuf,
-    uv_version: String,
+    uv: Uv,
     interpreter: Interpreter,
 }
 
@@ -76,8 +76,7 @@ impl PythonEngine {
         layout: &Layout,
     ) -> Result<Self> {
         let source = lock::Source::find(directory, config)?;
-        let uv = program::find("uv", request.programs.uv.as_deref())?;
-        let uv_version = program::ask_version(&uv, "--version")?;
+        let uv = Uv::find(request)?;
         let interpreter = interpreter::find(request, &config.interpreter)?;
         let store = recipe.store.as_path().to_owned();
         let mut engine = Self {
@@ -92,7 +91,6 @@ impl PythonEngine {
             source,
             bytecode: config.bytecode,
             uv,
-            uv_version,
             interpreter,
         };
         let tools = engine.tool_inputs();
@@ -104,7 +102,7 @@ impl PythonEngine {
         let interpreter =
             format!("{} {}", self.interpreter.path.display(), self.interpreter.version);
         let mut inputs = Inputs::from([
-            ("uv".to_owned(), self.uv_version.clone()),
+            ("uv".to_owned(), self.uv.version.clone()),
             ("interpreter".to_owned(), interpreter),
         ]);
         let settings = self.index_settings();
@@ -122,7 +120,7 @@ impl PythonEngine {
     /// Makes the sandbox in which `uv` works.
     fn sandbox(&self, request: &BuildRequest) -> (Sandbox, Tools) {
         let mut sandbox = Sandbox::new(request, &self.layout);
-        let uv = sandbox.keep_program(&self.uv);
+        let uv = self.uv.show(&mut sandbox);
         sandbox.keep(&self.interpreter.prefix);
         if !self.interpreter.path.starts_with(&self.interpreter.prefix) {
             sandbox.keep(&self.interpreter.path);
@@ -224,11 +222,14 @@ impl Engine for PythonEngine {
             view_root: root,
             patch,
             needs: Needs { interpreter: Some(interpreter), ..Needs::default() },
-            versions: BTreeMap::from([("uv".to_owned(), self.uv_version.clone())]),
             parts: inside::parts(&self.environment_here()),
             files: vec![(lock::LOCK.to_owned(), lock::path(&self.layout))],
             ..Facts::default()
         })
+    }
+
+    fn tools(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([("uv".to_owned(), self.uv.version.clone())])
     }
 
     fn outside_recipe(&self) -> Vec<PathBuf> {
@@ -240,7 +241,8 @@ impl Engine for PythonEngine {
     }
 
     fn needs_visible(&self) -> Vec<PathBuf> {
-        vec![self.interpreter.path.clone(), self.interpreter.prefix.clone(), self.uv.clone()]
+        let interpreter = [self.interpreter.path.clone(), self.interpreter.prefix.clone()];
+        interpreter.into_iter().chain(self.uv.needs_visible()).collect()
     }
 
     fn warnings(&self) -> Vec<String> {

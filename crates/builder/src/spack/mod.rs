@@ -78,7 +78,7 @@ use crate::git_commit::public_address;
 use crate::layout::Layout;
 use crate::materials::Material;
 use crate::pack::Tree;
-use crate::python::find_interpreter;
+use crate::python::{Uv, find_interpreter};
 use crate::sandbox::Invocation;
 use crate::{BuildError, BuildRequest, Pins, Result, StepName, program};
 
@@ -137,7 +137,7 @@ impl SpackEngine {
         let solver = match &request.programs.spack_python {
             Some(path) => Solver::named(path),
             None => Solver::made(
-                program::find("uv", request.programs.uv.as_deref())?,
+                Uv::find(request)?,
                 request.cache_dir.clone(),
                 find_interpreter(request, &InterpreterRequest::Any)?,
                 REQUIREMENTS,
@@ -358,8 +358,6 @@ impl Engine for SpackEngine {
     }
 
     fn facts(&self) -> Result<Facts> {
-        let mut versions = BTreeMap::from([("python".to_owned(), self.solver.input.clone())]);
-        versions.extend(self.commits());
         let environments = self.stack().environments.iter();
         let lock_of = |one: &SpackEnvironment| {
             let name = format!("lock/{}/spack.lock", one.name);
@@ -375,12 +373,16 @@ impl Engine for SpackEngine {
                 ..Needs::default()
             },
             parts,
-            versions,
+            commits: self.commits(),
             files: environments.map(lock_of).collect(),
             views: Some(views::metadata(self)?),
             bases: self.bases.records(),
             ..Facts::default()
         })
+    }
+
+    fn tools(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([("python".to_owned(), self.solver.input.clone())])
     }
 
     fn complete_needs(&self, needs: &mut HostNeeds) {

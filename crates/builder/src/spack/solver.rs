@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::build_context::BuildContext;
 use crate::fingerprint::{self, digest_of};
 use crate::layout::Inside;
-use crate::python::Interpreter;
+use crate::python::{Interpreter, Uv};
 use crate::sandbox::{Invocation, Sandbox};
 use crate::turn::Turn;
 use crate::{Result, disk};
@@ -43,7 +43,7 @@ pub(super) struct Solver {
 struct Environment {
     /// Where it is below the cache.
     place: PathBuf,
-    uv: PathBuf,
+    uv: Uv,
     cache: PathBuf,
     interpreter: Interpreter,
     requirements: &'static str,
@@ -63,7 +63,7 @@ impl Solver {
 
     /// One that is made.
     pub(super) fn made(
-        uv: PathBuf,
+        uv: Uv,
         cache: PathBuf,
         interpreter: Interpreter,
         requirements: &'static str,
@@ -99,7 +99,7 @@ impl Solver {
     /// Returns the commands that make it.
     pub(super) fn invocations(&self) -> Vec<Invocation> {
         let environment = self.environment.iter();
-        environment.flat_map(|one| one.invocations(&one.uv)).collect()
+        environment.flat_map(|one| one.invocations(Path::new("uv"))).collect()
     }
 
     /// Makes it, unless it is there.
@@ -138,7 +138,8 @@ impl Environment {
         if self.exists() {
             return Ok(());
         }
-        let uv = sandbox.keep_program(&self.uv);
+        let uv = self.uv.show(&mut sandbox);
+        self.uv.provide(bench, &sandbox, &self.interpreter)?;
         let [make, install] = self.invocations(&uv);
         bench.run(&sandbox, &make)?;
         let requirements = here.join("requirements.txt");

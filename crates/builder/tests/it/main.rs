@@ -9,3 +9,4 @@ mod packing;
 mod python;
 mod sandbox;
 mod tree;
+mod uv;

@@ -280,16 +280,3 @@ fn a_wheel_that_is_missing_is_reported_before_anything_is_done() {
          is not a file"
     );
 }
-
-#[test]
-fn missing_uv_is_reported_with_a_way_to_get_it() {
-    let world = world();
-    let mut request = request(&world, "build");
-    request.programs.uv = None;
-    let error = build(&request, Who::User).unwrap_err();
-    assert_eq!(
-        error,
-        "error: `uv` is missing\n\
-         hint: install it, for example with `pipx install uv` or `pip install --user uv`"
-    );
-}

@@ -102,7 +102,7 @@ fn rows(settings: &Effective) -> Vec<Row> {
     }
     let python = or("made when it is needed", path);
     rows.value(table::SPACK_PYTHON.key, &settings.spack_python, python);
-    rows.value(table::UV.key, &settings.uv, or("the first in PATH", path));
+    rows.value(table::UV.key, &settings.uv, or("fetched when it is needed", path));
     rows.value(table::REFRAME.key, &settings.reframe, or("the first in PATH", path));
     if !settings.index_urls.value.is_empty() {
         rows.value(table::INDEX_URLS.key, &settings.index_urls, |urls| urls.join(" "));

@@ -111,13 +111,7 @@ fn judge_tool(one: &Tool) -> Finding {
             let found = format!("{} {version}", program.path);
             check.ok(found.trim_end())
         }
-        Ok(None) => {
-            let missing = check.off("is not in PATH");
-            match one.package {
-                Some(package) => missing.fixed_by(format!("sudo apt-get install {package}")),
-                None => missing,
-            }
-        }
+        Ok(None) => check.off("is not in PATH").fixed_by_installing(one.name),
         Err(reason) => check.note(format!("could not be looked for: {reason}")),
     }
 }

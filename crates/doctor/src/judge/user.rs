@@ -126,14 +126,14 @@ fn squashfs_program(fuse: &Fuse) -> Finding {
         return SQUASHFUSE
             .note("is not installed")
             .because("looked for in /usr/bin, /usr/local/bin and /bin")
-            .fixed_by("sudo apt-get install squashfuse")
+            .fixed_by_installing("squashfuse")
             .blocking();
     };
     if program.path.ends_with("/squashfuse") {
         SQUASHFUSE
             .note(format!("{}, and no squashfuse_ll", shown(program)))
             .because("squashfuse_ll serves several processes at once and is faster")
-            .fixed_by("sudo apt-get install squashfuse")
+            .fixed_by_installing("squashfuse")
     } else {
         SQUASHFUSE.ok(shown(program))
     }
@@ -145,7 +145,7 @@ fn erofs_program(fuse: &Fuse) -> Finding {
         None => EROFSFUSE
             .off("is not installed")
             .because("without it EROFS images need root or the helper")
-            .fixed_by("sudo apt-get install erofsfuse"),
+            .fixed_by_installing("erofsfuse"),
     }
 }
 

@@ -111,7 +111,8 @@ settings! {
     /// Public keys; a package of the shared cache needs a valid signature of one of them. Default: none are
     /// needed, if only the owner can write to the shared cache.
     SHARED_CACHE_KEYS: "build.shared_cache_keys" = "[\"/etc/cabane/keys/packages.pub\"]";
-    /// The `uv` program for Python environments. Default: the first one in PATH.
+    /// The `uv` program for Python environments. Default: the version that all builds use, from PATH or from
+    /// the package index.
     UV: "build.uv" = "\"/opt/uv/bin/uv\"", values::path ["CABANE_UV"];
     /// A Python interpreter with the package `clingo`, the solver of Spack. Default: Cabane creates
     /// one in the cache, from the package index.

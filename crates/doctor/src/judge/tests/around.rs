@@ -192,12 +192,7 @@ fn what_is_around_the_process_is_noted() {
 
 #[test]
 fn a_tool_that_is_missing_breaks_nothing() {
-    let tool = Tool {
-        name: "mksquashfs",
-        purpose: "packing",
-        package: Some("squashfs-tools"),
-        found: Ok(None),
-    };
+    let tool = Tool { name: "mksquashfs", purpose: "packing", found: Ok(None) };
     let facts = Facts { tools: vec![tool], ..right() };
     assert_eq!(
         verdict(&facts, "mksquashfs"),
