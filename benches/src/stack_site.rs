@@ -49,6 +49,8 @@ pub(crate) struct Built {
     pub(crate) image: PathBuf,
     /// How long everything after the installation took, in seconds.
     pub(crate) after_packages: f64,
+    /// How long it took to build the packages that were built, in seconds, as Spack says.
+    pub(crate) compiling: f64,
 }
 
 /// Everything that both need.
@@ -236,6 +238,7 @@ impl<'a> Site<'a> {
             bytes: size_of(&image)?,
             image,
             after_packages: after_packages(&directory).unwrap_or(f64::NAN),
+            compiling: compiling(&directory).unwrap_or(f64::NAN),
         })
     }
 
@@ -286,7 +289,13 @@ impl<'a> Site<'a> {
             .arg(format!("NJOBS={jobs}"));
         let cost = cost_of(&mut command)?;
         let image = directory.join("store.squashfs");
-        Ok(Built { cost, bytes: size_of(&image)?, image, after_packages: f64::NAN })
+        Ok(Built {
+            cost,
+            bytes: size_of(&image)?,
+            image,
+            after_packages: f64::NAN,
+            compiling: f64::NAN,
+        })
     }
 }
 
@@ -313,4 +322,57 @@ fn after_packages(build: &Path) -> Option<f64> {
     let installed = changed("logs/install.log")?;
     let packed = changed("steps/pack.json")?;
     Some(packed.duration_since(installed).ok()?.as_secs_f64())
+}
+
+/// Returns how long the packages took that did not come from the cache. They were built in turn.
+fn compiling(build: &Path) -> Option<f64> {
+    let log = fs::read_to_string(build.join("logs/install.log")).ok()?;
+    // `[ ] HASH NAME@VERSION build (18s)` while it is built, `[+] HASH NAME@VERSION PREFIX (1m2s)` then.
+    let words = |line: &'_ str| -> Vec<String> {
+        line.replace("[ ]", "[]").split_whitespace().map(str::to_owned).collect()
+    };
+    let lines: Vec<Vec<String>> = log.lines().map(words).filter(|words| words.len() >= 5).collect();
+    let phases = ["build", "configure", "install"];
+    let is_built = |hash: &str| {
+        lines.iter().any(|words| words[1] == hash && phases.contains(&words[3].as_str()))
+    };
+    let done = lines.iter().filter(|words| words[0] == "[+]" && is_built(&words[1]));
+    done.map(|words| seconds(words.last()?)).sum()
+}
+
+/// Reads `(1m2s)`.
+fn seconds(text: &str) -> Option<f64> {
+    let mut total = 0.0;
+    let mut number = String::new();
+    for one in text.trim_matches(['(', ')']).chars() {
+        let unit = match one {
+            'h' => 3600.0,
+            'm' => 60.0,
+            's' => 1.0,
+            digit => {
+                number.push(digit);
+                continue;
+            }
+        };
+        total += number.parse::<f64>().ok()? * unit;
+        number.clear();
+    }
+    Some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_packages_from_the_cache_does_not_count() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("logs")).unwrap();
+        let log = "[ ] aaaaaaa zlib@1.3.1 fetching from build cache (0s)\n\
+                   [ ] aaaaaaa zlib@1.3.1 build (2s)\n\
+                   [+] aaaaaaa zlib@1.3.1 /user-environment/zlib (1m3s)\n\
+                   [+] bbbbbbb xz@5.8.3 /user-environment/xz (9s)\n";
+        fs::write(directory.path().join("logs/install.log"), log).unwrap();
+        assert_eq!(compiling(directory.path()), Some(63.0));
+    }
 }

@@ -357,3 +357,20 @@ fn a_name_that_ends_like_a_file_is_answered_with_the_path() {
     let last = seen.stderr.lines().last();
     assert_eq!(last, Some("hint: write `./climate.toml` for the file of this name"));
 }
+
+#[test]
+fn what_a_file_names_and_is_not_here_is_found_by_a_check() {
+    let cabane = world(Who::OrdinaryUser);
+    for (text, expected) in [
+        ("images = [\"nothing/1.0\"]\n", "error: no image matches `nothing/1.0`\n"),
+        ("images = [\"app\"]\nviews = [\"nope\"]\n", "error: there is no view `nope`"),
+        ("mounts = [\"/nowhere/x:/data\"]\n", "error: cannot mount /nowhere/x\n"),
+    ] {
+        cabane.world.file("work/a.toml", text);
+        let seen = cabane.run(&["environment", "check", "./a.toml"]);
+        assert!(seen.code == 4 && seen.stderr.starts_with(expected), "{text}: {seen:?}");
+    }
+    cabane.world.file("work/a.toml", "images = [\"app\"]\n");
+    let seen = cabane.run(&["environment", "check", "./a.toml"]);
+    assert_eq!(seen, finished(0, "", "./a.toml: no mistake\n"));
+}

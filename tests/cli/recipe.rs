@@ -288,3 +288,20 @@ fn a_schema_is_printed_for_editors() {
     let schema: serde_json::Value = serde_json::from_str(&seen.stdout).unwrap();
     assert_eq!(schema["required"], serde_json::json!(["gcc"]));
 }
+
+#[test]
+fn a_recipe_of_another_engine_is_checked_with_its_files_and_gives_spack_nothing() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let config = "name: demo\nversion: 3\nengine: python\npython: {requirements: list.txt}\n";
+    cabane.world.file("work/demo/config.yaml", config);
+    let seen = cabane.run(&["recipe", "check", "demo"]);
+    let expected = "error: the recipe names [WORLD]/work/demo/list.txt, which is not a file\n";
+    assert!(seen.code != 0 && seen.stderr == expected, "{seen:?}");
+    cabane.world.file("work/demo/list.txt", "");
+    let seen = cabane.run(&["recipe", "check", "demo"]);
+    assert_eq!(seen, finished(0, "", "demo: demo, engine python\n"));
+    let seen = cabane.run(&["recipe", "show", "demo"]);
+    let expected = "error: the engine of this recipe is python, and Spack gets nothing\n\
+                    hint: `cabane build --dry-run demo` shows what it runs\n";
+    assert_eq!(seen, finished(2, "", expected));
+}

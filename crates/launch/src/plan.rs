@@ -81,6 +81,24 @@ impl LaunchPlan {
         plan.enter(context, find_environment(context, images)?, command)
     }
 
+    /// Finds what an environment needs: images, views, and what is mounted in addition.
+    ///
+    /// # Errors
+    ///
+    /// Something is missing or malformed.
+    pub fn check(context: &Context, images: &ImageRequest) -> Result<()> {
+        let plan = Self {
+            join: JoinOptions { no_join: true, ..JoinOptions::default() },
+            is_dry_run: true,
+            ..Self::default()
+        };
+        let entered = plan.enter(context, find_environment(context, images)?, vec!["true".into()]);
+        entered.map(drop).map_err(|error| match error.kind() {
+            Kind::NotStarted => error.with_kind(Kind::NotFound),
+            _ => error,
+        })
+    }
+
     /// Resolves the environment and prepares the start of a command.
     ///
     /// # Errors

@@ -156,6 +156,13 @@ const LOOKALIKES: &[(usize, &[u8], &str)] = &[
     (0, b"\x7fELF", "a program or library (ELF)"),
     (257, b"ustar", "a tar archive"),
     (1080, b"\x53\xef", "an ext2, ext3 or ext4 file system"),
+    (0, b"\x89PNG\r\n", "a picture (PNG)"),
+    (0, b"\xff\xd8\xff", "a picture (JPEG)"),
+    (0, b"GIF8", "a picture (GIF)"),
+    (0, b"%PDF-", "a PDF document"),
+    (0, b"\x89HDF\r\n", "a file of HDF5"),
+    (0, b"!<arch>\n", "a static library or a package of Debian"),
+    (0, b"\xed\xab\xee\xdb", "a package (RPM)"),
 ];
 
 fn what_it_looks_like(head: &[u8]) -> &'static str {
@@ -171,7 +178,7 @@ fn what_it_looks_like(head: &[u8]) -> &'static str {
     } else if head.iter().all(is_text) {
         "a text"
     } else {
-        "something unknown"
+        "data in a format that Cabane does not know"
     }
 }
 

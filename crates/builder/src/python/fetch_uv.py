@@ -4,20 +4,23 @@
 
     fetch_uv.py VERSION PLATFORM SHA256 PROGRAM
 
-PLATFORM is how the name of the wheel ends. The indexes are those that uv itself would use, by the same
-variables; they answer as PEP 503 or PEP 691 say."""
+PLATFORM is how the name of the wheel ends. Where variables of uv name indexes, they are asked, as PEP 503
+and PEP 691 say. Otherwise pip fetches the wheel, with its own settings."""
 
 import base64
 import hashlib
 import html.parser
+import importlib.util
 import io
 import json
 import os
 import ssl
+import subprocess
 import sys
 import tempfile
 import urllib.parse
 import urllib.request
+import venv
 import zipfile
 
 ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
@@ -34,11 +37,9 @@ def setting(*names):
 
 
 def indexes():
-    first = setting("UV_DEFAULT_INDEX", "UV_INDEX_URL") or ["https://pypi.org/simple"]
-    # An index of uv can have a name: `lab=https://…`.
-    named = [one.split("=", 1)[-1] if "://" not in one.split("=", 1)[0] else one
-             for one in setting("UV_INDEX") + first]
-    return named + setting("UV_EXTRA_INDEX_URL")
+    typed = setting("UV_INDEX") + setting("UV_DEFAULT_INDEX", "UV_INDEX_URL") + setting("UV_EXTRA_INDEX_URL")
+    # One can have a name: `lab=https://…`.
+    return [one.split("=", 1)[-1] if "://" not in one.split("=", 1)[0] else one for one in typed]
 
 
 def get(address):
@@ -112,15 +113,50 @@ def wheels(version, platform):
             yield None, f"{shown}: {reason}"
 
 
-def main(version, platform, digest, program):
+def by_pip(version, platform, digest):
+    """The content of the wheel as pip fetches it."""
+    with tempfile.TemporaryDirectory() as place:
+        python = sys.executable
+        if importlib.util.find_spec("pip") is None:
+            venv.create(f"{place}/venv", with_pip=True)
+            python = f"{place}/venv/bin/python"
+        with open(f"{place}/requirements.txt", "w", encoding="ascii") as file:
+            file.write(f"uv=={version} --hash=sha256:{digest}\n")
+        # pip brings its own list of authorities, and many sites have one more.
+        authorities = os.environ.get("SSL_CERT_FILE", "/etc/ssl/certs/ca-certificates.crt")
+        if os.path.exists(authorities):
+            os.environ.setdefault("PIP_CERT", authorities)
+        subprocess.run(
+            [python, "-I", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input",
+             "--no-deps", "--require-hashes", "--only-binary=:all:", "--platform", platform,
+             "--dest", f"{place}/wheels", "--requirement", f"{place}/requirements.txt"], check=True)
+        [name] = os.listdir(f"{place}/wheels")
+        with open(f"{place}/wheels/{name}", "rb") as file:
+            return file.read()
+
+
+def of_variables(version, platform, digest):
     reasons = []
     for wheel, reason in wheels(version, platform):
         if wheel is not None and hashlib.sha256(wheel).hexdigest() == digest:
-            break
+            return wheel
         reasons.append(reason or f"a wheel of uv {version} has another sha256 than {digest}")
+    sys.exit("\n".join(explained(version, reasons)))
+
+
+def explained(version, reasons):
+    return [*(f"cannot fetch uv {version}: {one}" for one in reasons),
+            "name your package index in UV_DEFAULT_INDEX, or another uv in CABANE_UV"]
+
+
+def main(version, platform, digest, program):
+    if indexes() or setting("UV_FIND_LINKS"):
+        wheel = of_variables(version, platform, digest)
     else:
-        reasons = [f"cannot fetch uv {version}: {one}" for one in reasons]
-        sys.exit("\n".join([*reasons, "to use another version, set CABANE_UV to its path"]))
+        try:
+            wheel = by_pip(version, platform, digest)
+        except subprocess.CalledProcessError:
+            sys.exit("\n".join(explained(version, ["pip failed, or this Python has no pip and no ensurepip"])))
     with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
         content = archive.read(f"uv-{version}.data/scripts/uv")
     directory = os.path.dirname(program)

@@ -155,7 +155,7 @@ impl PythonEngine {
 fn decides_about_packages(variable: &str) -> bool {
     const PARTS: [&str; 6] =
         ["INDEX", "FIND_LINKS", "PRERELEASE", "RESOLUTION", "EXCLUDE_NEWER", "CONSTRAINT"];
-    PARTS.iter().any(|part| variable.contains(part))
+    variable.starts_with("UV_") && PARTS.iter().any(|part| variable.contains(part))
 }
 
 impl Engine for PythonEngine {

@@ -129,6 +129,21 @@ fn it_is_fetched_once_from_the_index_of_the_packages() {
 }
 
 #[test]
+fn pip_fetches_it_where_no_variable_names_an_index() {
+    let Some(wheel) = wheel() else {
+        not_run!("needs the wheel of uv: scripts/setup test");
+    };
+    let world = world();
+    let mut request = request(&world, "build");
+    request.programs.uv = None;
+    let wheels = wheel.parent().unwrap().to_string_lossy().into_owned();
+    let settings = [("PIP_NO_INDEX", "1".to_owned()), ("PIP_FIND_LINKS", wheels)];
+    request.passed_variables.extend(settings.map(|(name, value)| (name.to_owned(), value)));
+    let _ = build(&request, Who::User).unwrap();
+    assert!(world.path("cache/tools/uv-0.13.8/uv").exists());
+}
+
+#[test]
 fn the_right_version_in_the_path_is_used() {
     let Some(uv) = find_in_path("uv") else {
         not_run!("needs uv");
@@ -167,6 +182,6 @@ fn what_cannot_be_fetched_is_reported_without_passwords() {
     let error = build(&request, Who::User).unwrap_err();
     assert!(error.contains("cannot fetch uv 0.13.8: http://127.0.0.1:"), "{error}");
     assert!(error.contains("Connection refused"), "{error}");
-    assert!(error.contains("to use another version, set CABANE_UV to its path"), "{error}");
+    assert!(error.contains("or another uv in CABANE_UV"), "{error}");
     assert!(!error.contains("secret"), "{error}");
 }

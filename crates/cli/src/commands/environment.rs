@@ -5,8 +5,9 @@
 
 use std::path::PathBuf;
 
-use cabane_environment::{self as files, finder};
-use cabane_label::escape;
+use cabane_environment::{self as files, ImageRequest, finder, named_containers};
+use cabane_label::{enumerate, escape};
+use cabane_launch::LaunchPlan;
 use cabane_recipe::EnvironmentReference;
 use cabane_report::Result;
 use clap::{Args, Subcommand};
@@ -63,11 +64,12 @@ struct Row {
 pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
     let mut code = exit_codes::SUCCESS;
     for file in &args.files {
-        match files::load(setup, file) {
-            Ok(read) => {
-                files::announce_ignored(setup, &read);
-                setup.note(format_args!("{file}: no mistake"));
-            }
+        let looked_at = files::load(setup, file).and_then(|read| {
+            files::announce_ignored(setup, &read);
+            look_up(setup, file)
+        });
+        match looked_at {
+            Ok(()) => setup.note(format_args!("{file}: no mistake")),
             Err(error) => {
                 setup.printer.failure(&error);
                 code = error.kind().into();
@@ -75,6 +77,19 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
         }
     }
     Ok(code)
+}
+
+/// Looks for the images, the views, and the files that are mounted.
+fn look_up(setup: &Setup, file: &str) -> Result<()> {
+    let request = ImageRequest { environment: Some(file.to_owned()), ..ImageRequest::default() };
+    // These are imported when the environment is started.
+    let containers = named_containers(setup, &request)?;
+    if containers.is_empty() {
+        return LaunchPlan::check(setup, &request);
+    }
+    let list = enumerate(&containers.iter().map(String::as_str).collect::<Vec<_>>(), "and");
+    setup.note(format_args!("{file}: {} was not looked for in its registry", escape(&list)));
+    Ok(())
 }
 
 pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> Result<ExitCode> {

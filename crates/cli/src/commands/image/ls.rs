@@ -71,7 +71,8 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<()> {
         let fields = shown(&images).map(|image| image.fields());
         setup.printer.data(fill_lines(template, KEYS, fields)?);
     } else {
-        print_tables(setup, &images, !args.no_header);
+        let is_search = args.search.pattern.is_some() || !args.search.packages.is_empty();
+        print_tables(setup, &images, !args.no_header, is_search);
     }
     // The process ends here, and its memory with it.
     std::mem::forget(images);
@@ -97,11 +98,14 @@ impl Serialize for Shown<'_> {
     }
 }
 
-fn print_tables(setup: &Setup, images: &Images, has_head: bool) {
+fn print_tables(setup: &Setup, images: &Images, has_head: bool, is_search: bool) {
     let repositories = images.repositories.iter();
     let found: Vec<_> = repositories.filter(|(_, records)| !records.is_empty()).collect();
     if found.is_empty() {
-        setup.note("no image matches");
+        setup.note(if is_search { "no image matches" } else { "there are no images yet" });
+        if !is_search {
+            setup.hint("`cabane build`, `cabane image pull`, and `cabane import` add some");
+        }
     }
     let mut text = String::new();
     for (repository, records) in &found {

@@ -175,7 +175,11 @@ impl Checked<'_> {
         let is_readable = matches!(recipe, Ok(_) | Err(BuildError::Recipe(_)));
         if !is_readable || !is_for_spack(directory, recipe.as_ref().ok()) {
             return match recipe {
-                Ok(_) => Ok(None),
+                Ok(_) => {
+                    // Whether the files that it names are there.
+                    self.plan(directory)?;
+                    Ok(None)
+                }
                 Err(error) => {
                     if let BuildError::Recipe(error) = &error {
                         finding.mistakes = error.diagnostics().to_vec();
@@ -199,8 +203,7 @@ impl Checked<'_> {
         files::plan(directory, &stack, system)?;
         if stack.spack.base.is_some() {
             // Whether the base is there, and fits.
-            let system = self.setup.named_system.clone();
-            plan_build(self.setup, &BuildOptions { system, ..BuildOptions::of(directory) })?;
+            self.plan(directory)?;
         }
         if self.args.fetch || self.args.concretize {
             self.build(directory, StepName::Sources)?;
@@ -235,6 +238,12 @@ impl Checked<'_> {
             (enumerate(&missing, "and"), if missing.len() == 1 { "is" } else { "are" });
         let why = format!("{missing} {verb} not on this machine; add `--fetch`");
         Ok((!finding.names_looked_up).then_some(why))
+    }
+
+    /// Finds out what a build would do.
+    fn plan(&self, directory: &Path) -> Result<()> {
+        let system = self.setup.named_system.clone();
+        plan_build(self.setup, &BuildOptions { system, ..BuildOptions::of(directory) }).map(drop)
     }
 
     /// Does the first steps of a build.

@@ -38,6 +38,18 @@ pub(crate) struct ShowArgs {
 }
 
 pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> Result<ExitCode> {
+    let recipe = cabane_builder::read_recipe(&args.recipe);
+    if let Ok(recipe) = &recipe
+        && !files::is_for_spack(&args.recipe, Some(recipe))
+    {
+        let engine = recipe.engine.name();
+        let message = format!("the engine of this recipe is {engine}, and Spack gets nothing");
+        let hint = format!(
+            "`cabane build --dry-run {}` shows what it runs",
+            cabane_label::shown(&args.recipe)
+        );
+        return Err(Report::new(Kind::Usage, message).hinted(hint));
+    }
     let found = find_system(setup, setup.named_system.as_deref())?;
     let found = found.ok_or_else(|| Report::from(BuildError::no_system()))?;
     let mut system = files::system(&found.directory, args.mirrors.as_deref())?;
