@@ -220,3 +220,26 @@ fn ctrl_c_ends_a_migration_with_130_and_leaves_nothing() {
     drop(lock);
     cabane.run(&["repo", "migrate", &typed]).success();
 }
+
+#[test]
+fn long_work_shows_a_bar_on_a_terminal_only() {
+    let (_registry, cabane) = with_registry();
+    let bundle = cabane.world.path("all.bundle").display().to_string();
+    cabane.run(&["bundle", "create", &bundle, APP]).success();
+    let image = cabane.image("tool", &cabane.mount_point("tool"));
+    cabane.run(&["image", "add", "tool/1.0:v1", &image]).success();
+    let cases: [(Option<&str>, &[&str], &str); 3] = [
+        (Some("tool"), &["image", "add", "tool/1.0:v1", &image], "adding tool/1.0"),
+        (None, &["repo", "status", "--verify"], "verifying images"),
+        (Some("app"), &["bundle", "install", &bundle], "pulling app/1.0"),
+    ];
+    for (removed, line, bar) in cases {
+        let remove = || removed.map(|name| cabane.run(&["image", "rm", name]).success());
+        remove();
+        let seen = cabane.run(line).success();
+        assert!(!seen.stderr.contains(bar), "{}", seen.stderr);
+        remove();
+        let shown = shown(&cabane, &line.join(" "));
+        assert!(shown.iter().any(|line| line.contains(bar)), "{line:?}: {shown:#?}");
+    }
+}
