@@ -3,6 +3,7 @@
 
 //! The program in a frozen world.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -119,18 +120,26 @@ impl Cabane {
 
     /// Types a command line and waits for its end.
     pub(crate) fn run(&self, arguments: &[&str]) -> Finished {
-        let finished = self.finish(&mut self.command(arguments));
-        json_schema::check(arguments, &finished.stdout);
-        finished
+        self.finish(&mut self.command(arguments))
     }
 
     /// Waits for the end of a command; what varies is blanked.
     pub(crate) fn finish(&self, command: &mut Command) -> Finished {
         let finished = Finished::of(command);
+        self.check_json(command, &finished);
         Finished {
             code: finished.code,
             stdout: self.world.blank(&finished.stdout),
             stderr: self.world.blank(&finished.stderr),
+        }
+    }
+
+    /// Checks JSON against the schema of the command, also if another command has started it.
+    fn check_json(&self, command: &Command, finished: &Finished) {
+        let words = [command.get_program()].into_iter().chain(command.get_args());
+        let words: Vec<&str> = words.filter_map(OsStr::to_str).collect();
+        if let Some(at) = words.iter().rposition(|word| *word == self.program()) {
+            json_schema::check(&words[at + 1..], &finished.stdout);
         }
     }
 

@@ -102,7 +102,7 @@ fn what_was_not_used_for_long_is_removed_with_its_files() {
     assert!(!worker.exists());
     assert!(!old.exists() && !old_blob.exists());
     assert!(new.exists() && new_blob.exists());
-    cabane.run(&["cache", "gc", "--max-size", "0"]).success();
+    cabane.run(&["cache", "gc", "--max-size", "0", "--json"]).success();
     assert!(!new.exists() && !new_blob.exists());
     assert_eq!(cabane.run(&["cache", "gc"]).code, 2);
 }

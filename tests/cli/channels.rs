@@ -105,6 +105,8 @@ fn an_image_is_promoted_and_users_get_it_by_the_name_of_the_channel() {
         assert!(words.iter().all(|word| log.contains(word)), "{log}");
         let diff = bed.run(&["channel", "diff", "stable.1", "stable"]).success().stdout;
         assert_eq!(diff, format!("+ {NEW}\n~ app means 2.0 instead of 1.0\n"));
+        bed.run(&["channel", "diff", "stable.1", "stable", "--json"]).success();
+        bed.run(&["channel", "ls", "--json"]).success();
     }
 }
 
@@ -382,6 +384,7 @@ fn what_is_typed_wrong_is_explained() {
     assert!(none.stderr.contains("cabane channel promote"), "{}", none.stderr);
     let listed = bed.run(&["channel", "ls"]).success().stdout;
     assert!(listed.contains("not in the registry yet"), "{listed}");
+    bed.run(&["channel", "ls", "--json"]).success();
     let elsewhere = bed.change(&["promote", "stable@there", APP]);
     assert_eq!(elsewhere.code, 3, "{}", elsewhere.stderr);
     let other = bed.shared.cabane.world.path("work/other").to_str().unwrap().to_owned();

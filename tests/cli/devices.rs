@@ -364,6 +364,7 @@ fn devices_are_listed_and_doctor_knows_them() {
         run_as_root(
             "mkdir -p /run/cdi; cp /etc/cdi/vendor.yaml /run/cdi/; sed -i '/name: gone/,+2d' /run/cdi/vendor.yaml",
         );
+        cabane.run(&["system", "devices", "--json"]).success();
         let seen = cabane.run(&["system", "devices"]);
         let lines: Vec<&str> = seen.stdout.lines().collect();
         assert_eq!(lines.len(), 4, "{seen:?}");

@@ -71,6 +71,7 @@ fn files_are_compared_by_their_content_on_request() {
     for who in everybody() {
         let cabane = Cabane::new(who);
         let [old, new] = two_versions(&cabane);
+        cabane.run(&["diff", &old, &new, "--files", "--json"]).success();
         let seen = cabane.run(&["diff", &old, &new, "--files"]).success();
         let (_, files) = seen.stdout.split_once("files\n").unwrap();
         let lines: Vec<&str> = files.lines().filter(|line| !line.contains("env.json")).collect();
@@ -188,6 +189,7 @@ fn environment_files_are_compared_by_what_they_name() {
             mounts\n  + /data /usr (read-only)\n+ working directory /data\n\
             variables\n  + OMP_NUM_THREADS: set 4\n";
         assert_eq!(seen, finished(0, expected, ""), "as {who:?}");
+        cabane.run(&["diff", &one, &other, "--json"]).success();
     }
 }
 

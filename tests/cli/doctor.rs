@@ -381,6 +381,7 @@ fn a_mistake_in_the_configuration_is_reported_with_its_place_and_the_rest_is_loo
     for who in everybody() {
         let cabane = Cabane::new(who);
         cabane.world.file("site.toml", "[build]\njob = 4\n");
+        assert_eq!(cabane.run(&["doctor", "--json"]).code, 10);
         let seen = cabane.run(&["doctor"]);
         let says = |text: &str| seen.stdout.contains(text);
         assert!(

@@ -56,6 +56,7 @@ fn what_is_pinned_stays_until_it_is_not() {
     for who in everybody() {
         let cabane = Cabane::with_app(who);
         cabane.run(&["repo", "pin", "app"]).success();
+        cabane.run(&["repo", "pin", "--json"]).success();
         let listed = cabane.run(&["repo", "pin"]).stdout;
         gc(&cabane, &["--older-than=0s"]).success();
         let kept = labels(&cabane);

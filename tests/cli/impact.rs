@@ -205,6 +205,7 @@ fn a_host_without_the_library_is_noticed_before_a_start() {
              direct/1.0:v1@here%x86_64` shows which files need it\n"
         );
         assert_eq!(seen.stderr, expected, "as {who:?}");
+        assert_eq!(site.cabane.run(&["doctor", "direct", "--json"]).code, 10);
         let seen = site.cabane.run(&["doctor", "direct"]);
         let expected = format!(
             "breaks  direct/1.0:v1@here%x86_64\n  the host has no {VERBS}: needed by bin/post\n"

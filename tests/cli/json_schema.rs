@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use cabane_cli::reference::JSON_SCHEMAS;
+use cabane_cli::reference::{command, json_schemas};
 use serde_json::{Map, Value};
 
 /// Fails if a command printed JSON that its schema does not describe.
@@ -31,8 +31,8 @@ fn schema_of(arguments: &[&str]) -> Option<Value> {
         }
     }
     let typed = words.join(" ") + " ";
-    let found = JSON_SCHEMAS.iter().find(|(name, _)| typed.starts_with(&format!("{name} ")));
-    found.map(|(_, text)| serde_json::from_str(text).unwrap())
+    let mut schemas = json_schemas().into_iter();
+    schemas.find(|(name, _)| typed.starts_with(&format!("{name} "))).map(|(_, schema)| schema)
 }
 
 /// Says where a value differs from a schema. A key that the schema does not name is a mistake here,
@@ -97,6 +97,27 @@ fn in_object(schema: &Value, fields: &Map<String, Value>, place: &str) -> Vec<St
     found
 }
 
+/// Collects the commands that have the option `--json`, by the words that are typed.
+fn collect(command: &clap::Command, parents: &str, found: &mut BTreeSet<String>) {
+    for child in command.get_subcommands() {
+        let name = format!("{parents}{}", child.get_name());
+        if child.get_arguments().any(|argument| argument.get_long() == Some("json")) {
+            found.insert(name.clone());
+        }
+        collect(child, &format!("{name} "), found);
+    }
+}
+
+#[test]
+fn each_command_with_json_has_a_schema() {
+    let mut root = command();
+    root.build();
+    let mut commands = BTreeSet::new();
+    collect(&root, "", &mut commands);
+    let schemas = json_schemas().into_iter().map(|(name, _)| name.to_owned());
+    assert_eq!(schemas.collect::<BTreeSet<_>>(), commands);
+}
+
 #[test]
 fn each_schema_is_one_and_describes_every_field() {
     fn undescribed(schema: &Value, place: &str, found: &mut Vec<String>) {
@@ -117,10 +138,11 @@ fn each_schema_is_one_and_describes_every_field() {
         });
     }
     let mut names = BTreeSet::new();
-    for (name, text) in JSON_SCHEMAS {
-        let schema: Value = serde_json::from_str(text).unwrap();
+    for (name, schema) in json_schemas() {
         assert_eq!(schema["title"], format!("cabane {name} --json"));
         assert!(names.insert(name), "{name}");
+        // What it refers to is in it.
+        assert!(!schema.to_string().contains("$ref"), "{name}");
         let mut found = Vec::new();
         undescribed(&schema, name, &mut found);
         assert_eq!(found, [""; 0]);

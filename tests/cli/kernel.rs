@@ -283,7 +283,7 @@ fn a_kernel_is_described_by_words_that_mean_the_same_anywhere() {
 fn the_list_shows_whose_images_have_moved_or_are_gone() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     install(&cabane, &["app"]).success();
-    install(&cabane, &["app", "--pin", "--name=pinned"]).success();
+    install(&cabane, &["app", "--pin", "--name=pinned", "--json"]).success();
     assert_eq!(listed(&cabane), rows(&[("app-1.0", "ready"), ("pinned", "ready")]));
 
     // Without a label the image would go.
@@ -302,7 +302,7 @@ fn the_list_shows_whose_images_have_moved_or_are_gone() {
     let shown = cabane.run(&["kernel", "ls"]).success();
     assert!(shown.stderr.contains("the kernel `app-1.0` does not start"), "{}", shown.stderr);
 
-    cabane.run(&["kernel", "remove", "app-1.0"]).success();
+    cabane.run(&["kernel", "remove", "app-1.0", "--json"]).success();
     assert_eq!(listed(&cabane).len(), 1);
     assert_eq!(cabane.run(&["kernel", "remove", "app-1.0"]).code, 4);
 }

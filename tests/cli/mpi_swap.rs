@@ -131,6 +131,7 @@ fn another_family_is_refused_and_nothing_is_run() {
          hint: only a library of the MPICH ABI can take the place of another of it\n"
     );
     assert_eq!((seen.code, seen.stdout.as_str(), seen.stderr), (14, "", expected));
+    assert_eq!(bed.swap(&["--with", &with, "--dry-run", "--json"], &["./program"]).code, 14);
 }
 
 #[test]
@@ -258,6 +259,7 @@ fn another_mpi_needs_this_program_which_an_image_may_cover() {
 fn what_would_be_done_is_shown_and_not_done() {
     let bed = bed!();
     let with = bed.with();
+    bed.swap(&["--with", &with, "--dry-run", "--json"], &["./program"]).success();
     let seen = bed.swap(&["--with", &with, "--dry-run"], &["./program"]).success();
     let is_told = seen.stdout.contains("  how          the real file is loaded first\n");
     let cache = bed.cabane.world.path("home/.cache");

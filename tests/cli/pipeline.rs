@@ -263,7 +263,7 @@ fn mistakes_and_dead_cells_are_named_with_their_place() {
     let recipes = Recipes::new(Who::OrdinaryUser, "");
     let text = fs::read_to_string(&recipes.file).unwrap();
     fs::write(&recipes.file, text.replace("there: [x86_64]}", "there: [zen3]}")).unwrap();
-    let checked = recipes.run("check", &[]).success();
+    let checked = recipes.run("check", &["--json"]).success();
     assert!(
         checked.stderr.contains("cannot be built: there has no nodes with zen3"),
         "{}",

@@ -236,7 +236,7 @@ fn a_recipe_is_converted_in_its_place() {
     cabane.run(&arguments).success();
     let config = cabane.world.path("own/config.yaml");
     std::fs::write(&config, CONFIG.replace("version: 3", "version: 2")).unwrap();
-    cabane.run(&["recipe", "convert", "../own"]).success();
+    cabane.run(&["recipe", "convert", "../own", "--json"]).success();
     assert_eq!(std::fs::read_to_string(config).unwrap(), CONFIG);
 }
 

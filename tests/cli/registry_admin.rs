@@ -105,6 +105,7 @@ fn what_is_released_pinned_or_used_stays() {
     let arguments = ["registry", "gc", "--keep-last", "1", "--spare", "0s", "--pin", "app/2.2"];
     let arguments = [&arguments[..], &["--records", records.to_str().unwrap()]].concat();
     // Those of the last two days stay by default.
+    bed.run(&["registry", "gc", "--keep-last", "1", "--dry-run", "--json"]).success();
     let recent = bed.run(&["registry", "gc", "--keep-last", "1", "--dry-run"]).success();
     assert!(recent.stderr.contains("0 labels would be deleted"), "{}", recent.stderr);
     let planned = bed.run(&[&arguments[..], &["--dry-run"]].concat()).success();

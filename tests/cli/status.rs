@@ -24,6 +24,7 @@ fn inside_it_shows_label_place_views_and_digest() {
         let cabane = Cabane::with_app(who);
         let digest = cabane.run(&["image", "inspect", "app", "--format={digest}"]).success().stdout;
         let digest = digest.trim();
+        cabane.run(&["run", "app", "--", cabane.program(), "status", "--json"]).success();
         let seen = cabane.run(&["run", "app", "--", cabane.program(), "status"]);
         let by = match who {
             Who::Root => "by the kernel",

@@ -95,34 +95,84 @@ fn lists_and_help_fit_into_80_columns() {
     assert!(seen.stdout.starts_with(&format!("{name}  here")) && seen.stdout.lines().count() == 1);
 }
 
-/// All files of a user, but for those of unfinished downloads, which a repetition continues.
+/// All files of a user, but for locks, and those of unfinished downloads and builds, which a repetition
+/// continues.
 fn files(directory: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
+        let is_lock = path.ends_with(".lock") || path.extension().is_some_and(|end| end == "lock");
+        if is_lock || path.ends_with("builds") {
+            continue;
+        }
         if entry.file_type().unwrap().is_dir() && !path.ends_with("downloads") {
             found.extend(files(&path));
         }
-        if !path.ends_with(".lock") {
-            found.insert(path);
-        }
+        found.insert(path);
     }
     found
 }
 
-#[test]
-fn ctrl_c_ends_long_work_with_130_and_leaves_nothing() {
+/// Whether a process runs this program, and not only a shell that names it.
+fn runs(program: &str) -> bool {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    lines.any(|line| line.starts_with(program.as_bytes()))
+}
+
+/// Types Ctrl-C as soon as a command is at work, and returns what was printed.
+fn interrupted(cabane: &Cabane, line: &str, is_at_work: &dyn Fn() -> bool) -> String {
+    // The shell survives, and says how the command ended.
+    let script = format!("trap : INT; {} {line}; echo \"code $?\"", cabane.program());
+    let mut child = on_terminal(cabane, &script);
+    let started = Instant::now();
+    while !is_at_work() && child.try_wait().unwrap().is_none() {
+        assert!(started.elapsed() < time_limit(Duration::from_secs(30)), "{line} does not begin");
+        sleep(Duration::from_millis(5));
+    }
+    let mut typed = child.stdin.take().unwrap();
+    // One that has ended already is noticed below.
+    let _ = typed.write_all(b"\x03");
+    let output = child.wait_with_output().unwrap();
+    drop(typed);
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Releases an image through a channel, and follows it.
+fn follow_a_channel(cabane: &Cabane, url: &str) {
+    let key = cabane.world.path("work/release").display().to_string();
+    cabane.run(&["image", "key", "new", &key]).success();
+    let channel = format!("[[channel]]\nname = \"stable\"\nkeys = [\"{key}.pub\"]\n");
+    let settings = format!("[registry]\nurl = \"{url}/uenv\"\n{channel}");
+    cabane.world.file("site.toml", &settings);
+    cabane.run(&["channel", "promote", "stable", APP, "--key", &key]).success();
+    cabane.run(&["image", "pull", "app:stable"]).success();
+}
+
+/// A user with an image, which is also in a registry.
+fn with_registry() -> (HostileRegistry, Cabane) {
     let registry = HostileRegistry::start();
     let cabane = Cabane::with_app(Who::OrdinaryUser);
-    let url = registry.url();
-    cabane.world.file("site.toml", &format!("[registry]\nurl = \"{url}/uenv\"\n"));
+    let settings = format!("[registry]\nurl = \"{}/uenv\"\n", registry.url());
+    cabane.world.file("site.toml", &settings);
     cabane.run(&["image", "push", APP]).success();
+    (registry, cabane)
+}
+
+#[test]
+fn ctrl_c_ends_long_work_with_130_and_leaves_nothing() {
+    let (registry, cabane) = with_registry();
+    let url = registry.url();
     cabane.run(&["image", "push", APP, "app/2.0:v1@here%x86_64"]).success();
     cabane.run(&["image", "find"]).success();
     // Long work is work that waits: here for an answer.
+    follow_a_channel(&cabane, &url);
     registry.on("", "").does(Fault::Hang);
     let work = cabane.world.directory("work");
-    let (program, at) = (cabane.program(), work.display());
+    let at = work.display();
+    let recipe = format!("name: tool\nengine: container\ncontainer:\n  from: {url}/tool:1\n");
+    cabane.world.file("recipe/config.yaml", &recipe);
+    let recipe = cabane.world.path("recipe").display().to_string();
     let lines = [
         "image pull app/2.0".to_owned(),
         format!("image push {APP} other/1.0:v1"),
@@ -136,27 +186,60 @@ fn ctrl_c_ends_long_work_with_130_and_leaves_nothing() {
         format!("catalogue build --output {at}/site"),
         format!("bundle create {at}/all.bundle app/2.0"),
         format!("import {url}/tools/samtools:1.19 samtools/1.19"),
+        format!("export app {url}/tools/app:1"),
+        "upgrade".to_owned(),
+        format!("build {recipe} tool/1.0"),
     ];
     let home = cabane.world.path("home");
     for line in lines {
         let before = (files(&home), files(&work));
         registry.forget_requests();
-        // The shell survives, and says how the command ended.
-        let script = format!("trap : INT; {program} {line}; echo \"code $?\"");
-        let mut child = on_terminal(&cabane, &script);
-        let started = Instant::now();
-        while registry.requests().is_empty() && child.try_wait().unwrap().is_none() {
-            assert!(started.elapsed() < time_limit(Duration::from_secs(30)), "{line} asks nothing");
-            sleep(Duration::from_millis(5));
-        }
-        let mut typed = child.stdin.take().unwrap();
-        // One that has ended already is noticed below.
-        let _ = typed.write_all(b"\x03");
-        let output = child.wait_with_output().unwrap();
-        drop(typed);
-        let printed = String::from_utf8_lossy(&output.stdout);
+        let printed = interrupted(&cabane, &line, &|| !registry.requests().is_empty());
         assert!(printed.contains("code 130"), "{line}: {printed}");
-        assert!(!is_running(program), "{line} goes on");
+        assert!(!is_running(cabane.program()), "{line} goes on");
         assert_eq!((files(&home), files(&work)), before, "{line} leaves something");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_a_migration_with_130_and_leaves_nothing() {
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
+    let target = cabane.world.path("work/target");
+    let typed = target.display().to_string();
+    cabane.run(&["repo", "create", &typed]).success();
+    // It waits for another writer.
+    let lock =
+        fs::File::options().append(true).create(true).open(target.join("tmp/.lock")).unwrap();
+    lock.lock().unwrap();
+    let before = files(&target);
+    let line = format!("repo migrate {typed}");
+    let printed = interrupted(&cabane, &line, &|| runs(cabane.program()));
+    assert!(printed.contains("code 130"), "{printed}");
+    assert!(!is_running(cabane.program()), "it goes on");
+    assert_eq!(files(&target), before);
+    drop(lock);
+    cabane.run(&["repo", "migrate", &typed]).success();
+}
+
+#[test]
+fn long_work_shows_a_bar_on_a_terminal_only() {
+    let (_registry, cabane) = with_registry();
+    let bundle = cabane.world.path("all.bundle").display().to_string();
+    cabane.run(&["bundle", "create", &bundle, APP]).success();
+    let image = cabane.image("tool", &cabane.mount_point("tool"));
+    cabane.run(&["image", "add", "tool/1.0:v1", &image]).success();
+    let cases: [(Option<&str>, &[&str], &str); 3] = [
+        (Some("tool"), &["image", "add", "tool/1.0:v1", &image], "adding tool/1.0"),
+        (None, &["repo", "status", "--verify"], "verifying images"),
+        (Some("app"), &["bundle", "install", &bundle], "pulling app/1.0"),
+    ];
+    for (removed, line, bar) in cases {
+        let remove = || removed.map(|name| cabane.run(&["image", "rm", name]).success());
+        remove();
+        let seen = cabane.run(line).success();
+        assert!(!seen.stderr.contains(bar), "{}", seen.stderr);
+        remove();
+        let shown = shown(&cabane, &line.join(" "));
+        assert!(shown.iter().any(|line| line.contains(bar)), "{line:?}: {shown:#?}");
     }
 }

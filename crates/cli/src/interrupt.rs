@@ -32,8 +32,8 @@ pub(crate) fn stop_when_interrupted() -> Result<Arc<AtomicBool>> {
     Ok(interrupt)
 }
 
-/// As [`stop_when_interrupted`], for work without programs. It may wait for a registry, and not look at
-/// the flag: then the process ends as it would without this.
+/// As [`stop_when_interrupted`], for work that may wait for a registry, and not look at the flag: then
+/// the process ends as it would without this.
 pub(crate) fn end_when_interrupted() -> Result<Arc<AtomicBool>> {
     let interrupt = stop_when_interrupted()?;
     // It does not return: the signal ends the process.

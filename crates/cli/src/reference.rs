@@ -15,7 +15,7 @@ use clap::{Command, CommandFactory};
 use crate::commands::Args;
 use crate::exit_codes;
 use crate::json_pages;
-pub use crate::json_pages::JSON_SCHEMAS;
+pub use crate::json_pages::json_schemas;
 
 const HEAD: &str = "<!-- Made by `make docs`; do not edit. -->\n\n";
 

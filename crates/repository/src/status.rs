@@ -17,7 +17,7 @@ use crate::layout::RefName;
 use crate::listing::{Listing, read_index};
 use crate::repository::read_meta_directory;
 use crate::staging::Temporary;
-use crate::transfer::digest_of;
+use crate::transfer::{Progress, digest_of};
 use crate::{Corruption, Error, Kind, Record, Repository, bases, disk};
 
 /// The state of a repository.
@@ -55,11 +55,22 @@ impl Repository {
     ///
     /// Sizes are compared; with `verify` all images are read and their digests compared too.
     pub fn status(&self, verify: bool) -> Result<Status, Error> {
+        self.look_at(verify, &mut |_, _| ())
+    }
+
+    /// As [`Repository::status`] with all images read. Reports how many bytes are read, and of how
+    /// many.
+    pub fn verify(&self, progress: &mut Progress<'_>) -> Result<Status, Error> {
+        self.look_at(true, progress)
+    }
+
+    fn look_at(&self, verify: bool, progress: &mut Progress<'_>) -> Result<Status, Error> {
         let layout = self.layout();
         let root = &layout.root;
         let inspect = || Error::io("inspect", root);
         let labels = self.records()?.len();
-        let mut survey = Survey { repository: self, verify, status: Status::default() };
+        let status = Status::default();
+        let mut survey = Survey { repository: self, verify, status, progress, total: 0 };
         survey.survey()?;
         survey.status.damaged.sort();
         survey.status.damaged.dedup();
@@ -80,13 +91,16 @@ impl Repository {
 }
 
 /// What has been found so far.
-struct Survey<'a> {
+struct Survey<'a, 'p> {
     repository: &'a Repository,
     verify: bool,
     status: Status,
+    progress: &'a mut Progress<'p>,
+    /// The size of all images in bytes, as the refs have it.
+    total: u64,
 }
 
-impl Survey<'_> {
+impl Survey<'_, '_> {
     fn survey(&mut self) -> Result<(), Error> {
         let layout = self.repository.layout();
         // Not from the index: it is the files that may be damaged.
@@ -101,6 +115,8 @@ impl Survey<'_> {
         for one in &listing.refs {
             refs.entry(&one.digest).or_default().push(one);
         }
+        let sizes = refs.values().filter_map(|records| records.last());
+        self.total = sizes.map(|record| record.size).sum();
         for digest in &images {
             let records = refs.get(digest).map_or(&[][..], Vec::as_slice);
             self.image(digest, records)?;
@@ -235,6 +251,7 @@ impl Survey<'_> {
                 return Ok(());
             }
         };
+        let before = self.status.bytes;
         self.status.bytes += found.len();
         self.rights(&path, &found);
         self.meta(digest, &labels);
@@ -246,7 +263,8 @@ impl Survey<'_> {
                 found: found.len(),
             });
         } else if self.verify {
-            match digest_of(&path) {
+            let total = self.total;
+            match digest_of(&path, &mut |bytes| (self.progress)(before + bytes, total)) {
                 Ok((found, _)) if found != *digest => {
                     self.status.damaged.push(Corruption::WrongDigest {
                         digest: digest.clone(),

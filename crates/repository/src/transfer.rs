@@ -41,7 +41,7 @@ impl<'a> Source<'a> {
 
     /// Sums the image without bringing it anywhere.
     pub(crate) fn digest(&self) -> Result<Digest, Error> {
-        digest_of(self.path).map(|(digest, _)| digest)
+        digest_of(self.path, &mut |_| ()).map(|(digest, _)| digest)
     }
 
     /// Returns who may read a copy of the image in a new directory.
@@ -148,10 +148,10 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Sums the file of an image that is in the repository.
-pub(crate) fn digest_of(path: &Path) -> Result<(Digest, u64), Error> {
+/// Sums the file of an image that is in the repository, and reports how many bytes it has read.
+pub(crate) fn digest_of(path: &Path, report: &mut dyn FnMut(u64)) -> Result<(Digest, u64), Error> {
     let file = disk::open(path).map_err(Error::io("read", path))?;
-    pump(&file, None, &mut |_| ()).map_err(Error::io("read", path))
+    pump(&file, None, report).map_err(Error::io("read", path))
 }
 
 pub(crate) fn format_of(file: &File, path: &Path) -> Result<ImageFormat, Error> {

@@ -22,7 +22,7 @@ pub use page::page;
 pub use read::read;
 pub use record::BrokenRecord;
 pub use summary::{
-    Broken, Counts, Failure, ImageUse, NodeTimes, StartTimes, Summary, UnusedImage, Use,
+    Broken, Counts, Day, Failure, ImageUse, NodeTimes, StartTimes, Summary, UnusedImage, Use,
 };
 pub use tally::Tally;
 pub use times::Distribution;

@@ -161,7 +161,7 @@ fn part(number: u64, most: u64) -> f64 {
 fn add_days(page: &mut String, summary: &Summary) {
     let last = summary.days.len().saturating_sub(BARS);
     let days = summary.days.get(last..).unwrap_or_default();
-    let most = days.iter().map(|(_, [steps, _])| *steps).max().unwrap_or_default();
+    let most = days.iter().map(|day| day.steps).max().unwrap_or_default();
     if days.is_empty() {
         return;
     }
@@ -171,13 +171,14 @@ fn add_days(page: &mut String, summary: &Summary) {
         "Steps of each day; those without their images are the second part of a bar",
         days.len(),
     );
-    for (row, (day, [steps, without])) in days.iter().enumerate() {
+    for (row, day) in days.iter().enumerate() {
+        let (steps, without) = (day.steps, day.unmounted);
         let text = match without {
             0 => steps.to_string(),
             without => format!("{steps}, {without} without images"),
         };
-        let parts = [part(steps - without.min(steps), most), part(*without, most)];
-        bar(page, row, &day.to_string(), parts, &text);
+        let parts = [part(steps.saturating_sub(without), most), part(without, most)];
+        bar(page, row, &day.date.to_string(), parts, &text);
     }
     page.push_str("</svg>\n");
 }

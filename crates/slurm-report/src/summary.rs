@@ -40,10 +40,27 @@ pub struct Summary {
     pub images: Vec<ImageUse>,
     /// Who uses which image, the most used first.
     pub uses: Vec<Use>,
-    /// Steps of each day, and those of them without their images.
-    pub days: Vec<(jiff::civil::Date, [u64; 2])>,
+    /// Each day, the first one first.
+    pub days: Vec<Day>,
     /// Images that no record names, if a repository was given.
     pub unused: Option<Vec<UnusedImage>>,
+}
+
+/// The steps of a day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Day {
+    /// The day, in UTC.
+    pub date: jiff::civil::Date,
+    /// How many steps there were.
+    pub steps: u64,
+    /// How many of them did not get their images.
+    pub unmounted: u64,
+}
+
+impl Day {
+    fn of((date, [steps, unmounted]): (&jiff::civil::Date, &[u64; 2])) -> Self {
+        Self { date: *date, steps: *steps, unmounted: *unmounted }
+    }
 }
 
 /// How many records there are.
@@ -196,7 +213,7 @@ impl Summary {
             failures: failures(tally),
             images: images(tally),
             uses: uses(tally),
-            days: tally.days.iter().map(|(day, counts)| (*day, *counts)).collect(),
+            days: tally.days.iter().map(Day::of).collect(),
             unused,
         })
     }

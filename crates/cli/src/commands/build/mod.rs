@@ -17,7 +17,7 @@ use clap::{ArgGroup, Args};
 use crate::added::print_changes;
 use crate::args::{Choice, one_of};
 use crate::format::json;
-use crate::interrupt::stop_when_interrupted;
+use crate::interrupt::end_when_interrupted;
 use crate::progress::Shown;
 use crate::registry::{RegistryArgs, print_pushed};
 use crate::setup::Setup;
@@ -191,7 +191,7 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
     let started = Instant::now();
     let signer = args.key.as_deref().map(|key| Signer::new(setup, key)).transpose()?;
     let mut progress = Shown::new(setup);
-    let interrupt = stop_when_interrupted()?;
+    let interrupt = end_when_interrupted()?;
     let built = execute(plan, &mut progress, &interrupt)?;
     if let Some(step) = &args.until {
         let place = plan.build_dir.display();

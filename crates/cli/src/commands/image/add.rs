@@ -9,7 +9,7 @@ use cabane_environment::{complete_label, find_image};
 use cabane_label::{ImageDescription, Label, LabelPattern};
 use cabane_process::Scratch;
 use cabane_report::{IoContext as _, Kind, Report, Result};
-use cabane_repository::{AddRequest, Added, Transfer};
+use cabane_repository::{AddRequest, Added, Repository, Transfer};
 use cabane_run::{metadata, open_image};
 use clap::Args;
 
@@ -71,7 +71,15 @@ pub(crate) fn add_file(
         .map_err(|error| error.with_kind(Kind::Failure))?;
     let repository = setup.repository_to_write()?;
     let request = AddRequest { label, image: &located.path, meta: directory.path(), how, replace };
-    repository.repository.add(&request).map_err(Report::from)
+    add_watched(setup, &repository.repository, &request)
+}
+
+/// Adds an image, and shows how much of it is read or copied.
+fn add_watched(setup: &Setup, repository: &Repository, request: &AddRequest<'_>) -> Result<Added> {
+    let watched = setup.transfer(&format!("adding {}", request.label));
+    let added = repository.add_with_progress(request, &mut |done, total| watched.show(done, total));
+    watched.end();
+    added.map_err(Report::from)
 }
 
 /// Gives an image of a repository a label in the repository for new images.
@@ -101,7 +109,7 @@ pub(crate) fn tag(
                 how: Transfer::Copy,
                 replace,
             };
-            written.repository.add(&request).map_err(Report::from)
+            add_watched(setup, &written.repository, &request)
         }
     }
 }

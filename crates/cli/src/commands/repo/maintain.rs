@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use cabane_report::{Report, Result, size};
-use cabane_repository::{Kind, Repository, Status};
+use cabane_repository::{Error, Kind, Repository, Status};
 use cabane_site::open_repository;
 use clap::Args;
 use serde_json::Value;
@@ -64,8 +64,10 @@ pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> Result<ExitCode> {
         Some(path) => vec![open_repository(path)?],
         None => setup.repositories()?.into_iter().map(|named| named.repository).collect(),
     };
-    let all = repositories.iter().map(|repository| repository.status(args.verify));
-    let all: Vec<Status> = all.collect::<Result<_, _>>()?;
+    let status = |repository: &Repository| {
+        if args.verify { verify(setup, repository) } else { repository.status(false) }
+    };
+    let all: Vec<Status> = repositories.iter().map(status).collect::<Result<_, _>>()?;
     if args.json {
         let all: Vec<Value> = all.iter().map(with_remedies).collect();
         setup.printer.json(&all);
@@ -77,6 +79,14 @@ pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> Result<ExitCode> {
     }
     let is_whole = all.iter().all(|status| status.damaged.is_empty());
     Ok(if is_whole { exit_codes::SUCCESS } else { exit_codes::REPOSITORY })
+}
+
+/// Reads all images, and shows how far it is.
+fn verify(setup: &Setup, repository: &Repository) -> Result<Status, Error> {
+    let watched = setup.transfer("verifying images");
+    let status = repository.verify(&mut |done, total| watched.show(done, total));
+    watched.end();
+    status
 }
 
 fn describe(status: &Status) -> String {
