@@ -42,7 +42,7 @@ pub use export::tree::{Found, layer_of};
 pub use export::{ExportRequest, Exported, MadeImage, NeededInterpreter, export};
 pub use import::{
     CheckedSource, ImportRequest, Imported, Kept, PlannedImport, Reference, Remote, check_source,
-    directory_of, import, keep, keep_named, restrict,
+    directory_of, find_kept, import, keep, keep_named, restrict,
 };
 pub use list::{check_list, repair_list, static_list, write_static_list};
 pub use mirror::{MirrorRequest, MirrorSummary, mirror};
