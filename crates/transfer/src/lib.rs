@@ -48,6 +48,7 @@ pub use list::{check_list, repair_list, static_list, write_static_list};
 pub use mirror::{MirrorRequest, MirrorSummary, mirror};
 pub use pull::{
     AddedMetadata, PullRequest, add_metadata, find_remote, look_up, pull, pull_metadata,
+    refuse_container,
 };
 pub use push::{Upload, push};
 pub use registry::{Connection, RegistryRequest, of_containers};
