@@ -122,9 +122,19 @@ fn temporary_files_of_a_contained_command_can_be_kept() {
     assert_eq!(output(&cabane, &options, "cat /tmp/file"), "kept\n");
     assert_eq!(fs::read_to_string(work.join("tmp/file")).unwrap(), "kept\n");
     let seen = cabane.run(&["exec", "--workdir=/x", "os", "true"]);
-    let expected = "error: `--workdir` means nothing without `--contain`\n\
-                    hint: to choose where the command starts, use `--pwd DIRECTORY`\n";
+    let expected = "error: `--workdir` needs `--contain`\n\
+                    hint: type `--contain --workdir DIRECTORY`; to choose where the command starts, use \
+                    `--pwd DIRECTORY`\n";
     assert_eq!(seen, finished(2, "", expected));
+    // Without `--no-home`, the home directory is there, too, and not that of the user.
+    let options = ["-c", "-W", work.to_str().unwrap()];
+    output(&cabane, &options, "cd && pwd && echo mine >~/file && ls -A ~");
+    assert_eq!(output(&cabane, &options, "cat ~/file; ls -A ~"), "mine\nfile\n");
+    assert_eq!(fs::read_to_string(work.join("home/file")).unwrap(), "mine\n");
+    assert!(!cabane.world.path("home/file").exists());
+    let other = cabane.world.directory("other").display().to_string();
+    let seen = output(&cabane, &[&options[..], &["--home", &other]].concat(), "ls -A ~; pwd");
+    assert_eq!(seen, "[WORLD]/other\n");
 }
 
 #[test]
@@ -153,7 +163,7 @@ fn another_directory_is_the_home_directory() {
 }
 
 #[test]
-fn what_means_nothing_is_refused_with_what_to_do() {
+fn an_option_that_is_missing_is_refused_with_what_to_do() {
     let cabane = with_root(Who::OrdinaryUser);
     for (options, name, hint) in [
         (&["--writable"][..], "writable", "--writable-tmpfs"),
@@ -162,7 +172,7 @@ fn what_means_nothing_is_refused_with_what_to_do() {
         (&["--mount", "type=bind"], "mount", "--bind SOURCE:TARGET"),
     ] {
         let seen = sh(&cabane, options, "true");
-        let message = format!("error: `--{name}` means nothing here\n");
+        let message = format!("error: Cabane has no option `--{name}`\n");
         assert_eq!((seen.code, seen.stderr.starts_with(&message)), (2, true), "{}", seen.stderr);
         assert!(seen.stderr.contains(hint), "{}", seen.stderr);
     }

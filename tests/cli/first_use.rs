@@ -41,9 +41,13 @@ fn layout(cabane: &Cabane, text: &str) -> Layout {
 
 /// Writes an image of Apptainer.
 pub(crate) fn sif_file(cabane: &Cabane, text: &str, name: &str) -> PathBuf {
-    let image = cabane.world.path(&format!("{text}.sqfs"));
+    sif_of(cabane, &root(cabane, text), name)
+}
+
+fn sif_of(cabane: &Cabane, root: &Path, name: &str) -> PathBuf {
+    let image = cabane.world.path(&format!("{name}.sqfs"));
     let mut command = Command::new("mksquashfs");
-    command.arg(root(cabane, text)).arg(&image).args(["-quiet", "-noappend"]);
+    command.arg(root).arg(&image).args(["-quiet", "-noappend"]);
     assert!(command.output().unwrap().status.success());
     let file = cabane.world.path(name);
     fs::write(&file, sif(&fs::read(&image).unwrap(), *b"02")).unwrap();
@@ -439,8 +443,45 @@ fn what_is_elsewhere_is_refused_with_what_to_type() {
     let seen = cabane.run(&["run", "library://lab/tool:1", "--", "true"]);
     let expected = "error: `library://lab/tool:1` is in a library of Singularity, which Cabane \
                     cannot read\n\
-                    hint: fetch it with `apptainer pull`, and name the file: `./FILE.sif`\n";
+                    hint: fetch it with `apptainer pull image.sif library://lab/tool:1`, and name the file: \
+                    `./image.sif`\n";
     assert_eq!(seen, finished(125, "", expected));
     let seen = cabane.run(&["image", "inspect", "docker://ghcr.io/lab/tool:1"]);
     assert!(seen.stderr.contains("that has not been imported"), "{}", seen.stderr);
+}
+
+#[test]
+fn variables_that_a_script_of_a_sif_computes_are_named_once() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let root = root(&cabane, "first");
+    let scripts = root.join(".singularity.d/env");
+    fs::create_dir_all(&scripts).unwrap();
+    let text = "export PATH=/opt/bin:$PATH\nexport DATA=$(ls -d /opt/*/data)\nexport KNOWN=yes\n";
+    fs::write(scripts.join("90-environment.sh"), text).unwrap();
+    let file = sif_of(&cabane, &root, "tool.sif");
+    let run = || {
+        cabane.run(&["run", file.to_str().unwrap(), "--", "sh", "-c", "echo $PATH,$DATA,$KNOWN"])
+    };
+    let seen = run().success();
+    assert!(seen.stdout.starts_with("/opt/bin:/") && seen.stdout.ends_with(",,yes\n"), "{seen:?}");
+    let line = "variables left out, because a script in /.singularity.d/env computes them: DATA \
+                (`--env NAME=VALUE` sets one)";
+    assert_eq!(seen.stderr.matches(line).count(), 1, "{}", seen.stderr);
+    assert!(!run().stderr.contains("DATA"));
+    let seen = cabane.run(&["import", file.to_str().unwrap(), "tool/1"]).success();
+    assert_eq!(seen.stderr.matches(line).count(), 1, "{}", seen.stderr);
+}
+
+#[test]
+fn a_container_image_is_inspected_where_it_is_kept_and_else_the_import_is_shown() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let file = sif_file(&cabane, "first", "tool.sif");
+    let file = file.to_str().unwrap();
+    let seen = cabane.run(&["image", "inspect", file]);
+    let expected = "error: `[WORLD]/tool.sif` is a container image that has not been imported\n\
+                    hint: import it and use its label: `cabane import [WORLD]/tool.sif tool/1.0`\n";
+    assert_eq!(seen, finished(4, "", expected));
+    cabane.run(&["run", file, "--", "hello"]).success();
+    let seen = cabane.run(&["image", "inspect", "--format", "{label}", file]).success();
+    assert!(seen.stdout.starts_with("tool-sif/"), "{seen:?}");
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use cabane_container::digest;
-use cabane_testkit::needs;
+use cabane_testkit::{Finished, needs};
 use serde_json::{Value, json};
 
 use crate::cabane::{Cabane, Who, everybody, finished};
@@ -484,4 +484,27 @@ fn a_registry_that_was_not_named_gets_no_request() {
                     hint: `default_registry = \"docker.io\"` below `[container]` in the \
                     configuration makes it a name of that registry\n";
     assert_eq!(refused, finished(3, "", expected));
+}
+
+#[test]
+fn the_label_and_the_directory_of_a_layout_do_not_change_the_image() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let layout = layout(&cabane, "first");
+    let other = cabane.world.directory("other");
+    let mut copy = cabane.other("cp");
+    Finished::of(copy.arg("-r").arg(cabane.world.path("layout-first")).arg(&other)).success();
+    let typed = layout.typed().replace("layout-first", "other/layout-first");
+    cabane.run(&["import", &layout.typed(), "one/1:v1"]).success();
+    // A user who has a repository of their own.
+    let repository = cabane.world.path("theirs").display().to_string();
+    cabane.run(&["--repo", &repository, "repo", "create", &repository]).success();
+    cabane.run(&["--repo", &repository, "import", &typed, "two/2:v1"]).success();
+    let digest = |options: &[&str], label: &str| {
+        let words = ["image", "inspect", "--format={digest}", label];
+        cabane.run(&[options, &words].concat()).success().stdout
+    };
+    assert_eq!(digest(&[], "one/1:v1"), digest(&["--repo", &repository], "two/2:v1"));
+    // The layout of each label is known by its directory all the same.
+    let checked = cabane.run(&["--repo", &repository, "import", "--check", "--json", "two/2:v1"]);
+    assert!(checked.success().stdout.contains("other/layout-first:1\""));
 }

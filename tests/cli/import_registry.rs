@@ -151,6 +151,27 @@ fn a_tag_that_was_moved_is_noticed_and_a_digest_does_not_move() {
 }
 
 #[test]
+fn each_label_of_an_image_is_checked_against_its_own_source() {
+    only_for_registries!("docker-registry", "distribution");
+    needs!("docker-registry");
+    let remote = Remote::new(Who::OrdinaryUser);
+    let cabane = &remote.cabane;
+    let first = layout(cabane, "first").typed();
+    remote.push(&first, "tool:1", &[]);
+    remote.push(&first, "tool:2", &[]);
+    for (tag, label) in [("tool:1", "one/1:v1"), ("tool:2", "two/1:v1"), ("tool:1", "both/1:v1")] {
+        cabane.run(&["import", &remote.typed(tag), label]).success();
+    }
+    cabane.run(&["import", &remote.typed("tool:2"), "both/1:v1"]).success();
+    remote.push(&layout(cabane, "second").typed(), "tool:2", &[]);
+    let labels = ["import", "--check", "--json", "one/1:v1", "two/1:v1", "both/1:v1"];
+    let checked = cabane.run(&labels);
+    let sources: Value = serde_json::from_str(&checked.stdout).unwrap();
+    let moved = sources.as_array().unwrap().iter().map(|one| one["moved"].as_bool().unwrap());
+    assert_eq!((checked.code, moved.collect::<Vec<_>>()), (9, vec![false, true, true]));
+}
+
+#[test]
 fn a_blob_that_was_tampered_with_in_the_registry_is_refused_and_nothing_is_left() {
     only_for_registries!("docker-registry", "distribution");
     needs!("docker-registry");

@@ -292,6 +292,11 @@ fn the_list_shows_whose_images_have_moved_or_are_gone() {
     let other = cabane.image("other", &cabane.mount_point("app"));
     cabane.run(&["image", "add", "--force", "app/1.0:v1@here%x86_64", &other]).success();
     assert_eq!(listed(&cabane), rows(&[("app-1.0", "moved"), ("pinned", "ready")]));
+    let shown = cabane.run(&["kernel", "ls"]).success();
+    let expected = "the kernel `app-1.0` starts other images than at its installation\n\
+                    hint: `cabane kernel install app/1.0:v1@here%x86_64 --name app-1.0` records the \
+                    new ones\n";
+    assert_eq!(shown.stderr, expected);
 
     let again = install(&cabane, &["app/1.0:v1"]).success();
     assert!(again.stderr.contains("replaced the kernel `app-1.0`"), "{}", again.stderr);
@@ -300,7 +305,13 @@ fn the_list_shows_whose_images_have_moved_or_are_gone() {
     cabane.run(&["image", "rm", "app/1.0:v1@here%x86_64"]).success();
     assert_eq!(listed(&cabane)[0].1, "missing");
     let shown = cabane.run(&["kernel", "ls"]).success();
-    assert!(shown.stderr.contains("the kernel `app-1.0` does not start"), "{}", shown.stderr);
+    let expected = "hint: add the image again, or type `cabane kernel remove app-1.0`\n";
+    assert!(
+        shown.stderr.contains("the kernel `app-1.0` does not start")
+            && shown.stderr.ends_with(expected),
+        "{}",
+        shown.stderr
+    );
 
     cabane.run(&["kernel", "remove", "app-1.0", "--json"]).success();
     assert_eq!(listed(&cabane).len(), 1);
@@ -407,6 +418,10 @@ fn the_kernel_of_another_user_is_neither_replaced_nor_removed_nor_looked_up() {
         assert_eq!(kept.code, 1, "{}", kept.stderr);
         assert!(kept.stderr.contains("app-1.0 belongs to another user"), "{}", kept.stderr);
         assert_eq!(listed(&cabane), rows(&[("app-1.0", "not-checked")]));
+        let shown = cabane.run(&["kernel", "ls"]).success().stderr;
+        let expected =
+            "the kernel `app-1.0` belongs to another user, so its images are not looked up";
+        assert!(shown.contains(expected) && shown.contains("hint: `ls -ld [WORLD]/"), "{shown}");
         std::os::unix::fs::chown(path, Some(before), None).unwrap();
     }
     assert_eq!(listed(&cabane), rows(&[("app-1.0", "ready")]));

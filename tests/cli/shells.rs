@@ -3,11 +3,13 @@
 
 //! `cabane start`: the shells people use, on a terminal.
 
+use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
 
-use cabane_testkit::not_run;
+use cabane_testkit::{Tree, not_run, squashfs};
 
 use crate::cabane::{Cabane, Who, everybody};
 
@@ -21,8 +23,13 @@ fn typed_into(cabane: &Cabane, shell: &str, lines: &str) -> String {
     // Without it fish starts to read all pages of manuals, and writes after the end of the test.
     let read = "home/.local/share/fish/generated_completions/none.fish";
     cabane.world.file(read, "");
+    on_terminal(cabane, shell, "start app", lines)
+}
+
+/// Does the same with any command that starts a shell.
+fn on_terminal(cabane: &Cabane, shell: &str, arguments: &str, lines: &str) -> String {
     let mut command = cabane.other("script");
-    let start = format!("{} start app", cabane.program());
+    let start = format!("{} {arguments}", cabane.program());
     command.args(["-q", "-e", "-c", &start, "/dev/null"]).env("SHELL", shell);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
@@ -59,6 +66,63 @@ fn fish_starts_with_the_view() {
 #[test]
 fn tcsh_starts_with_the_view() {
     works_in("/bin/tcsh", "echo \"<`hello` $CABANE_TEST>\"\nexit\n");
+}
+
+/// Settings that put a directory first in `PATH`, as `conda init` does.
+const FIRST: [(&str, &str, &str); 4] = [
+    ("/bin/bash", ".bashrc", "export PATH=[CONDA]:$PATH MARK=read"),
+    ("/bin/zsh", ".zshrc", "export PATH=[CONDA]:$PATH MARK=read"),
+    ("/bin/zsh", ".zshenv", "export PATH=[CONDA]:$PATH MARK=read"),
+    ("/usr/bin/fish", ".config/fish/config.fish", "set -gx PATH [CONDA] $PATH; set -gx MARK read"),
+];
+
+#[test]
+fn settings_of_a_shell_put_nothing_before_the_programs_of_an_image() {
+    for (shell, file, line) in FIRST {
+        if !Path::new(shell).exists() {
+            not_run!("{shell} is not installed");
+        }
+        let cabane = Cabane::with_app(Who::OrdinaryUser);
+        let conda = cabane.world.directory("conda");
+        for program in ["hello", "conda-only"] {
+            let path = conda.join(program);
+            fs::write(&path, "#!/bin/sh\necho conda-has-$(basename $0)\n").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let line = line.replace("[CONDA]", &conda.display().to_string());
+        cabane.world.file(&format!("home/{file}"), &format!("{line}\n"));
+        let lines = "hello\nconda-only\necho mark-is-$MARK\nenv | grep -c '^_CABANE'\nexit\n";
+        let shown = typed_into(&cabane, shell, lines);
+        let seen = ["hello from app", "conda-has-conda-only", "mark-is-read", "\n0"]
+            .map(|text| shown.contains(text));
+        assert!(seen == [true; 4], "{shell} with {file}: {seen:?}\n{shown}");
+        assert!(!shown.contains("conda-has-hello"), "{shell} with {file}:\n{shown}");
+    }
+}
+
+#[test]
+fn the_shell_in_a_container_reads_settings_only_if_it_is_named() {
+    let bash = "/usr/bin/bash";
+    if !Path::new(bash).exists() {
+        not_run!("bash is not installed");
+    }
+    for who in everybody() {
+        let cabane = Cabane::new(who);
+        let tree = Tree::new(cabane.world.path("trees/os")).root_file_system("os", "");
+        let image = cabane.world.path("os.squashfs");
+        squashfs(tree.host_program(bash).root(), &image);
+        let image = image.to_str().unwrap();
+        cabane.run(&["image", "add", "os/1:v1@here%x86_64", image]).success();
+        cabane.world.file("home/.bashrc", "export MARK=read PATH=/conda:$PATH\n");
+        let lines = "echo mark-is-${MARK-unset} path-is-$PATH\nexit\n";
+        let shown = on_terminal(&cabane, bash, "shell os", lines);
+        assert!(shown.contains("mark-is-unset path-is-/usr/bin:/bin\r"), "as {who:?}:\n{shown}");
+        for arguments in ["shell --shell /usr/bin/bash os", "start os"] {
+            let shown = on_terminal(&cabane, bash, arguments, lines);
+            let expected = "mark-is-read path-is-/usr/bin:/bin:/conda\r";
+            assert!(shown.contains(expected), "{arguments} as {who:?}:\n{shown}");
+        }
+    }
 }
 
 #[test]

@@ -62,6 +62,11 @@ fn words_of_other_tools_lead_to_the_command_that_is_meant() {
     let lines = [
         (&["ls"][..], "image ls"),
         (&["pull", "prgenv-gnu/26.1"], "image pull prgenv-gnu/26.1"),
+        (
+            &["pull", "docker://ghcr.io/lab/tool:2.1"],
+            "import docker://ghcr.io/lab/tool:2.1 tool/2.1",
+        ),
+        (&["pull", "a.sif", "oras://ghcr.io/lab/tool"], "import oras://ghcr.io/lab/tool tool/1.0"),
         (&["rm", "app", "--yes"], "image rm app --yes"),
         (&["search", "a b"], "image find 'a b'"),
         (&["init"], "repo create"),
@@ -77,6 +82,37 @@ fn words_of_other_tools_lead_to_the_command_that_is_meant() {
     // The first word alone is a command.
     let seen = cabane.run(&["image", "pull", "ls", "--no-such-option"]);
     assert!(!seen.stderr.contains("there is no command"), "{seen:?}");
+}
+
+#[test]
+fn lines_of_apptainer_lead_to_the_command_that_is_meant() {
+    let cabane = with_app();
+    let definition = cabane.world.file("work/tool.def", "Bootstrap: docker\n");
+    let definition = definition.to_str().unwrap();
+    let image = "docker://ghcr.io/lab/tool:2.1";
+    let import = format!("type `cabane import {image} tool/2.1`");
+    let saved = "`docker save tool:1 -o image.tar`".to_owned();
+    let lines = [
+        (&["image", "pull", image][..], &import),
+        (&["build", "tool.sif", image], &import),
+        (&["run", "docker-daemon:tool:1"], &saved),
+        (&["import", "docker-daemon:tool:1", "tool/1"], &saved),
+        (
+            &["build", "tool.sif", definition],
+            &"`apptainer build [WORLD]/work/tool.sif [WORLD]/work/tool.def`, then `cabane import \
+              [WORLD]/work/tool.sif tool/1.0`"
+                .to_owned(),
+        ),
+    ];
+    for (typed, hint) in lines {
+        let seen = cabane.run(typed);
+        let hints =
+            seen.stderr.lines().filter(|line| line.starts_with("hint: ")).collect::<Vec<_>>();
+        assert!(
+            seen.code != 0 && hints.len() == 1 && hints[0].contains(hint),
+            "{typed:?}: {seen:?}"
+        );
+    }
 }
 
 #[test]

@@ -73,6 +73,11 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
         BTreeMap::new()
     }
 
+    /// The container image from which the image is made, as an import records it.
+    fn source(&self) -> Option<String> {
+        None
+    }
+
     /// From what the image is made beside the recipe, as far as it has digests.
     fn materials(&self) -> Result<Vec<Material>> {
         Ok(Vec::new())

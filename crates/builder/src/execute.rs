@@ -38,6 +38,8 @@ pub struct Built {
     pub digest: Digest,
     /// Its size in bytes.
     pub size: u64,
+    /// The container image from which it was made, if it was and that is known here.
+    pub source: Option<String>,
 }
 
 /// Does what is left of a plan.
@@ -241,5 +243,6 @@ fn built(job: &Job) -> Result<Built> {
         format: job.tool.format,
         digest: made.digest,
         size: made.size,
+        source: job.engine.source(),
     })
 }

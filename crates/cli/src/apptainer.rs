@@ -42,7 +42,7 @@ pub(crate) struct ApptainerArgs {
     /// Show another directory as the home directory: SOURCE or SOURCE:TARGET
     #[arg(short = 'H', long, value_name = "PLACE", conflicts_with = "no_home")]
     home: Option<String>,
-    /// With --contain: keep /tmp and /var/tmp below this directory
+    /// With --contain: keep /tmp, /var/tmp, and the home directory below this directory
     #[arg(short = 'W', long, value_name = "DIRECTORY")]
     workdir: Option<PathBuf>,
     /// As --contain with --cleanenv
@@ -63,10 +63,10 @@ impl ApptainerArgs {
     ///
     /// # Errors
     ///
-    /// Options that are malformed, or mean nothing here.
+    /// Options that are malformed, or that Cabane does not have.
     pub(crate) fn plan(&self, setup: &Setup, image: &str) -> Result<LaunchPlan> {
         if let Some(refused) = &self.refused.0 {
-            let message = format!("`--{}` means nothing here", refused.name);
+            let message = format!("Cabane has no option `--{}`", refused.name);
             return Err(Report::new(Kind::Usage, message).hinted(refused.hint.to_owned()));
         }
         Ok(LaunchPlan {
@@ -109,7 +109,7 @@ impl ApptainerArgs {
             add_home(&mut options, home)?;
         }
         if let Some(directory) = &self.workdir {
-            add_work_directory(&mut options, directory)?;
+            add_work_directory(setup, &mut options, directory)?;
         }
         if options.contained && options.working_directory.is_none() && !options.no_home {
             let home = setup.calling.get(OsStr::new(env_vars::HOME));
@@ -226,14 +226,19 @@ fn add_home(options: &mut RootOptions, home: &str) -> Result<()> {
     Ok(())
 }
 
-/// Makes the directories that are seen as temporary ones.
-fn add_work_directory(options: &mut RootOptions, directory: &Path) -> Result<()> {
+/// Makes the directories that are seen as temporary ones, and as the home directory unless that is
+/// hidden or another one.
+fn add_work_directory(setup: &Setup, options: &mut RootOptions, directory: &Path) -> Result<()> {
     if !options.contained {
-        let message = "`--workdir` means nothing without `--contain`";
-        let hint = "to choose where the command starts, use `--pwd DIRECTORY`";
+        let message = "`--workdir` needs `--contain`";
+        let hint = "type `--contain --workdir DIRECTORY`; to choose where the command starts, use \
+                    `--pwd DIRECTORY`";
         return Err(Report::new(Kind::Usage, message).hinted(hint.to_owned()));
     }
-    for (name, target) in [("tmp", "/tmp"), ("var_tmp", "/var/tmp")] {
+    let home = setup.calling.get(OsStr::new(env_vars::HOME)).and_then(|home| home.to_str());
+    let home = home.filter(|home| !options.no_home && home.starts_with('/') && *home != "/");
+    let home = home.map(|home| ("home", home));
+    for (name, target) in [("tmp", "/tmp"), ("var_tmp", "/var/tmp")].into_iter().chain(home) {
         let source = directory.join(name);
         fs::create_dir_all(&source).or_failed(|| format!("make {}", source.display()))?;
         options.binds.push(format!("{}:{target}", source.display()));

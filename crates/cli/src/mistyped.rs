@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 
+use cabane_label::import_command;
 use cabane_report::{Kind, Report};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Error};
@@ -64,11 +65,20 @@ pub(crate) fn known_elsewhere(error: &Error, typed: &[OsString]) -> Option<Repor
         return Some(Report::new(Kind::Usage, message).hinted(hint.to_owned()));
     }
     let (_, meant) = MEANT.iter().find(|(word, _)| is_first && *word == unknown)?;
+    let message = format!("there is no command `{unknown}`");
+    // `apptainer pull FILE docker://…`: the label takes the place of the file.
+    let is_in_registry =
+        |word: &&str| ["docker://", "oras://"].iter().any(|one| word.starts_with(one));
+    if let Some(image) =
+        typed[place..].iter().find(|word| unknown == "pull" && is_in_registry(word))
+    {
+        let hint = format!("type `{}`", import_command(image));
+        return Some(Report::new(Kind::Usage, message).hinted(hint));
+    }
     let rest = typed.get(place + 1..)?.iter().copied();
     let words = ["cabane"].into_iter().chain(typed[1..place].iter().copied());
     let line: Vec<_> = words.chain(meant.split(' ')).chain(rest).map(quoted).collect();
     let line = line.join(" ");
-    let message = format!("there is no command `{unknown}`");
     Some(Report::new(Kind::Usage, message).hinted(format!("type `{line}`")))
 }
 

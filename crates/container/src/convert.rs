@@ -14,6 +14,7 @@ use crate::layer::{Listing, list};
 use crate::metadata::{self, Variables};
 use crate::plan::Plan;
 use crate::progress::{Progress, tell};
+use crate::reference::recorded;
 use crate::speculative::{Ahead, Written, total_of};
 use crate::squash::Squash;
 use crate::tree::Tree;
@@ -22,9 +23,8 @@ use crate::{ContainerImage, Error, digest, glibc};
 /// What is to be made of a container image.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The name in the metadata.
-    pub name: &'a str,
-    /// What was requested, in full.
+    /// What was requested, in full. The image gets its name, and records it without the directory of a
+    /// file.
     pub reference: &'a str,
     /// Where it starts, if not where the image says; made if nothing is there.
     pub working_directory: Option<&'a str>,
@@ -98,9 +98,11 @@ fn make(
     }
     let Variables { patch, left_out } = metadata::variables(&image.config);
     report.changed.variables = left_out;
+    report.changed.computed =
+        image.config.run.as_ref().map(|run| run.computed.clone()).unwrap_or_default();
     let has_mpi = plan.has_mpi();
     let made = plan.write(image, &listings, (&mut pool, &budget.again()), progress, |glibc| {
-        let mut meta = metadata::of(image, request.name, request.reference, &patch, glibc);
+        let mut meta = metadata::of(image, request.reference, &patch, glibc);
         // The node that starts ranks looks which one it is.
         meta.needs.mpi = has_mpi.then(MpiNeed::default);
         edit(&mut meta, &mut report);
@@ -135,7 +137,7 @@ fn flatten<'a>(
     let mut report = ImportRecord {
         version: 1,
         converter: CONVERTER,
-        reference: request.reference.to_owned(),
+        reference: recorded(request.reference),
         platform: image.platform.to_string(),
         manifest: image.manifest.as_ref().map(digest::written),
         index: image.index.as_ref().map(digest::written),

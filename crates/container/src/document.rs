@@ -156,6 +156,9 @@ pub(crate) struct Run {
     pub(crate) working_dir: Option<String>,
     pub(crate) user: Option<String>,
     pub(crate) labels: Option<BTreeMap<String, String>>,
+    /// Variables that a script of an image of Apptainer computes.
+    #[serde(skip)]
+    pub(crate) computed: Vec<String>,
 }
 
 impl Config {

@@ -7,7 +7,7 @@ use cabane_view::{Meta, PackageList};
 use serde::{Deserialize, Serialize};
 
 /// The version of the way in which images are made. Another one gives other images.
-pub const CONVERTER: u32 = 4;
+pub const CONVERTER: u32 = 5;
 
 /// An image that was made.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub struct ImportRecord {
     pub version: u32,
     /// The version of the way in which images are made.
     pub converter: u32,
-    /// What was requested.
+    /// What was requested first; of a file its name without its directory.
     pub reference: String,
     /// For which platform the image is.
     pub platform: String,
@@ -108,6 +108,9 @@ pub struct Changed {
     pub replaced: Vec<String>,
     /// Variables of the image that were left to the user.
     pub variables: Vec<String>,
+    /// Variables of an image of Apptainer that a script computes, and that are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub computed: Vec<String>,
 }
 
 impl ImportRecord {
@@ -133,6 +136,7 @@ impl Changed {
             (&mut self.mount_points, &base.mount_points),
             (&mut self.replaced, &base.replaced),
             (&mut self.variables, &base.variables),
+            (&mut self.computed, &base.computed),
         ];
         for (list, more) in lists {
             list.extend_from_slice(more);
@@ -180,6 +184,19 @@ impl Changed {
                 lines.push(format!("{what}: {}", list.join(", ")));
             }
         }
+        lines.extend(self.computed_line());
         lines
+    }
+
+    /// Names the variables that are left out because a script would have to compute them.
+    #[must_use]
+    pub fn computed_line(&self) -> Option<String> {
+        (!self.computed.is_empty()).then(|| {
+            let names = self.computed.join(", ");
+            format!(
+                "variables left out, because a script in /.singularity.d/env computes them: {names} \
+                 (`--env NAME=VALUE` sets one)"
+            )
+        })
     }
 }

@@ -34,6 +34,7 @@ mod metadata;
 mod plan;
 mod platform;
 mod progress;
+mod reference;
 mod source;
 mod speculative;
 mod squash;

@@ -12,6 +12,7 @@ use cabane_view::{
 };
 
 use crate::document::{Config, Run};
+use crate::reference::{name_of, recorded};
 use crate::{ContainerImage, digest};
 
 /// The view that an imported image has.
@@ -57,7 +58,6 @@ pub(crate) fn variables(config: &Config) -> Variables {
 /// Makes the metadata of an image.
 pub(crate) fn of(
     image: &ContainerImage<'_>,
-    name: &str,
     reference: &str,
     patch: &EnvPatch,
     glibc: Option<String>,
@@ -74,7 +74,7 @@ pub(crate) fn of(
         ..View::default()
     };
     let mut meta = Meta {
-        name: name.to_owned(),
+        name: name_of(reference),
         description,
         mount: "/".parse::<MountPoint>().ok(),
         views: view.clone().map(|view| (view, content)).into_iter().collect(),
@@ -110,7 +110,7 @@ fn container(
         labels,
         glibc,
         source: Some(ContainerSource {
-            reference: reference.to_owned(),
+            reference: recorded(reference),
             platform: image.platform.to_string(),
             manifest: image.manifest.as_ref().map(digest::written),
             index: image.index.as_ref().map(digest::written),

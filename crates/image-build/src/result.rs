@@ -9,7 +9,7 @@ use std::path::Path;
 use cabane_builder::Built;
 use cabane_label::Label;
 use cabane_report::{IoContext, Result};
-use cabane_repository::{AddRequest, Added, Transfer};
+use cabane_repository::{AddRequest, Added, Record, Repository, Transfer};
 use cabane_site::Context;
 
 /// Adds the image of a build to the repository. Returns `None` if the label means this image
@@ -22,7 +22,8 @@ pub fn add_built(context: &Context, label: &Label, built: &Built) -> Result<Opti
     let repository = context.repository_to_write()?.repository;
     // An image that is there already need not be read and compared again.
     let known = repository.by_label(label)?;
-    if known.is_some_and(|record| record.digest == built.digest) {
+    if let Some(record) = known.filter(|record| record.digest == built.digest) {
+        keep_source(context, &repository, &record, built);
         return Ok(None);
     }
     let request = AddRequest {
@@ -33,7 +34,22 @@ pub fn add_built(context: &Context, label: &Label, built: &Built) -> Result<Opti
         // A user who builds the same label again means the new image by it.
         replace: true,
     };
-    Ok(Some(repository.add(&request)?))
+    let added = repository.add(&request)?;
+    keep_source(context, &repository, &added.record, built);
+    Ok(Some(added))
+}
+
+/// Records the container image of a build for `cabane import --check`.
+fn keep_source(context: &Context, repository: &Repository, record: &Record, built: &Built) {
+    if let Some(source) = &built.source
+        && let Err(error) = repository.keep_reference(record, source)
+    {
+        context.warning(format_args!(
+            "the source of {} cannot be recorded, so `cabane import --check` does not know it",
+            record.label
+        ));
+        context.detail(&error);
+    }
 }
 
 /// Writes the image of a build to a file.

@@ -43,14 +43,34 @@ const FILES: [&str; 5] = ["squashfs", "sqfs", "erofs", "img", "toml"];
 
 /// Returns whether a text names a container image outside of all repositories:
 /// `docker://ghcr.io/my-lab/tool:2.1`, `ghcr.io#my-lab/tool:2.1`, `sif:FILE`, `FILE.sif`,
-/// `oci:DIR`, `oci-archive:FILE`, or `docker-archive:FILE`.
+/// `oci:DIR`, `oci-archive:FILE`, or `docker-archive:FILE`. `docker-daemon:NAME` is one, too, which cannot be
+/// read.
 #[must_use]
 pub fn is_container(text: &str) -> bool {
     let is_one = text.contains("://")
         || text.contains('#')
         || text.ends_with(SIF)
+        || text.starts_with("docker-daemon:")
         || CONTAINER_SCHEMES.iter().any(|scheme| text.starts_with(scheme));
     is_one && !text.contains(char::is_control)
+}
+
+/// Returns the command that imports a container image, with a label made of its name:
+/// `cabane import docker://ghcr.io/my-lab/tool:2.1 tool/2.1`.
+#[must_use]
+pub fn import_command(text: &str) -> String {
+    let end = text.trim_end_matches('/').rsplit(['/', '#']).next().unwrap_or_default();
+    let end = end.split_once('@').map_or(end, |(end, _)| end);
+    let end = CONTAINER_SCHEMES.iter().find_map(|scheme| end.strip_prefix(scheme)).unwrap_or(end);
+    let end = end.strip_suffix(SIF).unwrap_or(end);
+    let (name, version) = end.split_once(':').unwrap_or((end, "1.0"));
+    let part = |text: &str, other: &str| {
+        let is_fit = |one: char| one.is_ascii_alphanumeric() || matches!(one, '_' | '-' | '.');
+        let fit: String = text.chars().map(|one| if is_fit(one) { one } else { '-' }).collect();
+        let fit = fit.trim_start_matches(['-', '.']);
+        if fit.is_empty() { other.to_owned() } else { fit.to_owned() }
+    };
+    format!("cabane import {} {}/{}", escape(text), part(name, "NAME"), part(version, "1.0"))
 }
 
 /// Returns what to type if a text looks like a container image of a registry without its scheme:

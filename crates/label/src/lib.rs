@@ -28,7 +28,7 @@ mod version;
 pub use channel::{ChannelName, ChannelPattern};
 pub use corruption::corrupt_sum;
 pub use description::{
-    ImageDescription, UenvDescription, container_in, is_container, parse_uenv_list,
+    ImageDescription, UenvDescription, container_in, import_command, is_container, parse_uenv_list,
 };
 pub use digest::{Digest, ImageId};
 pub use error::{ParseError, ParseErrorKind};

@@ -10,8 +10,10 @@
 
 mod launch;
 mod plan;
+mod shell;
 mod swap;
 
 pub use launch::Launch;
 pub use plan::LaunchPlan;
+pub use shell::ShellSettings;
 pub use swap::{Swap, SwapRequest, Swapping};

@@ -25,6 +25,7 @@ use cabane_transfer::keep_named;
 use serde::{Deserialize, Serialize};
 
 use crate::launch::Launch;
+use crate::shell::{self, ShellSettings};
 use crate::swap::swap_arguments;
 
 /// The command of this program that carries out a plan in JSON.
@@ -120,8 +121,9 @@ impl LaunchPlan {
         Ok(Self { images, ..self.clone() })
     }
 
-    /// As [`LaunchPlan::launch`], for a shell. In a container, where there may be no such shell, it
-    /// falls back to `bash` and `sh`.
+    /// As [`LaunchPlan::launch`], for a shell. Where there is no such shell, as in some containers, it
+    /// falls back to `bash` and `sh`. The directories of the environment are first in `PATH` when the shell
+    /// has read its settings.
     ///
     /// Returns nothing if the calling shell is in this environment: one that its own settings start
     /// would start the next.
@@ -129,21 +131,25 @@ impl LaunchPlan {
     /// # Errors
     ///
     /// The same.
-    pub fn launch_shell(&self, context: &Context, shell: OsString) -> Result<Option<Launch>> {
-        const FIRST_SHELL: &str = r#"
-        for shell in "$0" /bin/bash; do
-            if [ -x "$shell" ]; then SHELL=$shell exec "$shell"; fi
-        done
-        SHELL=/bin/sh exec /bin/sh"#;
+    pub fn launch_shell(
+        &self,
+        context: &Context,
+        shell: OsString,
+        settings: ShellSettings,
+    ) -> Result<Option<Launch>> {
         let plan = self.with_kept(context)?;
         let found = plan.resolve(context)?;
         if !self.is_dry_run && self.mpi.is_none() && self.is_around(context, &found)? {
             return Ok(None);
         }
-        let command = match found.0.root() {
-            None => with_conflicts(context, &found.0, vec![shell])?,
-            Some(_) => vec!["/bin/sh".into(), "-c".into(), FIRST_SHELL.into(), shell],
-        };
+        let (environment, additions) = &found;
+        let mut variables = additions.variables.clone();
+        variables.merge(&self.root.variables);
+        let first = shell::first_of_path(&environment.patch, &variables);
+        let mut command = shell::command(shell, first, settings);
+        if environment.root().is_none() {
+            command = with_conflicts(context, environment, command)?;
+        }
         plan.enter(context, found, command).map(Some)
     }
 

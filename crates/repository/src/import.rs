@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use crate::add::Parcel;
 use crate::evidence::EVIDENCE;
 use crate::layout::Layout;
+use crate::references::REFERENCES;
 use crate::repository::read_meta_directory;
 use crate::signatures::{SIGNATURES, signatures_file};
 use crate::transfer::{Progress, Source};
@@ -75,11 +76,13 @@ impl Repository {
     }
 }
 
-/// Takes what is known of the signatures along, and the time of the image, to which it refers.
+/// Takes what is known of the signatures and of the sources along, and the time of the image, to which the
+/// signatures refer.
 /// Where that fails, the image is one that was added by hand.
 fn bring_signatures(image: &Path, directory: &Path, layout: &Layout) {
     let _ = fs::copy(signatures_file(image), directory.join(SIGNATURES));
     let _ = fs::copy(image.with_file_name(EVIDENCE), directory.join(EVIDENCE));
+    let _ = fs::copy(image.with_file_name(REFERENCES), directory.join(REFERENCES));
     if let Some(name) = image.file_name().and_then(OsStr::to_str) {
         let signature = image.with_file_name(format!("{name}.verity.p7s"));
         let _ = fs::copy(signature, directory.join(layout.root_signature_name()));

@@ -38,6 +38,7 @@ mod migrate;
 mod pins;
 mod queue;
 mod record;
+mod references;
 mod removal;
 mod remove;
 mod repository;

@@ -28,6 +28,7 @@ use crate::{Error, Record, disk, listing, uenv};
 /// │                  /image.verity.p7s     the signature of its root hash, if it was signed
 /// │                  /signatures           what registries had as its signatures, if it was there
 /// │                  /evidence.jsonl       signed statements about it, if there are any
+/// │                  /references.json      from where its labels were imported, if they were
 /// ├── refs/<name>,<version>,<tag>,<system>,<uarch>,<id>,<date>.json
 /// │                                        one file for each label and its image
 /// ├── pins/<name>,<version>,<tag>,<system>,<uarch>

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::{
     Digest, ImageDescription, Label, LabelPattern, NameMatch, System, SystemPattern,
-    UenvDescription, escape, shown,
+    UenvDescription, escape, import_command, shown,
 };
 use cabane_report::{Kind, Report, Result};
 use cabane_repository::{ImageError, ImageFormat, Record, Repository, groups};
@@ -23,9 +23,8 @@ use crate::near::near_miss;
 /// Refuses a container image where nothing is imported.
 fn not_imported(text: &str) -> Report {
     let message = format!("`{}` is a container image that has not been imported", escape(text));
-    let hint = "`cabane run` and `cabane start` import it at first use; here, use the label that \
-                they show, or that of `cabane import`";
-    Report::new(Kind::NotFound, message).hinted(hint.to_owned())
+    let hint = format!("import it and use its label: `{}`", import_command(text));
+    Report::new(Kind::NotFound, message).hinted(hint)
 }
 
 /// What an image is called inside of a directory of a repository, ours or uenv's.

@@ -42,12 +42,13 @@ pub use export::tree::{Found, layer_of};
 pub use export::{ExportRequest, Exported, MadeImage, NeededInterpreter, export};
 pub use import::{
     CheckedSource, ImportRequest, Imported, Kept, PlannedImport, Reference, Remote, check_source,
-    directory_of, import, keep, keep_named, restrict,
+    directory_of, find_kept, import, keep, keep_named, restrict,
 };
 pub use list::{check_list, repair_list, static_list, write_static_list};
 pub use mirror::{MirrorRequest, MirrorSummary, mirror};
 pub use pull::{
     AddedMetadata, PullRequest, add_metadata, find_remote, look_up, pull, pull_metadata,
+    refuse_container,
 };
 pub use push::{Upload, push};
 pub use registry::{Connection, RegistryRequest, of_containers};

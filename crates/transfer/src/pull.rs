@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_evidence as evidence;
 use cabane_label::{
-    Digest, ImageDescription, Label, LabelPattern, NameMatch, SystemPattern, escape,
+    Digest, ImageDescription, Label, LabelPattern, NameMatch, SystemPattern, escape, import_command,
 };
 use cabane_process::Scratch;
 use cabane_registry::{Listed, Place, RemoteImage, Wanted};
@@ -247,6 +247,19 @@ fn not_found(connection: &Connection, typed: &str) -> Report {
     Report::new(Kind::NotFound, error).hinted(hint)
 }
 
+/// Refuses a container image where images of Cabane are meant.
+///
+/// # Errors
+///
+/// What was typed names a container image.
+pub fn refuse_container(description: &ImageDescription) -> Result<()> {
+    let ImageDescription::Container(text) = description else {
+        return Ok(());
+    };
+    let message = format!("`{}` is a container image, not a Cabane image", escape(text));
+    Err(Report::new(Kind::Usage, message).hinted(format!("type `{}`", import_command(text))))
+}
+
 /// Finds what was typed in a registry: one image, or all labels of one digest.
 ///
 /// # Errors
@@ -258,11 +271,7 @@ pub fn find_remote(
     typed: &str,
     description: &ImageDescription,
 ) -> Result<Vec<RemoteImage>> {
-    if let ImageDescription::Container(text) = description {
-        let message = format!("`{}` is a container image, not a Cabane image", escape(text));
-        let hint = format!("`cabane import {} NAME/VERSION` imports it", escape(text));
-        return Err(Report::new(Kind::Usage, message).hinted(hint));
-    }
+    refuse_container(description)?;
     if let ImageDescription::Path(path) = description {
         let error = format!("`{}` is a file, and not an image in a registry", path.display());
         return Err(Report::new(Kind::Usage, error));

@@ -9,6 +9,7 @@ use cabane_label::escape;
 use cabane_recipe::{ContainerConfig, Recipe};
 use cabane_view::{CheckList, Meta, View};
 
+use crate::bases::OWN;
 use crate::containers::AddedImages;
 use crate::metadata::Placeholders;
 use crate::{BuildError, Result};
@@ -36,6 +37,9 @@ pub(super) fn edit(
     report: &mut ImportRecord,
 ) {
     report.altered = alters(recipe, config);
+    if report.altered || config.from.starts_with(OWN) {
+        meta.name = recipe.name.to_string();
+    }
     meta.description = recipe.description.clone().or(meta.description.take());
     if let Some(added) = added {
         put_views(added, meta);

@@ -198,7 +198,6 @@ impl ContainerEngine {
         output: &'a Path,
     ) -> Request<'a> {
         Request {
-            name: self.recipe.name.as_str(),
             reference,
             working_directory: self.config.working_directory.as_deref(),
             packages: None,
@@ -497,6 +496,10 @@ impl Engine for ContainerEngine {
 
     fn facts(&self) -> Result<Facts> {
         Ok(Facts::default())
+    }
+
+    fn source(&self) -> Option<String> {
+        self.locked().map(|found| found.reference).filter(|reference| !reference.starts_with(OWN))
     }
 
     fn materials(&self) -> Result<Vec<Material>> {

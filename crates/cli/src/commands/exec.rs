@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use cabane_launch::ShellSettings;
 use cabane_report::Result;
 use clap::Args;
 
@@ -43,7 +44,9 @@ pub(crate) fn exec(setup: &Setup, args: &ExecArgs) -> Result<()> {
 #[command(after_help = "\
 Examples:
   cabane shell ./tool.sif
-  cabane shell --nv docker://nvcr.io/nvidia/pytorch:24.09-py3")]
+  cabane shell --nv docker://nvcr.io/nvidia/pytorch:24.09-py3
+
+As with Apptainer, bash does not read `~/.bashrc`. `cabane start` and `--shell /bin/bash` do.")]
 pub(crate) struct ShellArgs {
     #[command(flatten)]
     options: ApptainerArgs,
@@ -56,6 +59,9 @@ pub(crate) struct ShellArgs {
 
 pub(crate) fn shell(setup: &Setup, args: &ShellArgs) -> Result<()> {
     let plan = args.options.plan(setup, &args.image)?;
-    let shell = args.shell.clone().unwrap_or_else(|| setup.shell());
-    finish_shell(setup, plan.launch_shell(setup, shell.into_os_string())?)
+    let (shell, settings) = match &args.shell {
+        Some(shell) => (shell.clone(), ShellSettings::Own),
+        None => (setup.shell(), ShellSettings::None),
+    };
+    finish_shell(setup, plan.launch_shell(setup, shell.into_os_string(), settings)?)
 }

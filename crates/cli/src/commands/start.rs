@@ -6,6 +6,7 @@
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
 
+use cabane_launch::ShellSettings;
 use cabane_report::{Kind, Report, Result};
 use cabane_site::env_vars;
 use clap::Args;
@@ -23,7 +24,8 @@ Examples:
   cabane start -e ./climate.toml
   cabane start prgenv-gnu,editors:/user-tools --view=prgenv-gnu:default,editors:default
 
-The shell is your own (SHELL), with your aliases and settings. Leave it with `exit`.")]
+The shell is your own (SHELL), with your aliases and settings. In bash, zsh, and fish, the programs
+of the images stay first in PATH, whatever your settings put there. Leave the shell with `exit`.")]
 pub(crate) struct StartArgs {
     #[command(flatten)]
     images: ImageArgs,
@@ -43,7 +45,7 @@ pub(crate) fn start(setup: &Setup, args: &StartArgs) -> Result<()> {
     let shell = setup.shell();
     setup.detail(format_args!("the shell is {}", shell.display()));
     let plan = launch_plan(&args.images, &args.join)?;
-    finish_shell(setup, plan.launch_shell(setup, shell.into_os_string())?)
+    finish_shell(setup, plan.launch_shell(setup, shell.into_os_string(), ShellSettings::Own)?)
 }
 
 /// Returns why no person uses the shell, if that is so.

@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 
 use cabane_job::Passthrough;
-use cabane_launch::LaunchPlan;
+use cabane_launch::{LaunchPlan, ShellSettings};
 use cabane_report::{Kind, Report, Result};
 use cabane_run::loaded::{CABANE_LOADED, UENV_MOUNT_LIST, UENV_VIEW};
 
@@ -53,7 +53,8 @@ pub(super) fn start(setup: &Setup, args: &StartArgs) -> Result<()> {
             "in a script, use `uenv run IMAGE -- COMMAND`; `--ignore-tty` starts the shell anyway";
         return Err(Report::new(Kind::NotStarted, error).hinted(hint.to_owned()));
     }
-    let launch = plan.launch_shell(setup, setup.shell().into_os_string());
+    let shell = setup.shell().into_os_string();
+    let launch = plan.launch_shell(setup, shell, ShellSettings::Own);
     finish_shell(setup, launch.map_err(|error| words::explained(setup, &plan.images, error))?)
 }
 

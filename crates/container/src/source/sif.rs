@@ -14,7 +14,7 @@
 //!               201  of a partition: its file system, its purpose, its architecture
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
@@ -28,6 +28,7 @@ use cabane_label::shown;
 use super::directory;
 use crate::budget::{Budget, Limited};
 use crate::document::Run;
+use crate::metadata::PATH;
 use crate::{ContainerImage, Error, LayerProblem, Platform, Progress};
 
 const MAGIC: &[u8] = b"SIF_MAGIC\0";
@@ -256,7 +257,9 @@ fn small(bytes: &[u8], place: usize) -> i32 {
 
 /// Reads what an image sets and starts, as far as that can be read without running anything.
 fn settings(root: &Path) -> Run {
-    let mut variables: BTreeMap<String, String> = BTreeMap::new();
+    let mut variables = Assigned::default();
+    // An image of which no script sets it has this one, and scripts add to it.
+    variables.known.insert("PATH".to_owned(), PATH.to_owned());
     let directory = root.join(".singularity.d/env");
     let mut files: Vec<PathBuf> = fs::read_dir(directory)
         .into_iter()
@@ -269,17 +272,14 @@ fn settings(root: &Path) -> Run {
         .collect();
     files.sort();
     for file in files {
-        for line in text_of(&file).unwrap_or_default().lines() {
-            if let Some((name, value)) = assignment(line, &variables) {
-                variables.insert(name, value);
-            }
-        }
+        variables.read(&text_of(&file).unwrap_or_default());
     }
     let labels = text_of(&root.join(".singularity.d/labels.json"));
     let labels = labels.and_then(|text| serde_json::from_str(&text).ok());
     let has_script = root.join(RUNSCRIPT).symlink_metadata().is_ok_and(|found| found.is_file());
     Run {
-        env: Some(variables.iter().map(|(name, value)| format!("{name}={value}")).collect()),
+        env: Some(variables.texts()),
+        computed: variables.computed(),
         entrypoint: has_script.then(|| vec![format!("/{RUNSCRIPT}")]),
         labels,
         ..Run::default()
@@ -297,26 +297,69 @@ fn text_of(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// Reads `export NAME=VALUE` where the value is there; what a shell would have to find out
-/// is left to the shell.
-fn assignment(line: &str, known: &BTreeMap<String, String>) -> Option<(String, String)> {
-    let line = line.trim();
-    let line = line.strip_prefix("export ").unwrap_or(line).trim_start();
-    let (name, value) = line.split_once('=')?;
-    let is_name = !name.is_empty()
-        && !name.starts_with(|c: char| c.is_ascii_digit())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if !is_name {
-        return None;
+/// What scripts assign.
+#[derive(Default)]
+struct Assigned {
+    known: BTreeMap<String, String>,
+    /// Those of which the last value is not known.
+    unknown: BTreeSet<String>,
+    exported: BTreeSet<String>,
+}
+
+impl Assigned {
+    /// Reads `export NAME=VALUE` and `NAME=VALUE` where the value is there. What a shell would have to
+    /// find out is left to the shell.
+    fn read(&mut self, text: &str) {
+        for line in text.lines().map(str::trim) {
+            let exported = line.strip_prefix("export ").map(str::trim_start);
+            let Some((name, value)) = exported.unwrap_or(line).split_once('=') else {
+                let names = exported.unwrap_or_default().split_whitespace();
+                self.exported.extend(names.filter(|name| is_name(name)).map(str::to_owned));
+                continue;
+            };
+            if !is_name(name) {
+                continue;
+            }
+            if exported.is_some() {
+                self.exported.insert(name.to_owned());
+            }
+            match value_of(name, value, &self.known) {
+                Some(value) => {
+                    self.unknown.remove(name);
+                    self.known.insert(name.to_owned(), value);
+                }
+                None => {
+                    self.unknown.insert(name.to_owned());
+                }
+            }
+        }
     }
+
+    /// Returns `NAME=VALUE` for those whose value is known.
+    fn texts(&self) -> Vec<String> {
+        self.known.iter().map(|(name, value)| format!("{name}={value}")).collect()
+    }
+
+    /// Returns the names of those that programs would see, and whose value is not known.
+    fn computed(&self) -> Vec<String> {
+        self.unknown.intersection(&self.exported).cloned().collect()
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+fn value_of(name: &str, value: &str, known: &BTreeMap<String, String>) -> Option<String> {
     // So the variables of a container image are written: what is set already stays.
     let default = format!("${{{name}:-");
     let value = value.trim_end_matches(';').trim();
     let inner = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     let default =
         inner.unwrap_or(value).strip_prefix(&default).and_then(|rest| rest.strip_suffix('}'));
-    let value = default.unwrap_or(value);
-    Some((name.to_owned(), literal(value, known)?))
+    literal(default.unwrap_or(value), known)
 }
 
 /// Takes the quotes off a value, and puts in the variables that are known.
@@ -359,13 +402,9 @@ mod tests {
     use super::*;
 
     fn read(lines: &[&str]) -> Vec<String> {
-        let mut known = BTreeMap::new();
-        for line in lines {
-            if let Some((name, value)) = assignment(line, &known) {
-                known.insert(name, value);
-            }
-        }
-        known.iter().map(|(name, value)| format!("{name}={value}")).collect()
+        let mut assigned = Assigned::default();
+        assigned.read(&lines.join("\n"));
+        assigned.texts()
     }
 
     #[test]
@@ -390,5 +429,14 @@ mod tests {
     fn what_a_shell_would_have_to_find_out_is_left_to_it() {
         let seen = read(&["A=$(date)", "B=`date`", "C=$UNKNOWN", "if x; then", "D=a b", "1=x"]);
         assert!(seen.is_empty(), "{seen:?}");
+    }
+
+    #[test]
+    fn what_programs_would_see_and_cannot_be_read_is_named() {
+        let mut assigned = Assigned::default();
+        let lines =
+            ["export A=$(date)", "i=$(ls)", "B=`id`", "export B C", "export D=$X", "D=plain"];
+        assigned.read(&lines.join("\n"));
+        assert_eq!(assigned.computed(), ["A", "B"]);
     }
 }

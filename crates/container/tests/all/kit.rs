@@ -172,7 +172,6 @@ pub(crate) fn convert_to(image: &ContainerImage<'_>, output: &Path) -> Result<Co
 
 pub(crate) fn request<'a>(output: &'a Path, mksquashfs: &'a Path) -> Request<'a> {
     Request {
-        name: "test",
         reference: "registry.example/test:1",
         working_directory: None,
         packages: None,

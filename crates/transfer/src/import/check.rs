@@ -41,13 +41,14 @@ pub fn check_source(context: &Context, typed: &str) -> Result<CheckedSource> {
     let label = complete_label(context, &pattern)?;
     let not_imported = || {
         let error = format!("`{label}` was not imported from a registry or a layout");
-        Report::new(Kind::BadInput, error)
+        let hint = format!("`cabane import IMAGE {label}` records from where it comes");
+        Report::new(Kind::BadInput, error).hinted(hint)
     };
-    let source = source_of(context, &label)?.ok_or_else(not_imported)?;
+    let (source, reference) = source_of(context, &label)?.ok_or_else(not_imported)?;
     let before = source.manifest.clone().ok_or_else(not_imported)?;
     let platform: Platform = source.platform.parse().map_err(|_| not_imported())?;
-    let reference: Reference = source.reference.parse().map_err(|_| not_imported())?;
-    let chosen: Chosen = match &reference {
+    let found: Reference = reference.parse().map_err(|_| not_imported())?;
+    let chosen: Chosen = match &found {
         Reference::Registry(name) => {
             let registry = of_containers(context, &name.address, None, None)?;
             Remote::find(registry, name, &platform)?.1
@@ -59,21 +60,36 @@ pub fn check_source(context: &Context, typed: &str) -> Result<CheckedSource> {
     let now = digest::written(&chosen.digest);
     Ok(CheckedSource {
         label: label.to_string(),
-        reference: escape(&source.reference).to_string(),
+        reference: escape(&reference).to_string(),
         moved: now != before,
         before: escape(&before).to_string(),
         now,
     })
 }
 
-/// Finds from where the image with a label was imported.
-fn source_of(context: &Context, label: &Label) -> Result<Option<ContainerSource>> {
+/// Finds what the image with a label was made of, and from where this label was imported. An image whose
+/// labels have no source, such as one that was pulled, says itself from where it came first.
+fn source_of(context: &Context, label: &Label) -> Result<Option<(ContainerSource, String)>> {
     for named in context.repositories()? {
         let repository = &named.repository;
         if let Some(record) = repository.by_label(label)? {
             let meta = repository.meta(&record.digest)?;
-            return Ok(meta.container.and_then(|container| container.source));
+            let source = meta.container.and_then(|container| container.source);
+            let recorded = repository.reference(&record)?;
+            return Ok(source.and_then(|source| {
+                let reference = recorded.or_else(|| of_image(&source.reference))?;
+                Some((source, reference))
+            }));
         }
     }
     Err(Report::new(Kind::NotFound, format!("no image has the label `{label}`")))
+}
+
+/// Returns the reference in an image, if it leads anywhere: of a file, only old images have the directory.
+fn of_image(reference: &str) -> Option<String> {
+    match reference.parse().ok()? {
+        Reference::Registry(_) => Some(reference.to_owned()),
+        Reference::Layout(path, _) if path.is_absolute() => Some(reference.to_owned()),
+        _ => None,
+    }
 }

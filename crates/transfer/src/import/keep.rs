@@ -79,12 +79,31 @@ pub fn keep(context: &Context, typed: &str) -> Result<Kept> {
     find_or_import(context, typed, false)
 }
 
-fn find_or_import(context: &Context, typed: &str, is_dry_run: bool) -> Result<Kept> {
+/// Returns the image that is kept of a container image, if there is one. No registry is asked, and nothing
+/// is imported.
+///
+/// # Errors
+///
+/// A reference that is malformed or names no registry, a file that is not there, and those of the
+/// repository.
+pub fn find_kept(context: &Context, typed: &str) -> Result<Option<Kept>> {
+    let (_, _, label) = label_for(context, typed)?;
+    let found = find(context, &label)?;
+    Ok(found.map(|(digest, _)| Kept { label, digest }))
+}
+
+/// Reads a reference, and decides platform and label.
+fn label_for(context: &Context, typed: &str) -> Result<(Reference, Platform, Label)> {
     let default_registry = context.settings.container.default_registry.value.as_deref();
     let reference = Reference::named(typed, default_registry)?;
     let platform = Platform::of_machine(std::env::consts::ARCH);
     let pattern = label_of(&reference)?;
     let label = complete_label_for(context, &pattern, platform.machine())?;
+    Ok((reference, platform, label))
+}
+
+fn find_or_import(context: &Context, typed: &str, is_dry_run: bool) -> Result<Kept> {
+    let (reference, platform, label) = label_for(context, typed)?;
     if let Some((digest, source)) = find(context, &label)?
         && is_current(context, &reference, &label, &source)?
     {
@@ -120,13 +139,17 @@ fn find_or_import(context: &Context, typed: &str, is_dry_run: bool) -> Result<Ke
     if record.is_some() {
         context.note(format_args!("imported {} as {label}", escape(typed)));
     }
+    if let Some(line) = record.and_then(|record| record.changed.computed_line()) {
+        context.note(format_args!("  {}", escape(&line)));
+    }
     Ok(Kept { label, digest: added.record.digest })
 }
 
 /// Finds the image with a label in the repository into which this user imports. Others, in which somebody
 /// else may write, could give any image the label.
 fn find(context: &Context, label: &Label) -> Result<Option<(Digest, ContainerSource)>> {
-    let repository = context.repository_to_write()?.repository;
+    let Some(named) = context.repository_if_there()? else { return Ok(None) };
+    let repository = named.repository;
     let Some(record) = repository.by_label(label)? else { return Ok(None) };
     let meta = repository.meta_if_present(&record.digest)?;
     Ok(meta.and_then(|meta| meta.container?.source).map(|source| (record.digest, source)))

@@ -80,7 +80,18 @@ impl Import<'_> {
             let (added, report) = self.make(repository, wanted, import, incoming)?;
             Ok(Imported::Added(Box::new(added), Some(Box::new(report))))
         };
-        find_or_make(repository, &wanted.key, waits, || self.find(repository, wanted), make)
+        let find = || self.find(repository, wanted);
+        let imported = find_or_make(repository, &wanted.key, waits, find, make)?;
+        if let Imported::Added(added, _) = &imported
+            && let Err(error) = repository.keep_reference(&added.record, &self.reference)
+        {
+            self.context.warning(format_args!(
+                "the source of {} cannot be recorded, so `cabane import --check` does not know it",
+                added.record.label
+            ));
+            self.context.detail(&error);
+        }
+        Ok(imported)
     }
 
     /// Gives the label to the image that was made of the same before, or says before the work that
@@ -161,7 +172,6 @@ impl Import<'_> {
         let mksquashfs = program(self.context, "mksquashfs")?;
         let jobs = self.request.jobs.or(self.context.settings.jobs.value);
         let request = Request {
-            name: self.label.name.as_str(),
             reference: &self.reference,
             working_directory: None,
             packages: None,
@@ -210,12 +220,17 @@ fn find_made(repository: &Repository, wanted: &Wanted) -> Result<Option<Digest>>
     Ok(digests.into_iter().find(is_same).cloned())
 }
 
-/// Whether an image was made as they are made today.
+/// The version before: its images have the name of their label, and the directory of a file.
+const CONVERTER_BEFORE: u32 = 4;
+
+/// Whether an image was made as they are made today, but for its name.
 fn was_made_so(repository: &Repository, digest: &Digest) -> bool {
     let path = repository.meta_path(digest).join(ImportRecord::FILE);
     let report = File::open(path).ok();
     let report: Option<ImportRecord> = report.and_then(|file| serde_json::from_reader(file).ok());
-    report.is_some_and(|report| report.converter == CONVERTER && !report.altered)
+    report.is_some_and(|report| {
+        [CONVERTER, CONVERTER_BEFORE].contains(&report.converter) && !report.altered
+    })
 }
 
 /// Shows how it goes on.

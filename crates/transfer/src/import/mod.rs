@@ -33,7 +33,7 @@ use crate::registry::of_containers;
 use crate::scratch::scratch_place;
 
 pub use check::{CheckedSource, check_source};
-pub use keep::{Kept, keep, keep_named};
+pub use keep::{Kept, find_kept, keep, keep_named};
 pub use reference::Reference;
 pub use remote::Remote;
 

@@ -97,16 +97,25 @@ const IN_REGISTRIES: [&str; 2] = ["docker://", "oras://"];
 
 /// What can be in front of images that other programs have: where they are, and what to type.
 const ELSEWHERE: [(&str, &str, &str); 6] = [
+    ("docker-daemon://", "the store of Docker", SAVED),
     ("docker-daemon:", "the store of Docker", SAVED),
     ("dockerd://", "the store of Docker", SAVED),
     ("podman://", "the store of Podman", SAVED),
     ("library://", "a library of Singularity", PULLED),
     ("shub://", "Singularity Hub", PULLED),
-    ("docker-daemon://", "the store of Docker", SAVED),
 ];
-const SAVED: &str =
-    "save it with `docker save` or `podman save`, and name the file: `docker-archive:FILE`";
-const PULLED: &str = "fetch it with `apptainer pull`, and name the file: `./FILE.sif`";
+const SAVED: &str = "save it with `docker save {} -o image.tar` or `podman save {} -o image.tar`, and name \
+                     the file: `docker-archive:image.tar`";
+const PULLED: &str =
+    "fetch it with `apptainer pull image.sif {}`, and name the file: `./image.sif`";
+
+/// Returns the name of an image that another program has, which program that is, and what to type.
+fn elsewhere(text: &str) -> Option<(&str, &'static str, &'static str)> {
+    let found = |(scheme, what, hint): &(&str, &'static str, &'static str)| {
+        text.strip_prefix(scheme).map(|name| (name, *what, *hint))
+    };
+    ELSEWHERE.iter().find_map(found)
+}
 
 fn no_path(scheme: &str) -> Report {
     let error = Report::new(Kind::BadInput, format!("nothing follows `{scheme}`"));
@@ -117,12 +126,11 @@ fn no_path(scheme: &str) -> Report {
 }
 
 fn in_registry(text: &str, default_registry: Option<&str>) -> Result<Reference> {
-    if let Some((what, hint)) = ELSEWHERE
-        .iter()
-        .find_map(|(scheme, what, hint)| text.starts_with(scheme).then_some((what, hint)))
-    {
+    if let Some((name, what, hint)) = elsewhere(text) {
         let message = format!("`{}` is in {what}, which Cabane cannot read", escape(text));
-        return Err(Report::new(Kind::BadInput, message).hinted((*hint).to_owned()));
+        let name = if hint == PULLED { text } else { name };
+        let hint = hint.replace("{}", escape(name).as_ref());
+        return Err(Report::new(Kind::BadInput, message).hinted(hint));
     }
     let name = IN_REGISTRIES.iter().find_map(|scheme| text.strip_prefix(scheme)).unwrap_or(text);
     let is_named = name.contains('#');
@@ -150,7 +158,7 @@ fn in_registry(text: &str, default_registry: Option<&str>) -> Result<Reference> 
 /// Adds how the configuration names a registry for names without one.
 fn with_setting(text: &str, error: Report) -> Report {
     let name = IN_REGISTRIES.iter().find_map(|scheme| text.strip_prefix(scheme)).unwrap_or(text);
-    let is_short = !names_registry(name);
+    let is_short = !names_registry(name) && elsewhere(text).is_none();
     let hint = "`default_registry = \"docker.io\"` below `[container]` in the configuration makes it a \
                 name of that registry";
     error.hinted(is_short.then(|| hint.to_owned()))

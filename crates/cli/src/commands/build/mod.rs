@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use cabane_builder::{ImageFormat, Pins, WorkerCommand, execute};
 use cabane_image_build::{BuildOptions, SignedBuild, Signer, add_built, plan_build, write_built};
-use cabane_label::{Label, Namespace};
+use cabane_label::{Label, Namespace, escape, import_command};
 use cabane_remote_build::workers_on_hosts;
 use cabane_report::{Kind, Report, Result, size};
 use cabane_transfer::{Connection, Upload, push};
@@ -176,7 +176,35 @@ fn host(text: &str) -> Result<String, String> {
         .map_err(|error| format!("{error}: {}", error.hints().join("; ")))
 }
 
+/// Refuses what `apptainer build` takes.
+fn refuse_habits(args: &BuildArgs) -> Result<()> {
+    let recipe = args.recipe.as_deref().and_then(Path::to_str).unwrap_or_default();
+    let words = [recipe, args.label.as_deref().unwrap_or_default()];
+    let report = |what: &str, hint: String| {
+        Report::new(Kind::Usage, format!("`cabane build` builds recipes, and {what}")).hinted(hint)
+    };
+    if let Some(file) =
+        words.iter().find(|word| word.strip_suffix(".def").is_some() && Path::new(word).is_file())
+    {
+        let what = format!("`{}` is a definition file of Apptainer", escape(file));
+        let stem = escape(file.strip_suffix(".def").unwrap_or(file)).to_string();
+        let hint = format!(
+            "write a recipe, as `cabane build --help` shows; or type `apptainer build {stem}.sif \
+             {}`, then `{}`",
+            escape(file),
+            import_command(&format!("{stem}.sif"))
+        );
+        return Err(report(&what, hint));
+    }
+    if let Some(image) = words.iter().find(|word| word.contains("://")) {
+        let what = format!("`{}` is a container image", escape(image));
+        return Err(report(&what, format!("type `{}`", import_command(image))));
+    }
+    Ok(())
+}
+
 pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
+    refuse_habits(args)?;
     if args.elsewhere.is_meant() {
         return elsewhere::build(setup, args);
     }

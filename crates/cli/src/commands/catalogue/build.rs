@@ -35,7 +35,7 @@ Examples:
   cabane catalogue build -o site --change glibc=2.31 --package 'zlib@:1.3.0'")]
 #[expect(clippy::struct_excessive_bools, reason = "one for each option that has no value")]
 pub(crate) struct BuildArgs {
-    /// The directory: a new or empty one, or that of a catalogue, which is replaced
+    /// The directory: a new or empty one, or that of a catalog, which is replaced
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
     /// Also remove files in DIR that no build has written

@@ -18,7 +18,7 @@ mod serve;
 pub(crate) enum CatalogueCommand {
     /// Write the images of a registry or of the repositories as a web site
     Build(Box<build::BuildArgs>),
-    /// Show a catalogue in the browser of this machine
+    /// Show a catalog in the browser of this machine
     Serve(serve::ServeArgs),
 }
 

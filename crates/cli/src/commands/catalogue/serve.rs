@@ -10,7 +10,7 @@ use clap::Args;
 
 use crate::setup::Setup;
 
-/// Show a catalogue in the browser of this machine
+/// Show a catalog in the browser of this machine
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Other machines cannot reach it, and other users of this machine do not know the random path in the address. Press
@@ -20,7 +20,7 @@ Examples:
   cabane catalogue serve site
   cabane catalogue serve site --port 8000")]
 pub(crate) struct ServeArgs {
-    /// The directory of the catalogue
+    /// The directory of the catalog
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// The port; default: a free one

@@ -14,7 +14,7 @@ use cabane_resolve::{LocatedImage, NamedRepository};
 use cabane_run::difference::{list_packages, read_package_list};
 use cabane_run::open_image;
 use cabane_signature_policy::KnownKeys;
-use cabane_transfer::find_remote;
+use cabane_transfer::{find_kept, find_remote};
 use cabane_view::{Change, Meta, OutsideNeed, PackageList, PackageRecord, View};
 use clap::Args;
 use serde_json::{Value, json as value};
@@ -32,7 +32,7 @@ use crate::table::Table;
 The keys of a template are name, version, tag, system, uarch, label, id, digest, size,
 date, repository, path, sqfs, meta, mount, description, views, default_view, format.")]
 pub(crate) struct InspectArgs {
-    /// A label, an ID, a digest, or a path
+    /// A label, an ID, a digest, a path, or a container image that `cabane run` has imported
     image: String,
     /// List its packages, and the system packages that it uses
     #[arg(long, conflicts_with = "format")]
@@ -51,7 +51,13 @@ pub(crate) struct InspectArgs {
 }
 
 pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> Result<()> {
-    let image: ImageDescription = args.image.parse()?;
+    let mut image: ImageDescription = args.image.parse()?;
+    if let ImageDescription::Container(typed) = &image
+        && !args.remote
+        && let Some(kept) = find_kept(setup, typed)?
+    {
+        image = kept.label.to_string().parse()?;
+    }
     if args.remote {
         return inspect_remote(setup, args, &image);
     }

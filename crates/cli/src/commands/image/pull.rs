@@ -5,8 +5,9 @@
 
 use std::path::PathBuf;
 
+use cabane_label::ImageDescription;
 use cabane_report::Result;
-use cabane_transfer::{PullRequest, pull as pull_image, pull_metadata};
+use cabane_transfer::{PullRequest, pull as pull_image, pull_metadata, refuse_container};
 use clap::Args;
 
 use crate::added::print_changes;
@@ -41,6 +42,8 @@ pub(crate) struct PullArgs {
 }
 
 pub(crate) fn pull(setup: &Setup, args: &PullArgs) -> Result<()> {
+    // Before a registry is asked for, which a container image names itself.
+    args.image.parse::<ImageDescription>().map_or(Ok(()), |image| refuse_container(&image))?;
     let connection = args.registry.connect(setup)?;
     if let Some(directory) = &args.meta {
         let label = pull_metadata(setup, &connection, &args.image, directory)?;

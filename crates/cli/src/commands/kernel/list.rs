@@ -60,14 +60,49 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<()> {
     }
     setup.printer.data(table);
     for kernel in &kernels {
-        if let Some(reason) = &kernel.reason {
-            setup.warning(format_args!(
-                "the kernel `{}` does not start: {reason}",
-                escape(&kernel.name)
-            ));
-        }
+        say_what_to_do(setup, kernel);
     }
     Ok(())
+}
+
+/// Explains a state that is not `ready`, and what to type.
+fn say_what_to_do(setup: &Setup, kernel: &InstalledKernel) {
+    let name = escape(&kernel.name);
+    match kernel.state {
+        State::Ready => {}
+        State::Moved => {
+            setup.note(format_args!(
+                "the kernel `{name}` starts other images than at its installation"
+            ));
+            let images = typed(kernel);
+            setup.hint(format_args!(
+                "`cabane kernel install {images} --name {name}` records the new ones"
+            ));
+        }
+        State::Missing => {
+            let reason = kernel.reason.as_deref().unwrap_or("an image is missing");
+            setup.warning(format_args!("the kernel `{name}` does not start: {reason}"));
+            setup.hint(format_args!("add the image again, or type `cabane kernel remove {name}`"));
+        }
+        State::NotChecked => {
+            setup.note(format_args!(
+                "the kernel `{name}` belongs to another user, so its images are not looked up"
+            ));
+            setup.hint(format_args!("`ls -ld {}` shows the owner", shown(&kernel.directory)));
+        }
+    }
+}
+
+/// Returns the images as they are typed, or the environment file.
+fn typed(kernel: &InstalledKernel) -> String {
+    if let Some(file) = &kernel.environment {
+        return format!("-e {}", escape(file));
+    }
+    let images = kernel.images.iter().map(|image| match &image.label {
+        Some(label) => label.to_string(),
+        None => shown(&image.path).clone(),
+    });
+    images.collect::<Vec<_>>().join(",")
 }
 
 pub(crate) fn remove(setup: &Setup, args: &RemoveArgs) -> Result<()> {
