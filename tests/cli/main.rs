@@ -61,6 +61,7 @@ mod import_peers;
 mod import_refused;
 mod import_registry;
 mod import_typed;
+mod init;
 mod inside;
 mod install;
 mod join;

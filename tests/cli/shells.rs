@@ -26,8 +26,8 @@ fn typed_into(cabane: &Cabane, shell: &str, lines: &str) -> String {
     on_terminal(cabane, shell, "start app", lines)
 }
 
-/// Does the same with any command that starts a shell.
-fn on_terminal(cabane: &Cabane, shell: &str, arguments: &str, lines: &str) -> String {
+/// Does the same with any command that reads from a terminal.
+pub(crate) fn on_terminal(cabane: &Cabane, shell: &str, arguments: &str, lines: &str) -> String {
     let mut command = cabane.other("script");
     let start = format!("{} {arguments}", cabane.program());
     command.args(["-q", "-e", "-c", &start, "/dev/null"]).env("SHELL", shell);

@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::layout::Layout;
 
 /// The directories of a cache directory that hold what was downloaded.
-pub const CACHE_DIRECTORIES: &[&str] = &["uv"];
+pub const CACHE_DIRECTORIES: &[&str] = &["uv", "tools"];
 
 /// Returns the build directories right below a directory, sorted.
 ///

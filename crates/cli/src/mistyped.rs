@@ -29,7 +29,6 @@ const MEANT: &[(&str, &str)] = &[
     ("gc", "repo gc"),
     ("images", "image ls"),
     ("info", "image inspect"),
-    ("init", "repo create"),
     ("inspect", "image inspect"),
     ("install", "build"),
     ("list", "image ls"),

@@ -33,6 +33,7 @@ mod export;
 pub(crate) mod image;
 mod impact;
 mod import;
+mod init;
 mod kernel;
 mod mpi;
 mod pipeline;
@@ -120,6 +121,8 @@ pub(crate) enum Command {
     Import(import::ImportArgs),
     /// Export images as a container image
     Export(export::ExportArgs),
+    /// Write a recipe to begin with
+    Init(init::InitArgs),
     /// Build an image from a recipe and add it to the repository
     Build(Box<build::BuildArgs>),
     /// Run builds for other machines
@@ -214,6 +217,7 @@ pub(crate) fn run_command(
         Command::Status(args) => status::status(setup, &args)?,
         Command::Import(args) => return import::import(setup, &args),
         Command::Export(args) => export::export(setup, &args)?,
+        Command::Init(args) => init::init(setup, &args)?,
         Command::Build(args) => build::build(setup, &args)?,
         Command::BuildWorker(command) => build::build_worker(setup, &command)?,
         Command::VendorMpi(args) => vendor_mpi::vendor_mpi(setup, &args)?,
