@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use cabane_environment::{self as files, ImageRequest, finder, named_containers};
 use cabane_label::{enumerate, escape};
 use cabane_launch::LaunchPlan;
-use cabane_recipe::EnvironmentReference;
+use cabane_recipe::{EnvironmentFile, EnvironmentReference};
 use cabane_report::Result;
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -64,10 +64,7 @@ struct Row {
 pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
     let mut code = exit_codes::SUCCESS;
     for file in &args.files {
-        let looked_at = files::load(setup, file).and_then(|read| {
-            files::announce_ignored(setup, &read);
-            look_up(setup, file)
-        });
+        let looked_at = files::load(setup, file).and_then(|read| look_up(setup, file, &read));
         match looked_at {
             Ok(()) => setup.note(format_args!("{file}: no mistake")),
             Err(error) => {
@@ -80,13 +77,14 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
 }
 
 /// Looks for the images, the views, and the files that are mounted.
-fn look_up(setup: &Setup, file: &str) -> Result<()> {
+fn look_up(setup: &Setup, file: &str, read: &EnvironmentFile) -> Result<()> {
     let request = ImageRequest { environment: Some(file.to_owned()), ..ImageRequest::default() };
     // These are imported when the environment is started.
     let containers = named_containers(setup, &request)?;
     if containers.is_empty() {
         return LaunchPlan::check(setup, &request);
     }
+    files::announce_ignored(setup, read);
     let list = enumerate(&containers.iter().map(String::as_str).collect::<Vec<_>>(), "and");
     setup.note(format_args!("{file}: {} was not looked for in its registry", escape(&list)));
     Ok(())
