@@ -119,7 +119,6 @@ pub fn convert(bytes: &[u8]) -> Verdict {
     };
     let output = place.path().join("image.squashfs");
     let request = Request {
-        name: "fuzz",
         reference: "registry.test/fuzz:latest",
         working_directory: None,
         packages: None,
