@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cabane_label::{ChannelName, Digest, Label, System};
+use cabane_label::{ChannelName, Digest, ImageId, Label, System};
 use jiff::Timestamp;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -197,6 +197,8 @@ const SUFFIX: &str = ".json";
 const DIGITS: usize = 16;
 /// What follows the label: the id, a comma, the date and the suffix.
 const TAIL: usize = DIGITS + 1 + DIGITS + SUFFIX.len();
+/// With what the names of labels begin that are too long.
+const LONG: char = '~';
 /// Every file system in use allows 255 bytes.
 const LONGEST: usize = 255;
 
@@ -220,7 +222,18 @@ impl RefName {
             return prefix;
         }
         let sum: [u8; 32] = Sha256::digest(prefix.as_bytes()).into();
-        format!("~{},", &Digest::from_bytes(sum).as_str()[..32])
+        format!("{LONG}{},", &Digest::from_bytes(sum).as_str()[..32])
+    }
+
+    /// Whether the ref with this file name may have a label that begins so.
+    pub(crate) fn may_begin(file: &str, label: &str) -> bool {
+        file.starts_with(label) || file.starts_with(LONG)
+    }
+
+    /// Whether the ref with this file name is of an image with this short form of the digest.
+    pub(crate) fn has_id(file: &str, id: &ImageId) -> bool {
+        let tail = file.len().checked_sub(TAIL).and_then(|start| file.get(start..));
+        tail.is_some_and(|tail| tail.starts_with(id.as_str()))
     }
 
     /// Returns the name of the file that pins a label.

@@ -8,10 +8,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cabane_label::{Digest, ImageId, Label, LabelPattern, NameMatch, escape, shown};
+use cabane_label::{Digest, ImageId, Label, LabelPattern, Name, NameMatch, escape, shown};
 use cabane_view::Meta;
 
-use crate::layout::{FORMAT, Kind, Layout};
+use crate::layout::{FORMAT, Kind, Layout, RefName};
 use crate::lock::WriterLock;
 use crate::search::{self, Wanted};
 use crate::staging::Staging;
@@ -119,23 +119,25 @@ impl Repository {
 
     /// Returns the records of all images that are there, sorted by label.
     pub fn records(&self) -> Result<Vec<Record>, Error> {
-        let wanted = Wanted { digest: &|_| true, label: &|_| true, is_everything: true };
+        let wanted =
+            Wanted { file: &|_| true, digest: &|_| true, label: &|_| true, is_everything: true };
         search::records(&self.layout, &wanted)
     }
 
     /// Returns the records whose label fits a pattern, sorted by label.
     pub fn find(&self, pattern: &LabelPattern, how: NameMatch) -> Result<Vec<Record>, Error> {
-        self.with_label(&|label| pattern.matches(label, how))
+        let name = pattern.name.as_ref().map_or("", Name::as_str);
+        self.with_label(name, &|label| pattern.matches(label, how))
     }
 
     /// Returns the record of a label.
     pub fn by_label(&self, label: &Label) -> Result<Option<Record>, Error> {
-        Ok(self.with_label(&|one| one == label)?.pop())
+        Ok(self.with_label(label.name.as_str(), &|one| one == label)?.pop())
     }
 
     /// Returns the records of an image, one for each of its labels.
     pub fn by_digest(&self, digest: &Digest) -> Result<Vec<Record>, Error> {
-        self.with_digest(&|one| one == digest.as_str())
+        self.with_digest(&digest.id(), &|one| one == digest.as_str())
     }
 
     /// Returns the newest record of an image, also of one whose labels other images have by now.
@@ -146,15 +148,25 @@ impl Repository {
 
     /// Returns the records of the images with this short form of the digest.
     pub fn by_id(&self, id: &ImageId) -> Result<Vec<Record>, Error> {
-        self.with_digest(&|one| one.starts_with(id.as_str()))
+        self.with_digest(id, &|one| one.starts_with(id.as_str()))
     }
 
-    fn with_label(&self, label: &dyn Fn(&Label) -> bool) -> Result<Vec<Record>, Error> {
-        search::records(&self.layout, &Wanted { digest: &|_| true, label, is_everything: false })
+    /// Returns records by their labels, which begin with `name`.
+    fn with_label(&self, name: &str, label: &dyn Fn(&Label) -> bool) -> Result<Vec<Record>, Error> {
+        let file = |file: &str| RefName::may_begin(file, name);
+        let wanted = Wanted { file: &file, digest: &|_| true, label, is_everything: false };
+        search::records(&self.layout, &wanted)
     }
 
-    fn with_digest(&self, digest: &dyn Fn(&str) -> bool) -> Result<Vec<Record>, Error> {
-        search::records(&self.layout, &Wanted { digest, label: &|_| true, is_everything: false })
+    /// Returns records by their digests, which begin with `id`.
+    fn with_digest(
+        &self,
+        id: &ImageId,
+        digest: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<Record>, Error> {
+        let file = |file: &str| RefName::has_id(file, id);
+        let wanted = Wanted { file: &file, digest, label: &|_| true, is_everything: false };
+        search::records(&self.layout, &wanted)
     }
 
     /// Returns the path of an image; nothing is checked.

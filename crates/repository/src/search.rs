@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use cabane_label::Label;
 
-use crate::index::{Fields, Index, Line};
-use crate::layout::{Layout, RefName};
+use crate::index::{Fields, Index};
+use crate::layout::{Layout, NameParts, RefName};
 use crate::listing::{Listing, read_index};
 use crate::sum::{NameSet, Tally, sum};
 use crate::{Error, Record, disk, uenv};
@@ -27,6 +27,8 @@ const PAUSE: Duration = Duration::from_micros(500);
 
 /// Which records are wanted. What is not wanted is not read to its end.
 pub(crate) struct Wanted<'a> {
+    /// Whether the ref with this file name can be wanted; looks at the text only.
+    pub(crate) file: &'a dyn Fn(&str) -> bool,
     pub(crate) digest: &'a dyn Fn(&str) -> bool,
     pub(crate) label: &'a dyn Fn(&Label) -> bool,
     /// Whether both say yes to all. Only then is a second thread used: who looks for one image
@@ -92,15 +94,19 @@ fn has_images(layout: &Layout, index: Index<'_>) -> bool {
     index.lines().all(|line| line.fields().is_some_and(is_there))
 }
 
-/// Takes what is wanted from the lines; `None` if one is not understood.
+/// Takes what is wanted from the lines; `None` if one of them is not understood.
 pub(crate) fn pick(index: Index<'_>, wanted: &Wanted<'_>) -> Option<Vec<Record>> {
     let mut records = Vec::new();
-    let mut lines = index.lines().map(Line::fields).peekable();
-    while let Some(fields) = lines.next() {
-        let fields = fields?;
-        let next = lines.peek().copied().flatten().map(|next| next.name.label_part);
+    let mut lines = index.lines().peekable();
+    while let Some(line) = lines.next() {
+        if !(wanted.file)(line.file()) {
+            continue;
+        }
+        let fields = line.fields()?;
+        let next = lines.peek().and_then(|next| NameParts::split(next.file()));
         // Of one label the last ref is the valid one.
-        if next == Some(fields.name.label_part) || !(wanted.digest)(fields.digest) {
+        let is_last = next.is_none_or(|next| next.label_part != fields.name.label_part);
+        if !is_last || !(wanted.digest)(fields.digest) {
             continue;
         }
         let label = fields.label()?;
@@ -157,7 +163,8 @@ mod tests {
         (place, layout)
     }
 
-    const ALL: Wanted<'_> = Wanted { digest: &|_| true, label: &|_| true, is_everything: true };
+    const ALL: Wanted<'_> =
+        Wanted { file: &|_| true, digest: &|_| true, label: &|_| true, is_everything: true };
 
     fn two_refs_of_one_label() -> [Record; 2] {
         let (old, mut new) = (record("a/1:v1@s%u", 'b'), record("a/1:v1@s%u", 'a'));
