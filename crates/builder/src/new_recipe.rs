@@ -102,7 +102,7 @@ fn files(directory: &Path, kind: RecipeKind, name: &str) -> Vec<(&'static str, S
         RecipeKind::Tree => {
             let config = (CONFIG, named(include_str!("new_recipe/tree.yaml")));
             let program = named("#!/bin/sh\necho 'hello from @NAME@'\n");
-            let hello = (!there("install")).then(|| ("install/bin/hello", program));
+            let hello = (!there("install")).then_some(("install/bin/hello", program));
             hello.into_iter().chain([config]).collect()
         }
     }
