@@ -196,6 +196,9 @@ fn a_job_that_slurm_requeues_builds_and_the_command_waits_for_it() {
              cat ~/.cache/cabane/elsewhere/builds/*/result.json
              rm /shared/svc/packed
              until squeue --noheader --jobs $job --format=%T | grep -q RUNNING; do
+                 scontrol show job $job | grep -Eq 'JobState=(PENDING|RUNNING|COMPLETING|REQUEUED)' || {{
+                     scontrol show job $job >&2; tail -n 50 ~/.cache/cabane/elsewhere/builds/*/* >&2
+                     rm /shared/svc/wait; exit 1; }}
                  scontrol update jobid=$job StartTime=now; sleep 0.5; done
              {PACKS}; rm /shared/svc/wait; wait"
         )));
