@@ -86,21 +86,22 @@ fn files(directory: &Path, kind: RecipeKind, name: &str) -> Vec<(&'static str, S
                 }
                 "requirements: requirements.txt"
             };
-            let text = named(include_str!("new_recipe/python.yaml")).replace("@SOURCE@", source);
+            let text =
+                named(include_str!("new_recipe/data/python.yaml")).replace("@SOURCE@", source);
             files.push((CONFIG, text));
             files
         }
         RecipeKind::Spack => vec![
-            ("compilers.yaml", include_str!("new_recipe/compilers.yaml").to_owned()),
-            ("environments.yaml", include_str!("new_recipe/environments.yaml").to_owned()),
-            (CONFIG, named(include_str!("new_recipe/spack.yaml"))),
+            ("compilers.yaml", include_str!("new_recipe/data/compilers.yaml").to_owned()),
+            ("environments.yaml", include_str!("new_recipe/data/environments.yaml").to_owned()),
+            (CONFIG, named(include_str!("new_recipe/data/spack.yaml"))),
         ],
         RecipeKind::Container => vec![
             ("files/README", named("Files of @NAME@; replace this one.\n")),
-            (CONFIG, named(include_str!("new_recipe/container.yaml"))),
+            (CONFIG, named(include_str!("new_recipe/data/container.yaml"))),
         ],
         RecipeKind::Tree => {
-            let config = (CONFIG, named(include_str!("new_recipe/tree.yaml")));
+            let config = (CONFIG, named(include_str!("new_recipe/data/tree.yaml")));
             let program = named("#!/bin/sh\necho 'hello from @NAME@'\n");
             let hello = (!there("install")).then_some(("install/bin/hello", program));
             hello.into_iter().chain([config]).collect()
