@@ -212,7 +212,7 @@ fn a_template_with_an_unknown_key_lists_the_known_ones() {
 fn a_list_of_nothing_is_no_error() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let expected = "there are no images yet\n\
-                    hint: `cabane build`, `cabane image pull`, and `cabane import` add some\n";
+                    hint: `cabane build`, `cabane image pull`, and `cabane import` add images\n";
     assert_eq!(cabane.run(&["image", "ls"]), finished(0, "", expected));
     assert_eq!(cabane.run(&["image", "ls", "app"]), finished(0, "", "no image matches\n"));
 }

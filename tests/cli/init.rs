@@ -43,7 +43,7 @@ fn nothing_is_overwritten() {
     let text = fs::read_to_string(cabane.world.path("work/project/requirements.txt")).unwrap();
     assert_eq!(text, "colorama\n");
     let seen = cabane.run(&["init", "tree", "project"]);
-    let expected = "error: project contains a recipe\n\
+    let expected = "error: project already contains a recipe\n\
                     hint: `cabane recipe check project` checks it\n";
     assert!(seen.code != 0 && seen.stderr == expected, "{seen:?}");
     assert!(!cabane.world.path("work/project/install").exists());

@@ -301,7 +301,7 @@ fn a_recipe_of_another_engine_is_checked_with_its_files_and_gives_spack_nothing(
     let seen = cabane.run(&["recipe", "check", "demo"]);
     assert_eq!(seen, finished(0, "", "demo: demo, engine python\n"));
     let seen = cabane.run(&["recipe", "show", "demo"]);
-    let expected = "error: the engine of this recipe is python, and Spack gets nothing\n\
+    let expected = "error: this recipe does not use Spack: its engine is python\n\
                     hint: `cabane build --dry-run demo` shows what it runs\n";
     assert_eq!(seen, finished(2, "", expected));
 }

@@ -216,7 +216,7 @@ fn ctrl_c_ends_a_migration_with_130_and_leaves_nothing() {
     let printed = interrupted(&cabane, &line, &|| runs(cabane.program()));
     assert!(printed.contains("code 130"), "{printed}");
     assert!(!is_running(cabane.program()), "it goes on");
-    // A staging directory is removed by the next writer, whenever its owner was killed.
+    // The next writer removes the staging directory of one that was killed.
     let staging = target.join("tmp");
     let mut after = files(&target);
     after.retain(|path| !path.starts_with(&staging) || *path == staging);

@@ -49,7 +49,7 @@ const PROJECT: &str = "pyproject.toml";
 /// There is a recipe in the directory, or a file cannot be written. Then nothing was written.
 pub fn new_recipe(directory: &Path, kind: RecipeKind, name: &str) -> Result<Vec<PathBuf>> {
     if directory.join(CONFIG).symlink_metadata().is_ok() {
-        let message = format!("{} contains a recipe", shown(directory));
+        let message = format!("{} already contains a recipe", shown(directory));
         let hint = format!("`cabane recipe check {}` checks it", shown(directory));
         return Err(Report::new(Kind::Build, message).hinted(hint).into());
     }

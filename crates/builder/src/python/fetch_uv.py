@@ -4,8 +4,8 @@
 
     fetch_uv.py VERSION PLATFORM SHA256 PROGRAM
 
-PLATFORM is how the name of the wheel ends. Where variables of uv name indexes, they are asked, as PEP 503
-and PEP 691 say. Otherwise pip fetches the wheel, with its own settings."""
+The name of the wheel ends in PLATFORM. If variables of uv name indexes, the script asks them (PEP 503,
+PEP 691). Otherwise pip fetches the wheel with its own settings."""
 
 import base64
 import hashlib

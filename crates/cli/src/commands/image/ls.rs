@@ -104,7 +104,7 @@ fn print_tables(setup: &Setup, images: &Images, has_head: bool, is_search: bool)
     if found.is_empty() {
         setup.note(if is_search { "no image matches" } else { "there are no images yet" });
         if !is_search {
-            setup.hint("`cabane build`, `cabane image pull`, and `cabane import` add some");
+            setup.hint("`cabane build`, `cabane image pull`, and `cabane import` add images");
         }
     }
     let mut text = String::new();

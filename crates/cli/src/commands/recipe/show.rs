@@ -43,7 +43,7 @@ pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> Result<ExitCode> {
         && !files::is_for_spack(&args.recipe, Some(recipe))
     {
         let engine = recipe.engine.name();
-        let message = format!("the engine of this recipe is {engine}, and Spack gets nothing");
+        let message = format!("this recipe does not use Spack: its engine is {engine}");
         let hint = format!(
             "`cabane build --dry-run {}` shows what it runs",
             cabane_label::shown(&args.recipe)
