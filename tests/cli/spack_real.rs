@@ -327,15 +327,34 @@ fn a_users_own_spack_finds_the_packages_of_an_image() {
 }
 
 #[test]
-fn a_stack_whose_compiler_is_built_first_is_concretized() {
+fn a_stack_whose_compiler_is_built_first_gets_the_lock_file_of_spacks_own_command() {
     let real = with_spack!();
-    let until = ["--until", "concretize"];
-    real.build_with(&example("prgenv-gnu"), "gnu", "gnu/1.0", &until);
-    let lock = fs::read_to_string(real.cabane.world.path("gnu/work/spack/env/stack/spack.lock"));
-    let lock: serde_json::Value = serde_json::from_str(&lock.unwrap()).unwrap();
+    let world = &real.cabane.world;
+    let recipe = example("prgenv-gnu");
+    for name in ["config.yaml", "compilers.yaml", "environments.yaml"] {
+        world.file(&format!("recipe/{name}"), &fs::read_to_string(recipe.join(name)).unwrap());
+    }
+    // It runs before anything is concretized.
+    let script = "#!/bin/sh\nset -e\nspack={{ env.spack }}/bin/spack\n\
+                  $spack -e {{ env.build }}/env/stack concretize --force\n\
+                  mv {{ env.build }}/env/stack/spack.lock {{ env.build }}/of-spack.lock\n";
+    world.file("recipe/pre-install", script);
+    real.build_with(&world.path("recipe"), "gnu", "gnu/1.0", &["--until", "concretize"]);
+    let read = |name: &str| fs::read_to_string(world.path(&format!("gnu/{name}"))).unwrap();
+    let lock = read("work/spack/env/stack/spack.lock");
+    assert!(lock == read("work/spack/of-spack.lock"), "{}", read("logs/concretize.log"));
+    let lock: serde_json::Value = serde_json::from_str(&lock).unwrap();
     let specs = lock["concrete_specs"].as_object().unwrap().values();
     let mut of_gcc = specs.filter(|spec| spec["name"] == "gcc");
     assert!(of_gcc.any(|gcc| gcc["version"].as_str().unwrap().starts_with("14.3")));
+    assert_smaller_problems_were_solved(&real, "gnu");
+}
+
+/// Whether the solver got less than everything, in each problem of a build.
+fn assert_smaller_problems_were_solved(real: &Real, directory: &str) {
+    let log = real.cabane.world.path(&format!("{directory}/logs/concretize.log"));
+    let log = fs::read_to_string(log).unwrap();
+    assert!(log.contains("==> Solved with ") && !log.contains("Solving the whole"), "{log}");
 }
 
 /// Spack before 1.2 has no groups of specs.
@@ -366,6 +385,7 @@ fn an_older_spack_builds_one_environment_after_the_other() {
     file("environments.yaml", &both);
     let recipe = real.cabane.world.path("older");
     real.build_recipe(&recipe, "chain", "older/1.0");
+    assert_smaller_problems_were_solved(&real, "chain");
     let arguments = ["run", "--view=one,two", "older/1.0", "--", "sh", "-c"];
     let arguments: Vec<&str> = arguments.into_iter().chain(["which lz4 bzip2"]).collect();
     let seen = real.cabane.run(&arguments).success().stdout;

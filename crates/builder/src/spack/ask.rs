@@ -47,12 +47,16 @@ pub(super) fn too_new(message: String) -> BuildError {
 /// A script.
 pub(super) struct Script {
     name: &'static str,
-    text: &'static str,
+    pub(super) text: &'static str,
 }
 
 const ABOUT_SCRIPT: Script = Script { name: "about", text: include_str!("scripts/about.py") };
 /// Which variables views set.
 pub(super) const VIEWS: Script = Script { name: "views", text: include_str!("scripts/views.py") };
+
+/// Concretizes an environment, and answers nothing: Spack writes its lock file.
+pub(super) const CONCRETIZE: Script =
+    Script { name: "concretize", text: include_str!("scripts/concretize.py") };
 
 /// Ports the packages of a recipe to the package API 2.
 pub(super) const PORT: Script = Script { name: "port", text: include_str!("scripts/port.py") };
@@ -138,11 +142,21 @@ impl About {
 impl Script {
     /// Returns the command, as it could be typed.
     pub(super) fn invocation(&self, arguments: &[String]) -> Invocation {
-        let file = |end: &str| {
-            let directory = Inside::work(INPUTS).join(DIRECTORY);
-            super::text_of(&directory.join(format!("{}.{end}", self.name)))
-        };
-        session::spack().with(["python".to_owned(), file("py"), file("json")]).with(arguments)
+        let answer = super::text_of(&self.inside("json"));
+        self.called_by(session::spack()).with([answer]).with(arguments)
+    }
+
+    /// Returns the command in an environment of Spack, for a script without an answer.
+    pub(super) fn in_environment(&self, name: &str) -> Invocation {
+        self.called_by(session::in_environment(name))
+    }
+
+    fn called_by(&self, spack: Invocation) -> Invocation {
+        spack.with(["python".to_owned(), super::text_of(&self.inside("py"))])
+    }
+
+    fn inside(&self, end: &str) -> PathBuf {
+        Inside::work(INPUTS).join(DIRECTORY).join(format!("{}.{end}", self.name))
     }
 
     /// Writes the script, and removes an answer that is there.

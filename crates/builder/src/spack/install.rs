@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use cabane_label::{escape, shown};
 use cabane_spack::{SpackEnvironment, compiler_externals};
 
-use super::ask::About;
+use super::ask::{About, CONCRETIZE};
 use super::keys::{self, Keys};
 use super::session;
 use super::shared_packages::SharedPackages;
@@ -72,6 +72,7 @@ fn concretize_one(
         bench.run(&sandbox, &find.with(&environment.external_find))?;
     }
     index::take(engine)?;
+    CONCRETIZE.prepare(engine)?;
     bench.run(&sandbox, &session::concretize(name))?;
     index::give(engine)?;
     lock::read(&lock)?;
@@ -101,7 +102,7 @@ fn kept(engine: &SpackEngine, environment: &SpackEnvironment, described: &str) -
     let mut inputs = engine.inputs_anywhere()?;
     // Nothing that is there already is used again: mirrors decide nothing.
     inputs.retain(|name, _| !name.ends_with("mirrors.yaml"));
-    let own = [environment.name.as_str(), described];
+    let own = [environment.name.as_str(), described, CONCRETIZE.text];
     let digest = fingerprint::digest_of(fingerprint::texts_of(&inputs).chain(own));
     let name = format!("{digest}.lock");
     Ok(engine.request.cache_dir.join(CONCRETIZED).join(name))

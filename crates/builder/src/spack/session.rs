@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use cabane_recipe::{Cleanup, Yaml};
 use cabane_spack::SpackStack;
 
+use super::ask::CONCRETIZE;
 use super::{SpackEngine, index, shared_packages, text_of, user};
 use crate::fingerprint::digest_of;
 use crate::layout::Inside;
@@ -112,7 +113,7 @@ pub(super) fn guarded_scope() -> PathBuf {
 
 /// Decides what an environment is made of.
 pub(super) fn concretize(name: &str) -> Invocation {
-    in_environment(name).with(["concretize", "--force"])
+    CONCRETIZE.in_environment(name)
 }
 
 /// Installs an environment.
