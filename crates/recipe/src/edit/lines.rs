@@ -71,9 +71,8 @@ pub(super) fn requirements(text: &str) -> Vec<(Range<usize>, String)> {
 /// A `#` begins a comment at the start of a line and after white space; elsewhere it belongs to an
 /// address.
 fn without_comment(line: &str) -> &str {
-    let is_comment = |place: usize| {
-        line[..place].chars().next_back().is_none_or(char::is_whitespace)
-    };
+    let is_comment =
+        |place: usize| line[..place].chars().next_back().is_none_or(char::is_whitespace);
     let found = line.match_indices('#').map(|(place, _)| place).find(|place| is_comment(*place));
     &line[..found.unwrap_or(line.len())]
 }

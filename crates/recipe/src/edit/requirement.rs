@@ -100,6 +100,10 @@ mod tests {
             ["numpy=2.0", "numpy@2.0", "numpy 2"].map(hint),
             ["type `numpy==2.0`", "type `numpy==2.0`", "type `numpy==2`"]
         );
-        assert!(["", "-r x.txt", ">=2", "numpy>=", "numpy[x", "a b c"].iter().all(|t| check(t).is_err()));
+        assert!(
+            ["", "-r x.txt", ">=2", "numpy>=", "numpy[x", "a b c"]
+                .iter()
+                .all(|t| check(t).is_err())
+        );
     }
 }

@@ -46,7 +46,10 @@ fn dependencies_of_a_project_keep_their_layout() {
     assert_eq!(added, several.replace("3.11\"'\n", "3.11\"',\n    \"scipy\"\n"));
     assert_eq!(list.remove(0).unwrap(), several.replace("    \"numpy>=2\", # here\n", ""));
     let last = list.remove(1).unwrap();
-    assert_eq!(project(&last).add("scipy").unwrap(), last.replace("# here\n", "# here\n    \"scipy\",\n"));
+    assert_eq!(
+        project(&last).add("scipy").unwrap(),
+        last.replace("# here\n", "# here\n    \"scipy\",\n")
+    );
     let quoted = list.replace(0, "a; python_version > \"3\"").unwrap();
     assert!(quoted.contains("'a; python_version > \"3\"', # here"), "{quoted}");
     let one = "project = {name = \"p\", dependencies = [\"a\", \"b\", \"c\"]}\n";
