@@ -132,8 +132,8 @@ impl EditedRecipe {
     ///
     /// A file cannot be written.
     pub fn write(&self) -> Result<()> {
-        let changed = self.lists.iter().filter(|list| list.is_changed);
-        changed.map(|list| disk::replace(&list.real, list.text.as_bytes())).collect()
+        let mut changed = self.lists.iter().filter(|list| list.is_changed);
+        changed.try_for_each(|list| disk::replace(&list.real, list.text.as_bytes()))
     }
 
     /// Finds the entries that a text means: the list, and the number in it.
@@ -228,8 +228,7 @@ impl EditedRecipe {
         for list in &self.lists {
             meant = meant.or(list.open()?.nearest(name).map(str::to_owned));
         }
-        let files: Vec<String> =
-            self.files().into_iter().map(|file| shown(&file).to_string()).collect();
+        let files: Vec<String> = self.files().into_iter().map(|file| shown(&file)).collect();
         let message = format!("{} does not list `{}`", files.join(", "), escape(name));
         let report = Report::new(FailureKind::NotFound, message);
         Ok(report.hinted(meant.map(|meant| format!("did you mean `{}`?", escape(&meant)))).into())
@@ -241,8 +240,7 @@ impl EditedRecipe {
             let text = list
                 .open()
                 .map_or_else(|_| String::new(), |open| open.packages()[*index].text.clone());
-            let place =
-                list.environment().map_or_else(|| shown(&list.path).to_string(), str::to_owned);
+            let place = list.environment().map_or_else(|| shown(&list.path), str::to_owned);
             format!("  {}: {}", escape(&place), escape(&text))
         };
         let lines: Vec<String> = found.iter().map(entry).collect();

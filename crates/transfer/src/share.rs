@@ -38,20 +38,17 @@ pub fn share(context: &Context, connection: &Connection, typed: &str) -> Result<
     let image = match find_image(context, &description) {
         Ok(located) => {
             let digest = digest_of(context, &located)?;
-            let labeled = match &located.label {
-                Some(label) => {
-                    let place =
-                        Place { namespace: connection.namespace_of(None), label: label.clone() };
-                    connection.registry.image_if_there(&place)?
-                }
-                None => None,
-            };
-            let found = match labeled.filter(|image| image.digest == digest) {
-                Some(image) => Ok(vec![image]),
-                None => {
-                    let wanted = ImageDescription::Digest(digest.clone());
-                    find_remote(context, connection, digest.as_str(), &wanted)
-                }
+            let by_label = located.label.as_ref().map(|label| {
+                let place =
+                    Place { namespace: connection.namespace_of(None), label: label.clone() };
+                connection.registry.image_if_there(&place)
+            });
+            let by_label = by_label.transpose()?.flatten();
+            let found = if let Some(image) = by_label.filter(|image| image.digest == digest) {
+                Ok(vec![image])
+            } else {
+                let wanted = ImageDescription::Digest(digest.clone());
+                find_remote(context, connection, digest.as_str(), &wanted)
             };
             let name = located.label.as_ref().map_or(typed.to_owned(), ToString::to_string);
             found.map_err(|error| never_pushed(error, connection, &name))?

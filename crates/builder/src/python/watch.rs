@@ -13,6 +13,9 @@ use crate::build_context::Listener;
 use crate::lock_packages::Versions;
 use crate::{PackageChange, PackageEvent, Progress};
 
+/// The part of the downloads that must be done before the rest is estimated.
+const ENOUGH: f64 = 0.25;
+
 /// Follows the installation of the packages of a lock file.
 #[derive(Debug)]
 pub(super) struct Watch {
@@ -55,10 +58,11 @@ impl Watch {
         });
     }
 
-    /// Returns how long the downloads take that are under way, at the speed of those that are done.
+    /// Returns how long the downloads take that are under way, at the speed of those that are done. As long as
+    /// these are few, nothing is known: what has come of the others is not told.
     fn left(&self) -> Option<Duration> {
         let open: f64 = self.running.values().sum();
-        if self.downloaded <= 0.0 || open <= 0.0 {
+        if open <= 0.0 || self.downloaded < ENOUGH * (self.downloaded + open) {
             return None;
         }
         let seconds = self.began.elapsed().as_secs_f64() / self.downloaded * open;
@@ -75,8 +79,10 @@ impl Listener for Watch {
             "Resolved" => self.total = number().unwrap_or(self.total),
             "Downloading" => {
                 self.running.insert(name.clone(), mebibytes(rest).unwrap_or_default());
-                let phase = rest.split_once(' ').map_or("", |(_, size)| size);
-                let phase = format!("downloading {}", phase.trim_matches(['(', ')']));
+                let size = rest.split_once(' ').map_or("", |(_, size)| size);
+                let size = size.trim_matches(['(', ')']);
+                let unit = size.find(char::is_alphabetic).unwrap_or(size.len());
+                let phase = format!("downloading {} {}", &size[..unit], &size[unit..]);
                 self.tell(&name, PackageChange::Phase(phase.trim_end()), progress);
             }
             "Building" => self.tell(&name, PackageChange::Phase("building"), progress),
@@ -135,7 +141,7 @@ mod tests {
             "Using Python 3.11.2 environment at: /x",
             "Resolved 3 packages in 2ms",
             "Downloading numpy (16.1MiB)",
-            "Downloading six (1.0MiB)",
+            "Downloading six (8.0MiB)",
             "   Building code==3",
             " Downloaded six",
             "      Built code==3",
@@ -148,8 +154,8 @@ mod tests {
         let heard = lines.map(|line| watch.line(line, &mut seen));
         assert_eq!(heard.iter().filter(|heard| !**heard).count(), 2);
         let expected = [
-            "numpy@2.0 downloading 16.1MiB 0/3",
-            "six@1.17 downloading 1.0MiB 0/3",
+            "numpy@2.0 downloading 16.1 MiB 0/3",
+            "six@1.17 downloading 8.0 MiB 0/3",
             "code@3 building 0/3",
             "six@1.17 ready 1/3 left",
             "code@3 ready 2/3 left",

@@ -29,12 +29,12 @@ replaced. A name alone leaves an entry as it is.")]
 pub(crate) struct AddArgs {
     /// Requirements of Python, or specs of Spack
     #[arg(required = true, value_name = "PACKAGE")]
-    packages: Vec<String>,
+    names: Vec<String>,
     #[command(flatten)]
     recipe: RecipeArgs,
     /// The environment of a recipe for Spack; default: its only one
-    #[arg(long, value_name = "NAME")]
-    environment: Option<String>,
+    #[arg(long = "environment", value_name = "NAME")]
+    of_environment: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -49,12 +49,12 @@ Examples:
 pub(crate) struct RemoveArgs {
     /// The names of packages
     #[arg(required = true, value_name = "PACKAGE")]
-    packages: Vec<String>,
+    names: Vec<String>,
     #[command(flatten)]
     recipe: RecipeArgs,
     /// The environment of a recipe for Spack; default: the one that lists the package
-    #[arg(long, value_name = "NAME")]
-    environment: Option<String>,
+    #[arg(long = "environment", value_name = "NAME")]
+    of_environment: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -70,10 +70,10 @@ struct Edited<'a> {
 }
 
 pub(crate) fn add(setup: &Setup, args: &AddArgs) -> Result<()> {
-    refuse_images(&args.packages, "add", "image add")?;
+    refuse_images(&args.names, "add", "image add")?;
     let recipe = &args.recipe.recipe;
-    let environment = args.environment.as_deref();
-    let edited = edit_packages(recipe, PackageAction::Add, &args.packages, environment)?;
+    let environment = args.of_environment.as_deref();
+    let edited = edit_packages(recipe, PackageAction::Add, &args.names, environment)?;
     let unknown = match edited.environments() {
         Some(text) => check_names(setup, recipe, text)?,
         None => None,
@@ -87,10 +87,10 @@ pub(crate) fn add(setup: &Setup, args: &AddArgs) -> Result<()> {
 }
 
 pub(crate) fn remove(setup: &Setup, args: &RemoveArgs) -> Result<()> {
-    refuse_images(&args.packages, "remove", "image rm")?;
+    refuse_images(&args.names, "remove", "image rm")?;
     let recipe = &args.recipe.recipe;
-    let environment = args.environment.as_deref();
-    let edited = edit_packages(recipe, PackageAction::Remove, &args.packages, environment)?;
+    let environment = args.of_environment.as_deref();
+    let edited = edit_packages(recipe, PackageAction::Remove, &args.names, environment)?;
     edited.write()?;
     print(setup, recipe, &edited, args.json);
     Ok(())
@@ -119,7 +119,7 @@ fn sentence(edit: &PackageEdit) -> String {
     let file = shown(edit.file.strip_prefix(".").unwrap_or(&edit.file));
     let place = match &edit.environment {
         Some(name) => format!("the environment `{}` in {file}", escape(name)),
-        None => file.to_string(),
+        None => file,
     };
     match (&edit.before, &edit.now) {
         (None, now) => {

@@ -57,7 +57,7 @@ Examples:
 pub(crate) struct UpdateArgs {
     /// The names of packages; default: all
     #[arg(value_name = "PACKAGE")]
-    packages: Vec<String>,
+    names: Vec<String>,
     #[command(flatten)]
     recipe: RecipeArgs,
     /// Show what would change, and write nothing
@@ -86,7 +86,7 @@ pub(crate) fn lock(setup: &Setup, args: &LockArgs) -> Result<ExitCode> {
     let locked = run(setup, recipe, &wish, args.check)?;
     let file = file_of(recipe, &locked);
     print_json(setup, recipe, &locked, args.json, !args.check);
-    let (name, packages) = (shown(&file).to_string(), counted(locked.packages, "package"));
+    let (name, packages) = (shown(&file), counted(locked.packages, "package"));
     if let Some(why) = &locked.mismatch {
         let report =
             Report::new(Kind::Build, format!("the recipe has no matching lock file: {why}"));
@@ -106,10 +106,10 @@ pub(crate) fn lock(setup: &Setup, args: &LockArgs) -> Result<ExitCode> {
 }
 
 pub(crate) fn update(setup: &Setup, args: &UpdateArgs) -> Result<()> {
-    refuse_images(&args.packages)?;
+    refuse_images(&args.names)?;
     let recipe = &args.recipe.recipe;
-    let locked = run(setup, recipe, &LockWish::Newest(args.packages.clone()), args.dry_run)?;
-    let name = shown(&file_of(recipe, &locked)).to_string();
+    let locked = run(setup, recipe, &LockWish::Newest(args.names.clone()), args.dry_run)?;
+    let name = shown(&file_of(recipe, &locked));
     print_json(setup, recipe, &locked, args.json, !args.dry_run);
     let packages = counted(locked.packages, "package");
     if !locked.is_changed {

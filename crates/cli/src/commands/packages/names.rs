@@ -14,7 +14,7 @@ use cabane_report::{Report, Result};
 use cabane_site::settings::find_program;
 use cabane_site::{env_vars, find_system};
 
-use crate::commands::recipe::files;
+use crate::recipe_files as files;
 use crate::setup::Setup;
 
 /// Looks up what another text of `environments.yaml` names, and reports what the recipe did not have before.
