@@ -5,12 +5,13 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use cabane_testkit::{Finished, needs, not_run};
 
-use crate::cabane::{Cabane, Who, finished};
+use crate::cabane::{APP, Cabane, Who, finished};
 use crate::recipe_names;
 use crate::registry::Shared;
 
@@ -199,6 +200,8 @@ fn a_list_changes_only_where_it_must() {
     cabane.run(&["init", "python", "project"]).success();
     cabane.world.file("work/project/requirements.txt", "# tools\nnumpy>=2  # fast\n-r more.txt\n");
     cabane.world.file("work/project/more.txt", "Pandas\n");
+    let more = cabane.world.path("work/project/more.txt");
+    fs::set_permissions(&more, fs::Permissions::from_mode(0o664)).unwrap();
     let typed = |arguments: &[&str]| {
         let command = [&arguments[..1], &["--recipe", "project"], &arguments[1..]].concat();
         let seen = cabane.run(&command);
@@ -211,6 +214,7 @@ fn a_list_changes_only_where_it_must() {
     let file =
         |name: &str| fs::read_to_string(cabane.world.path("work/project").join(name)).unwrap();
     assert_eq!(file("more.txt"), "pandas>=2\n");
+    assert_eq!(fs::metadata(&more).unwrap().permissions().mode() & 0o777, 0o664);
     // What is wrong changes nothing, also if it comes behind what is right.
     for (wrong, code, expected) in [
         (&["add", "six", "numpy=1"][..], 3, "hint: type `numpy==1`\n"),
@@ -286,6 +290,14 @@ fn an_image_is_shared_by_its_digest() {
     assert!(seen.stdout.ends_with(&format!(" {digest}\n")), "{seen:?}");
     let json = shared.run(&["share", "app", "--json"]).success();
     assert!(json.stdout.contains("\"by_digest\": true"), "{json:?}");
+    // In another namespace a digest is not found.
+    shared.run(&["image", "push", APP, "build::app/2.0:v1@here%x86_64"]).success();
+    let named = shared.run(&["share", "build::app/2.0:v1@here%x86_64"]).success();
+    assert!(named.stdout.ends_with(" build::app/2.0:v1@here%x86_64\n"), "{named:?}");
+    assert!(
+        named.stderr.starts_with("warning: the command names the label build::app"),
+        "{named:?}"
+    );
     // The line brings the image back.
     shared.forget();
     let words: Vec<&str> = seen.stdout.split_whitespace().skip(1).collect();

@@ -27,7 +27,8 @@ pub struct SharedImage {
 }
 
 /// Finds an image in a registry, and returns the command with which others download it. `typed` is a label,
-/// an ID, a digest, or a file; an image that is not in a repository here is looked up in the registry only.
+/// an ID, a digest, or a file. A label with a namespace, and an image that is not in a repository here, are
+/// looked up in the registry only.
 ///
 /// # Errors
 ///
@@ -35,8 +36,11 @@ pub struct SharedImage {
 pub fn share(context: &Context, connection: &Connection, typed: &str) -> Result<SharedImage> {
     let description: ImageDescription = typed.parse()?;
     refuse_container(&description)?;
-    let image = match find_image(context, &description) {
-        Ok(located) => {
+    let has_namespace =
+        matches!(&description, ImageDescription::Pattern(pattern) if pattern.namespace.is_some());
+    let here = if has_namespace { None } else { Some(find_image(context, &description)) };
+    let image = match here {
+        Some(Ok(located)) => {
             let digest = digest_of(context, &located)?;
             let by_label = located.label.as_ref().map(|label| {
                 let place =
@@ -53,10 +57,8 @@ pub fn share(context: &Context, connection: &Connection, typed: &str) -> Result<
             let name = located.label.as_ref().map_or(typed.to_owned(), ToString::to_string);
             found.map_err(|error| never_pushed(error, connection, &name))?
         }
-        Err(error) if error.kind() == Kind::NotFound => {
-            find_remote(context, connection, typed, &description)?
-        }
-        Err(error) => return Err(error),
+        Some(Err(error)) if error.kind() != Kind::NotFound => return Err(error),
+        _ => find_remote(context, connection, typed, &description)?,
     };
     let image = image.into_iter().next().ok_or_else(|| {
         Report::new(Kind::NotFound, format!("no image in the registry matches `{typed}`"))
@@ -74,5 +76,7 @@ fn never_pushed(error: Report, connection: &Connection, name: &str) -> Report {
     }
     let registry = connection.registry.address();
     let message = format!("{name} is not in the registry {registry}");
-    Report::new(Kind::NotFound, message).hinted(format!("`cabane image push {name}` uploads it"))
+    Report::new(Kind::NotFound, message)
+        .hinted(format!("`cabane image push {name}` uploads it"))
+        .hinted(format!("if it is in another namespace, type `cabane share NAMESPACE::{name}`"))
 }

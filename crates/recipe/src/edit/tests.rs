@@ -45,10 +45,10 @@ fn dependencies_of_a_project_keep_their_layout() {
     let added = list.add("scipy").unwrap();
     assert_eq!(added, several.replace("3.11\"'\n", "3.11\"',\n    \"scipy\"\n"));
     assert_eq!(list.remove(0).unwrap(), several.replace("    \"numpy>=2\", # here\n", ""));
-    let last = list.remove(1).unwrap();
+    let fewer = list.remove(1).unwrap();
     assert_eq!(
-        project(&last).add("scipy").unwrap(),
-        last.replace("# here\n", "# here\n    \"scipy\",\n")
+        project(&fewer).add("scipy").unwrap(),
+        fewer.replace("# here\n", "# here\n    \"scipy\",\n")
     );
     let quoted = list.replace(0, "a; python_version > \"3\"").unwrap();
     assert!(quoted.contains("'a; python_version > \"3\"', # here"), "{quoted}");
