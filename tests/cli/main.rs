@@ -80,6 +80,7 @@ mod mpi_swap_in;
 mod mpi_typed;
 mod nesting;
 mod over_ssh;
+mod packages;
 mod pipeline;
 mod pipeline_alps;
 mod pipeline_clients;

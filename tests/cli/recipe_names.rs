@@ -26,7 +26,7 @@ const AUTOTOOLS: &str = "from spack.package import *\n\nclass AutotoolsPackage(P
 variant(\"pic\", default=True)\n";
 
 /// A recipe, and package repositories in which there is something.
-fn stack() -> Stack {
+pub(crate) fn stack() -> Stack {
     let stack = Stack::new(Who::OrdinaryUser);
     let builtin = |name: &str, text: &str| {
         stack.cabane.world.file(&format!("packages/repos/spack_repo/builtin/{name}"), text);
@@ -63,7 +63,7 @@ impl Stack {
         (seen.code, lines.filter(|line| !line.starts_with("  |")).collect())
     }
 
-    fn write_specs(&self, specs: &[&str]) {
+    pub(crate) fn write_specs(&self, specs: &[&str]) {
         let specs: Vec<String> = specs.iter().map(|spec| format!("  - {spec}\n")).collect();
         let specs = specs.concat();
         let text = format!("tools:\n  compiler: [gcc]\n  views: {{default: }}\n  specs:\n{specs}");

@@ -82,6 +82,21 @@ pub(crate) fn write(path: &Path, content: &[u8]) -> Result<()> {
     rename(&new, path)
 }
 
+/// Writes a file that is there as [`write()`] does; it keeps its permissions.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<()> {
+    let failed = || BuildError::file("write", path);
+    let permissions = fs::metadata(path).map_err(failed())?.permissions();
+    let new = path.with_extension(format!("{}.new", std::process::id()));
+    let write_new = || {
+        let mut file = create_new(&new)?;
+        file.write_all(content)?;
+        file.set_permissions(permissions)?;
+        file.sync_all()
+    };
+    write_new().map_err(failed())?;
+    rename(&new, path)
+}
+
 /// Makes a file. What has its name, which can be a link to elsewhere, is removed before.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {

@@ -15,6 +15,7 @@ use cabane_view::{EnvPatch, HostNeeds, ImageBase, Needs, View, ViewName};
 use crate::build_context::BuildContext;
 use crate::fingerprint::Inputs;
 use crate::inside::Part;
+use crate::lock_packages::{LockWish, Locked, no_lock};
 use crate::marker::ImageMark;
 use crate::materials::Material;
 use crate::pack::{self, Tool, Tree};
@@ -107,6 +108,16 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
     /// without Spack.
     fn port_packages(&self, _bench: &mut BuildContext<'_>) -> Result<Option<PortedPackages>> {
         Ok(None)
+    }
+
+    /// Fails if the recipe has a lock file that does not match it any more.
+    fn check_lock(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Resolves the packages of the recipe for its lock file, or checks the one that is there.
+    fn lock(&self, _bench: &mut BuildContext<'_>, _wish: &LockWish) -> Result<Locked> {
+        Err(no_lock(self.name()))
     }
 
     /// What was decided about the packages, if a step has decided.

@@ -183,7 +183,7 @@ fn judge(job: &Job, error: BuildError, gauge: Option<&mut Gauge>) -> BuildError 
     error
 }
 
-fn prepare_directories(job: &Job) -> Result<()> {
+pub(crate) fn prepare_directories(job: &Job) -> Result<()> {
     let layout = &job.layout;
     place::claim(&job.request, layout)?;
     for kept in [layout.markers(), layout.logs(), layout.work()] {
@@ -202,7 +202,8 @@ fn forget(layout: &Layout, steps: &[Step]) -> Result<()> {
     steps.iter().rev().try_for_each(|step| Marker::remove(layout, step.name))
 }
 
-fn context<'a>(
+/// What a step has at hand.
+pub(crate) fn context<'a>(
     job: &'a Job,
     step: &'a Step,
     progress: &'a mut dyn Progress,

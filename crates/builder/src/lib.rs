@@ -17,6 +17,7 @@ mod containers;
 mod contents;
 mod deliver;
 mod disk;
+mod edit_packages;
 mod engine;
 mod error;
 mod execute;
@@ -26,6 +27,7 @@ mod inside;
 mod job;
 mod layout;
 mod leftovers;
+mod lock_packages;
 mod marker;
 mod materials;
 mod memory;
@@ -60,10 +62,12 @@ pub use containers::{
     AddedImage, AddedImages, Containers, FoundContainer, StackBase, UseContainer,
 };
 pub use disk::remove as remove_tree;
+pub use edit_packages::{EditedRecipe, PackageAction, PackageEdit, edit_packages};
 pub use error::{BuildError, Failure, Result};
 pub use execute::{Built, execute, port_packages};
 pub use fingerprint::of_bytes as digest_of;
 pub use leftovers::{CACHE_DIRECTORIES, build_directories, is_under_way, size_of};
+pub use lock_packages::{LockWish, Locked, VersionChange, lock_packages};
 pub use materials::{Material, Materials, materials};
 pub use new_recipe::{RecipeKind, new_recipe};
 pub use place::left_in_memory;

@@ -87,6 +87,7 @@ pub fn concretized(plan: &Plan) -> Result<Option<Concretized>> {
 /// files, programs and interpreters.
 pub fn plan(request: &BuildRequest) -> Result<Plan> {
     let job = Job::prepare(request)?;
+    job.engine.check_lock()?;
     let mut steps = job.steps()?;
     let again = job.index_of_from(&steps)?;
     for step in steps.iter_mut().skip(again) {
@@ -127,7 +128,7 @@ impl Plan {
 }
 
 impl Job {
-    fn prepare(request: &BuildRequest) -> Result<Self> {
+    pub(crate) fn prepare(request: &BuildRequest) -> Result<Self> {
         let mut recipe = read_recipe(&request.recipe_dir)?;
         let mut request = request.clone();
         let is_container = matches!(recipe.engine, EngineConfig::Container(_));

@@ -37,6 +37,8 @@ pub struct PackageEvent<'a> {
 pub enum PackageChange<'a> {
     /// A phase begins: `configure`, `fetching from build cache`.
     Phase(&'a str),
+    /// It was downloaded or built, and is installed together with the others.
+    Ready,
     /// It is there.
     Done {
         /// Where it came from.

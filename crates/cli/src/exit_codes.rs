@@ -60,7 +60,7 @@ exit_codes! {
     BUILD = 7, Build;
     /// `cabane status`, with `--error-if-unset` or `--save`, found no environment.
     NOT_LOADED = 8, NotLoaded;
-    /// `cabane diff --exit-code` found a difference, `cabane import --check` a tag that was moved, or `cabane impact --exit-code` an image that breaks.
+    /// `cabane diff --exit-code` found a difference, `cabane import --check` a tag that was moved, `cabane lock --check` a lock file that does not match, or `cabane impact --exit-code` an image that breaks.
     DIFFERENT = 9;
     /// `cabane doctor` found that nothing can be mounted, that something is broken, or that the named image breaks on this host.
     UNHEALTHY = 10;

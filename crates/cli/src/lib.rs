@@ -24,6 +24,7 @@ mod launch;
 mod mistyped;
 mod printer;
 mod progress;
+mod recipe_files;
 pub mod reference;
 mod registry;
 mod setup;

@@ -17,7 +17,6 @@ use crate::commands::Args;
 /// Words that other tools have as commands, and the commands to type here.
 const MEANT: &[(&str, &str)] = &[
     ("activate", "start"),
-    ("add", "image add"),
     ("concretize", "recipe check --concretize"),
     ("convert", "recipe convert"),
     ("cp", "image copy"),
@@ -39,13 +38,11 @@ const MEANT: &[(&str, &str)] = &[
     ("promote", "channel promote"),
     ("pull", "image pull"),
     ("push", "image push"),
-    ("remove", "image rm"),
     ("rm", "image rm"),
     ("search", "image find"),
     ("sign", "image sign"),
     ("test", "check"),
     ("uninstall", "image rm"),
-    ("update", "upgrade"),
     ("verify", "image verify"),
     ("version", "--version"),
 ];

@@ -70,6 +70,7 @@ impl Progress for Shown<'_> {
             PackageChange::Phase(phase) => {
                 self.setup.detail(format_args!("  {package} {}", escape(phase)));
             }
+            PackageChange::Ready => self.setup.detail(format_args!("  {package} ready")),
             PackageChange::Done { origin, took } => {
                 let how = match origin {
                     Origin::Built => format!("built {}", seconds(took)),
@@ -201,6 +202,9 @@ fn on_node(event: &PackageEvent<'_>) -> String {
 }
 
 fn spec(event: &PackageEvent<'_>) -> String {
+    if event.version.is_empty() {
+        return escape(event.name).to_string();
+    }
     format!("{}@{}", escape(event.name), escape(event.version))
 }
 

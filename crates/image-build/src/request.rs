@@ -135,6 +135,19 @@ pub fn worker_request(
     request(context, &options, find_system(context, options.system.as_deref())?)
 }
 
+/// Returns the request with which the packages of a recipe are resolved for its lock file, in a build
+/// directory of its own.
+///
+/// # Errors
+///
+/// The recipe is not found, or the settings cannot be used.
+pub fn lock_request(context: &Context, recipe: &Path) -> Result<BuildRequest> {
+    // Of this process alone: it is removed in the end.
+    let variant = Some(format!("lock {}", std::process::id()));
+    let options = BuildOptions { variant, ..BuildOptions::of(recipe) };
+    request(context, &options, find_system(context, None)?)
+}
+
 /// Reads a label; what is built for a system says so.
 fn pattern(text: &str, system: Option<&SystemDirectory>) -> Result<LabelPattern> {
     let mut pattern: LabelPattern = text.parse()?;

@@ -39,6 +39,7 @@ mod ask;
 mod config;
 mod device;
 mod diagnostic;
+mod edit;
 mod environment;
 mod file;
 mod language;
@@ -59,6 +60,7 @@ pub use device::{
     DeviceRequest, DeviceSpecification, SpecifiedDevice, parse_device_specification,
 };
 pub use diagnostic::{Diagnostic, Mistakes, malformed};
+pub use edit::{ListFormat, ListedPackage, PackageList, environment_names, python_name};
 pub use environment::{
     BaseReference, EnvironmentFile, EnvironmentReference, FileContext, MountEntry, container_image,
     is_idle_mount_flag, parse_environment_file,

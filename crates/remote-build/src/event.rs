@@ -76,6 +76,7 @@ enum Change {
     Phase(String),
     Built(f64),
     FromCache(f64),
+    Ready,
     Failed,
 }
 
@@ -114,6 +115,7 @@ impl Progress for Recorder {
                 Change::Built(took.as_secs_f64())
             }
             PackageChange::Done { took, .. } => Change::FromCache(took.as_secs_f64()),
+            PackageChange::Ready => Change::Ready,
             PackageChange::Failed => Change::Failed,
         };
         self.write(&Event::Package(Box::new(Package {
@@ -228,6 +230,7 @@ fn report(event: Event, context: &Context, progress: &mut dyn Progress) {
                 Change::FromCache(took) => {
                     PackageChange::Done { origin: Origin::Cache, took: duration(*took) }
                 }
+                Change::Ready => PackageChange::Ready,
                 Change::Failed => PackageChange::Failed,
             },
             last_time: package.last_time.map(duration),
@@ -316,6 +319,7 @@ mod tests {
             PackageChange::Phase("configure"),
             PackageChange::Done { origin: Origin::Built, took: Duration::from_secs(9) },
             PackageChange::Done { origin: Origin::Cache, took: Duration::from_millis(1500) },
+            PackageChange::Ready,
             PackageChange::Failed,
         ];
         for change in changes {

@@ -5,8 +5,8 @@
 //!
 //! [`pull()`] downloads images from a registry, [`push()`] uploads them. [`import()`] converts a
 //! container image to an image, [`keep`] does so when one is first used, [`check_source`] asks whether the source of an image has changed
-//! since, and [`export()`] converts images to a container image. [`RegistryRequest`] selects the
-//! registry.
+//! since, and [`export()`] converts images to a container image. [`share()`] says how others get an image.
+//! [`RegistryRequest`] selects the registry.
 
 #![forbid(unsafe_code)]
 
@@ -25,6 +25,7 @@ mod push;
 mod registry;
 mod report;
 mod scratch;
+mod share;
 mod upgrade;
 
 pub use bases::{built_on_remote, of_listed as bases_of_listed, of_remote as bases_of};
@@ -54,6 +55,7 @@ pub use push::{Upload, push};
 pub use registry::{Connection, RegistryRequest, of_containers};
 pub use report::{ReportFile, attach_report, attached_reports, read_report};
 pub use scratch::scratch_place;
+pub use share::{SharedImage, share};
 pub use upgrade::{
     Fate, NewImage, Nothing, PlannedUpgrade, RolledBack, Unchanged, plan_upgrade, roll_back,
     upgrade,

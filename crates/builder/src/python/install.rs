@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::build_context::BuildContext;
 use crate::layout::Inside;
 use crate::pack::META;
+use crate::python::watch::Watch;
 use crate::python::{PythonEngine, Tools, lock};
 use crate::sandbox::Invocation;
 use crate::{BuildError, Result, disk};
@@ -46,16 +47,16 @@ pub(super) fn execute(engine: &PythonEngine, bench: &mut BuildContext<'_>) -> Re
     let [create, fill] = invocations(engine, &tools);
     engine.uv.provide(bench, &sandbox, &engine.interpreter)?;
     bench.run(&sandbox, &create)?;
-    if has_requirements(&lock::path(bench.layout))? {
-        bench.run(&sandbox, &fill)?;
+    let lock = disk::read_text(&lock::path(bench.layout))?;
+    if has_requirements(&lock) {
+        bench.run_heard(&sandbox, &fill, &mut Watch::new(&lock))?;
     }
     clean(&engine.environment_here())
 }
 
-fn has_requirements(path: &Path) -> Result<bool> {
-    let text = disk::read_text(path)?;
+fn has_requirements(text: &str) -> bool {
     let is_empty = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
-    Ok(!text.lines().all(is_empty))
+    !text.lines().all(is_empty)
 }
 
 /// Compiles the modules. What an attempt that was killed left behind goes first.

@@ -11,8 +11,11 @@ mod inside;
 mod install;
 mod interpreter;
 mod lock;
+mod relock;
 mod requirements;
 mod uv;
+mod watch;
+pub(crate) mod written_lock;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,12 +28,14 @@ use crate::build_context::BuildContext;
 use crate::engine::{Engine, Facts, RecipeDir, StepDraft};
 use crate::fingerprint::{Inputs, digest_of, texts_of};
 use crate::layout::{Inside, Layout};
+use crate::lock_packages::{LockWish, Locked};
 use crate::metadata::directories_patch;
 use crate::pack::Tree;
 use crate::sandbox::{Invocation, Sandbox};
 use crate::{BuildRequest, Result, StepName};
 
 pub(crate) use interpreter::{Interpreter, find as find_interpreter};
+pub(crate) use requirements::Requirements;
 pub(crate) use uv::{TOOLS, Uv};
 
 /// The environment in the store.
@@ -193,6 +198,14 @@ impl Engine for PythonEngine {
             StepName::Bytecode => install::compile(self, bench),
             _ => Ok(()),
         }
+    }
+
+    fn check_lock(&self) -> Result<()> {
+        lock::check(self)
+    }
+
+    fn lock(&self, bench: &mut BuildContext<'_>, wish: &LockWish) -> Result<Locked> {
+        relock::lock(self, bench, wish)
     }
 
     fn has_result(&self, step: StepName) -> bool {

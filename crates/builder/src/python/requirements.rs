@@ -6,7 +6,7 @@
 //!
 //! What the requirements mean is for the installer to say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::engine::{Kind, RecipeDir};
@@ -19,6 +19,10 @@ pub(crate) struct Requirements {
     pub(crate) path: PathBuf,
     /// All files that decide about what it means, by their path in the recipe.
     pub(crate) files: BTreeMap<PathBuf, PathBuf>,
+    /// The files that list packages: this one, and those that are included with `-r`.
+    pub(crate) lists: Vec<PathBuf>,
+    /// What they say, without comments: requirements, and options that decide about them.
+    pub(crate) lines: BTreeSet<String>,
     /// Whether every requirement has a hash, and nothing is included.
     pub(crate) locked: bool,
 }
@@ -26,26 +30,49 @@ pub(crate) struct Requirements {
 impl Requirements {
     /// Reads a requirements file of a recipe, and those that it includes.
     pub(crate) fn read(recipe: &RecipeDir, path: &Path) -> Result<Self> {
-        let mut requirements = Self { path: path.to_owned(), files: BTreeMap::new(), locked: true };
-        let mut pending = vec![path.to_owned()];
-        while let Some(path) = pending.pop() {
+        let mut requirements = Self {
+            path: path.to_owned(),
+            files: BTreeMap::new(),
+            lists: Vec::new(),
+            lines: BTreeSet::new(),
+            locked: true,
+        };
+        let mut pending = vec![(path.to_owned(), false)];
+        while let Some((path, is_constraint)) = pending.pop() {
             let real = recipe.find_inside(&path, Kind::File)?;
             if requirements.files.contains_key(&path) {
                 continue;
             }
             let text = disk::read(&real)?;
             requirements.files.insert(path.clone(), real);
+            if !is_constraint {
+                requirements.lists.push(path.clone());
+            }
             let directory = path.parent().unwrap_or(Path::new(""));
             for line in logical_lines(&String::from_utf8_lossy(&text)) {
                 match included(&line) {
-                    Some(file) if file.contains("://") => {}
-                    Some(file) => pending.push(directory.join(file)),
+                    Some((_, file)) if file.contains("://") => {}
+                    Some((constrains, file)) => {
+                        pending.push((directory.join(file), is_constraint || constrains));
+                    }
                     None => requirements.add_local(recipe, &line),
                 }
                 requirements.locked &= is_locked(&line) || is_option_without_file(&line);
+                requirements.add_line(&line, is_constraint);
             }
         }
         Ok(requirements)
+    }
+
+    /// Remembers what a line says. An address can hold a password, and a file is read for itself.
+    fn add_line(&mut self, line: &str, is_constraint: bool) {
+        let is_option = line.trim_start().starts_with('-');
+        if included(line).is_some() || is_option && line.contains("://") {
+            return;
+        }
+        let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let before = if is_constraint { "constraint " } else { "" };
+        self.lines.insert(format!("{before}{line}"));
     }
 
     /// Remembers a wheel or an archive that a requirement names by its path.
@@ -90,15 +117,16 @@ fn without_comment(line: &str) -> &str {
     }
 }
 
-/// Returns the file that a line includes.
-fn included(line: &str) -> Option<&str> {
+/// Returns the file that a line includes, and whether that only constrains versions.
+fn included(line: &str) -> Option<(bool, &str)> {
     const OPTIONS: [&str; 4] = ["--requirement", "--constraint", "-r", "-c"];
     OPTIONS.iter().find_map(|option| {
         let rest = line.trim().strip_prefix(option)?;
         let is_short = !option.starts_with("--");
         let file = rest.trim_start_matches('=').trim();
         let ends = is_short || rest.starts_with(['=', ' ', '\t']);
-        (ends && !file.is_empty()).then_some(file)
+        let constrains = option.trim_start_matches('-').starts_with('c');
+        (ends && !file.is_empty()).then_some((constrains, file))
     })
 }
 
@@ -151,7 +179,8 @@ mod tests {
     #[test]
     fn included_files_are_found_in_every_spelling() {
         let lines = ["-r a.txt", "-ra.txt", "--constraint=a.txt", "-c\ta.txt"];
-        assert_eq!(lines.map(included), [Some("a.txt"); 4]);
+        let found = lines.map(included);
+        assert_eq!(found, [false, false, true, true].map(|constrains| Some((constrains, "a.txt"))));
     }
 
     #[test]

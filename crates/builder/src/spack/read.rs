@@ -67,6 +67,15 @@ impl StackTexts {
         })
     }
 
+    /// Returns the same recipe with another text of `environments.yaml`.
+    #[must_use]
+    pub fn with_environments(mut self, text: &str) -> Self {
+        if let Some(environments) = &mut self.environments {
+            environments.bytes = text.as_bytes().to_vec();
+        }
+        self
+    }
+
     /// Returns where `config.yaml` is.
     pub(super) fn config_path(&self) -> &Path {
         self.config.as_file().path

@@ -464,6 +464,7 @@ mod tests {
     impl Progress for Notes {
         fn package(&mut self, event: &PackageEvent<'_>) {
             let change = match event.change {
+                PackageChange::Ready => "ready".to_owned(),
                 PackageChange::Phase(phase) => phase.to_owned(),
                 PackageChange::Done { origin, .. } => format!("{origin:?}"),
                 PackageChange::Failed => "failed".to_owned(),

@@ -36,11 +36,13 @@ mod import;
 mod init;
 mod kernel;
 mod mpi;
+mod packages;
 mod pipeline;
 mod recipe;
 mod registry;
 mod repo;
 mod run;
+mod share;
 pub(crate) mod slurm;
 pub(crate) mod start;
 mod status;
@@ -117,12 +119,22 @@ pub(crate) enum Command {
     /// Carry images of a registry to a site without a network
     #[command(subcommand)]
     Bundle(bundle::BundleCommand),
+    /// Print the command with which others download an image
+    Share(share::ShareArgs),
     /// Import a container image into the repository
     Import(import::ImportArgs),
     /// Export images as a container image
     Export(export::ExportArgs),
     /// Write a recipe to begin with
     Init(init::InitArgs),
+    /// Add packages to a recipe
+    Add(packages::AddArgs),
+    /// Remove packages from a recipe
+    Remove(packages::RemoveArgs),
+    /// Write the exact versions of the packages of a recipe into its lock file
+    Lock(packages::LockArgs),
+    /// Update the packages in the lock file of a recipe
+    Update(packages::UpdateArgs),
     /// Build an image from a recipe and add it to the repository
     Build(Box<build::BuildArgs>),
     /// Run builds for other machines
@@ -201,7 +213,12 @@ pub(crate) fn run_command(
         return Ok(exit_codes::SUCCESS);
     }
     let setup = &match &command {
-        Command::Build(_) | Command::Recipe(_) => Setup::for_recipes(global, printer)?,
+        Command::Build(_)
+        | Command::Recipe(_)
+        | Command::Add(_)
+        | Command::Remove(_)
+        | Command::Lock(_)
+        | Command::Update(_) => Setup::for_recipes(global, printer)?,
         _ => Setup::new(global, printer)?,
     };
     match command {
@@ -218,6 +235,11 @@ pub(crate) fn run_command(
         Command::Import(args) => return import::import(setup, &args),
         Command::Export(args) => export::export(setup, &args)?,
         Command::Init(args) => init::init(setup, &args)?,
+        Command::Add(args) => packages::add(setup, &args)?,
+        Command::Remove(args) => packages::remove(setup, &args)?,
+        Command::Lock(args) => return packages::lock(setup, &args),
+        Command::Update(args) => packages::update(setup, &args)?,
+        Command::Share(args) => share::share(setup, &args)?,
         Command::Build(args) => build::build(setup, &args)?,
         Command::BuildWorker(command) => build::build_worker(setup, &command)?,
         Command::VendorMpi(args) => vendor_mpi::vendor_mpi(setup, &args)?,

@@ -50,6 +50,7 @@ pub use recipe::{
 pub use schema::StackFile;
 pub use settings::SpackSettings;
 pub use spec::package_name;
+pub(crate) use spec::read as read_spec;
 pub use system::{MpiDefaults, SystemConfig};
 pub use value::{Yaml, YamlMap};
 pub use vendor::{

@@ -111,6 +111,8 @@ impl Change {
     pub(super) fn of(change: PackageChange<'_>) -> Self {
         match change {
             PackageChange::Phase(phase) => Self::Phase(phase.to_owned()),
+            // Spack says so of none.
+            PackageChange::Ready => Self::Phase("ready".to_owned()),
             PackageChange::Done { origin: Origin::Built, took } => Self::Built(took.as_secs_f64()),
             PackageChange::Done { took, .. } => Self::FromCache(took.as_secs_f64()),
             PackageChange::Failed => Self::Failed,

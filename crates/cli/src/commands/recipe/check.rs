@@ -23,10 +23,10 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
 
-use crate::commands::recipe::files::{self, is_for_spack};
 use crate::exit_codes::{self, ExitCode};
 use crate::interrupt::stop_when_interrupted;
 use crate::progress::Shown;
+use crate::recipe_files::{self as files, is_for_spack};
 use crate::setup::Setup;
 
 /// Check a recipe and report every mistake

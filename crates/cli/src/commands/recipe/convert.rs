@@ -20,10 +20,10 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::commands::recipe::check::{CheckArgs, Finding, check_all};
-use crate::commands::recipe::files;
 use crate::exit_codes::{self, ExitCode};
 use crate::interrupt::stop_when_interrupted;
 use crate::progress::Shown;
+use crate::recipe_files as files;
 use crate::setup::Setup;
 
 /// Convert a recipe from format 1 or 2 to format 3

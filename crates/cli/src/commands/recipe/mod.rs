@@ -11,7 +11,6 @@ use crate::setup::Setup;
 
 pub(crate) mod check;
 pub(crate) mod convert;
-pub(crate) mod files;
 pub(crate) mod show;
 
 /// What can be done with recipes.

@@ -14,8 +14,8 @@ use cabane_spack::{SpackEnvironment, SpackStack};
 use clap::Args;
 use serde::Serialize;
 
-use crate::commands::recipe::files;
 use crate::exit_codes::{self, ExitCode};
+use crate::recipe_files as files;
 use crate::setup::Setup;
 
 /// Show what Spack gets for a recipe
