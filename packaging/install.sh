@@ -84,7 +84,7 @@ verify() {
         grep -v ': OK$' "$work/sums" >&2
         fail "these files are not as they were packed, and nothing was installed; get the archive again"
     }
-    [ -n "$destination" ] || "$here/bin/cabane" --version >/dev/null ||
+    [ -n "$destination${INSTALL_COMMAND:-}" ] || "$here/bin/cabane" --version >/dev/null ||
         fail "$here/bin/cabane does not run here ($(uname -sm)), and nothing was installed"
     sed 's/^[0-9a-f]*  //' "$here/SHA256SUMS" >"$work/files"
 }
@@ -112,7 +112,7 @@ install_links() {
         echo "file $prefix/bin/$name" >>"$work/new"
         ln -sfn cabane "$link"
     done
-    ln -s "$here/bin/cabane" "$work/uenv"
+    ln -s "$destination$prefix/bin/cabane" "$work/uenv"
     for place in bash-completion/completions/uenv zsh/site-functions/_uenv fish/vendor_completions.d/uenv.fish; do
         shell=${place%%/*}
         "$work/uenv" completion "${shell%-completion}" >"$work/completion"
@@ -187,7 +187,7 @@ uninstall() {
     ! grep -qs "^[^#]*$prefix/lib/cabane/slurm/" "$destination/etc/slurm/plugstack.conf" \
         "$destination/etc/slurm/plugstack.conf.d"/* ||
         fail "Slurm loads the plugin; first type: $prefix/bin/cabane slurm install --remove"
-    [ -n "$destination" ] || [ "$root" = no ] || "$prefix/bin/cabane" clean --mounts || true
+    [ -n "$destination" ] || [ "$root" = no ] || "$prefix/bin/cabane" clean --mounts >/dev/null || true
     sort -r "$destination$manifest" >"$work/old"
     rm -f "$destination$manifest"
     while read -r kind path; do
