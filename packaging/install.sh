@@ -40,9 +40,9 @@ while [ $# -gt 0 ]; do
     shift
 done
 if [ "$(id -u)" -eq 0 ]; then
-    root=yes prefix=${prefix:-/usr/local} owner='-o 0 -g 0'
+    root=yes prefix=${prefix:-/usr/local}
 else
-    root=no prefix=${prefix:-${HOME:?}/.local} owner=
+    root=no prefix=${prefix:-${HOME:?}/.local}
 fi
 case $prefix in /*) ;; *) prefix=$PWD/$prefix ;; esac
 prefix=${prefix%/}
@@ -51,7 +51,9 @@ policy=/etc/cabane/mount.policy
 manifest=$prefix/lib/cabane/installed
 work=$(mktemp -d)
 trap 'keep_manifest; rm -rf "$work"' EXIT
-touch "$work/new" "$work/gone"
+touch "$work/new"
+# Not empty, since an empty list of patterns is everything for BusyBox.
+echo - >"$work/gone"
 
 # Also after an error: a later `--uninstall` finds what was installed before it.
 keep_manifest() {
@@ -64,17 +66,21 @@ keep_manifest() {
 directory() {
     [ ! -d "$destination$1/" ] || return 0
     directory "${1%/*}"
-    # shellcheck disable=SC2086  # options are words
-    install -d $owner -m 0755 "$destination$1"
+    mkdir -m 0755 "$destination$1"
+    own "$destination$1"
     echo "directory $1" >>"$work/new"
 }
+
+# Also where a directory gives its group to what is made in it.
+own() { [ "$root" = no ] || chown 0:0 "$@"; }
 
 # put FILE PATH MODE: replaces a file by renaming. Programs that run keep the old one.
 put() {
     directory "${2%/*}"
     echo "file $2" >>"$work/new"
-    # shellcheck disable=SC2086
-    install $owner -m 0700 "$1" "$destination$2.new"
+    rm -f "$destination$2.new"
+    cp "$1" "$destination$2.new"
+    own "$destination$2.new"
     chmod "$3" "$destination$2.new"
     mv -f "$destination$2.new" "$destination$2"
 }
@@ -92,13 +98,16 @@ verify() {
 # Manual pages, completions, documentation, examples: whole directories at once.
 install_shared() {
     grep '^share/' "$work/files" | while read -r file; do
-        if [ -x "$here/$file" ]; then echo "0755 ${file%/*} $file"; else echo "0644 ${file%/*} $file"; fi
+        if [ -x "$here/$file" ]; then echo "0755 ${file%/*} ${file##*/}"; else echo "0644 ${file%/*} ${file##*/}"; fi
     done | sort >"$work/shared"
     cut -d ' ' -f 1,2 "$work/shared" | uniq | while read -r mode place; do
         directory "$prefix/$place"
-        # shellcheck disable=SC2086
-        sed -n "s|^$mode $place ||p" "$work/shared" |
-            (cd "$here" && xargs install $owner -m "$mode" -t "$destination$prefix/$place")
+        to=$destination$prefix/$place
+        sed -n "s|^$mode $place ||p" "$work/shared" >"$work/names"
+        # shellcheck disable=SC2016  # the inner shell expands it
+        (cd "$here/$place" && xargs sh -c 'cp -f "$@" "$0/"' "$to" <"$work/names")
+        (cd "$to" && xargs chmod "$mode" <"$work/names")
+        [ "$root" = no ] || (cd "$to" && xargs chown 0:0 <"$work/names")
     done
     sed -n "s|^share/|file $prefix/&|p" "$work/files" >>"$work/new"
 }
@@ -187,7 +196,7 @@ uninstall() {
     ! grep -qs "^[^#]*$prefix/lib/cabane/slurm/" "$destination/etc/slurm/plugstack.conf" \
         "$destination/etc/slurm/plugstack.conf.d"/* ||
         fail "Slurm loads the plugin; first type: $prefix/bin/cabane slurm install --remove"
-    [ -n "$destination" ] || [ "$root" = no ] || "$prefix/bin/cabane" clean --mounts >/dev/null || true
+    [ -n "$destination" ] || [ "$root" = no ] || "$prefix/bin/cabane" clean --mounts >/dev/null 2>&1 || true
     sort -r "$destination$manifest" >"$work/old"
     rm -f "$destination$manifest"
     while read -r kind path; do
