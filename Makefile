@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The Cabane developers
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 
-PREFIX ?= /usr/local
+# An archive has plugins for these releases of Slurm.
+SLURM_RELEASES ?= 22.05 23.02 23.11 24.05 24.11 25.05 25.11 26.05
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-clients test-kernels test-registries test-slurm test-spack test-uenv slurm-shell build check self-test bench bench-containers bench-pipeline bench-registry bench-slurm bench-spack bench-uenv bench-verified bench-ways docs install package release clean
+.PHONY: help demo test test-clients test-kernels test-packages test-registries test-slurm test-spack test-uenv slurm-shell build check self-test bench bench-containers bench-pipeline bench-registry bench-slurm bench-spack bench-uenv bench-verified bench-ways docs install uninstall archive package release clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -20,6 +21,9 @@ test-clients: ## run generated pipelines and read web pages with clients of othe
 
 test-kernels: ## attack the set-uid helper in the kernels of three Debians, in an emulator
 	@KERNELS='$(KERNELS)' KERNELS_TESTS='$(KERNELS_TESTS)' scripts/test-kernels
+
+test-packages: archive ## install, upgrade, and remove the archive and all packages in Debian 12 and 13; needs root
+	@scripts/test-packages $(PACKAGES)
 
 test-registries: ## run the tests of registries with distribution 3 and zot; needs Go
 	@scripts/test-registries $(REGISTRIES)
@@ -88,13 +92,21 @@ docs: ## make the reference pages from the code
 	mkdir -p docs/reference
 	scripts/env cargo run --locked -p cabane-reference -- docs/reference
 
-install: ## install below PREFIX, /usr/local unless it is set; see scripts/install
+install: ## install below PREFIX: /usr/local as root, and otherwise ~/.local; see packaging/install.sh
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' IMAGE_OWNERS='$(IMAGE_OWNERS)' \
 		MOUNT_POINTS='$(MOUNT_POINTS)' HELPER='$(HELPER)' UENV='$(UENV)' scripts/install
 
-package: ## make a package for Debian and Ubuntu in dist
+uninstall: ## remove what was installed below PREFIX
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' packaging/install.sh --uninstall
+
+archive: ## build all, also the plugins for SLURM_RELEASES, and make an archive in dist that installs itself
 	@scripts/setup demo
-	@scripts/build
+	scripts/build
+	scripts/build-slurm $(SLURM_RELEASES)
+	@scripts/archive
+
+package: archive ## make packages for Debian, Ubuntu, and Red Hat, and a wheel, in dist
+	@scripts/setup package
 	@scripts/package
 
 release: ## make the release VERSION: changelog, version, commit, tag
