@@ -45,6 +45,10 @@ def named_dependencies(spec):
     return {name for edge in edges for name in (edge.virtuals or (edge.spec.name,))}
 
 
+class Unknown(Exception):
+    """The answer of a smaller problem might not be one of the whole."""
+
+
 class Deferred:
     """Which packages have all of their dependencies, and which only some."""
 
@@ -63,6 +67,31 @@ class Deferred:
                 names = (dependency.name for dependency in one.dependencies())
                 self.reused.setdefault(one.name, set()).update(names)
         self.expect([*(spec.name for spec in specs), *ADDED_BY_COMPILERS], specs)
+
+        if not all(self.names_what_it_needs(spec, spec) for spec in specs):
+            raise Unknown("a spec asks for what no package in it needs itself")
+
+    def names_what_it_needs(self, asked, spec):
+        """Returns whether what is asked for with `^` is needed by a package that a spec names.
+
+        Otherwise it could be reached through dependencies that were left out.
+        """
+        edges = [edge for edge in asked.traverse_edges(root=False) if not edge.direct]
+        names = [edge.spec.name for edge in edges if not edge.spec.name.endswith("-runtime")]
+        packages = [one.name for one in spec.traverse() if self.repo.exists(one.name)]
+        needed = {
+            name
+            for package in (packages if names else ())
+            for dependencies in self.repo.get_pkg_class(package).dependencies.values()
+            for name in dependencies
+        }
+        return all(needed & {name, *self.provided_by(name)} for name in names)
+
+    def provided_by(self, name):
+        """Returns the names of the virtual packages that a package may provide."""
+        if not self.repo.exists(name):
+            return ()
+        return self.repo.get_pkg_class(name).provided_virtual_names()
 
     def __contains__(self, name):
         return name not in self.expected
@@ -233,7 +262,11 @@ def smaller(setup, deferred):
     def rules(package):
         found = requirement_rules(package)
         if package.name not in deferred:
-            return found
+            this = spack.spec.Spec(package.name)
+            asked = [spec for one in found for spec in one.requirements]
+            if all(deferred.names_what_it_needs(one, this) for one in asked):
+                return found
+            raise Unknown(f"{package.name} requires what it does not need itself")
         kept = deferred.keeps(package)
         met = [
             one
