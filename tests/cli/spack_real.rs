@@ -340,9 +340,9 @@ fn a_stack_whose_compiler_is_built_first_gets_the_lock_file_of_spacks_own_comman
                   mv {{ env.build }}/env/stack/spack.lock {{ env.build }}/of-spack.lock\n";
     world.file("recipe/pre-install", script);
     real.build_with(&world.path("recipe"), "gnu", "gnu/1.0", &["--until", "concretize"]);
-    let read = |name: &str| fs::read_to_string(world.path(&format!("gnu/{name}"))).unwrap();
-    let lock = read("work/spack/env/stack/spack.lock");
-    assert!(lock == read("work/spack/of-spack.lock"), "{}", read("logs/concretize.log"));
+    let text = |name: &str| fs::read_to_string(world.path(&format!("gnu/{name}"))).unwrap();
+    let lock = text("work/spack/env/stack/spack.lock");
+    assert!(lock == text("work/spack/of-spack.lock"), "{}", text("logs/concretize.log"));
     let lock: serde_json::Value = serde_json::from_str(&lock).unwrap();
     let specs = lock["concrete_specs"].as_object().unwrap().values();
     let mut of_gcc = specs.filter(|spec| spec["name"] == "gcc");

@@ -67,7 +67,6 @@ class Deferred:
                 names = (dependency.name for dependency in one.dependencies())
                 self.reused.setdefault(one.name, set()).update(names)
         self.expect([*(spec.name for spec in specs), *ADDED_BY_COMPILERS], specs)
-
         if not all(self.names_what_it_needs(spec, spec) for spec in specs):
             raise Unknown("a spec asks for what no package in it needs itself")
 
@@ -98,8 +97,9 @@ class Deferred:
 
     def keeps(self, package):
         """Returns the names of the dependencies that a deferred package keeps."""
-        named = [named_dependencies(spec) for spec in (*package.variants, *package.provided)]
-        return LANGUAGES.union(self.reused.get(package.name, ()), *named)
+        names = set().union(*map(named_dependencies, (*package.variants, *package.provided)))
+        virtuals = map(self.provided_by, names)
+        return LANGUAGES.union(self.reused.get(package.name, ()), names, *virtuals)
 
     def expect(self, names, asked=()):
         """Takes packages in, and what they need by default. A wrong guess only costs time."""
