@@ -322,9 +322,12 @@ def solve(driver, setup, specs, reuse=None, **settings):
     if not asks_dependencies_of_virtuals():
         try:
             return solve_smaller(driver, setup, specs, reuse or [], settings)
-        except Exception as error:
-            # Another Spack, or no answer: Spack explains that better about the whole problem.
-            tty.msg(f"Solving the whole problem: {str(error) or type(error).__name__}")
+        except (Unknown, spack.error.SpackError) as error:
+            # Spack explains what has no answer better about the whole problem.
+            reason = error if isinstance(error, Unknown) else "the smaller one has no answer"
+            tty.msg(f"Solving the whole problem: {reason}")
+        except Exception as error:  # Another Spack has other parts.
+            tty.msg(f"Solving the whole problem: {type(error).__name__}: {error}")
     return solve_whole(driver, setup, specs, reuse=reuse, **settings)
 
 
