@@ -17,6 +17,7 @@ COMMENTS = re.compile(r"\A(<!--.*?-->\s*)+", re.DOTALL)
 LINK_TO_DIRECTORY = re.compile(r"\]\((examples/[\w-]+)\)")
 FENCE = re.compile(r" *```")
 ITEM = re.compile(r"([-*]|\d+\.) +")
+CELL_BORDER = re.compile(r"(?<!\\)\|")
 CODE_IN_CELL = re.compile(r"`[^`]*`")
 
 
@@ -42,7 +43,7 @@ def on_page_markdown(markdown, **_):
 
 
 def lines_of(markdown):
-    """The lines. What belongs to an item of a list is indented by four columns; `|` in code in tables has no `\\`."""
+    """The lines. What belongs to an item of a list is indented by four columns."""
     fenced, shift = False, 0
     for line in markdown.splitlines():
         item = ITEM.match(line)
@@ -52,10 +53,17 @@ def lines_of(markdown):
             elif line and not line.startswith(" "):
                 shift = 0
             if line.startswith("|"):
-                line = CODE_IN_CELL.sub(lambda code: code.group().replace("\\|", "|"), line)
+                line = row_of(line)
         if FENCE.match(line):
             fenced = not fenced
         yield " " * shift + line if shift > 0 and line.startswith(" ") else line
+
+
+def row_of(line):
+    """A row of a table. Code ends with its cell, and `|` in code has no `\\`."""
+    cells = CELL_BORDER.split(line)
+    cells = ["&#96;".join(cell.rsplit("`", 1)) if cell.count("`") % 2 else cell for cell in cells]
+    return CODE_IN_CELL.sub(lambda code: code.group().replace("\\|", "|"), "|".join(cells))
 
 
 def on_post_build(config):
