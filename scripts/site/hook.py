@@ -42,6 +42,11 @@ def on_page_markdown(markdown, **_):
     return "\n".join(lines_of(markdown))
 
 
+def on_page_content(html, **_):
+    """Makes cells of empty headers of tables: screen readers announce headers."""
+    return html.replace("<th></th>", "<td></td>")
+
+
 def lines_of(markdown):
     """The lines. What belongs to an item of a list is indented by four columns."""
     fenced, shift = False, 0
