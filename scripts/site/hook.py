@@ -15,6 +15,8 @@ OTHERS = ["*.md", "LICENSE-*", "changelog/TEMPLATE.md", "fuzz/README.md", "examp
 
 COMMENTS = re.compile(r"\A(<!--.*?-->\s*)+", re.DOTALL)
 LINK_TO_DIRECTORY = re.compile(r"\]\((examples/[\w-]+)\)")
+# The search shows guides and the reference before measurements and the reasons of decisions.
+LAST_FOUND = re.compile(r"docs/(performance|design/)|CHANGELOG")
 FENCE = re.compile(r" *```")
 ITEM = re.compile(r"([-*]|\d+\.) +")
 CELL_BORDER = re.compile(r"(?<!\\)\|")
@@ -35,8 +37,10 @@ def on_files(files, config):
     return files
 
 
-def on_page_markdown(markdown, **_):
+def on_page_markdown(markdown, page, **_):
     """Rewrites what Python-Markdown does not read in the way of GitHub and GitLab."""
+    if LAST_FOUND.match(page.file.src_uri):
+        page.meta["search"] = {"boost": 0.3}
     markdown = COMMENTS.sub("", markdown)
     markdown = LINK_TO_DIRECTORY.sub(r"](\1/README.md)", markdown)
     return "\n".join(lines_of(markdown))
