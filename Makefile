@@ -5,7 +5,7 @@
 SLURM_RELEASES ?= 22.05 23.02 23.11 24.05 24.11 25.05 25.11 26.05
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-clients test-kernels test-packages test-registries test-slurm test-spack test-uenv slurm-shell build check self-test bench bench-containers bench-pipeline bench-registry bench-slurm bench-spack bench-uenv bench-verified bench-ways docs install uninstall archive package release clean
+.PHONY: help demo test test-clients test-kernels test-packages test-registries test-slurm test-spack test-uenv slurm-shell build check self-test bench bench-containers bench-pipeline bench-registry bench-slurm bench-spack bench-uenv bench-verified bench-ways docs docs-site install uninstall archive package release clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -91,6 +91,9 @@ docs: ## make the reference pages from the code
 	@scripts/setup demo
 	mkdir -p docs/reference
 	scripts/env cargo run --locked -p cabane-reference -- docs/reference
+
+docs-site: ## make a web site of the documentation in target/docs-site
+	@scripts/docs-site
 
 install: ## install below PREFIX: /usr/local as root, and otherwise ~/.local; see packaging/install.sh
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' IMAGE_OWNERS='$(IMAGE_OWNERS)' \
