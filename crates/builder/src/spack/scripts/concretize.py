@@ -58,8 +58,8 @@ class Deferred:
         self.host = spack.spec.ArchSpec.default_arch()
         # What is expected to be built, and so is not deferred.
         self.expected = {}
-        # What requires a dependency that was left out, if it is used at all.
-        self.loosened = set()
+        # When a package requires a dependency that was left out.
+        self.loosened = {}
         # What a deferred package needs, if it is to be reused.
         self.reused = {}
         for spec in [*reuse, *spack.compilers.config.all_compilers(init_config=False)]:
@@ -268,14 +268,13 @@ def smaller(setup, deferred):
                 return found
             raise Unknown(f"{package.name} requires what it does not need itself")
         kept = deferred.keeps(package)
-        met = [
+        left_out = [
             one
             for one in found
-            if all(named_dependencies(spec) <= kept for spec in one.requirements)
+            if not all(named_dependencies(spec) <= kept for spec in one.requirements)
         ]
-        if len(met) < len(found):
-            deferred.loosened.add(package.name)
-        return met
+        deferred.loosened[package.name] = [one.condition for one in left_out]
+        return [one for one in found if one not in left_out]
 
     made.package_dependencies_rules = lambda package: dependency_rules(reduced(package))
     parser.rules = rules
@@ -290,7 +289,7 @@ def missing(result, setup, deferred):
         for spec in answer.values()
         if spec.name in deferred
         and (
-            spec.name in deferred.loosened
+            any(spec.satisfies(when) for when in deferred.loosened.get(spec.name, ()))
             or not (spec.external or spec.dag_hash() in setup.reusable_and_possible)
         )
     }
