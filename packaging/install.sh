@@ -176,6 +176,20 @@ install_all() {
     esac
 }
 
+# Root removes nothing because of a list that another user could write, and nothing elsewhere.
+check_manifest() {
+    [ -f "$destination$manifest" ] || return 0
+    [ "$root" = no ] || [ "$(stat -c %u "$destination$manifest")" = 0 ] ||
+        fail "$manifest does not belong to root; its owner types: $0 --prefix $prefix --uninstall"
+    while read -r kind path; do
+        case $kind:$path in
+            */../*) fail "$manifest has a path with ..: $path" ;;
+            file:"$prefix"/* | file:"$policy" | directory:* | policy:*) ;;
+            *) fail "$manifest has a path that is not below $prefix: $path" ;;
+        esac
+    done <"$destination$manifest"
+}
+
 installed() { grep -qsFx "file $1" "$destination$manifest"; }
 
 # Removes files that this version has no more. Slurm may still use a plugin for another release.
@@ -218,6 +232,7 @@ uninstall() {
     echo "removed cabane from $prefix"
 }
 
+check_manifest
 if [ "$action" = uninstall ]; then
     uninstall
 else
