@@ -8,11 +8,10 @@ packages are *deferred*: the solver knows their versions and variants, but not t
 dependencies. If the best answer builds a deferred package, the package is deferred no longer,
 and the solver is asked again.
 
-The last answer is a best one of the whole problem, too. Without some dependencies there are
-fewer constraints and fewer packages that cost something, so the best answer of the smaller
-problem is at least as good as that of the whole. And an answer that builds no deferred package
-uses nothing that was left out. Where these are not dependencies alone, they stay: what a
-variant, a virtual package, or a package to reuse depends on.
+The last answer is also optimal for the whole problem. Without some dependencies there are fewer
+constraints and fewer packages that count, so the best answer of the smaller problem is at least
+as good as that of the whole. And an answer that builds no deferred package uses nothing that was
+left out. What a variant, a virtual package, or a package to reuse depends on is never left out.
 
 If a smaller problem has no answer, the whole problem is solved, so errors are those of Spack.
 """
@@ -35,7 +34,7 @@ tty = command.tty
 # A package without its compiler could not meet what is required of compilers.
 LANGUAGES = {"c", "cxx", "fortran"}
 NOTHING = spack.spec.Spec()
-# Packages that no other names as a dependency.
+# Packages that compilers add, and that no package names as a dependency.
 ADDED_BY_COMPILERS = ("compiler-wrapper", "gcc-runtime")
 
 
@@ -45,8 +44,8 @@ def named_dependencies(spec):
     return {name for edge in edges for name in (edge.virtuals or (edge.spec.name,))}
 
 
-class Unknown(Exception):
-    """The answer of a smaller problem might not be one of the whole."""
+class Unproven(Exception):
+    """The answer of a smaller problem might not be optimal for the whole."""
 
 
 class Deferred:
@@ -68,7 +67,7 @@ class Deferred:
                 self.reused.setdefault(one.name, set()).update(names)
         self.expect([*(spec.name for spec in specs), *ADDED_BY_COMPILERS], specs)
         if not all(self.names_what_it_needs(spec, spec) for spec in specs):
-            raise Unknown("a spec asks for what no package in it needs itself")
+            raise Unproven("a spec asks for what no package in it needs itself")
 
     def names_what_it_needs(self, asked, spec):
         """Returns whether what is asked for with `^` is needed by a package that a spec names.
@@ -102,7 +101,7 @@ class Deferred:
         return LANGUAGES.union(self.reused.get(package.name, ()), names, *virtuals)
 
     def expect(self, names, asked=()):
-        """Takes packages in, and what they need by default. A wrong guess only costs time."""
+        """Defers packages no longer, nor what they need by default. A wrong guess only costs time."""
         new = [name for name in names if name in self and self.repo.exists(name)]
         self.expected.update((name, self.wanted(name)) for name in new)
         todo = [*asked]
@@ -266,7 +265,7 @@ def smaller(setup, deferred):
             asked = [spec for one in found for spec in one.requirements]
             if all(deferred.names_what_it_needs(one, this) for one in asked):
                 return found
-            raise Unknown(f"{package.name} requires what it does not need itself")
+            raise Unproven(f"{package.name} requires what it does not need itself")
         kept = deferred.keeps(package)
         left_out = [
             one
@@ -321,9 +320,9 @@ def solve(driver, setup, specs, reuse=None, **settings):
     if not asks_dependencies_of_virtuals():
         try:
             return solve_smaller(driver, setup, specs, reuse or [], settings)
-        except (Unknown, spack.error.SpackError) as error:
+        except (Unproven, spack.error.SpackError) as error:
             # Spack explains what has no answer better about the whole problem.
-            reason = error if isinstance(error, Unknown) else "the smaller one has no answer"
+            reason = error if isinstance(error, Unproven) else "the smaller one has no answer"
             tty.msg(f"Solving the whole problem: {reason}")
         except Exception as error:  # Another Spack has other parts.
             tty.msg(f"Solving the whole problem: {type(error).__name__}: {error}")
