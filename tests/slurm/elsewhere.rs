@@ -189,12 +189,13 @@ fn a_job_that_slurm_requeues_builds_and_the_command_waits_for_it() {
         let alice = cluster.user("alice");
         alice.sh(FILES).success();
         let on = BUILD.replace("--on slurm", "--on slurm --sbatch=--requeue");
+        // A node does not start a job in the second in which it has stopped it: its credential is revoked.
         let seen = assert_added(alice.sh(&format!(
             "touch /shared/svc/wait; ({on}) & {PACKS}
              job=$(squeue --noheader --user alice --format=%i); scontrol requeue $job
              until squeue --noheader --jobs $job --format=%T | grep -q PENDING; do sleep 0.1; done
              cat ~/.cache/cabane/elsewhere/builds/*/result.json
-             rm /shared/svc/packed
+             rm /shared/svc/packed; sleep 2
              until squeue --noheader --jobs $job --format=%T | grep -q RUNNING; do
                  scontrol show job $job | grep -Eq 'JobState=(PENDING|RUNNING|COMPLETING|REQUEUED)' || {{
                      scontrol show job $job >&2; tail -n 50 ~/.cache/cabane/elsewhere/builds/*/* >&2
