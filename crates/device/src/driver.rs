@@ -23,6 +23,8 @@ struct Driver {
     kind: &'static str,
     /// Device nodes: how their paths begin.
     nodes: &'static [&'static str],
+    /// A node without which there is no device, where distributions have packages of the library.
+    required: Option<&'static str>,
     /// The library by which the driver is found.
     first: &'static str,
     /// How the names of other libraries begin, where they do not end in the version of the driver.
@@ -36,6 +38,7 @@ const DRIVERS: [Driver; 2] = [
     Driver {
         kind: "nvidia.com/gpu",
         nodes: &["/dev/nvidia"],
+        required: None,
         first: "libcuda.so.1",
         libraries: &[],
         by_version: true,
@@ -50,6 +53,7 @@ const DRIVERS: [Driver; 2] = [
     Driver {
         kind: "amd.com/gpu",
         nodes: &["/dev/kfd", "/dev/dri/render"],
+        required: Some("/dev/kfd"),
         first: "libhsa-runtime64.so.1",
         libraries: &[
             "libamdhip64.so.",
@@ -96,36 +100,26 @@ pub(crate) fn find(
 ) -> Vec<(PathBuf, DeviceSpecification)> {
     let cache = fs::read(inside(root, library_cache::PLACE.as_ref())).unwrap_or_default();
     // Mostly there is no driver, and nothing more is read.
-    let is_there = |driver: &&Driver| {
-        let cached = library_cache::in_cache(&cache, driver.first);
-        let usual = DIRECTORIES.iter().map(|directory| Path::new(directory).join(driver.first));
-        !is_described(driver.kind) && cached.chain(usual).any(|path| inside(root, &path).exists())
-    };
-    let drivers: Vec<&Driver> = DRIVERS.iter().filter(is_there).collect();
-    if drivers.is_empty() {
-        return Vec::new();
-    }
-    let libraries = Libraries::of(root, &cache);
-    drivers.into_iter().filter_map(|driver| driver.find(root, &libraries)).collect()
+    let found = DRIVERS.iter().filter(|driver| !is_described(driver.kind));
+    found.filter_map(|driver| driver.find(root, &cache)).collect()
 }
 
 impl Driver {
-    fn find(&self, root: &Path, known: &Libraries) -> Option<(PathBuf, DeviceSpecification)> {
-        let first = known.files.get(self.first)?.clone();
-        let version = version_of(&first, self.first);
-        let is_of_driver = |name: &str, file: &Path| {
-            name == self.first
-                || self.libraries.iter().any(|start| name.starts_with(start))
-                || (self.by_version && version.as_deref().is_some_and(|one| ends_in(file, one)))
+    fn find(&self, root: &Path, cache: &[u8]) -> Option<(PathBuf, DeviceSpecification)> {
+        let has_node = self.required.is_none_or(|node| inside(root, node.as_ref()).exists());
+        let usual = DIRECTORIES.iter().map(|directory| Path::new(directory).join(self.first));
+        let mut places = library_cache::in_cache(cache, self.first).chain(usual);
+        let first = has_node.then(|| places.find_map(|path| resolved(root, &path))).flatten()?;
+        let version = version_of(&first, self.first).filter(|_| self.by_version);
+        let ending = version.as_ref().map(|version| format!(".so.{version}"));
+        let is_wanted = |name: &str| {
+            self.libraries.iter().any(|start| name.starts_with(start))
+                || ending.as_ref().is_some_and(|ending| name.ends_with(ending))
         };
-        let mut files: BTreeSet<PathBuf> = BTreeSet::new();
-        for (name, file) in &known.files {
-            if is_of_driver(name, file) {
-                files.insert(file.clone());
-            }
-        }
+        let mut files = libraries(root, cache, &first, is_wanted);
+        files.insert(first.clone());
         let mut hooks = vec![hook("update-ldcache", &format!("--folder={SEEN}"))];
-        if let Some(version) = version.filter(|_| self.by_version) {
+        if let Some(version) = version {
             let link = format!("--link={}::{SEEN}/libcuda.so", self.first);
             hooks.push(hook("create-symlinks", &link));
             hooks.push(hook("enable-cuda-compat", &format!("--host-driver-version={version}")));
@@ -146,39 +140,40 @@ impl Driver {
     }
 }
 
-/// Libraries by the names under which programs want them.
-struct Libraries {
-    files: BTreeMap<String, PathBuf>,
-}
-
-impl Libraries {
-    /// Finds those of a machine: what the loader's cache names, then what the usual directories have.
-    /// The paths are those inside of the root directory, and lead through no link.
-    fn of(root: &Path, cache: &[u8]) -> Self {
-        let mut files = BTreeMap::new();
-        let mut directories: BTreeSet<PathBuf> = BTreeSet::new();
-        for (name, path) in library_cache::all_in_cache(cache) {
-            if let Some(file) = resolved(root, &path) {
-                directories.extend(file.parent().map(Path::to_owned));
-                files.entry(name).or_insert(file);
-            }
+/// Finds libraries of a machine by their names: those that the loader's cache names, and those in its directories, in
+/// the usual ones, and beside the first library. The paths are those inside of the root directory, and lead through
+/// no link.
+///
+/// Machines have thousands of libraries, and following the links of each would take longer than a start.
+fn libraries(
+    root: &Path,
+    cache: &[u8],
+    first: &Path,
+    is_wanted: impl Fn(&str) -> bool,
+) -> BTreeSet<PathBuf> {
+    let mut paths: BTreeMap<String, PathBuf> = BTreeMap::new();
+    // The directory of the first has libraries of the same word size.
+    let mut directories: Vec<PathBuf> = first.parent().map(Path::to_owned).into_iter().collect();
+    for (name, path) in library_cache::all_in_cache(cache) {
+        directories.extend(path.parent().map(Path::to_owned));
+        if is_wanted(&name) {
+            paths.entry(name).or_insert(path);
         }
-        // The cache has the names that libraries have for programs, and no others.
-        directories.extend(DIRECTORIES.iter().map(PathBuf::from));
-        for directory in directories {
-            let entries = fs::read_dir(inside(root, &directory)).into_iter().flatten();
-            for entry in entries.take(MOST_FILES).flatten() {
-                let name = entry.file_name().to_string_lossy().into_owned();
-                if !name.contains(".so.") || files.contains_key(&name) {
-                    continue;
-                }
-                if let Some(file) = resolved(root, &directory.join(&name)) {
-                    files.insert(name, file);
-                }
-            }
-        }
-        Self { files }
     }
+    directories.extend(DIRECTORIES.iter().map(PathBuf::from));
+    let mut known = BTreeSet::new();
+    directories.retain(|directory| known.insert(directory.clone()));
+    // The cache has the names that libraries have for programs, and no others.
+    for directory in directories {
+        let entries = fs::read_dir(inside(root, &directory)).into_iter().flatten();
+        for entry in entries.take(MOST_FILES).flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.contains(".so.") && is_wanted(&name) {
+                paths.entry(name).or_insert_with(|| directory.join(entry.file_name()));
+            }
+        }
+    }
+    paths.values().filter_map(|path| resolved(root, path)).collect()
 }
 
 /// Returns the place of a path of a machine with this root directory.
@@ -199,11 +194,6 @@ fn version_of(file: &Path, soname: &str) -> Option<String> {
     let stem = soname.trim_end_matches(|c: char| c.is_ascii_digit());
     let version = file.file_name()?.to_str()?.strip_prefix(stem)?;
     version.contains('.').then(|| version.to_owned())
-}
-
-fn ends_in(file: &Path, version: &str) -> bool {
-    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    name.strip_suffix(version).is_some_and(|rest| rest.ends_with(".so."))
 }
 
 /// Shows a file in a directory.

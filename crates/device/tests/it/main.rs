@@ -414,6 +414,7 @@ fn machine_with_drivers() -> Machine {
     library("opt/rocm/lib", "libhsa-runtime64.so.1.14.0", "libhsa-runtime64.so.1");
     library("opt/rocm/lib", "libamdhip64.so.6.2", "libamdhip64.so.6");
     machine.file("usr/bin/nvidia-smi", "");
+    machine.file("dev/kfd", "");
     machine
 }
 
@@ -459,6 +460,16 @@ fn a_driver_is_as_its_file_describes_it() {
     devices.add_drivers(machine.directory.path());
     let names: Vec<String> = devices.all().map(|device| device.name.to_string()).collect();
     assert_eq!(names, ["amd.com/gpu=all", "nvidia.com/gpu=0"]);
+}
+
+#[test]
+fn a_package_of_rocm_is_no_device() {
+    let machine = machine_with_drivers();
+    fs::remove_file(machine.path("dev/kfd")).unwrap();
+    let mut devices = Devices::default();
+    devices.add_drivers(machine.directory.path());
+    let names: Vec<String> = devices.all().map(|device| device.name.to_string()).collect();
+    assert_eq!(names, ["nvidia.com/gpu=all"]);
 }
 
 #[test]
