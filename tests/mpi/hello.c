@@ -10,7 +10,7 @@
 
 #include "start.h"
 
-#define LARGE (8 << 20)
+#define LARGE (2 << 20)
 
 int main(int argc, char **argv) {
     int rank, size, sum = 0, length = 0, is_right = 1;
