@@ -108,6 +108,7 @@ mod restricted;
 mod restricted_pull;
 mod root_images;
 mod run;
+mod search;
 mod shells;
 mod slurm_collect;
 mod slurm_report;

@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use cabane_evidence::{EvidenceKeys, kept};
-use cabane_image_search::{Catalogue, ImageDetails, SearchRequest, list};
+use cabane_image_search::{Catalogue, CatalogueParts, ImageDetails, SearchRequest, list};
 use cabane_impact::{Assessment, assess};
 use cabane_label::{Digest, Namespace};
 use cabane_report::Result;
@@ -53,7 +53,8 @@ pub fn gather_local(context: &Context, request: &GatherRequest) -> Result<Catalo
         let count = closed.len();
         context.note(format_args!("images that only some users can read are left out: {count}"));
     }
-    let mut catalogue = Catalogue::of_repositories(context, &search, true)?;
+    let parts = CatalogueParts { packages: true, details: false };
+    let mut catalogue = Catalogue::of_repositories(context, &search, parts)?;
     catalogue.images.retain(|image| !closed.contains(&image.digest));
     for image in &mut catalogue.images {
         image.label = format!("{}::{}", namespace_of(&image.source, other), image.label);

@@ -16,6 +16,8 @@ const JSON_SCHEMAS: &[(&str, &str)] = &[
     ("image find", include_str!("json/image-find.json")),
     ("image inspect", include_str!("json/image-inspect.json")),
     ("image verify", include_str!("json/image-verify.json")),
+    ("search", include_str!("json/search.json")),
+    ("info", include_str!("json/info.json")),
     ("status", include_str!("json/status.json")),
     ("explain", include_str!("json/explain.json")),
     ("diff", include_str!("json/diff.json")),

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
-use cabane_label::Digest;
+use cabane_label::{Digest, Label};
 use cabane_registry::{Listed, Registry, RemoteImage};
 use cabane_report::Result;
 use cabane_run::difference::lines_beside;
@@ -34,6 +34,8 @@ const ENV_JSON: &str = "env.json";
 pub struct Catalogued {
     /// Its label, in a registry with the namespace.
     pub label: String,
+    /// Its label alone.
+    pub name: Label,
     /// Its digest.
     pub digest: Digest,
     /// The name of the repository, or the address of the registry.
@@ -65,8 +67,7 @@ pub struct CatalogueParts {
 }
 
 impl Catalogue {
-    /// Reads the images of the repositories that a request names, with their packages if it asks
-    /// for some.
+    /// Reads the images of the repositories that a request names.
     ///
     /// # Errors
     ///
@@ -74,12 +75,13 @@ impl Catalogue {
     pub fn of_repositories(
         context: &Context,
         request: &SearchRequest,
-        with_packages: bool,
+        parts: CatalogueParts,
     ) -> Result<Self> {
         let mut images = Vec::new();
         for (repository, records) in records_of_all(context, request)? {
             images.extend(records.into_iter().map(|record| Catalogued {
                 label: record.label.to_string(),
+                name: record.label,
                 meta: Some(repository.repository.meta_path(&record.digest)),
                 digest: record.digest,
                 source: repository.name.clone(),
@@ -89,12 +91,17 @@ impl Catalogue {
         let mut needs: Kept<NeedLines> = Kept::read(context, NEEDS, SOURCE);
         let lines = |image: &Catalogued| need_lines(|name| meta(image, name));
         add_local(&mut needs, &images, lines);
-        let packages = with_packages.then(|| {
+        let packages = parts.packages.then(|| {
             let mut packages: Kept<PackageLines> = Kept::read(context, PACKAGES, SOURCE);
             add_local(&mut packages, &images, |image| lines_beside(image.meta.as_ref()?));
             packages.index
         });
-        Ok(Self { images, needs: needs.index, packages, details: None })
+        let details = parts.details.then(|| {
+            let mut details: Kept<DetailLines> = Kept::read(context, DETAILS, SOURCE);
+            add_local(&mut details, &images, |image| detail_line(&meta(image, ENV_JSON)?));
+            details.index
+        });
+        Ok(Self { images, needs: needs.index, packages, details })
     }
 
     /// As [`Catalogue::of_repositories`], for the images of a registry.
@@ -106,13 +113,12 @@ impl Catalogue {
         context: &Context,
         registry: &RegistryRequest,
         request: &SearchRequest,
-        with_packages: bool,
+        parts: CatalogueParts,
     ) -> Result<Self> {
         let description = request.description()?;
         let connection = registry.connect(context)?;
         let (how, refresh) = (request.name_match(), request.refresh);
         let listed = look_up(context, &connection, description.as_ref(), how, refresh)?;
-        let parts = CatalogueParts { packages: with_packages, details: false };
         Self::of_listed(context, &connection, listed, parts, refresh)
     }
 
@@ -156,6 +162,7 @@ impl Catalogue {
         }
         let images = listed.into_iter().map(|image| Catalogued {
             label: format!("{}::{}", image.namespace, image.label),
+            name: image.label,
             digest: image.digest,
             source: address.clone(),
             meta: None,

@@ -23,8 +23,14 @@ pub(crate) type PackagesByImage = BTreeMap<Digest, Packages>;
 
 /// The packages that were found in one image. Images share most of them: a pattern without a name
 /// may match everything.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Packages(Rc<[Rc<Package>]>);
+
+impl FromIterator<Rc<Package>> for Packages {
+    fn from_iter<I: IntoIterator<Item = Rc<Package>>>(packages: I) -> Self {
+        Self(packages.into_iter().collect())
+    }
+}
 
 /// A package in an image.
 #[derive(Clone, Debug, Serialize, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,7 +48,7 @@ pub struct Package {
 }
 
 impl Package {
-    fn of(line: &PackageLine<'_>) -> Self {
+    pub(crate) fn of(line: &PackageLine<'_>) -> Self {
         let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         let compilers = line.compilers.split_terminator(',');
         Self {
@@ -58,7 +64,9 @@ impl Package {
         }
     }
 
-    fn title(&self) -> String {
+    /// Returns its name and version, and whether it is one of the system: `hdf5@1.14.3`.
+    #[must_use]
+    pub fn title(&self) -> String {
         let of_system = if self.external { " (of the system)" } else { "" };
         let at = if self.version.is_empty() { "" } else { "@" };
         format!("{}{at}{}{of_system}", self.name, self.version)

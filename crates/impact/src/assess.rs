@@ -290,6 +290,7 @@ mod tests {
         needs.add(images.iter().enumerate().map(|(number, lines)| (digest(number), *lines)));
         let images = (0..images.len()).map(|number| Catalogued {
             label: format!("image-{number}"),
+            name: format!("image/{number}:v1@here%x86_64").parse().unwrap(),
             digest: digest(number),
             source: "default".to_owned(),
             meta: None,

@@ -49,6 +49,12 @@ pub(crate) struct WantedCompiler {
 }
 
 impl PackagePattern {
+    /// Returns the name, if one is given.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
     /// Tells whether a package is what is looked for.
     #[must_use]
     pub fn matches(&self, package: &PackageLine<'_>) -> bool {

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use cabane_image_search::{Catalogue, SearchRequest};
+use cabane_image_search::{Catalogue, CatalogueParts, SearchRequest};
 use cabane_impact::{Assessment, ImageImpact, Verdict, assess};
 use cabane_label::escape;
 use cabane_pipeline::{Pipeline, Repairs};
@@ -79,11 +79,11 @@ pub(crate) fn impact(setup: &Setup, args: &ImpactArgs) -> Result<ExitCode> {
         refresh: args.refresh,
         ..SearchRequest::default()
     };
-    let with_packages = args.change.names_packages();
+    let parts = CatalogueParts { packages: args.change.names_packages(), details: false };
     let catalogue = if args.remote {
-        Catalogue::of_registry(setup, &args.registry.request(), &request, with_packages)?
+        Catalogue::of_registry(setup, &args.registry.request(), &request, parts)?
     } else {
-        Catalogue::of_repositories(setup, &request, with_packages)?
+        Catalogue::of_repositories(setup, &request, parts)?
     };
     let assessment = assess(&catalogue, &changes);
     if assessment.images.is_empty() {

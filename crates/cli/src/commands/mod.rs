@@ -42,6 +42,7 @@ mod recipe;
 mod registry;
 mod repo;
 mod run;
+mod search;
 mod share;
 pub(crate) mod slurm;
 pub(crate) mod start;
@@ -100,6 +101,10 @@ pub(crate) enum Command {
     /// Manage images in repositories and registries
     #[command(subcommand)]
     Image(image::ImageCommand),
+    /// Search for images by words in their names, packages, and descriptions
+    Search(search::SearchArgs),
+    /// Show which images have a package, in which versions, and on which systems
+    Info(search::InfoArgs),
     /// Manage repositories
     #[command(subcommand)]
     Repo(repo::RepoCommand),
@@ -244,6 +249,8 @@ pub(crate) fn run_command(
         Command::BuildWorker(command) => build::build_worker(setup, &command)?,
         Command::VendorMpi(args) => vendor_mpi::vendor_mpi(setup, &args)?,
         Command::Image(command) => image::image(setup, &command)?,
+        Command::Search(args) => search::search(setup, &args)?,
+        Command::Info(args) => search::info(setup, &args)?,
         Command::Repo(command) => return repo::repo(setup, &command),
         Command::Check(args) => return check::check(setup, &args),
         Command::Pipeline(command) => return pipeline::pipeline(setup, &command),
