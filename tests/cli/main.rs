@@ -115,6 +115,7 @@ mod spack;
 mod spack_cache;
 mod spack_edits;
 mod spack_fetch;
+mod spack_lock;
 mod spack_messages;
 mod spack_mirrors;
 mod spack_real;
