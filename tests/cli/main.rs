@@ -109,6 +109,7 @@ mod restricted_pull;
 mod root_images;
 mod run;
 mod shells;
+mod site;
 mod slurm_collect;
 mod slurm_report;
 mod spack;

@@ -235,17 +235,17 @@ fn each_system_has_a_lock_file_and_a_copy_of_it_counts_as_the_same() {
     let text = stack.read("system/packages.yaml");
     stack.cabane.world.file("copy/packages.yaml", &text);
     stack.cabane.world.file("other/packages.yaml", &text.replace("12.2.0", "12.3.0"));
-    let build = |system: &str| {
+    let messages = |system: &str| {
         let (recipe, system) = (stack.path("recipe"), stack.path(system));
-        let build = stack.path("build");
-        let typed = ["--until", "concretize", "--build-dir", &build, "--system", &system, &recipe];
+        let place = stack.path("build");
+        let typed = ["--until", "concretize", "--build-dir", &place, "--system", &system, &recipe];
         let mut command = stack.cabane.command(&[&["build"], &typed[..]].concat());
         command.env("CABANE_SPACK_PYTHON", "/usr/bin/python3");
         let built = stack.cabane.finish(&mut command).success();
         stack.remove_build();
         built.stderr
     };
-    let (copy, other) = (build("copy"), build("other"));
+    let (copy, other) = (messages("copy"), messages("other"));
     let warning = "the recipe has lock files for `system`, and none for this system: `cabane lock \
                    --system [WORLD]/other --recipe [WORLD]/recipe`";
     assert!(!copy.contains("none for this system"), "{copy}");

@@ -25,7 +25,7 @@ pub(super) fn lock(
     let system = engine.request.system_dir.as_deref().unwrap_or(Path::new("."));
     let place = LockFile::place(recipe, system);
     let file = head_in(&place);
-    let name = shown(file.strip_prefix(recipe).unwrap_or(&file)).to_string();
+    let name = shown(file.strip_prefix(recipe).unwrap_or(&file));
     // One that was found by what is in it has another name.
     let before = engine.lock.as_ref().filter(|lock| lock.path() == file);
     let mismatch = match before {
