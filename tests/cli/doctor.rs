@@ -80,7 +80,7 @@ archive='/mnt/cabane archive'
 install -D -m 755 \"$PROGRAM\" \"$archive/bin/cabane\"
 install -D -m 755 \"$HELPER\" \"$archive/libexec/cabane/cabane-mount\"
 cp \"$PACKAGING/install.sh\" \"$PACKAGING/mount.policy\" \"$archive/\"
-(cd \"$archive\" && find . -type f -printf '%P\\n' | xargs sha256sum >SHA256SUMS)
+(cd \"$archive\" && find . -type f ! -name SHA256SUMS -printf '%P\\n' | xargs sha256sum >SHA256SUMS)
 HELPER=no sh \"$archive/install.sh\" --prefix /mnt/prefix >/dev/null";
 
 #[test]
