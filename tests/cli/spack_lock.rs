@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::cabane::{Who, everybody, finished};
 use crate::spack::Stack;
+use crate::spack_real::{small_recipe, with_spack};
 
 const LOCK: &str = "recipe/locks/system/lock.json";
 
@@ -268,4 +269,41 @@ fn what_cannot_be_updated_or_locked_is_refused() {
     let expected = "Spack 1.1 decides about packages only after their compiler is built";
     assert!(seen.code != 0 && seen.stderr.contains(expected), "{seen:?}");
     assert!(!stack.cabane.world.path("recipe/locks").exists());
+}
+
+#[test]
+fn another_distribution_is_a_warning_and_a_changed_package_of_the_recipe_is_an_error() {
+    let stack = unlocked(Who::OrdinaryUser);
+    let package = "recipe/repo/packages/mine/package.py";
+    let text = "from spack.package import *\n\nclass Mine(Package):\n    version('1')\n";
+    stack.cabane.world.file(package, text);
+    stack.packages(&["lock"]).success();
+    let lock = stack.read(LOCK);
+    let mut head: Value = serde_json::from_str(&lock).unwrap();
+    head["distribution"] = "debian 1".into();
+    stack.write(LOCK, &head.to_string());
+    let built = stack.build(&["--until", "concretize"]).success();
+    let warning = "the lock file was made on debian 1, and this is ";
+    assert!(built.stderr.contains(warning), "{built:?}");
+    stack.cabane.world.file(package, &text.replace("'1'", "'2'"));
+    let built = stack.build(&["--until", "concretize"]);
+    let expected =
+        "no longer matches the recipe: a package of the recipe or of the system changed\n";
+    assert!(built.code == 7 && built.stderr.contains(expected), "{built:?}");
+}
+
+#[test]
+fn with_real_spack_a_lock_file_gives_the_same_image() {
+    let real = with_spack!();
+    let recipe = small_recipe(&real, "cleanup: runtime\n");
+    real.build_with(&recipe, "first", "small/1.0", &[]);
+    let system = real.cabane.world.path("system");
+    let typed =
+        ["lock", "--recipe", recipe.to_str().unwrap(), "--system", system.to_str().unwrap()];
+    real.cabane.finish(&mut real.command(&typed)).success();
+    real.build_with(&recipe, "second", "small/1.1", &["--from", "concretize"]);
+    let read = |name: &str| fs::read_to_string(real.cabane.world.path(name)).unwrap();
+    let lock = read("recipe/locks/system/stack/spack.lock");
+    assert_eq!(lock, read("second/work/spack/env/stack/spack.lock"));
+    assert_eq!(real.digest("small/1.0"), real.digest("small/1.1"));
 }
