@@ -4,6 +4,7 @@
 //! `cabane lock` and `cabane update` with recipes for Spack, and builds that follow a lock file.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use cabane_testkit::Finished;
 use serde_json::Value;
@@ -290,6 +291,25 @@ fn another_distribution_is_a_warning_and_a_changed_package_of_the_recipe_is_an_e
     let expected =
         "no longer matches the recipe: a package of the recipe or of the system changed\n";
     assert!(built.code == 7 && built.stderr.contains(expected), "{built:?}");
+}
+
+#[test]
+fn a_lock_file_stays_in_its_recipe() {
+    let stack = locked(Who::OrdinaryUser);
+    let outside = stack.cabane.world.directory("home/outside");
+    let (place, answer) = ("recipe/locks/system", "recipe/locks/system/stack/spack.lock");
+    let (place, answer) = (stack.cabane.world.path(place), stack.cabane.world.path(answer));
+    fs::rename(&answer, outside.join("spack.lock")).unwrap();
+    symlink(outside.join("spack.lock"), &answer).unwrap();
+    let built = stack.build(&["--dry-run"]);
+    let expected = "recipe/locks/system/stack/spack.lock is missing, or was edited\n";
+    assert!(built.code == 7 && built.stderr.contains(expected), "{built:?}");
+    fs::remove_dir_all(&place).unwrap();
+    symlink(&outside, &place).unwrap();
+    let seen = stack.packages(&["lock"]);
+    let expected = "error: [WORLD]/recipe/locks/system is a link that leads out of the recipe\n";
+    assert!(seen.code != 0 && seen.stderr.contains(expected), "{seen:?}");
+    assert!(!outside.join("lock.json").exists());
 }
 
 #[test]

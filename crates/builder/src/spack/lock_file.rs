@@ -200,7 +200,8 @@ impl LockFile {
         for (name, answer) in &head.answers {
             let path = self.answer(name);
             let digest = fingerprint::of_file(&path).map(|digest| digest.to_string());
-            if digest.ok().as_ref() != Some(&answer.sha256) {
+            let is_inside = is_inside(&engine.recipe_dir.path, &path);
+            if !is_inside || digest.ok().as_ref() != Some(&answer.sha256) {
                 return Ok(Some(format!("{} is missing, or was edited", shown(&path))));
             }
         }
@@ -260,6 +261,23 @@ impl LockFile {
         disk::put(to, text)?;
         lock::read(to).map(|_| ())
     }
+}
+
+/// Fails if a lock file would be written outside of its recipe, through a link.
+pub(super) fn check_place(recipe: &Path, place: &Path) -> Result<()> {
+    let mut parts = place.ancestors().take_while(|part| *part != recipe);
+    match parts.find(|part| part.exists() && !is_inside(recipe, part)) {
+        None => Ok(()),
+        Some(part) => Err(BuildError::refused(
+            format!("{} is a link that leads out of the recipe", shown(part)),
+            "remove the link: lock files are written into the recipe",
+        )),
+    }
+}
+
+/// Whether a path leads to something in a recipe, whose own path has no links.
+fn is_inside(recipe: &Path, path: &Path) -> bool {
+    fs::canonicalize(path).is_ok_and(|real| real.starts_with(recipe))
 }
 
 /// Returns the lock files of a recipe, one for each system.

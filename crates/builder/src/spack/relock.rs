@@ -8,7 +8,7 @@ use std::path::Path;
 use cabane_label::{escape, shown};
 use cabane_report::{Kind, Report};
 
-use super::lock_file::{LockFile, LockedSources, NewLock, head_in};
+use super::lock_file::{LockFile, LockedSources, NewLock, check_place, head_in};
 use super::{SpackEngine, install, names};
 use crate::build_context::BuildContext;
 use crate::engine::Engine;
@@ -24,6 +24,7 @@ pub(super) fn lock(
     let recipe = &engine.recipe_dir.path;
     let system = engine.request.system_dir.as_deref().unwrap_or(Path::new("."));
     let place = LockFile::place(recipe, system);
+    check_place(recipe, &place)?;
     let file = head_in(&place);
     let name = shown(file.strip_prefix(recipe).unwrap_or(&file));
     // One that was found by what is in it has another name.
