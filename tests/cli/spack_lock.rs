@@ -322,8 +322,8 @@ fn with_real_spack_a_lock_file_gives_the_same_image() {
         ["lock", "--recipe", recipe.to_str().unwrap(), "--system", system.to_str().unwrap()];
     real.cabane.finish(&mut real.command(&typed)).success();
     real.build_with(&recipe, "second", "small/1.1", &["--from", "concretize"]);
-    let read = |name: &str| fs::read_to_string(real.cabane.world.path(name)).unwrap();
-    let lock = read("recipe/locks/system/stack/spack.lock");
-    assert_eq!(lock, read("second/work/spack/env/stack/spack.lock"));
+    let text = |name: &str| fs::read_to_string(real.cabane.world.path(name)).unwrap();
+    let lock = text("recipe/locks/system/stack/spack.lock");
+    assert_eq!(lock, text("second/work/spack/env/stack/spack.lock"));
     assert_eq!(real.digest("small/1.0"), real.digest("small/1.1"));
 }
