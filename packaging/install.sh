@@ -159,6 +159,9 @@ install_all() {
     directory "$prefix/lib/cabane"
     put "$here/bin/cabane" "$prefix/bin/cabane" 0755
     install_shared
+    # For hints of the command.
+    echo "${INSTALLED_BY:-archive $here}" >"$work/by"
+    put "$work/by" "$prefix/share/cabane/installed-by" 0644
     if [ "${UENV:-no}" = yes ] || { [ -z "${UENV:-}" ] && installed "$prefix/bin/uenv"; }; then install_links; fi
     echo "installed cabane below $prefix"
     if [ "$root" = no ]; then

@@ -71,9 +71,45 @@ fn without_the_helper_a_user_namespace_is_used_and_nothing_is_broken() {
     let wrong = "rm $helper $policy";
     let verdict = Machine::of(Who::OrdinaryUser, wrong).ask();
     verdict.is_what_happens(Who::OrdinaryUser);
+    assert_eq!((verdict.code, verdict.finding("helper")), (0, line("note: is not installed", "")));
+}
+
+/// Installs the command with `install.sh` of an archive, and leaves out the helper.
+const FROM_ARCHIVE: &str = "rm $helper $policy
+archive='/mnt/cabane archive'
+install -D -m 755 \"$PROGRAM\" \"$archive/bin/cabane\"
+install -D -m 755 \"$HELPER\" \"$archive/libexec/cabane/cabane-mount\"
+cp \"$PACKAGING/install.sh\" \"$PACKAGING/mount.policy\" \"$archive/\"
+(cd \"$archive\" && find . -type f ! -name SHA256SUMS -printf '%P\\n' | xargs sha256sum >SHA256SUMS)
+HELPER=no sh \"$archive/install.sh\" --prefix /mnt/prefix >/dev/null";
+
+#[test]
+fn the_command_that_installs_the_helper_is_that_of_the_archive_and_installs_it() {
+    needs_machines!();
+    let (found, command) = diagnosis(FROM_ARCHIVE, "helper");
+    let installed = format!(
+        "{FROM_ARCHIVE}\nMOUNT_POINTS=/mnt/env {} >/dev/null",
+        command.replace("sudo ", "")
+    );
     assert_eq!(
-        (verdict.code, verdict.finding("helper")),
-        (0, line("note: is not installed", "sudo make install"))
+        (found.as_str(), command.as_str()),
+        ("note: is not installed", "sudo '/mnt/cabane archive/install.sh' --prefix /mnt/prefix")
+    );
+    let (found, _) = diagnosis(&installed, "helper");
+    assert!(found.starts_with("ok: "), "{found}");
+}
+
+#[test]
+fn where_a_package_installed_the_command_its_package_manager_installs_the_helper() {
+    needs_machines!();
+    let record =
+        "mkdir -p /mnt/prefix/share/cabane; echo deb >/mnt/prefix/share/cabane/installed-by";
+    let missing = diagnosis(&format!("rm $helper $policy; {record}"), "helper").1;
+    let broken = format!("cp /bin/false $helper; chmod 4755 $helper; {record}");
+    let broken = diagnosis(&broken, "start of the helper").1;
+    assert_eq!(
+        (missing.as_str(), broken.as_str()),
+        ("sudo apt-get install cabane-helper", "sudo apt-get install --reinstall cabane-helper")
     );
 }
 
@@ -129,10 +165,7 @@ fn a_helper_that_does_not_understand_is_seen_before_it_is_needed() {
     // It is root's and set-uid, but something else.
     let wrong = "cp /bin/false $helper; chmod 4755 $helper";
     let (found, command) = diagnosis(wrong, "start of the helper");
-    assert_eq!(
-        (found.as_str(), command.as_str()),
-        ("problem: it was started, and gave up", "sudo make install")
-    );
+    assert_eq!((found.as_str(), command.as_str()), ("problem: it was started, and gave up", ""));
 }
 
 #[test]

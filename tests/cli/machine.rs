@@ -118,6 +118,7 @@ impl<'a> Machine<'a> {
             .env("SCRIPT", &script)
             .env("PROGRAM", cabane.program())
             .env("HELPER", helper_binary().unwrap_or_default())
+            .env("PACKAGING", concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging"))
             .env("OUT", &out)
             .current_dir("/");
         let seen = Finished::of(&mut command);

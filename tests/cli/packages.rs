@@ -275,8 +275,11 @@ fn specs_are_looked_up_before_they_are_written() {
     assert_eq!(typed(&["remove", "hello"]).code, 5);
     typed(&["remove", "hello", "--environment", "more"]).success();
     assert_eq!(file(), other.replace("[hello]", "[]"));
-    let seen = typed(&["lock"]);
-    assert!(seen.stderr.contains("hint: the commits in config.yaml decide"), "{seen:?}");
+    fs::create_dir(stack.path("work/recipe/locks")).unwrap();
+    let seen = typed(&["remove", "libxml2"]);
+    let hint = "hint: `cabane lock --system [WORLD]/system --recipe [WORLD]/work/recipe` updates \
+                [WORLD]/work/recipe/locks\n";
+    assert!(seen.stderr.ends_with(hint), "{seen:?}");
 }
 
 #[test]

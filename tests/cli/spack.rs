@@ -45,7 +45,8 @@ case $1 in
 buildcache)
     [ ! "$SPACK_GNUPGHOME" ] || gpg --homedir "$SPACK_GNUPGHOME" --list-secret-keys >/tmp/keys-of-push ;;
 concretize)
-    echo '{"_meta": {"lockfile-version": 7}, "concrete_specs": {"abc": {"name": "hello", "version": "1.0",
+    version=$(cat "$here/version" 2>/dev/null || echo 1.0)
+    echo '{"_meta": {"lockfile-version": 7}, "concrete_specs": {"abc": {"name": "hello", "version": "'$version'",
         "arch": {"platform": "linux", "target": "x86_64_v3"}}}}' >"$scope/spack.lock" ;;
 python)
     [ ! -e "$here/answer" ] || cp "$here/answer" "$4" ;;

@@ -32,7 +32,18 @@ fn where_there_is_no_plugin_the_commands_that_build_it_are_named() {
         let finished = cluster.user("root").sh("cabane slurm install");
         assert_eq!(finished.code, 4, "{finished:?}");
         let release = cluster.root("srun --version | grep -o '[0-9][0-9][.][0-9][0-9]'");
-        let command = format!("`scripts/build-slurm {} && sudo make install`", release.trim());
+        let guide = "docs/guides/slurm-administration.md says how it is installed";
+        assert!(finished.stderr.contains(guide), "{finished:?}");
+        // As `make install` writes it.
+        let clone = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        cluster.root(&format!(
+            "mkdir -p /usr/local/share/cabane
+             echo 'clone {clone}' >/usr/local/share/cabane/installed-by"
+        ));
+        let finished = cluster.user("root").sh("cabane slurm install");
+        cluster.root("rm -r /usr/local/share/cabane");
+        let release = release.trim();
+        let command = format!("`cd {clone} && scripts/build-slurm {release} && sudo make install`");
         assert!(finished.stderr.contains(&command), "{finished:?}");
     });
 }

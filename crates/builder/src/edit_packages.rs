@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::engine::{Kind, RecipeDir};
 use crate::plan::read_recipe;
 use crate::python::{Requirements, written_lock};
+use crate::spack::SPACK_LOCKS;
 use crate::{BuildError, Result, disk};
 
 /// The file of a recipe for Spack that lists packages.
@@ -58,7 +59,7 @@ impl PackageEdit {
 pub struct EditedRecipe {
     /// What became of each package, in the order in which they were named.
     pub edits: Vec<PackageEdit>,
-    /// The lock file that no longer matches when the files are written.
+    /// The lock file, or the directory of lock files, that no longer matches when the files are written.
     pub lock: Option<PathBuf>,
     lists: Vec<OpenList>,
 }
@@ -96,7 +97,10 @@ pub fn edit_packages(
             ));
         }
         EngineConfig::Python(config) => python_lists(directory, config)?,
-        EngineConfig::Spack(_) => (environments(directory, environment)?, None),
+        EngineConfig::Spack(_) => {
+            let locks = directory.join(SPACK_LOCKS);
+            (environments(directory, environment)?, Some(locks).filter(|locks| locks.is_dir()))
+        }
         other => {
             let message = format!("a recipe with the engine `{}` lists no packages", other.name());
             return Err(refused(message, "edit its config.yaml, and build it again"));

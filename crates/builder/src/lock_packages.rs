@@ -48,6 +48,41 @@ pub struct Locked {
     /// Its new text, unless it was only checked.
     #[serde(skip)]
     pub(crate) text: Option<String>,
+    /// What is beside it: the path and the content of each file.
+    #[serde(skip)]
+    pub(crate) more: Vec<(PathBuf, Vec<u8>)>,
+    /// What was beside it, and is not needed any more.
+    #[serde(skip)]
+    pub(crate) gone: Vec<PathBuf>,
+}
+
+impl Locked {
+    /// A lock file that stays as it is.
+    pub(crate) fn unchanged(file: PathBuf, packages: usize) -> Self {
+        Self {
+            file,
+            packages,
+            changes: Vec::new(),
+            is_changed: false,
+            mismatch: None,
+            text: None,
+            more: Vec::new(),
+            gone: Vec::new(),
+        }
+    }
+
+    fn write(&self, text: &str) -> Result<()> {
+        for (path, content) in &self.more {
+            disk::make_directory(path.parent().unwrap_or(path))?;
+            disk::write(path, content)?;
+        }
+        if self.file.exists() {
+            disk::replace(&self.file, text.as_bytes())?;
+        } else {
+            disk::write(&self.file, text.as_bytes())?;
+        }
+        self.gone.iter().try_for_each(|path| disk::remove(path))
+    }
 }
 
 /// A package with another version.
@@ -79,10 +114,6 @@ pub(crate) fn changes(before: &Versions, now: &Versions) -> Vec<VersionChange> {
 pub(crate) fn no_lock(engine: &str) -> BuildError {
     let message = format!("recipes with the engine `{engine}` have no lock file");
     let hint = match engine {
-        "spack" => {
-            "the commits in config.yaml decide about the versions; `cabane build --from sources` \
-             looks up its branches again"
-        }
         "container" => "`cabane build --from lock` looks up the tag of the container image again",
         _ => "build it again: `cabane build`",
     };
@@ -105,7 +136,7 @@ pub fn lock_packages(
     interrupt: &AtomicBool,
 ) -> Result<Locked> {
     let recipe = read_recipe(&request.recipe_dir)?;
-    if !matches!(recipe.engine, EngineConfig::Python(_)) {
+    if !matches!(recipe.engine, EngineConfig::Python(_) | EngineConfig::Spack(_)) {
         return Err(no_lock(recipe.engine.name()));
     }
     let job = &Job::prepare(&BuildRequest { memory: None, ..request.clone() })?;
@@ -127,11 +158,7 @@ pub fn lock_packages(
     }
     let locked = locked?;
     if let Some(text) = locked.text.as_ref().filter(|_| locked.is_changed && !dry_run) {
-        if locked.file.exists() {
-            disk::replace(&locked.file, text.as_bytes())?;
-        } else {
-            disk::write(&locked.file, text.as_bytes())?;
-        }
+        locked.write(text)?;
     }
     if *wish != LockWish::Check {
         progress.finished(&step, start.elapsed());

@@ -12,9 +12,12 @@ use cabane_environment::directories;
 use cabane_mount::FusePrograms;
 use cabane_run::loaded::{CABANE_LOADED, Loaded, file_system_at};
 use cabane_site::settings::{BackendChoice, ColorChoice, Effective, Overrides, RepositorySetting};
-use cabane_site::{env_vars, helper_places};
+use cabane_site::{Installation, env_vars, helper_places};
 
-use crate::facts::{Answer, Configuration, Facts, Mistake, RepositoryEntry, SearchPath, Tool};
+use crate::facts::{
+    Answer, Configuration, Facts, HelperFacts, HelperRemedies, Mistake, RepositoryEntry,
+    SearchPath, Tool,
+};
 use crate::finding::Diagnosis;
 use crate::probe::within;
 use crate::{judge, look};
@@ -60,10 +63,12 @@ fn look_at_everything(
 ) -> Facts {
     let process = look::look_at_process();
     let user_namespaces = look::try_user_namespaces();
+    let helper = look::look_at_helper(&helper_places(calling, program));
     let repositories = settings.map_or(&[][..], |settings| &settings.repositories);
     Facts {
         as_root: look::try_as_root(&process),
-        helper: look::look_at_helper(&helper_places(calling, program)),
+        helper_remedies: helper_remedies(program, &helper),
+        helper,
         fuse: look::try_fuse(&FusePrograms::default(), &user_namespaces),
         user_namespaces,
         kernel: look::look_at_kernel(&process),
@@ -75,6 +80,15 @@ fn look_at_everything(
         devices: look::look_at_devices(),
         tools: tools(calling, settings),
         process,
+    }
+}
+
+fn helper_remedies(program: Option<&Path>, helper: &Answer<HelperFacts>) -> HelperRemedies {
+    let installation = Installation::of(program);
+    let helper = helper.as_ref().ok().and_then(|helper| helper.installed.as_ref());
+    HelperRemedies {
+        missing: installation.helper(None),
+        broken: installation.helper(helper.map(|helper| Path::new(&helper.path))),
     }
 }
 

@@ -3,6 +3,7 @@
 
 //! What was seen, without judgement.
 
+use cabane_site::Remedy;
 use serde::{Deserialize, Serialize};
 
 /// What became of a question.
@@ -425,6 +426,15 @@ pub(crate) struct Tool {
     pub(crate) found: Answer<Option<Program>>,
 }
 
+/// How the helper is installed here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HelperRemedies {
+    /// What installs it.
+    pub(crate) missing: Remedy,
+    /// What replaces one that is there.
+    pub(crate) broken: Remedy,
+}
+
 /// Everything that was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
@@ -434,6 +444,8 @@ pub(crate) struct Facts {
     pub(crate) as_root: Option<AsRoot>,
     /// The helper.
     pub(crate) helper: Answer<HelperFacts>,
+    /// How it is installed.
+    pub(crate) helper_remedies: HelperRemedies,
     /// User namespaces.
     pub(crate) user_namespaces: UserNamespaces,
     /// FUSE.

@@ -4,6 +4,7 @@
 //! What was found, and what it means.
 
 use cabane_process::installation;
+use cabane_site::Remedy;
 use serde::Serialize;
 
 /// How something is.
@@ -144,6 +145,15 @@ impl Finding {
     /// The problem is gone when this program is installed.
     pub(crate) fn fixed_by_installing(mut self, program: &str) -> Self {
         self.command = installation::command(program);
+        self
+    }
+
+    /// The problem is gone when a part of Cabane is installed, or installed again.
+    pub(crate) fn fixed_by_remedy(mut self, remedy: &Remedy) -> Self {
+        self.command.clone_from(&remedy.command);
+        let texts = [self.cause.take(), remedy.remark.clone()];
+        let texts: Vec<String> = texts.into_iter().flatten().collect();
+        self.cause = (!texts.is_empty()).then(|| texts.join("; "));
         self
     }
 

@@ -136,16 +136,20 @@ pub fn worker_request(
 }
 
 /// Returns the request with which the packages of a recipe are resolved for its lock file, in a build
-/// directory of its own.
+/// directory of its own. `system` is the name of a system, or the directory of its configuration.
 ///
 /// # Errors
 ///
-/// The recipe is not found, or the settings cannot be used.
-pub fn lock_request(context: &Context, recipe: &Path) -> Result<BuildRequest> {
+/// The recipe or the system is not found, or the settings cannot be used.
+pub fn lock_request(
+    context: &Context,
+    recipe: &Path,
+    system: Option<&Path>,
+) -> Result<BuildRequest> {
     // Of this process alone: it is removed in the end.
     let variant = Some(format!("lock {}", std::process::id()));
     let options = BuildOptions { variant, ..BuildOptions::of(recipe) };
-    request(context, &options, find_system(context, None)?)
+    request(context, &options, find_system(context, system)?)
 }
 
 /// Reads a label; what is built for a system says so.

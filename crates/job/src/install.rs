@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_site::Installation;
 
 use crate::Destination;
 use crate::check::{Line, PLUGIN, Release, fault_of_release, find_plugstack};
@@ -71,10 +72,7 @@ fn line_for(request: &InstallRequest, before: &str) -> Result<String> {
         let error = format!("there is no plugin {}", plugin.display());
         let hint = match Release::installed().filter(|_| request.plugin.is_none()) {
             None => "`--plugin PATH` names another one".to_owned(),
-            Some(release) => format!(
-                "`scripts/build-slurm {release} && sudo make install` in the source tree of Cabane \
-                 builds and installs it"
-            ),
+            Some(release) => Installation::of(Some(&command)).plugin(&release.to_string()).hint(),
         };
         return Err(Report::new(Kind::NotFound, error).hinted(hint));
     }
@@ -83,10 +81,7 @@ fn line_for(request: &InstallRequest, before: &str) -> Result<String> {
         return Err(Report::new(Kind::BadInput, error));
     }
     if let Some(fault) = fault_of_release(&plugin) {
-        return Err(Report::new(Kind::BadInput, fault).hinted(
-            "`scripts/build-slurm YY.MM` in the source tree of Cabane builds one for a release"
-                .to_owned(),
-        ));
+        return Err(Report::new(Kind::BadInput, fault).hinted(hint_for_another(&command)));
     }
     let mut line = format!("required {} cabane={}", plugin.display(), command.display());
     if let Some(destination) = &request.record {
@@ -103,6 +98,19 @@ fn line_for(request: &InstallRequest, before: &str) -> Result<String> {
         line += &format!(" container-options={}", request.container_options);
     }
     Ok(line)
+}
+
+/// Says where the plugin for this Slurm is, instead of one for another Slurm.
+fn hint_for_another(command: &Path) -> Option<String> {
+    if usual_place(command)
+        .is_ok_and(|plugin| plugin.is_file() && fault_of_release(&plugin).is_none())
+    {
+        return Some(
+            "`cabane slurm install` without `--plugin` takes the one for this Slurm".to_owned(),
+        );
+    }
+    let release = Release::installed()?.to_string();
+    Some(Installation::of(Some(command)).plugin(&release).hint())
 }
 
 fn usual_place(command: &Path) -> Result<PathBuf> {

@@ -11,10 +11,12 @@
 
 mod context;
 pub mod env_vars;
+mod installation;
 pub mod settings;
 mod site;
 mod systems;
 
 pub use context::Context;
+pub use installation::{Installation, Remedy};
 pub use site::{GRACE_DAYS, Site, helper_places, open_repository};
 pub use systems::{SystemDirectory, find_system};

@@ -53,8 +53,7 @@ fn has_hashes(engine: &PythonEngine, path: &Path, wish: &LockWish) -> Result<Loc
 }
 
 fn unchanged(file: PathBuf, versions: &Versions) -> Locked {
-    let packages = versions.len();
-    Locked { file, packages, changes: Vec::new(), is_changed: false, mismatch: None, text: None }
+    Locked::unchanged(file, versions.len())
 }
 
 /// Requirements and the lock file beside them.
@@ -85,12 +84,11 @@ impl<'a> Requirements<'a> {
         let text = self.origin.text(&self.resolve(bench, before.as_deref(), &options)?);
         let now = written_lock::versions(&text)?;
         Ok(Locked {
-            file: self.file.clone(),
             packages: now.len(),
             changes: changes(&versions, &now),
             is_changed: before.as_ref() != Some(&text),
-            mismatch: None,
             text: Some(text),
+            ..Locked::unchanged(self.file.clone(), 0)
         })
     }
 
@@ -208,9 +206,8 @@ fn lock_project(
         packages: now.len(),
         changes: changes(&versions, &now),
         is_changed: before.as_ref() != Some(&text),
-        mismatch: None,
         text: Some(text),
-        file,
+        ..Locked::unchanged(file, 0)
     })
 }
 

@@ -58,6 +58,10 @@ fn concretize_one(
         return Ok(());
     }
     let described = describe_compilers(engine, environment)?;
+    if let Some(locked) = &engine.lock {
+        locked.take(engine, name, &lock)?;
+        return unused::warn(engine, &lock, bench);
+    }
     // A script may change anything.
     let is_kept = !hooks::exists(engine, hooks::PRE_INSTALL);
     let kept = kept(engine, environment, &described)?;

@@ -26,6 +26,7 @@ mod install;
 mod installer_output;
 mod keys;
 mod lock;
+mod lock_file;
 mod mpi_wrappers;
 mod names;
 mod normalize;
@@ -35,6 +36,7 @@ mod package_cache;
 mod package_log;
 mod port;
 mod read;
+mod relock;
 mod repository_files;
 mod session;
 mod shared_packages;
@@ -49,6 +51,7 @@ mod watch;
 mod workers;
 
 pub use concretized::{ComesFrom, ConcretePackage, Concretized};
+pub(crate) use lock_file::DIRECTORY as SPACK_LOCKS;
 pub use names::{NameLookUp, Names};
 pub use port::{PortedPackages, has_old_packages};
 pub use read::{StackTexts, read_system};
@@ -67,6 +70,7 @@ use cabane_recipe::{
 use cabane_spack::{DATABASE, RECIPE_REPOSITORY, SpackEnvironment, SpackStack};
 use cabane_view::{HostNeeds, Needs};
 use guarded::Guarded;
+use lock_file::{LockFile, LockedSources};
 use own_packages::OwnPackages;
 use solver::{REQUIREMENTS, Solver};
 use sources::{Commits, Source, Sources};
@@ -76,6 +80,7 @@ use crate::engine::{Engine, Facts, RecipeDir, StepDraft};
 use crate::fingerprint::{self, Inputs};
 use crate::git_commit::public_address;
 use crate::layout::Layout;
+use crate::lock_packages::{LockWish, Locked};
 use crate::materials::Material;
 use crate::pack::Tree;
 use crate::python::{Uv, find_interpreter};
@@ -102,6 +107,10 @@ pub(crate) struct SpackEngine {
     store: PathBuf,
     store_here: PathBuf,
     sources: Sources,
+    /// The sources as the recipe names them.
+    requested: Vec<Source>,
+    /// The lock file that decides about the packages.
+    lock: Option<LockFile>,
     solver: Solver,
     guarded: Guarded,
     host: String,
@@ -115,6 +124,25 @@ impl SpackEngine {
         directory: &RecipeDir,
         layout: &Layout,
     ) -> Result<Self> {
+        let system_dir = request.system_dir.as_deref().ok_or_else(BuildError::no_system)?;
+        let lock = LockFile::find(&directory.path, system_dir)?;
+        let locked = lock.as_ref().map(LockFile::sources).unwrap_or_default();
+        let engine = Self::prepare_with(request, recipe, directory, layout, &locked)?;
+        Ok(Self { lock, ..engine })
+    }
+
+    /// Returns the same without its lock file, which keeps commits of it: to decide about the packages anew.
+    fn unlocked(&self, recipe: &Recipe, commits: &LockedSources) -> Result<Self> {
+        Self::prepare_with(&self.request, recipe, &self.recipe_dir, &self.layout, commits)
+    }
+
+    fn prepare_with(
+        request: &BuildRequest,
+        recipe: &Recipe,
+        directory: &RecipeDir,
+        layout: &Layout,
+        locked: &LockedSources,
+    ) -> Result<Self> {
         let system_dir = request.system_dir.clone().ok_or_else(BuildError::no_system)?;
         let mut system = read_system(&system_dir, request.mirrors.as_deref())?;
         let variables = &request.path_variables;
@@ -124,6 +152,7 @@ impl SpackEngine {
         let texts = StackTexts::read(&directory.path)?;
         let mut stack_recipe = texts.parse(&options)?;
         stack_recipe.config.store = recipe.store.clone();
+        let requested = list_of_sources(&stack_recipe);
         pin(&mut stack_recipe, &request.pins);
         let bases = Bases::find(request, recipe, &stack_recipe.spack)
             .map_err(|error| bases::at_its_place(&texts, error))?;
@@ -144,7 +173,7 @@ impl SpackEngine {
             ),
         };
         let sources = Sources {
-            list: list_of_sources(&stack_recipe),
+            list: lock_file::pinned(list_of_sources(&stack_recipe), locked),
             git,
             tar: tool("tar", request.programs.tar.as_ref()),
             curl: tool("curl", request.programs.curl.as_ref()),
@@ -166,6 +195,8 @@ impl SpackEngine {
             by_version: OnceLock::new(),
             mirrors_dir,
             sources,
+            requested,
+            lock: None,
             solver,
             guarded,
             store: recipe.store.as_path().to_owned(),
@@ -304,13 +335,19 @@ impl Engine for SpackEngine {
             get.extend(self.guarded.python.invocations());
             sources.insert("python for S3".to_owned(), self.guarded.python.input.clone());
         }
+        let mut handed = self.handed_inputs();
+        let mut decide = all(&session::concretize);
+        let mut what = "decide which packages are built, and how";
+        if let Some(lock) = &self.lock {
+            handed.extend([lock.input()?]);
+            decide.clear();
+            what = "take over the packages of the lock file";
+        }
         Ok(vec![
             StepDraft::new(StepName::Sources, "get Spack, its packages, and its solver")
                 .running(&get)
                 .from(sources),
-            StepDraft::new(StepName::Concretize, "decide which packages are built, and how")
-                .running(&all(&session::concretize))
-                .from(self.handed_inputs()),
+            StepDraft::new(StepName::Concretize, what).running(&decide).from(handed),
             StepDraft::new(StepName::Install, "build the packages, or take them from caches")
                 .running(&install::invocations(self))
                 .from(install::inputs(self)?),
@@ -351,6 +388,19 @@ impl Engine for SpackEngine {
             }
             _ => self.store_here.join("config/upstreams.yaml").exists() && views::are_known(self),
         }
+    }
+
+    fn check_lock(&self) -> Result<()> {
+        self.lock.as_ref().map_or(Ok(()), |lock| lock.check(self))
+    }
+
+    fn lock(&self, bench: &mut BuildContext<'_>, wish: &LockWish) -> Result<Locked> {
+        relock::lock(self, bench, wish)
+    }
+
+    /// The image has what its lock file says, and is the same without one.
+    fn outside_recipe(&self) -> Vec<PathBuf> {
+        vec![self.recipe_dir.path.join(lock_file::DIRECTORY)]
     }
 
     fn tree(&self) -> Tree<'_> {
@@ -432,6 +482,11 @@ impl Engine for SpackEngine {
         let remarks = self.recipe.remarks.iter();
         let mut warnings: Vec<String> = remarks.map(ToString::to_string).collect();
         warnings.extend(self.guarded.warnings.iter().cloned());
+        warnings.extend(match (&self.lock, &self.request.system_dir) {
+            (Some(lock), _) => lock.remark(),
+            (None, Some(system)) => lock_file::remark_without(&self.recipe_dir.path, system),
+            (None, None) => None,
+        });
         warnings
     }
 }

@@ -54,6 +54,11 @@ impl Source {
             reference: source.commit.clone(),
         }
     }
+
+    /// The same, as recipes have it.
+    pub(super) fn git(&self) -> GitSource {
+        GitSource { repo: self.address.clone(), commit: self.reference.clone() }
+    }
 }
 
 /// Where the files of a source are on this machine.

@@ -44,6 +44,7 @@ mod repo;
 mod run;
 mod search;
 mod share;
+mod site;
 pub(crate) mod slurm;
 pub(crate) mod start;
 mod status;
@@ -154,6 +155,9 @@ pub(crate) enum Command {
     /// Check and inspect environment files
     #[command(subcommand)]
     Environment(environment::EnvironmentCommand),
+    /// Configure Cabane for all users of a machine
+    #[command(subcommand)]
+    Site(site::SiteCommand),
     /// Describe systems for building
     #[command(subcommand)]
     System(system::SystemCommand),
@@ -212,6 +216,11 @@ pub(crate) fn run_command(
     if let Command::Doctor(args) = &command {
         return doctor::doctor(global, printer, args);
     }
+    // It writes the settings, and reads none.
+    if let Command::Site(command) = &command {
+        site::site(printer, command)?;
+        return Ok(exit_codes::SUCCESS);
+    }
     // Where a node has a mistake in its settings, steps are recorded all the same.
     if let Command::Slurm(slurm::SlurmCommand::Record(args)) = &command {
         slurm::record(args)?;
@@ -262,6 +271,7 @@ pub(crate) fn run_command(
         Command::Bundle(command) => return bundle::bundle(setup, &command),
         Command::Registry(command) => return registry::registry(setup, &command),
         Command::Recipe(command) => return recipe::recipe(setup, &command),
+        Command::Site(command) => site::site(printer, &command)?,
         Command::System(command) => system::system(setup, &command)?,
         Command::Slurm(command) => return slurm::slurm(setup, &command),
         Command::Environment(command) => return environment::environment(setup, &command),

@@ -3,12 +3,15 @@
 
 //! The set-uid helper and its policy.
 
+use cabane_site::Remedy;
+
 use super::checks::{
     HELPER, HELPER_START, MOUNT_POINT, POLICY, PRIVILEGES, ROOT_IMAGES, STATE_DIRECTORY, VERIFIED,
 };
 use super::quoted;
 use crate::facts::{
-    Answer, HelperFacts, Installed, PolicyFacts, Process, VerifiedFacts, Weakness, WeaknessKind,
+    Answer, HelperFacts, HelperRemedies, Installed, PolicyFacts, Process, VerifiedFacts, Weakness,
+    WeaknessKind,
 };
 use crate::finding::{Finding, State};
 
@@ -19,7 +22,11 @@ const WRITE_POLICY: &str = "printf 'mount-point /user-environment\\nimage-owners
                             sudo install -D -m 0644 /dev/stdin /etc/cabane/mount.policy";
 
 /// Judges everything about the helper.
-pub(super) fn judge_helper(process: &Process, helper: &Answer<HelperFacts>) -> Vec<Finding> {
+pub(super) fn judge_helper(
+    process: &Process,
+    helper: &Answer<HelperFacts>,
+    remedies: &HelperRemedies,
+) -> Vec<Finding> {
     let helper = match helper.as_ref() {
         Ok(helper) => helper,
         Err(reason) => {
@@ -35,18 +42,18 @@ pub(super) fn judge_helper(process: &Process, helper: &Answer<HelperFacts>) -> V
         ];
     }
     let Some(installed) = &helper.installed else {
-        return judge_missing(process, helper);
+        return judge_missing(process, helper, &remedies.missing);
     };
     let mut findings = vec![judge_program(installed)];
     if process.no_new_privileges {
         findings.push(no_new_privileges());
     }
     findings.extend(judge_policy(helper));
-    findings.extend(judge_start(process, helper));
+    findings.extend(judge_start(process, helper, remedies));
     findings
 }
 
-fn judge_missing(process: &Process, helper: &HelperFacts) -> Vec<Finding> {
+fn judge_missing(process: &Process, helper: &HelperFacts, remedy: &Remedy) -> Vec<Finding> {
     let state = if process.counts_as_root { State::Off } else { State::Note };
     let missing = HELPER
         .finding(state, "is not installed")
@@ -55,7 +62,7 @@ fn judge_missing(process: &Process, helper: &HelperFacts) -> Vec<Finding> {
              (looked for {})",
             helper.places.join(" ")
         ))
-        .fixed_by("sudo make install")
+        .fixed_by_remedy(remedy)
         .blocking();
     let mut findings = vec![missing];
     // Root keeps to the policy, helper or not.
@@ -249,7 +256,7 @@ fn repair(weakness: &Weakness, is_directory: bool) -> (String, String) {
     }
 }
 
-fn judge_start(process: &Process, helper: &HelperFacts) -> Vec<Finding> {
+fn judge_start(process: &Process, helper: &HelperFacts, remedies: &HelperRemedies) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(weakness) = &helper.state_directory {
         let (what, command) = repair(weakness, true);
@@ -270,11 +277,11 @@ fn judge_start(process: &Process, helper: &HelperFacts) -> Vec<Finding> {
                 .blocking();
             findings.push(if reason.contains("does not understand") {
                 Finding { found: "it is of another version than this command".to_owned(), ..failed }
-                    .fixed_by("sudo make install")
+                    .fixed_by_remedy(&remedies.missing)
             } else if process.is_filtered {
                 failed.fixed_by("docker run --security-opt seccomp=unconfined …")
             } else {
-                failed.fixed_by("sudo make install")
+                failed.fixed_by_remedy(&remedies.broken)
             });
         }
         _ => {}

@@ -17,7 +17,7 @@ const USER_NAMESPACE: &str = "user-namespace";
 /// Judges the ways to mount and what each needs.
 pub(super) fn judge(facts: &Facts) -> (Vec<Way>, Choice, Vec<Finding>) {
     let root = judge_root(facts);
-    let helper = judge_helper(&facts.process, &facts.helper);
+    let helper = judge_helper(&facts.process, &facts.helper, &facts.helper_remedies);
     let mut user = vec![judge_user_namespaces(&facts.process, &facts.user_namespaces)];
     user.extend(judge_fuse(&facts.fuse, &facts.user_namespaces));
     let ways = vec![

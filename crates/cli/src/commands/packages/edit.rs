@@ -106,7 +106,7 @@ fn print(setup: &Setup, recipe: &Path, edited: &EditedRecipe, is_json: bool) {
         }
     }
     if let Some(lock) = outdated_lock {
-        let option = option_for(recipe);
+        let option = options_for(setup, recipe);
         setup.hint(format_args!(
             "`cabane lock{option}` updates {}",
             shown(lock.strip_prefix(".").unwrap_or(lock))
@@ -135,9 +135,12 @@ fn sentence(edit: &PackageEdit) -> String {
     }
 }
 
-/// Returns the option that names a recipe elsewhere.
-pub(super) fn option_for(recipe: &Path) -> String {
-    if recipe == Path::new(".") { String::new() } else { format!(" --recipe {}", shown(recipe)) }
+/// Returns the options that name the system, if it was typed, and a recipe elsewhere.
+pub(super) fn options_for(setup: &Setup, recipe: &Path) -> String {
+    let system = setup.named_system.as_ref();
+    let system = system.map(|system| format!(" --system {}", shown(system)));
+    let recipe = (recipe != Path::new(".")).then(|| format!(" --recipe {}", shown(recipe)));
+    system.into_iter().chain(recipe).collect()
 }
 
 /// Refuses images, which other commands add and remove.

@@ -14,7 +14,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::RecipeArgs;
-use super::edit::option_for;
+use super::edit::options_for;
 use crate::exit_codes::{self, ExitCode};
 use crate::interrupt::stop_when_interrupted;
 use crate::progress::Shown;
@@ -25,14 +25,16 @@ use crate::table::{Table, counted};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The lock file has the version and the hashes of each package, also of those that others need. It is
-beside the list of packages: requirements.lock for requirements.txt, uv.lock for a project. Commit
-it. Builds install exactly these packages, and refuse a lock file that no longer matches the recipe.
-Versions that are locked already and still allowed stay; `cabane update` moves them.
+beside the list of packages: requirements.lock for requirements.txt, uv.lock for a project, and for
+Spack the directory locks/SYSTEM, one for each system. Commit it. Builds install exactly these
+packages, and refuse a lock file that no longer matches the recipe. What is locked already and still
+allowed stays, for Spack its commit and those of the package repositories; `cabane update` moves it.
 
 Examples:
   cabane lock
   cabane lock --check
-  cabane lock --recipe ./analysis")]
+  cabane lock --recipe ./analysis
+  cabane lock --system eiger --recipe ./prgenv-gnu")]
 pub(crate) struct LockArgs {
     #[command(flatten)]
     recipe: RecipeArgs,
@@ -48,12 +50,14 @@ pub(crate) struct LockArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Without names, all packages get the newest versions that the recipe allows. With names, the others
-stay unless they have to change.
+stay unless they have to change. For Spack, the newest commits of the branches in config.yaml are
+looked up, and Spack decides about all packages again; names are not possible.
 
 Examples:
   cabane update --dry-run
   cabane update
-  cabane update numpy pandas")]
+  cabane update numpy pandas
+  cabane update --system eiger --recipe ./prgenv-gnu --dry-run")]
 pub(crate) struct UpdateArgs {
     /// The names of packages; default: all
     #[arg(value_name = "PACKAGE")]
@@ -90,7 +94,7 @@ pub(crate) fn lock(setup: &Setup, args: &LockArgs) -> Result<ExitCode> {
     if let Some(why) = &locked.mismatch {
         let report =
             Report::new(Kind::Build, format!("the recipe has no matching lock file: {why}"));
-        let hint = format!("`cabane lock{}` writes it", option_for(recipe));
+        let hint = format!("`cabane lock{}` writes it", options_for(setup, recipe));
         setup.printer.failure(&report.hinted(hint));
         return Ok(exit_codes::DIFFERENT);
     }
@@ -124,7 +128,7 @@ pub(crate) fn update(setup: &Setup, args: &UpdateArgs) -> Result<()> {
 }
 
 fn run(setup: &Setup, recipe: &Path, wish: &LockWish, dry_run: bool) -> Result<Locked> {
-    let request = lock_request(setup, recipe)?;
+    let request = lock_request(setup, recipe, setup.named_system.as_deref())?;
     let interrupt = stop_when_interrupted()?;
     Ok(lock_packages(&request, wish, dry_run, &mut Shown::new(setup), &interrupt)?)
 }

@@ -6,17 +6,23 @@
 mod around;
 mod mounting;
 
+use cabane_site::Remedy;
+
 use super::judge;
 use crate::facts::{
     Answer, AsRoot, Configuration, DeviceFacts, Facts, Failure, Fuse, Has, Held, HelperFacts,
-    Installed, Kernel, Loops, Mistake, NoAnswer, OwnNames, PolicyFacts, Process, Program,
-    RendezvousPoints, RepositoryEntry, RepositoryFacts, SearchPath, Step, Tool, Trial,
+    HelperRemedies, Installed, Kernel, Loops, Mistake, NoAnswer, OwnNames, PolicyFacts, Process,
+    Program, RendezvousPoints, RepositoryEntry, RepositoryFacts, SearchPath, Step, Tool, Trial,
     UserNamespaces, VerifiedFacts, Weakness, WeaknessKind,
 };
 use crate::finding::{Diagnosis, Finding, State};
 
 fn program(path: &str) -> Program {
     Program { path: path.to_owned(), version: Some("0.5.0".to_owned()) }
+}
+
+fn typed(command: &str) -> Remedy {
+    Remedy { command: Some(command.to_owned()), remark: None }
 }
 
 fn good_helper() -> HelperFacts {
@@ -57,6 +63,10 @@ fn right() -> Facts {
         process: Process { user: 1000, in_first_user_namespace: true, ..Process::default() },
         as_root: None,
         helper: Ok(good_helper()),
+        helper_remedies: HelperRemedies {
+            missing: typed("install it"),
+            broken: typed("install it again"),
+        },
         user_namespaces: UserNamespaces {
             trial: Trial::Works,
             most: Some(10_000),

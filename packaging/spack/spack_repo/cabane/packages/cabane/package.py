@@ -29,7 +29,7 @@ class Cabane(Package):
 
     def install(self, spec, prefix):
         Executable("scripts/build")()
-        Executable("scripts/install")("--prefix", prefix, extra_env={"HELPER": "no"})
+        Executable("scripts/install")("--prefix", prefix, extra_env={"HELPER": "no", "INSTALLED_BY": "spack"})
 
     @run_after("install")
     def command_runs(self):

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane site init`: the first configuration of a machine.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::cabane::{Cabane, Who, everybody};
+use crate::machine::{Machine, needs_machines};
+
+#[test]
+fn the_first_configuration_is_printed_and_nothing_is_written() {
+    for who in everybody() {
+        let cabane = Cabane::new(who);
+        let seen = cabane.run(&["site", "init"]).success();
+        for text in ["# Settings of Cabane for all users", "# Linux ", "\nimage-owners root\n"] {
+            assert!(seen.stdout.contains(text), "as {who:?}: {text}: {seen:?}");
+        }
+        assert_eq!(seen.stderr, "", "as {who:?}");
+    }
+}
+
+#[test]
+fn what_is_written_is_accepted_as_configuration() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    cabane.world.directory("home/.config/cabane");
+    let directory = cabane.world.path("home/.config/cabane");
+    let seen = cabane.run(&["site", "init", "--output", &directory.to_string_lossy()]);
+    let place = "[WORLD]/home/.config/cabane";
+    let expected = format!("wrote {place}/config.toml\nwrote {place}/mount.policy\n");
+    assert_eq!(seen.success().stderr, expected);
+    let mode = fs::metadata(directory.join("config.toml")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o644);
+    cabane.run(&["config"]).success();
+    // An example is one only until its sign is removed.
+    let path = directory.join("config.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("\n#default_uarch = "), "{text}");
+    fs::write(&path, text.replace("\n#default_uarch = ", "\ndefault_uarch = ")).unwrap();
+    let seen = cabane.run(&["config"]).success();
+    let row = seen.stdout.lines().find(|line| line.starts_with("default_uarch ")).unwrap();
+    assert!(row.contains(" zen3 "), "{row}");
+}
+
+#[test]
+fn files_that_are_there_stay_as_they_are() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let directory = cabane.world.directory("home/etc");
+    let policy = directory.join("mount.policy");
+    fs::write(&policy, "mount-point /mine\n").unwrap();
+    let typed = ["site", "init", "--output", directory.to_str().unwrap()];
+    let seen = cabane.run(&typed).success();
+    let expected = "wrote [WORLD]/home/etc/config.toml\n\
+                    kept [WORLD]/home/etc/mount.policy, which was there\n";
+    assert_eq!(seen.stderr, expected);
+    let config = fs::read(directory.join("config.toml")).unwrap();
+    let seen = cabane.run(&typed);
+    let expected = "error: [WORLD]/home/etc has config.toml and mount.policy already\n\
+                    hint: without `--output`, both are printed: compare them with your files\n";
+    assert_eq!((seen.code, seen.stderr.as_str()), (3, expected));
+    assert_eq!(fs::read(directory.join("config.toml")).unwrap(), config);
+    assert_eq!(fs::read_to_string(&policy).unwrap(), "mount-point /mine\n");
+}
+
+#[test]
+fn root_writes_a_policy_that_the_helper_accepts() {
+    needs_machines!();
+    let wrong = "rm $policy\nenv -i PATH=/usr/bin:/bin CLUSTER_NAME=alps $bin site init --output \
+                 /etc/cabane 2>/dev/null";
+    let verdict = Machine::of(Who::OrdinaryUser, wrong).ask();
+    let (found, _) = verdict.finding("policy");
+    assert!(found.starts_with("ok: root's images; 16 for each user at once"), "{found}");
+    let (found, _) = verdict.finding("configuration");
+    assert!(found.starts_with("ok: ") && found.contains("/etc/cabane/config.toml"), "{found}");
+}
+
+#[test]
+fn the_name_of_the_system_is_that_of_slurm_or_of_the_variable() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let mut command = cabane.command(&["site", "init"]);
+    let seen = cabane.finish(command.env("CLUSTER_NAME", "alps")).success();
+    let of_variable = "# Found: the variable CLUSTER_NAME.\n";
+    let has_slurm = seen.stdout.contains("# Found: ClusterName in ");
+    assert!(has_slurm || seen.stdout.contains(of_variable), "{seen:?}");
+    assert!(has_slurm || seen.stdout.contains("\nsystem_name = \"alps\"\n"), "{seen:?}");
+}
