@@ -1,0 +1,226 @@
+# SPDX-FileCopyrightText: The Cabane developers
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Runs the console blocks of one page in its world, as root, with a shell of an ordinary user.
+
+page.py PAGE: prints `ok`, `FAILED`, or `not run:` for each command.
+page.py --images NAME…: builds images that pages begin with, in /run/docs/images.
+"""
+
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import blocks
+import pages
+from session import BASHRC, Ended, Session
+
+DOCS = Path("/run/docs")
+USER = "alice"
+UID = "61234"
+PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+# Where the machine gets packages from. Nothing else of the caller is seen.
+INHERITED = ["SSL_CERT_FILE", "UV_DEFAULT_INDEX", "PIP_INDEX_URL", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY"]
+
+
+def call(*command, **options):
+    """Runs a command of the preparation."""
+    done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **options)
+    if done.returncode:
+        sys.exit(f"{command}: exit code {done.returncode}\n{done.stdout}")
+
+
+def show(source, *places):
+    """Mounts a program where it is looked for."""
+    for place in map(Path, places):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()
+        call("mount", "--bind", source, place)
+
+
+class World:
+    """A user with a home, and the programs."""
+
+    def __init__(self):
+        try:
+            pwd.getpwnam(USER)
+        except KeyError:
+            call("useradd", "--uid", UID, "--create-home", "--shell", "/bin/bash", USER)
+        self.user = pwd.getpwnam(USER)
+        self.home = Path(self.user.pw_dir)
+        self.home.chmod(0o755)
+        (self.home / ".bashrc").write_text(BASHRC)
+        show(DOCS / "programs/cabane", "/usr/local/bin/cabane")
+        shutil.copy(DOCS / "programs/sudo", "/usr/local/bin/sudo")
+        Path("/usr/local/bin/sudo").chmod(0o4755)
+        # Packages that were downloaded before. A build checks them as if they were new.
+        for name in ("uv", "tools"):
+            place = self.home / ".cache/cabane" / name
+            place.mkdir(parents=True)
+            (DOCS / "cache" / name).mkdir(exist_ok=True)
+            self.own(DOCS / "cache" / name)
+            call("mount", "--bind", DOCS / "cache" / name, place)
+        for place in (".bashrc", ".cache", ".cache/cabane"):
+            self.own(self.home / place)
+
+    def own(self, *places):
+        """Gives files to the user."""
+        for place in places:
+            os.chown(place, self.user.pw_uid, self.user.pw_gid)
+
+    def clone(self):
+        """Copies the sources, with the programs where `make build` puts them."""
+        there = self.home / "cabane"
+        call("cp", "--archive", DOCS / "clone", there)
+        call("chown", "--recursive", f"{USER}:", there)
+        for name in ("cabane", "cabane-mount"):
+            show(DOCS / "programs" / name, there / "target/release" / name)
+
+    def session(self, directory):
+        """Starts a shell."""
+        place = Path(directory.replace("~", str(self.home), 1))
+        if not place.exists():
+            place.mkdir(parents=True)
+            self.own(place)
+        variables = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        variables |= {"HOME": str(self.home), "USER": USER, "LOGNAME": USER, "SHELL": "/bin/bash", "PATH": PATH}
+        return Session(self.user, place, variables | {"TERM": "dumb", "LANG": "C.UTF-8", "PWD": str(place)})
+
+
+class Run:
+    """The blocks of a page, one after the other."""
+
+    def __init__(self, name):
+        self.name = name
+        self.page = pages.PAGES.get(name, pages.Page())
+        self.blocks = blocks.blocks_of((DOCS / "clone" / name).read_text())
+        self.world = World()
+        self.session = None
+        self.files = list(self.page.files)
+        self.steps = dict(self.page.steps)
+
+    def prepare(self):
+        """Does what the page says that the reader has done."""
+        if self.page.clone:
+            self.world.clone()
+        if self.page.as_root:
+            call("bash", "-euc", self.page.as_root)
+        self.session = self.world.session(self.page.directory)
+        for label in self.page.images:
+            self.quietly(f"cabane image add {label} {DOCS}/images/{label.replace('/', '-')}")
+        if self.page.before:
+            self.quietly(self.page.before)
+
+    def quietly(self, script):
+        """Runs a script in the shell of the reader that the page does not show."""
+        file = self.world.home / ".before"
+        file.write_text(script)
+        code, lines = self.session.run(f". {file}")
+        if code:
+            raise Ended("\n".join([f"before: {script}: exit code {code}", *lines]))
+        file.unlink()
+
+    def run(self):
+        """Runs the page."""
+        commands = [command for block in self.blocks if block.language == "console" for command in block.commands()]
+        if self.page.not_run:
+            for command in commands:
+                self.leave_out(command, self.page.not_run)
+            return
+        at = None
+        try:
+            self.prepare()
+            for block in self.blocks:
+                at = block
+                if block.language != "console":
+                    self.write(block)
+                    continue
+                for command in block.commands():
+                    at = command
+                    self.one(command)
+        except Ended as ended:
+            rest = [command for command in commands if at is None or command.line >= at.line]
+            print(f"FAILED {self.name}:{at.line if at else 1}: {ended}")
+            for command in rest[1:]:
+                print(f"FAILED {self.name}:{command.line}: not reached: {command.text}")
+        for name in self.files:
+            print(f"FAILED {self.name}: scripts/docs/pages.py names the file {name}, and no block shows it")
+        for text in self.steps:
+            print(f"FAILED {self.name}: scripts/docs/pages.py names the command `{text}`, and no block has it")
+
+    def write(self, block):
+        """Writes a file that the page shows, where the reader is."""
+        shown = [name for name in self.files if f"`{name}`" in block.before]
+        if not shown:
+            return
+        self.files.remove(shown[0])
+        _, (here,) = self.session.run("pwd")
+        file = Path(here) / shown[0]
+        for parent in reversed(file.parents):
+            if not parent.exists():
+                parent.mkdir()
+                self.world.own(parent)
+        file.write_text("\n".join(block.lines) + "\n")
+        self.world.own(file)
+
+    def step(self, command):
+        """Returns what pages.py says about a command."""
+        found = [text for text in self.page.steps if command.text.startswith(text)]
+        if not found:
+            return pages.Step()
+        text = max(found, key=len)
+        self.steps.pop(text, None)
+        return self.page.steps[text]
+
+    def leave_out(self, command, why):
+        """Names a command that is not run."""
+        print(f"not run: {self.name}:{command.line}: {why}")
+
+    def one(self, command):
+        """Runs a command, and compares."""
+        step = self.step(command)
+        if step.before:
+            self.quietly(step.before)
+        if step.not_run:
+            self.leave_out(command, step.not_run)
+            return
+        code, seen = self.session.run(command.text)
+        wrong = []
+        fails = step.fails or blocks.shows_failure(command.output)
+        if bool(code) != fails:
+            wrong = [f"exit code {code}", *seen]
+        elif command.output and not step.any_output:
+            wrong = blocks.difference(command.output, seen)
+        print(f"{'FAILED' if wrong else 'ok'} {self.name}:{command.line}: {command.text}")
+        for line in wrong:
+            print(f"    {line}")
+
+
+def build_images(names):
+    """Builds images as the guides do, and keeps their files."""
+    world = World()
+    session = world.session("~")
+    for name in names:
+        place = world.home / name.replace("/", "-")
+        for file, text in pages.IMAGES[name].items():
+            (place / file).parent.mkdir(parents=True, exist_ok=True)
+            (place / file).write_text(text)
+            if text.startswith("#!"):
+                (place / file).chmod(0o755)
+        call("chown", "--recursive", f"{USER}:", place)
+        prepare = "sh ./prepare && " if (place / "prepare").exists() else ""
+        code, lines = session.run(f"(cd {place} && {prepare}cabane build . {name})")
+        if code:
+            sys.exit("\n".join([f"the image {name} cannot be built", *lines]))
+        _, (path,) = session.run(f"cabane image inspect {name} --format '{{sqfs}}'")
+        shutil.copy(path, DOCS / "images" / name.replace("/", "-"))
+    session.end()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--images":
+        build_images(sys.argv[2:])
+    else:
+        Run(sys.argv[1]).run()

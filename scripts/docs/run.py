@@ -1,0 +1,125 @@
+# SPDX-FileCopyrightText: The Cabane developers
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Runs the console blocks of pages, each page in a world of its own; root only.
+
+run.py PROGRAMS [quick] [PAGE…]: `scripts/test-docs` says what it does.
+"""
+
+import concurrent.futures
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pages
+
+HERE = Path(__file__).resolve().parent
+CLONE = HERE.parent.parent
+# Packages that builds have downloaded, for the next run.
+KEPT = CLONE / ".cabane/test-docs"
+SUDO = r"""
+#include <stdio.h>
+#include <unistd.h>
+/* In the world of a page, everybody may be root. */
+int main(int count, char **words)
+{
+    if (count < 2 || setgid(0) || setuid(0)) return 1;
+    execvp(words[1], words + 1);
+    perror(words[1]);
+    return 127;
+}
+"""
+
+
+def names_of(words):
+    """Returns the pages that are meant."""
+    known = ["README.md", "CONTRIBUTING.md"]
+    for directory in ("docs/guides", "docs/concepts", "docs"):
+        known += sorted(f"{directory}/{page.name}" for page in (CLONE / directory).glob("*.md"))
+    known = [name for name in known if "```console" in (CLONE / name).read_text()]
+    gone = [name for name in pages.PAGES if name not in known]
+    if gone:
+        sys.exit(f"test-docs: scripts/docs/pages.py names pages without console blocks: {' '.join(gone)}")
+    if words == ["quick"]:
+        return [name for name in known if pages.PAGES.get(name, pages.Page()).quick]
+    chosen = [name for name in known if not words or name in words or Path(name).stem in words]
+    if not chosen:
+        sys.exit(f"test-docs: there is no page {' '.join(words)}")
+    return chosen
+
+
+def prepare(work, programs):
+    """Copies what the worlds show."""
+    for name in ("programs", "images", "clone", "roots", "cache"):
+        (work / name).mkdir()
+    for name in ("cabane", "cabane-mount", "libcabane_slurm.so"):
+        try:
+            os.link(programs / name, work / "programs" / name)
+        except OSError:
+            shutil.copy(programs / name, work / "programs" / name)
+    subprocess.run(["cc", "-x", "c", "-", "-o", work / "programs/sudo"], input=SUDO, text=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=CLONE, stdout=subprocess.PIPE, check=True,
+    ).stdout
+    files = subprocess.Popen(
+        ["tar", "-c", "--null", "-T", "-", "--ignore-failed-read"], cwd=CLONE,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )
+    unpack = subprocess.Popen(["tar", "-x", "-C", work / "clone"], stdin=files.stdout)
+    files.stdin.write(listed)
+    files.stdin.close()
+    if unpack.wait():
+        sys.exit("test-docs: the clone cannot be copied")
+
+
+def in_a_world(work, words, own_network=False):
+    """Runs a command of page.py in a world, and returns what it prints."""
+    root = tempfile.mkdtemp(dir=work / "roots")
+    command = ["unshare", "--mount", "--pid", "--fork", "--uts", "--ipc", "--kill-child", "--propagation", "private"]
+    if own_network:
+        command.append("--net")
+    command += ["--", HERE / "inside", work, root, "/usr/bin/python3", "-B", "/run/docs/clone/scripts/docs/page.py"]
+    done = subprocess.run(
+        [*command, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    text = done.stdout.decode(errors="replace")
+    if done.returncode:
+        text += f"FAILED {' '.join(words)}: exit code {done.returncode}\n"
+    return text
+
+
+def main(programs, words):
+    """Runs pages, and prints the sum."""
+    names = names_of(words)
+    wanted = sorted({image for name in names for image in pages.PAGES.get(name, pages.Page()).images})
+    passed = failed = left_out = 0
+    (KEPT / "cache").mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=KEPT) as place:
+        work = Path(place)
+        work.chmod(0o755)
+        prepare(work, programs)
+        if wanted:
+            text = in_a_world(work, ["--images", *wanted])
+            if text:
+                print(text)
+                print("0 passed, 1 failed")
+                return 1
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            for text in pool.map(
+                lambda name: in_a_world(work, [name], pages.PAGES.get(name, pages.Page()).own_network), names
+            ):
+                print(text, end="", flush=True)
+                lines = text.split("\n")
+                passed += sum(line.startswith("ok ") for line in lines)
+                failed += sum(line.startswith("FAILED ") for line in lines)
+                left_out += sum(line.startswith("not run: ") for line in lines)
+    print(f"{left_out} commands of {len(names)} pages are not run, for the reasons above", file=sys.stderr)
+    print(f"{passed} passed, {failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
