@@ -3,7 +3,7 @@
 """Runs the console blocks of one page in its world, as root, with a shell of an ordinary user.
 
 page.py PAGE: prints `ok`, `FAILED`, or `not run:` for each command.
-page.py --images NAME…: builds images that pages begin with, in /run/docs/images.
+page.py --image NAME: builds an image that pages begin with, in /run/docs/images.
 """
 
 import os
@@ -17,10 +17,12 @@ import blocks
 import pages
 from session import BASHRC, Ended, Session
 
-DOCS = Path("/run/docs")
+DOCS = Path(pages.DOCS)
 USER = "alice"
 UID = "61234"
-PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+PATH = "/usr/local/bin:/usr/bin:/bin"
+# What the interpreter of the machine is called.
+PYTHON = Path("/usr/bin/python3").resolve().name
 # Where the machine gets packages from. Nothing else of the caller is seen.
 INHERITED = ["SSL_CERT_FILE", "UV_DEFAULT_INDEX", "PIP_INDEX_URL", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY"]
 
@@ -157,7 +159,7 @@ class Run:
             return
         self.files.remove(shown[0])
         _, (here,) = self.session.run("pwd")
-        file = Path(here) / shown[0]
+        file = Path(here) / shown[0].replace("~", str(self.world.home), 1)
         for parent in reversed(file.parents):
             if not parent.exists():
                 parent.mkdir()
@@ -186,7 +188,8 @@ class Run:
         if step.not_run:
             self.leave_out(command, step.not_run)
             return
-        code, seen = self.session.run(command.text)
+        # Pages are written on a machine with this Python.
+        code, seen = self.session.run(command.text.replace("python3.11", PYTHON))
         wrong = []
         fails = step.fails or blocks.shows_failure(command.output)
         if bool(code) != fails:
@@ -198,29 +201,29 @@ class Run:
             print(f"    {line}")
 
 
-def build_images(names):
-    """Builds images as the guides do, and keeps their files."""
+def build_image(name):
+    """Builds an image as the guides do, and keeps its recipe and its file."""
     world = World()
+    recipe = DOCS / "recipes" / name.replace("/", "-")
+    files = pages.IMAGES[name]
+    if isinstance(files, str):
+        shutil.copytree(DOCS / "clone" / files, recipe)
+        files = {}
+    for file, text in files.items():
+        (recipe / file).parent.mkdir(parents=True, exist_ok=True)
+        (recipe / file).write_text(text)
+        (recipe / file).chmod(0o755 if text.startswith("#!") else 0o644)
     session = world.session("~")
-    for name in names:
-        place = world.home / name.replace("/", "-")
-        for file, text in pages.IMAGES[name].items():
-            (place / file).parent.mkdir(parents=True, exist_ok=True)
-            (place / file).write_text(text)
-            if text.startswith("#!"):
-                (place / file).chmod(0o755)
-        call("chown", "--recursive", f"{USER}:", place)
-        prepare = "sh ./prepare && " if (place / "prepare").exists() else ""
-        code, lines = session.run(f"(cd {place} && {prepare}cabane build . {name})")
-        if code:
-            sys.exit("\n".join([f"the image {name} cannot be built", *lines]))
-        _, (path,) = session.run(f"cabane image inspect {name} --format '{{sqfs}}'")
-        shutil.copy(path, DOCS / "images" / name.replace("/", "-"))
+    code, lines = session.run(f"cabane build {recipe} {name}")
+    if code:
+        sys.exit("\n".join([f"the image {name} cannot be built", *lines]))
+    _, (path,) = session.run(f"cabane image inspect {name} --format '{{sqfs}}'")
+    shutil.copy(path, DOCS / "images" / recipe.name)
     session.end()
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--images":
-        build_images(sys.argv[2:])
+    if sys.argv[1] == "--image":
+        build_image(sys.argv[2])
     else:
         Run(sys.argv[1]).run()

@@ -7,6 +7,9 @@ A page that is not here runs in an empty directory of a user who has nothing.
 
 from dataclasses import dataclass, field
 
+# Where the world of a page shows what is prepared: programs, clone, images, recipes.
+DOCS = "/run/docs"
+
 
 @dataclass
 class Step:
@@ -34,6 +37,8 @@ class Page:
     """The reader has a clone in `~/cabane`, in which `make build` was run."""
     images: tuple[str, ...] = ()
     """Images that the reader has."""
+    files_of: tuple[str, ...] = ()
+    """Images of which only the files and recipes are needed, in `/run/docs/images` and `/run/docs/recipes`."""
     files: tuple[str, ...] = ()
     """Files that the page shows: each is the next block after a paragraph that names it."""
     as_root: str = ""
@@ -71,7 +76,22 @@ views:
     description: python with the packages
 """
 
-# Images that pages begin with: the files of their recipes. `prepare` is a script that runs before the build.
+TREE = """\
+name: {name}
+version: 3
+engine: tree
+store: {store}
+description: {description}
+default-view: default
+tree:
+  source: ./install
+views:
+  default:
+    description: the programs in PATH
+"""
+SOLVER = TREE.format(name="solver", store="/user-environment", description="the solver of our group")
+
+# Images that pages begin with: the files of their recipes.
 IMAGES = {
     "analysis/2026.1": {
         "config.yaml": ANALYSIS + "    env_vars:\n      set:\n        - OMP_NUM_THREADS: '1'\n",
@@ -81,41 +101,22 @@ IMAGES = {
         "config.yaml": ANALYSIS
         + "    env_vars:\n      set:\n        - OMP_NUM_THREADS: '4'\n"
         + "  develop:\n    description: with what developers need\n",
-        "requirements.txt": "numpy==2.4.6\nmatplotlib\n",
+        "requirements.txt": "numpy==2.4.6\nh5py\n",
     },
+    "mpi-python/1.0": "examples/mpi-python",
     "tools/1.0": {
-        "config.yaml": """\
-name: tools
-version: 3
-engine: tree
-store: /user-tools
-description: tools of our group
-default-view: default
-tree:
-  source: ./install
-views:
-  default:
-    description: the tools in PATH
-""",
+        "config.yaml": TREE.format(name="tools", store="/user-tools", description="tools of our group")
+        + "    env_vars:\n      set:\n        - CMAKE_GENERATOR: Unix Makefiles\n",
         "install/bin/inspect-it": "#!/bin/sh\necho inspecting\n",
+        "install/bin/ninja": '#!/bin/sh\nexec /usr/bin/ninja "$@"\n',
     },
     "solver/1.0": {
-        "config.yaml": """\
-name: solver
-version: 3
-engine: tree
-store: /user-environment
-description: the solver of our group
-default-view: default
-tree:
-  source: ./install
-views:
-  default:
-    description: the solver in PATH
-""",
-        "prepare": "mkdir -p install/lib install/share\n",
+        "config.yaml": SOLVER,
         "install/bin/solve": "#!/bin/sh\necho solving\n",
+        "install/lib/libsolver.so": "",
+        "install/share/solver/data": "",
     },
+    "solver/2.0": {"config.yaml": SOLVER, "install/bin/solve": "#!/bin/sh\necho solving faster\n"},
 }
 
 PAGES = {
@@ -141,18 +142,77 @@ PAGES = {
             "make build": BUILD,
             "cabane image push": not_run("needs the registry of a site"),
             "cabane share": not_run("needs the registry of a site"),
-            "cabane start mpi-python": Step(),
             "cabane run mpi<Tab>": not_run("needs a person who presses Tab"),
         },
     ),
-    "docs/guides/pack-a-directory.md": Page(quick=True, files=("config.yaml",)),
-    "docs/guides/finding-out.md": Page(quick=True, images=("analysis/2026.1", "analysis/2026.2", "tools/1.0")),
-    "docs/guides/environment-files.md": Page(quick=True, images=("analysis/2026.2", "tools/1.0")),
-    "docs/guides/repositories.md": Page(quick=True),
+    "docs/guides/pack-a-directory.md": Page(
+        quick=True,
+        files=("config.yaml",),
+        steps={
+            "./configure": not_run("needs the sources of the reader"),
+            "make": not_run("needs the sources of the reader"),
+            "make install": not_run("needs the sources of the reader"),
+        },
+    ),
+    "docs/guides/finding-out.md": Page(
+        quick=True,
+        directory="~/cabane",
+        clone=True,
+        images=("analysis/2026.1", "analysis/2026.2", "mpi-python/1.0", "tools/1.0"),
+        before="cabane run mpi-python -- sh -c 'cmake -S examples/heat -B build && cmake --build build'",
+        steps={
+            "cabane diff ./last-year.toml": Step(
+                before="echo 'images = [\"analysis/2026.1\"]' > last-year.toml; "
+                "echo 'images = [\"analysis/2026.2\"]' > climate.toml"
+            ),
+        },
+    ),
+    "docs/guides/environment-files.md": Page(
+        quick=True,
+        images=("analysis/2026.2", "tools/1.0"),
+        files=("climate.toml",),
+        steps={
+            "cabane environment check": Step(before="sed -i 's/^mounts/mount/' climate.toml"),
+            "srun": not_run("needs Slurm and this image"),
+            "cabane run -e ./pytorch.toml": not_run("needs this image"),
+        },
+    ),
+    "docs/guides/repositories.md": Page(
+        quick=True,
+        images=("solver/1.0",),
+        files_of=("tools/1.0",),
+        as_root="install -d -o alice /shared/cabane /scratch/alice",
+        before=f"cp {DOCS}/images/tools-1.0 tools.squashfs; cp -r {DOCS}/recipes/solver-1.0 solver",
+        files=("~/.config/cabane/config.toml",),
+        steps={
+            "cabane --repo=/scratch/alice/repository,site": Step(
+                before="cabane repo create /scratch/alice/repository && "
+                "cabane --repo=/scratch/alice/repository image add tools/1.0 ./tools.squashfs"
+            ),
+        },
+    ),
     "docs/guides/several-images.md": Page(
-        quick=True, images=("analysis/2026.1", "analysis/2026.2", "tools/1.0", "solver/1.0")
+        quick=True,
+        images=("analysis/2026.2", "tools/1.0", "solver/1.0"),
+        files_of=("analysis/2026.1", "solver/2.0"),
+        steps={
+            "cabane run solver/1.0,solver/2.0:/user-tools --view=solver:default": Step(
+                before=f"cabane image add solver/2.0 {DOCS}/images/solver-2.0"
+            ),
+            "source venv/bin/activate": Step(before="python3 -m venv --without-pip venv"),
+            "cabane run analysis/2026.2,tools -- cabane status": Step(before="deactivate"),
+            "cabane run analysis -- true": Step(before=f"cabane image add analysis/2026.1 {DOCS}/images/analysis-2026.1"),
+        },
     ),
     "docs/guides/python-environment.md": Page(
-        quick=True, directory="~/analysis", files=("config.yaml", "requirements.txt")
+        quick=True,
+        directory="~/analysis",
+        files=("config.yaml", "requirements.txt"),
+        steps={
+            "cabane update --dry-run": Step(
+                before="cp requirements.txt new && printf 'numpy==2.4.5\nmatplotlib==3.10.8\n' > requirements.txt && "
+                "cabane lock && mv new requirements.txt && cabane lock",
+            ),
+        },
     ),
 }
