@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 FENCE = re.compile(r"^( *)```(\w*) *$")
 PROMPT = re.compile(r"^(?:\([^)]*\) )?(?:\w+@[\w-]+:\S* ?)?\$ (.*)$")
+ROOT_PROMPT = re.compile(r"^# (.*)$")
 
 
 @dataclass
@@ -16,6 +17,7 @@ class Command:
 
     line: int
     text: str
+    is_root: bool = False
     output: list[str] = field(default_factory=list)
 
 
@@ -31,10 +33,11 @@ class Block:
     def commands(self):
         """Returns the commands of a console block."""
         found = []
+        is_root = bool(self.lines) and ROOT_PROMPT.match(self.lines[0]) is not None
         for number, line in enumerate(self.lines, self.line + 1):
-            prompt = PROMPT.match(line)
+            prompt = (ROOT_PROMPT if is_root else PROMPT).match(line)
             if prompt:
-                found.append(Command(number, prompt[1]))
+                found.append(Command(number, prompt[1], is_root))
             elif found and not found[-1].output and wants_more(found[-1].text):
                 found[-1].text += "\n" + line.removeprefix("> ")
             elif found:
@@ -88,6 +91,7 @@ NORMALIZED = [
     (re.compile(r"\bpython3\.\d+"), "python3"),
     (re.compile(r"\bcp3\d+\b"), "cp3"),
     (re.compile(r"\b\d+ packages\b"), "N packages"),
+    (re.compile(r"\byou are user \d+"), "you are user N"),
     (re.compile(r"\b(?:x86_64|aarch64)\b"), "ARCH"),
     (re.compile(r"\b(?:ext4|xfs|btrfs|overlay|tmpfs|zfs)\b"), "FILESYSTEM"),
     (re.compile(r"[ \t]+"), " "),

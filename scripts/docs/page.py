@@ -8,12 +8,14 @@ page.py --image NAME: builds an image that pages begin with, in /run/docs/images
 
 import os
 import pwd
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import blocks
+import containers
 import pages
 from session import BASHRC, Ended, Session
 
@@ -45,7 +47,8 @@ def show(source, *places):
 class World:
     """A user with a home, and the programs."""
 
-    def __init__(self):
+    def __init__(self, page):
+        self.page = page
         try:
             pwd.getpwnam(USER)
         except KeyError:
@@ -54,7 +57,8 @@ class World:
         self.home = Path(self.user.pw_dir)
         self.home.chmod(0o755)
         (self.home / ".bashrc").write_text(BASHRC)
-        show(DOCS / "programs/cabane", "/usr/local/bin/cabane")
+        if not page.slurm:
+            show(DOCS / "programs/cabane", "/usr/local/bin/cabane")
         shutil.copy(DOCS / "programs/sudo", "/usr/local/bin/sudo")
         Path("/usr/local/bin/sudo").chmod(0o4755)
         # Packages that were downloaded before. A build checks them as if they were new.
@@ -86,7 +90,8 @@ class World:
         if not place.exists():
             place.mkdir(parents=True)
             self.own(place)
-        variables = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        inherited = [] if self.page.has_registry else INHERITED
+        variables = {name: os.environ[name] for name in inherited if name in os.environ}
         variables |= {"HOME": str(self.home), "USER": USER, "LOGNAME": USER, "SHELL": "/bin/bash", "PATH": PATH}
         return Session(self.user, place, variables | {"TERM": "dumb", "LANG": "C.UTF-8", "PWD": str(place)})
 
@@ -98,20 +103,25 @@ class Run:
         self.name = name
         self.page = pages.PAGES.get(name, pages.Page())
         self.blocks = blocks.blocks_of((DOCS / "clone" / name).read_text())
-        self.world = World()
+        self.world = None
         self.session = None
         self.files = list(self.page.files)
         self.steps = dict(self.page.steps)
 
     def prepare(self):
         """Does what the page says that the reader has done."""
+        self.world = World(self.page)
         if self.page.clone:
             self.world.clone()
+        if self.page.has_registry:
+            call(DOCS / "clone/scripts/docs/registry")
+        for name, (program, script) in self.page.containers.items():
+            containers.push(name, program, script)
         if self.page.as_root:
             call("bash", "-euc", self.page.as_root)
         self.session = self.world.session(self.page.directory)
         for label in self.page.images:
-            self.quietly(f"cabane image add {label} {DOCS}/images/{label.replace('/', '-')}")
+            self.quietly(f"cabane image add {label.split('#')[0]} {DOCS}/images/{label.replace('/', '-')}")
         if self.page.before:
             self.quietly(self.page.before)
 
@@ -189,7 +199,8 @@ class Run:
             self.leave_out(command, step.not_run)
             return
         # Pages are written on a machine with this Python.
-        code, seen = self.session.run(command.text.replace("python3.11", PYTHON))
+        text = command.text.replace("python3.11", PYTHON)
+        code, seen = self.session.run(f"sudo bash -c {shlex.quote(text)}" if command.is_root else text)
         wrong = []
         fails = step.fails or blocks.shows_failure(command.output)
         if bool(code) != fails:
@@ -203,7 +214,7 @@ class Run:
 
 def build_image(name):
     """Builds an image as the guides do, and keeps its recipe and its file."""
-    world = World()
+    world = World(pages.Page())
     recipe = DOCS / "recipes" / name.replace("/", "-")
     files = pages.IMAGES[name]
     if isinstance(files, str):
@@ -214,10 +225,11 @@ def build_image(name):
         (recipe / file).write_text(text)
         (recipe / file).chmod(0o755 if text.startswith("#!") else 0o644)
     session = world.session("~")
-    code, lines = session.run(f"cabane build {recipe} {name}")
+    label = name.split("#")[0]
+    code, lines = session.run(f"cabane build '{recipe}' {label}")
     if code:
         sys.exit("\n".join([f"the image {name} cannot be built", *lines]))
-    _, (path,) = session.run(f"cabane image inspect {name} --format '{{sqfs}}'")
+    _, (path,) = session.run(f"cabane image inspect {label} --format '{{sqfs}}'")
     shutil.copy(path, DOCS / "images" / recipe.name)
     session.end()
 

@@ -45,12 +45,21 @@ class Page:
     """A script that root runs before the page."""
     before: str = ""
     """A script that the reader runs before the page."""
-    own_network: bool = False
-    """The page uses no network but that of its world, in which services run."""
+    containers: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Container images in registries: a program in each, and the script that it is."""
+    registry: bool = False
+    """There is a registry, `registry.example.org`, and no other network."""
+    slurm: bool = False
+    """The page runs on a cluster of four virtual nodes."""
     steps: dict[str, Step] = field(default_factory=dict)
     """Commands, by how they begin."""
     not_run: str = ""
     """Why no command of it is run."""
+
+    @property
+    def has_registry(self):
+        """Whether a registry is started, and the page has no other network."""
+        return self.registry or bool(self.containers)
 
 
 def not_run(why):
@@ -89,6 +98,15 @@ views:
   default:
     description: the programs in PATH
 """
+HELPER = """
+install -D /run/docs/programs/cabane-mount /usr/local/libexec/cabane/cabane-mount
+mkdir -p /etc/cabane /user-environment
+printf 'mount-point /user-environment\\nimage-owners any\\n' >/etc/cabane/mount.policy
+"""
+ALPHA = """
+mkdir -p /etc/cabane
+printf 'system_name = "alpha"\\ndefault_uarch = "zen3"\\n' >/etc/cabane/config.toml
+"""
 SOLVER = TREE.format(name="solver", store="/user-environment", description="the solver of our group")
 
 # Images that pages begin with: the files of their recipes.
@@ -103,6 +121,7 @@ IMAGES = {
         + "  develop:\n    description: with what developers need\n",
         "requirements.txt": "numpy==2.4.6\nh5py\n",
     },
+    "analysis/2026.2#ipykernel": {"config.yaml": ANALYSIS, "requirements.txt": "numpy\nipykernel\n"},
     "mpi-python/1.0": "examples/mpi-python",
     "tools/1.0": {
         "config.yaml": TREE.format(name="tools", store="/user-tools", description="tools of our group")
@@ -215,4 +234,126 @@ PAGES = {
             ),
         },
     ),
+    "CONTRIBUTING.md": Page(not_run="these commands build and test for minutes; other tests are what they run"),
+    "docs/concepts/building.md": Page(
+        directory="~/analysis",
+        before=f"cp {DOCS}/recipes/analysis-2026.1/config.yaml . && echo colorama==0.4.6 > requirements.txt && "
+        "cabane lock && cabane build . analysis/2026.1 && echo '# another one' >> requirements.txt && cabane lock",
+        files_of=("analysis/2026.1",),
+    ),
+    "docs/concepts/mounting.md": Page(
+        images=("mpi-python/1.0",),
+        as_root=HELPER + "chmod 4755 /usr/local/libexec/cabane/cabane-mount",
+        steps={
+            "mpiexec": not_run("needs a program of the reader"),
+            "srun": not_run("needs Slurm"),
+        },
+    ),
+    "docs/concepts/recipe-format.md": Page(
+        before="mkdir analysis && printf '%s\\n' 'name: analysis' 'version: 2024.1' 'engine: python' "
+        "'store: user-environment' python: '  requirments: requirements.txt' > analysis/config.yaml"
+    ),
+    "docs/concepts/spack-recipes.md": Page(not_run="needs the description of a system, and Spack"),
+    "docs/guides/administration.md": Page(
+        as_root="install -d -o alice /shared/cabane",
+        steps={
+            "tar -xf": not_run("scripts/test-packages tests the archive"),
+            "sudo env IMAGE_OWNERS": not_run("scripts/test-packages tests the archive"),
+            "cabane slurm install": not_run("needs Slurm; the tests of jobs install the plugin"),
+            "scontrol": not_run("needs Slurm"),
+            "clush": not_run("needs other hosts"),
+            "cd /usr/local": not_run("scripts/test-packages tests the archive"),
+        },
+    ),
+    "docs/guides/build-a-stack.md": Page(not_run="needs Spack; scripts/test-spack builds the examples"),
+    "docs/guides/build-cache.md": Page(not_run="needs Spack"),
+    "docs/guides/build-elsewhere.md": Page(not_run="needs another host, or Slurm and Spack"),
+    "docs/guides/checks.md": Page(not_run="needs images of Spack with checks, a registry, and cosign"),
+    "docs/guides/coming-from-apptainer.md": Page(
+        containers={"quay.io/biocontainers/samtools:1.19.2--h50ea8bc_1": ("samtools", "echo samtools 1.19.2")},
+        as_root=ALPHA,
+        steps={
+            "cabane exec --nv": not_run("needs a GPU, and this SIF file"),
+            "cabane shell": not_run("needs this SIF file"),
+        },
+    ),
+    "docs/guides/coming-from-modules.md": Page(
+        images=("analysis/2026.2",),
+        steps={
+            "cabane start prgenv-gnu": not_run("needs an image built with Spack"),
+            "module avail": not_run("needs an image built with Spack"),
+        },
+    ),
+    "docs/guides/coming-from-pyxis.md": Page(
+        slurm=True,
+        containers={
+            "quay.io/biocontainers/samtools:1.19.2--h50ea8bc_1": ("samtools", "echo samtools 1.19.2"),
+            "nvcr.io/nvidia/pytorch:25.01-py3": ("python", 'test -e "$1"'),
+        },
+        before="mkdir ~/.edf && export SCRATCH=/shared && touch train.py && printf '%s\\n' "
+        "'image = \"nvcr.io#nvidia/pytorch:25.01-py3\"' "
+        "'mounts = [\"${SCRATCH}:${SCRATCH}\"]     # where SCRATCH is set' '' '[annotations]' "
+        "'com.hooks.aws_ofi_nccl.enabled = \"true\"' > ~/.edf/pytorch.toml",
+    ),
+    "docs/guides/coming-from-shifter.md": Page(
+        containers={
+            "docker.io/library/ubuntu:22.04": ("true", "exit 0"),
+            "docker.io/my-lab/tool:2.1": ("tool", "cat"),
+        },
+        steps={"srun": not_run("needs Slurm")},
+    ),
+    "docs/guides/coming-from-uenv.md": Page(not_run="needs a repository of uenv; scripts/test-uenv runs its suites"),
+    "docs/guides/debugging.md": Page(not_run="needs a program of the reader that runs, with its number"),
+    "docs/guides/describe-your-system.md": Page(not_run="needs Spack and a cluster"),
+    "docs/guides/host-mpi.md": Page(not_run="needs MPIs in /opt, and a program of the reader"),
+    "docs/guides/jupyter-and-editors.md": Page(
+        images=("analysis/2026.2#ipykernel",),
+        files_of=("analysis/2026.1",),
+        steps={
+            "cabane build .": Step(before=f"cp {DOCS}/recipes/analysis-2026.2#ipykernel/* ."),
+            "cabane kernel install plain/1.0": Step(
+                before=f"cabane image add plain/1.0 {DOCS}/images/analysis-2026.1"
+            ),
+            "cabane kernel install prgenv-gnu": not_run("needs an image built with Spack"),
+            "cabane kernel install -e climate": Step(
+                before="mkdir -p ~/.config/cabane/environments && "
+                "echo 'images = [\"analysis/2026.2\"]' > ~/.config/cabane/environments/climate.toml"
+            ),
+            "cabane kernel install --bind": not_run("needs this image"),
+            "cabane kernel install julia/1.10": not_run("needs this image"),
+            "cabane kernel ls": Step(before="cabane kernel remove climate"),
+            "ssh": not_run("needs another host"),
+            "rsync": not_run("needs another host"),
+            "cat ~/bin/python-analysis": Step(
+                before="mkdir ~/bin && printf '%s\\n' '#!/bin/sh' "
+                "'exec cabane run analysis/2026.2 -- python \"$@\"' > ~/bin/python-analysis"
+            ),
+        },
+    ),
+    "docs/guides/mpi-audit.md": Page(not_run="needs the MPIs of a site, and takes minutes"),
+    "docs/guides/pipelines.md": Page(not_run="needs Slurm, keys, and a registry; examples/pipeline/run is run by `make demo`"),
+    "docs/guides/pipelines-ci.md": Page(not_run="needs a pipeline; scripts/test-clients runs generated ones"),
+    "docs/guides/stacks-on-stacks.md": Page(not_run="needs Spack"),
+    "docs/guides/troubleshooting.md": Page(
+        images=("solver/1.0",),
+        as_root=HELPER + "chmod 755 /usr/local/libexec/cabane/cabane-mount",
+        steps={
+            "mpiexec": not_run("needs an image of the reader"),
+            "cabane build analysis": Step(
+                before=f"cp -r {DOCS}/recipes/analysis-2026.1 analysis && echo nosuchpackage==1.0 > analysis/requirements.txt"
+            ),
+        },
+        files_of=("analysis/2026.1",),
+    ),
+    "docs/guides/upgrading-the-system.md": Page(
+        images=("mpi-python/1.0",),
+        steps={
+            "cabane impact --from": Step(before="cp node.json new-node.json"),
+            "cabane impact --package": not_run("needs a registry with images built with Spack"),
+            "cabane doctor mpi-python": Step(
+                before="sudo rm /usr/lib/*-linux-gnu/libibverbs.so.1 /usr/lib/*-linux-gnu/libstdc++.so.6; sudo ldconfig"
+            ),
+        },
+    ),
+    "docs/guides/vendor-mpi.md": Page(not_run="needs the MPI of a vendor, and Spack"),
 }

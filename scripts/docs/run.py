@@ -7,6 +7,7 @@ run.py PROGRAMS [quick] [PAGE…]: `scripts/test-docs` says what it does.
 
 import concurrent.futures
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,19 @@ int main(int count, char **words)
 }
 """
 
+# As `make slurm-shell` prepares its cluster: Cabane is installed on all nodes.
+SLURM = """
+mkdir -p /run/docs
+mount --rbind {work} /run/docs
+mount --bind {work}/../cache /run/docs/cache
+install -m 755 /run/docs/programs/cabane /usr/local/bin/
+install -D -m 644 /run/docs/programs/libcabane_slurm.so /usr/local/lib/cabane/cabane-slurm.so
+mkdir -p /etc/cabane /user-environment /user-tools
+printf 'mount-point /user-environment\nmount-point /user-tools\nimage-owners any\nroot-images yes\n' >/etc/cabane/mount.policy
+cabane slurm install --plugin /usr/local/lib/cabane/cabane-slurm.so >/dev/null 2>&1
+exec {page}
+"""
+
 
 def names_of(words):
     """Returns the pages that are meant."""
@@ -57,10 +71,11 @@ def prepare(work, programs):
     for name in ("programs", "images", "recipes", "clone", "roots", "cache"):
         (work / name).mkdir()
     for name in ("cabane", "cabane-mount", "libcabane_slurm.so"):
-        try:
-            os.link(programs / name, work / "programs" / name)
-        except OSError:
-            shutil.copy(programs / name, work / "programs" / name)
+        # Without what only a debugger reads: a cluster has a copy.
+        subprocess.run(["strip", "--strip-debug", "-o", work / "programs" / name, programs / name], check=True)
+    registry = shutil.which(os.environ.get("CABANE_TEST_DOCKER_REGISTRY", "docker-registry"))
+    if registry:
+        shutil.copy(registry, work / "programs/docker-registry")
     subprocess.run(["cc", "-x", "c", "-", "-o", work / "programs/sudo"], input=SUDO, text=True, check=True)
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -93,6 +108,33 @@ def in_a_world(work, words, own_network=False):
     return text
 
 
+def in_a_cluster(work, words):
+    """Runs a command of page.py at the head of a cluster of virtual nodes, and returns what it prints."""
+    directory = tempfile.mkdtemp(dir=work / "roots")
+    cluster = CLONE / "tests/slurm/cluster"
+    server = subprocess.Popen(
+        [cluster, "serve", directory, "4"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    try:
+        lines = []
+        for line in server.stdout:
+            lines.append(line.decode(errors="replace"))
+            if line == b"ready\n":
+                break
+        else:
+            return f"FAILED {' '.join(words)}: the cluster did not start\n{''.join(lines)}"
+        page = ["/usr/bin/python3", "-B", "/run/docs/clone/scripts/docs/page.py", *words]
+        done = subprocess.run(
+            [cluster, "exec", directory, "sh", "-ec", SLURM.format(work=work, page=shlex.join(page))],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        )
+    finally:
+        server.kill()
+        server.wait()
+    text = done.stdout.decode(errors="replace")
+    return text + (f"FAILED {' '.join(words)}: exit code {done.returncode}\n" if done.returncode else "")
+
+
 def images_of(name):
     """Returns the images that must be built for a page."""
     page = pages.PAGES.get(name, pages.Page())
@@ -116,7 +158,9 @@ def main(programs, words):
             def of_page(name):
                 page = pages.PAGES.get(name, pages.Page())
                 text = "".join(images[image].result() for image in images_of(name))
-                return text or in_a_world(work, [name], page.own_network)
+                if text or not page.slurm:
+                    return text or in_a_world(work, [name], page.has_registry)
+                return in_a_cluster(work, [name])
 
             for text in pool.map(of_page, sorted(names, key=lambda name: bool(images_of(name)))):
                 print(text, end="", flush=True)
