@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 FENCE = re.compile(r"^( *)```(\w*) *$")
 PROMPT = re.compile(r"^(?:\([^)]*\) )?(?:\w+@[\w-]+:\S* ?)?\$ (.*)$")
-ROOT_PROMPT = re.compile(r"^# (.*)$")
+# A comment in a file begins with a capital letter.
+ROOT_PROMPT = re.compile(r"^# ([a-z./].*)$")
 
 
 @dataclass
@@ -33,11 +34,10 @@ class Block:
     def commands(self):
         """Returns the commands of a console block."""
         found = []
-        is_root = bool(self.lines) and ROOT_PROMPT.match(self.lines[0]) is not None
         for number, line in enumerate(self.lines, self.line + 1):
-            prompt = (ROOT_PROMPT if is_root else PROMPT).match(line)
-            if prompt:
-                found.append(Command(number, prompt[1], is_root))
+            prompt, root_prompt = PROMPT.match(line), ROOT_PROMPT.match(line)
+            if prompt or root_prompt:
+                found.append(Command(number, (prompt or root_prompt)[1], root_prompt is not None))
             elif found and not found[-1].output and wants_more(found[-1].text):
                 found[-1].text += "\n" + line.removeprefix("> ")
             elif found:
@@ -90,8 +90,10 @@ NORMALIZED = [
     (re.compile(r"\b\d+\.\d+\.\d+\b(?!/)"), "VERSION"),
     (re.compile(r"\bpython3\.\d+"), "python3"),
     (re.compile(r"\bcp3\d+\b"), "cp3"),
-    (re.compile(r"\b\d+ packages\b"), "N packages"),
+    (re.compile(r"\b\d+ (packages|files)\b"), r"N \1"),
     (re.compile(r"\byou are user \d+"), "you are user N"),
+    (re.compile(r"\bcabane-build-\d+"), "cabane-build-N"),
+    (re.compile(r"@[a-z]+%\w+"), "@SYSTEM%UARCH"),
     (re.compile(r"\b(?:x86_64|aarch64)\b"), "ARCH"),
     (re.compile(r"\b(?:ext4|xfs|btrfs|overlay|tmpfs|zfs)\b"), "FILESYSTEM"),
     (re.compile(r"[ \t]+"), " "),

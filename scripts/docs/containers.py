@@ -5,8 +5,10 @@
 import gzip
 import hashlib
 import json
+import os
 import re
 import shutil
+import stat
 import subprocess
 import tempfile
 from pathlib import Path
@@ -36,6 +38,15 @@ def root_of(place, program, script):
     file = place / "bin" / program
     file.write_text(f"#!/bin/sh\n{script}\n")
     file.chmod(0o755)
+    # What an image for another tool has, and what imports change.
+    for number in range(2):
+        (place / f"etc/private{number}").touch(0o600)
+        owned = place / f"etc/owned{number}"
+        owned.touch()
+        os.chown(owned, 1000, 1000)
+        (place / f"bin/set-user-id{number}").touch()
+        (place / f"bin/set-user-id{number}").chmod(0o4755)
+        os.mknod(place / f"dev/device{number}", stat.S_IFCHR | 0o644, os.makedev(1, 3))
 
 
 def push(name, program, script):
@@ -46,7 +57,7 @@ def push(name, program, script):
         root.mkdir()
         (layout / "blobs/sha256").mkdir(parents=True)
         root_of(root, program, script)
-        tar = subprocess.run(["tar", "-C", root, "-c", "--owner=0", "--group=0", "."], stdout=subprocess.PIPE, check=True)
+        tar = subprocess.run(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE, check=True)
 
         def blob(content, media):
             digest = hashlib.sha256(content).hexdigest()
@@ -57,7 +68,7 @@ def push(name, program, script):
         config = {
             "architecture": ARCHITECTURES.get(machine, machine),
             "os": "linux",
-            "config": {"Env": ["PATH=/usr/bin:/bin"], "Cmd": [program]},
+            "config": {"Env": ["PATH=/usr/bin:/bin"], "Entrypoint": [program], "Cmd": ["--help"]},
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(tar.stdout).hexdigest()}"]},
         }
         layer = blob(gzip.compress(tar.stdout, 1, mtime=0), "layer.v1.tar+gzip")

@@ -121,7 +121,7 @@ class Run:
             call("bash", "-euc", self.page.as_root)
         self.session = self.world.session(self.page.directory)
         for label in self.page.images:
-            self.quietly(f"cabane image add {label.split('#')[0]} {DOCS}/images/{label.replace('/', '-')}")
+            self.quietly(f"cabane image add {label.split('+')[0]} {DOCS}/images/{label.replace('/', '-')}")
         if self.page.before:
             self.quietly(self.page.before)
 
@@ -225,7 +225,7 @@ def build_image(name):
         (recipe / file).write_text(text)
         (recipe / file).chmod(0o755 if text.startswith("#!") else 0o644)
     session = world.session("~")
-    label = name.split("#")[0]
+    label = name.split("+")[0]
     code, lines = session.run(f"cabane build '{recipe}' {label}")
     if code:
         sys.exit("\n".join([f"the image {name} cannot be built", *lines]))

@@ -103,9 +103,10 @@ install -D /run/docs/programs/cabane-mount /usr/local/libexec/cabane/cabane-moun
 mkdir -p /etc/cabane /user-environment
 printf 'mount-point /user-environment\\nimage-owners any\\n' >/etc/cabane/mount.policy
 """
-ALPHA = """
+# Another system than `local`, as the pages on registries have it.
+DAINT = """
 mkdir -p /etc/cabane
-printf 'system_name = "alpha"\\ndefault_uarch = "zen3"\\n' >/etc/cabane/config.toml
+printf 'system_name = "daint"\\ndefault_uarch = "gh200"\\n' >/etc/cabane/config.toml
 """
 SOLVER = TREE.format(name="solver", store="/user-environment", description="the solver of our group")
 
@@ -121,13 +122,17 @@ IMAGES = {
         + "  develop:\n    description: with what developers need\n",
         "requirements.txt": "numpy==2.4.6\nh5py\n",
     },
-    "analysis/2026.2#ipykernel": {"config.yaml": ANALYSIS, "requirements.txt": "numpy\nipykernel\n"},
+    "analysis/2026.2+ipykernel": {"config.yaml": ANALYSIS, "requirements.txt": "numpy\nipykernel\n"},
     "mpi-python/1.0": "examples/mpi-python",
     "tools/1.0": {
         "config.yaml": TREE.format(name="tools", store="/user-tools", description="tools of our group")
         + "    env_vars:\n      set:\n        - CMAKE_GENERATOR: Unix Makefiles\n",
         "install/bin/inspect-it": "#!/bin/sh\necho inspecting\n",
         "install/bin/ninja": '#!/bin/sh\nexec /usr/bin/ninja "$@"\n',
+    },
+    "prgenv-gnu/24.11": {
+        "config.yaml": TREE.format(name="prgenv-gnu", store="/user-environment", description="compilers and MPI"),
+        "install/bin/mpicc": "#!/bin/sh\necho gcc 13.2.0\n",
     },
     "solver/1.0": {
         "config.yaml": SOLVER,
@@ -238,7 +243,7 @@ PAGES = {
     "docs/concepts/building.md": Page(
         directory="~/analysis",
         before=f"cp {DOCS}/recipes/analysis-2026.1/config.yaml . && echo colorama==0.4.6 > requirements.txt && "
-        "cabane lock && cabane build . analysis/2026.1 && echo '# another one' >> requirements.txt && cabane lock",
+        "cabane lock && cabane build . analysis/2026.1 && echo tabulate==0.9.0 >> requirements.txt && cabane lock",
         files_of=("analysis/2026.1",),
     ),
     "docs/concepts/mounting.md": Page(
@@ -271,7 +276,6 @@ PAGES = {
     "docs/guides/checks.md": Page(not_run="needs images of Spack with checks, a registry, and cosign"),
     "docs/guides/coming-from-apptainer.md": Page(
         containers={"quay.io/biocontainers/samtools:1.19.2--h50ea8bc_1": ("samtools", "echo samtools 1.19.2")},
-        as_root=ALPHA,
         steps={
             "cabane exec --nv": not_run("needs a GPU, and this SIF file"),
             "cabane shell": not_run("needs this SIF file"),
@@ -303,14 +307,36 @@ PAGES = {
         steps={"srun": not_run("needs Slurm")},
     ),
     "docs/guides/coming-from-uenv.md": Page(not_run="needs a repository of uenv; scripts/test-uenv runs its suites"),
+    "docs/guides/containers.md": Page(
+        slurm=True,
+        containers={"ghcr.io/my-lab/tool:2.1": ("tool", 'case $1 in --version) echo tool 2.1 ;; --help) ;; *) cat "$1" ;; esac')},
+        as_root="install -d -o alice /scratch/input && echo data > /scratch/input/a.dat",
+        before="echo input > input.dat",
+        steps={
+            "cabane run ./tool.sif": not_run("needs this SIF file"),
+            "cabane import --platform": not_run("needs an image for this platform"),
+            "cabane import --check": not_run("needs an image that has moved"),
+            "cabane import ghcr.io/my-lab/solver:2024": not_run("needs this image and this group"),
+            "cabane build ./solver": not_run("needs the container image of the recipe"),
+            "cabane start tool/2.1": not_run("the container has no prompt that the test knows"),
+            "cabane run tool/2.1,prgenv-gnu": not_run("needs an image built with Spack"),
+            "cabane run --writable": not_run("needs the packages of a distribution"),
+            "cabane system devices": not_run("needs a GPU"),
+            "cabane run --device": not_run("needs a GPU"),
+            "srun -N4 --uenv=tool/2.1 --uenv-device": not_run("needs a GPU"),
+            "srun -N4 --mpi=pmi2": not_run("needs a container with MPI"),
+            "cabane export": not_run("needs an image built with Spack"),
+            "podman": not_run("needs podman, and an image built with Spack"),
+        },
+    ),
     "docs/guides/debugging.md": Page(not_run="needs a program of the reader that runs, with its number"),
     "docs/guides/describe-your-system.md": Page(not_run="needs Spack and a cluster"),
     "docs/guides/host-mpi.md": Page(not_run="needs MPIs in /opt, and a program of the reader"),
     "docs/guides/jupyter-and-editors.md": Page(
-        images=("analysis/2026.2#ipykernel",),
+        images=("analysis/2026.2+ipykernel",),
         files_of=("analysis/2026.1",),
         steps={
-            "cabane build .": Step(before=f"cp {DOCS}/recipes/analysis-2026.2#ipykernel/* ."),
+            "cabane build .": Step(before=f"cp {DOCS}/recipes/analysis-2026.2+ipykernel/* ."),
             "cabane kernel install plain/1.0": Step(
                 before=f"cabane image add plain/1.0 {DOCS}/images/analysis-2026.1"
             ),
@@ -333,11 +359,41 @@ PAGES = {
     "docs/guides/mpi-audit.md": Page(not_run="needs the MPIs of a site, and takes minutes"),
     "docs/guides/pipelines.md": Page(not_run="needs Slurm, keys, and a registry; examples/pipeline/run is run by `make demo`"),
     "docs/guides/pipelines-ci.md": Page(not_run="needs a pipeline; scripts/test-clients runs generated ones"),
+    "docs/guides/share-images.md": Page(
+        registry=True,
+        files_of=("prgenv-gnu/24.11",),
+        as_root=DAINT,
+        files=("~/.config/cabane/config.toml",),
+        before=f"export CABANE_REGISTRY=https://registry.example.org/uenv && cp {DOCS}/images/prgenv-gnu-24.11 image.squashfs && "
+        "cabane image push ./image.squashfs deploy::prgenv-gnu/24.11:v2@daint%gh200 && "
+        "cabane image push ./image.squashfs build::cp2k/2025.1:1234567890@daint%gh200 && unset CABANE_REGISTRY",
+        steps={
+            "cabane image find --package": not_run("needs images built with Spack"),
+            "cabane image verify": Step(before="cp ~/.config/cabane/site.key.pub site.pub"),
+            "cosign": not_run("needs cosign; scripts/test-clients builds it"),
+            "cabane registry check": not_run("needs a registry with a wrong list"),
+        },
+    ),
+    "docs/guides/slurm.md": Page(
+        slurm=True,
+        images=("prgenv-gnu/24.11",),
+        before="printf '#!/bin/sh\\nmpicc --version\\n' > solver && chmod +x solver",
+        steps={
+            "srun -C": not_run("needs nodes with two kinds of processors"),
+            "sbatch -N500": not_run("needs 500 nodes"),
+            "cabane attach": not_run("needs a job of the reader"),
+            "srun --jobid": not_run("needs a job of the reader"),
+            "srun -N4 -n32 --mpi": not_run("needs programs with MPI"),
+            "srun -n8": not_run("needs programs with MPI"),
+        },
+    ),
     "docs/guides/stacks-on-stacks.md": Page(not_run="needs Spack"),
     "docs/guides/troubleshooting.md": Page(
         images=("solver/1.0",),
-        as_root=HELPER + "chmod 755 /usr/local/libexec/cabane/cabane-mount",
+        as_root=HELPER.replace("image-owners any", "image-owners root")
+        + "chmod 755 /usr/local/libexec/cabane/cabane-mount",
         steps={
+            "cabane doctor": Step(fails=True),
             "mpiexec": not_run("needs an image of the reader"),
             "cabane build analysis": Step(
                 before=f"cp -r {DOCS}/recipes/analysis-2026.1 analysis && echo nosuchpackage==1.0 > analysis/requirements.txt"
@@ -351,7 +407,10 @@ PAGES = {
             "cabane impact --from": Step(before="cp node.json new-node.json"),
             "cabane impact --package": not_run("needs a registry with images built with Spack"),
             "cabane doctor mpi-python": Step(
-                before="sudo rm /usr/lib/*-linux-gnu/libibverbs.so.1 /usr/lib/*-linux-gnu/libstdc++.so.6; sudo ldconfig"
+                before="sudo rm /usr/lib/*-linux-gnu/libibverbs.so.1* /usr/lib/*-linux-gnu/libstdc++.so.6*; sudo ldconfig",
+                fails=True,
+            ),
+            "cabane run mpi-python -- ninja": Step(fails=True
             ),
         },
     ),
