@@ -83,14 +83,18 @@ NORMALIZED = [
     (re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]"), ""),
     (re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?Z?)?"), "DATE"),
     (re.compile(r"\b\d+(?:\.\d+)? (?:B|kB|MB|GB|TB|KiB|MiB|GiB)(?![\w/])"), "SIZE"),
-    (re.compile(r"\b\d+(?:\.\d+)? (?:ms|s|min|h)\b"), "TIME"),
+    # How much of a file is new depends on its size.
+    (re.compile(r"SIZE of SIZE"), "SIZE"),
+    (re.compile(r"\b\d+(?:\.\d+)? (?:ms|s|min|h|(?:second|minute|hour|day)s?)\b"), "TIME"),
     # Digests: also shortened ones.
     (re.compile(r"\b[0-9a-f]{8,}(?:…|\b)"), "DIGEST"),
     # What is installed on the machine, and the newest packages of today.
     (re.compile(r"\b\d+\.\d+\.\d+\b(?!/)"), "VERSION"),
     (re.compile(r"\bpython3\.\d+"), "python3"),
     (re.compile(r"\bcp3\d+\b"), "cp3"),
-    (re.compile(r"\b\d+ (packages|files)\b"), r"N \1"),
+    (re.compile(r"\b\d+ (packages|files|written)\b"), r"N \1"),
+    # States of a channel.
+    (re.compile(r"\bnumber \d+"), "number N"),
     (re.compile(r"\byou are user \d+"), "you are user N"),
     (re.compile(r"\bcabane-build-\d+"), "cabane-build-N"),
     (re.compile(r"@[a-z]+%\w+"), "@SYSTEM%UARCH"),

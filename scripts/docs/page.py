@@ -199,7 +199,7 @@ class Run:
             self.leave_out(command, step.not_run)
             return
         # Pages are written on a machine with this Python.
-        text = command.text.replace("python3.11", PYTHON)
+        text = (step.typed or command.text).replace("python3.11", PYTHON)
         code, seen = self.session.run(f"sudo bash -c {shlex.quote(text)}" if command.is_root else text)
         wrong = []
         fails = step.fails or blocks.shows_failure(command.output)

@@ -21,6 +21,8 @@ class Step:
     """A script that runs before it in the same shell: what the page says in words."""
     fails: bool = False
     """It fails, and the page shows no error."""
+    typed: str = ""
+    """What is typed instead, if the page has a date, or a file of the reader."""
     any_output: bool = False
     """The output is another one each time."""
 
@@ -130,9 +132,17 @@ IMAGES = {
         "install/bin/inspect-it": "#!/bin/sh\necho inspecting\n",
         "install/bin/ninja": '#!/bin/sh\nexec /usr/bin/ninja "$@"\n',
     },
-    "prgenv-gnu/24.11": {
-        "config.yaml": TREE.format(name="prgenv-gnu", store="/user-environment", description="compilers and MPI"),
-        "install/bin/mpicc": "#!/bin/sh\necho gcc 13.2.0\n",
+    **{
+        f"{name}/{version}": {
+            "config.yaml": TREE.format(name=name, store="/user-environment", description="a stack for a page"),
+            f"install/bin/{program}": f"#!/bin/sh\necho {name} {version}\n",
+        }
+        for name, version, program in (
+            ("prgenv-gnu", "24.11", "mpicc"),
+            ("prgenv-gnu", "25.6", "mpicc"),
+            ("prgenv-gnu", "26.1", "mpicc"),
+            ("cp2k", "2025.1", "cp2k"),
+        )
     },
     "solver/1.0": {
         "config.yaml": SOLVER,
@@ -309,7 +319,10 @@ PAGES = {
     "docs/guides/coming-from-uenv.md": Page(not_run="needs a repository of uenv; scripts/test-uenv runs its suites"),
     "docs/guides/containers.md": Page(
         slurm=True,
-        containers={"ghcr.io/my-lab/tool:2.1": ("tool", 'case $1 in --version) echo tool 2.1 ;; --help) ;; *) cat "$1" ;; esac')},
+        containers={
+            f"ghcr.io/my-lab/tool:{version}": ("tool", f'case $1 in --version) echo tool {version} ;; --help) ;; *) cat "$1" ;; esac')
+            for version in ("2.1", "2.2")
+        },
         as_root="install -d -o alice /scratch/input && echo data > /scratch/input/a.dat",
         before="echo input > input.dat",
         steps={
@@ -359,6 +372,79 @@ PAGES = {
     "docs/guides/mpi-audit.md": Page(not_run="needs the MPIs of a site, and takes minutes"),
     "docs/guides/pipelines.md": Page(not_run="needs Slurm, keys, and a registry; examples/pipeline/run is run by `make demo`"),
     "docs/guides/pipelines-ci.md": Page(not_run="needs a pipeline; scripts/test-clients runs generated ones"),
+    "docs/guides/looking-after-a-repository.md": Page(
+        images=("solver/1.0",),
+        as_root="install -d -o alice /shared/cabane /old /new && groupadd --users alice vaspusers",
+        before="cabane repo create /shared/cabane/repository && cabane repo create /old/repository && "
+        "cabane --repo=/old/repository,default image add solver/1.0 solver/1.0@* && export SCRATCH=/scratch/alice",
+        files_of=("tools/1.0",),
+        steps={
+            "cabane repo gc": Step(any_output=True),
+            "ls -l vasp.squashfs": Step(
+                before=f"cp {DOCS}/images/tools-1.0 vasp.squashfs && chmod 640 vasp.squashfs && "
+                "sudo chgrp vaspusers vasp.squashfs",
+                any_output=True,
+            ),
+            "cabane --repo=/shared/cabane/repository image pull": not_run("needs this image in a registry"),
+            "cabane repo migrate": Step(any_output=True),
+            "cabane run prgenv-gnu": not_run("needs a repository of uenv"),
+            "cabane --repo=uenv": not_run("needs a repository of uenv"),
+            "uenv image ls": not_run("needs a repository of uenv"),
+            "cabane repo status $SCRATCH/.uenv-images": not_run("needs a repository of uenv"),
+            "cabane repo import": not_run("needs a repository of uenv"),
+            "cabane repo status /shared/cabane/repository --verify": not_run("needs a damaged repository"),
+        },
+    ),
+    "docs/guides/catalogue.md": Page(
+        registry=True,
+        files_of=("prgenv-gnu/24.11",),
+        as_root=DAINT + "install -d -o alice /srv/www",
+        before="mkdir -p ~/.config/cabane && "
+        "printf '[registry]\\nurl = \"https://registry.example.org/uenv\"\\n' > ~/.config/cabane/config.toml && "
+        f"for v in 24.11 25.6 26.1; do cabane image push {DOCS}/images/prgenv-gnu-24.11 deploy::prgenv-gnu/$v:v1@daint%gh200 && "
+        "cabane image push {DOCS}/images/prgenv-gnu-24.11 contrib::prgenv-gnu/$v:v1@daint%gh200 || break; done".format(DOCS=DOCS),
+        steps={"cabane catalogue serve": not_run("serves until it is interrupted")},
+    ),
+    "docs/guides/releases.md": Page(
+        registry=True,
+        files_of=("prgenv-gnu/24.11", "prgenv-gnu/25.6", "prgenv-gnu/26.1", "cp2k/2025.1"),
+        files=("/etc/cabane/config.toml",),
+        # A release of an image, from its file to the channel.
+        before="export CLUSTER_NAME=daint && cabane image key new build.key && "
+        f"cabane image add prgenv-gnu/25.6:v2@daint%gh200 {DOCS}/images/prgenv-gnu-25.6\n"
+        f"release() {{ cabane image add $1@daint%gh200 {DOCS}/images/$2 && cabane image push --sign build.key $1 && "
+        "cabane channel promote testing $1 --key release.key && "
+        "cabane channel waive stable $1 --rule age --reason 'a test' --until $(date -d '+30 days' +%F) --key release.key && "
+        "cabane channel promote stable $1 --key release.key; }",
+        steps={
+            "srun": Step(
+                before="sudo install -D -m 644 release.key.pub /etc/cabane/keys/release.pub && "
+                "sudo install -D -m 644 build.key.pub /etc/cabane/keys/build.pub",
+                typed="cabane system probe --facts daint.json",
+            ),
+            "cabane channel promote stable prgenv-gnu:testing --dry-run": Step(fails=True),
+            "cabane channel promote stable prgenv-gnu/26.1:v1": not_run("needs the results of checks on two machines"),
+            "cabane channel waive": Step(
+                typed='cabane channel waive stable prgenv-gnu/25.6:v2 --rule age --reason "fixes a crash" '
+                "--until $(date -d '+30 days' +%F) --key release.key"
+            ),
+            "cabane channel diff stable.41": not_run("needs a channel with 41 states"),
+            "cabane channel rollback": Step(
+                before="release cp2k/2025.1:v1 cp2k-2025.1 && release prgenv-gnu/24.11:v2 prgenv-gnu-24.11 && "
+                "release prgenv-gnu/26.1:v1 prgenv-gnu-26.1"
+            ),
+            "cabane bundle create july.bundle": Step(
+                before="cabane channel promote stable prgenv-gnu/26.1:v1 --key release.key"
+            ),
+            "cabane image pull prgenv-gnu:stable": Step(
+                before="cabane repo create ~/other && export CABANE_REPO=$HOME/other && "
+                "cabane channel rollback stable --reason 'a test' --key release.key"
+            ),
+            "cabane upgrade --dry-run": Step(
+                before="cabane channel promote stable prgenv-gnu/26.1:v1 --key release.key", any_output=True
+            ),
+        },
+    ),
     "docs/guides/share-images.md": Page(
         registry=True,
         files_of=("prgenv-gnu/24.11",),
