@@ -90,11 +90,14 @@ NORMALIZED = [
     (re.compile(r"\b[0-9a-f]{8,}(?:…|\b)"), "DIGEST"),
     # What is installed on the machine, and the newest packages of today.
     (re.compile(r"\b\d+\.\d+\.\d+\b(?!/)"), "VERSION"),
+    (re.compile(r"\b2\d\.(?:02|05|08|11)\b"), "RELEASE"),
     (re.compile(r"\bpython3\.\d+"), "python3"),
     (re.compile(r"\bcp3\d+\b"), "cp3"),
     (re.compile(r"\b\d+ (packages|files|written)\b"), r"N \1"),
     # States of a channel.
     (re.compile(r"\bnumber \d+"), "number N"),
+    # Measured times of a table.
+    (re.compile(r"^((?:look up|open|mount) +\d+) [\d. ]+$"), r"\1"),
     (re.compile(r"\byou are user \d+"), "you are user N"),
     (re.compile(r"\bcabane-build-\d+"), "cabane-build-N"),
     (re.compile(r"@[a-z]+%\w+"), "@SYSTEM%UARCH"),

@@ -58,7 +58,7 @@ class World:
         self.home.chmod(0o755)
         (self.home / ".bashrc").write_text(BASHRC)
         if not page.slurm:
-            show(DOCS / "programs/cabane", "/usr/local/bin/cabane")
+            shutil.copy(DOCS / "programs/cabane", "/usr/local/bin/cabane")
         shutil.copy(DOCS / "programs/sudo", "/usr/local/bin/sudo")
         Path("/usr/local/bin/sudo").chmod(0o4755)
         # Packages that were downloaded before. A build checks them as if they were new.
@@ -75,6 +75,11 @@ class World:
         """Gives files to the user."""
         for place in places:
             os.chown(place, self.user.pw_uid, self.user.pw_gid)
+
+    def own_at_home(self, place):
+        """Gives a file to the user if it is below the home."""
+        if place.is_relative_to(self.home):
+            self.own(place)
 
     def clone(self):
         """Copies the sources, with the programs where `make build` puts them."""
@@ -173,9 +178,9 @@ class Run:
         for parent in reversed(file.parents):
             if not parent.exists():
                 parent.mkdir()
-                self.world.own(parent)
+                self.world.own_at_home(parent)
         file.write_text("\n".join(block.lines) + "\n")
-        self.world.own(file)
+        self.world.own_at_home(file)
 
     def step(self, command):
         """Returns what pages.py says about a command."""

@@ -100,6 +100,13 @@ views:
   default:
     description: the programs in PATH
 """
+ARCHIVE = not_run("scripts/test-packages tests the archive and the packages")
+# The plugin where `make install` puts it, and no line for it.
+PLUGIN = """
+: >/etc/slurm/plugstack.conf
+release=$(slurmd -V | sed 's/[^0-9]*\\([0-9]*\\.[0-9]*\\).*/\\1/')
+install -D -m 644 /run/docs/programs/libcabane_slurm.so /usr/local/lib/cabane/slurm/$release/cabane-slurm.so
+"""
 HELPER = """
 install -D /run/docs/programs/cabane-mount /usr/local/libexec/cabane/cabane-mount
 mkdir -p /etc/cabane /user-environment
@@ -163,9 +170,9 @@ PAGES = {
             "make test": BUILD,
             "cabane import ghcr.io/my-lab/solver:2.1": not_run("needs this registry"),
             "srun": not_run("needs Slurm"),
-            "tar -xf": not_run("scripts/test-packages tests the archive"),
-            "cabane-0.2.0-linux-x86_64/install.sh": not_run("scripts/test-packages tests the archive"),
-            "cabane doctor": not_run("scripts/test-packages tests the archive"),
+            "tar -xf": ARCHIVE,
+            "cabane-0.2.0-linux-x86_64/install.sh": ARCHIVE,
+            "cabane doctor": ARCHIVE,
         },
     ),
     "docs/guides/first-environment.md": Page(
@@ -272,12 +279,12 @@ PAGES = {
     "docs/guides/administration.md": Page(
         as_root="install -d -o alice /shared/cabane",
         steps={
-            "tar -xf": not_run("scripts/test-packages tests the archive"),
-            "sudo env IMAGE_OWNERS": not_run("scripts/test-packages tests the archive"),
+            "tar -xf": ARCHIVE,
+            "sudo env IMAGE_OWNERS": ARCHIVE,
             "cabane slurm install": not_run("needs Slurm; the tests of jobs install the plugin"),
             "scontrol": not_run("needs Slurm"),
             "clush": not_run("needs other hosts"),
-            "cd /usr/local": not_run("scripts/test-packages tests the archive"),
+            "cd /usr/local": ARCHIVE,
         },
     ),
     "docs/guides/build-a-stack.md": Page(not_run="needs Spack; scripts/test-spack builds the examples"),
@@ -459,6 +466,53 @@ PAGES = {
             "cosign": not_run("needs cosign; scripts/test-clients builds it"),
             "cabane registry check": not_run("needs a registry with a wrong list"),
         },
+    ),
+    "docs/guides/site-installation.md": Page(
+        directory="~/cabane",
+        clone=True,
+        files=("/etc/cabane/config.toml",),
+        files_of=("solver/1.0",),
+        as_root="install -d -o alice /shared/cabane /scratch/alice",
+        steps={
+            "tar -xf": ARCHIVE,
+            "sudo cabane-0.2.0-linux-x86_64/install.sh": ARCHIVE,
+            "sudo apt install": ARCHIVE,
+            "sudo dnf install": ARCHIVE,
+            "uv tool install": ARCHIVE,
+            "spack": not_run("needs Spack"),
+            "spack install": not_run("needs Spack"),
+            "eb": not_run("needs EasyBuild"),
+            "make build": BUILD,
+            "cabane config": Step(
+                before="mkdir -p ~/.config/cabane && printf '%s\\n' '[[repositories]]' 'name = \"mine\"' "
+                "'path = \"/scratch/alice/repository\"' 'priority = \"5\"' '[build]' 'job = 4' > ~/.config/cabane/config.toml"
+            ),
+            "cabane repo create": Step(before="rm ~/.config/cabane/config.toml"),
+            "sudo cabane image trust": Step(before=f"cp {DOCS}/images/solver-1.0 /scratch/alice/app.squashfs"),
+            "cabane image sign": Step(before=f"cabane image add app/1.2 {DOCS}/images/solver-1.0"),
+            "cabane image push": not_run("needs the registry of a site"),
+            "cat /etc/modprobe.d": not_run("changes the keys of the kernel"),
+            "keyring=": not_run("changes the keys of the kernel"),
+            "openssl x509": not_run("changes the keys of the kernel"),
+            "sudo keyctl": not_run("changes the keys of the kernel"),
+            "cabane doctor": not_run("needs a node without user namespaces"),
+            "mpirun": not_run("needs a program of the reader"),
+        },
+    ),
+    "docs/guides/slurm-administration.md": Page(
+        slurm=True,
+        as_root=PLUGIN,
+        steps={
+            "scripts/build-slurm": BUILD,
+            "sudo make install": not_run("the page on the installation of a site does it"),
+            "cat /etc/cabane/uarch": Step(before="echo a100 zen3 ARCH | sed s/ARCH/$(uname -m)/ | sudo tee /etc/cabane/uarch"),
+        },
+    ),
+    "docs/guides/slurm-records.md": Page(
+        slurm=True,
+        as_root=PLUGIN,
+        images=("solver/1.0",),
+        steps={"cabane slurm report": Step(before="srun --uenv=solver/1.0 true && sleep 1")},
     ),
     "docs/guides/slurm.md": Page(
         slurm=True,
