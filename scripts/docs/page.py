@@ -111,6 +111,7 @@ class Run:
         self.world = None
         self.session = None
         self.files = list(self.page.files)
+        self.typed = []
         self.steps = dict(self.page.steps)
 
     def prepare(self):
@@ -184,7 +185,9 @@ class Run:
 
     def step(self, command):
         """Returns what pages.py says about a command."""
-        found = [text for text in self.page.steps if command.text.startswith(text)]
+        self.typed.append(command.text)
+        exact = f"{command.text}#{self.typed.count(command.text)}"
+        found = [text for text in self.page.steps if text == exact or command.text.startswith(text)]
         if not found:
             return pages.Step()
         text = max(found, key=len)

@@ -13,7 +13,10 @@ DOCS = "/run/docs"
 
 @dataclass
 class Step:
-    """A command of a page that needs more than to be typed. It is found by how it begins."""
+    """A command of a page that needs more than to be typed.
+
+    It is found by how it begins, or by the whole command with `#1` for the first time that the page has it.
+    """
 
     not_run: str = ""
     """Why it is not run."""
@@ -54,7 +57,7 @@ class Page:
     slurm: bool = False
     """The page runs on a cluster of four virtual nodes."""
     steps: dict[str, Step] = field(default_factory=dict)
-    """Commands, by how they begin."""
+    """Commands that need more than to be typed."""
     not_run: str = ""
     """Why no command of it is run."""
 
@@ -100,6 +103,8 @@ views:
   default:
     description: the programs in PATH
 """
+# A repository of uenv where uenv has it.
+UENV = "export SCRATCH=/scratch/alice CLUSTER_NAME=arapiles && cabane repo create --uenv $SCRATCH/.uenv-images && "
 ARCHIVE = not_run("scripts/test-packages tests the archive and the packages")
 # The plugin where `make install` puts it, and no line for it.
 PLUGIN = """
@@ -141,14 +146,18 @@ IMAGES = {
     },
     **{
         f"{name}/{version}": {
-            "config.yaml": TREE.format(name=name, store="/user-environment", description="a stack for a page"),
-            f"install/bin/{program}": f"#!/bin/sh\necho {name} {version}\n",
+            "config.yaml": TREE.format(
+                name=name, store="/user-environment", description=f"{name} {version}, as a page names it"
+            ).replace(": default", f": {view}").replace("  default:", f"  {view}:"),
+            f"install/bin/{program}": f"#!/bin/sh\necho hello {program}\n",
         }
-        for name, version, program in (
-            ("prgenv-gnu", "24.11", "mpicc"),
-            ("prgenv-gnu", "25.6", "mpicc"),
-            ("prgenv-gnu", "26.1", "mpicc"),
-            ("cp2k", "2025.1", "cp2k"),
+        for name, version, program, view in (
+            ("prgenv-gnu", "24.11", "mpicc", "default"),
+            ("prgenv-gnu", "25.6", "mpicc", "default"),
+            ("prgenv-gnu", "26.1", "mpicc", "default"),
+            ("cp2k", "2025.1", "cp2k", "cp2k"),
+            ("app", "42.0", "app", "app"),
+            ("app", "43.0", "app", "app"),
         )
     },
     "solver/1.0": {
@@ -275,7 +284,12 @@ PAGES = {
         before="mkdir analysis && printf '%s\\n' 'name: analysis' 'version: 2024.1' 'engine: python' "
         "'store: user-environment' python: '  requirments: requirements.txt' > analysis/config.yaml"
     ),
-    "docs/concepts/spack-recipes.md": Page(not_run="needs the description of a system, and Spack"),
+    "docs/concepts/spack-recipes.md": Page(
+        clone=True,
+        before="mkdir -p systems && cabane system probe --output systems/eiger && cp -r ~/cabane/examples/tools analysis && "
+        "printf '%s\\n' gcc: '  version: system' lvm: '  version: 19' > analysis/compilers.yaml && "
+        "printf '%s\\n' tools: '  compiler: [gcc]' '  network:' '    mpi: mpihc@4.1' '  specs: [tree]' > analysis/environments.yaml",
+    ),
     "docs/guides/administration.md": Page(
         as_root="install -d -o alice /shared/cabane",
         steps={
@@ -289,8 +303,49 @@ PAGES = {
     ),
     "docs/guides/build-a-stack.md": Page(not_run="needs Spack; scripts/test-spack builds the examples"),
     "docs/guides/build-cache.md": Page(not_run="needs Spack"),
-    "docs/guides/build-elsewhere.md": Page(not_run="needs another host, or Slurm and Spack"),
-    "docs/guides/checks.md": Page(not_run="needs images of Spack with checks, a registry, and cosign"),
+    "docs/guides/build-elsewhere.md": Page(
+        slurm=True,
+        files_of=("app/42.0",),
+        before=f"cp -r {DOCS}/recipes/app-42.0 app",
+        steps={
+            "cabane build --on builder": not_run("needs another host"),
+            "cabane build --on slurm:debug": not_run("needs this partition and this account"),
+            "cabane build --on slurm --nodes 2": not_run("needs Spack"),
+            "cabane build --with": not_run("needs other hosts, and Spack"),
+        },
+    ),
+    "docs/guides/checks.md": Page(
+        registry=True,
+        files_of=("prgenv-gnu/24.11", "prgenv-gnu/25.6"),
+        as_root=DAINT + "printf '[registry]\\nurl = \"https://registry.example.org/uenv\"\\n' >>/etc/cabane/config.toml",
+        before="for v in v1 v2; do cabane image add prgenv-gnu/25.6:$v@daint%gh200 "
+        f"{DOCS}/images/prgenv-gnu-$([ $v = v1 ] && echo 24.11 || echo 25.6) && cabane image push prgenv-gnu/25.6:$v || break; done",
+        steps={
+            "cabane check prgenv-gnu/25.6": Step(typed="cabane check prgenv-gnu/25.6:v2", any_output=True),
+            "cabane check prgenv-gnu/25.6 --on slurm": not_run("needs Slurm"),
+            "pip install ReFrame-HPC": not_run("needs ReFrame"),
+            "cabane check prgenv-gnu/25.6 --suite": not_run("needs ReFrame, and a suite"),
+            "cabane check prgenv-gnu/25.6 --key": Step(
+                before="printf '[evidence]\\ntesters = [\"/etc/cabane/keys/tests.pub\"]\\n"
+                "builders = [\"/etc/cabane/keys/build.pub\"]\\n' | sudo tee -a /etc/cabane/config.toml && "
+                "cabane image key new build.key && sudo cp build.key.pub /etc/cabane/keys/build.pub",
+                typed="cabane check prgenv-gnu/25.6:v2 --key tests.key --attach",
+            ),
+            "cabane check prgenv-gnu/25.6:v1": Step(any_output=True),
+            "cabane evidence compare": not_run("needs checks that measure, of two images"),
+            "cabane build --key": Step(
+                before=f"cp -r {DOCS}/recipes/prgenv-gnu-25.6 prgenv-gnu", typed="cabane build --key build.key ./prgenv-gnu prgenv-gnu/25.6:v3"
+            ),
+            "cabane image push prgenv-gnu/25.6:v2": Step(typed="cabane image push prgenv-gnu/25.6:v3"),
+            "cabane evidence verify prgenv-gnu/25.6 --built-from": not_run("needs the Git repository of the recipe"),
+            "cabane evidence ls": Step(typed="cabane evidence ls prgenv-gnu/25.6:v2 --remote", any_output=True),
+            "cabane evidence verify prgenv-gnu/25.6 --since": Step(
+                typed="cabane evidence verify prgenv-gnu/25.6:v2 --since 30d", any_output=True
+            ),
+            "cabane evidence attach": not_run("needs reports of other tools"),
+            "cosign": not_run("needs cosign; scripts/test-clients builds it"),
+        },
+    ),
     "docs/guides/coming-from-apptainer.md": Page(
         containers={"quay.io/biocontainers/samtools:1.19.2--h50ea8bc_1": ("samtools", "echo samtools 1.19.2")},
         steps={
@@ -323,7 +378,14 @@ PAGES = {
         },
         steps={"srun": not_run("needs Slurm")},
     ),
-    "docs/guides/coming-from-uenv.md": Page(not_run="needs a repository of uenv; scripts/test-uenv runs its suites"),
+    "docs/guides/coming-from-uenv.md": Page(
+        directory="~/cabane",
+        clone=True,
+        files_of=("app/42.0", "app/43.0"),
+        as_root="install -d -o alice /scratch/alice",
+        before=UENV + f"cabane --repo=uenv image add app/42.0:v1@arapiles%zen3 {DOCS}/images/app-42.0 && "
+        f"cabane --repo=uenv image add app/43.0:v1@arapiles%zen3 {DOCS}/images/app-43.0",
+    ),
     "docs/guides/containers.md": Page(
         slurm=True,
         containers={
@@ -349,9 +411,46 @@ PAGES = {
             "podman": not_run("needs podman, and an image built with Spack"),
         },
     ),
-    "docs/guides/debugging.md": Page(not_run="needs a program of the reader that runs, with its number"),
-    "docs/guides/describe-your-system.md": Page(not_run="needs Spack and a cluster"),
-    "docs/guides/host-mpi.md": Page(not_run="needs MPIs in /opt, and a program of the reader"),
+    "docs/guides/debugging.md": Page(
+        images=("solver/1.0",),
+        files_of=("tools/1.0",),
+        # The number of a process is another one each time.
+        before="cabane run solver -- sleep 600 & sleep 2; pid=$(pgrep -u $USER -x sleep); export pid",
+        steps={
+            "cabane attach 4711": Step(typed="cabane attach $pid"),
+            "ps -u": Step(before="exit"),
+            "cabane attach 4711 -- gdb": Step(typed="cabane attach $pid -- gdb -batch -p $pid"),
+            "cabane attach 4711 --with debuggers -- gdb": Step(
+                before=f"cabane image add debuggers/1.0 {DOCS}/images/tools-1.0",
+                typed="cabane attach $pid --with debuggers -- gdb -batch -p $pid",
+            ),
+            "cabane attach 4711 --with debuggers,profilers": not_run("needs two images of the reader"),
+            "cabane attach 4711 -- gdb -p 4713": not_run("needs a parallel program of the reader"),
+        },
+    ),
+    "docs/guides/describe-your-system.md": Page(
+        before="mkdir my-recipe && cp ~/cabane/examples/tools/*.yaml my-recipe",
+        clone=True,
+        steps={
+            "cabane system probe#1": Step(any_output=True),
+            "cabane recipe check --system mysystem my-recipe#2": not_run("needs the packages of Spack"),
+            "cabane system probe --output mysystem#2": Step(before="echo '# by hand' >> mysystem/packages.yaml"),
+            "cabane build --system": not_run("needs Spack"),
+            "git clone": not_run("needs Spack"),
+            "cabane system probe --spack": not_run("needs Spack"),
+        },
+    ),
+    "docs/guides/host-mpi.md": Page(
+        clone=True,
+        before="mpicc.mpich -o solver ~/cabane/tests/mpi/hello.c",
+        steps={
+            "cabane mpi inspect ./solver": Step(any_output=True),
+            "cabane mpi inspect": not_run("needs an MPI in /opt, or a container with MPI"),
+            "cabane mpi swap": not_run("needs an MPI in /opt"),
+            "cabane run --mpi": not_run("needs a container with MPI"),
+            "srun": not_run("needs Slurm, and a container with MPI"),
+        },
+    ),
     "docs/guides/jupyter-and-editors.md": Page(
         images=("analysis/2026.2+ipykernel",),
         files_of=("analysis/2026.1",),
@@ -381,10 +480,10 @@ PAGES = {
     "docs/guides/pipelines-ci.md": Page(not_run="needs a pipeline; scripts/test-clients runs generated ones"),
     "docs/guides/looking-after-a-repository.md": Page(
         images=("solver/1.0",),
-        as_root="install -d -o alice /shared/cabane /old /new && groupadd --users alice vaspusers",
+        as_root="install -d -o alice /shared/cabane /scratch/alice /old /new && groupadd --users alice vaspusers",
         before="cabane repo create /shared/cabane/repository && cabane repo create /old/repository && "
         "cabane --repo=/old/repository,default image add solver/1.0 solver/1.0@* && export SCRATCH=/scratch/alice",
-        files_of=("tools/1.0",),
+        files_of=("tools/1.0", "prgenv-gnu/24.11"),
         steps={
             "cabane repo gc": Step(any_output=True),
             "ls -l vasp.squashfs": Step(
@@ -394,11 +493,13 @@ PAGES = {
             ),
             "cabane --repo=/shared/cabane/repository image pull": not_run("needs this image in a registry"),
             "cabane repo migrate": Step(any_output=True),
-            "cabane run prgenv-gnu": not_run("needs a repository of uenv"),
-            "cabane --repo=uenv": not_run("needs a repository of uenv"),
-            "uenv image ls": not_run("needs a repository of uenv"),
-            "cabane repo status $SCRATCH/.uenv-images": not_run("needs a repository of uenv"),
-            "cabane repo import": not_run("needs a repository of uenv"),
+            "cabane run prgenv-gnu": Step(
+                before=UENV + f"cabane --repo=uenv image add prgenv-gnu/24.11:v1@arapiles%zen3 {DOCS}/images/prgenv-gnu-24.11"
+            ),
+            "cabane --repo=uenv": not_run("needs this image in a registry"),
+            "uenv image ls": Step(before="sudo ln -s cabane /usr/local/bin/uenv"),
+            "cabane repo status $SCRATCH/.uenv-images": Step(any_output=True),
+            "cabane repo import": Step(any_output=True),
             "cabane repo status /shared/cabane/repository --verify": not_run("needs a damaged repository"),
         },
     ),

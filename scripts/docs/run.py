@@ -6,6 +6,7 @@ run.py PROGRAMS [quick] [PAGE…]: `scripts/test-docs` says what it does.
 """
 
 import concurrent.futures
+import fcntl
 import os
 import shlex
 import shutil
@@ -147,6 +148,14 @@ def main(programs, words):
     wanted = sorted({image for name in names for image in images_of(name)})
     passed = failed = left_out = 0
     (KEPT / "cache").mkdir(parents=True, exist_ok=True)
+    lock = (KEPT / "lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(f"test-docs: another run uses {KEPT}")
+    # A run that was killed left this.
+    for left in KEPT.glob("tmp*"):
+        shutil.rmtree(left)
     with tempfile.TemporaryDirectory(dir=KEPT) as place:
         work = Path(place)
         work.chmod(0o755)

@@ -229,9 +229,16 @@ pub fn helper_places(
         return vec![path.into()];
     }
     let prefix = program.and_then(|path| path.parent()?.parent());
-    let places = [prefix, Some(Path::new("/usr/local")), Some(Path::new("/usr"))];
-    let below = |prefix: &Path| prefix.join("libexec/cabane").join(NAME);
-    places.into_iter().flatten().map(below).collect()
+    let prefixes = [prefix, Some(Path::new("/usr/local")), Some(Path::new("/usr"))];
+    let mut places = Vec::new();
+    for prefix in prefixes.into_iter().flatten() {
+        let place = prefix.join("libexec/cabane").join(NAME);
+        // The program may be in one of the usual places.
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    places
 }
 
 /// How many days an image is kept after it has lost its label. Pending jobs may still refer to it.
