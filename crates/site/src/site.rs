@@ -258,3 +258,21 @@ fn open(setting: &RepositorySetting) -> Result<NamedRepository> {
     let repository = open_repository(&setting.path)?;
     Ok(NamedRepository { name: setting.name.clone(), repository, priority: setting.priority })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_helper_is_looked_for_in_each_place_once() {
+        let places = |program: &str| {
+            let places = helper_places(&BTreeMap::new(), Some(Path::new(program)));
+            places.iter().map(|place| place.display().to_string()).collect::<Vec<_>>()
+        };
+        let below = |prefix: &str| format!("{prefix}/libexec/cabane/cabane-mount");
+        let usual = ["/usr/local", "/usr"].map(below);
+        assert_eq!(places("/usr/local/bin/cabane"), usual);
+        assert_eq!(places("/usr/bin/cabane"), usual.clone().into_iter().rev().collect::<Vec<_>>());
+        assert_eq!(places("/opt/cabane/bin/cabane").last(), usual.last());
+    }
+}

@@ -118,7 +118,8 @@ fn relative_to(directory: &Path, path: &Path) -> PathBuf {
     while let (Some(one), Some(other)) = (up.clone().next(), rest.clone().next())
         && one == other
     {
-        (up.next(), rest.next());
+        up.next();
+        rest.next();
     }
     let above: PathBuf = up.map(|_| "..").collect();
     above.join(rest.as_path())
