@@ -391,18 +391,23 @@ PAGES = {
         containers={
             f"ghcr.io/my-lab/tool:{version}": ("tool", f'case $1 in --version) echo tool {version} ;; --help) ;; *) cat "$1" ;; esac')
             for version in ("2.1", "2.2")
-        },
+        }
+        | {"ghcr.io/my-lab/solver:2.1": ("solver", "exit 0")},
+        files_of=("tools/1.0",),
+        files=("solver/config.yaml",),
         as_root="install -d -o alice /scratch/input && echo data > /scratch/input/a.dat",
-        before="echo input > input.dat",
+        before="echo input > input.dat && mkdir -p solver/site/bin && touch solver/solver.conf && "
+        "printf '#!/bin/sh\\n' > solver/site/bin/start && chmod +x solver/site/bin/start && "
+        f"cabane image add tools/24.11 {DOCS}/images/tools-1.0",
         steps={
             "cabane run ./tool.sif": not_run("needs this SIF file"),
             "cabane import --platform": not_run("needs an image for this platform"),
             "cabane import --check": not_run("needs an image that has moved"),
             "cabane import ghcr.io/my-lab/solver:2024": not_run("needs this image and this group"),
-            "cabane build ./solver": not_run("needs the container image of the recipe"),
+            "cabane build ./solver solver/2.1#2": not_run("needs a container with a distribution"),
             "cabane start tool/2.1": not_run("the container has no prompt that the test knows"),
             "cabane run tool/2.1,prgenv-gnu": not_run("needs an image built with Spack"),
-            "cabane run --writable": not_run("needs the packages of a distribution"),
+            "cabane run --writable": not_run("needs a container with a distribution"),
             "cabane system devices": not_run("needs a GPU"),
             "cabane run --device": not_run("needs a GPU"),
             "srun -N4 --uenv=tool/2.1 --uenv-device": not_run("needs a GPU"),
