@@ -420,7 +420,7 @@ PAGES = {
         images=("solver/1.0",),
         files_of=("tools/1.0",),
         # The number of a process is another one each time.
-        before="cabane run solver -- sleep 600 & sleep 2; pid=$(pgrep -u $USER -x sleep); export pid",
+        before="cabane run solver -- sleep 600 & until pid=$(pgrep -u $USER -x -f 'sleep 600'); do sleep 0.1; done; export pid",
         steps={
             "cabane attach 4711": Step(typed="cabane attach $pid"),
             "ps -u": Step(before="exit"),
@@ -618,7 +618,10 @@ PAGES = {
         slurm=True,
         as_root=PLUGIN,
         images=("solver/1.0",),
-        steps={"cabane slurm report": Step(before="srun --uenv=solver/1.0 true && sleep 1")},
+        steps={"cabane slurm report": Step(
+                before="srun --uenv=solver/1.0 true && "
+                "until [ $(sudo grep -c . /var/log/cabane/steps.jsonl) -ge 2 ]; do sleep 0.1; done"
+            )},
     ),
     "docs/guides/slurm.md": Page(
         slurm=True,
@@ -627,8 +630,12 @@ PAGES = {
         steps={
             "srun -C": not_run("needs nodes with two kinds of processors"),
             "sbatch -N500": not_run("needs 500 nodes"),
-            "cabane attach": not_run("needs a job of the reader"),
-            "srun --jobid": not_run("needs a job of the reader"),
+            "cabane attach": not_run("needs a job on the node of the reader"),
+            "srun --jobid": Step(
+                before="srun -w n2 --uenv=prgenv-gnu/24.11 sleep 600 & "
+                "until squeue --steps --noheader | grep -q sleep; do sleep 0.1; done; sleep 1; job=$(squeue --noheader --format=%A)",
+                typed="srun --jobid=$job -w n2 --overlap --pty cabane attach $job.0 -- mpicc",
+            ),
             "srun -N4 -n32 --mpi": not_run("needs programs with MPI"),
             "srun -n8": not_run("needs programs with MPI"),
         },

@@ -42,6 +42,7 @@ mkdir -p /run/docs
 mount --rbind {work} /run/docs
 mount --bind {work}/../cache /run/docs/cache
 install -m 755 /run/docs/programs/cabane /usr/local/bin/
+install -D -m 4755 /run/docs/programs/cabane-mount /usr/local/libexec/cabane/cabane-mount
 install -D -m 644 /run/docs/programs/libcabane_slurm.so /usr/local/lib/cabane/cabane-slurm.so
 mkdir -p /etc/cabane /user-environment /user-tools
 printf 'mount-point /user-environment\nmount-point /user-tools\nimage-owners any\nroot-images yes\n' >/etc/cabane/mount.policy
