@@ -106,7 +106,7 @@ NORMALIZED = [
     (re.compile(r"[ \t]+"), " "),
 ]
 # What a command says only where the machine has little memory, or the reader has no repository yet.
-OF_THE_MACHINE = re.compile(r"^(?:building on the disk: |made the repository )")
+OF_THE_MACHINE = re.compile(r"^(?:building on the disk: |memory +/|made the repository )")
 ELISION = re.compile(r"^ ?(?:…|\.\.\.)$")
 
 
