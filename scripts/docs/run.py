@@ -143,6 +143,11 @@ def images_of(name):
     return page.images + page.files_of
 
 
+def length_of(name):
+    """Returns the number of commands on a page, and so about how long it takes."""
+    return (CLONE / name).read_text().count("\n$ ")
+
+
 def main(programs, words):
     """Runs pages, and prints the sum."""
     names = names_of(words)
@@ -162,8 +167,7 @@ def main(programs, words):
         work.chmod(0o755)
         prepare(work, programs)
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            # Images are begun first, so that no page waits for one that waits for it.
-            images = {name: pool.submit(in_a_world, work, ["--image", name]) for name in wanted}
+            images = {}
 
             def of_page(name):
                 page = pages.PAGES.get(name, pages.Page())
@@ -172,7 +176,12 @@ def main(programs, words):
                     return text or in_a_world(work, [name], page.has_registry)
                 return in_a_cluster(work, [name])
 
-            for text in pool.map(of_page, sorted(names, key=lambda name: bool(images_of(name)))):
+            # The longest first. Images are begun before the pages that wait for them.
+            names.sort(key=length_of, reverse=True)
+            begun = [pool.submit(of_page, name) for name in names if not images_of(name)]
+            images |= {name: pool.submit(in_a_world, work, ["--image", name]) for name in wanted}
+            begun += [pool.submit(of_page, name) for name in names if images_of(name)]
+            for text in (future.result() for future in begun):
                 print(text, end="", flush=True)
                 lines = text.split("\n")
                 passed += sum(line.startswith("ok ") for line in lines)
