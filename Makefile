@@ -5,7 +5,7 @@
 SLURM_RELEASES ?= 22.05 23.02 23.11 24.05 24.11 25.05 25.11 26.05
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-clients test-kernels test-packages test-registries test-slurm test-spack test-uenv slurm-shell build check self-test bench bench-containers bench-pipeline bench-registry bench-slurm bench-spack bench-uenv bench-verified bench-ways docs docs-site install uninstall archive package release clean
+.PHONY: help demo test test-clients test-docs test-kernels test-packages test-registries test-slurm test-spack test-uenv slurm-shell build check self-test bench bench-containers bench-pipeline bench-registry bench-slurm bench-spack bench-uenv bench-verified bench-ways docs docs-site install uninstall archive package release clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -18,6 +18,9 @@ test: ## install what is missing, build everything, run all tests
 
 test-clients: ## run generated pipelines and read web pages with clients of others; needs Go and npm
 	@scripts/test-clients $(CLIENTS)
+
+test-docs: ## type the commands of all pages of documentation, and compare what they print; needs root
+	@scripts/test-docs $(PAGES)
 
 test-kernels: ## attack the set-uid helper in the kernels of three Debians, in an emulator
 	@KERNELS='$(KERNELS)' KERNELS_TESTS='$(KERNELS_TESTS)' scripts/test-kernels

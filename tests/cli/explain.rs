@@ -311,12 +311,14 @@ fn links_are_followed_to_the_host() {
     }
 }
 
-/// A tree with a wheel: a module, a program and their list.
+/// A tree with a wheel: a module, a program, a library and their list.
 fn wheel(cabane: &Cabane) -> (String, String) {
     let (tree, mount_point) = tree(cabane, "python");
     let site = "lib/python3.11/site-packages";
-    let record = "tiny/__init__.py,sha256=x,1\n../../../bin/tiny,sha256=x,2\n";
+    let record = "tiny/__init__.py,sha256=x,1\n../../../bin/tiny,sha256=x,2\n\
+        ../../libtiny.so.1,sha256=x,3\n";
     let tree = tree
+        .file("lib/libtiny.so.1", "")
         .file(&format!("{site}/tiny/__init__.py"), "")
         .file(&format!("{site}/tiny-2.1.dist-info/RECORD"), record)
         .file(&format!("{site}/loose.py"), "")
@@ -325,15 +327,17 @@ fn wheel(cabane: &Cabane) -> (String, String) {
 }
 
 #[test]
-fn the_wheel_of_a_program_and_of_a_module_is_named() {
+fn the_wheel_of_a_program_a_library_and_a_module_is_named() {
     for who in everybody() {
         let cabane = Cabane::new(who);
         let (image, site) = wheel(&cabane);
         let (module, loose) = (format!("{site}/tiny/__init__.py"), format!("{site}/loose.py"));
-        let seen = cabane.run(&["explain", "--in", &image, "--json", "tiny", &module, &loose]);
+        let typed = ["tiny", "libtiny.so.1", &module, &loose];
+        let seen = cabane.run(&[&["explain", "--in", &image, "--json"][..], &typed].concat());
         let shown: Value = serde_json::from_str(&seen.success().stdout).unwrap();
-        let names = [0, 1, 2].map(|one| shown[one]["package"]["name"].as_str().unwrap_or("none"));
-        assert_eq!(names, ["tiny", "tiny", "none"], "as {who:?}");
+        let names =
+            [0, 1, 2, 3].map(|one| shown[one]["package"]["name"].as_str().unwrap_or("none"));
+        assert_eq!(names, ["tiny", "tiny", "tiny", "none"], "as {who:?}");
     }
 }
 

@@ -229,9 +229,16 @@ pub fn helper_places(
         return vec![path.into()];
     }
     let prefix = program.and_then(|path| path.parent()?.parent());
-    let places = [prefix, Some(Path::new("/usr/local")), Some(Path::new("/usr"))];
-    let below = |prefix: &Path| prefix.join("libexec/cabane").join(NAME);
-    places.into_iter().flatten().map(below).collect()
+    let prefixes = [prefix, Some(Path::new("/usr/local")), Some(Path::new("/usr"))];
+    let mut places = Vec::new();
+    for prefix in prefixes.into_iter().flatten() {
+        let place = prefix.join("libexec/cabane").join(NAME);
+        // The program may be in one of the usual places.
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    places
 }
 
 /// How many days an image is kept after it has lost its label. Pending jobs may still refer to it.
@@ -250,4 +257,22 @@ pub fn open_repository(path: &Path) -> Result<Repository, cabane_repository::Err
 fn open(setting: &RepositorySetting) -> Result<NamedRepository> {
     let repository = open_repository(&setting.path)?;
     Ok(NamedRepository { name: setting.name.clone(), repository, priority: setting.priority })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_helper_is_looked_for_in_each_place_once() {
+        let places = |program: &str| {
+            let places = helper_places(&BTreeMap::new(), Some(Path::new(program)));
+            places.iter().map(|place| place.display().to_string()).collect::<Vec<_>>()
+        };
+        let below = |prefix: &str| format!("{prefix}/libexec/cabane/cabane-mount");
+        let usual = ["/usr/local", "/usr"].map(below);
+        assert_eq!(places("/usr/local/bin/cabane"), usual);
+        assert_eq!(places("/usr/bin/cabane"), usual.clone().into_iter().rev().collect::<Vec<_>>());
+        assert_eq!(places("/opt/cabane/bin/cabane").last(), usual.last());
+    }
 }

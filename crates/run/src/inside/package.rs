@@ -106,11 +106,23 @@ fn wheel_of(path: &Path, root: &Path) -> Option<Package> {
     if let Some(site) = site {
         return wheel_that_lists(site, path.strip_prefix(site).ok()?);
     }
-    // Programs of an environment are beside its library.
-    let prefix = path.parent()?.parent()?;
-    let relative = Path::new("../../..").join(path.strip_prefix(prefix).ok()?);
-    let mut sites = site_packages(prefix).into_iter();
-    sites.find_map(|site| wheel_that_lists(&site, &relative))
+    // Programs and libraries of an environment are beside its modules.
+    let prefixes = path.ancestors().skip(1).take_while(|one| one.starts_with(root));
+    let mut sites = prefixes.flat_map(site_packages);
+    sites.find_map(|site| wheel_that_lists(&site, &relative_to(&site, path)))
+}
+
+/// Returns the path as a list of files in `directory` names it.
+fn relative_to(directory: &Path, path: &Path) -> PathBuf {
+    let (mut up, mut rest) = (directory.components(), path.components());
+    while let (Some(one), Some(other)) = (up.clone().next(), rest.clone().next())
+        && one == other
+    {
+        up.next();
+        rest.next();
+    }
+    let above: PathBuf = up.map(|_| "..").collect();
+    above.join(rest.as_path())
 }
 
 /// Returns the directories of modules in an environment.
@@ -199,6 +211,21 @@ mod tests {
         let files = [site.join("tool/__init__.py"), bytecode, program];
         let packages = files.map(|file| package_of(&file, root.path()).map(|one| one.name));
         assert_eq!(packages, [(); 3].map(|()| Some("my_tool".to_owned())));
+    }
+
+    #[test]
+    fn libraries_beside_the_modules_belong_to_their_wheel() {
+        let root = tempfile::tempdir().unwrap();
+        let library = root.path().join("env/lib");
+        let record = "../../libmpi.so.12,sha256=x,1\n../../mpich/libfabric.so.1,sha256=x,2\n";
+        write(&library.join("python3.11/site-packages/mpich-5.0.2.dist-info/RECORD"), record);
+        let files = ["libmpi.so.12", "mpich/libfabric.so.1", "libother.so"];
+        let packages = files.map(|file| {
+            let package = package_of(&library.join(file), root.path());
+            package.map(|one| format!("{} {}", one.name, one.version))
+        });
+        let mpich = Some("mpich 5.0.2".to_owned());
+        assert_eq!(packages, [mpich.clone(), mpich, None]);
     }
 
     #[test]

@@ -1,0 +1,671 @@
+# SPDX-FileCopyrightText: The Cabane developers
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What pages need before their first block, and which commands cannot run in a test, with the reason.
+
+A page that is not here runs in an empty directory of a user who has nothing.
+"""
+
+from dataclasses import dataclass, field
+
+# Where the world of a page shows what is prepared: programs, clone, images, recipes.
+DOCS = "/run/docs"
+
+
+@dataclass
+class Step:
+    """A command of a page that needs more than to be typed.
+
+    It is found by how it begins, or by the whole command with `#1` for the first time that the page has it.
+    """
+
+    not_run: str = ""
+    """Why it is not run."""
+    before: str = ""
+    """A script that runs before it in the same shell: what the page says in words."""
+    fails: bool = False
+    """It fails, and the page shows no error."""
+    typed: str = ""
+    """What is typed instead, if the page has a date, or a file of the reader."""
+    any_output: bool = False
+    """The output is another one each time."""
+
+
+@dataclass
+class Page:
+    """What a page needs."""
+
+    quick: bool = False
+    """It is run by `scripts/test-docs quick`."""
+    directory: str = "~"
+    """Where the reader is."""
+    clone: bool = False
+    """The reader has a clone in `~/cabane`, in which `make build` was run."""
+    images: tuple[str, ...] = ()
+    """Images that the reader has."""
+    files_of: tuple[str, ...] = ()
+    """Images of which only the files and recipes are needed, in `/run/docs/images` and `/run/docs/recipes`."""
+    files: tuple[str, ...] = ()
+    """Files that the page shows: each is the next block after a paragraph that names it."""
+    as_root: str = ""
+    """A script that root runs before the page."""
+    before: str = ""
+    """A script that the reader runs before the page."""
+    containers: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Container images in registries: a program in each, and the script that it is."""
+    registry: bool = False
+    """There is a registry, `registry.example.org`, and no other network."""
+    slurm: bool = False
+    """The page runs on a cluster of four virtual nodes."""
+    steps: dict[str, Step] = field(default_factory=dict)
+    """Commands that need more than to be typed."""
+    not_run: str = ""
+    """Why no command of it is run."""
+
+    @property
+    def has_registry(self):
+        """Whether a registry is started, and the page has no other network."""
+        return self.registry or bool(self.containers)
+
+
+def not_run(why):
+    """A command that is not run."""
+    return Step(not_run=why)
+
+
+BUILD = not_run("the programs are built before the test")
+
+ANALYSIS = """\
+name: analysis
+version: 3
+engine: python
+description: numpy and matplotlib for the analysis of my runs
+default-view: default
+
+python:
+  interpreter: /usr/bin/python3
+  requirements: requirements.txt
+
+views:
+  default:
+    description: python with the packages
+"""
+
+TREE = """\
+name: {name}
+version: 3
+engine: tree
+store: {store}
+description: {description}
+default-view: default
+tree:
+  source: ./install
+views:
+  default:
+    description: the programs in PATH
+"""
+# A repository of uenv where uenv has it.
+UENV = "export SCRATCH=/scratch/alice CLUSTER_NAME=arapiles && cabane repo create --uenv $SCRATCH/.uenv-images && "
+ARCHIVE = not_run("scripts/test-packages tests the archive and the packages")
+# The plugin where `make install` puts it, and no line for it.
+PLUGIN = """
+: >/etc/slurm/plugstack.conf
+release=$(slurmd -V | sed 's/[^0-9]*\\([0-9]*\\.[0-9]*\\).*/\\1/')
+install -D -m 644 /run/docs/programs/libcabane_slurm.so /usr/local/lib/cabane/slurm/$release/cabane-slurm.so
+"""
+HELPER = """
+install -D /run/docs/programs/cabane-mount /usr/local/libexec/cabane/cabane-mount
+mkdir -p /etc/cabane /user-environment
+printf 'mount-point /user-environment\\nimage-owners any\\n' >/etc/cabane/mount.policy
+"""
+# Another system than `local`, as the pages on registries have it.
+DAINT = """
+mkdir -p /etc/cabane
+printf 'system_name = "daint"\\ndefault_uarch = "gh200"\\n' >/etc/cabane/config.toml
+"""
+SOLVER = TREE.format(name="solver", store="/user-environment", description="the solver of our group")
+
+# Images that pages begin with: the files of their recipes.
+IMAGES = {
+    "analysis/2026.1": {
+        "config.yaml": ANALYSIS + "    env_vars:\n      set:\n        - OMP_NUM_THREADS: '1'\n",
+        "requirements.txt": "numpy==2.4.5\n",
+    },
+    "analysis/2026.2": {
+        "config.yaml": ANALYSIS
+        + "    env_vars:\n      set:\n        - OMP_NUM_THREADS: '4'\n"
+        + "  develop:\n    description: with what developers need\n",
+        "requirements.txt": "numpy==2.4.6\nh5py\n",
+    },
+    "analysis/2026.2+ipykernel": {"config.yaml": ANALYSIS, "requirements.txt": "numpy\nipykernel\n"},
+    "mpi-python/1.0": "examples/mpi-python",
+    "tools/1.0": {
+        "config.yaml": TREE.format(name="tools", store="/user-tools", description="tools of our group")
+        + "    env_vars:\n      set:\n        - CMAKE_GENERATOR: Unix Makefiles\n",
+        "install/bin/inspect-it": "#!/bin/sh\necho inspecting\n",
+        "install/bin/ninja": '#!/bin/sh\nexec /usr/bin/ninja "$@"\n',
+    },
+    **{
+        f"{name}/{version}": {
+            "config.yaml": TREE.format(
+                name=name, store="/user-environment", description=f"{name} {version}, as a page names it"
+            ).replace(": default", f": {view}").replace("  default:", f"  {view}:"),
+            f"install/bin/{program}": f"#!/bin/sh\necho hello {program}\n",
+        }
+        for name, version, program, view in (
+            ("prgenv-gnu", "24.11", "mpicc", "default"),
+            ("prgenv-gnu", "25.6", "mpicc", "default"),
+            ("prgenv-gnu", "26.1", "mpicc", "default"),
+            ("cp2k", "2025.1", "cp2k", "cp2k"),
+            ("app", "42.0", "app", "app"),
+            ("app", "43.0", "app", "app"),
+        )
+    },
+    "solver/1.0": {
+        "config.yaml": SOLVER,
+        "install/bin/solve": "#!/bin/sh\necho solving\n",
+        "install/lib/libsolver.so": "",
+        "install/share/solver/data": "",
+    },
+    "solver/2.0": {"config.yaml": SOLVER, "install/bin/solve": "#!/bin/sh\necho solving faster\n"},
+}
+
+PAGES = {
+    "README.md": Page(
+        quick=True,
+        directory="~/cabane",
+        clone=True,
+        steps={
+            "make demo": BUILD,
+            "make test": BUILD,
+            "cabane import ghcr.io/my-lab/solver:2.1": not_run("needs this registry"),
+            "srun": not_run("needs Slurm"),
+            "tar -xf": ARCHIVE,
+            "cabane-0.2.0-linux-x86_64/install.sh": ARCHIVE,
+            "cabane doctor": ARCHIVE,
+        },
+    ),
+    "docs/guides/first-environment.md": Page(
+        quick=True,
+        directory="~/cabane",
+        clone=True,
+        steps={
+            "make build": BUILD,
+            "cabane image push": not_run("needs the registry of a site"),
+            "cabane share": not_run("needs the registry of a site"),
+            "cabane run mpi<Tab>": not_run("needs a person who presses Tab"),
+        },
+    ),
+    "docs/guides/pack-a-directory.md": Page(
+        quick=True,
+        files=("config.yaml",),
+        steps={
+            "./configure": not_run("needs the sources of the reader"),
+            "make": not_run("needs the sources of the reader"),
+            "make install": not_run("needs the sources of the reader"),
+        },
+    ),
+    "docs/guides/finding-out.md": Page(
+        quick=True,
+        directory="~/cabane",
+        clone=True,
+        images=("analysis/2026.1", "analysis/2026.2", "mpi-python/1.0", "tools/1.0"),
+        before="cabane run mpi-python -- sh -c 'cmake -S examples/heat -B build && cmake --build build'",
+        steps={
+            "cabane diff ./last-year.toml": Step(
+                before="echo 'images = [\"analysis/2026.1\"]' > last-year.toml; "
+                "echo 'images = [\"analysis/2026.2\"]' > climate.toml"
+            ),
+        },
+    ),
+    "docs/guides/environment-files.md": Page(
+        quick=True,
+        images=("analysis/2026.2", "tools/1.0"),
+        files=("climate.toml",),
+        steps={
+            "cabane environment check": Step(before="sed -i 's/^mounts/mount/' climate.toml"),
+            "srun": not_run("needs Slurm and this image"),
+            "cabane run -e ./pytorch.toml": not_run("needs this image"),
+        },
+    ),
+    "docs/guides/repositories.md": Page(
+        quick=True,
+        images=("solver/1.0",),
+        files_of=("tools/1.0",),
+        as_root="install -d -o alice /shared/cabane /scratch/alice",
+        before=f"cp {DOCS}/images/tools-1.0 tools.squashfs; cp -r {DOCS}/recipes/solver-1.0 solver",
+        files=("~/.config/cabane/config.toml",),
+        steps={
+            "cabane --repo=/scratch/alice/repository,site": Step(
+                before="cabane repo create /scratch/alice/repository && "
+                "cabane --repo=/scratch/alice/repository image add tools/1.0 ./tools.squashfs"
+            ),
+        },
+    ),
+    "docs/guides/several-images.md": Page(
+        quick=True,
+        images=("analysis/2026.2", "tools/1.0", "solver/1.0"),
+        files_of=("analysis/2026.1", "solver/2.0"),
+        steps={
+            "cabane run solver/1.0,solver/2.0:/user-tools --view=solver:default": Step(
+                before=f"cabane image add solver/2.0 {DOCS}/images/solver-2.0"
+            ),
+            "source venv/bin/activate": Step(before="python3 -m venv --without-pip venv"),
+            "cabane run analysis/2026.2,tools -- cabane status": Step(before="deactivate"),
+            "cabane run analysis -- true": Step(before=f"cabane image add analysis/2026.1 {DOCS}/images/analysis-2026.1"),
+        },
+    ),
+    "docs/guides/python-environment.md": Page(
+        quick=True,
+        directory="~/analysis",
+        files=("config.yaml", "requirements.txt"),
+        steps={
+            "cabane update --dry-run": Step(
+                before="cp requirements.txt new && printf 'numpy==2.4.5\nmatplotlib==3.10.8\n' > requirements.txt && "
+                "cabane lock && mv new requirements.txt && cabane lock",
+            ),
+        },
+    ),
+    "CONTRIBUTING.md": Page(not_run="these commands build and test for minutes; other tests are what they run"),
+    "docs/concepts/building.md": Page(
+        directory="~/analysis",
+        before=f"cp {DOCS}/recipes/analysis-2026.1/config.yaml . && echo colorama==0.4.6 > requirements.txt && "
+        "cabane lock && cabane build . analysis/2026.1 && echo tabulate==0.9.0 >> requirements.txt && cabane lock",
+        files_of=("analysis/2026.1",),
+    ),
+    "docs/concepts/mounting.md": Page(
+        images=("mpi-python/1.0",),
+        as_root=HELPER + "chmod 4755 /usr/local/libexec/cabane/cabane-mount",
+        steps={
+            "mpiexec": not_run("needs a program of the reader"),
+            "srun": not_run("needs Slurm"),
+        },
+    ),
+    "docs/concepts/recipe-format.md": Page(
+        before="mkdir analysis && printf '%s\\n' 'name: analysis' 'version: 2024.1' 'engine: python' "
+        "'store: user-environment' python: '  requirments: requirements.txt' > analysis/config.yaml"
+    ),
+    "docs/concepts/spack-recipes.md": Page(
+        clone=True,
+        before="mkdir -p systems && cabane system probe --output systems/eiger && cp -r ~/cabane/examples/tools analysis && "
+        "printf '%s\\n' gcc: '  version: system' lvm: '  version: 19' > analysis/compilers.yaml && "
+        "printf '%s\\n' tools: '  compiler: [gcc]' '  network:' '    mpi: mpihc@4.1' '  specs: [tree]' > analysis/environments.yaml",
+    ),
+    "docs/guides/administration.md": Page(
+        as_root="install -d -o alice /shared/cabane",
+        steps={
+            "tar -xf": ARCHIVE,
+            "sudo env IMAGE_OWNERS": ARCHIVE,
+            "cabane slurm install": not_run("needs Slurm; the tests of jobs install the plugin"),
+            "scontrol": not_run("needs Slurm"),
+            "clush": not_run("needs other hosts"),
+            "cd /usr/local": ARCHIVE,
+        },
+    ),
+    "docs/guides/build-a-stack.md": Page(not_run="needs Spack; scripts/test-spack builds the examples"),
+    "docs/guides/build-cache.md": Page(not_run="needs Spack"),
+    "docs/guides/build-elsewhere.md": Page(
+        slurm=True,
+        files_of=("app/42.0",),
+        before=f"cp -r {DOCS}/recipes/app-42.0 app",
+        steps={
+            "cabane build --on builder": not_run("needs another host"),
+            "cabane build --on slurm:debug": not_run("needs this partition and this account"),
+            "cabane build --on slurm --nodes 2": not_run("needs Spack"),
+            "cabane build --with": not_run("needs other hosts, and Spack"),
+        },
+    ),
+    "docs/guides/checks.md": Page(
+        registry=True,
+        files_of=("prgenv-gnu/24.11", "prgenv-gnu/25.6"),
+        as_root=DAINT + "printf '[registry]\\nurl = \"https://registry.example.org/uenv\"\\n' >>/etc/cabane/config.toml",
+        before="for v in v1 v2; do cabane image add prgenv-gnu/25.6:$v@daint%gh200 "
+        f"{DOCS}/images/prgenv-gnu-$([ $v = v1 ] && echo 24.11 || echo 25.6) && cabane image push prgenv-gnu/25.6:$v || break; done",
+        steps={
+            "cabane check prgenv-gnu/25.6": Step(typed="cabane check prgenv-gnu/25.6:v2", any_output=True),
+            "cabane check prgenv-gnu/25.6 --on slurm": not_run("needs Slurm"),
+            "pip install ReFrame-HPC": not_run("needs ReFrame"),
+            "cabane check prgenv-gnu/25.6 --suite": not_run("needs ReFrame, and a suite"),
+            "cabane check prgenv-gnu/25.6 --key": Step(
+                before="printf '[evidence]\\ntesters = [\"/etc/cabane/keys/tests.pub\"]\\n"
+                "builders = [\"/etc/cabane/keys/build.pub\"]\\n' | sudo tee -a /etc/cabane/config.toml && "
+                "cabane image key new build.key && sudo cp build.key.pub /etc/cabane/keys/build.pub",
+                typed="cabane check prgenv-gnu/25.6:v2 --key tests.key --attach",
+            ),
+            "cabane check prgenv-gnu/25.6:v1": Step(any_output=True),
+            "cabane evidence compare": not_run("needs checks that measure, of two images"),
+            "cabane build --key": Step(
+                before=f"cp -r {DOCS}/recipes/prgenv-gnu-25.6 prgenv-gnu", typed="cabane build --key build.key ./prgenv-gnu prgenv-gnu/25.6:v3"
+            ),
+            "cabane image push prgenv-gnu/25.6:v2": Step(typed="cabane image push prgenv-gnu/25.6:v3"),
+            "cabane evidence verify prgenv-gnu/25.6 --built-from": not_run("needs the Git repository of the recipe"),
+            "cabane evidence ls": Step(typed="cabane evidence ls prgenv-gnu/25.6:v2 --remote", any_output=True),
+            "cabane evidence verify prgenv-gnu/25.6 --since": Step(
+                typed="cabane evidence verify prgenv-gnu/25.6:v2 --since 30d", any_output=True
+            ),
+            "cabane evidence attach": not_run("needs reports of other tools"),
+            "cosign": not_run("needs cosign; scripts/test-clients builds it"),
+        },
+    ),
+    "docs/guides/coming-from-apptainer.md": Page(
+        containers={"quay.io/biocontainers/samtools:1.19.2--h50ea8bc_1": ("samtools", "echo samtools 1.19.2")},
+        steps={
+            "cabane exec --nv": not_run("needs a GPU, and this SIF file"),
+            "cabane shell": not_run("needs this SIF file"),
+        },
+    ),
+    "docs/guides/coming-from-modules.md": Page(
+        images=("analysis/2026.2",),
+        steps={
+            "cabane start prgenv-gnu": not_run("needs an image built with Spack"),
+            "module avail": not_run("needs an image built with Spack"),
+        },
+    ),
+    "docs/guides/coming-from-pyxis.md": Page(
+        slurm=True,
+        containers={
+            "quay.io/biocontainers/samtools:1.19.2--h50ea8bc_1": ("samtools", "echo samtools 1.19.2"),
+            "nvcr.io/nvidia/pytorch:25.01-py3": ("python", 'test -e "$1"'),
+        },
+        before="mkdir ~/.edf && export SCRATCH=/shared && touch train.py && printf '%s\\n' "
+        "'image = \"nvcr.io#nvidia/pytorch:25.01-py3\"' "
+        "'mounts = [\"${SCRATCH}:${SCRATCH}\"]     # where SCRATCH is set' '' '[annotations]' "
+        "'com.hooks.aws_ofi_nccl.enabled = \"true\"' > ~/.edf/pytorch.toml",
+    ),
+    "docs/guides/coming-from-shifter.md": Page(
+        containers={
+            "docker.io/library/ubuntu:22.04": ("true", "exit 0"),
+            "docker.io/my-lab/tool:2.1": ("tool", "cat"),
+        },
+        steps={"srun": not_run("needs Slurm")},
+    ),
+    "docs/guides/coming-from-uenv.md": Page(
+        directory="~/cabane",
+        clone=True,
+        files_of=("app/42.0", "app/43.0"),
+        as_root="install -d -o alice /scratch/alice",
+        before=UENV + f"cabane --repo=uenv image add app/42.0:v1@arapiles%zen3 {DOCS}/images/app-42.0 && "
+        f"cabane --repo=uenv image add app/43.0:v1@arapiles%zen3 {DOCS}/images/app-43.0",
+    ),
+    "docs/guides/containers.md": Page(
+        slurm=True,
+        containers={
+            f"ghcr.io/my-lab/tool:{version}": ("tool", f'case $1 in --version) echo tool {version} ;; --help) ;; *) cat "$1" ;; esac')
+            for version in ("2.1", "2.2")
+        }
+        | {"ghcr.io/my-lab/solver:2.1": ("solver", "exit 0")},
+        files_of=("tools/1.0",),
+        files=("solver/config.yaml",),
+        as_root="install -d -o alice /scratch/input && echo data > /scratch/input/a.dat",
+        before="echo input > input.dat && mkdir -p solver/site/bin && touch solver/solver.conf && "
+        "printf '#!/bin/sh\\n' > solver/site/bin/start && chmod +x solver/site/bin/start && "
+        f"cabane image add tools/24.11 {DOCS}/images/tools-1.0",
+        steps={
+            "cabane run ./tool.sif": not_run("needs this SIF file"),
+            "cabane import --platform": not_run("needs an image for this platform"),
+            "cabane import --check": not_run("needs an image that has moved"),
+            "cabane import ghcr.io/my-lab/solver:2024": not_run("needs this image and this group"),
+            "cabane build ./solver solver/2.1#2": not_run("needs a container with a distribution"),
+            "cabane start tool/2.1": not_run("the container has no prompt that the test knows"),
+            "cabane run tool/2.1,prgenv-gnu": not_run("needs an image built with Spack"),
+            "cabane run --writable": not_run("needs a container with a distribution"),
+            "cabane system devices": not_run("needs a GPU"),
+            "cabane run --device": not_run("needs a GPU"),
+            "srun -N4 --uenv=tool/2.1 --uenv-device": not_run("needs a GPU"),
+            "srun -N4 --mpi=pmi2": not_run("needs a container with MPI"),
+            "cabane export": not_run("needs an image built with Spack"),
+            "podman": not_run("needs podman, and an image built with Spack"),
+        },
+    ),
+    "docs/guides/debugging.md": Page(
+        images=("solver/1.0",),
+        files_of=("tools/1.0",),
+        # The number of a process is another one each time.
+        before="cabane run solver -- sleep 600 & until pid=$(pgrep -u $USER -x -f 'sleep 600'); do sleep 0.1; done; export pid",
+        steps={
+            "cabane attach 4711": Step(typed="cabane attach $pid"),
+            "ps -u": Step(before="exit"),
+            "cabane attach 4711 -- gdb": Step(typed="cabane attach $pid -- gdb -batch -p $pid"),
+            "cabane attach 4711 --with debuggers -- gdb": Step(
+                before=f"cabane image add debuggers/1.0 {DOCS}/images/tools-1.0",
+                typed="cabane attach $pid --with debuggers -- gdb -batch -p $pid",
+            ),
+            "cabane attach 4711 --with debuggers,profilers": not_run("needs two images of the reader"),
+            "cabane attach 4711 -- gdb -p 4713": not_run("needs a parallel program of the reader"),
+        },
+    ),
+    "docs/guides/describe-your-system.md": Page(
+        before="mkdir my-recipe && cp ~/cabane/examples/tools/*.yaml my-recipe",
+        clone=True,
+        steps={
+            "cabane system probe#1": Step(any_output=True),
+            "cabane recipe check --system mysystem my-recipe#2": not_run("needs the packages of Spack"),
+            "cabane system probe --output mysystem#2": Step(before="echo '# by hand' >> mysystem/packages.yaml"),
+            "cabane build --system": not_run("needs Spack"),
+            "git clone": not_run("needs Spack"),
+            "cabane system probe --spack": not_run("needs Spack"),
+        },
+    ),
+    "docs/guides/host-mpi.md": Page(
+        clone=True,
+        before="mpicc.mpich -o solver ~/cabane/tests/mpi/hello.c",
+        steps={
+            "cabane mpi inspect ./solver": Step(any_output=True),
+            "cabane mpi inspect": not_run("needs an MPI in /opt, or a container with MPI"),
+            "cabane mpi swap": not_run("needs an MPI in /opt"),
+            "cabane run --mpi": not_run("needs a container with MPI"),
+            "srun": not_run("needs Slurm, and a container with MPI"),
+        },
+    ),
+    "docs/guides/jupyter-and-editors.md": Page(
+        images=("analysis/2026.2+ipykernel",),
+        files_of=("analysis/2026.1",),
+        steps={
+            "cabane build .": Step(before=f"cp {DOCS}/recipes/analysis-2026.2+ipykernel/* ."),
+            "cabane kernel install plain/1.0": Step(
+                before=f"cabane image add plain/1.0 {DOCS}/images/analysis-2026.1"
+            ),
+            "cabane kernel install prgenv-gnu": not_run("needs an image built with Spack"),
+            "cabane kernel install -e climate": Step(
+                before="mkdir -p ~/.config/cabane/environments && "
+                "echo 'images = [\"analysis/2026.2\"]' > ~/.config/cabane/environments/climate.toml"
+            ),
+            "cabane kernel install --bind": not_run("needs this image"),
+            "cabane kernel install julia/1.10": not_run("needs this image"),
+            "cabane kernel ls": Step(before="cabane kernel remove climate"),
+            "ssh": not_run("needs another host"),
+            "rsync": not_run("needs another host"),
+            "cat ~/bin/python-analysis": Step(
+                before="mkdir ~/bin && printf '%s\\n' '#!/bin/sh' "
+                "'exec cabane run analysis/2026.2 -- python \"$@\"' > ~/bin/python-analysis"
+            ),
+        },
+    ),
+    "docs/guides/mpi-audit.md": Page(not_run="needs the MPIs of a site, and takes minutes"),
+    "docs/guides/pipelines.md": Page(not_run="needs Slurm, keys, and a registry; examples/pipeline/run is run by `make demo`"),
+    "docs/guides/pipelines-ci.md": Page(not_run="needs a pipeline; scripts/test-clients runs generated ones"),
+    "docs/guides/looking-after-a-repository.md": Page(
+        images=("solver/1.0",),
+        as_root="install -d -o alice /shared/cabane /scratch/alice /old /new && groupadd --users alice vaspusers",
+        before="cabane repo create /shared/cabane/repository && cabane repo create /old/repository && "
+        "cabane --repo=/old/repository,default image add solver/1.0 solver/1.0@* && export SCRATCH=/scratch/alice",
+        files_of=("tools/1.0", "prgenv-gnu/24.11"),
+        steps={
+            "cabane repo gc": Step(any_output=True),
+            "ls -l vasp.squashfs": Step(
+                before=f"cp {DOCS}/images/tools-1.0 vasp.squashfs && chmod 640 vasp.squashfs && "
+                "sudo chgrp vaspusers vasp.squashfs",
+                any_output=True,
+            ),
+            "cabane --repo=/shared/cabane/repository image pull": not_run("needs this image in a registry"),
+            "cabane repo migrate": Step(any_output=True),
+            "cabane run prgenv-gnu": Step(
+                before=UENV + f"cabane --repo=uenv image add prgenv-gnu/24.11:v1@arapiles%zen3 {DOCS}/images/prgenv-gnu-24.11"
+            ),
+            "cabane --repo=uenv": not_run("needs this image in a registry"),
+            "uenv image ls": Step(before="sudo ln -s cabane /usr/local/bin/uenv"),
+            "cabane repo status $SCRATCH/.uenv-images": Step(any_output=True),
+            "cabane repo import": Step(any_output=True),
+            "cabane repo status /shared/cabane/repository --verify": not_run("needs a damaged repository"),
+        },
+    ),
+    "docs/guides/catalogue.md": Page(
+        registry=True,
+        files_of=("prgenv-gnu/24.11",),
+        as_root=DAINT + "install -d -o alice /srv/www",
+        before="mkdir -p ~/.config/cabane && "
+        "printf '[registry]\\nurl = \"https://registry.example.org/uenv\"\\n' > ~/.config/cabane/config.toml && "
+        f"for v in 24.11 25.6 26.1; do cabane image push {DOCS}/images/prgenv-gnu-24.11 deploy::prgenv-gnu/$v:v1@daint%gh200 && "
+        "cabane image push {DOCS}/images/prgenv-gnu-24.11 contrib::prgenv-gnu/$v:v1@daint%gh200 || break; done".format(DOCS=DOCS),
+        steps={"cabane catalogue serve": not_run("serves until it is interrupted")},
+    ),
+    "docs/guides/releases.md": Page(
+        registry=True,
+        files_of=("prgenv-gnu/24.11", "prgenv-gnu/25.6", "prgenv-gnu/26.1", "cp2k/2025.1"),
+        files=("/etc/cabane/config.toml",),
+        # A release of an image, from its file to the channel.
+        before="export CLUSTER_NAME=daint && cabane image key new build.key && "
+        f"cabane image add prgenv-gnu/25.6:v2@daint%gh200 {DOCS}/images/prgenv-gnu-25.6\n"
+        f"release() {{ cabane image add $1@daint%gh200 {DOCS}/images/$2 && cabane image push --sign build.key $1 && "
+        "cabane channel promote testing $1 --key release.key && "
+        "cabane channel waive stable $1 --rule age --reason 'a test' --until $(date -d '+30 days' +%F) --key release.key && "
+        "cabane channel promote stable $1 --key release.key; }",
+        steps={
+            "srun": Step(
+                before="sudo install -D -m 644 release.key.pub /etc/cabane/keys/release.pub && "
+                "sudo install -D -m 644 build.key.pub /etc/cabane/keys/build.pub",
+                typed="cabane system probe --facts daint.json",
+            ),
+            "cabane channel promote stable prgenv-gnu:testing --dry-run": Step(fails=True),
+            "cabane channel promote stable prgenv-gnu/26.1:v1": not_run("needs the results of checks on two machines"),
+            "cabane channel waive": Step(
+                typed='cabane channel waive stable prgenv-gnu/25.6:v2 --rule age --reason "fixes a crash" '
+                "--until $(date -d '+30 days' +%F) --key release.key"
+            ),
+            "cabane channel diff stable.41": not_run("needs a channel with 41 states"),
+            "cabane channel rollback": Step(
+                before="release cp2k/2025.1:v1 cp2k-2025.1 && release prgenv-gnu/24.11:v2 prgenv-gnu-24.11 && "
+                "release prgenv-gnu/26.1:v1 prgenv-gnu-26.1"
+            ),
+            "cabane bundle create july.bundle": Step(
+                before="cabane channel promote stable prgenv-gnu/26.1:v1 --key release.key"
+            ),
+            "cabane image pull prgenv-gnu:stable": Step(
+                before="cabane repo create ~/other && export CABANE_REPO=$HOME/other && "
+                "cabane channel rollback stable --reason 'a test' --key release.key"
+            ),
+            "cabane upgrade --dry-run": Step(
+                before="cabane channel promote stable prgenv-gnu/26.1:v1 --key release.key", any_output=True
+            ),
+        },
+    ),
+    "docs/guides/share-images.md": Page(
+        registry=True,
+        files_of=("prgenv-gnu/24.11",),
+        as_root=DAINT,
+        files=("~/.config/cabane/config.toml",),
+        before=f"export CABANE_REGISTRY=https://registry.example.org/uenv && cp {DOCS}/images/prgenv-gnu-24.11 image.squashfs && "
+        "cabane image push ./image.squashfs deploy::prgenv-gnu/24.11:v2@daint%gh200 && "
+        "cabane image push ./image.squashfs build::cp2k/2025.1:1234567890@daint%gh200 && unset CABANE_REGISTRY",
+        steps={
+            "cabane image find --package": not_run("needs images built with Spack"),
+            "cabane image verify": Step(before="cp ~/.config/cabane/site.key.pub site.pub"),
+            "cosign": not_run("needs cosign; scripts/test-clients builds it"),
+            "cabane registry check": not_run("needs a registry with a wrong list"),
+        },
+    ),
+    "docs/guides/site-installation.md": Page(
+        directory="~/cabane",
+        clone=True,
+        files=("/etc/cabane/config.toml",),
+        files_of=("solver/1.0",),
+        as_root="install -d -o alice /shared/cabane /scratch/alice",
+        steps={
+            "tar -xf": ARCHIVE,
+            "sudo cabane-0.2.0-linux-x86_64/install.sh": ARCHIVE,
+            "sudo apt install": ARCHIVE,
+            "sudo dnf install": ARCHIVE,
+            "uv tool install": ARCHIVE,
+            "spack": not_run("needs Spack"),
+            "spack install": not_run("needs Spack"),
+            "eb": not_run("needs EasyBuild"),
+            "make build": BUILD,
+            "cabane config": Step(
+                before="mkdir -p ~/.config/cabane && printf '%s\\n' '[[repositories]]' 'name = \"mine\"' "
+                "'path = \"/scratch/alice/repository\"' 'priority = \"5\"' '[build]' 'job = 4' > ~/.config/cabane/config.toml"
+            ),
+            "cabane repo create": Step(before="rm ~/.config/cabane/config.toml"),
+            "sudo cabane image trust": Step(before=f"cp {DOCS}/images/solver-1.0 /scratch/alice/app.squashfs"),
+            "cabane image sign": Step(before=f"cabane image add app/1.2 {DOCS}/images/solver-1.0"),
+            "cabane image push": not_run("needs the registry of a site"),
+            "cat /etc/modprobe.d": not_run("changes the keys of the kernel"),
+            "keyring=": not_run("changes the keys of the kernel"),
+            "openssl x509": not_run("changes the keys of the kernel"),
+            "sudo keyctl": not_run("changes the keys of the kernel"),
+            "cabane doctor": not_run("needs a node without user namespaces"),
+            "mpirun": not_run("needs a program of the reader"),
+        },
+    ),
+    "docs/guides/slurm-administration.md": Page(
+        slurm=True,
+        as_root=PLUGIN,
+        steps={
+            "scripts/build-slurm": BUILD,
+            "sudo make install": not_run("the page on the installation of a site does it"),
+            "cat /etc/cabane/uarch": Step(before="echo a100 zen3 ARCH | sed s/ARCH/$(uname -m)/ | sudo tee /etc/cabane/uarch"),
+        },
+    ),
+    "docs/guides/slurm-records.md": Page(
+        slurm=True,
+        as_root=PLUGIN,
+        images=("solver/1.0",),
+        steps={"cabane slurm report": Step(
+                before="srun --uenv=solver/1.0 true && "
+                "until [ $(sudo grep -c . /var/log/cabane/steps.jsonl) -ge 2 ]; do sleep 0.1; done"
+            )},
+    ),
+    "docs/guides/slurm.md": Page(
+        slurm=True,
+        images=("prgenv-gnu/24.11",),
+        before="printf '#!/bin/sh\\nmpicc --version\\n' > solver && chmod +x solver",
+        steps={
+            "srun -C": not_run("needs nodes with two kinds of processors"),
+            "sbatch -N500": not_run("needs 500 nodes"),
+            "cabane attach": not_run("needs a job on the node of the reader"),
+            "srun --jobid": Step(
+                before="srun -w n2 --uenv=prgenv-gnu/24.11 sleep 600 & "
+                "until squeue --steps --noheader | grep -q sleep; do sleep 0.1; done; sleep 1; job=$(squeue --noheader --format=%A)",
+                typed="srun --jobid=$job -w n2 --overlap --pty cabane attach $job.0 -- mpicc",
+            ),
+            "srun -N4 -n32 --mpi": not_run("needs programs with MPI"),
+            "srun -n8": not_run("needs programs with MPI"),
+        },
+    ),
+    "docs/guides/stacks-on-stacks.md": Page(not_run="needs Spack"),
+    "docs/guides/troubleshooting.md": Page(
+        images=("solver/1.0",),
+        as_root=HELPER.replace("image-owners any", "image-owners root")
+        + "chmod 755 /usr/local/libexec/cabane/cabane-mount",
+        steps={
+            "cabane doctor": Step(fails=True),
+            "mpiexec": not_run("needs an image of the reader"),
+            "cabane build analysis": Step(
+                before=f"cp -r {DOCS}/recipes/analysis-2026.1 analysis && echo nosuchpackage==1.0 > analysis/requirements.txt"
+            ),
+        },
+        files_of=("analysis/2026.1",),
+    ),
+    "docs/guides/upgrading-the-system.md": Page(
+        images=("mpi-python/1.0",),
+        steps={
+            "cabane impact --from": Step(before="cp node.json new-node.json"),
+            "cabane impact --package": not_run("needs a registry with images built with Spack"),
+            "cabane doctor mpi-python": Step(
+                before="sudo rm /usr/lib/*-linux-gnu/libibverbs.so.1* /usr/lib/*-linux-gnu/libstdc++.so.6*; sudo ldconfig",
+                fails=True,
+            ),
+            "cabane run mpi-python -- ninja": Step(fails=True
+            ),
+        },
+    ),
+    "docs/guides/vendor-mpi.md": Page(not_run="needs the MPI of a vendor, and Spack"),
+}
