@@ -568,6 +568,8 @@ PAGES = {
         "cabane image push ./image.squashfs build::cp2k/2025.1:1234567890@daint%gh200 && unset CABANE_REGISTRY",
         steps={
             "cabane image find --package": not_run("needs images built with Spack"),
+            "cabane search": not_run("needs images built with Spack"),
+            "cabane info": not_run("needs images built with Spack"),
             "cabane image verify": Step(before="cp ~/.config/cabane/site.key.pub site.pub"),
             "cosign": not_run("needs cosign; scripts/test-clients builds it"),
             "cabane registry check": not_run("needs a registry with a wrong list"),

@@ -132,6 +132,9 @@ hdf5@1.12.2  gcc@13.2.0  solver/0.9:v1  here    x86_64  registry
     let seen = shared.run(&["info", "hdf6"]);
     let expected = "error: no image has the package `hdf6`\nhint: did you mean `hdf5`?\n";
     assert_eq!(seen.stderr, expected);
+    let seen = shared.run(&["info", "solver"]);
+    let hint = "hint: `cabane image inspect solver` shows the image `solver`\n";
+    assert_eq!(seen.stderr, format!("error: no image has the package `solver`\n{hint}"));
 }
 
 #[test]

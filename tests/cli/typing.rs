@@ -68,7 +68,7 @@ fn words_of_other_tools_lead_to_the_command_that_is_meant() {
         ),
         (&["pull", "a.sif", "oras://ghcr.io/lab/tool"], "import oras://ghcr.io/lab/tool tool/1.0"),
         (&["rm", "app", "--yes"], "image rm app --yes"),
-        (&["search", "a b"], "image find 'a b'"),
+        (&["find", "a b"], "image find 'a b'"),
         (&["--system=x", "mount", "app", "--", "id"], "--system=x run app -- id"),
     ];
     for (typed, meant) in lines {

@@ -81,11 +81,11 @@ fn work(plan: &Plan, progress: &mut dyn Progress, interrupt: &AtomicBool) -> Res
     let was_open = steps.iter().any(|step| step.state != State::Done);
     let mut in_use = None;
     if was_open {
-        prepare_directories(job)?;
+        let claim = prepare_directories(job)?;
         let shared = job.request.shared_cache.as_deref().filter(|shared| shared.is_dir());
         let own = InUse::share(&job.request.cache_dir, progress, interrupt)?;
         let of_others = shared.map(|cache| InUse::share_of_others(cache, progress, interrupt));
-        in_use = Some((own, of_others.transpose()?));
+        in_use = Some((claim, own, of_others.transpose()?));
         // What it was about to use may have been removed meanwhile.
         steps = job.steps()?;
         if let Some(remark) = &job.place {
@@ -145,7 +145,7 @@ pub fn port_packages(
     let job = &plan.job;
     let _turn = Turn::take(&job.layout.lock(), progress, interrupt)?;
     let _in_use = InUse::share(&job.request.cache_dir, progress, interrupt)?;
-    prepare_directories(job)?;
+    let _claim = prepare_directories(job)?;
     let Some(step) = plan.steps.last() else { return Ok(None) };
     let mut bench = context(job, step, progress, interrupt, None);
     job.engine.port_packages(&mut bench)
@@ -183,9 +183,9 @@ fn judge(job: &Job, error: BuildError, gauge: Option<&mut Gauge>) -> BuildError 
     error
 }
 
-pub(crate) fn prepare_directories(job: &Job) -> Result<()> {
+pub(crate) fn prepare_directories(job: &Job) -> Result<place::Claim> {
     let layout = &job.layout;
-    place::claim(&job.request, layout)?;
+    let claim = place::claim(&job.request, layout)?;
     for kept in [layout.markers(), layout.logs(), layout.work()] {
         make_own_directory(&kept)?;
     }
@@ -193,7 +193,7 @@ pub(crate) fn prepare_directories(job: &Job) -> Result<()> {
     for private in [layout.tmp(), layout.home()] {
         disk::make_empty(&private)?;
     }
-    Ok(())
+    Ok(claim)
 }
 
 /// Removes the markers of steps that are about to be done: what is half done must

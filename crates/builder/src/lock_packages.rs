@@ -144,7 +144,7 @@ pub fn lock_packages(
     make_own_directory(&layout.root)?;
     let _turn = Turn::take(&layout.lock(), progress, interrupt)?;
     let in_use = InUse::share(&job.request.cache_dir, progress, interrupt)?;
-    prepare_directories(job)?;
+    let _claim = prepare_directories(job)?;
     disk::remove(&layout.log(StepName::Lock))?;
     let step = Step::named(StepName::Lock);
     let start = Instant::now();

@@ -11,21 +11,24 @@
 //! <build>/memory.json                     where it is, version 1
 //! /dev/shm/cabane-build-<uid>/            closed to others
 //! └── <build>-<token>/
-//!     ├── of                              the path of the build directory
+//!     ├── of                              the path of the build directory; locked during a build
 //!     └── store/ tmp/ home/
 //! ```
 //!
 //! The token is new whenever the directory is: one that another node, another boot or an
-//! older build left is never taken for this one's.
+//! older build left is never taken for this one's. In another container, the same path may be another build
+//! directory: what is locked is not removed.
 
-use std::fs::{self, DirBuilder};
-use std::io;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use cabane_label::shown;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
@@ -145,27 +148,48 @@ pub(crate) fn to_be_shown(layout: &Layout) -> Option<PathBuf> {
     known.map(Path::to_owned)
 }
 
+/// A part in memory that is in use until this is dropped.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Claim {
+    _locked: Option<File>,
+}
+
 /// Makes the part in memory and notes where it is; what an earlier build of the same
 /// directory left in memory elsewhere is removed. Only while no one else builds there.
-pub(crate) fn claim(request: &BuildRequest, layout: &Layout) -> Result<()> {
+pub(crate) fn claim(request: &BuildRequest, layout: &Layout) -> Result<Claim> {
     let Some(requested) = &request.memory else {
-        return Ok(());
+        return Ok(Claim { _locked: None });
     };
     let path = layout.memory.as_deref();
-    for old in parts(&requested.directory) {
-        if old.build == layout.root && Some(old.path.as_path()) != path {
-            disk::remove(&old.path)?;
-        }
-    }
+    remove_older(&requested.directory, &layout.root, path)?;
     let Some(path) = path else {
-        return disk::remove(&layout.memory_record());
+        disk::remove(&layout.memory_record())?;
+        return Ok(Claim { _locked: None });
     };
     make_closed(&own_directory(&requested.directory))?;
     make_closed(path)?;
     let of = path.join(OF);
-    fs::write(&of, layout.root.as_os_str().as_bytes()).map_err(BuildError::file("write", &of))?;
+    let options = OpenOptions::new().write(true).create(true).truncate(false).clone();
+    let mut file = options.open(&of).map_err(BuildError::file("write", &of))?;
+    // Before it says whose it is. The turn of the build directory is taken, so nobody else waits for it.
+    let locked = flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from);
+    let root = layout.root.as_os_str().as_bytes();
+    let written = locked.and_then(|()| file.set_len(0)).and_then(|()| file.write_all(root));
+    written.map_err(BuildError::file("write", &of))?;
     let record = Record { version: VERSION, path: path.to_owned(), kept: request.keep };
-    disk::write_json(&layout.memory_record(), &record)
+    disk::write_json(&layout.memory_record(), &record)?;
+    Ok(Claim { _locked: Some(file) })
+}
+
+/// Removes what earlier builds of a directory left in memory.
+fn remove_older(parent: &Path, build: &Path, own: Option<&Path>) -> Result<()> {
+    for old in parts(parent) {
+        if old.build == build && Some(old.path.as_path()) != own && !old.is_in_use() {
+            disk::remove(&old.path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Removes the part in memory of a build that is done, unless it is to be kept.
@@ -203,6 +227,15 @@ struct Part {
     build: PathBuf,
 }
 
+impl Part {
+    /// Whether a build works in it now, perhaps one in another container.
+    fn is_in_use(&self) -> bool {
+        let Ok(file) = File::open(self.path.join(OF)) else { return false };
+        flock(&file, FlockOperation::NonBlockingLockShared)
+            .is_err_and(|errno| errno == Errno::WOULDBLOCK)
+    }
+}
+
 /// Finds the parts of this user's builds.
 fn parts(parent: &Path) -> Vec<Part> {
     let own = own_directory(parent);
@@ -227,7 +260,8 @@ fn parts(parent: &Path) -> Vec<Part> {
 /// Returns what this user's builds have in memory, apart from those under way.
 pub fn left_in_memory(parent: &Path) -> Vec<PathBuf> {
     let parts = parts(parent).into_iter();
-    let is_used = |part: &Part| part.build.is_absolute() && is_under_way(&part.build);
+    let is_used =
+        |part: &Part| part.is_in_use() || (part.build.is_absolute() && is_under_way(&part.build));
     let left = parts.filter(|part| !is_used(part));
     left.map(|part| part.path).collect()
 }
@@ -255,6 +289,26 @@ mod tests {
         make_closed(&own).unwrap();
         std::os::unix::fs::symlink(&own, &link).unwrap();
         assert!(!is_own(&link));
+    }
+
+    #[test]
+    fn what_a_build_of_the_same_path_in_another_container_uses_stays() {
+        let parent = tempfile::tempdir().unwrap();
+        let own = own_directory(parent.path());
+        make_closed(&own).unwrap();
+        let build = Path::new("/home/alice/builds/app");
+        let [used, left] = ["app-1", "app-2"].map(|name| own.join(name));
+        for path in [&used, &left] {
+            make_closed(path).unwrap();
+            fs::write(path.join(OF), build.as_os_str().as_bytes()).unwrap();
+        }
+        let lock = File::open(used.join(OF)).unwrap();
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+        remove_older(parent.path(), build, None).unwrap();
+        assert!(used.exists() && !left.exists());
+        assert_eq!(left_in_memory(parent.path()), Vec::<PathBuf>::new());
+        drop(lock);
+        assert_eq!(left_in_memory(parent.path()), [used]);
     }
 
     #[test]

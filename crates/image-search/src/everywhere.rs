@@ -139,7 +139,7 @@ pub fn images_with(
 ) -> Result<Vec<PackageInImages>> {
     let pattern: PackagePattern = package.parse()?;
     let mut found: BTreeMap<Package, BTreeMap<Key, ImageAnywhere>> = BTreeMap::new();
-    let mut names = BTreeSet::new();
+    let (mut names, mut images) = (BTreeSet::new(), BTreeSet::new());
     for catalogue in scope.catalogues(context)? {
         let searched = Searched::new(&catalogue);
         let fits = |line: &&str| PackageLine::read(line).is_some_and(|line| pattern.matches(&line));
@@ -163,9 +163,10 @@ pub fn images_with(
         }
         let lines = searched.lines.iter().filter_map(|line| PackageLine::read(line));
         names.extend(lines.map(|line| line.name.to_owned()));
+        images.extend(catalogue.images.iter().map(|image| image.name.name.to_string()));
     }
     if found.is_empty() {
-        return Err(none_has(&pattern, &names));
+        return Err(none_has(&pattern, &names, &images));
     }
     let mut found: Vec<PackageInImages> = found
         .into_iter()
@@ -204,11 +205,19 @@ fn keep_versions_of_named(words: &[Word], fits: &mut [Vec<Option<u32>>]) {
     }
 }
 
-fn none_has(pattern: &PackagePattern, names: &BTreeSet<String>) -> Report {
+fn none_has(
+    pattern: &PackagePattern,
+    names: &BTreeSet<String>,
+    images: &BTreeSet<String>,
+) -> Report {
     let message = format!("no image has the package `{}`", escape(&pattern.to_string()));
     let report = Report::new(Kind::NotFound, message);
-    let meant = pattern.name().filter(|name| !names.contains(*name));
-    let meant = meant.and_then(|name| similar(name, names.iter().map(String::as_str)));
+    let unknown = pattern.name().filter(|name| !names.contains(*name));
+    if let Some(image) = unknown.filter(|name| images.contains(*name)) {
+        let image = escape(image);
+        return report.hinted(format!("`cabane image inspect {image}` shows the image `{image}`"));
+    }
+    let meant = unknown.and_then(|name| similar(name, names.iter().map(String::as_str)));
     match meant {
         Some(meant) => report.hinted(format!("did you mean `{}`?", escape(meant))),
         None => report.hinted("`cabane search WORD` also looks for parts of names".to_owned()),

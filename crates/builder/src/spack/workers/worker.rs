@@ -120,6 +120,7 @@ struct Bench {
     recipe: Recipe,
     layout: Layout,
     engine: SpackEngine,
+    _claim: place::Claim,
 }
 
 impl Bench {
@@ -141,7 +142,7 @@ impl Bench {
             fs::canonicalize(&task.recipe).map_err(BuildError::file("open", &task.recipe))?;
         let (layout, _) = place::decide(&request, recipe.name.as_str(), request.build_dir.clone());
         disk::make_empty(&layout.root)?;
-        place::claim(&request, &layout)?;
+        let claim = place::claim(&request, &layout)?;
         for private in [layout.tmp(), layout.home(), layout.logs(), layout.work()] {
             disk::make_empty(&private)?;
         }
@@ -152,7 +153,7 @@ impl Bench {
             return Err(BuildError::refused(message, None));
         }
         inputs::write_store(&engine)?;
-        Ok(Self { request, recipe, layout, engine })
+        Ok(Self { request, recipe, layout, engine, _claim: claim })
     }
 
     fn work<W: Write + Send>(
