@@ -50,10 +50,10 @@ Examples:
   cabane search 'hdf5@1.14:+mpi' python
   cabane search --system '*' cp2k
 
-Searches the repositories and the configured registry. Images are listed in which each word is a part of
-the name, the description, a view, or the name of a package. A number is the version of the image or of a
-package that another word names. Words with `@`, `+`, `~`, `%`, or `=` are packages, as Spack writes
-them. The best are first.")]
+Searches the repositories and the configured registry. Each word must be part of an image's name,
+description, or views, or of the name of a package in it. A number is the version of the image, or of
+a package that another word names. Words with `@`, `+`, `~`, `%`, or `=` are packages, as Spack writes
+them. The best matches are first.")]
 pub(crate) struct SearchArgs {
     /// Parts of names and descriptions, versions, or packages
     #[arg(required = true)]
@@ -70,8 +70,8 @@ Examples:
   cabane info 'hdf5@1.14:+mpi'
   cabane info numpy --json
 
-Searches the images of all systems in the repositories and in the configured registry. The newest version is first. `--verbose` also shows
-variants.")]
+Searches the images of all systems, in the repositories and in the configured registry. The newest
+version is first. `--verbose` also shows variants.")]
 pub(crate) struct InfoArgs {
     /// The package, as Spack writes it: `hdf5`, `hdf5@1.14:+mpi`, `hdf5%gcc@13`
     package: String,
