@@ -567,6 +567,7 @@ PAGES = {
         "cabane image push ./image.squashfs deploy::prgenv-gnu/24.11:v2@daint%gh200 && "
         "cabane image push ./image.squashfs build::cp2k/2025.1:1234567890@daint%gh200 && unset CABANE_REGISTRY",
         steps={
+            'cabane image pull "$(cabane image find --pick)"': not_run("waits for keys that a person types"),
             "cabane image find --package": not_run("needs images built with Spack"),
             "cabane search": not_run("needs images built with Spack"),
             "cabane info": not_run("needs images built with Spack"),

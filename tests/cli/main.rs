@@ -81,6 +81,7 @@ mod mpi_typed;
 mod nesting;
 mod over_ssh;
 mod packages;
+mod pick;
 mod pipeline;
 mod pipeline_alps;
 mod pipeline_clients;

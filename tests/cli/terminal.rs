@@ -18,7 +18,7 @@ use crate::cabane::{APP, Cabane, Who};
 const COLUMNS: usize = 80;
 
 /// Starts a script of a shell on a terminal of 80 columns. What is written to its input is typed.
-fn on_terminal(cabane: &Cabane, script: &str) -> Child {
+pub(crate) fn on_terminal(cabane: &Cabane, script: &str) -> Child {
     let script = format!("stty cols {COLUMNS} rows 24; {script}");
     let mut command: Command = cabane.other("script");
     command.args(["-q", "-e", "-c", &script, "/dev/null"]).env("SHELL", "/bin/sh");

@@ -22,6 +22,7 @@ mod interrupt;
 mod json_pages;
 mod launch;
 mod mistyped;
+mod pick;
 mod printer;
 mod progress;
 mod recipe_files;

@@ -78,6 +78,30 @@ impl Table {
         self.to_string().lines().flat_map(|line| ["  ", line, "\n"]).collect()
     }
 
+    /// Returns each row in one line, without the head, and however long it is.
+    pub(crate) fn rows(&self) -> Vec<String> {
+        let widths = self.widths_within(None);
+        let mut rows = Vec::with_capacity(self.ends.len() / self.columns.len());
+        for cells in self.each_row() {
+            let mut line = String::new();
+            self.push_line(&mut line, &widths, cells);
+            rows.push(line);
+        }
+        rows
+    }
+
+    /// Returns the cells of each row.
+    fn each_row(&self) -> impl Iterator<Item = impl Iterator<Item = &str>> {
+        let columns = self.columns.len();
+        (0..self.ends.len() / columns).map(move |row| {
+            let first = row * columns;
+            (first..first + columns).map(|cell| {
+                let start = if cell == 0 { 0 } else { self.ends[cell - 1] };
+                self.text.get(start..self.ends[cell]).unwrap_or_default()
+            })
+        })
+    }
+
     /// Returns the width of each column. Where a terminal has no place for all, the widest columns get
     /// less: a longer cell then has a line for itself, and no word is cut.
     fn widths_within(&self, limit: Option<usize>) -> Vec<usize> {
@@ -188,13 +212,7 @@ impl fmt::Display for Table {
             self.push_line(&mut line, &widths, self.columns.iter().map(|column| name_of(column)));
             writeln!(f, "{}{line}{:#}", style::HEAD, style::HEAD)?;
         }
-        let mut start = 0;
-        for row in self.ends.chunks(self.columns.len()) {
-            let cells = row.iter().map(|&end| {
-                let cell = self.text.get(start..end).unwrap_or_default();
-                start = end;
-                cell
-            });
+        for cells in self.each_row() {
             line.clear();
             self.push_line(&mut line, &widths, cells);
             line.push('\n');

@@ -11,6 +11,7 @@ use cabane_report::Result;
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::pick::{PickArgs, pick, print_label};
 use crate::registry::RegistryArgs;
 use crate::setup::Setup;
 use crate::table::Table;
@@ -59,6 +60,8 @@ pub(crate) struct SearchArgs {
     #[arg(required = true)]
     words: Vec<String>,
     #[command(flatten)]
+    pick: PickArgs,
+    #[command(flatten)]
     scope: ScopeArgs,
 }
 
@@ -80,10 +83,18 @@ pub(crate) struct InfoArgs {
 }
 
 pub(crate) fn search(setup: &Setup, args: &SearchArgs) -> Result<()> {
+    let picks = args.pick.is_wanted()?;
     let images = find(setup, &args.scope.scope(false), &args.words)?;
     if args.scope.json {
         let images: Vec<Value> = images.iter().map(image_in_json).collect();
         setup.printer.json(&images);
+        return Ok(());
+    }
+    if picks {
+        if let Some(image) = images.get(pick(&table(&images).without_head())?) {
+            let label = image.label.to_string();
+            print_label(setup, &label, how_to_start(image, &label, "it"));
+        }
         return Ok(());
     }
     if images.is_empty() {
@@ -92,17 +103,21 @@ pub(crate) fn search(setup: &Setup, args: &SearchArgs) -> Result<()> {
             setup.hint("`--system '*'` searches the images of all systems");
         }
     }
+    setup.printer.data(table(&images));
+    hint_at_start(setup, images.first());
+    Ok(())
+}
+
+fn table(images: &[ImageAnywhere]) -> Table {
     let mut table = Table::new(&["uenv", "system", "uarch", "where", "has"]);
-    for image in &images {
+    for image in images {
         let label = &image.label;
         let (title, places) = (title(image), image.places.join(", "));
         let packages = image.packages.to_string();
         let has = if packages.is_empty() { short(image.description.as_deref()) } else { packages };
         table.push(&[&title, &label.system, &label.uarch, &places, &has]);
     }
-    setup.printer.data(table);
-    hint_at_start(setup, images.first());
-    Ok(())
+    table
 }
 
 pub(crate) fn info(setup: &Setup, args: &InfoArgs) -> Result<()> {
@@ -150,12 +165,15 @@ fn short(text: Option<&str>) -> String {
 
 fn hint_at_start(setup: &Setup, image: Option<&ImageAnywhere>) {
     let Some(image) = image else { return };
-    let title = title(image);
-    setup.hint(if image.is_here() {
-        format!("`cabane start {title}` starts the first one")
+    setup.hint(how_to_start(image, &title(image), "the first one"));
+}
+
+fn how_to_start(image: &ImageAnywhere, label: &str, what: &str) -> String {
+    if image.is_here() {
+        format!("`cabane start {label}` starts {what}")
     } else {
-        format!("`cabane image pull {title}` downloads the first one")
-    });
+        format!("`cabane image pull {label}` downloads {what}")
+    }
 }
 
 fn image_in_json(image: &ImageAnywhere) -> Value {

@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use crate::commands::image::ls::{SearchArgs, image_table};
 use crate::format::{Fields, fill_lines};
+use crate::pick::{PickArgs, pick, print_label};
 use crate::registry::RegistryArgs;
 use crate::setup::Setup;
 use crate::table::Table;
@@ -34,6 +35,8 @@ those of all systems.
 Write packages as Spack specs: `hdf5`, `hdf5@1.14:`, `hdf5@1.12:1.14+mpi`,
 `hdf5@=1.14.3 api=v110 target=zen3`, `hdf5%gcc@13`, `hdf5/abc123`. For a dependency, add
 another `--package` instead of `^`.
+
+`cabane image pull \"$(cabane image find --pick)\"` downloads an image that you choose from the list.
 
 The keys of a template are namespace, name, version, tag, system, uarch, label,
 id, digest, size, date, packages, signed.")]
@@ -67,10 +70,13 @@ pub(crate) struct FindArgs {
     #[arg(long, value_name = "TEMPLATE")]
     format: Option<String>,
     #[command(flatten)]
+    pick: PickArgs,
+    #[command(flatten)]
     registry: RegistryArgs,
 }
 
 pub(crate) fn find(setup: &Setup, args: &FindArgs) -> Result<()> {
+    let picks = args.pick.is_wanted()?;
     let request = SearchRequest {
         refresh: args.refresh,
         signatures: args.signatures,
@@ -81,7 +87,13 @@ pub(crate) fn find(setup: &Setup, args: &FindArgs) -> Result<()> {
         ..args.search.request()
     };
     let found = cabane_image_search::find(setup, &args.registry.request(), &request)?;
-    if args.json {
+    if picks {
+        let row = pick(&table(&found, false))?;
+        if let Some(found) = found.iter().nth(row) {
+            let label = args.search.as_typed(found.image);
+            print_label(setup, &label, format_args!("`cabane image pull {label}` downloads it"));
+        }
+    } else if args.json {
         setup.printer.json(&Each(&found));
     } else if let Some(template) = &args.format {
         let fields = found.iter().map(|image| Shown::of(image).fields());

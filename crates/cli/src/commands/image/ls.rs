@@ -6,12 +6,14 @@
 use std::fmt::Display;
 
 use cabane_image_search::{Images, SearchRequest, list};
+use cabane_registry::Listed;
 use cabane_report::{Result, size};
 use cabane_repository::Record;
 use clap::Args;
 use serde::{Serialize, Serializer};
 
 use crate::format::fill_lines;
+use crate::pick::{PickArgs, pick, print_label};
 use crate::setup::Setup;
 use crate::shown_image::{KEYS, ShownImage};
 use crate::table::Table;
@@ -23,7 +25,9 @@ Search by any part of a label: `cp2k`, `/24.11`, `:v1`, `%zen3`. A name also mat
 longer names that begin with it. If the name of this system is known, only its images
 are listed; `@*` lists those of all systems.
 
-Write packages as Spack specs: `hdf5`, `hdf5@1.14:+mpi`, `hdf5%gcc@13`.")]
+Write packages as Spack specs: `hdf5`, `hdf5@1.14:+mpi`, `hdf5%gcc@13`.
+
+`cabane start \"$(cabane image ls --pick)\"` starts an image that you choose from the list.")]
 pub(crate) struct LsArgs {
     #[command(flatten)]
     search: SearchArgs,
@@ -36,6 +40,8 @@ pub(crate) struct LsArgs {
     /// Print one line for each image from a template such as `{name}/{version} {digest}`
     #[arg(long, value_name = "TEMPLATE")]
     format: Option<String>,
+    #[command(flatten)]
+    pick: PickArgs,
 }
 
 /// What is searched for.
@@ -52,6 +58,13 @@ pub(crate) struct SearchArgs {
 }
 
 impl SearchArgs {
+    /// Returns how to name an image of a registry: with its namespace where one was searched.
+    pub(crate) fn as_typed(&self, image: &Listed) -> String {
+        let names_namespace = self.pattern.as_ref().is_some_and(|typed| typed.contains("::"));
+        let label = &image.label;
+        if names_namespace { format!("{}::{label}", image.namespace) } else { label.to_string() }
+    }
+
     /// Returns what was typed.
     pub(crate) fn request(&self) -> SearchRequest {
         SearchRequest {
@@ -64,8 +77,16 @@ impl SearchArgs {
 }
 
 pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<()> {
+    let picks = args.pick.is_wanted()?;
     let images = list(setup, &args.search.request())?;
-    if args.json {
+    if picks {
+        let records = || images.repositories.iter().flat_map(|(_, records)| records);
+        let row = pick(&table(&images, records(), false))?;
+        if let Some(record) = records().nth(row) {
+            let label = record.label.to_string();
+            print_label(setup, &label, format_args!("`cabane start {label}` starts it"));
+        }
+    } else if args.json {
         setup.printer.json(&Shown(&images));
     } else if let Some(template) = &args.format {
         let fields = shown(&images).map(|image| image.fields());
@@ -124,7 +145,11 @@ pub(crate) fn image_table(has_head: bool) -> Table {
     if has_head { table } else { table.without_head() }
 }
 
-fn table(images: &Images, records: &[Record], has_head: bool) -> Table {
+fn table<'a>(
+    images: &Images,
+    records: impl IntoIterator<Item = &'a Record>,
+    has_head: bool,
+) -> Table {
     let mut table = image_table(has_head);
     if images.have_packages() {
         table.add_column("packages");
