@@ -181,6 +181,30 @@ fn the_process_does_not_see_images_that_are_there_for_the_command() {
 }
 
 #[test]
+fn an_added_image_that_this_machine_cannot_run_is_refused_and_what_it_lacks_is_a_warning() {
+    let running = Running::new(Who::OrdinaryUser);
+    let with = |needs: &str| {
+        let (world, mount) = (&running.cabane.world, running.cabane.mount_point("other"));
+        let meta = format!(
+            r#"{{"name":"other","mount":"{mount}","cabane":{{"version":1,"needs":{needs}}},"views":{{}}}}"#
+        );
+        let tree = Tree::new(world.path("trees/other")).file("meta/env.json", &meta);
+        let image = world.path("other.squashfs");
+        squashfs(tree.root(), &image);
+        running.attach(&["--with", image.to_str().unwrap(), "--", "true"])
+    };
+    let foreign = if cfg!(target_arch = "s390x") { "x86_64" } else { "s390x" };
+    let seen = with(&format!(r#"{{"architectures":["{foreign}"]}}"#));
+    assert_eq!(seen.code, 125, "{seen:?}");
+    assert!(seen.stderr.contains(&format!("are for {foreign}, and this machine is")), "{seen:?}");
+    let seen = with(r#"{"glibc":"9.99"}"#).success();
+    assert!(
+        seen.stderr.starts_with("warning: ") && seen.stderr.contains("needs glibc 9.99"),
+        "{seen:?}"
+    );
+}
+
+#[test]
 fn variables_are_those_of_the_process_and_the_terminal_that_of_the_caller() {
     for who in everybody() {
         let running = Running::new(who);

@@ -7,6 +7,7 @@
 //! beside them; here it is shown that the command is connected to them and what its
 //! user sees.
 
+mod architecture;
 mod arena;
 mod attach;
 mod build;

@@ -393,6 +393,24 @@ fn an_image_that_a_node_cannot_run_is_refused_with_what_it_lacks() {
 }
 
 #[test]
+fn an_image_for_another_architecture_is_refused_whatever_its_label_says() {
+    in_cluster!(|cluster: &Cluster| {
+        let other = if cfg!(target_arch = "aarch64") { "x86_64" } else { "aarch64" };
+        let needs = format!(r#"{{"architectures":["{other}"]}}"#);
+        let builds = Builds::make(cluster, &[("gh200", &needs)]);
+        let printed = builds.alice(&format!("srun -N2 {REPO} --uenv=app echo ran"));
+        let reason = format!(
+            "n[1-2]: cannot run app/1:v1@here%gh200: it was built for {other}, and this is {}\n",
+            std::env::consts::ARCH
+        );
+        assert!(
+            printed.code != 0 && printed.stdout.is_empty() && printed.stderr.contains(&reason),
+            "{printed:?}"
+        );
+    });
+}
+
+#[test]
 fn a_batch_job_on_a_node_that_cannot_run_it_fails_and_says_why() {
     in_cluster!(|cluster: &Cluster| {
         let builds = one_that_does_not_fit(cluster);

@@ -13,7 +13,7 @@ use std::env::consts::ARCH;
 use std::fmt;
 use std::path::Path;
 
-use crate::{GlibcVersion, missing_features, older_glibc};
+use crate::{GlibcVersion, missing_features, older_glibc, other_architectures};
 
 /// Names that stand for any processor of an architecture, and begin those of its levels.
 const ARCHITECTURES: [&str; 4] = ["x86_64", "aarch64", "ppc64le", "riscv64"];
@@ -25,6 +25,8 @@ pub struct Build<'a> {
     pub uarch: &'a str,
     /// Which image it is: two labels may belong to one.
     pub image: &'a Path,
+    /// The architectures of its programs, by the names of the kernel; none if they are not known.
+    pub architectures: &'a [String],
     /// The features that it needs, by the names of the kernel; none if that is not known,
     /// or if every processor has them.
     pub features: &'a [String],
@@ -35,7 +37,7 @@ pub struct Build<'a> {
 /// What a machine lacks for a build.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lack {
-    /// The architecture for which it was built, which is another one.
+    /// The architecture of its programs, which is another one.
     pub architecture: Option<String>,
     /// The features that its processor does not have.
     pub features: Vec<String>,
@@ -81,15 +83,24 @@ impl Build<'_> {
         let features = self.features.iter().map(String::as_str);
         let glibc = self.glibc.and_then(|needed| needed.parse().ok());
         Lack {
-            architecture: other_architecture(self.uarch).map(str::to_owned),
+            architecture: self.other_architecture(),
             features: missing_features(features).into_iter().map(str::to_owned).collect(),
             glibc: glibc.and_then(|needed| Some((needed, older_glibc(needed)?))),
         }
     }
+
+    /// What was seen in its files counts, or else its label.
+    fn other_architecture(&self) -> Option<String> {
+        if self.architectures.is_empty() {
+            return named_architecture(self.uarch).map(str::to_owned);
+        }
+        other_architectures(self.architectures)
+    }
 }
 
 /// Returns the architecture that a micro-architecture has in its name, if it is not this one.
-fn other_architecture(uarch: &str) -> Option<&str> {
+#[must_use]
+pub fn named_architecture(uarch: &str) -> Option<&str> {
     let of_name = |family: &&str| {
         let rest = uarch.strip_prefix(*family);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
@@ -209,7 +220,13 @@ mod tests {
         let builds: Vec<(Build<'_>, Lack)> = owned
             .iter()
             .map(|(uarch, features)| {
-                let build = Build { uarch, image: Path::new(uarch), features, glibc: None };
+                let build = Build {
+                    uarch,
+                    image: Path::new(uarch),
+                    architectures: &[],
+                    features,
+                    glibc: None,
+                };
                 let lacks = features.iter().filter(|one| lacking.contains(&one.as_str()));
                 let lack = Lack { features: lacks.cloned().collect(), ..Lack::default() };
                 (build, lack)
@@ -271,8 +288,13 @@ mod tests {
     #[test]
     fn one_image_with_two_labels_is_no_choice() {
         let features = ["avx2".to_owned()];
-        let build =
-            |uarch| Build { uarch, image: Path::new("same"), features: &features, glibc: None };
+        let build = |uarch| Build {
+            uarch,
+            image: Path::new("same"),
+            architectures: &[],
+            features: &features,
+            glibc: None,
+        };
         let builds = ["zen2", "zen3"].map(|uarch| (build(uarch), Lack::default()));
         assert_eq!(choose(&builds, &[]).map(|choice| choice.place), Ok(0));
     }
@@ -283,6 +305,7 @@ mod tests {
         let build = Build {
             uarch: other,
             image: Path::new("image"),
+            architectures: &[],
             features: &["amx_of_next_year".to_owned()],
             glibc: Some("99.1"),
         };
@@ -294,6 +317,9 @@ mod tests {
                  needed"
             )
         );
+        let seen = [ARCH.to_owned()];
+        let build = Build { architectures: &seen, glibc: None, ..build };
+        assert!(build.lack().is_nothing(), "what was seen in the files counts more than a label");
     }
 
     #[test]

@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod architecture;
 mod binary;
 mod choice;
 mod features;
@@ -21,8 +22,9 @@ mod linkage;
 mod presence;
 mod versions;
 
+pub use architecture::other_architectures;
 pub use binary::{Binary, Kind, Links, SymbolSeen, VersionNeed};
-pub use choice::{Build, Choice, Lack, NoChoice, Reason, choose, parse_order};
+pub use choice::{Build, Choice, Lack, NoChoice, Reason, choose, named_architecture, parse_order};
 pub use features::{is_known_feature, missing_features};
 pub use glibc::{GlibcVersion, GlibcVersionError, glibc, older_glibc};
 pub use linkage::Linkage;

@@ -73,6 +73,7 @@ fn build_of(located: &LocatedImage) -> Build<'_> {
     Build {
         uarch: located.label.as_ref().map_or("", |one| one.uarch.as_str()),
         image: &located.path,
+        architectures: needs.map_or(&[], |needs| needs.architectures.as_slice()),
         features: processor.map_or(&[], |need| need.features.as_slice()),
         glibc: needs.and_then(|needs| needs.glibc.as_deref()),
     }

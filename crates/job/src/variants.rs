@@ -322,6 +322,7 @@ impl Variants<'_> {
             matches!(
                 warning,
                 RunWarning::OldLibrary { .. }
+                    | RunWarning::OtherArchitecture { .. }
                     | RunWarning::OtherProcessor { .. }
                     | RunWarning::NoLibrary { .. }
             )
@@ -420,6 +421,7 @@ fn needs_of(context: &Context, image: &LoadedImage) -> Option<Needs> {
 fn described(image: JobImage, label: Option<&Label>, needs: &Needs) -> JobImage {
     // Metadata may say anything; what has other characters is no need that a node knows.
     let is_printable = |name: &&String| name.bytes().all(|byte| byte.is_ascii_graphic());
+    let architectures = needs.architectures.iter().filter(is_printable).cloned();
     let features = needs.processor.iter().flat_map(|need| &need.features);
     let glibc = needs.glibc.as_deref();
     let glibc = glibc.and_then(|version| version.parse::<GlibcVersion>().ok());
@@ -432,6 +434,7 @@ fn described(image: JobImage, label: Option<&Label>, needs: &Needs) -> JobImage 
         mpi: launchers,
         label: label.map(ToString::to_string).unwrap_or_default(),
         uarch: label.map_or_else(String::new, |label| label.uarch.to_string()),
+        architectures: architectures.collect(),
         features: features.filter(is_printable).cloned().collect(),
         glibc: glibc.map(|version| version.to_string()),
         root_hash: verity::root_hash_beside(&image.path),

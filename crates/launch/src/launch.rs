@@ -5,7 +5,7 @@
 
 use cabane_mount::Backend;
 use cabane_report::{Kind, Report, Result};
-use cabane_run::{Prepared, RunRequest, prepare};
+use cabane_run::{Prepared, RunRequest, check_architectures, prepare};
 use cabane_site::Context;
 use cabane_site::settings::BackendChoice;
 
@@ -26,6 +26,7 @@ impl Launch {
         is_dry_run: bool,
         is_nested: bool,
     ) -> Result<Self> {
+        check_architectures(&request.environment)?;
         let mut prepared = prepare(request)?;
         // Where the helper has mounted, it does not do so again.
         if !is_nested {

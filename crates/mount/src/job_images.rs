@@ -84,6 +84,8 @@ pub struct JobImage {
     pub label: String,
     /// The micro-architecture in its label; empty if there is none.
     pub uarch: String,
+    /// The architectures of its programs; empty if they are not known.
+    pub architectures: Vec<String>,
     /// The features that a processor must have.
     pub features: Vec<String>,
     /// The C library that a node must have.
@@ -129,6 +131,7 @@ impl JobImage {
             mount_point: mount_point.into(),
             label: String::new(),
             uarch: String::new(),
+            architectures: Vec::new(),
             features: Vec::new(),
             glibc: None,
             mpi: Vec::new(),
@@ -162,6 +165,7 @@ impl JobImage {
                 "uarch" => image.uarch = value,
                 "glibc" => image.glibc = Some(value).filter(|value| !value.is_empty()),
                 "verity" => image.root_hash = Some(value.parse().ok()?),
+                "architectures" => image.architectures = texts_in(&value),
                 "features" => image.features = texts_in(&value),
                 "mpi" => image.mpi = texts_in(&value),
                 _ => {}
@@ -177,12 +181,14 @@ impl fmt::Display for JobImage {
         let (path, place) = (escaped(self.path.as_os_str()), escaped(self.mount_point.as_os_str()));
         write!(f, "{format}:{path}:{place}")?;
         let (features, mpi) = (self.features.join(" "), self.mpi.join(" "));
+        let architectures = self.architectures.join(" ");
         let glibc = self.glibc.as_deref().unwrap_or_default();
         let root_hash = self.root_hash.as_ref().map_or("", RootHash::as_str);
         let pairs = [
             ("label", self.label.as_str()),
             ("uarch", &self.uarch),
             ("glibc", glibc),
+            ("architectures", &architectures),
             ("features", &features),
             ("mpi", &mpi),
             ("verity", root_hash),
@@ -346,6 +352,7 @@ mod tests {
         JobImage {
             label: format!("app/1:v1@here%{uarch}"),
             uarch: uarch.to_owned(),
+            architectures: vec!["x86_64".to_owned()],
             features: vec!["avx2".to_owned(), "fma".to_owned()],
             glibc: Some("2.34".to_owned()),
             mpi: vec!["pmi2".to_owned(), "pmix".to_owned()],
@@ -404,9 +411,9 @@ mod tests {
             text,
             "2,unfit=warn,views=develop%2capp%3adocs,workdir=/my%20work,start=tasks,ranks=pytorch,\
              squashfs:/repository/zen2/image:/user-environment:label=app/1%3av1@here%25zen2:\
-             uarch=zen2:glibc=2.34:features=avx2%20fma:mpi=pmi2%20pmix;\
+             uarch=zen2:glibc=2.34:architectures=x86_64:features=avx2%20fma:mpi=pmi2%20pmix;\
              squashfs:/repository/zen3/image:/user-environment:label=app/1%3av1@here%25zen3:\
-             uarch=zen3:glibc=2.34:features=avx2%20fma:mpi=pmi2%20pmix,\
+             uarch=zen3:glibc=2.34:architectures=x86_64:features=avx2%20fma:mpi=pmi2%20pmix,\
              erofs:/my%20dir/50%25%2c%c3%bc%3a:/user-tools,\
              home=no,bind:/a%20b:/c%2cd:ro:must,lines:/etc/passwd:me%3ax%3a1%3a%0a,\
              device:vendor.example/gpu%3d0%3a1:must,\

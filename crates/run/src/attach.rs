@@ -25,10 +25,11 @@ use rustix::thread::{
     CapabilitySet, capabilities, configure_capability_in_ambient_set, set_capabilities,
 };
 
+use crate::RunWarning;
 use crate::attach_target::{Door, Target, not_entered};
 use crate::become_command::exec;
 use crate::loaded::Additions;
-use crate::needs::{check_before, name_of};
+use crate::needs::{check_architectures, check_before, name_of, warnings};
 use crate::prepare::{Need, not_mounted, operations_of, settle, variables_inside};
 use crate::through_helper::{WorkingDirectory, become_helper};
 
@@ -53,17 +54,17 @@ pub struct Attachment {
 
 impl Attachment {
     /// Enters the environment and becomes the command. The process must have one
-    /// thread.
+    /// thread. What the machine lacks for the images that are added is handed to `tell`.
     ///
     /// Returns only if that failed: nothing of the user's has been started then.
-    pub fn exec(self) -> Report {
-        match self.try_exec() {
+    pub fn exec(self, tell: impl FnMut(&RunWarning)) -> Report {
+        match self.try_exec(tell) {
             Ok(never) => match never {},
             Err(error) => error,
         }
     }
 
-    fn try_exec(mut self) -> Result<Infallible> {
+    fn try_exec(mut self, tell: impl FnMut(&RunWarning)) -> Result<Infallible> {
         let mut variables = self.target.variables(&self.calling);
         let mut needs = Vec::new();
         let mut operations = Vec::new();
@@ -77,10 +78,12 @@ impl Attachment {
                 let hint = "`cabane run` and `cabane start` take it, with the others beside it";
                 return Err(Report::new(Kind::NotStarted, message).hinted(hint.to_owned()));
             }
+            check_architectures(environment)?;
             (operations, needs) = operations_of(environment, additions, &Layer::None)?;
             // The devices are those of the process whose environment this is.
             let of_devices = VariableSettings::default();
             (variables, _) = variables_inside(environment, additions, &variables, &of_devices);
+            warnings(environment, &variables).iter().for_each(tell);
         }
         let door = self.target.door()?;
         let mut plan =

@@ -7,6 +7,7 @@
 //! where another program does the mounting and becomes the command.
 
 use std::collections::BTreeMap;
+use std::env::consts::ARCH;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -24,6 +25,32 @@ use crate::RunWarning;
 pub(crate) fn name_of(image: &ConcreteImage) -> String {
     let name = || image.name().to_owned();
     image.label.as_ref().map_or_else(name, ToString::to_string)
+}
+
+/// Checks that this machine runs programs of the images.
+///
+/// # Errors
+///
+/// If all programs of one image are for other architectures, and no emulator is registered for one of them.
+/// An image in which no program was found, or in which none was looked for, is no error.
+pub fn check_architectures(environment: &ConcreteEnvironment) -> Result<()> {
+    for image in &environment.images {
+        if let Some(found) = cabane_compat::other_architectures(&image.meta.needs.architectures) {
+            let name = name_of(image);
+            let message = format!(
+                "the programs of the image {name} are for {found}, and this machine is {ARCH}"
+            );
+            let report = Report::new(Kind::NotStarted, message);
+            return Err(match &image.label {
+                Some(label) => report.hinted(format!(
+                    "`cabane search --system '*' {}` lists builds for other processors",
+                    label.name
+                )),
+                None => report,
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Compares what images were built for with this machine. It is no error if they do not
@@ -51,6 +78,7 @@ pub(crate) fn warnings(
             needed: needed.to_string(),
             found: found.to_string(),
         }));
+        warnings.extend(other_architecture(image));
         let processor = needs.processor.as_ref();
         warnings.extend(processor.and_then(|need| other_processor(image, need)));
         // In a root image, libraries are those of the root image.
@@ -93,6 +121,13 @@ fn no_library(
     };
     let missing: Vec<String> = needs.libraries.iter().filter_map(lacking).collect();
     (!missing.is_empty()).then(|| RunWarning::NoLibrary { image: name_of(image), missing })
+}
+
+/// The label is asked only where nothing is known of the programs: it was typed by a person.
+fn other_architecture(image: &ConcreteImage) -> Option<RunWarning> {
+    let label = image.label.as_ref().filter(|_| image.meta.needs.architectures.is_empty())?;
+    let architecture = cabane_compat::named_architecture(label.uarch.as_str())?.to_owned();
+    Some(RunWarning::OtherArchitecture { image: name_of(image), architecture })
 }
 
 fn other_processor(image: &ConcreteImage, need: &ProcessorNeed) -> Option<RunWarning> {

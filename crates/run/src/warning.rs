@@ -3,6 +3,7 @@
 
 //! What the user should know although the command is started.
 
+use std::env::consts::ARCH;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -24,6 +25,13 @@ pub enum RunWarning {
         needed: String,
         /// The version of this system.
         found: String,
+    },
+    /// The label of an image names another architecture, and nothing is known of its programs.
+    OtherArchitecture {
+        /// The name of the image.
+        image: String,
+        /// The architecture.
+        architecture: String,
     },
     /// What is in an image was compiled for another processor.
     OtherProcessor {
@@ -108,6 +116,13 @@ impl fmt::Display for RunWarning {
                  is new in it will not start",
                 escape(image),
                 escape(needed)
+            ),
+            Self::OtherArchitecture { image, architecture } => write!(
+                f,
+                "the image {} is for {}, by its label, and this machine is {ARCH}: its programs may not \
+                 start",
+                escape(image),
+                escape(architecture)
             ),
             Self::OtherProcessor { image, targets, missing } => write!(
                 f,

@@ -76,6 +76,7 @@ fn build_of(image: &JobImage) -> Build<'_> {
     Build {
         uarch: &image.uarch,
         image: &image.path,
+        architectures: &image.architectures,
         features: &image.features,
         glibc: image.glibc.as_deref(),
     }

@@ -95,6 +95,10 @@ pub struct Needs {
     /// loaded: `2.34`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub glibc: Option<String>,
+    /// The architectures of its programs and libraries, as the kernel calls them: `x86_64`; empty if it has
+    /// none, or if they are not known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub architectures: Vec<String>,
     /// What its packages were compiled for, if that is more than any processor has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub processor: Option<ProcessorNeed>,

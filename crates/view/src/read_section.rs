@@ -29,6 +29,9 @@ impl<'a> Reader<'a> {
             match key.as_str() {
                 "interpreter" => needs.interpreter = Some(self.interpreter(value)?),
                 "glibc" => needs.glibc = Some(self.text(value, &"`glibc`")?),
+                "architectures" => {
+                    needs.architectures = self.document.read(value, &"`architectures`", TEXTS)?;
+                }
                 "processor" => needs.processor = Some(self.processor(value)?),
                 "mpi" => needs.mpi = Some(self.mpi(value)?),
                 "libraries" => needs.libraries = self.libraries(value)?,

@@ -45,6 +45,8 @@ const CONFIGURE_JSON: &str = "configure.json";
 const RECIPE: &str = "recipe";
 /// It is read at every start.
 const MOST_OUTSIDE: usize = 100;
+/// The version of what `env.json` says about needs.
+const NEEDS_AT_START: u32 = 1;
 
 /// How the image was made.
 #[derive(Serialize)]
@@ -67,7 +69,7 @@ pub(crate) fn draft(job: &Job) -> Result<StepDraft> {
         ("mount point".to_owned(), job.recipe.store.to_string()),
         ("epoch".to_owned(), job.request.epoch.to_string()),
         // What was built before there were needs gets them with the next build.
-        ("needs".to_owned(), HostNeeds::VERSION.to_string()),
+        ("needs".to_owned(), format!("{} {NEEDS_AT_START}", HostNeeds::VERSION)),
     ]);
     inputs.extend(job.engine.inputs_of_facts());
     let what = "write views, metadata and the recipe";
@@ -119,6 +121,7 @@ fn look_through(job: &Job, facts: &mut Facts) -> HostNeeds {
         }
     }
     let needs = &mut facts.needs;
+    needs.architectures.clone_from(&found.needs.architectures);
     needs.glibc = found.glibc.map(|version| version.to_string());
     needs.mpi = found
         .launchers

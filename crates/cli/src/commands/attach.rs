@@ -65,7 +65,7 @@ pub(crate) fn attach(setup: &Setup, args: &AttachArgs) -> Result<()> {
         calling: setup.calling.clone(),
         command,
     };
-    Err(attachment.exec())
+    Err(attachment.exec(|warning| setup.warning(warning)))
 }
 
 /// A number alone may be that of a process or of a job; both are tried, unless an option decides.

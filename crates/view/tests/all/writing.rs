@@ -117,6 +117,7 @@ fn what_an_image_needs_is_read_as_it_was_written() {
         needs: Needs {
             interpreter: None,
             glibc: Some("2.34".to_owned()),
+            architectures: vec!["x86_64".to_owned()],
             processor: Some(ProcessorNeed {
                 targets: vec!["x86_64_v3".to_owned()],
                 features: vec!["avx2".to_owned()],
