@@ -118,8 +118,8 @@ impl Root {
         Self(root)
     }
 
-    /// Starts a program as root of this file system; an ordinary user is root in a namespace.
-    fn command(&self, program: &str) -> Command {
+    /// Starts a program as root; an ordinary user is root in a namespace.
+    fn command(program: &str) -> Command {
         let mut command = Command::new(if is_root() { program } else { "unshare" });
         if !is_root() {
             command.args(["--map-root-user", program]);
@@ -129,20 +129,20 @@ impl Root {
     }
 
     fn dpkg(&self, arguments: &[&str]) -> Finished {
-        let mut command = self.command("dpkg");
+        let mut command = Self::command("dpkg");
         // The log of the whole machine is not that of this root.
         command.arg(format!("--root={}", self.0.display())).arg("--log=/dev/null");
         Finished::of(command.args(arguments))
     }
 
     fn rpm(&self, arguments: &[&str]) -> Finished {
-        let mut command = self.command("rpm");
+        let mut command = Self::command("rpm");
         command.arg("--root").arg(&self.0).args(["--dbpath", "/var/lib/rpm"]);
         Finished::of(command.args(arguments))
     }
 
     fn run(&self, program: &str) -> String {
-        let mut command = self.command("chroot");
+        let mut command = Self::command("chroot");
         Finished::of(command.arg(&self.0).arg(program)).success().stdout
     }
 
@@ -208,7 +208,7 @@ fn dpkg_installs_upgrades_and_removes_a_view() {
         root.dpkg(&["--install", old_file]).success();
         let greet = format!("{PLACE}/env/default/bin/greet");
         assert_eq!(root.run(&greet), "1.0 42\n");
-        let mut query = root.command("dpkg-query");
+        let mut query = Root::command("dpkg-query");
         query.arg(format!("--admindir={}/var/lib/dpkg", root.0.display()));
         let query = query.args(["--show", "--showformat=${Cabane-Image}", NAME]);
         assert_eq!(Finished::of(query).success().stdout, old["digest"]);
@@ -258,8 +258,8 @@ fn rpm_installs_upgrades_and_removes_a_view() {
         assert!(refused.stderr.contains("libz.so.1()(64bit) is needed by"), "{refused:?}");
         assert_eq!(root.files(), before);
 
-        let provider = provider_of(&cabane, &depends);
-        root.rpm(&["--install", provider.to_str().unwrap()]).success();
+        let system = provider_of(&cabane, &depends);
+        root.rpm(&["--install", system.to_str().unwrap()]).success();
         root.rpm(&["--install", old_file]).success();
         let greet = format!("{PLACE}/env/default/bin/greet");
         assert_eq!(root.run(&greet), "1.0 42\n");
@@ -285,10 +285,10 @@ fn rpm_installs_upgrades_and_removes_a_view() {
 
 /// Makes a package that provides what another one requires, in place of a whole distribution.
 fn provider_of(cabane: &Cabane, provides: &[&str]) -> PathBuf {
-    let provides: String = provides.iter().map(|one| format!("Provides: {one}\n")).collect();
+    let provides = provides.join("\nProvides: ");
     let spec = format!(
         "Name: system\nVersion: 1\nRelease: 1\nSummary: libraries\nLicense: none\nBuildArch: noarch\n\
-         {provides}\n%description\nLibraries.\n\n%files\n"
+         Provides: {provides}\n\n%description\nLibraries.\n\n%files\n"
     );
     let spec = cabane.world.file("provider/system.spec", &spec);
     let place = spec.parent().unwrap();
@@ -402,10 +402,8 @@ fn a_dry_run_writes_nothing_and_an_existing_file_is_not_replaced() {
     fs::write(cabane.world.path("work/there"), "mine").unwrap();
     let arguments = ["package", "tools/1.0", "--format=rpm", "--output=there"];
     let refused = cabane.run(&arguments);
-    assert_eq!(
-        refused.stderr,
-        "error: the file there exists already\nhint: `--force` replaces it\n"
-    );
+    let expected = "error: the file there exists already\nhint: `--force` replaces it\n";
+    assert!(refused.stderr.ends_with(expected), "{}", refused.stderr);
     assert_eq!(fs::read(cabane.world.path("work/there")).unwrap(), b"mine");
 }
 
@@ -421,6 +419,30 @@ fn an_image_that_records_no_packages_is_in_the_package_as_a_whole() {
     assert!(finished.stderr.contains("contains the whole image"), "{}", finished.stderr);
     let file = "cabane-image-plain-2.0.rc1-latest.noarch.rpm";
     assert!(cabane.world.path("work").join(file).exists(), "{}", finished.stderr);
+}
+
+#[test]
+fn a_package_depends_on_the_interpreter_and_names_the_processor() {
+    needs!("dpkg-shlibdeps");
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let python = fs::canonicalize("/usr/bin/python3").unwrap();
+    let meta = format!(
+        r#"{{"name":"python","mount":"{PLACE}","default-view":"v","views":{{"v":{{"env":{{"version":1,"values":{{}}}}}}}},
+"cabane":{{"version":1,"needs":{{"interpreter":{{"path":"{}","version":"3.11.2"}},
+"processor":{{"targets":["x86_64_v3"],"features":["avx2"]}}}}}}}}"#,
+        python.display()
+    );
+    let tree = Tree::new(cabane.world.path("trees/python")).file("meta/env.json", &meta);
+    add(&cabane, tree.root(), "python/1.0:v1");
+    let made = packaged(&cabane, &["python", "--format=deb"]);
+    assert_eq!(texts(&made["depends"]), [python.file_name().unwrap().to_str().unwrap()]);
+    assert_eq!(made["processor"], "x86_64_v3");
+    let mut show = Command::new("dpkg-deb");
+    let show = show.arg("--field").arg(file_of(&cabane, &made)).arg("Description");
+    let shown = Finished::of(show).success().stdout;
+    assert!(shown.contains("need a processor as good as x86_64_v3."), "{shown}");
+    let made = packaged(&cabane, &["python", "--format=rpm", "--dry-run"]);
+    assert_eq!(texts(&made["depends"]), [python.to_str().unwrap()]);
 }
 
 /// Types a command that is refused, and returns what it says.

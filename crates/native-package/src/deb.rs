@@ -175,5 +175,6 @@ fn control_of(made: &Packaged) -> String {
         ("Description", format!("{}\n {}", identity.summary, usage(made))),
     ];
     fields.retain(|(_, value)| !value.is_empty());
-    fields.iter().map(|(name, value)| format!("{name}: {value}\n")).collect()
+    let lines = fields.iter().map(|(name, value)| format!("{name}: {value}\n"));
+    lines.collect::<Vec<_>>().concat()
 }

@@ -18,6 +18,7 @@ use std::path::Path;
 use cabane_report::{IoContext as _, Result};
 use serde::Serialize;
 
+use crate::identity::one_line;
 use crate::stage::{below, set_time};
 use crate::{Packaged, Work};
 
@@ -99,10 +100,15 @@ pub(crate) fn usage(made: &Packaged) -> String {
     let directory = made.identity.directory();
     let scripts = made.views.iter().map(|name| format!(". {}/{name}.sh", directory.display()));
     let scripts: Vec<String> = scripts.collect();
+    let processor = made
+        .processor
+        .iter()
+        .map(|targets| format!(" The programs need a processor as good as {}.", one_line(targets)));
     format!(
         "The files are in {}. To set the variables of a view in a shell, type: {}. To do so for all users, link \
-         the script into /etc/profile.d.",
+         the script into /etc/profile.d.{}",
         made.mount_point,
-        scripts.join(" or: ")
+        scripts.join(" or: "),
+        processor.collect::<String>()
     )
 }

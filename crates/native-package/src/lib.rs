@@ -122,6 +122,8 @@ pub struct Packaged {
     pub files: u64,
     /// Their size in bytes.
     pub installed_size: u64,
+    /// For which processors it was compiled, if that is more than any processor of the architecture has.
+    pub processor: Option<String>,
     /// What the files need of the system, as rpm writes it: `libc.so.6(GLIBC_2.34)(64bit)`.
     pub needs: Vec<String>,
     /// The dependencies of the package. `None`: only the files themselves would show them.
@@ -161,6 +163,7 @@ pub fn package(context: &Context, request: &PackageRequest) -> Result<Packaged> 
         packages: survey.packages.take(),
         files: survey.files,
         installed_size: survey.bytes,
+        processor: processor_of(subject.image),
         needs: libraries.as_rpm(|_| true),
         depends: None,
         file,
@@ -304,6 +307,12 @@ fn survey(context: &Context, subject: &Subject<'_>, tree: Option<&Path>) -> Resu
     })?;
     serde_json::from_slice(&answer)
         .map_err(|error| Report::caused(Kind::Failure, "cannot read what is in the image", error))
+}
+
+/// Returns the processor that packages need: package managers do not check it.
+fn processor_of(image: &ConcreteImage) -> Option<String> {
+    let need = image.meta.needs.processor.as_ref()?;
+    Some(need.targets.join(" and ")).filter(|text| !text.is_empty())
 }
 
 fn report_left_out(context: &Context, survey: &Survey) {

@@ -57,7 +57,7 @@ impl<'a> Libraries<'a> {
     }
 
     /// Returns what some of the libraries are called by the generator of rpm.
-    pub(crate) fn as_rpm(&self, is_meant: impl Fn(&Library<'_>) -> bool) -> Vec<String> {
+    pub(crate) fn as_rpm(&self, is_meant: impl Fn(&Library<'a>) -> bool) -> Vec<String> {
         let mark = if self.is_wide { "(64bit)" } else { "" };
         let mut names = Vec::new();
         for library in self.all.iter().filter(|library| is_meant(library)) {

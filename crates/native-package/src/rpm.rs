@@ -10,7 +10,7 @@ use cabane_label::escape;
 use cabane_report::{IoContext as _, Kind, Report, Result};
 
 use crate::documents::usage;
-use crate::libraries::Libraries;
+use crate::libraries::{Libraries, Library};
 use crate::tool::{run, tool};
 use crate::{Packaged, Work};
 
@@ -66,7 +66,7 @@ pub(crate) fn build(
     for setting in SETTINGS {
         command.arg("--define").arg(setting);
     }
-    command.env("CABANE_TREE", work.tree).arg(&spec);
+    command.env("PACKAGE_TREE", work.tree).arg(&spec);
     run("rpmbuild", &mut command)?;
     Ok(work.scratch.join("package.rpm"))
 }
@@ -99,17 +99,17 @@ fn spec_of(libraries: &Libraries<'_>, made: &Packaged) -> Result<String> {
         lines.push(format!("Requires: {required}"));
     }
     if libraries.is_for_this_machine {
-        let optional = libraries.as_rpm(|one| one.is_optional());
+        let optional = libraries.as_rpm(Library::is_optional);
         lines.extend(optional.iter().map(|name| format!("Recommends: {name}")));
     }
     lines.extend([
         String::new(),
         "%description".to_owned(),
-        usage(made),
+        text(&usage(made)),
         String::new(),
         "%install".to_owned(),
         "mkdir -p \"$RPM_BUILD_ROOT\"".to_owned(),
-        "mv \"$CABANE_TREE\"/* \"$RPM_BUILD_ROOT\"/".to_owned(),
+        "mv \"$PACKAGE_TREE\"/* \"$RPM_BUILD_ROOT\"/".to_owned(),
         String::new(),
         "%files".to_owned(),
         "%defattr(-,root,root,-)".to_owned(),

@@ -9,6 +9,7 @@ use cabane_label::escape;
 use cabane_native_package::{Format, PackageRequest, Packaged, package as make_package};
 use cabane_report::{Result, size};
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 
 use crate::setup::Setup;
@@ -32,8 +33,8 @@ pub(crate) struct PackageArgs {
     /// The views to install, separated by commas; default: the default view
     #[arg(long, value_name = "VIEWS")]
     view: Option<String>,
-    /// The format: deb or rpm
-    #[arg(long, value_name = "FORMAT")]
+    /// The format
+    #[arg(long, value_name = "FORMAT", value_parser = formats())]
     format: Format,
     /// The file to write, or the directory for it; default: the working directory
     #[arg(short, long, value_name = "PATH")]
@@ -44,7 +45,7 @@ pub(crate) struct PackageArgs {
     /// The version and release of the package, such as 1.0-2; default: version and tag of the image
     #[arg(long, value_name = "VERSION")]
     package_version: Option<String>,
-    /// The maintainer of the package: NAME <ADDRESS>
+    /// The maintainer of the package: a name and an address
     #[arg(long, value_name = "MAINTAINER")]
     maintainer: Option<String>,
     /// What the package is for, in one line; default: the description of the image
@@ -62,6 +63,10 @@ pub(crate) struct PackageArgs {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+}
+
+fn formats() -> impl TypedValueParser<Value = Format> {
+    PossibleValuesParser::new(["deb", "rpm"]).try_map(|text| text.parse())
 }
 
 pub(crate) fn package(setup: &Setup, args: &PackageArgs) -> Result<()> {
@@ -112,8 +117,14 @@ fn print(setup: &Setup, made: &Packaged) {
         Some(depends) => ("depends on", depends),
         None => ("needs of the system", &made.needs),
     };
+    // The versions of symbols are many, and belong to these libraries.
+    let is_symbol = |one: &&String| one.contains(".so") && one.contains('(') && !one.contains("()");
+    let names: Vec<&str> = names.iter().filter(|one| !is_symbol(one)).map(String::as_str).collect();
     if !names.is_empty() {
         setup.note(format_args!("  {what}: {}", escape(&names.join(", "))));
+    }
+    if let Some(processor) = &made.processor {
+        setup.note(format_args!("  needs a processor as good as {}", escape(processor)));
     }
 }
 
@@ -134,6 +145,7 @@ struct Made<'a> {
     files: u64,
     installed_size: u64,
     size: Option<u64>,
+    processor: Option<&'a str>,
     needs: &'a [String],
     depends: Option<&'a [String]>,
 }
@@ -162,6 +174,7 @@ fn json_of(format: Format, made: &Packaged) -> Made<'_> {
         files: made.files,
         installed_size: made.installed_size,
         size: made.size,
+        processor: made.processor.as_deref(),
         needs: &made.needs,
         depends: made.depends.as_deref(),
     }
