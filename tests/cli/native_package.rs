@@ -73,6 +73,18 @@ fn add_stack(cabane: &Cabane, version: &str) {
     fs::create_dir(&view).unwrap();
     symlink(format!("{PLACE}/linux/greet-1/bin/greet"), view.join("greet")).unwrap();
     symlink("../../../linux/greet-1/bin/script", view.join("script")).unwrap();
+    // Spack links a directory as a whole if only one package has it.
+    let (share, store) =
+        (tree.root().join("env/default/share"), format!("{PLACE}/linux/greet-1/share"));
+    if version == "1.0" {
+        symlink(&store, &share).unwrap();
+    } else {
+        fs::create_dir(&share).unwrap();
+        symlink(format!("{store}/text"), share.join("text")).unwrap();
+    }
+    let text = tree.root().join("linux/greet-1/share/text");
+    fs::write(&text, "a text").unwrap();
+    fs::hard_link(text, tree.root().join("bin/hard-link")).unwrap();
     add(cabane, tree.root(), &format!("tools/{version}:v1"));
 }
 
@@ -217,6 +229,9 @@ fn dpkg_installs_upgrades_and_removes_a_view() {
 
         root.dpkg(&["--install", new_file]).success();
         assert_eq!(root.run(&greet), "1.1 42\n");
+        let text = root.0.join(format!("{}/linux/greet-1/share/text", &PLACE[1..]));
+        assert!(fs::symlink_metadata(&text).unwrap().is_file());
+        assert_eq!(fs::read_to_string(text).unwrap(), "a text");
         assert_eq!(root.read(&format!("{PLACE}/linux/greet-1/share/only in 1.0")), None);
         assert!(root.read(&format!("{PLACE}/linux/greet-1/share/only in 1.1")).is_some());
 
@@ -273,6 +288,9 @@ fn rpm_installs_upgrades_and_removes_a_view() {
 
         root.rpm(&["--upgrade", new_file]).success();
         assert_eq!(root.run(&greet), "1.1 42\n");
+        let text = root.0.join(format!("{}/linux/greet-1/share/text", &PLACE[1..]));
+        assert!(fs::symlink_metadata(&text).unwrap().is_file());
+        assert_eq!(fs::read_to_string(text).unwrap(), "a text");
         assert_eq!(root.read(&format!("{PLACE}/linux/greet-1/share/only in 1.0")), None);
         let other = packaged(&cabane, &["tools/1.0", "--format=rpm", "--name=other-tools"]);
         let refused = root.rpm(&["--install", file_of(&cabane, &other).to_str().unwrap()]);
@@ -322,13 +340,17 @@ fn a_package_contains_what_the_view_needs_and_gives_no_rights() {
     ]);
     expected.extend(
         [
+            "bin/hard-link",
             "bin/sbang",
             "env/default/README",
             "env/default/bin/greet",
             "env/default/bin/script",
+            "env/default/share/only in 1.0",
+            "env/default/share/text",
             "linux/greet-1/bin/greet",
             "linux/greet-1/bin/script",
             "linux/greet-1/share/only in 1.0",
+            "linux/greet-1/share/text",
             "linux/libgreet-1/lib/libgreet.so.1",
             "meta/env.json",
             "meta/packages.json",
@@ -417,7 +439,7 @@ fn an_image_that_records_no_packages_is_in_the_package_as_a_whole() {
     add(&cabane, tree.root(), "plain/2.0-rc1:latest");
     let finished = cabane.run(&["package", "plain", "--format=rpm"]).success();
     assert!(finished.stderr.contains("contains the whole image"), "{}", finished.stderr);
-    let file = "cabane-image-plain-2.0.rc1-latest.noarch.rpm";
+    let file = "cabane-image-plain-2.0~rc1-latest.noarch.rpm";
     assert!(cabane.world.path("work").join(file).exists(), "{}", finished.stderr);
 }
 

@@ -168,11 +168,20 @@ fn check(what: &str, text: &str, is_good: bool, option: &str, allowed: &str) -> 
     Err(Report::new(Kind::Usage, message).hinted(hint))
 }
 
-/// Leaves out the `v` of `v1`, and writes what no package version has as `.`.
+/// Leaves out the `v` of `v1`, and writes what no version of a package has in another way: `1.0-rc1` comes before
+/// `1.0`, and is `1.0~rc1`.
 fn numbered(text: &str) -> String {
-    let number =
-        text.strip_prefix('v').filter(|rest| rest.starts_with(|one: char| one.is_ascii_digit()));
-    number.unwrap_or(text).replace(['-', '_'], ".")
+    const BEFORE: [&str; 5] = ["rc", "alpha", "beta", "pre", "dev"];
+    let is_number = |rest: &&str| rest.starts_with(|one: char| one.is_ascii_digit());
+    let number = text.strip_prefix('v').filter(is_number).unwrap_or(text);
+    let mut pieces = number.split(['-', '_']);
+    let mut version = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let is_before = BEFORE.iter().any(|word| piece.starts_with(word));
+        version.push(if is_before { '~' } else { '.' });
+        version.push_str(piece);
+    }
+    version
 }
 
 /// Packages of the distribution may have the name of an image, and would be replaced.
@@ -207,7 +216,7 @@ mod tests {
     #[test]
     fn versions_of_labels_become_versions_of_packages() {
         let seen = ["24.11", "v1", "1.0-rc1", "2024_05", "latest"].map(numbered);
-        assert_eq!(seen, ["24.11", "1", "1.0.rc1", "2024.05", "latest"]);
+        assert_eq!(seen, ["24.11", "1", "1.0~rc1", "2024.05", "latest"]);
     }
 
     #[test]

@@ -37,6 +37,7 @@ use cabane_run::metadata::look_into;
 use cabane_run::open_image;
 use cabane_site::Context;
 use cabane_view::{View, ViewName};
+use tempfile::NamedTempFile;
 
 use crate::identity::Identity;
 use crate::libraries::Libraries;
@@ -182,7 +183,7 @@ pub fn package(context: &Context, request: &PackageRequest) -> Result<Packaged> 
             Format::Deb => deb::build(&work, &made)?,
             Format::Rpm => rpm::build(&work, &libraries, &made)?,
         };
-        made.size = Some(publish(&written, &made.file)?);
+        made.size = Some(publish(&written, &made.file, request.force)?);
     }
     Ok(made)
 }
@@ -327,13 +328,16 @@ fn report_left_out(context: &Context, survey: &Survey) {
 }
 
 /// Puts the finished file in its place in one step, and returns its size.
-fn publish(written: &Path, file: &Path) -> Result<u64> {
+fn publish(written: &Path, file: &Path, replace: bool) -> Result<u64> {
     let failed = || format!("write {}", file.display());
-    let mut part = file.as_os_str().to_owned();
-    part.push(".part");
-    let moved = fs::copy(written, &part).and_then(|size| fs::rename(&part, file).map(|()| size));
-    if moved.is_err() {
-        let _ = fs::remove_file(&part);
-    }
-    moved.or_failed(failed)
+    let parent = file.parent().filter(|path| !path.as_os_str().is_empty());
+    let mut part = NamedTempFile::new_in(parent.unwrap_or(Path::new("."))).or_failed(failed)?;
+    let mut package = fs::File::open(written).or_failed(failed)?;
+    let size = std::io::copy(&mut package, &mut part).or_failed(failed)?;
+    // The tool made it with the rights that the user gives to new files.
+    let rights = package.metadata().or_failed(failed)?.permissions();
+    part.as_file().set_permissions(rights).or_failed(failed)?;
+    let put = if replace { part.persist(file) } else { part.persist_noclobber(file) };
+    put.map_err(|error| error.error).or_failed(failed)?;
+    Ok(size)
 }

@@ -15,7 +15,7 @@ use std::path::Path;
 use cabane_mount::open_in_image;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 
-use crate::survey::{Entries, EntryKind, Wanted};
+use crate::survey::{Entries, Entry, EntryKind, Wanted};
 
 const MODE: u32 = 0o755;
 
@@ -32,7 +32,10 @@ pub(crate) fn copy(
 ) -> io::Result<()> {
     let root = below(tree, wanted.mount);
     fs::create_dir_all(&root)?;
-    for (path, entry) in entries {
+    // A further name of a file comes after all files.
+    let is_name = |entry: &Entry| matches!(entry.kind, EntryKind::Name(_));
+    let names = entries.iter().filter(|(_, entry)| is_name(entry));
+    for (path, entry) in entries.iter().filter(|(_, entry)| !is_name(entry)).chain(names) {
         let target = root.join(path);
         let made = match &entry.kind {
             EntryKind::Directory => fs::create_dir(&target),

@@ -127,7 +127,8 @@ pub(crate) type Entries = BTreeMap<PathBuf, Entry>;
 pub(crate) fn survey(mount: &OwnedFd, wanted: &Wanted<'_>) -> io::Result<(Survey, Entries)> {
     let parts = match read(mount, "meta/packages.json", PackageList::MAX_SIZE)? {
         Some(text) if !wanted.roots.is_empty() => {
-            let list = PackageList::from_json(&text)?;
+            let list = PackageList::from_json(&text)
+                .map_err(|error| about(Path::new("meta/packages.json"), error))?;
             Parts::new(&list, wanted.mount, &wanted.all_roots, &names(mount, Path::new("."))?)
         }
         _ => None,
@@ -140,12 +141,53 @@ pub(crate) fn survey(mount: &OwnedFd, wanted: &Wanted<'_>) -> io::Result<(Survey
         }
     }
     walk.all()?;
-    let Walk { mut survey, entries, links, library_names, parts, visited, .. } = walk;
+    let Walk { mut survey, mut entries, links, library_names, parts, visited, .. } = walk;
+    if parts.is_some() {
+        open_links(&mut entries, wanted)?;
+    }
+    survey.files = entries.len() as u64;
     survey.needs = HostNeeds::gather(links, &library_names);
     survey.packages = parts.map(|parts| parts.packages_in(&visited));
     survey.licenses = licenses(mount, survey.packages.as_deref())?;
-    survey.newest = entries.values().map(|entry| entry.time).max().unwrap_or_default();
+    survey.newest = entries.values().map(|entry| entry.time).fold(0, i64::max);
     Ok((survey, entries))
+}
+
+/// Turns links of views that lead to a directory of a package into directories, with a link for each file.
+///
+/// Spack links a directory as a whole as long as one package has it. Where a later version of the view has
+/// a directory, dpkg and rpm would keep the link, and write into the package behind it.
+fn open_links(entries: &mut Entries, wanted: &Wanted<'_>) -> io::Result<()> {
+    let is_in_view = |path: &Path| wanted.roots.iter().any(|root| path.starts_with(root));
+    let mut opened = Entries::new();
+    for (link, entry) in entries.iter().filter(|(path, _)| is_in_view(path)) {
+        let EntryKind::Link(target) = &entry.kind else { continue };
+        let parent = link.parent().unwrap_or(Path::new(""));
+        let whole = wanted.mount.join(parent).join(target);
+        let Some(directory) = relative(&whole, wanted.mount) else { continue };
+        let found = entries.get(&directory);
+        let is_directory = found.is_some_and(|one| matches!(one.kind, EntryKind::Directory));
+        let has_view = wanted.roots.iter().any(|root| root.starts_with(&directory));
+        if !is_directory || is_in_view(&directory) || has_view {
+            continue;
+        }
+        let inside =
+            entries.range(directory.clone()..).take_while(|(path, _)| path.starts_with(&directory));
+        for (path, entry) in inside {
+            let Ok(rest) = path.strip_prefix(&directory) else { continue };
+            let kind = match entry.kind {
+                EntryKind::Directory => EntryKind::Directory,
+                _ => EntryKind::Link(wanted.mount.join(path)),
+            };
+            let place = if rest.as_os_str().is_empty() { link.clone() } else { link.join(rest) };
+            opened.insert(place, Entry { kind, mode: entry.mode, time: entry.time });
+            if opened.len() > MOST_FILES {
+                return Err(about(link, "the links of the view lead to too many files"));
+            }
+        }
+    }
+    entries.extend(opened);
+    Ok(())
 }
 
 struct Walk<'a> {
@@ -335,9 +377,7 @@ impl<'a> Walk<'a> {
 
     fn put(&mut self, path: &Path, kind: EntryKind, found: &Stat) {
         let entry = Entry { kind, mode: found.st_mode, time: found.st_mtime };
-        if self.entries.insert(path.to_owned(), entry).is_none() {
-            self.survey.files += 1;
-        }
+        self.entries.insert(path.to_owned(), entry);
     }
 }
 
