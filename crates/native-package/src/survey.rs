@@ -155,8 +155,8 @@ pub(crate) fn survey(mount: &OwnedFd, wanted: &Wanted<'_>) -> io::Result<(Survey
 
 /// Turns links of views that lead to a directory of a package into directories, with a link for each file.
 ///
-/// Spack links a directory as a whole as long as one package has it. Where a later version of the view has
-/// a directory, dpkg and rpm would keep the link, and write into the package behind it.
+/// Spack links a directory as a whole as long as one package has it. Where the next version of the view has a
+/// directory, the upgrade would fail (rpm), or keep the link (dpkg).
 fn open_links(entries: &mut Entries, wanted: &Wanted<'_>) -> io::Result<()> {
     let is_in_view = |path: &Path| wanted.roots.iter().any(|root| path.starts_with(root));
     let mut opened = Entries::new();
