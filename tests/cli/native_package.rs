@@ -494,6 +494,16 @@ fn what_cannot_be_a_package_is_refused_with_the_reason() {
         let said = refusal(&cabane, arguments);
         assert!(said.contains(expected), "{arguments:?}: {said}");
     }
+    let base = cabane.run(&["image", "inspect", "--format={digest}", "tools"]).success().stdout;
+    let meta = format!(
+        r#"{{"name":"top","mount":"/opt/top","default-view":"v","views":{{"v":{{"env":{{"version":1,"values":{{}}}}}}}},
+"cabane":{{"version":1,"bases":[{{"label":"tools/1.0","digest":"{}","mount":"{PLACE}"}}]}}}}"#,
+        base.trim()
+    );
+    let tree = Tree::new(cabane.world.path("trees/top")).file("meta/env.json", &meta);
+    add(&cabane, tree.root(), "top/1.0:v1");
+    let said = refusal(&cabane, &["top"]);
+    assert!(said.contains("`top` is built on the image `tools`"), "{said}");
     let path = cabane.world.path("tools-1.0-v1.squashfs");
     let said = refusal(&cabane, &[path.to_str().unwrap()]);
     assert!(said.contains("is not in a repository"), "{said}");
