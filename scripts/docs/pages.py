@@ -72,6 +72,8 @@ def not_run(why):
     return Step(not_run=why)
 
 
+INSTALLED = not_run("a package would be installed on the machine of the test")
+
 BUILD = not_run("the programs are built before the test")
 
 ANALYSIS = """\
@@ -202,6 +204,17 @@ PAGES = {
             "./configure": not_run("needs the sources of the reader"),
             "make": not_run("needs the sources of the reader"),
             "make install": not_run("needs the sources of the reader"),
+        },
+    ),
+    "docs/guides/native-packages.md": Page(
+        quick=True,
+        files=("config.yaml",),
+        steps={
+            "sudo": INSTALLED,
+            ". /usr/share": INSTALLED,
+            "check-node": INSTALLED,
+            "dpkg-query": INSTALLED,
+            "rpm --query": INSTALLED,
         },
     ),
     "docs/guides/finding-out.md": Page(

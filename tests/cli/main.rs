@@ -79,6 +79,7 @@ mod mpi_root_images;
 mod mpi_swap;
 mod mpi_swap_in;
 mod mpi_typed;
+mod native_package;
 mod nesting;
 mod over_ssh;
 mod packages;

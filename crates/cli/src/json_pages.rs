@@ -38,6 +38,7 @@ const JSON_SCHEMAS: &[(&str, &str)] = &[
     ("bundle ls", include_str!("json/bundle-ls.json")),
     ("import", include_str!("json/import.json")),
     ("export", include_str!("json/export.json")),
+    ("package", include_str!("json/package.json")),
     ("share", include_str!("json/share.json")),
     ("add", include_str!("json/add.json")),
     ("remove", include_str!("json/remove.json")),

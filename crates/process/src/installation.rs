@@ -22,7 +22,10 @@ const MANAGERS: [(&str, &str, usize); 7] = [
 /// conda-forge. An empty name means that there is none.
 type Packages = (&'static str, [&'static str; 6]);
 
-const PACKAGES: [Packages; 9] = [
+const PACKAGES: [Packages; 13] = [
+    ("dpkg-deb", ["dpkg", "dpkg", "dpkg", "dpkg", "dpkg", ""]),
+    ("dpkg-query", ["dpkg", "dpkg", "dpkg", "dpkg", "dpkg", ""]),
+    ("dpkg-shlibdeps", ["dpkg-dev", "dpkg-dev", "", "dpkg", "dpkg-dev", ""]),
     ("erofsfuse", ["erofsfuse", "erofs-fuse", "erofs-utils", "erofs-utils", "", ""]),
     ("gdb", ["gdb", "gdb", "gdb", "gdb", "gdb", "gdb"]),
     ("git", ["git", "git", "git", "git", "git", "git"]),
@@ -40,6 +43,7 @@ const PACKAGES: [Packages; 9] = [
         ],
     ),
     ("python3", ["python3", "python3", "python3", "python", "python3", "python"]),
+    ("rpmbuild", ["rpm", "rpm-build", "rpm-build", "rpm-tools", "rpm", ""]),
     (
         "squashfuse",
         ["squashfuse", "squashfuse", "squashfuse", "squashfuse", "squashfuse", "squashfuse"],

@@ -30,6 +30,7 @@ mod read_patch;
 mod read_section;
 mod relocate;
 mod setting;
+mod shell_script;
 mod write;
 
 pub use builtin_checks::{BuiltinChange, RecipeChecks};

@@ -40,7 +40,6 @@ mod relock;
 mod repository_files;
 mod session;
 mod shared_packages;
-mod shell_script;
 mod solutions;
 mod solver;
 mod sources;

@@ -13,15 +13,15 @@ use cabane_view::{Change, EnvPatch, View, ViewName};
 use super::ask::VIEWS;
 use super::compilers::{self, Found};
 use super::session::{self, INPUTS, environment, spack};
-use super::{
-    SpackEngine, activation, hooks, inputs, mpi_wrappers, normalize, shell_script, text_of,
-};
+use super::{SpackEngine, activation, hooks, inputs, mpi_wrappers, normalize, text_of};
 use crate::build_context::BuildContext;
 use crate::fingerprint::{self, Hash, Inputs};
 use crate::layout::Inside;
 use crate::metadata::{Placeholders, prepend};
 use crate::sandbox::Invocation;
 use crate::{Result, disk};
+
+const SCRIPT_HEAD: &str = "# Enters this view: `. activate.sh`, in a POSIX shell.\n";
 
 /// What views depend on beside the packages.
 pub(super) fn inputs(engine: &SpackEngine) -> Inputs {
@@ -87,7 +87,9 @@ pub(super) fn execute(engine: &SpackEngine, bench: &mut BuildContext<'_>) -> Res
             environment.compilers.iter().filter_map(|name| found.get(name)).collect();
         mpi_wrappers::add(engine, environment, view, &root, &ours)?;
         let (_, view) = view_of(engine, view, &variables);
-        disk::put(&root.join("activate.sh"), shell_script::of(&view.patch))?;
+        // Spack's own script sets whole values, with what the variables held during the build.
+        let script = format!("{SCRIPT_HEAD}{}", view.patch.to_shell_script());
+        disk::put(&root.join("activate.sh"), script)?;
         normalize::view(&root)?;
     }
     normalize::modules(&engine.store_here.join("modules"))?;

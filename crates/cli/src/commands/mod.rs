@@ -36,6 +36,7 @@ mod import;
 mod init;
 mod kernel;
 mod mpi;
+mod package;
 mod packages;
 mod pipeline;
 mod recipe;
@@ -131,6 +132,8 @@ pub(crate) enum Command {
     Import(import::ImportArgs),
     /// Export images as a container image
     Export(export::ExportArgs),
+    /// Make a native package (.deb or .rpm) of a view
+    Package(package::PackageArgs),
     /// Write a recipe to begin with
     Init(init::InitArgs),
     /// Add packages to a recipe
@@ -248,6 +251,7 @@ pub(crate) fn run_command(
         Command::Status(args) => status::status(setup, &args)?,
         Command::Import(args) => return import::import(setup, &args),
         Command::Export(args) => export::export(setup, &args)?,
+        Command::Package(args) => package::package(setup, &args)?,
         Command::Init(args) => init::init(setup, &args)?,
         Command::Add(args) => packages::add(setup, &args)?,
         Command::Remove(args) => packages::remove(setup, &args)?,

@@ -1,26 +1,26 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! A view as a script for `sh`: `activate.sh`.
+//! A patch as a script for `sh`.
 //!
-//! The script that Spack writes sets whole values, with what the variables held during
-//! the build, and ties a shell to an environment of Spack that is gone. This one changes
-//! what is there when it is read, as entering the view does.
+//! The script changes what is there when it is read, as entering the view does.
 
-use cabane_view::{Change, EnvPatch, ListOperation};
+use crate::{Change, EnvPatch, ListOperation};
 
-const HEAD: &str = "# Enters this view: `. activate.sh`, in a POSIX shell.\n";
-
-/// Writes a patch as a script.
-pub(super) fn of(patch: &EnvPatch) -> String {
-    let mut script = HEAD.to_owned();
-    for (variable, changes) in patch.iter() {
-        for change in changes {
-            script.push_str(&line(variable, change));
-            script.push('\n');
+impl EnvPatch {
+    /// Returns the changes as a POSIX shell script, one line each. Variables whose names no shell
+    /// accepts are left out.
+    #[must_use]
+    pub fn to_shell_script(&self) -> String {
+        let mut script = String::new();
+        for (variable, changes) in self.iter().filter(|(name, _)| is_name(name)) {
+            for change in changes {
+                script.push_str(&line(variable, change));
+                script.push('\n');
+            }
         }
+        script
     }
-    script
 }
 
 fn line(variable: &str, change: &Change) -> String {
@@ -77,7 +77,7 @@ mod tests {
     /// What a shell with one variable makes of a patch.
     fn seen(patch: &EnvPatch, before: Option<&str>, question: &str) -> String {
         let mut shell = Command::new("sh");
-        shell.arg("-euc").arg(of(patch) + question).env_clear();
+        shell.arg("-euc").arg(patch.to_shell_script() + question).env_clear();
         shell.envs(before.map(|value| ("LIST", value)));
         let output = shell.env("PATH", "/usr/bin:/bin").output().unwrap();
         String::from_utf8(output.stdout).unwrap()
@@ -112,5 +112,14 @@ mod tests {
         patch.push("VALUE", Change::Set(value));
         let value = seen(&patch, Some("/scratch"), "echo \"$VALUE\"");
         assert_eq!(value, "it's $(echo bad) /scratch/data !\n");
+    }
+
+    #[test]
+    fn a_name_that_is_shell_code_is_left_out() {
+        let mut patch = EnvPatch::new();
+        patch.push("A;echo bad;B", Change::Set("1".to_owned()));
+        patch.push("$(echo bad)", Change::Unset);
+        patch.push("GOOD", Change::Set("1".to_owned()));
+        assert_eq!(patch.to_shell_script(), "export GOOD='1'\n");
     }
 }
