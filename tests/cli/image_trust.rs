@@ -39,7 +39,7 @@ fn each_image_that_is_added_has_a_hash_tree_that_veritysetup_accepts() {
     verify.arg("verify").args([image, tree]).arg(&root);
     cabane.finish(&mut verify).success();
     let shown = cabane.run(&["image", "inspect", "app"]).success().stdout;
-    assert!(shown.contains(&format!("  root hash    {root}\n")), "{shown}");
+    assert!(shown.contains(&format!("  root hash    {root}\n  mount point")), "{shown}");
 }
 
 #[test]

@@ -93,8 +93,8 @@ pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> Result<()> {
             json(&all)
         } else {
             let hash = root_hash_beside(&located.path);
-            let hash = hash.map(|hash| format!("  {:<12} {hash}\n", "root hash"));
-            text(&shown, &labels, meta, packages) + &hash.unwrap_or_default()
+            let hash = hash.map(|hash| hash.to_string()).unwrap_or_default();
+            text(&shown, &labels, meta, packages, ("root hash", &hash))
         });
     }
     Ok(())
@@ -129,9 +129,8 @@ fn inspect_remote(setup: &Setup, args: &InspectArgs, description: &ImageDescript
             all["signature"] = value!(signature);
             setup.printer.json(&all);
         } else {
-            setup.printer.data(text(&shown, &[], meta.as_ref(), None));
-            let signed = signature.with_verdict();
-            setup.printer.data(format_args!("  {:<12} {signed}\n", "signed"));
+            let signed = signature.with_verdict().to_string();
+            setup.printer.data(text(&shown, &[], meta.as_ref(), None, ("signed", &signed)));
         }
     }
     Ok(())
@@ -171,11 +170,13 @@ fn everything(
     everything
 }
 
+/// Writes what is known of an image, with a line of the caller after those about the file.
 fn text(
     shown: &ShownImage<'_>,
     labels: &[String],
     meta: Option<&Meta>,
     packages: Option<(usize, usize)>,
+    (name, value): (&str, &str),
 ) -> String {
     let fields = shown.fields();
     let of = |key: &str| escape(&fields.text(key).unwrap_or_default()).into_owned();
@@ -193,6 +194,7 @@ fn text(
     line("date", &of("date"));
     line("file", &of("sqfs"));
     line("repository", &of("repository"));
+    line(name, value);
     line("mount point", &of("mount"));
     for label in labels.iter().filter(|label| **label != title) {
         line("also", label);
