@@ -30,7 +30,7 @@ use crate::{Installation, Origin};
 /// How often all are run.
 const ROUNDS: usize = 2;
 /// How often those in doubt are run after that, at most.
-const MORE_ROUNDS: usize = 3;
+const MORE_ROUNDS: usize = 2;
 /// After how many runs one that is fast enough is not run again for its spread alone.
 const ENOUGH_RUNS: usize = 3;
 

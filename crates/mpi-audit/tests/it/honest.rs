@@ -118,7 +118,7 @@ fn one_processor_says_nothing_about_a_library() {
     let node = Floor::default();
     let yardsticks =
         cabane_mpi_audit::judge::Yardsticks { reference: None, floor: &node, processors: 1 };
-    let found = cabane_mpi_audit::judge::judge(&[outcome.clone()], &yardsticks);
+    let found = cabane_mpi_audit::judge::judge(std::slice::from_ref(&outcome), &yardsticks);
     assert_eq!(found[0].class, Class::Inconclusive);
     assert_eq!(found[0].reason.to_string(), "the ranks have only one processor: 0 of vm");
     // Where there are two, the launcher has put them together.
