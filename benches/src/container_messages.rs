@@ -265,7 +265,7 @@ fn figure_of(output: &str, size: &str) -> Option<Figure> {
     output.lines().find_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         match fields.as_slice() {
-            ["latency", bytes, fast, _, _, before, after] if *bytes == size => {
+            ["latency", bytes, fast, _, _, before, after, ..] if *bytes == size => {
                 Some((fast.parse().ok()?, before.parse().ok()?, after.parse().ok()?))
             }
             _ => None,

@@ -10,7 +10,7 @@ use cabane_evidence::Outcome;
 use cabane_impact::{Here, Verdict};
 use cabane_mpi_audit::audit::{AuditRequest, audit};
 use cabane_mpi_audit::find::FindRequest;
-use cabane_mpi_audit::judge::{Class, Reason};
+use cabane_mpi_audit::judge::{Class, Outcome as Ran, Reason};
 use cabane_mpi_audit::run::first_meaningful;
 use cabane_report::Kind;
 use cabane_site::Context;
@@ -286,7 +286,9 @@ fn mpi(context: &Context, bench: &Bench<'_>, subject: &Subject, request: &CheckR
             not_tested(&tried.verdict.reason.to_string())
         }
         Class::Nonfunctional => Judged::new(Outcome::Failed, short(&verdict)),
-        // One alone is compared with nothing.
+        Class::Inconclusive if matches!(tried.outcome, Ran::Failed { .. }) => {
+            Judged::new(Outcome::Error, short(&verdict))
+        }
         Class::Working => Judged::new(Outcome::Passed, "2 ranks exchange messages"),
         _ => Judged::new(Outcome::Passed, short(&format!("2 ranks exchange messages; {verdict}"))),
     }

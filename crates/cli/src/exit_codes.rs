@@ -80,6 +80,8 @@ exit_codes! {
     CHECK_ERROR = 17;
     /// `cabane check` and `cabane pipeline`: there was nothing to test.
     NOT_TESTED = 18;
+    /// `cabane mpi audit`: the node was too busy, or had too few processors, to say something about an installation. Repeat it on a quiet node.
+    INCONCLUSIVE = 19;
     /// `cabane run` or `cabane start` could not start the command. Codes of the command itself are passed through.
     NOT_STARTED = 125, NotStarted;
     /// The command exists but cannot be started.

@@ -76,7 +76,8 @@ pub(crate) fn known_elsewhere(error: &Error, typed: &[OsString]) -> Option<Repor
     Some(Report::new(Kind::Usage, message).hinted(format!("type `{line}`")))
 }
 
-fn quoted(word: &str) -> Cow<'_, str> {
+/// Quotes a word for a shell, if it needs it.
+pub(crate) fn quoted(word: &str) -> Cow<'_, str> {
     let is_plain = |one: char| one.is_ascii_alphanumeric() || "%+,-./:=@_".contains(one);
     let quoted = || shlex::try_quote(word).unwrap_or(Cow::Borrowed(word));
     if word.chars().all(is_plain) && !word.is_empty() { Cow::Borrowed(word) } else { quoted() }

@@ -15,9 +15,10 @@ use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::{Context, env_vars};
 
 use crate::find::{FindRequest, find};
-use crate::judge::{Class, Reference};
+use crate::judge::{Class, Floor, Reference};
 use crate::run::{
-    Manner, OtherBenchmark, PmiTypes, Runner, Settings, Tried, audit as try_all, other_benchmarks,
+    Manner, OtherBenchmark, PmiTypes, Runner, Settings, Tried, allowed_processors,
+    audit as try_all, other_benchmarks,
 };
 
 /// What is audited, and how.
@@ -48,6 +49,8 @@ pub struct Audited {
     pub tried: Vec<Tried>,
     /// Of each installation, the results of benchmarks of others.
     pub others: Vec<Vec<OtherBenchmark>>,
+    /// What the node did without MPI in the meantime; nothing over several nodes.
+    pub floor: Floor,
 }
 
 /// Audits installations of MPI.
@@ -71,18 +74,17 @@ pub fn audit(context: &Context, request: &AuditRequest) -> Result<Audited> {
     let runs = if count == 1 { "installation" } else { "installations" };
     context.note(format_args!("trying {count} {runs}"));
     let note = |text: &str| context.detail(escape(text));
-    let mut tried = try_all(&installations, &runner, &settings, &note)
+    let (mut tried, floor) = try_all(&installations, &runner, &settings, &note)
         .or_failed(|| "write the program that is compiled".to_owned())?;
     tried.sort_by_key(|one| one.verdict.class);
     let others = tried.iter().map(|one| other(one, &runner, &settings.manner)).collect();
-    Ok(Audited { tried, others })
+    Ok(Audited { tried, others, floor })
 }
 
 impl Audited {
-    /// Returns whether an installation does not work.
-    pub fn has_nonfunctional(&self) -> bool {
-        let mut classes = self.tried.iter().map(|one| one.verdict.class);
-        classes.any(|class| class == Class::Nonfunctional)
+    /// Returns whether an installation is of a class.
+    pub fn has(&self, class: Class) -> bool {
+        self.tried.iter().any(|one| one.verdict.class == class)
     }
 
     /// Returns the latencies of the healthy installations, to compare others with.
@@ -92,7 +94,7 @@ impl Audited {
     /// None is healthy.
     pub fn reference(&self, system: &str, nodes: u32) -> Result<Reference> {
         let healthy = self.tried.iter();
-        let healthy = healthy.filter(|one| one.verdict.class < Class::NonPerformant);
+        let healthy = healthy.filter(|one| one.verdict.class.is_healthy());
         let latencies: Vec<_> = healthy.filter_map(|one| one.outcome.latencies()).collect();
         Reference::new(system, nodes, &latencies).ok_or_else(|| {
             Report::new(Kind::Failure, "no installation is healthy, and nothing can be kept")
@@ -101,12 +103,11 @@ impl Audited {
 }
 
 fn settings(context: &Context, request: &AuditRequest) -> Result<Settings> {
-    let available = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     Ok(Settings {
         ranks: request.ranks,
         measure: Duration::from_secs_f64(request.measure),
         manner: manner(context, request)?,
-        processors: available,
+        processors: allowed_processors().len(),
         reference: request
             .reference
             .as_deref()

@@ -120,6 +120,7 @@ fn color(class: Class) -> &'static str {
     match class {
         Class::Working => "#2a8a4a",
         Class::Suboptimal => "#b58900",
+        Class::Inconclusive => "#6c7a89",
         Class::NonPerformant => "#d9541e",
         Class::Misplaced => "#8a4fbf",
         Class::Nonfunctional => "#c02942",

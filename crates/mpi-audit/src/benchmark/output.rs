@@ -32,16 +32,53 @@ pub struct Figure {
     pub bytes: u64,
     /// What the fastest tenth of the operations was better than.
     pub p10: f64,
+    /// What a quarter of them was better than.
+    pub p25: Option<f64>,
     /// What half of them was better than.
     pub p50: f64,
+    /// What three quarters of them were better than.
+    pub p75: Option<f64>,
     /// How many operations were timed.
     pub count: u32,
     /// How long a word of memory took from one rank to the other at that time, in
     /// microseconds; `None` on different nodes.
     pub distance: Option<f64>,
+    /// In which part of the time, from 0 to 1, a rank had no processor because others had it;
+    /// `None` where the kernel does not say it.
+    pub waited: Option<f64>,
 }
 
+/// In which part of the time a rank may have had no processor before its figures are doubtful.
+const DISTURBED: f64 = 0.05;
+
 impl Figure {
+    /// Makes a figure of the times of single operations, in microseconds; `None` without any.
+    pub fn of_times(
+        kind: Kind,
+        bytes: u64,
+        mut times: Vec<f64>,
+        waited: Option<f64>,
+    ) -> Option<Self> {
+        times.sort_by(f64::total_cmp);
+        let at = |part: usize| times.get(times.len() * part / 100).copied();
+        Some(Self {
+            kind,
+            bytes,
+            p10: at(10)?,
+            p25: at(25),
+            p50: at(50)?,
+            p75: at(75),
+            count: u32::try_from(times.len()).ok()?,
+            distance: None,
+            waited,
+        })
+    }
+
+    /// Whether others had the processors for so long that the figure may be too slow.
+    pub fn is_disturbed(&self) -> bool {
+        self.waited.is_some_and(|part| part > DISTURBED)
+    }
+
     /// Whether it tells of something faster than the other.
     pub fn is_better_than(&self, other: &Self) -> bool {
         match self.kind {
@@ -101,6 +138,9 @@ pub struct BenchmarkOutput {
     /// How messages went while latencies were measured.
     #[serde(default)]
     pub trips: Vec<Trips>,
+    /// For how many milliseconds the limit of a control group stopped processes during the runs.
+    #[serde(default)]
+    pub throttled: u64,
 }
 
 impl BenchmarkOutput {
@@ -162,6 +202,7 @@ impl BenchmarkOutput {
     pub fn add(&mut self, other: &Self) {
         self.figures.extend(other.figures.iter().copied());
         self.trips.extend(other.trips.iter().copied());
+        self.throttled += other.throttled;
     }
 }
 
@@ -171,6 +212,7 @@ fn figure(kind: Kind, rest: &str) -> Option<Figure> {
     let (bytes, p10, p50, count) = (number()?, number()?, number()?, number()?);
     // The fastest tenth comes from when they were nearest to each other.
     let distance = number()?.min(number()?);
+    let (p25, p75, waited) = (number(), number(), number());
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -180,9 +222,12 @@ fn figure(kind: Kind, rest: &str) -> Option<Figure> {
         kind,
         bytes: bytes as u64,
         p10,
+        p25,
         p50,
+        p75,
         count: count as u32,
         distance: Some(distance).filter(|distance| *distance > 0.0),
+        waited: waited.filter(|part| *part >= 0.0),
     };
     (p10 > 0.0 && fields.next().is_none()).then_some(figure)
 }
@@ -235,7 +280,7 @@ size 2
 rank 0 vm 0 0-0
 rank 1 vm 1 0-1,4-5
 sum ok
-latency 8 0.536 0.646 16340 0.065 0.235
+latency 8 0.536 0.646 16340 0.065 0.235 0.601 0.713 0.0713
 latency 4096 2.173
 bandwidth 64 216.171 168.587 980 0.000 0.000
 done
@@ -255,6 +300,20 @@ done
         let output = BenchmarkOutput::from_output(OUTPUT);
         let sizes: Vec<_> = output.figures.iter().map(|f| (f.kind, f.bytes)).collect();
         assert_eq!(sizes, [(Kind::Latency, 8), (Kind::Bandwidth, 64)]);
+    }
+
+    #[test]
+    fn a_figure_has_its_quartiles_and_how_long_others_had_the_processors() {
+        let output = BenchmarkOutput::from_output(OUTPUT);
+        let seen = output.figures[0];
+        assert_eq!((seen.p25, seen.p75, seen.waited), (Some(0.601), Some(0.713), Some(0.0713)));
+        assert!(seen.is_disturbed() && !output.figures[1].is_disturbed());
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_say_is_unknown() {
+        let output = BenchmarkOutput::from_output("latency 8 1 2 9 0.1 0.1 1.5 2.5 -1.0\n");
+        assert_eq!((output.figures[0].p75, output.figures[0].waited), (Some(2.5), None));
     }
 
     #[test]

@@ -13,6 +13,8 @@
  * Every line of the output is a word and its values; times are microseconds, rates MB/s.
  * Before and after each latency the two ranks hand a word of memory to each other without the
  * library: how far apart their processors are changes while a host moves its guests around.
+ * A figure ends with its quartiles, and with the part of the time in which a rank that measured had
+ * no processor; -1 where the kernel does not say it.
  * A line "way" tells after each latency what the first rank's library did for it: how many round
  * trips, how often it gave its processor back, how often it had the kernel copy from process to
  * process, how many bytes came over its TCP sockets.
@@ -108,14 +110,16 @@ static int by_size(const void *a, const void *b) {
 }
 
 /* Tells the times of an operation; for a rate, what is moved in one. */
-static void tell(const char *word, long bytes, int count, double moved, double before, double after) {
+static void tell(const char *word, long bytes, int count, double moved, double before, double after, double waited) {
     qsort(taken, (size_t)count, sizeof *taken, by_size);
-    double fast = taken[count / 10] * 1e6, middle = taken[count / 2] * 1e6;
-    if (moved > 0) {
-        fast = moved / fast;
-        middle = moved / middle;
+    int places[] = {count / 10, count / 4, count / 2, count * 3 / 4};
+    double parts[4];
+    for (int i = 0; i < 4; i++) {
+        double time = taken[places[i]] * 1e6;
+        parts[i] = moved > 0 ? moved / time : time;
     }
-    printf("%s %ld %.3f %.3f %d %.3f %.3f\n", word, bytes, fast, middle, count, before, after);
+    printf("%s %ld %.3f %.3f %d %.3f %.3f %.3f %.3f %.4f\n", word, bytes, parts[0], parts[2], count, before, after,
+           parts[1], parts[3], waited);
     fflush(stdout);
 }
 
@@ -254,12 +258,22 @@ static double distance(void) {
     return times[count / 10] * 1e6;
 }
 
+/* How many seconds this process could have run and had no processor; -1 where the kernel does not
+ * say it. */
+static double waiting(void) {
+    unsigned long long ran, waited;
+    FILE *file = fopen("/proc/self/schedstat", "r");
+    int count = file ? fscanf(file, "%llu %llu", &ran, &waited) : 0;
+    if (file) fclose(file);
+    return count == 2 ? (double)waited * 1e-9 : -1;
+}
+
 typedef void operation(long bytes, int first_turn, int count, double *times);
 
 /* Repeats an operation for its part of the time. Ranks that have no part in it sleep: where
  * there are fewer processors than ranks, they would be in the way. */
 static void measure(const char *word, operation *run, long bytes, int everybody, double moved) {
-    double before = 0, after = 0;
+    double before = 0, after = 0, waited = -1;
     unsigned long yielded = 0, copied = 0;
     unsigned long long came = 0;
     int count = 0, more = 1;
@@ -269,7 +283,7 @@ static void measure(const char *word, operation *run, long bytes, int everybody,
         run(bytes, 0, 2, taken);
         if (!everybody) before = distance();
         yielded = yields, copied = copies, came = over_tcp();
-        double end = MPI_Wtime() + seconds / PARTS;
+        double waited_before = waiting(), begin = MPI_Wtime(), end = begin + seconds / PARTS;
         while (more) {
             run(bytes, 2 + count, BATCH, taken + count);
             count += BATCH;
@@ -282,7 +296,14 @@ static void measure(const char *word, operation *run, long bytes, int everybody,
                 MPI_Recv(&more, 1, MPI_INT, 0, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         }
         yielded = yields - yielded, copied = copies - copied, came = over_tcp() - came;
+        waited = waited_before < 0 ? -1 : (waiting() - waited_before) / (MPI_Wtime() - begin);
         if (!everybody) after = distance();
+        double theirs = waited;
+        if (rank == last())
+            MPI_Send(&theirs, 1, MPI_DOUBLE, 0, 5, MPI_COMM_WORLD);
+        else if (rank == 0)
+            MPI_Recv(&theirs, 1, MPI_DOUBLE, last(), 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (theirs > waited) waited = theirs;
     }
     MPI_Ibarrier(MPI_COMM_WORLD, &request);
     for (int done = 0; !done;) {
@@ -290,12 +311,13 @@ static void measure(const char *word, operation *run, long bytes, int everybody,
         if (!done) usleep(200);
     }
     if (rank != 0) return;
-    tell(word, bytes, count, moved, before, after);
+    tell(word, bytes, count, moved, before, after, waited);
     if (run == round_trips) printf("way %ld %d %lu %lu %llu\n", bytes, count, yielded, copied, came), fflush(stdout);
 }
 
-/* Where each rank is and where it may be: two on one processor take turns. */
-static void tell_places(void) {
+/* Where each rank is and where it may be: two on one processor take turns. Returns whether those
+ * that measure have only one. */
+static int tell_places(void) {
     struct { char host[64], allowed[960]; int now; } place, *all = calloc((size_t)size, sizeof place);
     cpu_set_t set;
     size_t used = 0;
@@ -313,7 +335,13 @@ static void tell_places(void) {
     MPI_Gather(&place, sizeof place, MPI_BYTE, all, sizeof place, MPI_BYTE, 0, MPI_COMM_WORLD);
     for (int i = 0; rank == 0 && i < size; i++)
         printf("rank %d %s %d %s\n", i, all[i].host, all[i].now, all[i].allowed[0] ? all[i].allowed : "-");
+    int low = 0, high = 1, is_one = 0;
+    if (rank == 0 && !strcmp(all[0].host, all[last()].host) && !strcmp(all[0].allowed, all[last()].allowed))
+        is_one = sscanf(all[0].allowed, "%d-%d", &low, &high) == 2 && low == high && !strchr(all[0].allowed, ',');
+    fflush(stdout);
     free(all);
+    MPI_Bcast(&is_one, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return is_one;
 }
 
 static void tell_library(void) {
@@ -357,7 +385,8 @@ int main(int argc, char **argv) {
         MPI_Finalize();
         return 3;
     }
-    tell_places();
+    /* What two ranks on one processor take says nothing about the library. */
+    if (tell_places()) seconds = 0;
     long space = (long)WINDOW << 20, shared = (long)size * 4096;
     sent = malloc((size_t)(space > shared ? space : shared));
     received = malloc((size_t)(space > shared ? space : shared));

@@ -6,27 +6,23 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::peers::{ENOUGH, HEALTHY, LATENCIES, Latencies, Latency, Peers, SUBOPTIMAL, latencies};
-use super::places::shared_processors;
-use super::reference::Reference;
-use super::transport::{Way, way};
+use super::peers::{Latencies, latencies};
+use super::sentence::{percent, short, size};
+use super::transport::Way;
 use crate::benchmark::BenchmarkOutput;
 
-/// From here on, at two sizes, something is wrong: messages go another way than they should.
-/// At one size alone it is a limit that others have elsewhere; beyond [`HEALTHY`] it is not.
-/// Sizes at which the library is known to have chosen what takes longer do not count.
-const NON_PERFORMANT: f64 = 3.0;
-
 /// What an installation is good for, the best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
     /// It does what it should.
     Working,
     /// It works, and others are faster.
     Suboptimal,
+    /// The node did not let it show what it can do.
+    Inconclusive,
     /// It works so slowly that something must be wrong with it.
     NonPerformant,
     /// Its ranks were put on one processor.
@@ -35,11 +31,19 @@ pub enum Class {
     Nonfunctional,
 }
 
+impl Class {
+    /// Whether an installation of this class may be compared with.
+    pub fn is_healthy(self) -> bool {
+        matches!(self, Self::Working | Self::Suboptimal)
+    }
+}
+
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Working => "working",
             Self::Suboptimal => "suboptimal",
+            Self::Inconclusive => "inconclusive",
             Self::NonPerformant => "non-performant",
             Self::Misplaced => "misplaced",
             Self::Nonfunctional => "nonfunctional",
@@ -146,8 +150,36 @@ pub enum Reason {
     /// Nothing is wrong.
     #[error("at worst, {0}")]
     Compared(Comparison),
+    /// Messages go through the network of the node, which the library itself has said.
+    #[error("{} take {} µs: they go through TCP sockets", size(*bytes), short(*measured))]
+    OverTcp {
+        /// The size of a message.
+        bytes: u64,
+        /// What was measured, in microseconds.
+        measured: f64,
+    },
+    /// Others had the processors.
+    #[error("the processors were busy{}", waiting(*waited))]
+    Load {
+        /// In which part of the time a rank had no processor, at worst.
+        waited: Option<f64>,
+    },
+    /// The limit of a control group stopped the ranks.
+    #[error("the processor limit of the control group stopped the ranks for {milliseconds} ms")]
+    Throttled {
+        /// For how long, in all runs.
+        milliseconds: u64,
+    },
+    /// There is one processor for both ranks.
+    #[error("the ranks have only one processor: {processor} of {node}")]
+    OneCore {
+        /// The node.
+        node: String,
+        /// The processor.
+        processor: u32,
+    },
     /// It works, and there is nothing to compare it with.
-    #[error("nothing to compare with: {peers} healthy")]
+    #[error("nothing to compare with: {peers} healthy, and no reference")]
     NothingToCompare {
         /// How many healthy installations there are, with this one.
         peers: usize,
@@ -156,6 +188,12 @@ pub enum Reason {
 
 fn ending(code: i32) -> String {
     if code < 0 { format!("signal {}", -code) } else { format!("exit code {code}") }
+}
+
+fn waiting(waited: Option<f64>) -> String {
+    waited.map_or_else(String::new, |part| {
+        format!(": a rank waited {} of the time for one", percent(part))
+    })
 }
 
 fn list(processors: &BTreeSet<u32>) -> String {
@@ -172,11 +210,28 @@ pub struct Comparison {
     pub measured: f64,
     /// What others reach, in microseconds.
     pub expected: f64,
-    /// How many others; `None` for a kept reference.
+    /// Where that comes from.
+    pub against: Against,
+    /// How many others, if it is the median of others.
     pub peers: Option<usize>,
     /// Which way messages of this size went, where it was counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub way: Option<Way>,
+    /// Whether others had the processors in each run.
+    #[serde(skip)]
+    pub is_disturbed: bool,
+}
+
+/// What a latency is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Against {
+    /// The median of the healthy installations.
+    Peers,
+    /// The reference that was named.
+    Reference,
+    /// What the node does without MPI.
+    Floor,
 }
 
 impl Comparison {
@@ -186,7 +241,7 @@ impl Comparison {
     }
 
     /// How many microseconds longer than expected.
-    fn longer(&self) -> f64 {
+    pub(super) fn longer(&self) -> f64 {
         self.measured - self.expected
     }
 }
@@ -202,89 +257,4 @@ pub struct Verdict {
     /// another run may tell more.
     #[serde(skip)]
     pub is_incomplete: bool,
-}
-
-/// Sorts installations by what was seen of them.
-///
-/// Those of the same position in the result as in `outcomes`; their order changes nothing
-/// else. `available` is the number of processors of a node. A reference decides where there
-/// is one for a size, and the healthy installations among these elsewhere.
-pub fn judge(
-    outcomes: &[Outcome],
-    reference: Option<&Reference>,
-    available: usize,
-) -> Vec<Verdict> {
-    let is_placed = |outcome: &&Outcome| crowd(outcome, available).is_none();
-    let measured: Vec<_> =
-        (outcomes.iter().filter(is_placed)).filter_map(Outcome::latencies).collect();
-    let peers = Peers::among(&measured);
-    let verdict = |outcome: &Outcome| {
-        let certain = |class, reason| Verdict { class, reason, is_incomplete: false };
-        if let Some(reason) = crowd(outcome, available) {
-            return certain(Class::Misplaced, reason);
-        }
-        if let Outcome::Failed { reason, .. } = outcome {
-            return certain(Class::Nonfunctional, reason.clone());
-        }
-        let latencies = outcome.latencies().unwrap_or_default();
-        let compared = latencies.iter().filter_map(|(bytes, all)| {
-            let each = all.iter().filter_map(|one| compare(*bytes, one, reference, &peers));
-            let best = each.min_by(|a, b| a.factor().total_cmp(&b.factor()));
-            best.map(|best| Comparison { way: way(outcome.output(), *bytes), ..best })
-        });
-        let verdict =
-            by_comparison(&compared.collect::<Vec<_>>(), peers.healthy.len(), reference.is_some());
-        // Only while the ranks took turns, or not at all.
-        let is_unknown = latencies.values().any(Vec::is_empty);
-        Verdict { is_incomplete: verdict.is_incomplete || is_unknown, ..verdict }
-    };
-    outcomes.iter().map(verdict).collect()
-}
-
-/// A latency beside what it should be, at the same distance.
-fn compare(
-    bytes: u64,
-    one: &Latency,
-    reference: Option<&Reference>,
-    peers: &Peers<'_>,
-) -> Option<Comparison> {
-    let kept = reference.and_then(|kept| kept.latency.get(&bytes));
-    let (expected, count) = if let Some(kept) = kept {
-        (kept.microseconds * one.times_as_far_as(kept), None)
-    } else {
-        let (median, count) = peers.at(bytes, one)?;
-        (count >= ENOUGH).then_some((median, Some(count)))?
-    };
-    Some(Comparison { bytes, measured: one.microseconds, expected, peers: count, way: None })
-}
-
-fn by_comparison(all: &[Comparison], peers: usize, has_reference: bool) -> Verdict {
-    let is_incomplete = all.len() < LATENCIES.len() && (peers >= ENOUGH || has_reference);
-    // The smallest message is waited for once.
-    let wait = all.first().map_or(0.0, Comparison::longer);
-    let is_choice =
-        |one: &Comparison| one.way.is_some_and(|way| way.is_a_choice(one.longer(), wait));
-    let slow: Vec<_> = (all.iter().copied())
-        .filter(|one| one.factor() > NON_PERFORMANT && !is_choice(one))
-        .collect();
-    let is_ill = slow.len() >= 2 || slow.iter().any(|one| one.factor() > HEALTHY);
-    let (class, reason) = match (worst(&slow), worst(all)) {
-        (_, None) => (Class::Working, Reason::NothingToCompare { peers }),
-        (Some(worst), _) if is_ill => (Class::NonPerformant, Reason::Slow(worst)),
-        (_, Some(worst)) if worst.factor() > SUBOPTIMAL => (Class::Suboptimal, Reason::Slow(worst)),
-        (_, Some(worst)) => (Class::Working, Reason::Compared(worst)),
-    };
-    Verdict { class, reason, is_incomplete }
-}
-
-fn worst(all: &[Comparison]) -> Option<Comparison> {
-    (all.iter().copied()).max_by(|a, b| a.factor().total_cmp(&b.factor()))
-}
-
-/// Ranks in each other's way, also where they were too slow to come to their end.
-fn crowd(outcome: &Outcome, available: usize) -> Option<Reason> {
-    let (node, processors) = shared_processors(&outcome.output().places, available)?;
-    let is_late = matches!(outcome, Outcome::Failed { reason: Reason::TooLate { .. }, .. });
-    (is_late || matches!(outcome, Outcome::Ran(_)))
-        .then(|| Reason::SharedProcessors { node: node.to_owned(), processors: processors.clone() })
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::benchmark::{BenchmarkOutput, Kind};
+use crate::benchmark::{BenchmarkOutput, Figure, Kind};
 
 /// The sizes whose latencies are compared. They are sent in different ways: the first in a
 /// slot of shared memory, the last by a copy from one process to the other.
@@ -43,6 +43,9 @@ pub struct Latency {
     /// How long a word of memory took from one rank to the other, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<f64>,
+    /// Whether others had the processors while it was measured.
+    #[serde(skip)]
+    pub is_disturbed: bool,
 }
 
 impl Latency {
@@ -70,16 +73,30 @@ impl Latency {
 /// processor each.
 pub type Latencies = BTreeMap<u64, Vec<Latency>>;
 
+impl From<&Figure> for Latency {
+    fn from(figure: &Figure) -> Self {
+        Self {
+            microseconds: figure.p10,
+            distance: figure.distance,
+            is_disturbed: figure.is_disturbed(),
+        }
+    }
+}
+
 /// Takes the latencies from what was reported.
 pub(super) fn latencies(output: &BenchmarkOutput) -> Latencies {
-    let of = |bytes: &u64| {
-        let figures = output.figures(Kind::Latency, *bytes);
-        let all =
-            figures.map(|figure| Latency { microseconds: figure.p10, distance: figure.distance });
-        let at_once = |latency: &Latency| latency.distance.is_none_or(|time| time < TURNS);
-        (*bytes, all.filter(at_once).collect())
-    };
+    let of = |bytes: &u64| (*bytes, usable(output.figures(Kind::Latency, *bytes)));
     LATENCIES.iter().map(of).collect()
+}
+
+/// Those that were measured while each side had a processor.
+pub(super) fn usable<'a>(figures: impl Iterator<Item = &'a Figure>) -> Vec<Latency> {
+    figures.filter(|figure| !is_taking_turns(figure)).map(Latency::from).collect()
+}
+
+/// Whether both sides had one processor together.
+pub(super) fn is_taking_turns(figure: &Figure) -> bool {
+    figure.distance.is_some_and(|time| time >= TURNS)
 }
 
 /// The best of an installation at the distance of another latency.
@@ -171,11 +188,11 @@ impl<'a> Peers<'a> {
             a.0.cmp(&b.0).then(distance(a.1).total_cmp(&distance(b.1)))
         };
         let (_, distance, microseconds) = at.max_by(order)?;
-        Some(Latency { microseconds, distance })
+        Some(Latency { microseconds, distance, is_disturbed: false })
     }
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
+pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
     let upper = *values.get(half)?;

@@ -28,6 +28,16 @@ pub fn shared_processors(places: &[Place], available: usize) -> Option<(&str, &B
     crowded.map(|(group, _)| *group)
 }
 
+/// Returns the node and the processor that the first and the last rank share, if they may use no
+/// other one.
+pub(super) fn only_processor(places: &[Place]) -> Option<(&str, u32)> {
+    let (first, last) = (places.first()?, places.last()?);
+    let processor = *first.processors.first()?;
+    let is_only = |place: &Place| place.processors.len() == 1;
+    let is_shared = first.node == last.node && first.processors == last.processors;
+    (first.rank != last.rank && is_shared && is_only(first)).then_some((&first.node, processor))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +66,14 @@ mod tests {
     fn ranks_on_a_machine_with_one_processor_were_not_put_together_by_mistake() {
         let places = [place(0, "a", &[0]), place(1, "a", &[0])];
         assert_eq!(shared_processors(&places, 1), None);
+    }
+
+    #[test]
+    fn two_ranks_with_one_processor_have_no_other() {
+        let one = [place(0, "a", &[3]), place(1, "a", &[3])];
+        let apart = [place(0, "a", &[3]), place(1, "b", &[3])];
+        let two = [place(0, "a", &[2, 3]), place(1, "a", &[2, 3])];
+        let seen = [&one, &apart, &two].map(|places| only_processor(places));
+        assert_eq!(seen, [Some(("a", 3)), None, None]);
     }
 }

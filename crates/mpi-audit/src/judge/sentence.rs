@@ -5,15 +5,17 @@
 
 use std::fmt;
 
-use super::Comparison;
+use super::{Against, Comparison};
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (size, measured, factor) = (size(self.bytes), self.measured, self.factor());
         write!(f, "{size} take {} µs, {factor:.1} times ", short(measured))?;
-        match self.peers {
-            Some(peers) => write!(f, "the median of {peers}"),
-            None => f.write_str("the reference"),
+        match (self.against, self.peers) {
+            (Against::Peers, Some(peers)) => write!(f, "the median of {peers}"),
+            (Against::Peers, None) => f.write_str("the median"),
+            (Against::Reference, _) => f.write_str("the reference"),
+            (Against::Floor, _) => f.write_str("what shared memory takes without MPI"),
         }
     }
 }
@@ -36,6 +38,11 @@ pub fn short(value: f64) -> String {
     }
 }
 
+/// A part as people write it.
+pub fn percent(part: f64) -> String {
+    format!("{:.0} %", part * 100.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,8 +50,15 @@ mod tests {
 
     #[test]
     fn a_slow_latency_is_shown_with_what_it_was_compared() {
-        let comparison =
-            Comparison { bytes: 32768, measured: 12.34, expected: 2.9, peers: Some(14), way: None };
+        let comparison = Comparison {
+            bytes: 32768,
+            measured: 12.34,
+            expected: 2.9,
+            against: Against::Peers,
+            peers: Some(14),
+            way: None,
+            is_disturbed: false,
+        };
         assert_eq!(
             Reason::Slow(comparison).to_string(),
             "32 KiB take 12.3 µs, 4.3 times the median of 14"

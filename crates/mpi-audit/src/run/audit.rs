@@ -14,18 +14,25 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::floor;
 use super::message::first_meaningful;
+use super::node::throttled;
 use super::runner::{Ended, Runner};
 use super::settings::{Advice, OtherSettings};
 use super::start::{Manner, command, ranks};
 use crate::benchmark::{BenchmarkOutput, OTHER_SIZE, PROGRAM, TOO_LATE};
-use crate::judge::{Class, Outcome, Reason, Reference, Verdict, change, judge, shared_processors};
+use crate::judge::{
+    Class, Floor, Outcome, Reason, Reference, Verdict, Yardsticks, change, is_settled, judge,
+    shared_processors,
+};
 use crate::{Installation, Origin};
 
 /// How often all are run.
 const ROUNDS: usize = 2;
-/// How often those in doubt are run after that.
+/// How often those in doubt are run after that, at most.
 const MORE_ROUNDS: usize = 2;
+/// After how many runs one that is fast enough is not run again for its spread alone.
+const ENOUGH_RUNS: usize = 3;
 
 /// How often one with other settings is run, until its ranks were as far apart as without.
 const OTHER_ROUNDS: usize = 3;
@@ -42,7 +49,7 @@ pub struct Settings {
     pub measure: Duration,
     /// How ranks are started.
     pub manner: Manner,
-    /// How many processors a node has.
+    /// How many processors of its node a process may use.
     pub processors: usize,
     /// What latencies are compared with.
     pub reference: Option<Reference>,
@@ -93,7 +100,8 @@ struct Trial<'a> {
     runs: usize,
 }
 
-/// Tries installations and sorts them. `note` gets what is being done.
+/// Tries installations and sorts them; returns also what the node did without MPI in the
+/// meantime. `note` gets what is being done.
 ///
 /// # Errors
 ///
@@ -104,7 +112,7 @@ pub fn audit(
     runner: &Runner,
     settings: &Settings,
     note: &dyn Fn(&str),
-) -> io::Result<Vec<Tried>> {
+) -> io::Result<(Vec<Tried>, Floor)> {
     fs::write(runner.directory().join("program.c"), PROGRAM)?;
     let mut trials = Vec::new();
     for (number, installation) in installations.iter().enumerate() {
@@ -119,27 +127,43 @@ pub fn audit(
         });
     }
     borrow_programs(&mut trials);
+    let mut floor = Floor::default();
     for round in 0..ROUNDS + MORE_ROUNDS {
-        let verdicts = if round < ROUNDS { Vec::new() } else { judged(&trials, settings) };
+        let verdicts = if round < ROUNDS { Vec::new() } else { judged(&trials, settings, &floor) };
         for (number, trial) in trials.iter_mut().enumerate() {
             if trial.is_worth_another_run(verdicts.get(number), settings) {
+                settings.add_floor(&mut floor, round + number);
                 note(&format!("run {} of {}", trial.runs + 1, trial.installation.name));
                 trial.run(runner, settings);
             }
         }
     }
-    let verdicts = judged(&trials, settings);
+    let verdicts = judged(&trials, settings, &floor);
     let mut all = Vec::new();
     for (trial, verdict) in trials.into_iter().zip(verdicts) {
         let advice = trial.advice(&verdict, runner, settings, note);
         all.push(trial.into_tried(verdict, advice));
     }
-    Ok(all)
+    Ok((all, floor))
 }
 
-fn judged(trials: &[Trial<'_>], settings: &Settings) -> Vec<Verdict> {
+impl Settings {
+    /// Measures what the node does right now, if the ranks run on it.
+    fn add_floor(&self, floor: &mut Floor, turn: usize) {
+        if self.manner == Manner::Launcher {
+            floor.add(floor::measure(turn));
+        }
+    }
+}
+
+fn judged(trials: &[Trial<'_>], settings: &Settings, floor: &Floor) -> Vec<Verdict> {
     let outcomes: Vec<_> = trials.iter().map(Trial::outcome).collect();
-    judge(&outcomes, settings.reference.as_ref(), settings.processors)
+    let yardsticks = Yardsticks {
+        reference: settings.reference.as_ref(),
+        floor,
+        processors: settings.processors,
+    };
+    judge(&outcomes, &yardsticks)
 }
 
 fn compile(
@@ -211,10 +235,20 @@ impl Trial<'_> {
         match (verdict.class, &verdict.reason) {
             // No noise makes anything so slow.
             (Class::NonPerformant, Reason::Slow(worst)) => worst.factor() < CERTAIN,
-            (Class::Suboptimal, _) => true,
+            (_, Reason::OverTcp { .. } | Reason::OneCore { .. }) => false,
+            (Class::Suboptimal, _) => !self.is_settled() || self.runs < ENOUGH_RUNS + 1,
+            (Class::Inconclusive, _) if self.heard.is_none() => self.runs < ROUNDS + 1,
+            (Class::Inconclusive, Reason::Load { .. } | Reason::Throttled { .. }) => true,
             (Class::Nonfunctional, Reason::TooLate { .. }) => self.runs < ROUNDS + 1,
+            (Class::Working, _) if !verdict.is_incomplete => {
+                !self.is_settled() && self.runs < ENOUGH_RUNS
+            }
             _ => verdict.is_incomplete,
         }
+    }
+
+    fn is_settled(&self) -> bool {
+        self.heard.as_ref().is_some_and(is_settled)
     }
 
     fn run(&mut self, runner: &Runner, settings: &Settings) {
@@ -267,8 +301,13 @@ impl Trial<'_> {
             command.env("LD_LIBRARY_PATH", library_path(directory, self.installation));
         }
         other.apply(&mut command);
+        let before = throttled();
         let ended = runner.run(&mut command);
-        let output = BenchmarkOutput::from_output(&ended.output);
+        let stopped = throttled().saturating_sub(before).as_millis();
+        let output = BenchmarkOutput {
+            throttled: u64::try_from(stopped).unwrap_or(u64::MAX),
+            ..BenchmarkOutput::from_output(&ended.output)
+        };
         match failure(&ended, &output, ranks_wanted, library, runner) {
             None => Ok(output),
             Some(reason) => {

@@ -4,8 +4,10 @@
 //! Tries installations: compiles the program, starts its ranks, listens.
 
 mod audit;
+mod floor;
 mod leftovers;
 mod message;
+mod node;
 mod others;
 mod runner;
 mod settings;
@@ -13,6 +15,7 @@ mod start;
 
 pub use audit::{Program, Settings, Tried, audit};
 pub use message::first_meaningful;
+pub use node::allowed_processors;
 pub use others::{OtherBenchmark, other_benchmarks};
 pub use runner::{Ended, Runner};
 pub use settings::{Advice, OtherSettings};

@@ -6,9 +6,9 @@
 
 use cabane_mpi_audit::benchmark::BenchmarkOutput;
 use cabane_mpi_audit::judge::Class::{
-    Misplaced, NonPerformant, Nonfunctional, Suboptimal, Working,
+    Inconclusive, Misplaced, NonPerformant, Nonfunctional, Suboptimal, Working,
 };
-use cabane_mpi_audit::judge::{Class, Outcome, Reason, Reference, change};
+use cabane_mpi_audit::judge::{Against, Class, Outcome, Reason, Reference, change};
 
 use crate::made::{classes, ran, ran_at, verdicts};
 
@@ -87,12 +87,15 @@ fn ranks_farther_apart_are_not_slower_than_they_should_be() {
 }
 
 #[test]
-fn who_was_measured_at_another_distance_than_all_others_is_not_compared_yet() {
+fn who_was_measured_at_another_distance_than_all_others_is_compared_with_the_node() {
     let mut all = NEAR.map(|row| ran_at(0.065, row)).to_vec();
     all.push(ran_at(0.235, FAR[0]));
     let last = verdicts(&all, None).pop().unwrap();
-    let nothing = Reason::NothingToCompare { peers: 4 };
-    assert_eq!((last.reason, last.is_incomplete), (nothing, true));
+    let against = match last.reason {
+        Reason::Compared(comparison) => comparison.against,
+        reason => panic!("{reason}"),
+    };
+    assert_eq!((last.class, against, last.is_incomplete), (Working, Against::Floor, true));
 }
 
 #[test]
@@ -103,8 +106,8 @@ fn what_was_measured_while_the_ranks_took_turns_on_one_processor_does_not_count(
     all.push(ran_at(13.0, turns));
     all.push(ran_at(13.0, turns));
     let last = verdicts(&all, None).pop().unwrap();
-    let nothing = Reason::NothingToCompare { peers: 3 };
-    assert_eq!((last.reason, last.is_incomplete), (nothing, true));
+    let busy = Reason::Load { waited: None };
+    assert_eq!((last.class, last.reason, last.is_incomplete), (Inconclusive, busy, true));
 }
 
 #[test]
@@ -116,10 +119,10 @@ fn one_size_that_goes_another_way_than_elsewhere_is_no_sign_of_an_illness() {
 }
 
 #[test]
-fn where_most_are_slow_no_node_is_called_slow() {
+fn where_most_are_slow_nothing_is_certain_without_the_node() {
     let rows: Vec<_> = HEALTHY.into_iter().take(2).chain(SLOW.into_iter().take(4)).collect();
     let found = classes(&outcomes(&rows));
-    assert_eq!(found, [Working; 6]);
+    assert_eq!(found, [Inconclusive; 6]);
 }
 
 #[test]

@@ -4,7 +4,9 @@
 //! Outcomes made of figures.
 
 use cabane_mpi_audit::benchmark::BenchmarkOutput;
-use cabane_mpi_audit::judge::{Class, LATENCIES, Outcome, Reference, Verdict, judge};
+use cabane_mpi_audit::judge::{
+    Class, Floor, LATENCIES, Outcome, Reference, Verdict, Yardsticks, judge,
+};
 
 /// Processors of a node.
 pub(crate) const PROCESSORS: usize = 2;
@@ -30,7 +32,13 @@ pub(crate) fn ran_at(distance: f64, latencies: [f64; 4]) -> Outcome {
 }
 
 pub(crate) fn verdicts(outcomes: &[Outcome], reference: Option<&Reference>) -> Vec<Verdict> {
-    judge(outcomes, reference, PROCESSORS)
+    let floor = Floor::default();
+    judge(outcomes, &Yardsticks { reference, floor: &floor, processors: PROCESSORS })
+}
+
+/// The same on a node that was measured as well.
+pub(crate) fn verdicts_with(outcomes: &[Outcome], floor: &Floor) -> Vec<Verdict> {
+    judge(outcomes, &Yardsticks { reference: None, floor, processors: PROCESSORS })
 }
 
 pub(crate) fn classes(outcomes: &[Outcome]) -> Vec<Class> {

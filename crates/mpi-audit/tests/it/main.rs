@@ -5,5 +5,6 @@
 
 mod classes;
 mod found;
+mod honest;
 mod made;
 mod properties;

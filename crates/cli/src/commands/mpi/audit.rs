@@ -11,7 +11,7 @@ use cabane_label::escape;
 use cabane_mpi_audit::audit::{AuditRequest, Audited, audit as run};
 use cabane_mpi_audit::benchmark;
 use cabane_mpi_audit::find::FindRequest;
-use cabane_mpi_audit::judge::{Class, LATENCIES, Reason, Way, short, way};
+use cabane_mpi_audit::judge::{Class, Floor, LATENCIES, Reason, Spread, Way, short, spread, way};
 use cabane_mpi_audit::run::{OtherBenchmark, Tried};
 use cabane_mpi_audit::{Origin, report};
 use cabane_report::{IoContext, Result};
@@ -19,6 +19,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::exit_codes::{self, ExitCode};
+use crate::mistyped::quoted;
 use crate::setup::Setup;
 use crate::table::Table;
 
@@ -28,9 +29,13 @@ use crate::table::Table;
 #[command(after_help = "\
 The audit compiles a small program with each installation, runs it, and measures whether
 its ranks find each other, whether messages arrive, and how long they take. The verdict is
-working, suboptimal, non-performant, misplaced (the ranks share one processor), or
-nonfunctional, with the reason. Latencies are compared with the median of the healthy
-installations, or with a file from --save-reference.
+working, suboptimal, non-performant, misplaced (the ranks share one processor),
+nonfunctional, or inconclusive (the node was busy), with the reason. Latencies are compared
+with what the node does without MPI, and with the median of the healthy installations or
+a file from --save-reference.
+
+An inconclusive result says nothing about the installation. The exit code is then 19:
+repeat the audit on a quiet node.
 
 Without PREFIX, the audit searches the usual places, modules, and the active Python
 environment.
@@ -93,6 +98,7 @@ pub(crate) struct AuditArgs {
 struct Outcome<'a> {
     ranks: u32,
     nodes: u32,
+    floor: &'a Floor,
     installations: Vec<Row<'a>>,
 }
 
@@ -113,6 +119,8 @@ struct Row<'a> {
     failed_once: Option<&'a Reason>,
     advice: Option<&'a cabane_mpi_audit::run::Advice>,
     ways: Vec<Way>,
+    spread: Vec<Spread>,
+    throttled: u64,
     places: &'a [cabane_mpi_audit::benchmark::Place],
     figures: &'a [cabane_mpi_audit::benchmark::Figure],
     others: &'a [OtherBenchmark],
@@ -122,8 +130,11 @@ pub(crate) fn audit(setup: &Setup, args: &AuditArgs) -> Result<ExitCode> {
     let audited = run(setup, &args.request())?;
     print(setup, args, &audited);
     write_files(setup, args, &audited)?;
-    Ok(if args.strict && audited.has_nonfunctional() {
+    say_what_to_repeat(setup, &audited);
+    Ok(if args.strict && audited.has(Class::Nonfunctional) {
         exit_codes::FAILURE
+    } else if audited.has(Class::Inconclusive) {
+        exit_codes::INCONCLUSIVE
     } else {
         exit_codes::SUCCESS
     })
@@ -149,17 +160,18 @@ impl AuditArgs {
 }
 
 fn print(setup: &Setup, args: &AuditArgs, audited: &Audited) {
-    let Audited { tried, others, .. } = audited;
+    let Audited { tried, others, floor } = audited;
     if args.json {
         let rows = tried.iter().zip(others).map(|(one, others)| row(one, others));
         setup.printer.json(&Outcome {
             ranks: args.ranks,
             nodes: args.nodes,
+            floor: &audited.floor,
             installations: rows.collect(),
         });
         return;
     }
-    setup.printer.data(table(tried));
+    setup.printer.data(table(tried, floor));
     for (one, others) in tried.iter().zip(others) {
         for other in others {
             let (name, program) = (&one.installation.name, other.program.display().to_string());
@@ -194,13 +206,15 @@ fn row<'a>(one: &'a Tried, others: &'a [OtherBenchmark]) -> Row<'a> {
         failed_once: one.once.as_ref(),
         advice: one.advice.as_ref(),
         ways: (LATENCIES.iter()).filter_map(|bytes| way(output, *bytes)).collect(),
+        spread: spread(output),
+        throttled: output.throttled,
         places: &output.places,
         figures: &output.figures,
         others,
     }
 }
 
-fn table(tried: &[Tried]) -> Table {
+fn table(tried: &[Tried], floor: &Floor) -> Table {
     let mut table =
         Table::new(&["installation", "class", ">8 B", ">4 KiB", ">32 KiB", ">1 MiB", "why"]);
     for one in tried {
@@ -212,7 +226,52 @@ fn table(tried: &[Tried]) -> Table {
         let [a, b, c, d] = &best;
         table.push(&[&escape(name), &one.verdict.class, a, b, c, d, &escape(&why)]);
     }
+    for (name, figures) in [("(shared memory)", &floor.shared), ("(TCP)", &floor.tcp)] {
+        if !figures.is_empty() {
+            let [a, b, c, d] = LATENCIES.map(|bytes| {
+                let best = Floor::best(figures, bytes);
+                best.map_or_else(|| "-".to_owned(), |figure| short(figure.p10))
+            });
+            table.push(&[&name, &"-", &a, &b, &c, &d, &"what this node does without MPI"]);
+        }
+    }
     table
+}
+
+/// Names the installations about which nothing certain was found, in a command that tries them.
+fn say_what_to_repeat(setup: &Setup, audited: &Audited) {
+    let doubtful = || {
+        let all = audited.tried.iter().zip(&audited.others).map(|(one, _)| one);
+        all.filter(|one| one.verdict.class == Class::Inconclusive)
+    };
+    let count = doubtful().count();
+    if count == 0 {
+        return;
+    }
+    let what = if count == 1 { "1 result is" } else { &format!("{count} results are") };
+    setup.warning(format_args!("{what} inconclusive, which is neither good nor bad"));
+    let is_alone =
+        doubtful().all(|one| matches!(one.verdict.reason, Reason::NothingToCompare { .. }));
+    if is_alone {
+        setup.hint("--reference FILE names latencies to compare with");
+        return;
+    }
+    let mut arguments: Vec<String> = Vec::new();
+    for one in doubtful() {
+        let argument = match &one.installation.origin {
+            Origin::Prefix(prefix) => quoted(&prefix.to_string_lossy()).into_owned(),
+            Origin::Image(image) => format!("--image {}", quoted(image)),
+            Origin::Module(_) | Origin::Spack(_) => "--all".to_owned(),
+        };
+        if !arguments.contains(&argument) {
+            arguments.push(argument);
+        }
+    }
+    let arguments = arguments.join(" ");
+    setup.hint(format_args!(
+        "repeat on a quiet node: srun --exclusive --nodes=1 cabane mpi audit {}",
+        escape(&arguments)
+    ));
 }
 
 fn why(one: &Tried) -> String {
