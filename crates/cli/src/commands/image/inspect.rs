@@ -129,7 +129,7 @@ fn inspect_remote(setup: &Setup, args: &InspectArgs, description: &ImageDescript
             all["signature"] = value!(signature);
             setup.printer.json(&all);
         } else {
-            let signed = signature.with_verdict().to_string();
+            let signed = signature.with_verdict();
             setup.printer.data(text(&shown, &[], meta.as_ref(), None, ("signed", &signed)));
         }
     }
