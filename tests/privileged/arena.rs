@@ -17,6 +17,7 @@
 //! └── etc/                     what is seen as /etc
 //! ```
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -26,7 +27,7 @@ use std::sync::{Mutex, PoisonError};
 use cabane_mount::{ImageFormat, Policy};
 pub(crate) use cabane_testkit::run_as_root as root;
 use cabane_testkit::{
-    ORDINARY_USER, Tree, World, again_in_private_world, can_have_private_world, erofs,
+    Finished, ORDINARY_USER, Tree, World, again_in_private_world, can_have_private_world, erofs,
     furnish_private_world, not_run, squashfs,
 };
 
@@ -211,6 +212,35 @@ impl Arena {
     /// The ordinary user who attacks.
     pub(crate) fn user(&self) -> u32 {
         if self.is_private() { ORDINARY_USER } else { rustix::process::getuid().as_raw() }
+    }
+
+    /// Runs a script of a shell in which `$CABANE` is the command, and `$IMAGE` an image. The home of the
+    /// ordinary user is that of all.
+    pub(crate) fn type_as(
+        &self,
+        user: u32,
+        command: &OsStr,
+        script: &str,
+        image: &Path,
+    ) -> Finished {
+        let home = self.world.path("home");
+        root(&format!("mkdir -p {0}; chown {ORDINARY_USER} {0}", home.display()));
+        let mut shell = std::process::Command::new("setpriv");
+        let user = user.to_string();
+        shell.args([
+            "--reuid",
+            &user,
+            "--regid",
+            &user,
+            "--clear-groups",
+            "sh",
+            "-e",
+            "-c",
+            script,
+        ]);
+        shell.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("CABANE", command);
+        shell.env("HOME", &home).env("IMAGE", image).env("CABANE_HELPER", &self.helper);
+        Finished::of(&mut shell)
     }
 
     /// Another ordinary user, where there is more than one.

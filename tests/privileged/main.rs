@@ -26,6 +26,7 @@ mod limits;
 mod mount_points;
 mod mount_tables;
 mod policy;
+mod processor;
 mod refusing;
 mod rights;
 mod roots;

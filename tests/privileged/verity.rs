@@ -377,26 +377,7 @@ fn what_a_user_types_is_mounted_so_when_the_site_trusts_it() {
         let tree =
             Tree::new(arena.world.path("trees/app")).file("name", "app").meta("app", "/mnt/a");
         let image = arena.pack(&tree, "app", ImageFormat::Squashfs);
-        let (command, home) = (command.to_string_lossy().into_owned(), arena.world.path("home"));
-        root(&format!("mkdir -p {0}; chown 61234 {0}", home.display()));
-        let shell = |user: u32, script: &str| {
-            let mut shell = std::process::Command::new("setpriv");
-            let user = user.to_string();
-            shell.args([
-                "--reuid",
-                &user,
-                "--regid",
-                &user,
-                "--clear-groups",
-                "sh",
-                "-e",
-                "-c",
-                script,
-            ]);
-            shell.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("CABANE", &command);
-            shell.env("HOME", &home).env("IMAGE", &image).env("CABANE_HELPER", &arena.helper);
-            Finished::of(&mut shell)
-        };
+        let shell = |user: u32, script: &str| arena.type_as(user, &command, script, &image);
         let user = arena.user();
         let add = "$CABANE repo create; $CABANE image add app/1.0:v1@here%any $IMAGE";
         shell(user, add).success();
