@@ -28,7 +28,8 @@ fn typed(cabane: &Cabane, line: &str, keys: &str) -> (String, String) {
     let chosen = cabane.world.directory("work").join("chosen");
     let file = chosen.display();
     // The shell survives Ctrl-C, and says how the command ended.
-    let script = format!("trap : INT; {} {line} > {file}; echo \"code $?\"", cabane.program());
+    let script =
+        format!("trap : INT; {} {line} > {file}; echo \"code $?\"; stty -a", cabane.program());
     let mut child = on_terminal(cabane, &script);
     let (mut screen, mut input) = (child.stdout.take().unwrap(), child.stdin.take().unwrap());
     let (mut shown, mut part, mut is_typed) = (String::new(), [0; 4096], false);
@@ -63,16 +64,40 @@ fn the_chosen_image_is_printed_for_another_command() {
     }
 }
 
+/// Whether the cursor is visible, and the terminal shows what is typed.
+fn is_restored(shown: &str) -> bool {
+    let (hidden, visible) = (shown.rfind(HIDES_CURSOR), shown.rfind(SHOWS_CURSOR));
+    hidden.is_some() && hidden < visible && shown.contains(" icanon ") && shown.contains(" echo ")
+}
+
 #[test]
-fn escape_and_ctrl_c_choose_nothing_and_leave_the_cursor_visible() {
+fn escape_and_ctrl_c_choose_nothing_and_leave_the_terminal_as_it_was() {
     let cabane = with_two();
     for keys in ["\u{1b}", "\u{3}", "app\u{3}"] {
         let (shown, label) = typed(&cabane, "image ls --pick", keys);
-        assert!(shown.contains("no image was chosen"), "{keys:?}: {shown:?}");
-        assert!(shown.contains("code 130"), "{keys:?}: {shown:?}");
+        assert_eq!(shown.contains("no image was chosen"), keys == "\u{1b}", "{keys:?}: {shown:?}");
+        assert!(shown.contains("code 130") && is_restored(&shown), "{keys:?}: {shown:?}");
         assert_eq!(label, "", "{keys:?}");
-        let (hidden, visible) = (shown.rfind(HIDES_CURSOR), shown.rfind(SHOWS_CURSOR));
-        assert!(hidden.is_some() && hidden < visible, "{keys:?}: {shown:?}");
+    }
+}
+
+#[test]
+fn a_signal_ends_it_and_leaves_the_terminal_as_it_was() {
+    let cabane = with_two();
+    for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        let line = "image ls --pick";
+        let script = format!(
+            "(sleep 1; kill -{signal} $(cat pid)) & exec 9>pid; \
+             sh -c 'echo $$ >&9; exec {} {line}'; echo \"code $?\"; stty -a",
+            cabane.program()
+        );
+        let mut child = on_terminal(&cabane, &script);
+        let input = child.stdin.take().unwrap();
+        let output = child.wait_with_output().unwrap();
+        drop(input);
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(shown.contains(&format!("code {code}")), "{signal}: {shown:?}");
+        assert!(is_restored(&shown), "{signal}: {shown:?}");
     }
 }
 

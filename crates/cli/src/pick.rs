@@ -4,16 +4,23 @@
 //! `--pick`: choosing one row of a table on a terminal.
 
 use std::fmt::Display;
+use std::fs::File;
 use std::io::{self, IsTerminal as _};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use cabane_report::{IoContext as _, Kind, Report, Result};
 use clap::Args;
 use dialoguer::FuzzySelect;
 use dialoguer::console::{Term, truncate_str};
 use dialoguer::theme::ColorfulTheme;
-use signal_hook::consts::SIGINT;
+use rustix::io::Errno;
+use rustix::process::{Signal, getpid, kill_process};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level::emulate_default_handler;
 
 use crate::printer::Printer;
 use crate::setup::Setup;
@@ -21,6 +28,8 @@ use crate::table::Table;
 
 /// What the theme writes before each row.
 const MARGIN: usize = 2;
+/// How long a signal may have no effect.
+const LOOKS_AGAIN: Duration = Duration::from_millis(50);
 
 /// Chooses one of the images that were found.
 #[derive(Debug, Args)]
@@ -50,7 +59,7 @@ impl PickArgs {
 ///
 /// # Errors
 ///
-/// If there is nothing to choose from, or Escape or Ctrl-C is typed.
+/// If there is nothing to choose from, or Escape is typed.
 pub(crate) fn pick(table: &Table) -> Result<usize> {
     let mut rows = table.rows();
     if rows.is_empty() {
@@ -73,12 +82,9 @@ pub(crate) fn print_label(setup: &Setup, label: &str, hint: impl Display) {
     }
 }
 
-/// Shows the rows, and returns the number of the chosen one.
+/// Shows the rows, and returns the number of the chosen one; `None` after Escape.
 fn chosen(terminal: &Term, rows: &[String]) -> Result<Option<usize>> {
-    // The library of the terminal sends SIGINT to this process after Ctrl-C. It must not end the process:
-    // the cursor is hidden.
-    let signal = signal_hook::flag::register(SIGINT, Arc::new(AtomicBool::new(false)));
-    signal.or_failed(|| "watch for signals".to_owned())?;
+    let before = TerminalBefore::new()?;
     let theme = ColorfulTheme::default();
     let question = FuzzySelect::with_theme(&theme)
         .with_prompt("image")
@@ -91,9 +97,57 @@ fn chosen(terminal: &Term, rows: &[String]) -> Result<Option<usize>> {
     let _ = terminal.show_cursor().and_then(|()| terminal.flush());
     match answer {
         Ok(chosen) => Ok(chosen),
-        Err(dialoguer::Error::IO(error)) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+        // A signal, or Ctrl-C, after which the library sends SIGINT to this process.
+        Err(dialoguer::Error::IO(error)) if error.kind() == io::ErrorKind::Interrupted => {
+            before.restore_and_end();
+            Ok(None)
+        }
         Err(dialoguer::Error::IO(error)) => {
             Err(error).or_failed(|| "read from the terminal".to_owned())
         }
+    }
+}
+
+/// How the terminal was. The library reads keys in a mode in which a shell would not show what is typed, and a
+/// signal must not end this process in it.
+struct TerminalBefore {
+    input: OwnedFd,
+    mode: Termios,
+    /// Which signals have come. SIGINT is the last: the library adds it to others.
+    seen: [(i32, Arc<AtomicBool>); 3],
+}
+
+impl TerminalBefore {
+    fn new() -> Result<Self> {
+        let failed = || "prepare the terminal".to_owned();
+        let seen = [SIGTERM, SIGHUP, SIGINT].map(|signal| (signal, Arc::default()));
+        for (signal, flag) in &seen {
+            signal_hook::flag::register(*signal, Arc::clone(flag)).or_failed(failed)?;
+        }
+        // The library reads from the same.
+        let input = if io::stdin().is_terminal() {
+            io::stdin().as_fd().try_clone_to_owned().or_failed(failed)?
+        } else {
+            File::open("/dev/tty").or_failed(failed)?.into()
+        };
+        let mode = tcgetattr(&input).map_err(io::Error::from).or_failed(failed)?;
+        let flags = seen.each_ref().map(|(_, flag)| Arc::clone(flag));
+        // The library ends when a signal interrupts its waiting for a key. One that comes earlier is sent again.
+        std::thread::spawn(move || {
+            loop {
+                std::thread::sleep(LOOKS_AGAIN);
+                if flags.iter().any(|flag| flag.load(Ordering::Relaxed)) {
+                    let _ = kill_process(getpid(), Signal::INT);
+                }
+            }
+        });
+        Ok(Self { input, mode, seen })
+    }
+
+    /// Ends this process as the signal would have done. Returns if there was none.
+    fn restore_and_end(&self) {
+        while tcsetattr(&self.input, OptionalActions::Now, &self.mode) == Err(Errno::INTR) {}
+        let seen = self.seen.iter().find(|(_, flag)| flag.load(Ordering::Relaxed));
+        let _ = seen.map(|(signal, _)| emulate_default_handler(*signal));
     }
 }

@@ -211,7 +211,9 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
     let planned = plan_build(setup, &args.options(setup)?)?;
     let plan = &planned.plan;
     if args.dry_run {
-        plan.warnings.iter().for_each(|warning| setup.warning(warning));
+        for warning in &plan.warnings {
+            setup.warning(warning);
+        }
         let text = || format!("{}\n", plan.to_string().trim_end());
         setup.printer.data(if args.json { json(plan) } else { text() });
         return Ok(());
