@@ -265,6 +265,7 @@ fn mpi(context: &Context, bench: &Bench<'_>, subject: &Subject, request: &CheckR
         ranks: 2,
         nodes: None,
         reference: None,
+        compare: None,
         limit: request.limit,
         measure: 0.2,
         work_directory: Some(PathBuf::from(bench.runner().directory())),

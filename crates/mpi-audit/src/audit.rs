@@ -15,7 +15,7 @@ use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::{Context, env_vars};
 
 use crate::find::{FindRequest, find};
-use crate::judge::{Class, Floor, Reference};
+use crate::judge::{AuditChange, Class, ComparedInstallation, EarlierAudit, Floor, Reference};
 use crate::run::{
     Manner, OtherBenchmark, PmiTypes, Runner, Settings, Tried, allowed_processors,
     audit as try_all, other_benchmarks,
@@ -34,6 +34,8 @@ pub struct AuditRequest {
     /// A file with latencies to compare with. By default, those of the healthy installations are
     /// compared with each other.
     pub reference: Option<PathBuf>,
+    /// A file with the JSON output of an earlier audit, to find what has changed since.
+    pub compare: Option<PathBuf>,
     /// The time limit of each compilation and run.
     pub limit: Duration,
     /// How long each run measures, in seconds.
@@ -51,6 +53,8 @@ pub struct Audited {
     pub others: Vec<Vec<OtherBenchmark>>,
     /// What the node did without MPI in the meantime; nothing over several nodes.
     pub floor: Floor,
+    /// What has changed since the earlier audit, if there is one.
+    pub changes: Option<Vec<AuditChange>>,
 }
 
 /// Audits installations of MPI.
@@ -64,6 +68,7 @@ pub fn audit(context: &Context, request: &AuditRequest) -> Result<Audited> {
         return Err(Report::new(Kind::Usage, error));
     }
     let settings = settings(context, request)?;
+    let earlier = request.compare.as_deref().map(|path| earlier(path, request)).transpose()?;
     let runner = runner(context, request)?;
     let installations = find(context, &request.find, &runner)?;
     if installations.is_empty() {
@@ -78,7 +83,19 @@ pub fn audit(context: &Context, request: &AuditRequest) -> Result<Audited> {
         .or_failed(|| "write the program that is compiled".to_owned())?;
     tried.sort_by_key(|one| one.verdict.class);
     let others = tried.iter().map(|one| other(one, &runner, &settings.manner)).collect();
-    Ok(Audited { tried, others, floor })
+    let changes = earlier.map(|earlier| {
+        let now: Vec<_> = tried.iter().map(for_comparison).collect();
+        earlier.changes(&now)
+    });
+    Ok(Audited { tried, others, floor, changes })
+}
+
+fn for_comparison(one: &Tried) -> ComparedInstallation {
+    ComparedInstallation {
+        name: one.installation.name.clone(),
+        class: one.verdict.class,
+        figures: one.outcome.output().figures.clone(),
+    }
 }
 
 impl Audited {
@@ -100,6 +117,20 @@ impl Audited {
             Report::new(Kind::Failure, "no installation is healthy, and nothing can be kept")
         })
     }
+}
+
+/// Reads an earlier audit.
+///
+/// # Errors
+///
+/// It cannot be read, or cannot be compared with.
+fn earlier(path: &Path, request: &AuditRequest) -> Result<EarlierAudit> {
+    let text =
+        fs::read_to_string(path).or_failed(|| format!("read the audit `{}`", shown(path)))?;
+    EarlierAudit::from_json(&text, request.ranks, request.nodes.unwrap_or(1)).map_err(|error| {
+        let text = format!("the audit `{}` cannot be compared", shown(path));
+        Report::caused(Kind::BadInput, text, error.into_error())
+    })
 }
 
 fn settings(context: &Context, request: &AuditRequest) -> Result<Settings> {

@@ -10,6 +10,7 @@
 
 mod classes;
 mod floor;
+mod history;
 mod peers;
 mod places;
 mod reference;
@@ -20,6 +21,7 @@ mod verdict;
 
 pub use classes::{Against, Class, Comparison, Outcome, Reason, Verdict};
 pub use floor::Floor;
+pub use history::{AuditChange, ComparedInstallation, EarlierAudit};
 pub use peers::{Change, LATENCIES, Latencies, Latency, change};
 pub use places::shared_processors;
 pub use reference::Reference;

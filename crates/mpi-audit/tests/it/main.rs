@@ -5,6 +5,7 @@
 
 mod classes;
 mod found;
+mod history;
 mod honest;
 mod made;
 mod properties;

@@ -11,7 +11,9 @@ use cabane_label::escape;
 use cabane_mpi_audit::audit::{AuditRequest, Audited, audit as run};
 use cabane_mpi_audit::benchmark;
 use cabane_mpi_audit::find::FindRequest;
-use cabane_mpi_audit::judge::{Class, Floor, LATENCIES, Reason, Spread, Way, short, spread, way};
+use cabane_mpi_audit::judge::{
+    AuditChange, Class, Floor, LATENCIES, Reason, Spread, Way, short, size, spread, way,
+};
 use cabane_mpi_audit::run::{OtherBenchmark, Tried};
 use cabane_mpi_audit::{Origin, report};
 use cabane_report::{IoContext, Result};
@@ -73,6 +75,9 @@ pub(crate) struct AuditArgs {
     /// Save the latencies of the healthy installations to this file
     #[arg(long, value_name = "FILE")]
     save_reference: Option<PathBuf>,
+    /// Show what has changed since the audit in this file, an earlier --json output
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
     /// The time limit of each compilation and run, in seconds; a run over the limit is repeated before it counts
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(3..=3600))]
     time_limit: u64,
@@ -100,6 +105,8 @@ struct Outcome<'a> {
     nodes: u32,
     floor: &'a Floor,
     installations: Vec<Row<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<&'a [AuditChange]>,
 }
 
 #[derive(Serialize)]
@@ -152,6 +159,7 @@ impl AuditArgs {
             ranks: self.ranks,
             nodes: self.slurm.then_some(self.nodes),
             reference: self.reference.clone(),
+            compare: self.compare.clone(),
             limit: Duration::from_secs(self.time_limit),
             measure: self.measure,
             work_directory: self.work_directory.clone(),
@@ -160,7 +168,7 @@ impl AuditArgs {
 }
 
 fn print(setup: &Setup, args: &AuditArgs, audited: &Audited) {
-    let Audited { tried, others, floor } = audited;
+    let Audited { tried, others, floor, changes } = audited;
     if args.json {
         let rows = tried.iter().zip(others).map(|(one, others)| row(one, others));
         setup.printer.json(&Outcome {
@@ -168,6 +176,7 @@ fn print(setup: &Setup, args: &AuditArgs, audited: &Audited) {
             nodes: args.nodes,
             floor: &audited.floor,
             installations: rows.collect(),
+            changes: audited.changes.as_deref(),
         });
         return;
     }
@@ -186,6 +195,28 @@ fn print(setup: &Setup, args: &AuditArgs, audited: &Audited) {
             ));
         }
     }
+    if let (Some(changes), Some(file)) = (changes, &args.compare) {
+        let file = file.to_string_lossy();
+        let (many, file) =
+            (if changes.is_empty() { "nothing has" } else { "this has" }, escape(&file));
+        setup.note(format_args!("{many} changed since the audit in {file}"));
+        for change in changes {
+            setup.note(format_args!("  {}", in_words(change)));
+        }
+    }
+}
+
+fn in_words(change: &AuditChange) -> String {
+    let (name, what) = match change {
+        AuditChange::Added { name } => (name, "is new".to_owned()),
+        AuditChange::Removed { name } => (name, "was not found".to_owned()),
+        AuditChange::Class { name, before, now } => (name, format!("was {before}, and is {now}")),
+        AuditChange::Latency { name, bytes, before, now } => {
+            let (what, before, now) = (size(*bytes), short(*before), short(*now));
+            (name, format!("{what} took {before} µs, and take {now} µs"))
+        }
+    };
+    format!("{}: {what}", escape(name))
 }
 
 fn row<'a>(one: &'a Tried, others: &'a [OtherBenchmark]) -> Row<'a> {
