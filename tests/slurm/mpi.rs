@@ -166,7 +166,10 @@ fn libraries_are_audited_over_two_nodes_each_started_in_its_own_way() {
         // Two are too few to compare with each other, and no node is measured from another one.
         let works = |pmi| (Some("inconclusive"), Some(pmi), true);
         assert_eq!(seen, [works("pmi2"), works("pmix")], "{all:#}");
-        let mut reasons = all["installations"].as_array().unwrap().iter().map(|one| &one["reason"]);
-        assert!(reasons.all(|reason| reason["kind"] == "nothing-to-compare"), "{all:#}");
+        // Beside other tests, their ranks also wait for processors.
+        let rows = all["installations"].as_array().unwrap().iter();
+        let kinds = rows.map(|one| one["reason"]["kind"].as_str());
+        let is_right = |kind| matches!(kind, Some("nothing-to-compare" | "load"));
+        assert!(kinds.into_iter().all(is_right), "{all:#}");
     });
 }
