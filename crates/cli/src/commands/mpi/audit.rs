@@ -213,7 +213,7 @@ fn in_words(change: &AuditChange) -> String {
         AuditChange::Class { name, before, now } => (name, format!("was {before}, and is {now}")),
         AuditChange::Latency { name, bytes, before, now } => {
             let (what, before, now) = (size(*bytes), short(*before), short(*now));
-            (name, format!("{what} took {before} µs, and take {now} µs"))
+            (name, format!("{what} took {before} µs before, and take {now} µs now"))
         }
     };
     format!("{}: {what}", escape(name))
