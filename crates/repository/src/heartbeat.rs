@@ -3,12 +3,14 @@
 
 //! A file that changes as long as a download is under way, for those whom no lock tells.
 //!
-//! Its line says what its writer is about, on which kernel, and a number that grows. Times are
-//! not compared, since clocks differ between hosts: who waits looks whether the line changes.
-//! The file is opened and read anew each time, since network file systems look at the server
-//! then.
+//! Its line says what its writer is about, on which kernel, and a random number, so that no two
+//! lines are equal: one that is seen again was not written again. Times are not compared, since
+//! clocks differ between hosts: a process that waits looks whether the line changes. The file is
+//! opened and read anew each time, since network file systems look at the server then.
 
+use std::collections::hash_map::RandomState;
 use std::fs;
+use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
@@ -24,7 +26,7 @@ const MAX_SIZE: u64 = 4096;
 pub(crate) const BEAT: Duration = Duration::from_secs(5);
 
 /// What the writer of a line is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub(crate) enum State {
     /// It wants to download, and looks whether others want to, too.
     Claims,
@@ -65,10 +67,11 @@ impl Line {
     }
 }
 
-pub(crate) fn write(place: &Path, state: State, number: u64) {
+pub(crate) fn write(place: &Path, state: State) {
     let (state, kernel) = (state.as_str(), kernel_id().unwrap_or_else(|| "-".to_owned()));
     let process = rustix::process::getpid();
-    let line = format!("{state} {kernel} {process} {number}\n");
+    let random = RandomState::new().hash_one(state);
+    let line = format!("{state} {kernel} {process} {random}\n");
     // Who cannot write it is taken for dead, and then the image is downloaded twice.
     let _ = fs::write(place.join(ALIVE), line);
 }
@@ -88,12 +91,10 @@ pub struct KeepAlive {
 impl KeepAlive {
     pub(crate) fn every(beat: Duration, place: PathBuf) -> Self {
         let (stop, stopped) = mpsc::channel::<()>();
-        let beats = move || {
-            for number in 1.. {
-                write(&place, State::Downloads, number);
-                if stopped.recv_timeout(beat) != Err(RecvTimeoutError::Timeout) {
-                    break;
-                }
+        let beats = move || loop {
+            write(&place, State::Downloads);
+            if stopped.recv_timeout(beat) != Err(RecvTimeoutError::Timeout) {
+                break;
             }
         };
         Self { stop: Some(stop), thread: thread::Builder::new().spawn(beats).ok() }

@@ -96,10 +96,7 @@ impl Queue {
         }
         let own = self.name();
         let is_busy = |one: &String| Some(one) != own.as_ref();
-        let places = self.places()?;
-        // A process that begins anew writes the line that it wrote before.
-        self.seen.retain(|name, _| places.contains(name));
-        if places.iter().filter(|one| is_busy(one)).any(|one| self.is_alive(one)) {
+        if self.places()?.iter().filter(|one| is_busy(one)).any(|one| self.is_alive(one)) {
             return Ok(Claim::Busy);
         }
         let incoming = match own {
@@ -109,9 +106,9 @@ impl Queue {
                 None => return Ok(Claim::Busy),
             },
         };
-        heartbeat::write(&incoming.path, State::Claims, 0);
+        heartbeat::write(&incoming.path, State::Claims);
         if self.reach == Reach::AllHosts && incoming.lock.is_some() {
-            heartbeat::write(&incoming.path, State::Downloads, 0);
+            heartbeat::write(&incoming.path, State::Downloads);
         } else if !self.begins(&incoming.path)? {
             return Ok(Claim::Busy);
         }
@@ -208,7 +205,7 @@ impl Queue {
             if self.is_second(own)? {
                 return Ok(false);
             }
-            heartbeat::write(own, State::Downloads, 0);
+            heartbeat::write(own, State::Downloads);
             // Who claims after this look waits first, and then sees this line; unless it took
             // too long to write.
             if looked.elapsed() < self.settle {

@@ -164,17 +164,37 @@ fn a_claim_that_is_made_anew_is_not_that_of_a_dead_process() {
     let (_place, layout) = layout();
     let mut ours = queue(&layout, Reach::ThisHost, 'b');
     let place = layout.tmp().join(queue(&layout, Reach::ThisHost, 'a').name().unwrap());
-    let claims = || {
-        fs::create_dir(&place).unwrap();
-        fs::write(place.join("alive"), "claims 0123 1 0\n").unwrap();
-    };
-    claims();
+    fs::create_dir(&place).unwrap();
+    heartbeat::write(&place, State::Claims);
     assert!(taken(&mut ours).is_none());
-    fs::remove_dir_all(&place).unwrap();
+    heartbeat::stop(&place);
     drop(taken(&mut ours).unwrap());
     sleep(ours.lease);
-    claims();
+    heartbeat::write(&place, State::Claims);
     assert!(taken(&mut ours).is_none());
+}
+
+#[test]
+fn a_claim_that_is_made_anew_at_this_moment_goes_first_as_it_did_before() {
+    let (_place, layout) = layout();
+    let mut ours = queue(&layout, Reach::ThisHost, 'b');
+    ours.settle = Duration::from_secs(1);
+    let own = layout.tmp().join(ours.name().unwrap());
+    let place = layout.tmp().join(queue(&layout, Reach::ThisHost, 'a').name().unwrap());
+    fs::create_dir(&place).unwrap();
+    heartbeat::write(&place, State::Claims);
+    assert!(taken(&mut ours).is_none());
+    heartbeat::stop(&place);
+    let claims = thread::scope(|scope| {
+        let claims = scope.spawn(|| ours.try_take().unwrap());
+        // While ours waits for others to see it.
+        while !own.join("alive").exists() {
+            sleep(Duration::from_millis(1));
+        }
+        heartbeat::write(&place, State::Claims);
+        claims.join().unwrap()
+    });
+    assert!(matches!(claims, Claim::Busy));
 }
 
 #[test]
