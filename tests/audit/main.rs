@@ -11,10 +11,10 @@
 mod cabane;
 #[path = "../cli/json_schema.rs"]
 mod json_schema;
+mod machine;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,13 +23,13 @@ use cabane_testkit::mpi::installed;
 use cabane_testkit::{Finished, Tree, not_run, squashfs};
 use serde_json::Value;
 
-use crate::cabane::{Cabane, Who, everybody};
+use crate::cabane::{Cabane, Who};
+use crate::machine::{INCONCLUSIVE, Machine, cabane};
 
 const MODULES: &str = "/usr/share/modules/init/sh";
 
 /// What a library without faults may be called, whatever else runs on the machine.
 const HEALTHY: [&str; 3] = ["working", "suboptimal", INCONCLUSIVE];
-const INCONCLUSIVE: &str = "inconclusive";
 
 /// Waits for the other tests.
 fn turn() -> MutexGuard<'static, ()> {
@@ -41,130 +41,6 @@ fn turn() -> MutexGuard<'static, ()> {
 fn finished(seen: Finished) -> Finished {
     assert!([0, 19].contains(&seen.code), "{seen:?}");
     seen
-}
-
-/// Anyone who can read the clone.
-fn cabane() -> Cabane {
-    Cabane::new(everybody().into_iter().next().unwrap_or(Who::OrdinaryUser))
-}
-
-/// A machine with healthy installations, and others that are not.
-struct Machine {
-    cabane: Cabane,
-    prefixes: Vec<String>,
-    modules: PathBuf,
-}
-
-impl Machine {
-    fn new() -> Self {
-        let cabane = cabane();
-        let modules = cabane.world.directory("modules");
-        Self { cabane, prefixes: Vec::new(), modules }
-    }
-
-    fn with_prefix(mut self, prefix: &Path) -> Self {
-        self.prefixes.push(prefix.to_string_lossy().into_owned());
-        self
-    }
-
-    /// Adds a copy without some files.
-    fn with_copy(self, name: &str, original: &Path, without: &[&str]) -> Self {
-        let copy = self.cabane.world.path(name);
-        let _ = Tree::new(&copy).copy_of(original, "");
-        for file in without {
-            fs::remove_file(copy.join(file)).unwrap();
-        }
-        self.with_prefix(&copy)
-    }
-
-    /// Adds a prefix with the wrapper of one library and a launcher of its own.
-    fn with_launcher(self, name: &str, original: &Path, launcher: &str) -> Self {
-        let bin = self.cabane.world.directory(&format!("{name}/bin"));
-        let wrapper = format!("exec {}/bin/mpicc \"$@\"", original.display());
-        for (program, text) in [("mpicc", wrapper.as_str()), ("mpiexec", launcher)] {
-            let path = bin.join(program);
-            fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        }
-        let prefix = bin.parent().unwrap().to_owned();
-        self.with_prefix(&prefix)
-    }
-
-    /// Adds a prefix with the launcher of one library and a wrapper of its own.
-    fn with_wrapper(self, name: &str, original: &Path, wrapper: &str) -> Self {
-        let launcher = format!("exec {}/bin/mpiexec \"$@\"", original.display());
-        let machine = self.with_launcher(name, original, &launcher);
-        let path = machine.cabane.world.path(&format!("{name}/bin/mpicc"));
-        fs::write(path, format!("#!/bin/sh\n{wrapper}\n")).unwrap();
-        machine
-    }
-
-    /// Adds a copy in which one file is empty.
-    fn with_emptied(self, name: &str, original: &Path, file: &str) -> Self {
-        let machine = self.with_copy(name, original, &[file]);
-        fs::write(machine.cabane.world.path(name).join(file), "").unwrap();
-        machine
-    }
-
-    /// Adds a module for a library, with variables.
-    fn with_module(self, name: &str, prefix: &Path, variables: &[(&str, &str)]) -> Self {
-        let mut text = format!("#%Module1.0\nprepend-path PATH {}/bin\n", prefix.display());
-        for (variable, value) in variables {
-            text += &format!("setenv {variable} {value}\n");
-        }
-        fs::write(self.modules.join(name), text).unwrap();
-        self
-    }
-
-    fn audit(&self, arguments: &[&str]) -> Finished {
-        self.cabane.finish(&mut self.command(arguments))
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let work = self.cabane.world.directory("w");
-        let prefixes = self.prefixes.iter().map(String::as_str);
-        let mut all = vec!["mpi", "audit", "--work-directory", work.to_str().unwrap()];
-        all.extend(arguments);
-        all.extend(prefixes);
-        let mut command = self.cabane.command(&all);
-        command.env("MODULEPATH", &self.modules);
-        command
-    }
-
-    /// The class and the explanation of every installation. The exit code says whether one is
-    /// inconclusive.
-    fn classes(&self, arguments: &[&str]) -> BTreeMap<String, (String, String)> {
-        let seen = self.audit(&[arguments, &["--json"]].concat());
-        let classes = Self::classes_of(&seen);
-        let is_inconclusive = classes.values().any(|(class, _)| class == INCONCLUSIVE);
-        assert_eq!(seen.code, if is_inconclusive { 19 } else { 0 }, "{seen:?}");
-        classes
-    }
-
-    fn classes_of(seen: &Finished) -> BTreeMap<String, (String, String)> {
-        let all: Value = serde_json::from_str(&seen.stdout).unwrap();
-        let text = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_owned();
-        let row = |one: &Value| {
-            let name = text(one, "name");
-            let name = name.rsplit('/').next().unwrap_or_default().to_owned();
-            (name, (text(one, "class"), text(one, "explanation")))
-        };
-        let rows = all["installations"].as_array().unwrap();
-        rows.iter().map(row).collect()
-    }
-
-    /// Files and processes of the audit that are still there.
-    fn left_behind(&self) -> Vec<PathBuf> {
-        let work = self.cabane.world.path("w");
-        let files = fs::read_dir(&work).unwrap().flatten().map(|entry| entry.path());
-        let mark = format!("CABANE_CHECK_RUN={}", work.display());
-        let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
-        let is_ours = |path: &PathBuf| {
-            let variables = fs::read(path.join("environ")).unwrap_or_default();
-            String::from_utf8_lossy(&variables).contains(&mark)
-        };
-        files.chain(processes.filter(is_ours)).collect()
-    }
 }
 
 #[test]
@@ -191,6 +67,8 @@ fn installations_are_sorted_by_what_they_can_do() {
     let one_rank = format!("shift 2; exec {}/bin/mpiexec -n 1 \"$@\"", middle.display());
     let of_another = format!("exec {}/bin/mpiexec \"$@\"", open4.display());
     let machine = found.iter().fold(Machine::new(), |machine, prefix| machine.with_prefix(prefix));
+    let run = format!("exec {}/bin/mpiexec \"$@\"", middle.display());
+    let new_library = new.join("lib").display().to_string();
     let machine = machine
         .with_module(
             "slow-tcp-openmpi",
@@ -222,10 +100,15 @@ fn installations_are_sorted_by_what_they_can_do() {
         .with_wrapper("no-link", middle, &format!("exec cc -I{}/include \"$@\"", middle.display()))
         .with_emptied("emptied-library", old, "lib/libmpi.so.12")
         .with_module("yields-openmpi", open4, &[("OMPI_MCA_mpi_yield_when_idle", "1")])
+        // A program of one version with the library of another.
+        .with_module("mixed-versions", middle, &[("LD_LIBRARY_PATH", &new_library)])
+        .with_launcher("no-memory", middle, &format!("ulimit -v 60000; {run}"))
+        .with_launcher("silent", middle, &format!("{run} >/dev/null"))
         .with_copy("no-library", old, &["lib/libmpi.so", "lib/libmpi.so.12"])
         .with_copy("no-header", old, &["include/mpi.h"])
         .with_copy("no-fabric", new, &["lib/mpich/libfabric.so.1"]);
-    let classes = machine.classes(&["--all", "--measure", "0.1"]);
+    let seen = finished(machine.audit(&["--all", "--measure", "0.1", "--json"]));
+    let classes = Machine::classes_of(&seen);
     let class = |name: &str| classes.get(name).map_or("", |(class, _)| class.as_str());
     let why = |name: &str| classes.get(name).map_or("", |(_, why)| why.as_str());
     for name in names.into_iter().chain([
@@ -233,9 +116,14 @@ fn installations_are_sorted_by_what_they_can_do() {
         "usr (openmpi)",
         "two-copies-openmpi",
         "yields-openmpi",
+        "mixed-versions",
     ]) {
         assert!(HEALTHY.contains(&class(name)), "{name}: {classes:#?}");
     }
+    let rows: Value = serde_json::from_str(&seen.stdout).unwrap();
+    let rows = rows["installations"].as_array().unwrap();
+    let mixed = rows.iter().find(|row| row["name"] == "mixed-versions").unwrap();
+    assert_eq!(mixed["library_of"], new.to_str().unwrap(), "{mixed:#}");
     for name in ["slow-tcp-openmpi", "slow-tcp-mpich"] {
         assert_eq!(class(name), "non-performant", "{name}: {classes:#?}");
         assert!(why(name).contains("TCP sockets"), "{name}: {classes:#?}");
@@ -250,6 +138,8 @@ fn installations_are_sorted_by_what_they_can_do() {
         ("one-rank", "1 times 1 of 2 ranks"),
         ("starts-nothing", "it ended before it was done"),
         ("fails", "exit code 7: no usable nodes"),
+        ("no-memory", ""),
+        ("silent", "it ended before it was done"),
         ("wrong-wrapper", "does not compile"),
         ("no-link", "undefined reference"),
         ("emptied-library", ""),
@@ -286,6 +176,53 @@ fn a_slow_installation_without_peers_is_known_by_kept_references() {
     let reference: &[&str] = if is_saved { &["--reference", file] } else { &[] };
     let classes = slow.classes(&[&["--measure", "0.4"], reference].concat());
     assert_eq!(classes["slow"].0, "non-performant", "{classes:?}");
+}
+
+/// A control group that gives a third of a processor, until this is dropped.
+struct Quota(PathBuf);
+
+impl Quota {
+    /// `None` where there is no controller for processors in version 1, or it cannot be used.
+    fn new() -> Option<Self> {
+        let group = Path::new("/sys/fs/cgroup/cpu").join(format!("cabane-{}", std::process::id()));
+        fs::create_dir(&group).ok()?;
+        let quota = Self(group);
+        fs::write(quota.0.join("cpu.cfs_quota_us"), "33000").ok()?;
+        Some(quota)
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn under_a_quota_of_processor_time_no_installation_is_called_what_it_is_not() {
+    let _turn = turn();
+    let Some([open, mpich]) = installed(["openmpi-4.1.8", "mpich-4.3.2"]) else {
+        not_run!("needs Open MPI and MPICH: scripts/setup test");
+    };
+    let Some(quota) = Quota::new() else {
+        not_run!("needs root, and control groups of version 1 with the controller for processors");
+    };
+    let slow = [("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "tcp,self")];
+    let machine = Machine::new().with_prefix(&mpich).with_module("tcp", &open, &slow);
+    let audit = machine.command(&["--all", "--measure", "0.1", "--json", "--no-keep"]);
+    let script = format!("echo $$ >{}/tasks && exec \"$0\" \"$@\"", quota.0.display());
+    let mut limited = machine.cabane.other("sh");
+    limited.args(["-c", &script]).arg(audit.get_program()).args(audit.get_args());
+    limited.env("MODULEPATH", &machine.modules);
+    let seen = finished(machine.cabane.finish(&mut limited));
+    let classes = Machine::classes_of(&seen);
+    let class = |name: &str| classes[name].0.as_str();
+    assert!(HEALTHY.contains(&class("mpich-4.3.2")), "{classes:#?}");
+    assert!(["non-performant", INCONCLUSIVE].contains(&class("tcp")), "{classes:#?}");
+    let all: Value = serde_json::from_str(&seen.stdout).unwrap();
+    let stopped = |row: &Value| row["throttled"].as_u64().is_some_and(|stopped| stopped > 0);
+    let mut rows = all["installations"].as_array().unwrap().iter();
+    assert!(rows.all(stopped), "{all:#}");
 }
 
 /// Processes that take all processors until this is dropped.
@@ -423,6 +360,44 @@ fn a_broken_installation_fails_the_audit_only_if_it_is_strict() {
     assert!(seen.code == 3 && seen.stderr.contains("not the JSON output of an audit"), "{seen:?}");
 }
 
+#[test]
+fn results_are_kept_and_later_audits_are_compared_with_them() {
+    let _turn = turn();
+    let Some(found) = installed(["mpich-3.4.3", "mpich-4.0.3", "openmpi-4.1.8"]) else {
+        not_run!("needs three MPI libraries: scripts/setup test");
+    };
+    let machine = found.iter().fold(Machine::new(), |machine, prefix| machine.with_prefix(prefix));
+    let directory = machine.cabane.world.path("home/.local/state/cabane/mpi-audits");
+    let measure = ["--measure", "0.2"];
+    machine.classes(&[&measure[..], &["--no-keep"]].concat());
+    assert!(!directory.exists());
+    let classes = machine.classes(&measure);
+    let files: Vec<_> = fs::read_dir(&directory).unwrap().flatten().collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    let file = files[0].path();
+    let is_healthy = |class: &str| HEALTHY.contains(&class) && class != INCONCLUSIVE;
+    if classes.values().all(|(class, _)| is_healthy(class)) {
+        // One alone has no peers, and is compared with what the three reached.
+        let alone = Machine { prefixes: vec![machine.prefixes[0].clone()], ..machine };
+        let classes = alone.classes(&measure);
+        let (class, why) = &classes["mpich-3.4.3"];
+        let is_so = why.contains("what earlier audits of such nodes found");
+        assert!(is_so || class == INCONCLUSIVE, "{classes:?}");
+        // As if that had been on another day, on which it was broken.
+        let mut kept: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        for result in kept["results"].as_array_mut().unwrap() {
+            result["day"] = "2026-01-31".into();
+            result["class"] = "nonfunctional".into();
+        }
+        fs::write(&file, kept.to_string()).unwrap();
+        let seen = finished(alone.audit(&measure));
+        let change = "this has changed since earlier audits of this type of node\n  ";
+        let is_so = seen.stderr.contains(change)
+            && seen.stderr.contains("mpich-3.4.3: was nonfunctional on 2026-01-31, and is ");
+        assert!(is_so || seen.code == 19, "{seen:?}");
+    }
+}
+
 /// An image with a library, beside another one in a repository.
 fn with_image(installed: &Path) -> (Cabane, String) {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
@@ -507,4 +482,5 @@ fn a_page_with_a_bar_for_each_figure_is_written() {
     let plots = page.matches("<svg").count();
     let bars = page.matches("<rect").count();
     assert_eq!((plots, bars), (12, 12));
+    assert!(page.contains("<td>(shared memory)<td>") && page.contains("<td>(TCP)<td>"), "{page}");
 }

@@ -266,6 +266,7 @@ fn mpi(context: &Context, bench: &Bench<'_>, subject: &Subject, request: &CheckR
         nodes: None,
         reference: None,
         compare: None,
+        keep: false,
         limit: request.limit,
         measure: 0.2,
         work_directory: Some(PathBuf::from(bench.runner().directory())),

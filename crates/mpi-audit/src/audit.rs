@@ -14,8 +14,10 @@ use cabane_label::{escape, shown};
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::{Context, env_vars};
 
+use crate::benchmark::NodeType;
 use crate::find::{FindRequest, find};
 use crate::judge::{AuditChange, Class, ComparedInstallation, EarlierAudit, Floor, Reference};
+use crate::kept_files::KeptFiles;
 use crate::run::{
     Manner, OtherBenchmark, PmiTypes, Runner, Settings, Tried, allowed_processors,
     audit as try_all, other_benchmarks,
@@ -36,6 +38,9 @@ pub struct AuditRequest {
     pub reference: Option<PathBuf>,
     /// A file with the JSON output of an earlier audit, to find what has changed since.
     pub compare: Option<PathBuf>,
+    /// Whether the results are kept for later audits on nodes of the same type, and compared with
+    /// those of earlier ones.
+    pub keep: bool,
     /// The time limit of each compilation and run.
     pub limit: Duration,
     /// How long each run measures, in seconds.
@@ -53,7 +58,8 @@ pub struct Audited {
     pub others: Vec<Vec<OtherBenchmark>>,
     /// What the node did without MPI in the meantime; nothing over several nodes.
     pub floor: Floor,
-    /// What has changed since the earlier audit, if there is one.
+    /// What has changed since the audit that was named, or since the day before today on which a
+    /// result was kept for the installation; `None` without an earlier audit.
     pub changes: Option<Vec<AuditChange>>,
 }
 
@@ -67,7 +73,8 @@ pub fn audit(context: &Context, request: &AuditRequest) -> Result<Audited> {
         let error = format!("cannot measure for {} seconds", request.measure);
         return Err(Report::new(Kind::Usage, error));
     }
-    let settings = settings(context, request)?;
+    let files = KeptFiles::new(context, request.ranks, request.nodes.unwrap_or(1));
+    let settings = settings(context, request, &files)?;
     let earlier = request.compare.as_deref().map(|path| earlier(path, request)).transpose()?;
     let runner = runner(context, request)?;
     let installations = find(context, &request.find, &runner)?;
@@ -83,10 +90,11 @@ pub fn audit(context: &Context, request: &AuditRequest) -> Result<Audited> {
         .or_failed(|| "write the program that is compiled".to_owned())?;
     tried.sort_by_key(|one| one.verdict.class);
     let others = tried.iter().map(|one| other(one, &runner, &settings.manner)).collect();
-    let changes = earlier.map(|earlier| {
-        let now: Vec<_> = tried.iter().map(for_comparison).collect();
-        earlier.changes(&now)
-    });
+    let now: Vec<_> = tried.iter().map(for_comparison).collect();
+    let heard = || tried.iter().find_map(|one| one.outcome.output().node_type.as_ref());
+    let node_type = settings.node_type.as_ref().or_else(heard);
+    let kept = node_type.filter(|_| request.keep).map(|node| files.keep(context, node, &now));
+    let changes = earlier.map(|earlier| earlier.changes(&now)).or(kept);
     Ok(Audited { tried, others, floor, changes })
 }
 
@@ -133,17 +141,23 @@ fn earlier(path: &Path, request: &AuditRequest) -> Result<EarlierAudit> {
     })
 }
 
-fn settings(context: &Context, request: &AuditRequest) -> Result<Settings> {
+fn settings(context: &Context, request: &AuditRequest, files: &KeptFiles) -> Result<Settings> {
+    let kept = if request.keep { files.all() } else { Vec::new() };
     Ok(Settings {
         ranks: request.ranks,
         measure: Duration::from_secs_f64(request.measure),
         manner: manner(context, request)?,
+        node_type: request.nodes.is_none().then(NodeType::of_this_node).flatten(),
         processors: allowed_processors().len(),
         reference: request
             .reference
             .as_deref()
             .map(|path| reference(path, request.nodes.unwrap_or(1)))
             .transpose()?,
+        kept: kept
+            .into_iter()
+            .filter_map(|one| Some((one.node_type.clone(), one.reference()?)))
+            .collect(),
     })
 }
 

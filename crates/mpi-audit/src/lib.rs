@@ -14,6 +14,7 @@ pub mod benchmark;
 pub mod find;
 mod installation;
 pub mod judge;
+mod kept_files;
 pub mod report;
 pub mod run;
 

@@ -10,8 +10,9 @@ use std::fmt::Write as _;
 
 use cabane_label::escape_html;
 
+use crate::audit::Audited;
 use crate::benchmark::{Figure, Kind};
-use crate::judge::{Class, short, size};
+use crate::judge::{AuditChange, Class, Floor, short, size};
 use crate::run::Tried;
 
 const STYLE: &str = "\
@@ -36,7 +37,8 @@ const NAMES: f64 = 150.0;
 const ROW: f64 = 16.0;
 
 /// Writes the page.
-pub fn html(title: &str, tried: &[Tried]) -> String {
+pub fn html(title: &str, audited: &Audited) -> String {
+    let tried = &audited.tried;
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{title}</title>\n\
          <style>{STYLE}</style>\n<h1>{title}</h1>\n<table>\n<tr><th>installation<th>class<th>8 B<th>4 KiB<th>32 KiB<th>1 MiB<th>reason\n",
@@ -58,7 +60,17 @@ pub fn html(title: &str, tried: &[Tried]) -> String {
         }
         let _ = writeln!(page, "<td>{reason}<br><small>{}</small>", escape_html(library));
     }
-    page.push_str("</table>\n<p>Times are those of the fastest tenth of single operations.</p>\n<div class=\"plots\">\n");
+    for (name, figures) in audited.floor.ways() {
+        let _ = write!(page, "<tr><td>({name})<td>");
+        for bytes in crate::judge::LATENCIES {
+            let best = Floor::best(figures, bytes).map(|figure| short(figure.p10));
+            let _ = write!(page, "<td class=\"n\">{}", best.unwrap_or_default());
+        }
+        page.push_str("<td>what this node does without MPI\n");
+    }
+    page.push_str("</table>\n<p>Times are those of the fastest tenth of single operations.</p>\n");
+    list_changes(&mut page, audited.changes.as_deref().unwrap_or_default());
+    page.push_str("<div class=\"plots\">\n");
     for (kind, title, sizes) in PLOTS {
         for bytes in sizes {
             plot(&mut page, &format!("{title}: {}", size(*bytes)), tried, kind, *bytes);
@@ -66,6 +78,17 @@ pub fn html(title: &str, tried: &[Tried]) -> String {
     }
     page.push_str("</div>\n</html>\n");
     page
+}
+
+fn list_changes(page: &mut String, changes: &[AuditChange]) {
+    if changes.is_empty() {
+        return;
+    }
+    page.push_str("<h2>Changes since earlier audits</h2>\n<ul>\n");
+    for change in changes {
+        let _ = writeln!(page, "<li>{}", escape_html(&change.to_string()));
+    }
+    page.push_str("</ul>\n");
 }
 
 /// Draws a bar for each installation, as long as the logarithm of its figure.
@@ -134,6 +157,11 @@ mod tests {
     use crate::judge::{Outcome, Reason, Verdict};
     use crate::{Installation, Origin};
 
+    fn page(title: &str, tried: Vec<Tried>, changes: Option<Vec<AuditChange>>) -> String {
+        let (others, floor) = (Vec::new(), Floor::default());
+        html(title, &Audited { tried, others, floor, changes })
+    }
+
     fn tried(name: &str, output: &str, reason: Reason) -> Tried {
         Tried {
             installation: Installation::new(name, Origin::Module(name.to_owned())),
@@ -142,6 +170,7 @@ mod tests {
             outcome: Outcome::Ran(Box::new(BenchmarkOutput::from_output(output))),
             runs: 1,
             once: None,
+            library_of: None,
             advice: None,
             verdict: Verdict { class: Class::Working, reason, is_incomplete: false },
         }
@@ -150,20 +179,25 @@ mod tests {
     #[test]
     fn what_an_installation_says_cannot_become_part_of_the_page() {
         let reason = Reason::NotCompiled { message: "<script>alert('1')</script>".to_owned() };
-        let page = html("a & b", &[tried("<img src=x>", "", reason)]);
+        let changes = vec![AuditChange::Added { name: "<img src=y>".to_owned() }];
+        let page = page("a & b", vec![tried("<img src=x>", "", reason)], Some(changes));
         let is_safe = !page.contains("<script") && !page.contains("<img");
-        assert!(is_safe && page.contains("&lt;img src=x&gt;"), "{page}");
+        assert!(
+            is_safe && page.contains("&lt;img src=x&gt;") && page.contains("&lt;img src=y&gt;"),
+            "{page}"
+        );
     }
 
     #[test]
     fn slower_installations_have_longer_bars() {
         let nothing = || Reason::NothingToCompare { peers: 2 };
-        let page = html(
+        let page = page(
             "t",
-            &[
+            vec![
                 tried("a", "latency 8 0.2 0.2 9 1 1\n", nothing()),
                 tried("b", "latency 8 2.0 0.2 9 1 1\n", nothing()),
             ],
+            None,
         );
         let widths: Vec<f64> = page
             .split("width=\"")
@@ -176,7 +210,7 @@ mod tests {
     #[test]
     fn figures_that_are_all_alike_are_drawn() {
         let nothing = || Reason::NothingToCompare { peers: 1 };
-        let page = html("t", &[tried("a", "latency 8 0.2 0.2 9 1 1\n", nothing())]);
+        let page = page("t", vec![tried("a", "latency 8 0.2 0.2 9 1 1\n", nothing())], None);
         assert!(!page.contains("NaN") && !page.contains("inf\""), "{page}");
     }
 }

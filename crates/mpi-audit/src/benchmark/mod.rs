@@ -9,7 +9,7 @@
 
 mod output;
 
-pub use output::{BenchmarkOutput, Figure, Kind, Place, Trips};
+pub use output::{BenchmarkOutput, Figure, Kind, NodeType, Place, Trips};
 
 /// The text of the program, in C.
 pub const PROGRAM: &str = include_str!("program.c");

@@ -114,6 +114,34 @@ pub struct Place {
     pub processors: BTreeSet<u32>,
 }
 
+/// A type of node. Figures of nodes of one type can be compared.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeType {
+    /// The model of its processors: `model name` in `/proc/cpuinfo`, or `CPU part` on Arm.
+    pub model: String,
+    /// How many processors are online.
+    pub processors: u32,
+}
+
+impl NodeType {
+    /// Takes it from the text of `/proc/cpuinfo`; `None` if that has no model.
+    pub fn from_cpuinfo(text: &str) -> Option<Self> {
+        let fields = || text.lines().filter_map(|line| line.split_once(':'));
+        let is = |name: &'static str| move |(field, _): &(&str, &str)| field.trim_end() == name;
+        let (_, model) =
+            fields().find(is("model name")).or_else(|| fields().find(is("CPU part")))?;
+        let processors = u32::try_from(fields().filter(is("processor")).count()).ok()?;
+        Some(Self { model: simplified(model)?, processors })
+    }
+}
+
+/// Joins words by single spaces; `None` without any.
+fn simplified(text: &str) -> Option<String> {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    (!text.is_empty()).then_some(text)
+}
+
 /// The output of a run of the program until it ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BenchmarkOutput {
@@ -123,6 +151,9 @@ pub struct BenchmarkOutput {
     pub loaded: Vec<PathBuf>,
     /// The number of ranks that know of each other, once for each such group.
     pub sizes: Vec<u32>,
+    /// The type of the node that the first rank was on.
+    #[serde(default)]
+    pub node_type: Option<NodeType>,
     /// Where the ranks are.
     pub places: Vec<Place>,
     /// Whether the sum over all ranks was right.
@@ -170,6 +201,7 @@ impl BenchmarkOutput {
             }
             "size" => self.sizes.extend(rest.parse::<u32>()),
             "rank" => self.places.extend(place(rest)),
+            "node-type" => self.node_type = self.node_type.take().or_else(|| node_type(rest)),
             "sum" => self.is_summed |= rest == "ok",
             "wrong" => {
                 self.wrong.get_or_insert(rest.to_owned());
@@ -243,6 +275,12 @@ fn trips(rest: &str) -> Option<Trips> {
         over_tcp: number()?,
     };
     (trips.count > 0 && fields.next().is_none()).then_some(trips)
+}
+
+/// Takes apart a type of node: how many processors it has, and their model.
+fn node_type(text: &str) -> Option<NodeType> {
+    let (processors, model) = text.split_once(' ')?;
+    Some(NodeType { model: simplified(model)?, processors: processors.parse().ok()? })
 }
 
 fn place(rest: &str) -> Option<Place> {

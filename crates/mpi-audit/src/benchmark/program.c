@@ -315,9 +315,20 @@ static void measure(const char *word, operation *run, long bytes, int everybody,
     if (run == round_trips) printf("way %ld %d %lu %lu %llu\n", bytes, count, yielded, copied, came), fflush(stdout);
 }
 
+/* The type of the first rank's node: its processors, and their model. On Arm, the file has numbers only. */
+static void tell_node_type(void) {
+    char line[256], *model = NULL;
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    while (file && !model && fgets(line, sizeof line, file))
+        if (!strncmp(line, "model name", 10) || !strncmp(line, "CPU part", 8)) model = strchr(line, ':');
+    if (file) fclose(file);
+    if (model) printf("node-type %ld %s\n", sysconf(_SC_NPROCESSORS_ONLN), model + 1);
+}
+
 /* Where each rank is and where it may be: two on one processor take turns. Returns whether those
  * that measure have only one. */
 static int tell_places(void) {
+    if (rank == 0) tell_node_type();
     struct { char host[64], allowed[960]; int now; } place, *all = calloc((size_t)size, sizeof place);
     cpu_set_t set;
     size_t used = 0;

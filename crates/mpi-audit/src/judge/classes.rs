@@ -230,6 +230,8 @@ pub enum Against {
     Peers,
     /// The reference that was named.
     Reference,
+    /// The results of earlier audits on nodes of the same type.
+    Kept,
     /// What the node does without MPI.
     Floor,
 }

@@ -30,6 +30,12 @@ impl Floor {
         self.tcp.extend(other.tcp);
     }
 
+    /// Returns what was measured, with the names of the ways.
+    pub fn ways(&self) -> impl Iterator<Item = (&'static str, &[Figure])> {
+        let ways = [("shared memory", self.shared.as_slice()), ("TCP", self.tcp.as_slice())];
+        ways.into_iter().filter(|(_, figures)| !figures.is_empty())
+    }
+
     /// Returns the best figure of a size.
     pub fn best(figures: &[Figure], bytes: u64) -> Option<&Figure> {
         let all = figures.iter().filter(|figure| figure.bytes == bytes);

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use cabane_report::{Kind as ReportKind, Report, Result};
+use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
 use super::classes::Class;
@@ -25,7 +26,7 @@ pub struct EarlierAudit {
 }
 
 /// An installation of an audit.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ComparedInstallation {
     /// Its name.
     pub name: String,
@@ -57,6 +58,9 @@ pub enum AuditChange {
         before: Class,
         /// The class that it has.
         now: Class,
+        /// The day of the earlier result, where it is known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        since: Option<Date>,
     },
     /// Messages of a size take longer, or less long.
     Latency {
@@ -68,6 +72,9 @@ pub enum AuditChange {
         before: f64,
         /// The best latency now.
         now: f64,
+        /// The day of the earlier result, where it is known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        since: Option<Date>,
     },
 }
 
@@ -102,7 +109,7 @@ impl EarlierAudit {
         let mut changes = Vec::new();
         for one in now {
             match before.get(one.name.as_str()) {
-                Some(earlier) => one.add_changes(earlier, &mut changes),
+                Some(earlier) => one.add_changes(earlier, None, &mut changes),
                 None => changes.push(AuditChange::Added { name: one.name.clone() }),
             }
         }
@@ -114,26 +121,31 @@ impl EarlierAudit {
 }
 
 impl ComparedInstallation {
-    fn add_changes(&self, before: &Self, changes: &mut Vec<AuditChange>) {
+    pub(super) fn add_changes(
+        &self,
+        before: &Self,
+        since: Option<Date>,
+        changes: &mut Vec<AuditChange>,
+    ) {
         let is_certain = |one: &Self| one.class != Class::Inconclusive;
         if !is_certain(self) || !is_certain(before) {
             return;
         }
         if self.class != before.class {
             let (before, now) = (before.class, self.class);
-            changes.push(AuditChange::Class { name: self.name.clone(), before, now });
+            changes.push(AuditChange::Class { name: self.name.clone(), before, now, since });
         }
         for bytes in LATENCIES {
             let (mine, theirs) = (self.latencies(bytes), before.latencies(bytes));
             let Some((now, before)) = best_alike(&mine, &theirs) else { continue };
             if now > before * ALIKE || before > now * ALIKE {
                 let name = self.name.clone();
-                changes.push(AuditChange::Latency { name, bytes, before, now });
+                changes.push(AuditChange::Latency { name, bytes, before, now, since });
             }
         }
     }
 
-    fn latencies(&self, bytes: u64) -> Vec<Latency> {
+    pub(super) fn latencies(&self, bytes: u64) -> Vec<Latency> {
         let is_one = |one: &&Figure| one.kind == Kind::Latency && one.bytes == bytes;
         let mut all = usable(self.figures.iter().filter(is_one));
         all.retain(|latency| !latency.is_disturbed);

@@ -5,7 +5,9 @@
 
 use std::fmt;
 
-use super::{Against, Comparison};
+use jiff::civil::Date;
+
+use super::{Against, AuditChange, Comparison};
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -14,8 +16,28 @@ impl fmt::Display for Comparison {
         match (self.against, self.peers) {
             (Against::Peers, Some(peers)) => write!(f, "the median of {peers}"),
             (Against::Peers, None) => f.write_str("the median"),
+            (Against::Kept, _) => f.write_str("what earlier audits of such nodes found"),
             (Against::Reference, _) => f.write_str("the reference"),
             (Against::Floor, _) => f.write_str("what shared memory takes without MPI"),
+        }
+    }
+}
+
+impl fmt::Display for AuditChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let on = |since: &Option<Date>| since.map_or_else(String::new, |day| format!(" on {day}"));
+        match self {
+            Self::Added { name } => write!(f, "{name}: is new"),
+            Self::Removed { name } => write!(f, "{name}: was not found"),
+            Self::Class { name, before, now, since } => {
+                write!(f, "{name}: was {before}{}, and is {now}", on(since))
+            }
+            Self::Latency { name, bytes, before, now, since } => {
+                let (what, before, now) = (size(*bytes), short(*before), short(*now));
+                let before_when =
+                    since.map_or_else(|| " before".to_owned(), |day| format!(" on {day}"));
+                write!(f, "{name}: {what} took {before} µs{before_when}, and take {now} µs now")
+            }
         }
     }
 }

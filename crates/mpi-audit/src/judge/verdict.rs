@@ -37,6 +37,8 @@ const OF_FLOOR: Limits = Limits { suboptimal: 6.0, ill: 6.0, very_ill: 10.0 };
 pub struct Yardsticks<'a> {
     /// The reference that was named; it decides where it has a size.
     pub reference: Option<&'a Reference>,
+    /// The results of earlier audits; they decide where there are too few healthy peers.
+    pub kept: Option<&'a Reference>,
     /// What the node does without MPI.
     pub floor: &'a Floor,
     /// How many processors a node has.
@@ -83,7 +85,9 @@ fn verdict(outcome: &Outcome, yardsticks: &Yardsticks<'_>, peers: &Peers<'_>) ->
     });
     // Only while the ranks took turns, or not at all.
     let is_unknown = latencies.values().any(Vec::is_empty);
-    let has_yardstick = peers.healthy.len() >= ENOUGH || yardsticks.reference.is_some();
+    let has_yardstick = peers.healthy.len() >= ENOUGH
+        || yardsticks.reference.is_some()
+        || yardsticks.kept.is_some();
     let is_incomplete = is_unknown || (others.len() < LATENCIES.len() && has_yardstick);
     let (class, reason) = classed(&others, &floor, is_unknown).unwrap_or_else(|| {
         (Class::Inconclusive, unknown(output, &latencies, yardsticks.floor, peers))
@@ -143,15 +147,17 @@ fn against_others(
     yardsticks: &Yardsticks<'_>,
     peers: &Peers<'_>,
 ) -> Option<(f64, Against, Option<usize>)> {
-    let by_reference = || {
-        let kept = yardsticks.reference?.latency.get(&bytes)?;
-        Some((kept.microseconds * one.times_as_far_as(kept), Against::Reference, None))
+    let by_reference = |reference: Option<&Reference>, against| {
+        let kept = reference?.latency.get(&bytes)?;
+        Some((kept.microseconds * one.times_as_far_as(kept), against, None))
     };
     let by_peers = || {
         let (median, count) = peers.at(bytes, one).filter(|(_, count)| *count >= ENOUGH)?;
         Some((median, Against::Peers, Some(count)))
     };
-    by_reference().or_else(by_peers)
+    by_reference(yardsticks.reference, Against::Reference)
+        .or_else(by_peers)
+        .or_else(|| by_reference(yardsticks.kept, Against::Kept))
 }
 
 fn by_comparison(all: &[Comparison], limits: &Limits) -> Option<(Class, Comparison)> {

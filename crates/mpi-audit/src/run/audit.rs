@@ -7,6 +7,7 @@
 //! All are run once before any is run again: a minute in which the machine is busy hits
 //! all alike and not one of them twice.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,8 @@ use super::node::throttled;
 use super::runner::{Ended, Runner};
 use super::settings::{Advice, OtherSettings};
 use super::start::{Manner, command, ranks};
-use crate::benchmark::{BenchmarkOutput, OTHER_SIZE, PROGRAM, TOO_LATE};
+use super::strange_library::{library_of, other_library, with_strange_library};
+use crate::benchmark::{BenchmarkOutput, NodeType, OTHER_SIZE, PROGRAM, TOO_LATE};
 use crate::judge::{
     Class, Floor, Outcome, Reason, Reference, Verdict, Yardsticks, change, is_settled, judge,
     shared_processors,
@@ -53,6 +55,10 @@ pub struct Settings {
     pub processors: usize,
     /// What latencies are compared with.
     pub reference: Option<Reference>,
+    /// The type of this node, if the ranks run on it.
+    pub node_type: Option<NodeType>,
+    /// What latencies are compared with where there are too few healthy peers, by the type of node.
+    pub kept: BTreeMap<NodeType, Reference>,
 }
 
 /// Whose program was run.
@@ -81,6 +87,8 @@ pub struct Tried {
     pub runs: usize,
     /// The first failure of one that worked at another time.
     pub once: Option<Reason>,
+    /// The prefix of the other installation that the loaded library belongs to, if it works.
+    pub library_of: Option<PathBuf>,
     /// Settings with which it was faster, if it is slow.
     pub advice: Option<Advice>,
     /// The class, with its reason.
@@ -148,6 +156,12 @@ pub fn audit(
 }
 
 impl Settings {
+    /// The results of earlier audits on nodes of the same type.
+    fn kept_for(&self, trials: &[Trial<'_>]) -> Option<&Reference> {
+        let heard = || trials.iter().find_map(|trial| trial.heard.as_ref()?.node_type.as_ref());
+        self.kept.get(self.node_type.as_ref().or_else(heard)?)
+    }
+
     /// Measures what the node does right now, if the ranks run on it.
     fn add_floor(&self, floor: &mut Floor, turn: usize) {
         if self.manner == Manner::Launcher {
@@ -160,6 +174,7 @@ fn judged(trials: &[Trial<'_>], settings: &Settings, floor: &Floor) -> Vec<Verdi
     let outcomes: Vec<_> = trials.iter().map(Trial::outcome).collect();
     let yardsticks = Yardsticks {
         reference: settings.reference.as_ref(),
+        kept: settings.kept_for(trials),
         floor,
         processors: settings.processors,
     };
@@ -369,6 +384,7 @@ impl Trial<'_> {
             installation: self.installation.clone(),
             program: self.program.ok().map(|(_, whose)| whose),
             pmi: self.pmi,
+            library_of: library_of(self.installation, outcome.output()).filter(|_| worked),
             outcome,
             runs: self.runs,
             once: once.filter(|_| worked),
@@ -420,32 +436,6 @@ fn failure(
     };
     let code = ended.code.unwrap_or_default();
     Some(Reason::NotStarted { code, message: message(ended, silent, runner) })
-}
-
-/// Adds to a failure that the library is none of the installation's: a linker takes what
-/// the system has where a prefix has none.
-fn with_strange_library(reason: Reason, one: &Installation, output: &BenchmarkOutput) -> Reason {
-    let Origin::Prefix(prefix) = &one.origin else {
-        return reason;
-    };
-    match (reason, other_library(output, prefix)) {
-        (Reason::NotStarted { code, message }, Some(other)) => Reason::NotStarted {
-            code,
-            message: format!(
-                "it was linked with {other}, not with a library of its own: {message}"
-            ),
-        },
-        (reason, _) => reason,
-    }
-}
-
-/// The library that was loaded, if none of a directory was.
-fn other_library(output: &BenchmarkOutput, directory: &Path) -> Option<String> {
-    let real = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
-    let is_ours =
-        output.loaded.iter().any(|file| file.starts_with(&real) || file.starts_with(directory));
-    let first = output.loaded.first()?;
-    (!is_ours).then(|| first.display().to_string())
 }
 
 /// What was done last.

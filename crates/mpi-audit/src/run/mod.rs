@@ -12,6 +12,7 @@ mod others;
 mod runner;
 mod settings;
 mod start;
+mod strange_library;
 
 pub use audit::{Program, Settings, Tried, audit};
 pub use message::first_meaningful;

@@ -11,10 +11,19 @@ use std::time::Duration;
 
 use rustix::thread::CpuSet;
 
+use crate::benchmark::NodeType;
+
 /// Where control groups are.
 const GROUPS: &str = "/sys/fs/cgroup";
 /// Where the version 1 has the limit of processor time.
 const VERSION_1: [&str; 3] = ["cpu", "cpu,cpuacct", "cpuacct,cpu"];
+
+impl NodeType {
+    /// Returns the type of this node; `None` if the kernel does not say it.
+    pub(crate) fn of_this_node() -> Option<Self> {
+        Self::from_cpuinfo(&fs::read_to_string("/proc/cpuinfo").ok()?)
+    }
+}
 
 /// Returns the processors that this process may use, whatever a control group allows it to take.
 pub fn allowed_processors() -> Vec<usize> {

@@ -34,7 +34,12 @@ fn what_is_new_gone_or_in_another_class_is_a_change() {
     let now = [("b", "non-performant", vec![]), ("c", "working", vec![])];
     let b = || "b".to_owned();
     let expected = [
-        AuditChange::Class { name: b(), before: Class::Working, now: Class::NonPerformant },
+        AuditChange::Class {
+            name: b(),
+            before: Class::Working,
+            now: Class::NonPerformant,
+            since: None,
+        },
         AuditChange::Added { name: "c".to_owned() },
         AuditChange::Removed { name: "a".to_owned() },
     ];
@@ -46,7 +51,8 @@ fn what_is_new_gone_or_in_another_class_is_a_change() {
 fn a_latency_counts_if_it_differs_at_one_distance_and_without_load() {
     let one = |figures: Vec<Value>| [("a", "working", figures)];
     let before = one(vec![figure(0.4, 0.1, 0.0), figure(0.3, 0.1, 0.0)]);
-    let slower = AuditChange::Latency { name: "a".to_owned(), bytes: 8, before: 0.3, now: 0.5 };
+    let slower =
+        AuditChange::Latency { name: "a".to_owned(), bytes: 8, before: 0.3, now: 0.5, since: None };
     let now = |p10, distance, waited| changes(&before, &one(vec![figure(p10, distance, waited)]));
     assert_eq!(now(0.5, 0.1, 0.0), [slower]);
     assert_eq!(now(0.44, 0.1, 0.0), [], "runs differ as much");

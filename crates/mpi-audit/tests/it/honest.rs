@@ -116,8 +116,12 @@ fn one_processor_says_nothing_about_a_library() {
     let text = "size 2\nrank 0 vm 0 0-0\nrank 1 vm 0 0-0\nsum ok\ndone\n";
     let outcome = Outcome::Ran(Box::new(BenchmarkOutput::from_output(text)));
     let node = Floor::default();
-    let yardsticks =
-        cabane_mpi_audit::judge::Yardsticks { reference: None, floor: &node, processors: 1 };
+    let yardsticks = cabane_mpi_audit::judge::Yardsticks {
+        reference: None,
+        kept: None,
+        floor: &node,
+        processors: 1,
+    };
     let found = cabane_mpi_audit::judge::judge(std::slice::from_ref(&outcome), &yardsticks);
     assert_eq!(found[0].class, Class::Inconclusive);
     assert_eq!(found[0].reason.to_string(), "the ranks have only one processor: 0 of vm");

@@ -33,12 +33,12 @@ pub(crate) fn ran_at(distance: f64, latencies: [f64; 4]) -> Outcome {
 
 pub(crate) fn verdicts(outcomes: &[Outcome], reference: Option<&Reference>) -> Vec<Verdict> {
     let floor = Floor::default();
-    judge(outcomes, &Yardsticks { reference, floor: &floor, processors: PROCESSORS })
+    judge(outcomes, &Yardsticks { reference, kept: None, floor: &floor, processors: PROCESSORS })
 }
 
 /// The same on a node that was measured as well.
 pub(crate) fn verdicts_with(outcomes: &[Outcome], floor: &Floor) -> Vec<Verdict> {
-    judge(outcomes, &Yardsticks { reference: None, floor, processors: PROCESSORS })
+    judge(outcomes, &Yardsticks { reference: None, kept: None, floor, processors: PROCESSORS })
 }
 
 pub(crate) fn classes(outcomes: &[Outcome]) -> Vec<Class> {

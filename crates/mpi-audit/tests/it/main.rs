@@ -7,5 +7,6 @@ mod classes;
 mod found;
 mod history;
 mod honest;
+mod kept;
 mod made;
 mod properties;

@@ -7,12 +7,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cabane_label::escape;
+use cabane_label::{escape, shown};
 use cabane_mpi_audit::audit::{AuditRequest, Audited, audit as run};
 use cabane_mpi_audit::benchmark;
 use cabane_mpi_audit::find::FindRequest;
 use cabane_mpi_audit::judge::{
-    AuditChange, Class, Floor, LATENCIES, Reason, Spread, Way, short, size, spread, way,
+    AuditChange, Class, Floor, LATENCIES, Reason, Spread, Way, short, spread, way,
 };
 use cabane_mpi_audit::run::{OtherBenchmark, Tried};
 use cabane_mpi_audit::{Origin, report};
@@ -78,6 +78,9 @@ pub(crate) struct AuditArgs {
     /// Show what has changed since the audit in this file, an earlier --json output
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
+    /// Do not keep the results, and do not compare with kept ones
+    #[arg(long)]
+    no_keep: bool,
     /// The time limit of each compilation and run, in seconds; a run over the limit is repeated before it counts
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(3..=3600))]
     time_limit: u64,
@@ -124,6 +127,8 @@ struct Row<'a> {
     pmi: Option<&'a str>,
     runs: usize,
     failed_once: Option<&'a Reason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    library_of: Option<&'a Path>,
     advice: Option<&'a cabane_mpi_audit::run::Advice>,
     ways: Vec<Way>,
     spread: Vec<Spread>,
@@ -160,6 +165,7 @@ impl AuditArgs {
             nodes: self.slurm.then_some(self.nodes),
             reference: self.reference.clone(),
             compare: self.compare.clone(),
+            keep: !self.no_keep,
             limit: Duration::from_secs(self.time_limit),
             measure: self.measure,
             work_directory: self.work_directory.clone(),
@@ -195,28 +201,16 @@ fn print(setup: &Setup, args: &AuditArgs, audited: &Audited) {
             ));
         }
     }
-    if let (Some(changes), Some(file)) = (changes, &args.compare) {
-        let file = file.to_string_lossy();
-        let (many, file) =
-            (if changes.is_empty() { "nothing has" } else { "this has" }, escape(&file));
-        setup.note(format_args!("{many} changed since the audit in {file}"));
-        for change in changes {
-            setup.note(format_args!("  {}", in_words(change)));
-        }
+    let changes = changes.as_deref().unwrap_or_default();
+    let many = if changes.is_empty() { "nothing has" } else { "this has" };
+    if let Some(file) = &args.compare {
+        setup.note(format_args!("{many} changed since the audit in {}", shown(file)));
+    } else if !changes.is_empty() {
+        setup.note("this has changed since earlier audits of this type of node");
     }
-}
-
-fn in_words(change: &AuditChange) -> String {
-    let (name, what) = match change {
-        AuditChange::Added { name } => (name, "is new".to_owned()),
-        AuditChange::Removed { name } => (name, "was not found".to_owned()),
-        AuditChange::Class { name, before, now } => (name, format!("was {before}, and is {now}")),
-        AuditChange::Latency { name, bytes, before, now } => {
-            let (what, before, now) = (size(*bytes), short(*before), short(*now));
-            (name, format!("{what} took {before} µs before, and take {now} µs now"))
-        }
-    };
-    format!("{}: {what}", escape(name))
+    for change in changes {
+        setup.note(format_args!("  {}", escape(&change.to_string())));
+    }
 }
 
 fn row<'a>(one: &'a Tried, others: &'a [OtherBenchmark]) -> Row<'a> {
@@ -235,6 +229,7 @@ fn row<'a>(one: &'a Tried, others: &'a [OtherBenchmark]) -> Row<'a> {
         pmi: one.pmi.as_deref(),
         runs: one.runs,
         failed_once: one.once.as_ref(),
+        library_of: one.library_of.as_deref(),
         advice: one.advice.as_ref(),
         ways: (LATENCIES.iter()).filter_map(|bytes| way(output, *bytes)).collect(),
         spread: spread(output),
@@ -257,14 +252,13 @@ fn table(tried: &[Tried], floor: &Floor) -> Table {
         let [a, b, c, d] = &best;
         table.push(&[&escape(name), &one.verdict.class, a, b, c, d, &escape(&why)]);
     }
-    for (name, figures) in [("(shared memory)", &floor.shared), ("(TCP)", &floor.tcp)] {
-        if !figures.is_empty() {
-            let [a, b, c, d] = LATENCIES.map(|bytes| {
-                let best = Floor::best(figures, bytes);
-                best.map_or_else(|| "-".to_owned(), |figure| short(figure.p10))
-            });
-            table.push(&[&name, &"-", &a, &b, &c, &d, &"what this node does without MPI"]);
-        }
+    for (name, figures) in floor.ways() {
+        let [a, b, c, d] = LATENCIES.map(|bytes| {
+            let best = Floor::best(figures, bytes);
+            best.map_or_else(|| "-".to_owned(), |figure| short(figure.p10))
+        });
+        let name = format!("({name})");
+        table.push(&[&name, &"-", &a, &b, &c, &d, &"what this node does without MPI"]);
     }
     table
 }
@@ -313,6 +307,9 @@ fn why(one: &Tried) -> String {
     if let Some(cabane_mpi_audit::run::Program::OfPeer(name)) = &one.program {
         why += &format!("; no compiler wrapper: run with the program of {name}");
     }
+    if let Some(prefix) = &one.library_of {
+        why += &format!("; the library that is loaded belongs to {}", prefix.display());
+    }
     if let Some(reason) = &one.once {
         why += &format!("; failed at another time: {reason}");
     }
@@ -327,7 +324,7 @@ fn write_files(setup: &Setup, args: &AuditArgs, audited: &Audited) -> Result<()>
     let system = setup.settings.system.value.as_ref();
     let system = system.map_or_else(|| "this system".to_owned(), ToString::to_string);
     if let Some(path) = &args.html {
-        write(path, report::html(&format!("MPI on {system}"), &audited.tried))?;
+        write(path, report::html(&format!("MPI on {system}"), audited))?;
     }
     if let Some(path) = &args.save_reference {
         write(path, audited.reference(&system, args.nodes)?.to_json())?;
