@@ -86,6 +86,7 @@ mod packages;
 mod pick;
 mod pipeline;
 mod pipeline_alps;
+mod pipeline_catalogue;
 mod pipeline_clients;
 mod pipeline_lock;
 mod pipeline_report;

@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod catalogue;
 mod cell;
 mod directory;
 mod generate;
@@ -28,6 +29,7 @@ mod stage;
 mod step;
 mod summary;
 
+pub use catalogue::PublishedCatalogue;
 pub use cell::{Cell, CellName};
 pub use directory::{DIRECTORY, RunDirectory};
 pub use generate::{Client, GenerateRequest, generate};
@@ -38,7 +40,7 @@ pub use pipeline::{FILES, Pipeline, Selection};
 pub use plan::{PlanRequest, PlannedCell, plan};
 pub use registry::Publishing;
 pub use repair::{NewRevision, Repairs};
-pub use run::{Place, RunOptions, run};
+pub use run::{Place, Ran, RunOptions, run};
 pub use slurm::{JobOptions, cancel, cell_of_task};
 pub use stage::{Stage, StageResult};
 pub use step::{StepOptions, step};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::{Label, LabelPattern, Namespace, System, shown};
 use cabane_recipe::{
-    Diagnostic, PipelineFile, PromoteTarget, UenvEntry, malformed, parse_pipeline,
+    CatalogueTarget, Diagnostic, PipelineFile, PromoteTarget, UenvEntry, malformed, parse_pipeline,
 };
 use cabane_report::{IoContext, Kind, Report, Result};
 
@@ -32,6 +32,8 @@ pub struct Pipeline {
     pub publish: Namespace,
     /// Where images go that pass.
     pub promote: Option<PromoteTarget>,
+    /// The web site that shows the images, if there is one.
+    pub catalogue: Option<CatalogueTarget>,
     /// The cells that can be built, by name.
     pub cells: Vec<Cell>,
     /// What nobody asked for, and what can never be built.
@@ -95,6 +97,7 @@ impl Pipeline {
             directory,
             publish: parsed.publish.clone(),
             promote: parsed.promote.clone(),
+            catalogue: parsed.catalogue.clone(),
             cells: Vec::new(),
             remarks: parsed.remarks.clone(),
             mistakes: Vec::new(),

@@ -33,9 +33,13 @@ impl Publishing {
     ///
     /// What is typed or configured is malformed.
     pub fn connect(&self, context: &Context) -> Result<Option<Connection>> {
+        self.has_registry(context).then(|| self.registry.connect(context)).transpose()
+    }
+
+    /// Returns whether a registry is named or configured, and wanted.
+    pub(crate) fn has_registry(&self, context: &Context) -> bool {
         let is_configured = context.settings.registry.address.value.is_some();
-        let is_there = self.registry.registry.is_some() || is_configured;
-        (is_there && !self.offline).then(|| self.registry.connect(context)).transpose()
+        (self.registry.registry.is_some() || is_configured) && !self.offline
     }
 }
 

@@ -10,6 +10,7 @@ use cabane_label::System;
 use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
 
+use crate::catalogue::{self, PublishedCatalogue};
 use crate::directory::RunDirectory;
 use crate::here::{Event, Processes};
 use crate::pipeline::Pipeline;
@@ -38,6 +39,15 @@ pub struct RunOptions {
     pub step: StepOptions,
 }
 
+/// What a run has done.
+#[derive(Debug)]
+pub struct Ran<'p> {
+    /// What was planned; what came of it is in the directory of the run.
+    pub planned: Vec<PlannedCell<'p>>,
+    /// The web site of the images; `None` if the pipeline has none, or no registry is used.
+    pub catalogue: Result<Option<PublishedCatalogue>>,
+}
+
 /// What is built and tested on this machine says nothing about other systems.
 fn refuse_other_systems(context: &Context, planned: &[PlannedCell<'_>]) -> Result<()> {
     let is_here = |stage: &Stage| matches!(stage, Stage::Build | Stage::Check);
@@ -61,7 +71,7 @@ fn refuse_other_systems(context: &Context, planned: &[PlannedCell<'_>]) -> Resul
 }
 
 /// Plans what is left, and carries it out. Each step is reported to `report`, from several threads.
-/// Returns what was planned; what came of it is in the directory of the run.
+/// At the end it writes the catalogue: results and channels may have changed even if nothing was left.
 ///
 /// A run that is interrupted or killed is continued by the next one. Jobs of Slurm go on meanwhile, and
 /// the next run waits for them.
@@ -77,7 +87,7 @@ pub fn run<'p>(
     (request, options): (&PlanRequest, &RunOptions),
     interrupt: &AtomicBool,
     report: &mut (dyn FnMut(Event<'_>) + Send),
-) -> Result<Vec<PlannedCell<'p>>> {
+) -> Result<Ran<'p>> {
     let _lock = directory.lock()?;
     let planned = plan(context, pipeline, directory, request)?;
     if matches!(options.place, Place::Here) {
@@ -91,5 +101,6 @@ pub fn run<'p>(
             slurm::all(&processes, slurm, &planned, options.at_once, report)?;
         }
     }
-    Ok(planned)
+    let catalogue = catalogue::publish(context, pipeline, &step.publishing);
+    Ok(Ran { planned, catalogue })
 }

@@ -66,8 +66,8 @@ pub use environment::{
     is_idle_mount_flag, parse_environment_file,
 };
 pub use pipeline::{
-    Cluster, PipelineFile, PromoteTarget, Resources, Revision, SuiteEntry, Target, UenvEntry,
-    parse_pipeline,
+    CatalogueTarget, Cluster, PipelineFile, PromoteTarget, Resources, Revision, SuiteEntry, Target,
+    UenvEntry, parse_pipeline,
 };
 pub use recipe::{
     Cleanup, CommandLine, ContainerConfig, EngineConfig, EnvVars, FormatVersion, GitSource,

@@ -34,6 +34,8 @@ pub struct PipelineFile {
     pub publish: Namespace,
     /// Where images go that pass.
     pub promote: Option<PromoteTarget>,
+    /// The web site that shows the images, if there is one.
+    pub catalogue: Option<CatalogueTarget>,
     /// What a build needs, where a target says nothing else.
     pub build: Resources,
     /// What checks need, where a target says nothing else.
@@ -55,6 +57,19 @@ pub struct PromoteTarget {
     pub namespace: Namespace,
     /// The channel, if images are released through one.
     pub channel: Option<ChannelName>,
+}
+
+/// A web site of the images in the registry, which each run writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CatalogueTarget {
+    /// Its directory, relative to the file.
+    pub directory: PathBuf,
+    /// The parts of the registry that it shows; where images go that pass, if there is none.
+    pub namespaces: Vec<Namespace>,
+    /// Its title.
+    pub title: Option<String>,
+    /// Its address, which feed readers need.
+    pub url: Option<String>,
 }
 
 /// A suite of `ReFrame`, which runs on images beside their own checks.

@@ -12,7 +12,8 @@ use cabane_label::{
 use cabane_view::is_variable_name;
 
 use super::{
-    Cluster, PipelineFile, PromoteTarget, Resources, Revision, SuiteEntry, Target, UenvEntry,
+    CatalogueTarget, Cluster, PipelineFile, PromoteTarget, Resources, Revision, SuiteEntry, Target,
+    UenvEntry,
 };
 use crate::Placed;
 use crate::ask::{Field, each, instead};
@@ -24,8 +25,17 @@ use crate::report::Report;
 use crate::settings::{parse_size, parse_time};
 use crate::suggest::suggestion;
 
-const KEYS: &[&str] =
-    &["recipes", "systems", "publish", "promote", "resources", "suites", "clusters", "uenvs"];
+const KEYS: &[&str] = &[
+    "recipes",
+    "systems",
+    "publish",
+    "promote",
+    "catalogue",
+    "resources",
+    "suites",
+    "clusters",
+    "uenvs",
+];
 const SUITE_KEYS: &[&str] = &["directory", "options", "only"];
 const CLUSTER_KEYS: &[&str] = &["targets", "runner", "no_bwrap"];
 const TARGET_KEYS: &[&str] = &["uarch", "partition", "variables", "resources"];
@@ -33,6 +43,7 @@ const RUNNER_KEYS: &[&str] = &["slurm-tag", "baremetal-tag"];
 const STAGE_KEYS: &[&str] = &["build", "check"];
 const RESOURCE_KEYS: &[&str] = &["partition", "nodes", "cpus", "memory", "time", "options"];
 const VERSION_KEYS: &[&str] = &["recipes", "deploy", "mount", "tag", "revision"];
+const CATALOGUE_KEYS: &[&str] = &["directory", "namespaces", "title", "url"];
 const PROMOTE_KEYS: &[&str] = &["namespace", "channel"];
 
 const EXAMPLE: &str = "begin with the systems: `clusters:`";
@@ -67,6 +78,7 @@ fn read(report: &Report<'_>, root: &Node) -> Option<PipelineFile> {
     let systems = file.optional("systems", directory);
     let publish = file.optional("publish", Field::word::<Namespace>);
     let promote = file.optional("promote", promote);
+    let catalogue = file.optional("catalogue", catalogue);
     let (build, check) = file.given_or("resources", Default::default(), stages)?;
     let suites = file.given_or("suites", BTreeMap::new(), suites);
     let clusters = file.needed("clusters", ADD_CLUSTERS, clusters);
@@ -81,6 +93,7 @@ fn read(report: &Report<'_>, root: &Node) -> Option<PipelineFile> {
         // A word that is accepted.
         publish: publish?.or_else(|| "build".parse().ok())?,
         promote: promote?,
+        catalogue: catalogue?,
         build,
         check,
         suites: suites?,
@@ -136,6 +149,23 @@ fn promote(field: &Field<'_>) -> Option<PromoteTarget> {
     let channel = section.optional("channel", Field::word::<ChannelName>);
     let namespace = namespace?.or_else(|| "deploy".parse().ok())?;
     Some(PromoteTarget { namespace, channel: channel? })
+}
+
+fn catalogue(field: &Field<'_>) -> Option<CatalogueTarget> {
+    let section = field.section_with(CATALOGUE_KEYS)?;
+    let hint = "add `directory:` with the directory of the site, such as `/srv/www/software`";
+    let place = section.needed("directory", hint, directory);
+    let namespaces = section.given_or("namespaces", Vec::new(), |field| {
+        each(field.items("the namespace")?, |item| item.word::<Namespace>())
+    });
+    let title = section.optional("title", |field| field.text().map(str::to_owned));
+    let is_address = |text: &str| {
+        let is_web = ["https://", "http://"].iter().any(|scheme| text.starts_with(scheme));
+        is_web && text.chars().all(|c| c.is_ascii_graphic())
+    };
+    let hint = "write the address of the site, such as `https://software.example.org/`";
+    let url = section.optional("url", |field| field.text_if(is_address, "is not an address", hint));
+    Some(CatalogueTarget { directory: place?, namespaces: namespaces?, title: title?, url: url? })
 }
 
 fn suites(field: &Field<'_>) -> Option<BTreeMap<String, SuiteEntry>> {

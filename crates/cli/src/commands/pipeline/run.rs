@@ -4,7 +4,8 @@
 //! `cabane pipeline run` and `cancel`.
 
 use cabane_evidence::Outcome;
-use cabane_pipeline::{CellSummary, Event, JobOptions, Place, RunOptions};
+use cabane_label::shown;
+use cabane_pipeline::{CellSummary, Event, JobOptions, Place, PublishedCatalogue, Ran, RunOptions};
 use cabane_report::Result;
 use clap::{Args, ValueEnum};
 
@@ -23,6 +24,8 @@ Stages:
   check    test the image, as `cabane check` does
   publish  push the image with its signed results, even if a check failed
   promote  if the image passed, give it its final label and release it in the channel
+
+If the pipeline has a catalogue, the run writes it at the end.
 
 Nothing is done twice: the directory of the run keeps the result of each stage, and the
 tag of a published image identifies its inputs. To continue an interrupted run, repeat
@@ -84,7 +87,7 @@ pub(crate) fn run(setup: &Setup, args: &RunArgs) -> Result<ExitCode> {
     };
     let options = RunOptions { place, at_once: args.jobs, step };
     let interrupt = stop_when_interrupted()?;
-    let planned = cabane_pipeline::run(
+    let Ran { planned, catalogue } = cabane_pipeline::run(
         setup,
         &pipeline,
         &directory,
@@ -110,10 +113,30 @@ pub(crate) fn run(setup: &Setup, args: &RunArgs) -> Result<ExitCode> {
             outcomes.push(Outcome::Error);
         }
     }
+    match catalogue {
+        Ok(Some(catalogue)) => say_what_is_shown(setup, &catalogue),
+        Ok(None) => {}
+        Err(error) => {
+            setup.printer.failure(&error);
+            setup.note("the catalogue is as before");
+            outcomes.push(Outcome::Error);
+        }
+    }
     if !pipeline.mistakes.is_empty() && outcomes.iter().all(|one| *one == Outcome::Passed) {
         return Ok(exit_codes::BAD_INPUT);
     }
     Ok(code_of_all(&outcomes))
+}
+
+fn say_what_is_shown(setup: &Setup, catalogue: &PublishedCatalogue) {
+    let PublishedCatalogue { directory, images, written } = catalogue;
+    setup.note(format_args!(
+        "catalogue in {}: {}, {} of {} written",
+        shown(directory),
+        counted(*images, "image"),
+        written.written,
+        counted(written.files, "file")
+    ));
 }
 
 fn show(setup: &Setup, event: Event<'_>) {
