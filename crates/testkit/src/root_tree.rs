@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
+use std::sync::LazyLock;
 
 use crate::Tree;
 
@@ -39,19 +40,10 @@ impl Tree {
         for directory in MOUNT_POINTS {
             fs::create_dir_all(self.root().join(directory)).expect("make a directory");
         }
-        // One shell and one `ldd` for all: each program that is started counts in an emulator.
-        let found = Command::new("sh")
-            .args(["-c", "for name; do command -pv \"$name\"; done", "sh"])
-            .args(PROGRAMS)
-            .output()
-            .expect("find programs");
-        let found = String::from_utf8_lossy(&found.stdout).into_owned();
-        // Those that are built into the shell need no file.
-        let paths: Vec<&str> = found.lines().filter(|line| line.starts_with('/')).collect();
-        for path in &paths {
+        static FILES: LazyLock<Vec<String>> = LazyLock::new(programs_with_libraries);
+        for path in FILES.iter() {
             self.copy(path);
         }
-        self.copy_libraries(&paths);
         let env = format!(
             r#"{{"name":"{name}","mount":"/","default-view":"default","views":{{"default":{{"env":
 {{"version":1,"values":{{"list":{{}},"scalar":{{"PATH":"/usr/bin:/bin","CABANE_TEST":"{name}"}}}}}}}}}},
@@ -89,12 +81,9 @@ impl Tree {
     }
 
     fn copy_libraries(&self, paths: &[&str]) {
-        let output = Command::new("ldd").args(paths).output().expect("run ldd");
-        let listed = String::from_utf8_lossy(&output.stdout).into_owned();
-        let names = listed.split_whitespace();
-        for name in names.map(|name| name.trim_end_matches(':')) {
-            if name.starts_with('/') && !Path::new(name).starts_with(self.root()) {
-                self.copy(name);
+        for file in libraries(paths) {
+            if !Path::new(&file).starts_with(self.root()) {
+                self.copy(&file);
             }
         }
     }
@@ -107,4 +96,27 @@ impl Tree {
         fs::create_dir_all(target.parent().expect("a parent")).expect("make a directory");
         fs::copy(path, &target).unwrap_or_else(|error| panic!("cannot copy {path}: {error}"));
     }
+}
+
+/// The programs of a root file system with their libraries. They are looked up once, by one shell and
+/// one `ldd`: each program that is started counts in an emulator.
+fn programs_with_libraries() -> Vec<String> {
+    let found = Command::new("sh")
+        .args(["-c", "for name; do command -pv \"$name\"; done", "sh"])
+        .args(PROGRAMS)
+        .output()
+        .expect("find programs");
+    let found = String::from_utf8_lossy(&found.stdout).into_owned();
+    // Those that are built into the shell need no file.
+    let paths: Vec<&str> = found.lines().filter(|line| line.starts_with('/')).collect();
+    let libraries = libraries(&paths);
+    paths.into_iter().map(str::to_owned).chain(libraries).collect()
+}
+
+/// The libraries that programs and libraries load, and their own names if they are several.
+fn libraries(paths: &[&str]) -> Vec<String> {
+    let output = Command::new("ldd").args(paths).output().expect("run ldd");
+    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let names = listed.split_whitespace().map(|name| name.trim_end_matches(':'));
+    names.filter(|name| name.starts_with('/')).map(str::to_owned).collect()
 }
