@@ -237,6 +237,30 @@ fn modules_that_exclude_each_other_are_refused() {
 }
 
 #[test]
+fn a_module_of_a_hierarchy_needs_the_one_that_shows_it() {
+    with_both(|tool| {
+        let cabane = Cabane::new(Who::OrdinaryUser);
+        let place = cabane.mount_point("apps");
+        let compiler = format!(
+            "#%Module\nprepend-path MODULEPATH {place}/modules/all/Compiler/GCC/13\nsetenv CC gcc\n"
+        );
+        let _tree = tree(&cabane, &place)
+            .file("modules/all/Core/GCC/13", &compiler)
+            .file("modules/all/Compiler/GCC/13/MPI/4.1", "#%Module\nsetenv MPI_CC $env(CC)\n");
+        let view = "    modules: [MPI/4.1]\n    modulepath: modules/all/Core\n";
+        let seen = build(&cabane, tool, &recipe(&cabane, &place, "", view));
+        let hint = "hint: `MPI/4.1` is in modules/all/Compiler/GCC/13: name the module that adds this \
+                    directory to MODULEPATH before it\n";
+        assert!(seen.code == 7 && seen.stderr.contains(hint), "{}", seen.stderr);
+        let view = "    modules: [GCC/13, MPI/4.1]\n    modulepath: modules/all/Core\n";
+        build(&cabane, tool, &recipe(&cabane, &place, "", view)).success();
+        let script = "echo $CC $MPI_CC $MODULEPATH";
+        let seen = cabane.run(&["run", "apps", "--", "sh", "-c", script]).success();
+        assert_eq!(seen.stdout, "gcc gcc\n");
+    });
+}
+
+#[test]
 fn a_tree_that_was_installed_elsewhere_needs_a_decision() {
     with_both(|tool| {
         let cabane = Cabane::new(Who::OrdinaryUser);

@@ -20,6 +20,8 @@ use crate::BuildError;
 const LUA: &str = "lua";
 /// How deep module files are below a directory of modules.
 const DEPTH: usize = 4;
+/// How deep they are below all directories of modules.
+const DEPTH_OF_HIERARCHY: usize = 9;
 /// How many names are offered.
 const OFFERED: usize = 8;
 /// Names of versions that mean another one.
@@ -40,7 +42,8 @@ impl Failure<'_> {
         if let Some(report) = self.view.load.iter().find_map(|module| self.of_module(module)) {
             return report.into();
         }
-        let hint = format!("the whole log is in {}", shown(self.log));
+        let hint = self.hint_of_hierarchy(answer);
+        let hint = hint.unwrap_or_else(|| format!("the whole log is in {}", shown(self.log)));
         let modules = enumerate(&self.view.load, "and");
         let message = format!("cannot load {modules} for the view `{}`", self.name);
         let lines: Vec<_> = answer.messages.iter().map(|line| format!("  {line}")).collect();
@@ -78,14 +81,45 @@ impl Failure<'_> {
         }
         let all = self.names();
         // A module of a hierarchy is there only after another one is loaded.
-        let has_module = |name: &String| name == module || name.ends_with(&format!("/{module}"));
-        if all.iter().any(has_module) {
+        if self.in_hierarchy(module).is_some() {
             return None;
         }
         let paths: Vec<_> = self.view.path.iter().map(|path| path.to_string_lossy()).collect();
         let message =
             format!("{}: no module file has this name in {}", what(), enumerate(&paths, "or"));
         Some(Report::new(Kind::Build, message).hinted(offer(module, &all)))
+    }
+
+    /// Returns where a module is in a directory of modules that is not one of the view. All are usually
+    /// beside each other.
+    fn in_hierarchy(&self, module: &str) -> Option<PathBuf> {
+        let above = self.view.path.iter().filter_map(|path| path.parent());
+        let mut names = BTreeSet::new();
+        for directory in above {
+            let place = self.tree.join(directory);
+            let mut found = BTreeSet::new();
+            collect(&place, &place, DEPTH_OF_HIERARCHY, &mut found);
+            names.extend(found.into_iter().map(|name| directory.join(name)));
+        }
+        let place = names.into_iter().find(|name| name.ends_with(module))?;
+        let depth = Path::new(module).components().count();
+        place.ancestors().nth(depth).map(Path::to_owned)
+    }
+
+    /// Explains that a module is visible only after another one is loaded, if the module command
+    /// complains about such a module.
+    fn hint_of_hierarchy(&self, answer: &Answer) -> Option<String> {
+        let is_named = |module: &&String| {
+            let is_in = |line: &String| line.contains(module.as_str());
+            !self.has_file(module) && answer.messages.iter().any(is_in)
+        };
+        let module = self.view.load.iter().find(is_named)?;
+        let place = self.in_hierarchy(module)?;
+        Some(format!(
+            "`{}` is in {}: name the module that adds this directory to MODULEPATH before it",
+            escape(module),
+            shown(&place)
+        ))
     }
 
     fn places(&self) -> impl Iterator<Item = PathBuf> {
@@ -141,7 +175,8 @@ fn collect(root: &Path, directory: &Path, depth: usize, names: &mut BTreeSet<Str
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
-            if depth > 1 {
+            // A link could lead back.
+            if depth > 1 && !path.is_symlink() {
                 collect(root, &path, depth - 1, names);
             }
             continue;
