@@ -206,6 +206,11 @@ PAGES = {
             "make install": not_run("needs the sources of the reader"),
         },
     ),
+    "docs/guides/easybuild.md": Page(
+        quick=True,
+        files=("config.yaml",),
+        steps={"eb": not_run("needs EasyBuild and the sources of a large package")},
+    ),
     "docs/guides/native-packages.md": Page(
         quick=True,
         files=("config.yaml",),

@@ -72,6 +72,7 @@ mod kernel_clients;
 mod machine;
 mod memory;
 mod migrate;
+mod module_views;
 mod mpi;
 mod mpi_in_roots;
 mod mpi_of_image;

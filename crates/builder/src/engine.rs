@@ -173,6 +173,8 @@ pub(crate) struct Facts {
     pub(crate) existing: Option<PathBuf>,
     /// The views, where the engine makes them itself from its own files of the recipe.
     pub(crate) views: Option<BTreeMap<ViewName, View>>,
+    /// What views do in the place of `patch`, by their names.
+    pub(crate) patches: BTreeMap<ViewName, EnvPatch>,
     /// The packages in the tree, as far as they are known.
     pub(crate) parts: Vec<Part>,
     /// The images on which it was built.

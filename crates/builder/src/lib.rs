@@ -32,6 +32,7 @@ mod marker;
 mod materials;
 mod memory;
 mod metadata;
+mod modules;
 mod new_recipe;
 mod own;
 mod own_program;

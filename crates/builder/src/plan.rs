@@ -397,7 +397,7 @@ fn engine_of(
             Box::new(PythonEngine::prepare(request, recipe, config, directory, layout)?)
         }
         EngineConfig::Tree(config) => {
-            Box::new(TreeEngine::prepare(request, recipe, config, directory)?)
+            Box::new(TreeEngine::prepare(request, recipe, config, directory, layout)?)
         }
         EngineConfig::Spack(_) => {
             Box::new(SpackEngine::prepare(request, recipe, directory, layout)?)

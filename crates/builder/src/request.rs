@@ -120,4 +120,6 @@ pub struct Programs {
     pub mksquashfs: Option<PathBuf>,
     /// `mkfs.erofs`, for images in EROFS.
     pub mkfs_erofs: Option<PathBuf>,
+    /// What the command `module` starts, for views from module files: `lmod` or `modulecmd.tcl`.
+    pub modules: Option<PathBuf>,
 }

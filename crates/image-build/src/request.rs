@@ -18,7 +18,7 @@ use cabane_environment::complete_label_for;
 use cabane_label::{Label, LabelPattern, System, SystemPattern};
 use cabane_report::{IoContext, Result};
 use cabane_site::settings::FormatChoice;
-use cabane_site::settings::{Origin, find_program, processors};
+use cabane_site::settings::{Origin, find_module_command, find_program, processors};
 use cabane_site::{Context, SystemDirectory, env_vars, find_system};
 
 use crate::containers::OwnContainers;
@@ -215,6 +215,7 @@ fn request(
             curl: find_program("curl", path),
             mksquashfs: find_program("mksquashfs", path),
             mkfs_erofs: find_program("mkfs.erofs", path),
+            modules: find_module_command(&context.calling),
         },
         passed_variables: passed_variables(context),
         hidden_home: home.filter(|home| home.is_absolute() && home.parent().is_some()),

@@ -22,7 +22,7 @@ const MANAGERS: [(&str, &str, usize); 7] = [
 /// conda-forge. An empty name means that there is none.
 type Packages = (&'static str, [&'static str; 6]);
 
-const PACKAGES: [Packages; 13] = [
+const PACKAGES: [Packages; 14] = [
     ("dpkg-deb", ["dpkg", "dpkg", "dpkg", "dpkg", "dpkg", ""]),
     ("dpkg-query", ["dpkg", "dpkg", "dpkg", "dpkg", "dpkg", ""]),
     ("dpkg-shlibdeps", ["dpkg-dev", "dpkg-dev", "", "dpkg", "dpkg-dev", ""]),
@@ -30,6 +30,7 @@ const PACKAGES: [Packages; 13] = [
     ("gdb", ["gdb", "gdb", "gdb", "gdb", "gdb", "gdb"]),
     ("git", ["git", "git", "git", "git", "git", "git"]),
     ("gpg", ["gnupg", "gnupg2", "gpg2", "gnupg", "gnupg", "gnupg"]),
+    ("lmod", ["lmod", "Lmod", "lua-lmod", "", "", ""]),
     ("mkfs.erofs", ["erofs-utils", "erofs-utils", "erofs-utils", "erofs-utils", "erofs-utils", ""]),
     (
         "mksquashfs",

@@ -71,8 +71,8 @@ pub use pipeline::{
 };
 pub use recipe::{
     Cleanup, CommandLine, ContainerConfig, EngineConfig, EnvVars, FormatVersion, GitSource,
-    InterpreterRequest, PackageRepository, PythonConfig, PythonSource, Recipe, RunCommand,
-    SpackConfig, TreeConfig, ViewRecipe,
+    InterpreterRequest, ModuleView, PackageRepository, PythonConfig, PythonSource, Recipe,
+    RunCommand, SpackConfig, TreeConfig, ViewRecipe,
 };
 pub use settings::{
     AmountError, AtStart, BindSetting, ChannelRule, ContainerSettings, EvidenceSettings, GateRules,

@@ -182,6 +182,9 @@ pub enum PythonSource {
 pub struct TreeConfig {
     /// The directory that becomes the image, relative to the recipe or absolute.
     pub source: PathBuf,
+    /// Where it was installed, if its module files name another path than the mount point
+    /// (`relocate: {from: …}`).
+    pub installed_at: Option<MountPoint>,
 }
 
 /// A command that is run in an image while it is built (`run:`).
@@ -232,8 +235,19 @@ pub struct ContainerConfig {
 pub struct ViewRecipe {
     /// A sentence about it.
     pub description: Option<String>,
+    /// The modules that it loads; only for the engine `tree`.
+    pub modules: Option<ModuleView>,
     /// Variables it changes, besides those that the engine sets.
     pub env_vars: EnvVars,
+}
+
+/// A view that does what `module load` would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModuleView {
+    /// What is loaded, in this order: `GROMACS/2024.1`. There is at least one.
+    pub load: Vec<String>,
+    /// Where module files are, relative to the tree (`modulepath:`). There is at least one.
+    pub path: Vec<PathBuf>,
 }
 
 /// Changes to environment variables, each list in the order of the recipe.

@@ -106,7 +106,7 @@ variables! {
     SHELL;
     /// The directories that contain programs.
     PATH;
-    /// The interpreter of Lmod. `cabane mpi audit` runs it to read modules.
+    /// The interpreter of Lmod. `cabane mpi audit` and builds with views from module files run it to read modules.
     LMOD_CMD;
     /// The interpreter of Environment Modules. It is used if there is no Lmod.
     MODULES_CMD;

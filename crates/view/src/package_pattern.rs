@@ -73,8 +73,12 @@ impl fmt::Display for PackagePattern {
     }
 }
 
-/// Names of Python packages are the same with `-`, `_`, and `.`, large and small.
+/// Names of Python packages are the same with `-`, `_`, and `.`, large and small; those of EasyBuild, large
+/// and small.
 fn is_name(name: &str, package: &PackageLine<'_>) -> bool {
+    if package.manager == "easybuild" {
+        return name.eq_ignore_ascii_case(package.name);
+    }
     if package.manager != "python" {
         return name == package.name;
     }
@@ -232,6 +236,13 @@ mod tests {
             assert!(fits(pattern, &package), "{pattern}");
         }
         assert!(!fits("ruamelyaml", &package));
+    }
+
+    #[test]
+    fn the_name_of_a_package_of_easybuild_may_be_in_small_letters() {
+        let package = PackageLine { name: "GROMACS", manager: "easybuild", ..HDF5 };
+        assert!(fits("gromacs", &package) && fits("GROMACS", &package));
+        assert!(!fits("gromac", &package));
     }
 
     #[test]

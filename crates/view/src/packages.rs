@@ -28,7 +28,7 @@ pub struct PackageRecord {
     /// The hash that tells it from other builds of the same version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
-    /// What installed it: `spack` or `python`.
+    /// What installed it: `spack`, `python`, or `easybuild`.
     pub manager: String,
     /// Its variants and flags, as Spack writes them: `+shared build_system=makefile`.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -9,7 +9,7 @@
 
 use cabane_label::MountPoint;
 
-use crate::{Meta, View};
+use crate::{EnvPatch, Meta, View};
 
 impl Meta {
     /// Makes the views name `place` where they named the mount point for which the
@@ -31,11 +31,22 @@ impl Meta {
     }
 }
 
-impl View {
-    fn relocate(&mut self, from: &str, to: &str) {
-        for text in self.root.iter_mut().chain(self.patch.texts_mut()) {
+impl EnvPatch {
+    /// Makes the values name the path `to` where they name `from` or a path below it. What the files at
+    /// these paths say is not changed by this.
+    pub fn relocate(&mut self, from: &str, to: &str) {
+        for text in self.texts_mut() {
             *text = relocated(text, from, to);
         }
+    }
+}
+
+impl View {
+    fn relocate(&mut self, from: &str, to: &str) {
+        if let Some(root) = &mut self.root {
+            *root = relocated(root, from, to);
+        }
+        self.patch.relocate(from, to);
     }
 }
 

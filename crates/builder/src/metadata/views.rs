@@ -46,7 +46,7 @@ pub(super) fn view(
     name: &ViewName,
     view_recipe: &ViewRecipe,
 ) -> View {
-    let mut patch = facts.patch.clone();
+    let mut patch = facts.patches.get(name).unwrap_or(&facts.patch).clone();
     let placeholders = Placeholders {
         mount: recipe.store.as_str(),
         view_path: &facts.view_root,

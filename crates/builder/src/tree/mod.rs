@@ -3,8 +3,12 @@
 
 //! The engine `tree`: a directory that is there already becomes an image.
 //!
-//! The directory is read and never written; it is packed from where it is.
+//! The directory is read and never written; it is packed from where it is. Views can come from the
+//! module files in it.
 
+mod easybuild;
+
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cabane_label::shown;
@@ -13,7 +17,9 @@ use cabane_recipe::{Recipe, TreeConfig};
 use crate::build_context::BuildContext;
 use crate::engine::{Engine, Facts, Kind, RecipeDir, StepDraft};
 use crate::fingerprint::Inputs;
+use crate::layout::Layout;
 use crate::metadata::directories_patch;
+use crate::modules::ModuleViews;
 use crate::pack::{self, META, Tree};
 use crate::{BuildError, BuildRequest, Result, StepName};
 
@@ -23,6 +29,8 @@ pub(crate) struct TreeEngine {
     source: PathBuf,
     mount_point: String,
     fingerprint: String,
+    modules: Option<ModuleViews>,
+    layout: Layout,
 }
 
 impl TreeEngine {
@@ -31,6 +39,7 @@ impl TreeEngine {
         recipe: &Recipe,
         config: &TreeConfig,
         directory: &RecipeDir,
+        layout: &Layout,
     ) -> Result<Self> {
         let source = directory.find(&config.source, Kind::Directory)?;
         let build_dir = std::path::absolute(&request.build_dir)
@@ -46,8 +55,17 @@ impl TreeEngine {
                 format!("{} must be a directory: it is where the metadata goes", shown(&meta));
             return Err(BuildError::refused(message, None));
         }
+        let modules = ModuleViews::prepare(
+            &recipe.views,
+            request.programs.modules.as_deref(),
+            &source,
+            &recipe.store,
+            config.installed_at.as_ref(),
+        )?;
         let census = pack::scan(&source, None)?;
         Ok(Self {
+            modules,
+            layout: layout.clone(),
             source,
             mount_point: recipe.store.to_string(),
             fingerprint: census.fingerprint.to_string(),
@@ -61,15 +79,16 @@ impl Engine for TreeEngine {
     }
 
     fn steps(&self) -> Result<Vec<StepDraft>> {
-        Ok(Vec::new())
+        let modules = self.modules.iter();
+        Ok(modules.map(|modules| modules.draft(&self.fingerprint)).collect())
     }
 
-    fn execute(&self, _: StepName, _: &mut BuildContext<'_>) -> Result<()> {
-        Ok(())
+    fn execute(&self, _: StepName, bench: &mut BuildContext<'_>) -> Result<()> {
+        self.modules.as_ref().map_or(Ok(()), |modules| modules.execute(bench))
     }
 
     fn has_result(&self, _: StepName) -> bool {
-        true
+        ModuleViews::has_result(&self.layout)
     }
 
     fn tree(&self) -> Tree<'_> {
@@ -83,6 +102,11 @@ impl Engine for TreeEngine {
             patch: directories_patch(&self.source, &self.mount_point),
             view_root: self.mount_point.clone(),
             existing,
+            parts: easybuild::parts(&self.source, &self.mount_point),
+            patches: match self.modules {
+                Some(_) => ModuleViews::patches(&self.layout)?,
+                None => BTreeMap::new(),
+            },
             ..Facts::default()
         })
     }

@@ -129,6 +129,7 @@ pub(crate) fn request(world: &World, build: &str) -> BuildRequest {
             curl: tool("curl"),
             mksquashfs: tool("mksquashfs"),
             mkfs_erofs: tool("mkfs.erofs"),
+            modules: None,
         },
         // No test may reach the network.
         passed_variables: [("UV_OFFLINE".to_owned(), "1".to_owned())].into(),

@@ -238,3 +238,18 @@ fn the_plan_says_what_is_left_and_why() {
     let expected = ["to do: `epoch` changed", "to do: `metadata` comes before it"];
     assert_eq!(states, expected);
 }
+
+#[test]
+fn without_a_module_command_views_from_module_files_are_refused() {
+    let world = World::new();
+    let tree = Tree::new(world.path("tree")).file("modules/all/hello/1.0", "#%Module\n");
+    let config = CONFIG.replace("/TREE", &tree.root().to_string_lossy());
+    recipe(
+        &world,
+        &config.replace("description: with", "modules: [hello/1.0]\n    description: with"),
+    );
+    let error = build(&request(&world, "build"), Who::User).unwrap_err();
+    let expected = "error: views of the recipe load modules, but neither Lmod nor Environment Modules is \
+                    installed here";
+    assert_eq!(error.lines().next(), Some(expected), "{error}");
+}

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use cabane_label::{escape, shown};
 use cabane_report::{Kind, Report, Result};
 use cabane_repository::Record;
+use cabane_site::settings::find_module_command;
 use cabane_site::{Context, env_vars};
 
 use super::{
@@ -32,16 +33,6 @@ pub struct FindRequest {
     /// Whether the usual places are meant although something is named.
     pub all: bool,
 }
-
-/// Where distributions have the interpreter of modules.
-const INTERPRETERS: [&str; 6] = [
-    "/usr/share/lmod/lmod/libexec/lmod",
-    "/opt/apps/lmod/lmod/libexec/lmod",
-    "/usr/share/Modules/libexec/modulecmd.tcl",
-    "/usr/lib/x86_64-linux-gnu/modulecmd.tcl",
-    "/usr/lib/aarch64-linux-gnu/modulecmd.tcl",
-    "/usr/lib/environment-modules/modulecmd.tcl",
-];
 
 /// Variables that `cabane run` reads, and what it starts does not need.
 const OF_CABANE: [&str; 6] = ["CABANE_", "XDG_", "UENV_", "SCRATCH", "CLUSTER_NAME", "USER"];
@@ -167,11 +158,8 @@ pub fn variables_of_run(
 fn module_tool(context: &Context) -> Option<ModuleTool> {
     let variable = |name: &str| context.calling.get(OsStr::new(name));
     let paths = variable(env_vars::MODULEPATH).filter(|paths| !paths.is_empty())?;
-    let named = [env_vars::LMOD_CMD, env_vars::MODULES_CMD].map(variable);
-    let named = named.into_iter().flatten().map(PathBuf::from);
-    let mut all = named.chain(INTERPRETERS.iter().map(PathBuf::from));
     Some(ModuleTool {
-        command: all.find(|path| path.exists())?,
+        command: find_module_command(&context.calling)?,
         paths: std::env::split_paths(paths).collect(),
     })
 }

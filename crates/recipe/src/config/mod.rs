@@ -69,7 +69,11 @@ pub(crate) fn read(report: &Report<'_>, root: &Node) -> Option<Recipe> {
     let description = description(&file);
     let default_view = file.given("default-view").and_then(|field| field.word());
     let has_views = engine.is_some_and(|engine| engine != Engine::Spack);
-    let views = if has_views { views::read(&file) } else { Some(BTreeMap::new()) };
+    let views = if has_views {
+        views::read(&file, engine == Some(Engine::Tree))
+    } else {
+        Some(BTreeMap::new())
+    };
     if let (true, Some(views), Some(view)) = (has_views, &views, &default_view) {
         let names: Vec<&str> = views.keys().map(ViewName::as_str).collect();
         check_default_view(&file, view, &names);

@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 
 use cabane_recipe::{
-    CommandLine, ContainerConfig, EngineConfig, FormatVersion, InterpreterRequest, PythonConfig,
-    PythonSource, RunCommand, SpackConfig, TreeConfig,
+    CommandLine, ContainerConfig, EngineConfig, FormatVersion, InterpreterRequest, ModuleView,
+    PythonConfig, PythonSource, RunCommand, SpackConfig, TreeConfig,
 };
 
 use super::{accepted, parse};
@@ -95,7 +95,29 @@ fn a_project_may_lie_outside_of_the_recipe() {
 #[test]
 fn a_tree_may_lie_anywhere() {
     let recipe = accepted("name: a\nengine: tree\ntree:\n  source: /opt/tools\n");
-    assert_eq!(recipe.engine, EngineConfig::Tree(TreeConfig { source: "/opt/tools".into() }));
+    let tree = TreeConfig { source: "/opt/tools".into(), installed_at: None };
+    assert_eq!(recipe.engine, EngineConfig::Tree(tree));
+}
+
+#[test]
+fn views_of_a_tree_may_load_modules() {
+    let recipe = accepted(
+        "name: a\nengine: tree\ntree:\n  source: tree\n  relocate: {from: /apps/easybuild}\n\
+         views:\n  one: {modules: [GROMACS/2024.1]}\n\
+         \x20 two: {modules: [GCC/13, x], modulepath: [modules/core, modules/own]}\n",
+    );
+    let views = ["one", "two"].map(|name| recipe.views[name].modules.clone());
+    let load = |load: &[&str], path: &[&str]| {
+        let load = load.iter().map(ToString::to_string).collect();
+        Some(ModuleView { load, path: path.iter().map(PathBuf::from).collect() })
+    };
+    let expected = [
+        load(&["GROMACS/2024.1"], &["modules/all"]),
+        load(&["GCC/13", "x"], &["modules/core", "modules/own"]),
+    ];
+    assert_eq!(views, expected);
+    let EngineConfig::Tree(tree) = recipe.engine else { panic!("{:?}", recipe.engine) };
+    assert_eq!(tree.installed_at.unwrap().as_str(), "/apps/easybuild");
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub struct Package {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// What installed it: `spack` or `python`.
+    /// What installed it: `spack`, `python`, or `easybuild`.
     pub manager: String,
     /// The hash that tells it from other builds of the same version.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -35,7 +35,7 @@ use crate::env_vars;
 pub use channel::ChannelSetting;
 pub use container::ContainerSetting;
 pub use evidence::EvidenceSetting;
-pub use machine::{find_program, find_programs, processors};
+pub use machine::{find_module_command, find_program, find_programs, processors};
 pub use mpi::MpiSetting;
 pub use registry::{RegistrySetting, bad_address};
 pub use repositories::RepositorySetting;
