@@ -12,6 +12,7 @@ use cabane_testkit::{Finished, compile, needs, not_run};
 
 use crate::attach::{has_gdb, spawn};
 use crate::cabane::{Cabane, Who, everybody};
+use crate::spack_real::{example, with_spack};
 
 const SOURCE: &str = "\
 #include <stdio.h>
@@ -231,7 +232,7 @@ fn where_nothing_has_symbols_a_warning_says_so() {
     // Once when it is built, and once when it was built already.
     for _ in 0..2 {
         let seen = recipe.build(&["--debug-symbols"]).success();
-        let says = "there is no image of debug symbols: no program or library has any";
+        let says = "there is no image of debug symbols: no program or library has debug symbols and a build ID";
         assert!(seen.stderr.contains(says), "{seen:?}");
     }
     let images = recipe.images();
@@ -363,4 +364,38 @@ fn programs_of_python_packages_are_split_too() {
     assert!(without.contains("No line number information"), "{without}");
     let with = recipe.line_in("app,app-debug", program);
     assert!(with.contains("solver.c"), "{with}");
+}
+
+#[test]
+fn packages_of_spack_are_split_and_stay_whole_in_the_cache() {
+    if !has_gdb() {
+        not_run!("needs gdb");
+    }
+    let real = with_spack!();
+    let world = &real.cabane.world;
+    for name in ["compilers.yaml", "config.yaml", "environments.yaml"] {
+        let text = fs::read_to_string(example("tools").join(name)).unwrap();
+        // A compiler of Spack does not write build IDs by itself.
+        let flags = "lz4@1.10.0 cflags=\"-g\" ldflags=\"-Wl,--build-id\"";
+        world.file(&format!("recipe/{name}"), &text.replace("lz4@1.10.0", flags));
+    }
+    let config = world.path("recipe/config.yaml");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, format!("{text}debug-symbols: separate\n")).unwrap();
+    let recipe = world.path("recipe");
+    let line = |images: &str| {
+        let ask = "gdb -nx -batch -ex 'info line main' $(readlink -f $(command -v lz4))";
+        let seen = real.cabane.run(&["run", images, "--", "sh", "-c", ask]);
+        seen.success().stdout
+    };
+    // The second build takes the packages from the cache.
+    for build in ["first", "second"] {
+        real.build_with(&recipe, build, &format!("tools/{build}"), &["--debug-symbols"]);
+        let images = format!("tools/{build},tools-debug/{build}");
+        assert!(line(&images).contains("lz4cli.c"), "{build}: {}", line(&images));
+    }
+    assert!(!line("tools/first").contains("lz4cli.c"), "{}", line("tools/first"));
+
+    assert_eq!(real.digest("tools/first"), real.digest("tools/second"));
+    assert_eq!(real.digest("tools-debug/first"), real.digest("tools-debug/second"));
 }

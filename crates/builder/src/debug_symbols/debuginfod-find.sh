@@ -1,4 +1,7 @@
 #!/bin/sh
+# SPDX-FileCopyrightText: The Cabane developers
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
 # Prints the path of a debug file of the images that are loaded; asks the next debuginfod-find in PATH for others.
 IFS=:
 if [ "$1" = debuginfo ]; then

@@ -1,4 +1,7 @@
 #!/bin/sh
+# SPDX-FileCopyrightText: The Cabane developers
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
 # Starts the next gdb in PATH with the debug files of the images that are loaded.
 here=$(cd "${0%/*}/.." && pwd)
 directories=${CABANE_DEBUG_PATH:-$here}

@@ -245,13 +245,14 @@ impl Work<'_> {
                 }
             }
         };
-        let is_there = matches!(outcome, Outcome::Split(_));
-        if !is_there && !(self.may_link && fs::hard_link(&file.from, &file.to).is_ok()) {
+        let is_split = matches!(outcome, Outcome::Split(_));
+        if !is_split {
+            if self.may_link && fs::hard_link(&file.from, &file.to).is_ok() {
+                return Ok(outcome);
+            }
             fs::copy(&file.from, &file.to)?;
         }
-        if is_there || !self.may_link {
-            fs::set_permissions(&file.to, Permissions::from_mode(file.mode))?;
-        }
+        fs::set_permissions(&file.to, Permissions::from_mode(file.mode))?;
         Ok(outcome)
     }
 

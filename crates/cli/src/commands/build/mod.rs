@@ -226,6 +226,8 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
         return Ok(());
     }
     let connection = args.connection(setup)?;
+    let of_symbols = planned.label.as_ref().filter(|_| args.debug_symbols);
+    let mut debug_label = of_symbols.map(Label::of_debug_symbols).transpose()?;
     let started = Instant::now();
     let signer = args.key.as_deref().map(|key| Signer::new(setup, key)).transpose()?;
     let mut progress = Shown::new(setup);
@@ -238,17 +240,18 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
         return Ok(());
     }
     let keep = Keep { setup, planned: &planned, signer, is_whole: progress.done_before == 0 };
-    let mut debug_label = None;
     if let Some(built) = &built {
         keep.keep(built, planned.label.as_ref(), args.output.as_deref())?;
         let symbols = built.debug_symbols.as_deref();
         if let Some(symbols) = symbols {
-            debug_label = planned.label.as_ref().map(Label::of_debug_symbols).transpose()?;
             let output = args.output.as_deref().map(of_debug_symbols);
             keep.keep(symbols, debug_label.as_ref(), output.as_deref())?;
         } else if args.debug_symbols {
-            setup.warning("there is no image of debug symbols: no program or library has any");
-            setup.hint("compile with `-g`");
+            debug_label = None;
+            setup.warning(
+                "there is no image of debug symbols: no program or library has debug symbols and a build ID",
+            );
+            setup.hint("compile with `-g`, and link with `-Wl,--build-id`");
         }
     }
     let seconds = started.elapsed().as_secs_f64();
@@ -295,16 +298,17 @@ impl Keep<'_> {
                 setup.note(format_args!("{label} is the image {id} already"));
             }
             if let Some(signer) = &self.signer {
-                let build = signer.sign_added(setup, (self.planned, built), label, is_whole)?;
-                signed(setup, &build);
+                let statement = signer.sign_added(setup, (self.planned, built), label, is_whole)?;
+                signed(setup, &statement);
             }
         } else if let Some(output) = output {
             write_built(built, output)?;
             let (path, size) = (output.display(), size(built.size));
             setup.note(format_args!("wrote {path} ({size})"));
             if let Some(signer) = &self.signer {
-                let build = signer.sign_written(setup, (self.planned, built), output, is_whole)?;
-                signed(setup, &build);
+                let statement =
+                    signer.sign_written(setup, (self.planned, built), output, is_whole)?;
+                signed(setup, &statement);
             }
         }
         Ok(())
