@@ -437,9 +437,16 @@ PAGES = {
     "docs/guides/debugging.md": Page(
         images=("solver/1.0",),
         files_of=("tools/1.0",),
+        files=("wave.c", "wave/config.yaml"),
         # The number of a process is another one each time.
         before="cabane run solver -- sleep 600 & until pid=$(pgrep -u $USER -x -f 'sleep 600'); do sleep 0.1; done; export pid",
         steps={
+            "cabane run wave -- wave -1": Step(fails=True, any_output=True),
+            "cabane run wave,wave-debug -- gdb -batch -ex backtrace": Step(
+                # The machine may send cores elsewhere.
+                before="[ -e core ] || cabane run wave -- gdb -nx -batch -ex run -ex 'generate-core-file core' "
+                "--args /user-environment/bin/wave -1",
+            ),
             "cabane attach 4711": Step(typed="cabane attach $pid"),
             "ps -u": Step(before="exit"),
             "cabane attach 4711 -- gdb": Step(typed="cabane attach $pid -- gdb -batch -p $pid"),
@@ -449,6 +456,14 @@ PAGES = {
             ),
             "cabane attach 4711 --with debuggers,profilers": not_run("needs two images of the reader"),
             "cabane attach 4711 -- gdb -p 4713": not_run("needs a parallel program of the reader"),
+        },
+    ),
+    "docs/guides/profiling.md": Page(
+        images=("analysis/2026.2",),
+        files=("wave.c", "wave/config.yaml", "profiler/config.yaml", "profiler/requirements.txt", "heat.py"),
+        steps={
+            "cabane run wave -- perf": not_run("needs perf, which many kernels forbid to users"),
+            "srun": not_run("needs a cluster, and pages on the cluster do not download packages"),
         },
     ),
     "docs/guides/describe-your-system.md": Page(

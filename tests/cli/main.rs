@@ -32,6 +32,7 @@ mod composition;
 mod config;
 mod container_peers;
 mod debian_roots;
+mod debug_symbols;
 mod devices;
 mod diff;
 mod doctor;

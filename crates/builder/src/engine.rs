@@ -18,7 +18,7 @@ use crate::inside::Part;
 use crate::lock_packages::{LockWish, Locked, no_lock};
 use crate::marker::ImageMark;
 use crate::materials::Material;
-use crate::pack::{self, Tool, Tree};
+use crate::pack::{self, Packed, Tool, Tree};
 use crate::sandbox::Invocation;
 use crate::spack::{Concretized, PortedPackages};
 use crate::{BuildError, BuildRequest, Result, StepName};
@@ -65,7 +65,7 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
 
     /// Makes the image, if [`Engine::draft_of_image`] says that it does.
     fn make_image(&self, bench: &mut BuildContext<'_>, tool: &Tool) -> Result<ImageMark> {
-        pack::pack(bench, tool, &self.tree())
+        pack::pack(bench, tool, &Packed::image(bench.layout, bench.recipe, &self.tree()))
     }
 
     /// The programs that make it: `uv` → `0.13.8`. They are recorded beside the image: another version

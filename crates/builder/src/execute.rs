@@ -18,11 +18,12 @@ use crate::layout::Layout;
 use crate::marker::{ImageMark, Marker};
 use crate::memory::{self, Gauge};
 use crate::own::make_own_directory;
+use crate::pack::{self, Packed, Tree};
 use crate::spack::PortedPackages;
 use crate::turn::Turn;
 use crate::{
-    BuildError, Plan, Progress, Result, State, Step, StepName, disk, leftovers, metadata, place,
-    plan,
+    BuildError, Plan, Progress, Result, State, Step, StepName, debug_symbols, disk, leftovers,
+    metadata, place, plan,
 };
 
 /// A finished image.
@@ -40,6 +41,8 @@ pub struct Built {
     pub size: u64,
     /// The container image from which it was made, if it was and that is known here.
     pub source: Option<String>,
+    /// The image with its debug symbols, if one was requested and there are some.
+    pub debug_symbols: Option<Box<Self>>,
 }
 
 /// Does what is left of a plan.
@@ -116,7 +119,8 @@ fn work(plan: &Plan, progress: &mut dyn Progress, interrupt: &AtomicBool) -> Res
         steps = job.steps()?;
     }
     drop(in_use);
-    let is_whole = steps.last().is_some_and(|step| step.name == StepName::Pack);
+    let is_last = |name| matches!(name, StepName::Pack | StepName::Symbols);
+    let is_whole = steps.last().is_some_and(|step| is_last(step.name));
     if !is_whole {
         return Ok(None);
     }
@@ -124,6 +128,10 @@ fn work(plan: &Plan, progress: &mut dyn Progress, interrupt: &AtomicBool) -> Res
         remember(job, gauge.as_mut());
     }
     // Nothing but the result is needed from here on.
+    if !job.request.keep {
+        disk::remove(&job.layout.split())?;
+        disk::remove(&job.layout.symbols())?;
+    }
     place::release(&job.layout)?;
     if job.target.is_some() {
         return Ok(None);
@@ -224,13 +232,41 @@ fn do_step(
     disk::remove(&job.layout.log(step.name))?;
     let mut bench = context(job, step, progress, interrupt, gauge);
     bench.check_interrupt()?;
-    let tree = || job.engine.tree();
+    let tree = || job.tree();
     match (step.name, &job.target) {
         (StepName::Metadata, _) => metadata::write(job).map(|()| None),
+        (StepName::Split, _) => split(job, &mut bench).map(|()| None),
+        (StepName::Symbols, _) => pack_symbols(job, &mut bench),
+        (StepName::Pack, None) if job.separated.is_some() => {
+            let packed = Packed::image(&job.layout, &job.recipe, &tree());
+            pack::pack(&mut bench, &job.tool, &packed).map(Some)
+        }
         (StepName::Pack, None) => job.engine.make_image(&mut bench, &job.tool).map(Some),
         (StepName::Pack, Some(target)) => deliver(&mut bench, target, &tree()).map(|()| None),
         (name, _) => job.engine.execute(name, &mut bench).map(|()| None),
     }
+}
+
+fn split(job: &Job, bench: &mut BuildContext<'_>) -> Result<()> {
+    let Some(separated) = &job.separated else { return Ok(()) };
+    debug_symbols::split(bench, &separated.objcopy, &job.engine.tree())
+}
+
+/// Packs the debug symbols; there is no image if there are none.
+fn pack_symbols(job: &Job, bench: &mut BuildContext<'_>) -> Result<Option<ImageMark>> {
+    let mount_point = job.separated.as_ref().and_then(|separated| separated.mount_point.as_ref());
+    let Some(mount_point) = mount_point.filter(|_| debug_symbols::has_any(job)) else {
+        return Ok(None);
+    };
+    debug_symbols::write(job, mount_point)?;
+    let path = job.layout.symbols();
+    let packed = Packed {
+        tree: Tree { path: &path, ours: true },
+        meta: job.layout.symbols_meta(),
+        store: mount_point.as_path(),
+        image: Layout::symbols_image,
+    };
+    pack::pack(bench, &job.tool, &packed).map(Some)
 }
 
 fn built(job: &Job) -> Result<Built> {
@@ -238,6 +274,16 @@ fn built(job: &Job) -> Result<Built> {
     let made = Marker::read(&job.layout, StepName::Pack)
         .and_then(|marker| marker.image)
         .ok_or_else(|| BuildError::gone(&image))?;
+    let symbols = Marker::read(&job.layout, StepName::Symbols).and_then(|marker| marker.image);
+    let symbols = symbols.filter(|_| job.request.debug_symbols).map(|made| Built {
+        image: job.layout.symbols_image(job.tool.format),
+        meta: job.layout.symbols_meta(),
+        format: job.tool.format,
+        digest: made.digest,
+        size: made.size,
+        source: None,
+        debug_symbols: None,
+    });
     Ok(Built {
         image,
         meta: job.layout.meta(),
@@ -245,5 +291,6 @@ fn built(job: &Job) -> Result<Built> {
         digest: made.digest,
         size: made.size,
         source: job.engine.source(),
+        debug_symbols: symbols.map(Box::new),
     })
 }

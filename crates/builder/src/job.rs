@@ -3,13 +3,17 @@
 
 //! What it takes to carry a plan out.
 
+use std::path::PathBuf;
+
+use cabane_label::MountPoint;
 use cabane_recipe::Recipe;
 
 use crate::BuildRequest;
+use crate::debug_symbols::Objcopy;
 use crate::deliver::Target;
 use crate::engine::{Engine, RecipeDir};
 use crate::layout::Layout;
-use crate::pack::Tool;
+use crate::pack::{Tool, Tree};
 
 /// What it takes to carry a plan out.
 #[derive(Debug)]
@@ -24,4 +28,27 @@ pub(crate) struct Job {
     pub(crate) tool: Tool,
     /// The directory that gets the tree, instead of an image.
     pub(crate) target: Option<Target>,
+    /// How debug symbols are separated, if they are.
+    pub(crate) separated: Option<Separated>,
+}
+
+/// How debug symbols are separated.
+#[derive(Debug)]
+pub(crate) struct Separated {
+    pub(crate) objcopy: Objcopy,
+    /// The tree without them.
+    pub(crate) tree: PathBuf,
+    /// Where their image is mounted, if there is to be one.
+    pub(crate) mount_point: Option<MountPoint>,
+}
+
+impl Job {
+    /// The tree that becomes the image.
+    pub(crate) fn tree(&self) -> Tree<'_> {
+        let tree = self.engine.tree();
+        match &self.separated {
+            Some(separated) => Tree { path: &separated.tree, ..tree },
+            None => tree,
+        }
+    }
 }

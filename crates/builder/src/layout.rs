@@ -23,7 +23,11 @@ use crate::StepName;
 /// ├── work/              what steps leave for each other
 /// │   └── lock/requirements.txt
 /// ├── meta/              the metadata, in the image and beside it
-/// └── image.squashfs     or image.erofs
+/// ├── split/             the tree without debug symbols, and
+/// ├── symbols/           the debug symbols, until they are packed
+/// ├── symbols-meta/      the metadata of their image
+/// ├── image.squashfs     or image.erofs
+/// └── symbols.squashfs   or symbols.erofs
 /// ```
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
@@ -79,6 +83,25 @@ impl Layout {
 
     pub(crate) fn meta(&self) -> PathBuf {
         self.root.join("meta")
+    }
+
+    /// The tree without debug symbols.
+    pub(crate) fn split(&self) -> PathBuf {
+        self.passing().join("split")
+    }
+
+    /// The debug symbols.
+    pub(crate) fn symbols(&self) -> PathBuf {
+        self.passing().join("symbols")
+    }
+
+    pub(crate) fn symbols_meta(&self) -> PathBuf {
+        self.root.join("symbols-meta")
+    }
+
+    /// The image of the debug symbols.
+    pub(crate) fn symbols_image(&self, format: ImageFormat) -> PathBuf {
+        self.root.join(format!("symbols.{}", format.name()))
     }
 
     pub(crate) fn image(&self, format: ImageFormat) -> PathBuf {

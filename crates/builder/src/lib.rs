@@ -15,6 +15,7 @@ mod cache;
 mod container;
 mod containers;
 mod contents;
+mod debug_symbols;
 mod deliver;
 mod disk;
 mod edit_packages;

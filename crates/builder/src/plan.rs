@@ -14,10 +14,11 @@ use cabane_report::{Kind, Report};
 use serde::{Serialize, Serializer};
 
 use crate::container::ContainerEngine;
+use crate::debug_symbols::{self, Objcopy};
 use crate::deliver::Target;
 use crate::engine::{Engine, RecipeDir, StepDraft};
 use crate::fingerprint::{self, Inputs};
-use crate::job::Job;
+use crate::job::{Job, Separated};
 use crate::layout::{Inside, Layout};
 use crate::marker::Marker;
 use crate::pack::{self, Tool};
@@ -156,6 +157,14 @@ impl Job {
             EngineConfig::Tree(_) | EngineConfig::Container(_) => (Layout::new(root), None),
             _ => place::decide(request, recipe.name.as_str(), root),
         };
+        let separated = match Objcopy::find(request, &recipe)? {
+            None => None,
+            Some(objcopy) => {
+                let mount_point = debug_symbols::mount_point(&recipe.store);
+                let mount_point = request.debug_symbols.then_some(mount_point).transpose()?;
+                Some(Separated { objcopy, tree: layout.split(), mount_point })
+            }
+        };
         let engine = engine_of(request, &recipe, &recipe_dir, &layout)?;
         if !is_container {
             check_store(&recipe.store, &engine.needs_visible())?;
@@ -169,6 +178,7 @@ impl Job {
             engine,
             tool,
             target,
+            separated,
         })
     }
 
@@ -178,8 +188,10 @@ impl Job {
         if let Some(draft) = self.engine.draft_of_image(&self.request, &self.tool) {
             drafts.push(draft);
         } else {
+            drafts.extend(self.separated.as_ref().map(|separated| separated.objcopy.draft()));
             drafts.push(metadata::draft(self)?);
             drafts.push(self.draft_of_packing());
+            drafts.extend(self.draft_of_symbols());
         }
         // An image that is there and up to date needs nothing of what it was made of.
         let part = &self.request.part;
@@ -230,11 +242,21 @@ impl Job {
             let what = format!("copy the tree to {}", target.path.display());
             return StepDraft::new(StepName::Pack, what);
         }
-        let mut sandbox = Sandbox::new(&self.request, &self.layout);
-        let store = self.recipe.store.as_path();
-        let invocation = self.tool.invocation(&mut sandbox, &self.request, store);
         let what = format!("pack the tree as {}", self.tool.format);
-        StepDraft::new(StepName::Pack, what).running(&[invocation]).from(Inputs::from([
+        self.draft_of_image(StepName::Pack, what, &self.recipe.store)
+    }
+
+    /// The step that packs the debug symbols, if they are to be an image.
+    fn draft_of_symbols(&self) -> Option<StepDraft> {
+        let mount_point = self.separated.as_ref()?.mount_point.as_ref()?;
+        let what = format!("pack the debug symbols as {}", self.tool.format);
+        Some(self.draft_of_image(StepName::Symbols, what, mount_point))
+    }
+
+    fn draft_of_image(&self, name: StepName, what: String, store: &MountPoint) -> StepDraft {
+        let mut sandbox = Sandbox::new(&self.request, &self.layout);
+        let invocation = self.tool.invocation(&mut sandbox, &self.request, store.as_path());
+        StepDraft::new(name, what).running(&[invocation]).from(Inputs::from([
             ("format".to_owned(), self.tool.format.to_string()),
             ("program".to_owned(), self.tool.identity()),
             ("epoch".to_owned(), self.request.epoch.to_string()),
@@ -274,9 +296,15 @@ impl Job {
                 let mut target = self.target.iter();
                 target.all(|target| target.holds(&self.layout))
             }
+            (Some(made), StepName::Symbols) => {
+                pack::is_unchanged(&self.layout.symbols_image(self.tool.format), made)
+            }
+            // No file had debug symbols.
+            (None, StepName::Symbols) => true,
             (Some(made), _) => pack::is_unchanged(&self.layout.image(self.tool.format), made),
             (None, StepName::Pack) => false,
             (None, StepName::Metadata) => self.layout.meta().join(metadata::ENV_JSON).exists(),
+            (None, StepName::Split) => assume || self.layout.split().is_dir(),
             (None, _) => assume || self.engine.has_result(name),
         };
         (!is_there).then(|| "its result is gone".to_owned())

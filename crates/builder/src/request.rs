@@ -64,6 +64,8 @@ pub struct BuildRequest {
     pub containers: Option<Arc<dyn Containers>>,
     /// Whether commands of a recipe may use the network.
     pub command_network: bool,
+    /// Whether the debug symbols become an image of their own.
+    pub debug_symbols: bool,
     /// Which steps are done.
     pub part: Part,
     /// Keep what a build removes when it is done: what it had in memory, and the sources
@@ -122,4 +124,6 @@ pub struct Programs {
     pub mkfs_erofs: Option<PathBuf>,
     /// What the command `module` starts, for views from module files: `lmod` or `modulecmd.tcl`.
     pub modules: Option<PathBuf>,
+    /// `objcopy`, for debug symbols.
+    pub objcopy: Option<PathBuf>,
 }

@@ -58,10 +58,14 @@ pub enum StepName {
     Bytecode,
     /// Views, module files and configuration are made.
     Views,
+    /// Debug symbols are separated from programs and libraries.
+    Split,
     /// Views and metadata are written.
     Metadata,
     /// The tree becomes an image.
     Pack,
+    /// The debug symbols become an image.
+    Symbols,
 }
 
 impl Step {

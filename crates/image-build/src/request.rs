@@ -58,6 +58,8 @@ pub struct BuildOptions {
     pub until: Option<String>,
     /// Whether files are kept that are usually removed.
     pub keep: bool,
+    /// Whether the debug symbols become an image of their own.
+    pub debug_symbols: bool,
     /// How processes are started that build packages on other nodes.
     pub workers: Vec<WorkerCommand>,
 }
@@ -82,6 +84,7 @@ impl BuildOptions {
             from: None,
             until: None,
             keep: false,
+            debug_symbols: false,
             workers: Vec::new(),
         }
     }
@@ -216,6 +219,7 @@ fn request(
             mksquashfs: find_program("mksquashfs", path),
             mkfs_erofs: find_program("mkfs.erofs", path),
             modules: find_module_command(&context.calling),
+            objcopy: find_program("objcopy", path),
         },
         passed_variables: passed_variables(context),
         hidden_home: home.filter(|home| home.is_absolute() && home.parent().is_some()),
@@ -229,6 +233,7 @@ fn request(
         command_network: settings.command_network.value,
         part: Part { from: options.from.clone(), until: options.until.clone() },
         keep: options.keep,
+        debug_symbols: options.debug_symbols,
         memory: in_memory(context, options),
         workers: options.workers.clone(),
     })

@@ -78,6 +78,18 @@ fn incomplete(text: &str, segments: &[Segment<'_>], part: Expected) -> ParseErro
     ParseError::new(Expected::Label, text, offset, kind).with_hint(Some(hint))
 }
 
+impl Label {
+    /// Returns the label of the image with the debug symbols of this one: `name-debug/version:tag@system%uarch`.
+    ///
+    /// # Errors
+    ///
+    /// The name would be too long.
+    pub fn of_debug_symbols(&self) -> Result<Self, ParseError> {
+        let name = format!("{}-debug", self.name).parse()?;
+        Ok(Self { name, ..self.clone() })
+    }
+}
+
 impl fmt::Display for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, version, tag, system, uarch } = self;

@@ -259,6 +259,7 @@ impl Work<'_> {
             from: None,
             until: None,
             keep: false,
+            debug_symbols: false,
             workers: Vec::new(),
         }
     }

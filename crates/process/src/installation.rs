@@ -22,7 +22,7 @@ const MANAGERS: [(&str, &str, usize); 7] = [
 /// conda-forge. An empty name means that there is none.
 type Packages = (&'static str, [&'static str; 6]);
 
-const PACKAGES: [Packages; 14] = [
+const PACKAGES: [Packages; 15] = [
     ("dpkg-deb", ["dpkg", "dpkg", "dpkg", "dpkg", "dpkg", ""]),
     ("dpkg-query", ["dpkg", "dpkg", "dpkg", "dpkg", "dpkg", ""]),
     ("dpkg-shlibdeps", ["dpkg-dev", "dpkg-dev", "", "dpkg", "dpkg-dev", ""]),
@@ -43,6 +43,7 @@ const PACKAGES: [Packages; 14] = [
             "squashfs-tools",
         ],
     ),
+    ("objcopy", ["binutils", "binutils", "binutils", "binutils", "binutils", "binutils"]),
     ("python3", ["python3", "python3", "python3", "python", "python3", "python"]),
     ("rpmbuild", ["rpm", "rpm-build", "rpm-build", "rpm-tools", "rpm", ""]),
     (

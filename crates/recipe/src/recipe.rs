@@ -35,6 +35,9 @@ pub struct Recipe {
     pub views: BTreeMap<ViewName, ViewRecipe>,
     /// What tells whether the image works.
     pub checks: RecipeChecks,
+    /// Whether the image has no debug symbols, so that they can be in an image of their own
+    /// (`debug-symbols: separate`).
+    pub separates_debug_symbols: bool,
 }
 
 /// The version of the recipe format (`version:`).

@@ -365,7 +365,15 @@ impl RemoteBuild<'_> {
         })?;
         let (image, meta) = self.worker.fetch(&self.id, built, &self.directory.path)?;
         let (digest, size) = (built.digest.clone(), built.size);
-        let image = Built { image, meta, format, digest: digest.clone(), size, source: None };
+        let image = Built {
+            image,
+            meta,
+            format,
+            digest: digest.clone(),
+            size,
+            source: None,
+            debug_symbols: None,
+        };
         let mut added = None;
         if let Some(output) = &self.record.output {
             write_built(&image, output)?;

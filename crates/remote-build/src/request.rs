@@ -240,6 +240,7 @@ impl Order {
             from: None,
             until: None,
             keep: false,
+            debug_symbols: false,
             workers: Vec::new(),
         }
     }

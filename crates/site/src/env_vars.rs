@@ -242,6 +242,10 @@ const SET: &[Variable] = &[
         "UENV_SPACK_REF",
         "In the view `spack` of a stack: the branch, tag, or commit of that Spack, as in the recipe.",
     ),
+    set(
+        "CABANE_DEBUG_PATH",
+        "In the view of an image of debug symbols: directories with debug files by build ID, separated by colons.",
+    ),
     set("UENV_SPACK_COMMIT", "In the view `spack` of a stack: the commit of that Spack."),
 ];
 

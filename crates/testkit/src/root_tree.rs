@@ -21,6 +21,9 @@ const PROGRAMS: [&str; 18] = [
     "sh", "sleep", "sort", "stat", "touch", "wc",
 ];
 
+/// What [`programs_with_libraries`] has found.
+static FILES: LazyLock<Vec<String>> = LazyLock::new(programs_with_libraries);
+
 impl Tree {
     /// Makes it a root file system with a shell and a few programs, and a container image's
     /// metadata: the members of the object `container`, and its `PATH`.
@@ -40,7 +43,6 @@ impl Tree {
         for directory in MOUNT_POINTS {
             fs::create_dir_all(self.root().join(directory)).expect("make a directory");
         }
-        static FILES: LazyLock<Vec<String>> = LazyLock::new(programs_with_libraries);
         for path in FILES.iter() {
             self.copy(path);
         }

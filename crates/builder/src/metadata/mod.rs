@@ -41,7 +41,7 @@ pub(crate) use views::{Placeholders, append, directories_patch, prepend};
 /// The file that starts an image.
 pub(crate) const ENV_JSON: &str = "env.json";
 const BILL: &str = "sbom.spdx.json";
-const CONFIGURE_JSON: &str = "configure.json";
+pub(crate) const CONFIGURE_JSON: &str = "configure.json";
 const RECIPE: &str = "recipe";
 /// It is read at every start.
 const MOST_OUTSIDE: usize = 100;
@@ -109,11 +109,18 @@ pub(crate) fn write(job: &Job) -> Result<()> {
 
 /// Completes what the engine knows with what can be seen in the tree.
 fn look_through(job: &Job, facts: &mut Facts) -> HostNeeds {
+    let (made, tree) = (job.engine.tree().path, job.tree().path);
+    // Where the files of a part are that are packed.
+    let packed = |here: &PathBuf| match here.strip_prefix(made) {
+        Ok(inside) => tree.join(inside),
+        Err(_) => here.clone(),
+    };
     let numbered = facts.parts.iter().enumerate();
-    let (numbers, prefixes): (Vec<usize>, Vec<PathBuf>) =
-        numbered.filter_map(|(number, part)| Some((number, part.here.clone()?))).unzip();
+    let (numbers, prefixes): (Vec<usize>, Vec<PathBuf>) = numbered
+        .filter_map(|(number, part)| Some((number, part.here.as_ref().map(packed)?)))
+        .unzip();
     let store = job.recipe.store.as_path();
-    let mut found = contents::look_through(job.engine.tree().path, store, &prefixes);
+    let mut found = contents::look_through(tree, store, &prefixes);
     job.engine.complete_needs(&mut found.needs);
     for (number, size) in numbers.into_iter().zip(found.sizes) {
         if let Some(part) = facts.parts.get_mut(number) {

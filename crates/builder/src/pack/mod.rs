@@ -10,16 +10,17 @@
 mod scan;
 mod tool;
 
-pub(crate) use scan::{Census, scan};
+pub(crate) use scan::{Census, changed, scan};
 pub(crate) use tool::Tool;
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cabane_mount::ImageFormat;
+use cabane_recipe::Recipe;
 use rustix::fs::statvfs;
 
 use crate::build_context::BuildContext;
@@ -44,40 +45,60 @@ pub(crate) struct Tree<'a> {
     pub(crate) ours: bool,
 }
 
+/// What becomes which image.
+#[derive(Clone, Debug)]
+pub(crate) struct Packed<'a> {
+    pub(crate) tree: Tree<'a>,
+    /// Where the metadata are.
+    pub(crate) meta: PathBuf,
+    /// Where the image is mounted.
+    pub(crate) store: &'a Path,
+    /// The image in each format.
+    pub(crate) image: fn(&Layout, ImageFormat) -> PathBuf,
+}
+
+impl<'a> Packed<'a> {
+    /// The tree of a build becomes its image.
+    pub(crate) fn image(layout: &Layout, recipe: &'a Recipe, tree: &Tree<'a>) -> Self {
+        let store = recipe.store.as_path();
+        Self { tree: tree.clone(), meta: layout.meta(), store, image: Layout::image }
+    }
+}
+
 /// Packs a tree and its metadata, and returns what became of them.
 pub(crate) fn pack(
     bench: &mut BuildContext<'_>,
     tool: &Tool,
-    tree: &Tree<'_>,
+    packed: &Packed<'_>,
 ) -> Result<ImageMark> {
-    let layout = bench.layout;
-    remove_images(layout)?;
-    open_to_all(&layout.meta())?;
+    let (layout, tree) = (bench.layout, &packed.tree);
+    remove_images(layout, packed)?;
+    open_to_all(&packed.meta)?;
     if tree.ours {
         open_to_all(tree.path)?;
     }
-    let census = census(bench, tool, tree)?;
+    let census = census(tool, packed)?;
     warn_of_lack_of_space(bench, &census);
-    run(bench, tool, tree)?;
+    run(bench, tool, packed)?;
     let new = layout.new_image();
     tool.check(&new, &census)?;
     if !tree.ours && scan(tree.path, Some(META))?.fingerprint != census.fingerprint {
         return Err(scan::changed(tree.path));
     }
-    put_in_place(&new, &layout.image(tool.format), bench.interrupt)
+    put_in_place(&new, &(packed.image)(layout, tool.format), bench.interrupt)
 }
 
-fn remove_images(layout: &Layout) -> Result<()> {
+fn remove_images(layout: &Layout, packed: &Packed<'_>) -> Result<()> {
     for format in [ImageFormat::Squashfs, ImageFormat::Erofs] {
-        disk::remove(&layout.image(format))?;
+        disk::remove(&(packed.image)(layout, format))?;
     }
     disk::remove(&layout.new_image())
 }
 
 /// Looks at the tree without its own metadata, and at the metadata instead.
-fn census(bench: &BuildContext<'_>, tool: &Tool, tree: &Tree<'_>) -> Result<Census> {
-    let mut census = scan(tree.path, Some(META))?;
-    let meta = scan(&bench.layout.meta(), None)?;
+fn census(tool: &Tool, packed: &Packed<'_>) -> Result<Census> {
+    let mut census = scan(packed.tree.path, Some(META))?;
+    let meta = scan(&packed.meta, None)?;
     if !tool.widens_modes() {
         census.check_public()?;
     }
@@ -102,14 +123,14 @@ fn warn_of_lack_of_space(bench: &mut BuildContext<'_>, census: &Census) {
     }
 }
 
-fn run(bench: &mut BuildContext<'_>, tool: &Tool, tree: &Tree<'_>) -> Result<()> {
-    let store = bench.recipe.store.as_path();
+fn run(bench: &mut BuildContext<'_>, tool: &Tool, packed: &Packed<'_>) -> Result<()> {
+    let store = packed.store;
     let mut sandbox = Sandbox::new(bench.request, bench.layout);
     // squashfs-tools take the time from the variable or from options, never both.
     sandbox.unset("SOURCE_DATE_EPOCH");
     sandbox.bind(bench.layout.work(), Inside::WORK, false);
-    sandbox.bind(tree.path, store, true);
-    sandbox.bind(bench.layout.meta(), store.join(META), true);
+    sandbox.bind(packed.tree.path, store, true);
+    sandbox.bind(packed.meta.clone(), store.join(META), true);
     let invocation = tool.invocation(&mut sandbox, bench.request, store);
     let outcome = bench.run(&sandbox, &invocation);
     let outcome = outcome.and_then(|()| tool.check_log(&bench.log()));

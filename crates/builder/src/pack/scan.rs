@@ -188,7 +188,7 @@ fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Says that a file changed or vanished while it was looked at.
-pub(super) fn changed(path: &Path) -> BuildError {
+pub(crate) fn changed(path: &Path) -> BuildError {
     let message = format!("{} changed while the tree was being packed", shown(path));
     BuildError::refused(message, CHANGING)
 }

@@ -130,6 +130,7 @@ pub(crate) fn request(world: &World, build: &str) -> BuildRequest {
             mksquashfs: tool("mksquashfs"),
             mkfs_erofs: tool("mkfs.erofs"),
             modules: None,
+            objcopy: tool("objcopy"),
         },
         // No test may reach the network.
         passed_variables: [("UV_OFFLINE".to_owned(), "1".to_owned())].into(),
@@ -142,6 +143,7 @@ pub(crate) fn request(world: &World, build: &str) -> BuildRequest {
         command_network: true,
         part: cabane_builder::Part::default(),
         keep: false,
+        debug_symbols: false,
         memory: None,
         fuse: cabane_mount::FusePrograms::default(),
         backend: Backend::Root,

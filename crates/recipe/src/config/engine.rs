@@ -19,8 +19,16 @@ pub(super) enum Engine {
 }
 
 /// The keys of every recipe.
-const COMMON: &[&str] =
-    &["name", "version", "engine", "store", "description", "default-view", "checks"];
+const COMMON: &[&str] = &[
+    "name",
+    "version",
+    "engine",
+    "store",
+    "description",
+    "default-view",
+    "checks",
+    "debug-symbols",
+];
 
 impl Engine {
     const ALL: [Self; 4] = [Self::Spack, Self::Python, Self::Tree, Self::Container];

@@ -79,6 +79,7 @@ pub(crate) fn read(report: &Report<'_>, root: &Node) -> Option<Recipe> {
         check_default_view(&file, view, &names);
     }
     let checks = checks::read(&file);
+    let separates_debug_symbols = separates_debug_symbols(&file, engine);
     let engine = engine.and_then(|engine| engine.read(&file, format));
 
     Some(Recipe {
@@ -90,6 +91,7 @@ pub(crate) fn read(report: &Report<'_>, root: &Node) -> Option<Recipe> {
         engine: engine?,
         views: views?,
         checks: checks?,
+        separates_debug_symbols: separates_debug_symbols?,
     })
 }
 
@@ -147,6 +149,24 @@ fn store(file: &Section<'_>, engine: Option<Engine>) -> Option<MountPoint> {
         field.parse_error(text, &error);
     };
     MountPoint::below_root(text).map_err(noted).ok()
+}
+
+/// Returns whether the image has no debug symbols; what cannot be used has been noted.
+fn separates_debug_symbols(file: &Section<'_>, engine: Option<Engine>) -> Option<bool> {
+    let Some(field) = file.get("debug-symbols") else { return Some(false) };
+    if engine == Some(Engine::Container) {
+        let message = "images of the engine `container` keep their debug symbols";
+        file.report.problem_with_hint(field.key_place, message, "remove `debug-symbols`");
+        return None;
+    }
+    match field.text()? {
+        "separate" => Some(true),
+        "keep" => Some(false),
+        other => {
+            let message = format!("`debug-symbols` cannot be {}", quote(other));
+            field.refuse(&message, "write `debug-symbols: separate`, or remove the line")
+        }
+    }
 }
 
 /// Returns a description; one that is no text has been noted.

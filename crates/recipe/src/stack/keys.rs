@@ -167,6 +167,8 @@ keys! {
         "default-view": Text, "none";
         /// commands that tell whether the image works
         "checks": Items(CHECK), "[]";
+        /// whether debug symbols stay in the image, or can be in an image of their own
+        "debug-symbols": Choice(&["keep", "separate"]), "keep";
         /// where Spack and its packages come from
         "spack": Keys(SPACK), required;
         /// whether there are module files

@@ -20,8 +20,18 @@ use crate::setup::Setup;
 use crate::table::Table;
 
 /// Options of a build that only work on this machine.
-const HERE: [&str; 9] =
-    ["with", "install", "dry_run", "build_dir", "from", "until", "key", "keep", "replace"];
+const HERE: [&str; 10] = [
+    "with",
+    "install",
+    "dry_run",
+    "build_dir",
+    "from",
+    "until",
+    "key",
+    "keep",
+    "replace",
+    "debug_symbols",
+];
 
 /// Where a build runs, if not on this machine.
 #[derive(Debug, Args)]

@@ -6,8 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use cabane_builder::{ImageFormat, Pins, WorkerCommand, execute};
-use cabane_image_build::{BuildOptions, SignedBuild, Signer, add_built, plan_build, write_built};
+use cabane_builder::{Built, ImageFormat, Pins, WorkerCommand, execute};
+use cabane_image_build::{
+    BuildOptions, PlannedBuild, SignedBuild, Signer, add_built, plan_build, write_built,
+};
 use cabane_label::{Label, Namespace, escape, import_command};
 use cabane_remote_build::workers_on_hosts;
 use cabane_report::{Kind, Report, Result, size};
@@ -40,6 +42,7 @@ Examples:
   cabane build --system ./systems/eiger ./prgenv-gnu --until concretize
   cabane build --system eiger ./tools --install /apps/tools/26.1
   cabane build --key build.key ./recipe app/2.1:rc1
+  cabane build --debug-symbols ./recipe app/2.1:rc1
   cabane build --on slurm:debug ./recipe app/2.1:rc1
   cabane build --on eiger ./recipe app/2.1:rc1 --push dev
   cabane build --on slurm --nodes 4 --system eiger ./prgenv-gnu prgenv-gnu/26.1
@@ -100,6 +103,9 @@ pub(crate) struct BuildArgs {
     /// Keep what is usually removed: files in memory, and the sources and object files of packages
     #[arg(long)]
     keep: bool,
+    /// Also make an image of the debug symbols, NAME-debug. The recipe must say `debug-symbols: separate`
+    #[arg(long, conflicts_with = "install")]
+    debug_symbols: bool,
     /// Push the image to this namespace of the registry
     #[arg(long, value_name = "NAMESPACE", conflicts_with_all = ["output", "install", "until", "dry_run"])]
     push: Option<Namespace>,
@@ -166,6 +172,7 @@ impl BuildArgs {
             from: self.from.clone(),
             until: self.until.clone(),
             keep: self.keep,
+            debug_symbols: self.debug_symbols,
             workers: self.workers(setup)?,
         })
     }
@@ -219,6 +226,8 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
         return Ok(());
     }
     let connection = args.connection(setup)?;
+    let of_symbols = planned.label.as_ref().filter(|_| args.debug_symbols);
+    let mut debug_label = of_symbols.map(Label::of_debug_symbols).transpose()?;
     let started = Instant::now();
     let signer = args.key.as_deref().map(|key| Signer::new(setup, key)).transpose()?;
     let mut progress = Shown::new(setup);
@@ -230,29 +239,20 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
         setup.hint("the same command without `--until` goes on");
         return Ok(());
     }
-    match (built, &planned.label, &args.output) {
-        (Some(built), Some(label), _) => {
-            if let Some(added) = add_built(setup, label, &built)? {
-                print_changes(setup, &added);
-            } else {
-                let id = built.digest.id();
-                setup.note(format_args!("{label} is the image {id} already"));
-            }
-            if let Some(signer) = &signer {
-                let is_whole = progress.done_before == 0;
-                signed(setup, &signer.sign_added(setup, (&planned, &built), label, is_whole)?);
-            }
+    let keep = Keep { setup, planned: &planned, signer, is_whole: progress.done_before == 0 };
+    if let Some(built) = &built {
+        keep.keep(built, planned.label.as_ref(), args.output.as_deref())?;
+        let symbols = built.debug_symbols.as_deref();
+        if let Some(symbols) = symbols {
+            let output = args.output.as_deref().map(of_debug_symbols);
+            keep.keep(symbols, debug_label.as_ref(), output.as_deref())?;
+        } else if args.debug_symbols {
+            debug_label = None;
+            setup.warning(
+                "there is no image of debug symbols: no program or library has debug symbols and a build ID",
+            );
+            setup.hint("compile with `-g`, and link with `-Wl,--build-id`");
         }
-        (Some(built), None, Some(output)) => {
-            write_built(&built, output)?;
-            let (path, size) = (output.display(), size(built.size));
-            setup.note(format_args!("wrote {path} ({size})"));
-            if let Some(signer) = &signer {
-                let is_whole = progress.done_before == 0;
-                signed(setup, &signer.sign_written(setup, (&planned, &built), output, is_whole)?);
-            }
-        }
-        _ => {}
     }
     let seconds = started.elapsed().as_secs_f64();
     say_time(setup, Some(seconds).filter(|_| progress.done_before != plan.steps.len()));
@@ -262,10 +262,68 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> Result<()> {
     if let Some(label) = &planned.label {
         if let Some(connection) = &connection {
             args.push(setup, connection, label)?;
+            if let Some(label) = &debug_label {
+                args.push(setup, connection, label)?;
+            }
         }
         say_start(setup, label);
+        if let Some(debug) = &debug_label {
+            let names = format!(
+                "{0}/{1}:{2},{3}/{1}:{2}",
+                label.name, label.version, label.tag, debug.name
+            );
+            setup.hint(format_args!("`cabane run {names} -- gdb PROGRAM` shows its source lines"));
+        }
     }
     Ok(())
+}
+
+/// Puts what was built where it belongs.
+struct Keep<'a> {
+    setup: &'a Setup,
+    planned: &'a PlannedBuild,
+    signer: Option<Signer>,
+    /// Whether no step had been done before.
+    is_whole: bool,
+}
+
+impl Keep<'_> {
+    fn keep(&self, built: &Built, label: Option<&Label>, output: Option<&Path>) -> Result<()> {
+        let (setup, is_whole) = (self.setup, self.is_whole);
+        if let Some(label) = label {
+            if let Some(added) = add_built(setup, label, built)? {
+                print_changes(setup, &added);
+            } else {
+                let id = built.digest.id();
+                setup.note(format_args!("{label} is the image {id} already"));
+            }
+            if let Some(signer) = &self.signer {
+                let statement = signer.sign_added(setup, (self.planned, built), label, is_whole)?;
+                signed(setup, &statement);
+            }
+        } else if let Some(output) = output {
+            write_built(built, output)?;
+            let (path, size) = (output.display(), size(built.size));
+            setup.note(format_args!("wrote {path} ({size})"));
+            if let Some(signer) = &self.signer {
+                let statement =
+                    signer.sign_written(setup, (self.planned, built), output, is_whole)?;
+                signed(setup, &statement);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The file for the debug symbols beside that of the image: `app-debug.squashfs` for `app.squashfs`.
+fn of_debug_symbols(output: &Path) -> PathBuf {
+    let mut name = output.file_stem().unwrap_or_default().to_os_string();
+    name.push("-debug");
+    if let Some(extension) = output.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    output.with_file_name(name)
 }
 
 /// Says how long a build took; none if nothing was built.

@@ -22,6 +22,7 @@ pub(super) fn config(recipe: &StackRecipe) -> String {
     let changes = config.checks.builtins.iter().map(change);
     let checks: Vec<Yaml> = changes.chain(config.checks.commands.iter().map(check)).collect();
     file.insert_filled("checks", checks);
+    file.insert_some("debug-symbols", config.separates_debug_symbols.then_some("separate"));
     file.insert("spack", spack(&recipe.spack));
     let cleanup = recipe.spack.cleanup;
     file.insert_some("cleanup", (cleanup != Cleanup::None).then_some(cleanup.as_str()));

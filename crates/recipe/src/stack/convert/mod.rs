@@ -116,7 +116,10 @@ impl Target {
     fn is(&self, other: &StackRecipe) -> bool {
         let config = |recipe: &StackRecipe| {
             let config = recipe.config.clone();
-            (config.name, config.store, config.description, config.default_view)
+            (
+                (config.name, config.store, config.description, config.default_view),
+                config.separates_debug_symbols,
+            )
         };
         other.config.format == FormatVersion::V3
             && config(&self.recipe) == config(other)
