@@ -56,6 +56,8 @@ pub struct Audited {
     pub tried: Vec<Tried>,
     /// Of each installation, the results of benchmarks of others.
     pub others: Vec<Vec<OtherBenchmark>>,
+    /// The type of the node of the first rank, as far as it is known.
+    pub node_type: Option<NodeType>,
     /// What the node did without MPI in the meantime; nothing over several nodes.
     pub floor: Floor,
     /// What has changed since the audit that was named, or since the day before today on which a
@@ -92,10 +94,11 @@ pub fn audit(context: &Context, request: &AuditRequest) -> Result<Audited> {
     let others = tried.iter().map(|one| other(one, &runner, &settings.manner)).collect();
     let now: Vec<_> = tried.iter().map(for_comparison).collect();
     let heard = || tried.iter().find_map(|one| one.outcome.output().node_type.as_ref());
-    let node_type = settings.node_type.as_ref().or_else(heard);
-    let kept = node_type.filter(|_| request.keep).map(|node| files.keep(context, node, &now));
+    let node_type = settings.node_type.as_ref().or_else(heard).cloned();
+    let keep = |node| files.keep(context, node, &now);
+    let kept = node_type.as_ref().filter(|_| request.keep).map(keep);
     let changes = earlier.map(|earlier| earlier.changes(&now)).or(kept);
-    Ok(Audited { tried, others, floor, changes })
+    Ok(Audited { tried, others, node_type, floor, changes })
 }
 
 fn for_comparison(one: &Tried) -> ComparedInstallation {

@@ -58,10 +58,12 @@ impl KeptFiles {
         let kept = self.read(&path).filter(|kept| kept.node_type == *node_type);
         let mut kept =
             kept.unwrap_or_else(|| KeptAudits::new(node_type.clone(), self.ranks, self.nodes));
-        let day = today();
+        let (day, before) = (today(), kept.clone());
         let changes = kept.changes(day, now);
         kept.add(day, now);
-        if let Err(error) = write_at_once(&path, kept.to_json().as_bytes()) {
+        if kept != before
+            && let Err(error) = write_at_once(&path, kept.to_json().as_bytes())
+        {
             let path = shown(&path);
             context.warning(format_args!("cannot keep the results in {path}: {error}"));
         }

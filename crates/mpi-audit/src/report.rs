@@ -159,7 +159,7 @@ mod tests {
 
     fn page(title: &str, tried: Vec<Tried>, changes: Option<Vec<AuditChange>>) -> String {
         let (others, floor) = (Vec::new(), Floor::default());
-        html(title, &Audited { tried, others, floor, changes })
+        html(title, &Audited { tried, others, node_type: None, floor, changes })
     }
 
     fn tried(name: &str, output: &str, reason: Reason) -> Tried {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cabane_label::{escape, shown};
 use cabane_mpi_audit::audit::{AuditRequest, Audited, audit as run};
-use cabane_mpi_audit::benchmark;
+use cabane_mpi_audit::benchmark::{self, NodeType};
 use cabane_mpi_audit::find::FindRequest;
 use cabane_mpi_audit::judge::{
     AuditChange, Class, Floor, LATENCIES, Reason, Spread, Way, short, spread, way,
@@ -106,6 +106,8 @@ pub(crate) struct AuditArgs {
 struct Outcome<'a> {
     ranks: u32,
     nodes: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_type: Option<&'a NodeType>,
     floor: &'a Floor,
     installations: Vec<Row<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -174,12 +176,13 @@ impl AuditArgs {
 }
 
 fn print(setup: &Setup, args: &AuditArgs, audited: &Audited) {
-    let Audited { tried, others, floor, changes } = audited;
+    let Audited { tried, others, floor, changes, .. } = audited;
     if args.json {
         let rows = tried.iter().zip(others).map(|(one, others)| row(one, others));
         setup.printer.json(&Outcome {
             ranks: args.ranks,
             nodes: args.nodes,
+            node_type: audited.node_type.as_ref(),
             floor: &audited.floor,
             installations: rows.collect(),
             changes: audited.changes.as_deref(),
