@@ -139,22 +139,28 @@ fn a_line_of_another_kernel_counts_though_its_lock_is_not_seen() {
     assert!(waited >= ours.lease, "{waited:?}");
 }
 
+/// Claims the place, and does something else while the claim waits for others to see it.
+fn claims_while(queue: &mut Queue, then: impl FnOnce()) -> Claim {
+    let own = queue.path(&queue.name().unwrap());
+    thread::scope(|scope| {
+        let claims = scope.spawn(|| queue.try_take().unwrap());
+        while !own.join("alive").exists() {
+            sleep(Duration::from_millis(1));
+        }
+        then();
+        claims.join().unwrap()
+    })
+}
+
 #[test]
 fn who_rewrites_its_line_at_this_moment_is_at_work() {
     let (_place, layout) = layout();
     let mut first = queue(&layout, Reach::ThisHost, 'a');
     first.settle = Duration::from_secs(1);
-    let own = layout.tmp().join(first.name().unwrap());
     let place = layout.tmp().join(queue(&layout, Reach::ThisHost, 'b').name().unwrap());
-    let claims = thread::scope(|scope| {
-        let claims = scope.spawn(|| first.try_take().unwrap());
-        // While the first waits for others to see it.
-        while !own.join("alive").exists() {
-            sleep(Duration::from_millis(1));
-        }
+    let claims = claims_while(&mut first, || {
         fs::create_dir(&place).unwrap();
         fs::write(place.join("alive"), "").unwrap();
-        claims.join().unwrap()
     });
     assert!(matches!(claims, Claim::Busy));
 }
@@ -179,21 +185,12 @@ fn a_claim_that_is_made_anew_at_this_moment_goes_first_as_it_did_before() {
     let (_place, layout) = layout();
     let mut ours = queue(&layout, Reach::ThisHost, 'b');
     ours.settle = Duration::from_secs(1);
-    let own = layout.tmp().join(ours.name().unwrap());
     let place = layout.tmp().join(queue(&layout, Reach::ThisHost, 'a').name().unwrap());
     fs::create_dir(&place).unwrap();
     heartbeat::write(&place, State::Claims);
     assert!(taken(&mut ours).is_none());
     heartbeat::stop(&place);
-    let claims = thread::scope(|scope| {
-        let claims = scope.spawn(|| ours.try_take().unwrap());
-        // While ours waits for others to see it.
-        while !own.join("alive").exists() {
-            sleep(Duration::from_millis(1));
-        }
-        heartbeat::write(&place, State::Claims);
-        claims.join().unwrap()
-    });
+    let claims = claims_while(&mut ours, || heartbeat::write(&place, State::Claims));
     assert!(matches!(claims, Claim::Busy));
 }
 

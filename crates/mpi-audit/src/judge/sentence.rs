@@ -25,18 +25,19 @@ impl fmt::Display for Comparison {
 
 impl fmt::Display for AuditChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let on = |since: &Option<Date>| since.map_or_else(String::new, |day| format!(" on {day}"));
+        let on = |since: &Option<Date>, unknown: &str| {
+            since.map_or_else(|| unknown.to_owned(), |day| format!(" on {day}"))
+        };
         match self {
             Self::Added { name } => write!(f, "{name}: is new"),
             Self::Removed { name } => write!(f, "{name}: was not found"),
             Self::Class { name, before, now, since } => {
-                write!(f, "{name}: was {before}{}, and is {now}", on(since))
+                write!(f, "{name}: was {before}{}, and is {now}", on(since, ""))
             }
             Self::Latency { name, bytes, before, now, since } => {
                 let (what, before, now) = (size(*bytes), short(*before), short(*now));
-                let before_when =
-                    since.map_or_else(|| " before".to_owned(), |day| format!(" on {day}"));
-                write!(f, "{name}: {what} took {before} µs{before_when}, and take {now} µs now")
+                let when = on(since, " before");
+                write!(f, "{name}: {what} took {before} µs{when}, and take {now} µs now")
             }
         }
     }
