@@ -284,6 +284,41 @@ fn links_modes_and_files_that_cannot_be_split_stay_as_they_are() {
     }
 }
 
+/// A wrapper of `objcopy` that fails if it sees the home of the user, or can change the tree or the recipe.
+const SUSPICIOUS: &str = "\
+#!/bin/sh
+case $1 in
+    --version) ;;
+    *)
+        for tree; do
+            case $tree in *bin/solver) if touch \"$tree.new\"; then exit 1; fi ;; esac
+        done
+        if [ -e HOME/secret ] || touch RECIPE/new; then exit 1; fi
+        ;;
+esac
+exec /usr/bin/objcopy \"$@\"
+";
+
+#[test]
+fn files_of_others_are_read_in_the_sandbox() {
+    for who in everybody() {
+        let recipe = Recipe::new(who);
+        let world = &recipe.cabane.world;
+        world.file("home/secret", "");
+        world.directory("programs");
+        let home = world.path("home").to_string_lossy().into_owned();
+        let wrapper = SUSPICIOUS.replace("HOME", &home).replace("RECIPE", &recipe.path);
+        let program = world.file("programs/objcopy", &wrapper);
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:/usr/bin:/bin:/usr/sbin:/sbin", world.path("programs").display());
+        let mut command =
+            recipe.cabane.command(&["build", "--debug-symbols", &recipe.path, "app/1.0"]);
+        let seen = recipe.cabane.finish(command.env("PATH", path).env("HOME", &home)).success();
+        let says = "separated the debug symbols of 1 file: ";
+        assert!(seen.stderr.contains(says), "as {who:?}: {seen:?}");
+    }
+}
+
 #[test]
 fn several_images_of_symbols_work_at_once() {
     if !has_gdb() {

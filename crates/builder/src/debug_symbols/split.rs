@@ -9,9 +9,9 @@
 use std::collections::HashMap;
 use std::fs::{self, Metadata, Permissions};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -21,14 +21,22 @@ use cabane_label::shown;
 use super::elf::{self, Kind};
 use super::{Objcopy, debug_file};
 use crate::build_context::BuildContext;
+use crate::layout::Inside;
 use crate::pack::{self, META, Tree};
 use crate::process::lines;
+use crate::sandbox::{Invocation, Sandbox};
 use crate::{BuildError, Result, disk};
 
 /// How many files are named that keep their debug symbols.
 const NAMED: usize = 3;
 /// Where debug files are until all are there.
 const PENDING: &str = ".pending";
+/// The kinds of results: what is left of a file, and its debug symbols.
+const REST: &str = "rest";
+const DEBUG: &str = "debug";
+const SCRIPT_NAME: &str = "split.sh";
+const SCRIPT: &str = include_str!("split.sh");
+const LIST: &str = "list";
 
 /// Splits a tree: what is left of it goes to `split`, and the debug files to `symbols`, both of the layout.
 pub(crate) fn split(
@@ -46,12 +54,17 @@ pub(crate) fn split(
     let work = Work {
         files: &found.files,
         pending: symbols.join(PENDING),
-        objcopy,
         may_link: tree.ours,
+        jobs: bench.request.jobs,
         interrupt: bench.interrupt,
     };
     disk::make_directory(&work.pending)?;
-    let outcomes = work.all(bench.request.jobs)?;
+    let kinds = work.each(Work::look)?;
+    work.separate(bench, objcopy, tree.path, &kinds)?;
+    let outcomes = work.each(|work, number, file| match kinds.get(number) {
+        Some(kind) => work.place(number, file, kind),
+        None => Ok(Outcome::Plain),
+    })?;
     for (first, further) in &found.links {
         fs::hard_link(first, further).map_err(BuildError::file("write", further))?;
     }
@@ -78,7 +91,8 @@ fn summarize(work: &Work<'_>, outcomes: &[Outcome], symbols: &Path) -> Result<St
             Outcome::Left(why) => left.push(format!("{} ({why})", shown(&file.relative))),
             Outcome::Split(build_id) => {
                 count += 1;
-                let (pending, path) = (work.debug(number), debug_file(symbols, build_id));
+                let pending = work.result(number, DEBUG);
+                let path = debug_file(symbols, build_id);
                 if path.exists() {
                     continue;
                 }
@@ -180,48 +194,49 @@ enum Outcome {
 struct Work<'a> {
     files: &'a [SourceFile],
     pending: PathBuf,
-    objcopy: &'a Objcopy,
     /// Whether files may get one more name instead of a copy.
     may_link: bool,
+    jobs: usize,
     interrupt: &'a AtomicBool,
 }
 
 impl Work<'_> {
-    fn debug(&self, number: usize) -> PathBuf {
-        self.pending.join(number.to_string())
+    /// Where a result about a file is until it has its place.
+    fn result(&self, number: usize, kind: &str) -> PathBuf {
+        self.pending.join(format!("{number}.{kind}"))
     }
 
-    /// Puts all files into the new tree, several at a time.
-    fn all(&self, jobs: usize) -> Result<Vec<Outcome>> {
+    /// Does something with all files, several at a time, and returns the results in their order.
+    fn each<T: Send>(
+        &self,
+        act: impl Fn(&Self, usize, &SourceFile) -> io::Result<T> + Sync,
+    ) -> Result<Vec<T>> {
         let next = AtomicUsize::new(0);
-        let outcomes = Mutex::new(vec![Outcome::Plain; self.files.len()]);
+        let results: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::with_capacity(self.files.len()));
         let failure: Mutex<Option<(PathBuf, io::Error)>> = Mutex::new(None);
-        thread::scope(|scope| {
-            for _ in 0..jobs.clamp(1, self.files.len().max(1)) {
-                scope.spawn(|| {
-                    loop {
-                        let number = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(file) = self.files.get(number) else { return };
-                        if self.interrupt.load(Ordering::Relaxed) {
-                            return;
-                        }
-                        match self.one(number, file) {
-                            Ok(outcome) => {
-                                let mut all =
-                                    outcomes.lock().unwrap_or_else(PoisonError::into_inner);
-                                if let Some(place) = all.get_mut(number) {
-                                    *place = outcome;
-                                }
-                            }
-                            Err(error) => {
-                                let mut first =
-                                    failure.lock().unwrap_or_else(PoisonError::into_inner);
-                                first.get_or_insert((file.from.clone(), error));
-                                next.store(self.files.len(), Ordering::Relaxed);
-                            }
-                        }
+        let work = || {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(file) = self.files.get(number) else { return };
+                if self.interrupt.load(Ordering::Relaxed) {
+                    return;
+                }
+                match act(self, number, file) {
+                    Ok(result) => {
+                        let mut all = results.lock().unwrap_or_else(PoisonError::into_inner);
+                        all.push((number, result));
                     }
-                });
+                    Err(error) => {
+                        let mut first = failure.lock().unwrap_or_else(PoisonError::into_inner);
+                        first.get_or_insert((file.from.clone(), error));
+                        next.store(self.files.len(), Ordering::Relaxed);
+                    }
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..self.jobs.clamp(1, self.files.len().max(1)) {
+                scope.spawn(work);
             }
         });
         if self.interrupt.load(Ordering::Relaxed) {
@@ -230,23 +245,62 @@ impl Work<'_> {
         if let Some((path, error)) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
             return Err(BuildError::file("separate the debug symbols of", &path)(error));
         }
-        Ok(outcomes.into_inner().unwrap_or_else(PoisonError::into_inner))
+        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        results.sort_unstable_by_key(|(number, _)| *number);
+        Ok(results.into_iter().map(|(_, result)| result).collect())
     }
 
-    fn one(&self, number: usize, file: &SourceFile) -> io::Result<Outcome> {
-        let kind = if file.is_meta { Kind::Plain } else { elf::look(&file.from)? };
+    fn look(&self, _: usize, file: &SourceFile) -> io::Result<Kind> {
+        if file.is_meta { Ok(Kind::Plain) } else { elf::look(&file.from) }
+    }
+
+    /// Runs `objcopy` for all files that it can split. It reads files of others, so it sees the tree, which it
+    /// cannot change, and the directory of its results.
+    fn separate(
+        &self,
+        bench: &mut BuildContext<'_>,
+        objcopy: &Objcopy,
+        tree: &Path,
+        kinds: &[Kind],
+    ) -> Result<()> {
+        let (inside_tree, results) = (Inside::work("tree"), Inside::work("results"));
+        let mut list = Vec::new();
+        for (number, (file, kind)) in self.files.iter().zip(kinds).enumerate() {
+            if matches!(kind, Kind::Debug { build_id: Some(_) }) {
+                for path in [inside_tree.join(&file.relative), results.join(number.to_string())] {
+                    list.extend_from_slice(path.as_os_str().as_bytes());
+                    list.push(0);
+                }
+            }
+        }
+        if list.is_empty() {
+            return Ok(());
+        }
+        disk::put(&self.pending.join(SCRIPT_NAME), SCRIPT)?;
+        disk::put(&self.pending.join(LIST), list)?;
+        let mut sandbox = Sandbox::new(bench.request, bench.layout);
+        let program = sandbox.keep_program(&objcopy.program);
+        sandbox.bind(tree, &inside_tree, true);
+        sandbox.bind(&self.pending, &results, false);
+        let invocation = Invocation::new("/bin/sh", &results)
+            .with([results.join(SCRIPT_NAME), program, results.join(LIST)])
+            .with([self.jobs.max(1).to_string()]);
+        bench.run(&sandbox, &invocation)
+    }
+
+    /// Puts a file into the new tree, with its debug symbols or without.
+    fn place(&self, number: usize, file: &SourceFile, kind: &Kind) -> io::Result<Outcome> {
         let outcome = match kind {
             Kind::Plain => Outcome::Plain,
             Kind::Debug { build_id: None } => Outcome::Left("no build ID".to_owned()),
-            Kind::Debug { build_id: Some(build_id) } => {
-                match self.separate(file, &self.debug(number))? {
-                    None => Outcome::Split(build_id),
-                    Some(why) => Outcome::Left(why),
-                }
-            }
+            Kind::Debug { build_id: Some(build_id) } => match self.problem(number, file)? {
+                None => Outcome::Split(build_id.clone()),
+                Some(why) => Outcome::Left(why.to_owned()),
+            },
         };
-        let is_split = matches!(outcome, Outcome::Split(_));
-        if !is_split {
+        if matches!(outcome, Outcome::Split(_)) {
+            fs::rename(self.result(number, REST), &file.to)?;
+        } else {
             if self.may_link && fs::hard_link(&file.from, &file.to).is_ok() {
                 return Ok(outcome);
             }
@@ -256,33 +310,24 @@ impl Work<'_> {
         Ok(outcome)
     }
 
-    /// Writes a file without its debug sections, and the sections to `debug`. Returns why not, if `objcopy`
-    /// cannot do that.
-    fn separate(&self, file: &SourceFile, debug: &Path) -> io::Result<Option<String>> {
-        for (option, to) in [("--only-keep-debug", debug), ("--strip-debug", &file.to)] {
-            let output = self.run(option, &file.from, to)?;
-            if !output.status.success() {
-                disk::try_remove(debug)?;
-                disk::try_remove(&file.to)?;
-                let texts = lines(&output.stderr);
-                if texts.iter().any(|line| line.contains("No space left")) {
-                    return Err(io::ErrorKind::StorageFull.into());
-                }
-                return Ok(Some("`objcopy` cannot read it".to_owned()));
+    /// Returns why the results about a file cannot be used.
+    fn problem(&self, number: usize, file: &SourceFile) -> io::Result<Option<&'static str>> {
+        let (rest, debug) = (self.result(number, REST), self.result(number, DEBUG));
+        // A hostile file can make `objcopy` leave anything here.
+        let is_file = |path: &Path| {
+            path.symlink_metadata().is_ok_and(|found| found.is_file() && found.nlink() == 1)
+        };
+        if !is_file(&rest) || !is_file(&debug) {
+            let error = self.result(number, "error");
+            let text = if is_file(&error) { fs::read(&error)? } else { Vec::new() };
+            if lines(&text).iter().any(|line| line.contains("No space left")) {
+                return Err(io::ErrorKind::StorageFull.into());
             }
+            return Ok(Some("`objcopy` cannot read it"));
         }
-        if !elf::loads_same(&file.from, &file.to)? {
-            disk::try_remove(debug)?;
-            disk::try_remove(&file.to)?;
-            return Ok(Some("`objcopy` would change what is loaded".to_owned()));
+        if !elf::loads_same(&file.from, &rest)? {
+            return Ok(Some("`objcopy` would change what is loaded"));
         }
         Ok(None)
-    }
-
-    fn run(&self, option: &str, from: &Path, to: &Path) -> io::Result<Output> {
-        let mut command = Command::new(&self.objcopy.program);
-        command.arg(option).arg("--").arg(from).arg(to);
-        command.env_clear().env("LC_ALL", "C").env("TMPDIR", &self.pending);
-        command.stdin(Stdio::null()).output()
     }
 }
