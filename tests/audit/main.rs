@@ -20,7 +20,7 @@ use std::process::{Child, Command};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cabane_testkit::mpi::installed;
-use cabane_testkit::{Finished, Tree, not_run, squashfs};
+use cabane_testkit::{Finished, Tree, belongs_to, not_run, squashfs};
 use serde_json::Value;
 
 use crate::cabane::{Cabane, Who};
@@ -93,30 +93,35 @@ fn with_faults(found: &[PathBuf; 7]) -> Machine {
         .with_copy("no-fabric", new, &["lib/mpich/libfabric.so.1"])
 }
 
-#[test]
-fn installations_are_sorted_by_what_they_can_do() {
-    let _turn = turn();
-    let names = [
-        "mpich",
-        "mpich-3.4.3",
-        "mpich-4.0.3",
-        "mpich-4.3.2",
-        "openmpi",
-        "openmpi-4.1.8",
-        "intel-2021.13.1",
-    ];
-    let Some(found) = installed(names) else {
-        not_run!("needs seven MPI libraries: scripts/setup test");
-    };
+/// Installations without faults. Those of the distribution are found as well.
+const INSTALLED: [&str; 7] = [
+    "mpich",
+    "mpich-3.4.3",
+    "mpich-4.0.3",
+    "mpich-4.3.2",
+    "openmpi",
+    "openmpi-4.1.8",
+    "intel-2021.13.1",
+];
+
+/// Audits all installations, and says what must be installed if something is missing.
+fn audit_all() -> Result<(Machine, Finished), &'static str> {
+    let found = installed(INSTALLED).ok_or("needs seven MPI libraries: scripts/setup test")?;
     if !Path::new(MODULES).exists() {
-        not_run!("needs Environment Modules: scripts/setup test");
+        return Err("needs Environment Modules: scripts/setup test");
     }
     let machine = with_faults(&found);
     let seen = finished(machine.audit(&["--all", "--measure", "0.1", "--json"]));
-    let classes = Machine::classes_of(&seen);
+    assert_eq!(machine.left_behind(), Vec::<PathBuf>::new());
+    Ok((machine, seen))
+}
+
+/// Fails if an installation is called what it is not. `or` is what slow ones may be called instead.
+fn check_classes(seen: &Finished, or: &str) {
+    let classes = Machine::classes_of(seen);
     let class = |name: &str| classes.get(name).map_or("", |(class, _)| class.as_str());
     let why = |name: &str| classes.get(name).map_or("", |(_, why)| why.as_str());
-    for name in names.into_iter().chain([
+    for name in INSTALLED.into_iter().chain([
         "usr (mpich)",
         "usr (openmpi)",
         "two-copies-openmpi",
@@ -125,16 +130,12 @@ fn installations_are_sorted_by_what_they_can_do() {
     ]) {
         assert!(HEALTHY.contains(&class(name)), "{name}: {classes:#?}");
     }
-    let rows: Value = serde_json::from_str(&seen.stdout).unwrap();
-    let rows = rows["installations"].as_array().unwrap();
-    let mixed = rows.iter().find(|row| row["name"] == "mixed-versions").unwrap();
-    assert_eq!(mixed["library_of"], found[3].to_str().unwrap(), "{mixed:#}");
     for name in ["slow-tcp-openmpi", "slow-tcp-mpich"] {
-        assert_eq!(class(name), "non-performant", "{name}: {classes:#?}");
-        assert!(why(name).contains("TCP sockets"), "{name}: {classes:#?}");
+        let is_so = class(name) == "non-performant" && why(name).contains("TCP sockets");
+        assert!(is_so || class(name) == or, "{name}: {classes:#?}");
     }
     if std::thread::available_parallelism().is_ok_and(|count| count.get() > 1) {
-        assert_eq!(class("one-processor"), "misplaced", "{classes:#?}");
+        assert!(["misplaced", or].contains(&class("one-processor")), "{classes:#?}");
     }
     let broken = [
         ("no-way-mpich", "exit code"),
@@ -157,7 +158,21 @@ fn installations_are_sorted_by_what_they_can_do() {
         let is_so = class(name) == "nonfunctional" && why(name).to_lowercase().contains(reason);
         assert!(is_so, "{name}: {classes:#?}");
     }
-    assert_eq!(machine.left_behind(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn installations_are_sorted_by_what_they_can_do() {
+    let _turn = turn();
+    let (_machine, seen) = match audit_all() {
+        Ok(both) => both,
+        Err(why) => not_run!("{why}"),
+    };
+    check_classes(&seen, "");
+    let rows: Value = serde_json::from_str(&seen.stdout).unwrap();
+    let rows = rows["installations"].as_array().unwrap();
+    let mixed = rows.iter().find(|row| row["name"] == "mixed-versions").unwrap();
+    let library = mixed["library_of"].as_str().unwrap();
+    assert!(library.ends_with("mpich-4.3.2"), "{mixed:#}");
 }
 
 #[test]
@@ -270,6 +285,21 @@ fn on_a_busy_machine_no_installation_is_called_what_it_is_not() {
     assert!(["non-performant", INCONCLUSIVE].contains(&class("tcp")), "{classes:#?}");
     assert_eq!(class("emptied"), "nonfunctional", "{classes:#?}");
     assert_eq!(machine.left_behind(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn on_a_busy_machine_none_of_twenty_faults_is_called_what_it_is_not() {
+    if std::env::var_os("CABANE_TEST_BUSY").is_none() {
+        belongs_to!("CABANE_TEST_BUSY=1 make test");
+    }
+    let _turn = turn();
+    let load = Load::new();
+    let audited = audit_all();
+    drop(load);
+    match audited {
+        Ok((_, seen)) => check_classes(&seen, INCONCLUSIVE),
+        Err(why) => not_run!("{why}"),
+    }
 }
 
 #[test]
