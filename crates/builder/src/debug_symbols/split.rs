@@ -59,7 +59,10 @@ pub(crate) fn split(
         interrupt: bench.interrupt,
     };
     disk::make_directory(&work.pending)?;
-    let kinds = work.each(Work::look)?;
+    let look = |file: &SourceFile| {
+        if file.is_meta { Ok(Kind::Plain) } else { elf::look(&file.from) }
+    };
+    let kinds = work.each(|_, _, file| look(file))?;
     work.separate(bench, objcopy, tree.path, &kinds)?;
     let outcomes = work.each(|work, number, file| match kinds.get(number) {
         Some(kind) => work.place(number, file, kind),
@@ -248,10 +251,6 @@ impl Work<'_> {
         let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
         results.sort_unstable_by_key(|(number, _)| *number);
         Ok(results.into_iter().map(|(_, result)| result).collect())
-    }
-
-    fn look(&self, _: usize, file: &SourceFile) -> io::Result<Kind> {
-        if file.is_meta { Ok(Kind::Plain) } else { elf::look(&file.from) }
     }
 
     /// Runs `objcopy` for all files that it can split. It reads files of others, so it sees the tree, which it
