@@ -83,3 +83,23 @@ fn mistakes_in_its_description_have_a_place_and_a_hint() {
         assert!(is_said && seen.stderr.contains("pipeline.yaml:2:"), "{}", seen.stderr);
     }
 }
+
+#[test]
+fn the_site_can_be_written_by_itself() {
+    needs!("docker-registry");
+    let (recipes, site) = with_catalogue(Who::OrdinaryUser, "{directory: site}");
+    assert_eq!(recipes.go(&["--only", "good"]).code, 0);
+    let index = fs::read(site.join("index.html")).unwrap();
+    fs::remove_dir_all(&site).unwrap();
+    let written = recipes.run("catalogue", &[]).success();
+    assert!(written.stderr.starts_with("catalogue in [WORLD]/work/site: "), "{written:?}");
+    assert_eq!(fs::read(site.join("index.html")).unwrap(), index);
+}
+
+#[test]
+fn without_a_description_of_a_catalogue_it_says_what_to_add() {
+    let recipes = Recipes::new(Who::OrdinaryUser, RELEASE);
+    let seen = recipes.run("catalogue", &[]);
+    let says = "pipeline.yaml describes no catalogue\nhint: add a section such as `catalogue: ";
+    assert!(seen.code == 3 && seen.stderr.contains(says), "{seen:?}");
+}

@@ -6,7 +6,8 @@
 use std::path::PathBuf;
 
 use cabane_catalogue::{GatherRequest, OtherEntries, Written, build, gather};
-use cabane_report::Result;
+use cabane_label::shown;
+use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
 
 use crate::pipeline::Pipeline;
@@ -23,8 +24,29 @@ pub struct PublishedCatalogue {
     pub written: Written,
 }
 
-/// Writes the catalogue that the file of a pipeline describes. `None` if it describes none, or no
-/// registry is used.
+/// Writes the catalogue that the file of a pipeline describes.
+///
+/// # Errors
+///
+/// The file describes none; no registry is named or configured; those of reading the registry, and of writing
+/// the site.
+pub fn catalogue(
+    context: &Context,
+    pipeline: &Pipeline,
+    publishing: &Publishing,
+) -> Result<PublishedCatalogue> {
+    if pipeline.catalogue.is_none() {
+        let message = format!("{} describes no catalogue", shown(&pipeline.file));
+        let hint = "add a section such as `catalogue: {directory: public}`";
+        return Err(Report::new(Kind::BadInput, message).hinted(hint.to_owned()));
+    }
+    // It says what is missing.
+    publishing.registry.connect(context)?;
+    publish(context, pipeline, publishing)?
+        .ok_or_else(|| Report::new(Kind::Usage, "a catalogue shows the images of a registry"))
+}
+
+/// Writes the catalogue. `None` if the file describes none, or no registry is used.
 ///
 /// # Errors
 ///

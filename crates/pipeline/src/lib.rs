@@ -29,7 +29,7 @@ mod stage;
 mod step;
 mod summary;
 
-pub use catalogue::PublishedCatalogue;
+pub use catalogue::{PublishedCatalogue, catalogue};
 pub use cell::{Cell, CellName};
 pub use directory::{DIRECTORY, RunDirectory};
 pub use generate::{Client, GenerateRequest, generate};

@@ -70,7 +70,11 @@ pub(super) fn text(script: &Script<'_>, pipeline: &Pipeline) -> Result<String> {
         let group = format!("cabane {} {channel}", target.namespace);
         promotion(&mut out, script, &group);
     }
-    let texts = [script.plan(&[]), script.step(Stage::Build, "", "")];
+    if pipeline.catalogue.is_some() && !is_offline {
+        let has_promotion = pipeline.promote.is_some();
+        site(&mut out, script, if has_promotion { "promote" } else { "cells" });
+    }
+    let texts = [script.plan(&[]), script.step(Stage::Build, "", ""), script.catalogue()];
     let typed = texts.iter().chain(&request.runs_on).chain(branches);
     if typed.into_iter().any(|text| text.contains("${{")) {
         let message = "a workflow would evaluate a path or an option that contains `${{`";
@@ -166,6 +170,18 @@ fn promotion(out: &mut String, script: &Script<'_>, group: &str) {
     out.push_str(FETCH);
     let typed = typed(script, Stage::Promote);
     let _ = writeln!(out, "      - name: \"promote\"\n        run: {}", scalar(&typed));
+}
+
+/// Writes the job of the catalogue, after the last one of the cells, whatever came of it.
+fn site(out: &mut String, script: &Script<'_>, last: &str) {
+    let needs = if last == "cells" { vec!["plan", "cells"] } else { vec!["plan", "passed", last] };
+    let _ = writeln!(out, "\n  catalogue:\n    needs: {}", list(&needs));
+    out.push_str("    if: ${{ !cancelled() && needs.plan.result == 'success' }}\n");
+    let _ = writeln!(out, "    runs-on: {}\n    steps:", runs_on(script, false));
+    out.truncate(out.trim_end().len());
+    out.push_str(FETCH);
+    let typed = script.catalogue();
+    let _ = writeln!(out, "      - name: \"catalogue\"\n        run: {}", scalar(&typed));
 }
 
 /// The cell of a job. It reaches the shell as a variable only.

@@ -107,6 +107,8 @@ struct Files {
     run: String,
     /// Whether that is in the project, which each job has for itself.
     is_run_inside: bool,
+    /// The directory of the catalogue, if that is in the project.
+    site: Option<String>,
 }
 
 impl Files {
@@ -115,10 +117,14 @@ impl Files {
         let file = pipeline.directory.join(pipeline.file.file_name().unwrap_or_default());
         let run = real(run.root());
         let inside = run.strip_prefix(project).ok();
+        let site = pipeline.catalogue.as_ref().map(|target| &target.directory);
+        let site = site.map(|directory| real(&pipeline.directory.join(directory)));
+        let site = site.as_deref().and_then(|site| site.strip_prefix(project).ok());
         Ok(Self {
             pipeline: text_of(file.strip_prefix(project).unwrap_or(&file))?,
             run: text_of(inside.unwrap_or(&run))?,
             is_run_inside: inside.is_some(),
+            site: site.map(text_of).transpose()?,
         })
     }
 }
@@ -203,6 +209,14 @@ impl Script<'_> {
         for stage in next {
             words.plain(&format!("--next={stage}"));
         }
+        words.end()
+    }
+
+    /// Returns the command that writes the catalogue.
+    fn catalogue(&self) -> String {
+        let mut words = Words::of("cabane pipeline catalogue");
+        words.option("--file", &self.files.pipeline);
+        self.registry(&mut words);
         words.end()
     }
 

@@ -287,3 +287,54 @@ fn a_workflow_plans_twice_and_has_no_cells() {
     assert!(text.contains("branches: [\"release/*\"]"), "{text}");
     assert!(text.contains(" --only=app@daint --only=@eiger --offline --next=build"), "{text}");
 }
+
+/// A pipeline like the one above, with a catalogue.
+fn with_catalogue(section: &str) -> (TempDir, Pipeline) {
+    let (directory, pipeline) = project("");
+    let text = fs::read_to_string(&pipeline.file).unwrap();
+    fs::write(&pipeline.file, format!("{text}catalogue: {section}\n")).unwrap();
+    let pipeline = Pipeline::open(&pipeline.file).unwrap();
+    (directory, pipeline)
+}
+
+#[test]
+fn the_last_job_writes_the_catalogue_whatever_came_of_the_others() {
+    let (_directory, pipeline) = with_catalogue("{directory: ../public}");
+    let run = pipeline.directory.join(".cabane-pipeline");
+    let text = gitlab(&pipeline, &run, &[Stage::Promote]).unwrap();
+    let expected = r#"
+"catalogue":
+  stage: "catalogue"
+  tags: ["daint-nodes"]
+  when: always
+  script:
+    - "cabane pipeline catalogue --file=ci/pipeline.yaml"
+  artifacts:
+    paths: ["public/"]
+"#;
+    assert!(text.ends_with(expected), "{text}");
+    let stages = "stages: [\"build\", \"check\", \"publish\", \"promote\", \"catalogue\"]\n";
+    assert!(text.contains(stages), "{text}");
+    let text = github(&pipeline, &run, &request(Client::Github)).unwrap();
+    let job = &text[text.find("\n  catalogue:\n").unwrap()..];
+    let begins = "\n  catalogue:\n    needs: [\"plan\", \"passed\", \"promote\"]\n    \
+                  if: ${{ !cancelled() && needs.plan.result == 'success' }}\n    \
+                  runs-on: [\"self-hosted\"]\n    steps:\n      - name: \"fetch the repository\"\n";
+    assert!(job.starts_with(begins), "{job}");
+    let ends = "      - name: \"catalogue\"\n        \
+                run: \"cabane pipeline catalogue --file=ci/pipeline.yaml\"\n";
+    assert!(job.ends_with(ends), "{job}");
+}
+
+#[test]
+fn a_catalogue_elsewhere_has_its_own_runner_and_no_artifact() {
+    let section = "{directory: /srv/www/software, runner: {slurm-tag: web}}";
+    let (_directory, pipeline) = with_catalogue(section);
+    let text = gitlab(&pipeline, Path::new("/scratch/run"), &[]).unwrap();
+    let job = &text[text.find("\n\"catalogue\":").unwrap()..];
+    assert!(job.contains("tags: [\"web\"]") && !job.contains("artifacts"), "{text}");
+    let mut offline = request(Client::Github);
+    offline.plan.publishing.offline = true;
+    let text = github(&pipeline, Path::new("/scratch/run"), &offline).unwrap();
+    assert!(!text.contains("catalogue"), "{text}");
+}

@@ -70,6 +70,9 @@ pub struct CatalogueTarget {
     pub title: Option<String>,
     /// Its address, which feed readers need.
     pub url: Option<String>,
+    /// The tags of the GitLab runner that can write into the directory; that of the first cell, if none
+    /// are given.
+    pub runner_tags: Option<Vec<String>>,
 }
 
 /// A suite of `ReFrame`, which runs on images beside their own checks.

@@ -43,7 +43,7 @@ const RUNNER_KEYS: &[&str] = &["slurm-tag", "baremetal-tag"];
 const STAGE_KEYS: &[&str] = &["build", "check"];
 const RESOURCE_KEYS: &[&str] = &["partition", "nodes", "cpus", "memory", "time", "options"];
 const VERSION_KEYS: &[&str] = &["recipes", "deploy", "mount", "tag", "revision"];
-const CATALOGUE_KEYS: &[&str] = &["directory", "namespaces", "title", "url"];
+const CATALOGUE_KEYS: &[&str] = &["directory", "namespaces", "title", "url", "runner"];
 const PROMOTE_KEYS: &[&str] = &["namespace", "channel"];
 
 const EXAMPLE: &str = "begin with the systems: `clusters:`";
@@ -165,7 +165,14 @@ fn catalogue(field: &Field<'_>) -> Option<CatalogueTarget> {
     };
     let hint = "write the address of the site, such as `https://software.example.org/`";
     let url = section.optional("url", |field| field.text_if(is_address, "is not an address", hint));
-    Some(CatalogueTarget { directory: place?, namespaces: namespaces?, title: title?, url: url? })
+    let runner_tags = section.optional("runner", runner);
+    Some(CatalogueTarget {
+        directory: place?,
+        namespaces: namespaces?,
+        title: title?,
+        url: url?,
+        runner_tags: runner_tags?,
+    })
 }
 
 fn suites(field: &Field<'_>) -> Option<BTreeMap<String, SuiteEntry>> {

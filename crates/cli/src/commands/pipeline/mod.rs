@@ -19,6 +19,7 @@ use crate::exit_codes::{self, ExitCode};
 use crate::registry::RegistryArgs;
 use crate::setup::Setup;
 
+mod catalogue;
 mod generate;
 mod lock;
 mod plan;
@@ -49,6 +50,8 @@ pub(crate) enum PipelineCommand {
     Logs(status::LogsArgs),
     /// Write the results of each cell as a web page
     Report(report::ReportArgs),
+    /// Write the web site of what was released
+    Catalogue(catalogue::CatalogueArgs),
     /// Cancel the jobs of an interrupted run
     Cancel(run::CancelArgs),
 }
@@ -70,6 +73,7 @@ pub(crate) fn pipeline(setup: &Setup, command: &PipelineCommand) -> Result<ExitC
         PipelineCommand::Status(args) => status::status(setup, args),
         PipelineCommand::Logs(args) => done(status::logs(setup, args)),
         PipelineCommand::Report(args) => done(report::report(setup, args)),
+        PipelineCommand::Catalogue(args) => done(catalogue::catalogue(setup, args)),
         PipelineCommand::Cancel(args) => done(run::cancel(setup, args)),
     }
 }

@@ -4,11 +4,11 @@
 //! `cabane pipeline run` and `cancel`.
 
 use cabane_evidence::Outcome;
-use cabane_label::shown;
-use cabane_pipeline::{CellSummary, Event, JobOptions, Place, PublishedCatalogue, Ran, RunOptions};
+use cabane_pipeline::{CellSummary, Event, JobOptions, Place, Ran, RunOptions};
 use cabane_report::Result;
 use clap::{Args, ValueEnum};
 
+use crate::commands::pipeline::catalogue::say_what_is_shown;
 use crate::commands::pipeline::status::print_summaries;
 use crate::commands::pipeline::{PipelineArgs, PlanningArgs, StageArgs, code_of_all};
 use crate::exit_codes::{self, ExitCode};
@@ -114,7 +114,7 @@ pub(crate) fn run(setup: &Setup, args: &RunArgs) -> Result<ExitCode> {
         }
     }
     match catalogue {
-        Ok(Some(catalogue)) => say_what_is_shown(setup, &catalogue),
+        Ok(Some(written)) => say_what_is_shown(setup, &written),
         Ok(None) => {}
         Err(error) => {
             setup.printer.failure(&error);
@@ -126,17 +126,6 @@ pub(crate) fn run(setup: &Setup, args: &RunArgs) -> Result<ExitCode> {
         return Ok(exit_codes::BAD_INPUT);
     }
     Ok(code_of_all(&outcomes))
-}
-
-fn say_what_is_shown(setup: &Setup, catalogue: &PublishedCatalogue) {
-    let PublishedCatalogue { directory, images, written } = catalogue;
-    setup.note(format_args!(
-        "catalogue in {}: {}, {} of {} written",
-        shown(directory),
-        counted(*images, "image"),
-        written.written,
-        counted(written.files, "file")
-    ));
 }
 
 fn show(setup: &Setup, event: Event<'_>) {
