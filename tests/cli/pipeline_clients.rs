@@ -85,7 +85,10 @@ impl Project {
         }
         let clusters = "clusters:\n  here:\n    targets:\n      - {uarch: x86_64, variables: {NOTE: \"00:30:00 $HOME\"}}\n";
         let promote = "promote: {namespace: deploy, channel: stable}\n";
-        project.file("ci/pipeline.yaml", &format!("{promote}{clusters}uenvs:\n{cells}"));
+        // Each job has a copy of the project for itself.
+        let site = project.site();
+        let catalogue = format!("catalogue: {{directory: {}}}\n", site.display());
+        project.file("ci/pipeline.yaml", &format!("{promote}{catalogue}{clusters}uenvs:\n{cells}"));
         // The jobs of a workflow fetch from a server, which is this work tree.
         let root = project.root.display();
         let configuration = format!(
@@ -95,6 +98,11 @@ impl Project {
         project.shared.cabane.world.file("home/.gitconfig", &configuration);
         project.file(".gitignore", ".cabane-pipeline/\n.gitlab-ci-local/\n");
         project
+    }
+
+    /// Where the last job writes the catalogue.
+    fn site(&self) -> PathBuf {
+        self.shared.cabane.world.path("work/site")
     }
 
     fn file(&self, name: &str, content: &str) -> PathBuf {
@@ -157,6 +165,8 @@ impl Project {
             self.shared.run(&["evidence", "verify", &image, "--remote"]).code
         });
         assert_eq!(outcomes.collect::<Vec<_>>(), [16, 0], "{said}");
+        let index = fs::read_to_string(self.site().join("index.html")).expect(&said);
+        assert!(index.contains("good/1.0") && !index.contains("bad/1.0"), "{index}");
     }
 }
 
