@@ -5,7 +5,7 @@
 SLURM_RELEASES ?= 22.05 23.02 23.11 24.05 24.11 25.05 25.11 26.05
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-clients test-docs test-kernels test-packages test-registries test-slurm test-spack test-uenv slurm-shell build check self-test bench bench-containers bench-pipeline bench-registry bench-slurm bench-spack bench-uenv bench-verified bench-ways docs docs-site install uninstall archive package release clean
+.PHONY: help demo test test-clients test-docs test-kernels test-packages test-registries test-slurm test-spack test-uenv slurm-shell build check self-test bench bench-catalogue bench-containers bench-pipeline bench-registry bench-slurm bench-spack bench-uenv bench-verified bench-ways docs docs-site install uninstall archive package release clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -57,6 +57,10 @@ self-test: ## show that every check fails when its rule is broken
 bench: ## measure, and write docs/performance.md
 	@scripts/setup test
 	scripts/env cargo run --locked --release -p cabane-benches
+
+bench-catalogue: ## measure catalogs, and write docs/performance-catalogue.md
+	@scripts/setup test
+	scripts/env cargo run --locked --release -p cabane-benches -- --only catalogue --output "$(CURDIR)/docs/performance-catalogue.md"
 
 bench-containers: ## measure imports, starts and MPI of containers, and write docs/performance-containers.md
 	@scripts/setup test

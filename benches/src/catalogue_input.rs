@@ -5,7 +5,10 @@
 
 use std::error::Error;
 
-use cabane_catalogue::{CatalogueImage, CatalogueInput, Source};
+use cabane_catalogue::{
+    BuiltImage, CatalogueImage, CatalogueInput, Figure, ImageEvidence, Source, TestResult,
+};
+use cabane_evidence::{Measured, Outcome};
 use cabane_image_search::ImageDetails;
 use cabane_label::Digest;
 use cabane_view::PackageIndex;
@@ -81,7 +84,65 @@ fn image(number: u64) -> Result<CatalogueImage, Box<dyn Error>> {
             needs: vec!["glibc 2.31".to_owned()],
         },
         signature: Some("no".to_owned()),
-        evidence: None,
+        evidence: Some(evidence(number, system, start)?),
+    })
+}
+
+/// Results of two test runs, the newer one after the system changed, and of a build. Every ninth image fails.
+fn evidence(number: u64, system: &str, start: Timestamp) -> Result<ImageEvidence, Box<dyn Error>> {
+    let at = |days: u64| -> Result<Timestamp, Box<dyn Error>> {
+        let minutes = i64::try_from(number * 50 + days * 1440)?;
+        Ok(start.checked_add(SignedDuration::from_mins(minutes))?)
+    };
+    let result = |generation: u64| -> Result<TestResult, Box<dyn Error>> {
+        let has_failed = number.is_multiple_of(9) && generation == 2;
+        let names = ["bandwidth", "latency", "import", "triad"];
+        let figures = names.iter().zip(1_u32..).map(|(name, factor)| Figure {
+            test: format!("hpc-tests/{name}@{system}:remote+default"),
+            measured: Measured {
+                variable: (*name).to_owned(),
+                value: f64::from(factor) * 1.5 + f64::from(u32::try_from(number % 97).unwrap_or(0)),
+                unit: "MB/s".to_owned(),
+                reference: Some(50.0),
+                lower: Some(-0.1),
+                upper: None,
+            },
+        });
+        let reason = || ("libraries".to_owned(), "this host has no libcxi.so.1".to_owned());
+        Ok(TestResult {
+            system: Some(system.to_owned()),
+            outcome: if has_failed { Outcome::Failed } else { Outcome::Passed },
+            finished: Some(at(generation)?),
+            generation: Some(format!("25.{generation}")),
+            runner: "cabane 0.2.0, ReFrame 4.10.4".to_owned(),
+            passed: 24,
+            failed: has_failed.then(reason).into_iter().collect(),
+            is_partial: false,
+            figures: figures.collect(),
+            key: "tests".to_owned(),
+        })
+    };
+    let recipe = ("https://git.example.org/recipes".to_owned(), format!("{number:040x}"));
+    let built = BuiltImage {
+        recipe: Some(recipe),
+        finished: Some(at(0)?),
+        bases: Vec::new(),
+        key: "builds".to_owned(),
+    };
+    Ok(ImageEvidence { results: vec![result(2)?, result(1)?], built: vec![built], ignored: 0 })
+}
+
+/// A site without images.
+pub(crate) fn empty_site() -> Result<CatalogueInput, Box<dyn Error>> {
+    Ok(CatalogueInput {
+        title: "Software images".to_owned(),
+        source: Source::Registry("https://registry.example.org/uenv".to_owned()),
+        base: None,
+        day: "2026-11-26".parse()?,
+        images: Vec::new(),
+        packages: PackageIndex::default(),
+        channels: Vec::new(),
+        upgrades: Vec::new(),
     })
 }
 
@@ -103,16 +164,8 @@ pub(crate) struct LargeSite {
 impl LargeSite {
     pub(crate) fn new(images: u64, packages: u64) -> Result<Self, Box<dyn Error>> {
         let mut numbers = Numbers(1);
-        let mut input = CatalogueInput {
-            title: "Software images".to_owned(),
-            source: Source::Registry("https://registry.example.org/uenv".to_owned()),
-            base: None,
-            day: "2026-11-26".parse()?,
-            images: (0..images).map(image).collect::<Result<_, _>>()?,
-            packages: PackageIndex::default(),
-            channels: Vec::new(),
-            upgrades: Vec::new(),
-        };
+        let mut input = empty_site()?;
+        input.images = (0..images).map(image).collect::<Result<_, _>>()?;
         add(&mut input.packages, &mut numbers, &input.images, packages);
         Ok(Self { input, numbers, packages })
     }

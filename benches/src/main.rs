@@ -13,7 +13,9 @@
 mod bed;
 mod busy;
 mod catalogue;
+mod catalogue_browser;
 mod catalogue_input;
+mod catalogue_recipes;
 mod comparison;
 mod container;
 mod container_audit;
@@ -95,6 +97,7 @@ const SECTIONS: &[(&str, MakeSection)] = &[
     ("mpi", mpi::sections),
     ("stack", stack::sections),
     ("pipeline", pipelines::sections),
+    ("catalogue", catalogue::sections),
     ("slurm", slurm::sections),
     ("containers", containers::sections),
     ("uenv", uenv::sections),

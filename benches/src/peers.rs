@@ -47,6 +47,8 @@ pub(crate) const BUILDAH: Peer = peer("buildah", "CABANE_BENCH_BUILDAH", "--vers
 pub(crate) const APPTAINER: Peer = peer("apptainer", "CABANE_BENCH_APPTAINER", "--version");
 pub(crate) const DOCKER_REGISTRY: Peer =
     peer("docker-registry", "CABANE_TEST_DOCKER_REGISTRY", "--version");
+pub(crate) const CHROMIUM: Peer = peer("chromium", "CABANE_BENCH_CHROMIUM", "--version");
+pub(crate) const NODE: Peer = peer("node", "CABANE_BENCH_NODE", "--version");
 pub(crate) const PYTHON: Peer = peer("python3", "CABANE_BENCH_PYTHON", "--version");
 
 /// The order in which the report lists them.

@@ -21,7 +21,7 @@ use crate::measure::{Candidate, NotMeasured, Rounds, finish};
 use crate::options::Options;
 use crate::report::{Section, Table};
 use crate::statistics::Summary;
-use crate::{catalogue, impact, slurm_arrays};
+use crate::{impact, slurm_arrays};
 
 /// As many cells as the largest public collection of recipes has.
 const COLLECTION: usize = 146;
@@ -64,7 +64,6 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
     };
     let mut sections = vec![cells, statements, slurm_arrays::section(bed, options)];
     sections.extend(impact::sections(bed, options));
-    sections.push(catalogue::section(bed, options));
     sections
 }
 
