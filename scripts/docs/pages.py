@@ -74,6 +74,8 @@ def not_run(why):
 
 INSTALLED = not_run("a package would be installed on the machine of the test")
 
+EESSI = not_run("needs CernVM-FS and a network")
+
 BUILD = not_run("the programs are built before the test")
 
 ANALYSIS = """\
@@ -209,7 +211,13 @@ PAGES = {
     "docs/guides/easybuild.md": Page(
         quick=True,
         files=("config.yaml",),
-        steps={"eb": not_run("needs EasyBuild and the sources of a large package")},
+        steps={
+            "eb": not_run("needs EasyBuild and the sources of a large package"),
+            "uv pip compile": not_run("the machine of the test has no uv in PATH"),
+            "cabane start apps": EESSI,
+            "source /cvmfs": EESSI,
+            "module load": EESSI,
+        },
     ),
     "docs/guides/native-packages.md": Page(
         quick=True,

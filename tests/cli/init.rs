@@ -24,7 +24,7 @@ fn a_directory_becomes_an_image_that_runs() {
 #[test]
 fn each_kind_is_a_recipe_without_mistakes() {
     let cabane = Cabane::new(Who::OrdinaryUser);
-    for kind in ["python", "spack", "container", "tree"] {
+    for kind in ["python", "spack", "easybuild", "container", "tree"] {
         let _ = cabane.run(&["init", kind, kind, "--name=analysis"]).success();
         let seen = cabane.run(&["recipe", "check", kind]).success();
         let expected = format!("{kind}: analysis, engine {kind}\n");
@@ -54,9 +54,12 @@ fn without_a_kind_it_asks_on_a_terminal_only() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let seen = cabane.run(&["init"]);
     let expected = "error: no kind of recipe is named\n\
-                    hint: type `cabane init python`, `spack`, `container`, or `tree`\n";
+                    hint: type `cabane init python`, `spack`, `easybuild`, `container`, or `tree`\n";
     assert_eq!(seen, finished(2, "", expected));
     let shown = on_terminal(&cabane, "/bin/sh", "init", "what\ntree\n");
-    assert!(shown.contains("type `python`, `spack`, `container`, or `tree`"), "{shown}");
+    assert!(
+        shown.contains("type `python`, `spack`, `easybuild`, `container`, or `tree`"),
+        "{shown}"
+    );
     assert!(cabane.world.path("work/install/bin/hello").exists(), "{shown}");
 }

@@ -36,6 +36,7 @@ mod debug_symbols;
 mod devices;
 mod diff;
 mod doctor;
+mod easybuild;
 mod environment;
 mod environment_engine;
 mod evidence;

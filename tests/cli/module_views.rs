@@ -16,19 +16,19 @@ const MODULES: [&str; 3] = [
     "/usr/lib/aarch64-linux-gnu/modulecmd.tcl",
     "/usr/share/Modules/libexec/modulecmd.tcl",
 ];
-const INIT: &str = "/usr/share/modules/init/bash";
+pub(crate) const INIT: &str = "/usr/share/modules/init/bash";
 const LMOD: &str = "/usr/share/lmod/lmod/libexec/lmod";
 
 /// What `module` starts, and the variable that names it.
-type Tool = (&'static str, String);
+pub(crate) type Tool = (&'static str, String);
 
-fn lmod() -> Option<Tool> {
+pub(crate) fn lmod() -> Option<Tool> {
     let named = std::env::var("CABANE_TEST_LMOD").ok();
     let found = named.or_else(|| Path::new(LMOD).exists().then(|| LMOD.to_owned()));
     found.map(|path| ("LMOD_CMD", path))
 }
 
-fn modules() -> Option<Tool> {
+pub(crate) fn modules() -> Option<Tool> {
     let path = MODULES.into_iter().find(|path| Path::new(path).exists())?;
     Some(("MODULES_CMD", path.to_owned()))
 }

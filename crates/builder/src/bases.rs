@@ -90,7 +90,7 @@ impl fmt::Display for Base {
 #[must_use]
 pub fn bases(recipe: &Recipe) -> Vec<Base> {
     let mut bases: Vec<Base> = match &recipe.engine {
-        EngineConfig::Python(_) | EngineConfig::Tree(_) => Vec::new(),
+        EngineConfig::Python(_) | EngineConfig::Tree(_) | EngineConfig::EasyBuild(_) => Vec::new(),
         EngineConfig::Container(config) => {
             let from = Base::of_container(&config.from, config.platform.as_deref());
             // A path names one file.

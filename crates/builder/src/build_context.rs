@@ -155,6 +155,7 @@ impl BuildContext<'_> {
                 let mut failure = Failure {
                     step: step.name,
                     package: None,
+                    phase: None,
                     place: None,
                     command: invocation.shown(),
                     status,

@@ -58,6 +58,8 @@ pub struct Failure {
     pub step: StepName,
     /// The package that could not be installed, if it was one.
     pub package: Option<String>,
+    /// What was being done to it: `building`.
+    pub phase: Option<String>,
     /// Where the recipe names the command, if it does: `config.yaml:12`.
     pub place: Option<String>,
     /// The command, as it could be typed.
@@ -74,6 +76,18 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(package) = &self.package {
             let package = escape(package);
+            if self.step == StepName::Fetch {
+                let step = self.step;
+                return write!(
+                    f,
+                    "step `{step}` failed: sources of {package} are missing or wrong"
+                );
+            }
+            if let Some(phase) = &self.phase {
+                let phase = escape(phase);
+                let step = self.step;
+                return write!(f, "step `{step}` failed: {package} was not built (phase: {phase})");
+            }
             return write!(f, "step `{}` failed: {package} was not built", self.step);
         }
         if let Some(place) = &self.place {

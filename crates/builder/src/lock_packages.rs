@@ -115,6 +115,9 @@ pub(crate) fn no_lock(engine: &str) -> BuildError {
     let message = format!("recipes with the engine `{engine}` have no lock file");
     let hint = match engine {
         "container" => "`cabane build --from lock` looks up the tag of the container image again",
+        "easybuild" => {
+            "the version of EasyBuild and the checksums in easyconfigs pin everything: `cabane build`"
+        }
         _ => "build it again: `cabane build`",
     };
     Report::new(Kind::Usage, message).hinted(hint.to_owned()).into()

@@ -19,6 +19,8 @@ pub enum RecipeKind {
     Python,
     /// Packages that Spack builds.
     Spack,
+    /// Packages that EasyBuild builds.
+    EasyBuild,
     /// A container image.
     Container,
     /// A directory.
@@ -27,9 +29,10 @@ pub enum RecipeKind {
 
 impl RecipeKind {
     /// All kinds, with the word for each.
-    pub const ALL: [(&'static str, Self); 4] = [
+    pub const ALL: [(&'static str, Self); 5] = [
         ("python", Self::Python),
         ("spack", Self::Spack),
+        ("easybuild", Self::EasyBuild),
         ("container", Self::Container),
         ("tree", Self::Tree),
     ];
@@ -96,6 +99,16 @@ fn files(directory: &Path, kind: RecipeKind, name: &str) -> Vec<(&'static str, S
             ("environments.yaml", include_str!("new_recipe/data/environments.yaml").to_owned()),
             (CONFIG, named(include_str!("new_recipe/data/spack.yaml"))),
         ],
+        RecipeKind::EasyBuild => {
+            let example = [
+                ("hello.c", include_str!("new_recipe/data/hello.c")),
+                ("hello-1.0.eb", include_str!("new_recipe/data/hello-1.0.eb")),
+            ];
+            let example = example.into_iter().filter(|(path, _)| !there(path));
+            let example = example.map(|(path, text)| (path, text.to_owned()));
+            let config = (CONFIG, named(include_str!("new_recipe/data/easybuild.yaml")));
+            example.chain([config]).collect()
+        }
         RecipeKind::Container => vec![
             ("files/README", named("Files of @NAME@; replace this one.\n")),
             (CONFIG, named(include_str!("new_recipe/data/container.yaml"))),
@@ -137,6 +150,12 @@ mod tests {
             let recipe = read_recipe(&place).unwrap();
             assert_eq!((recipe.engine.name(), recipe.name.as_str()), (word, "analysis"));
         }
+    }
+
+    #[test]
+    fn the_easyconfig_has_the_checksum_of_its_source() {
+        let source = crate::digest_of(include_bytes!("new_recipe/data/hello.c"));
+        assert!(include_str!("new_recipe/data/hello-1.0.eb").contains(&source.to_string()));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use serde::{Serialize, Serializer};
 use crate::container::ContainerEngine;
 use crate::debug_symbols::{self, Objcopy};
 use crate::deliver::Target;
+use crate::easybuild::EasyBuildEngine;
 use crate::engine::{Engine, RecipeDir, StepDraft};
 use crate::fingerprint::{self, Inputs};
 use crate::job::{Job, Separated};
@@ -429,6 +430,9 @@ fn engine_of(
         }
         EngineConfig::Spack(_) => {
             Box::new(SpackEngine::prepare(request, recipe, directory, layout)?)
+        }
+        EngineConfig::EasyBuild(config) => {
+            Box::new(EasyBuildEngine::prepare(request, recipe, config, directory, layout)?)
         }
         EngineConfig::Container(config) => {
             Box::new(ContainerEngine::prepare(request, recipe, config, directory, layout)?)

@@ -62,7 +62,7 @@ pub struct BuildRequest {
     pub pins: Pins,
     /// Where container images come from, for the engine that needs them.
     pub containers: Option<Arc<dyn Containers>>,
-    /// Whether commands of a recipe may use the network.
+    /// Whether commands of a recipe, and downloads of EasyBuild, may use the network.
     pub command_network: bool,
     /// Whether the debug symbols become an image of their own.
     pub debug_symbols: bool,
@@ -112,6 +112,8 @@ pub struct Programs {
     pub uv: Option<PathBuf>,
     /// A Python that has Spack's solver; one is made if there is none.
     pub spack_python: Option<PathBuf>,
+    /// A Python that has EasyBuild; one is made if there is none.
+    pub easybuild_python: Option<PathBuf>,
     /// `git`, for what comes from repositories.
     pub git: Option<PathBuf>,
     /// `tar`, for what comes from archives.

@@ -6,7 +6,7 @@
 //! `/usr` and `/lib` look inside as they do outside: tools find the same C library
 //! at the same place. The home is empty, `/tmp` is the build's own, the variables
 //! are fixed, and the system's directories are read-only, for root as well. The
-//! network stays: packages come from there.
+//! network stays where packages come from there.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -22,6 +22,7 @@ use cabane_mount::{
 };
 use cabane_process::alone::close_all_with_exec;
 use cabane_process::child::prepare_child;
+use cabane_process::confine::leave_host;
 use cabane_process::process_namespace::enter_process_namespace;
 use cabane_report::{Kind, Report};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
@@ -58,6 +59,7 @@ pub(crate) struct Sandbox {
     binds: Vec<Bind>,
     hidden: Vec<PathBuf>,
     in_memory: Vec<PathBuf>,
+    has_network: bool,
     variables: BTreeMap<OsString, OsString>,
     tmp: PathBuf,
     home: PathBuf,
@@ -164,6 +166,7 @@ impl Sandbox {
             binds: Vec::new(),
             hidden: home.iter().cloned().collect(),
             in_memory: Vec::new(),
+            has_network: true,
             variables: fixed_variables(request),
             tmp: layout.tmp(),
             home: layout.home(),
@@ -232,6 +235,11 @@ impl Sandbox {
         self.in_memory.push(directory);
     }
 
+    /// Takes the network away: then there is a loopback device and nothing else.
+    pub(crate) fn without_network(&mut self) {
+        self.has_network = false;
+    }
+
     /// Sets a variable for the programs in the sandbox.
     pub(crate) fn set(&mut self, variable: &str, value: impl Into<OsString>) {
         self.variables.insert(variable.into(), value.into());
@@ -249,7 +257,8 @@ impl Sandbox {
     /// its own and dies with this thread.
     pub(crate) fn start(&self, invocation: &Invocation, log: &File) -> Result<Child> {
         self.make_targets_in_tmp()?;
-        start_in(Surroundings::Plan(self.mount_plan()?), invocation, &self.variables, log)
+        let surroundings = Surroundings::Plan(self.mount_plan()?, self.has_network);
+        start_in(surroundings, invocation, &self.variables, log)
     }
 
     fn mount_plan(&self) -> Result<MountPlan> {
@@ -353,8 +362,8 @@ fn start_in(
 
 /// What a program sees.
 enum Surroundings {
-    /// The system, with some of it covered.
-    Plan(MountPlan),
+    /// The system, with some of it covered, and whether it has a network.
+    Plan(MountPlan, bool),
     /// An image.
     Root(BuildRoot),
 }
@@ -391,7 +400,14 @@ impl Preparation {
         close_all_with_exec().map_err(plain)?;
         let mut is_image = false;
         match self.surroundings.take() {
-            Some(Surroundings::Plan(mounts)) => perform(mounts).map_err(of_mount)?,
+            Some(Surroundings::Plan(mounts, has_network)) => {
+                perform(mounts).map_err(of_mount)?;
+                if !has_network {
+                    leave_host(false).map_err(|error| {
+                        (format!("cannot leave the network of the host: {error}"), String::new())
+                    })?;
+                }
+            }
             Some(Surroundings::Root(root)) => {
                 root.enter().map_err(of_mount)?;
                 is_image = true;

@@ -52,6 +52,8 @@ pub enum StepName {
     Run,
     /// Specs become packages with all their variants.
     Concretize,
+    /// The sources of packages are downloaded.
+    Fetch,
     /// Packages are put into the tree.
     Install,
     /// Python modules are compiled.

@@ -213,6 +213,7 @@ fn request(
         programs: Programs {
             uv: settings.uv.value.clone(),
             spack_python: settings.spack_python.value.clone(),
+            easybuild_python: settings.easybuild_python.value.clone(),
             git: find_program("git", path),
             tar: find_program("tar", path),
             curl: find_program("curl", path),

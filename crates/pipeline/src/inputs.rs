@@ -89,7 +89,8 @@ pub(crate) fn outside(recipe: &Path) -> (Vec<PathBuf>, Vec<Base>) {
         EngineConfig::Container(container) => {
             container.files.into_iter().map(|(_, path)| path).collect()
         }
-        EngineConfig::Spack(_) => Vec::new(),
+        // Sources of EasyBuild have checksums in its easyconfigs.
+        EngineConfig::Spack(_) | EngineConfig::EasyBuild(_) => Vec::new(),
     };
     let found = named.iter().filter_map(|path| fs::canonicalize(recipe.join(path)).ok());
     (found.filter(|path| !path.starts_with(recipe)).collect(), bases)

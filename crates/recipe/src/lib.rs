@@ -70,9 +70,9 @@ pub use pipeline::{
     UenvEntry, parse_pipeline,
 };
 pub use recipe::{
-    Cleanup, CommandLine, ContainerConfig, EngineConfig, EnvVars, FormatVersion, GitSource,
-    InterpreterRequest, ModuleView, PackageRepository, PythonConfig, PythonSource, Recipe,
-    RunCommand, SpackConfig, TreeConfig, ViewRecipe,
+    Cleanup, CommandLine, ContainerConfig, EasyBuildConfig, EngineConfig, EnvVars, FormatVersion,
+    GitSource, InterpreterRequest, ModuleView, PackageRepository, PythonConfig, PythonSource,
+    Recipe, RunCommand, SpackConfig, TreeConfig, ViewRecipe,
 };
 pub use settings::{
     AmountError, AtStart, BindSetting, ChannelRule, ContainerSettings, EvidenceSettings, GateRules,

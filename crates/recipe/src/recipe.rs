@@ -26,7 +26,7 @@ pub struct Recipe {
     /// A sentence for those who look for an image.
     pub description: Option<String>,
     /// The view that is entered when none is requested. For the engines
-    /// `python`, `tree`, and `container` it is one of `views`, or `default`, which always
+    /// `python`, `easybuild`, `tree`, and `container` it is one of `views`, or `default`, which always
     /// exists; the views of a Spack recipe are in another file.
     pub default_view: Option<ViewName>,
     /// Who builds it, and from what.
@@ -71,6 +71,8 @@ pub enum EngineConfig {
     Spack(SpackConfig),
     /// A container image, and what is put on it.
     Container(ContainerConfig),
+    /// Packages that EasyBuild builds.
+    EasyBuild(EasyBuildConfig),
 }
 
 impl EngineConfig {
@@ -82,6 +84,7 @@ impl EngineConfig {
             Self::Tree(_) => "tree",
             Self::Spack(_) => "spack",
             Self::Container(_) => "container",
+            Self::EasyBuild(_) => "easybuild",
         }
     }
 }
@@ -190,6 +193,22 @@ pub struct TreeConfig {
     pub installed_at: Option<MountPoint>,
 }
 
+/// The section `easybuild:`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EasyBuildConfig {
+    /// The version of EasyBuild: `5.4.1`.
+    pub version: String,
+    /// What is built: files of the recipe, and names of easyconfigs that EasyBuild brings. There is at
+    /// least one.
+    pub easyconfigs: Vec<PathBuf>,
+    /// Directories with sources, relative to the recipe or absolute.
+    pub sources: Vec<PathBuf>,
+    /// A file of the recipe with the packages of this EasyBuild and their hashes.
+    pub requirements: Option<PathBuf>,
+    /// For which processors compilers make code, as `eb --optarch` takes it.
+    pub optimization: String,
+}
+
 /// A command that is run in an image while it is built (`run:`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunCommand {
@@ -238,7 +257,7 @@ pub struct ContainerConfig {
 pub struct ViewRecipe {
     /// A sentence about it.
     pub description: Option<String>,
-    /// The modules that it loads; only for the engine `tree`.
+    /// The modules that it loads; only for the engines `easybuild` and `tree`.
     pub modules: Option<ModuleView>,
     /// Variables it changes, besides those that the engine sets.
     pub env_vars: EnvVars,

@@ -13,7 +13,7 @@ use cabane_builder::{ImageFormat, Pins};
 use cabane_image_build::BuildOptions;
 use cabane_label::{ImageId, LabelPattern, SystemPattern, Tag, shown};
 use cabane_process::Scratch;
-use cabane_recipe::{EngineConfig, GitSource, InterpreterRequest, PythonSource, TreeConfig};
+use cabane_recipe::{EngineConfig, GitSource, InterpreterRequest, PythonSource};
 use cabane_registry::sum;
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::settings::Origin;
@@ -152,20 +152,25 @@ impl BuildRequest {
 
     /// Fails if the recipe needs a directory outside of it, which is not copied.
     fn check_inside(&self, engine: &EngineConfig) -> Result<()> {
-        let EngineConfig::Tree(TreeConfig { source, .. }) = engine else { return Ok(()) };
-        let end = self.recipe.join(source).canonicalize();
-        let root = self.recipe.canonicalize();
-        let (Ok(end), Ok(root)) = (end, root) else { return Ok(()) };
-        if source.is_absolute() || end.starts_with(root) {
-            return Ok(());
-        }
-        let source = shown(source);
+        let (what, directories) = match engine {
+            EngineConfig::Tree(tree) => ("tree", std::slice::from_ref(&tree.source)),
+            EngineConfig::EasyBuild(easybuild) => {
+                ("directory of sources", easybuild.sources.as_slice())
+            }
+            _ => return Ok(()),
+        };
+        let Ok(root) = self.recipe.canonicalize() else { return Ok(()) };
+        let is_outside = |directory: &&PathBuf| {
+            let end = self.recipe.join(directory).canonicalize();
+            !directory.is_absolute() && end.is_ok_and(|end| !end.starts_with(&root))
+        };
+        let Some(outside) = directories.iter().find(is_outside) else { return Ok(()) };
+        let outside = shown(outside);
         let message =
-            format!("the tree {source} is outside of the recipe, and only the recipe is copied");
-        Err(Report::new(Kind::BadInput, message).hinted(
-            "copy the tree into the recipe, or write its absolute path if the other machine has it"
-                .to_owned(),
-        ))
+            format!("the {what} {outside} is outside of the recipe, and only the recipe is copied");
+        Err(Report::new(Kind::BadInput, message).hinted(format!(
+            "copy the {what} into the recipe, or write its absolute path if the other machine has it"
+        )))
     }
 
     /// Returns whether the image depends on nothing but what is carried. Otherwise the same request may
@@ -194,6 +199,8 @@ impl BuildRequest {
                 is_commit(&spack.source)
                     && spack.package_repositories.iter().all(|found| is_commit(&found.source))
             }
+            // Sources have checksums.
+            EngineConfig::EasyBuild(_) => true,
             EngineConfig::Container(_) => false,
         };
         is_carried && (has_system || matches!(self.place, Place::Slurm(_)))

@@ -111,7 +111,7 @@ pub fn inventory(cache: &Path) -> Inventory {
         let name = path.file_name()?.to_string_lossy().into_owned();
         item(ItemKind::Download, name, path)
     }));
-    for directory in ["archives", "spack/archives"] {
+    for directory in ["archives", "spack/archives", "easybuild/sources"] {
         let mut files = Vec::new();
         files_below(&cache.join(directory), &mut files);
         files.retain(|path| path.extension().is_none_or(|ending| ending != "lock"));
@@ -127,7 +127,7 @@ pub fn inventory(cache: &Path) -> Inventory {
         let name = path.file_name()?.to_string_lossy().into_owned();
         item(ItemKind::Index, name, path)
     }));
-    let python = ["uv", "spack/python"].map(|name| (name, cache.join(name)));
+    let python = ["uv", "spack/python", "easybuild/python"].map(|name| (name, cache.join(name)));
     let python = python.into_iter().filter(|(_, path)| path.is_dir());
     items.extend(python.filter_map(|(name, path)| item(ItemKind::Python, name.to_owned(), path)));
     let size = items.iter().map(|one| one.size).sum();

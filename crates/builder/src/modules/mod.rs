@@ -61,15 +61,6 @@ impl ModuleViews {
         if views.is_empty() {
             return Ok(None);
         }
-        for path in views.values().flat_map(|view| &view.path) {
-            let place = tree.join(path);
-            if !place.is_dir() {
-                let message = format!("there is no directory {} for module files", shown(&place));
-                let hint = "name the directory of module files in the tree: \
-                            `modulepath: modules/all`";
-                return Err(BuildError::refused(message, hint));
-            }
-        }
         Ok(Some(Self {
             command: ModuleCommand::find(command)?,
             views,
@@ -77,6 +68,21 @@ impl ModuleViews {
             mount_point: mount_point.clone(),
             installed_at: installed_at.filter(|place| *place != mount_point).cloned(),
         }))
+    }
+
+    /// Fails if a view names a directory of module files that is not in the tree.
+    pub(crate) fn check_paths(&self) -> Result<()> {
+        let places = self.views.values().flat_map(|view| &view.path);
+        let mut places = places.map(|path| self.tree.join(path));
+        let Some(place) = places.find(|place| !place.is_dir()) else { return Ok(()) };
+        let message = format!("there is no directory {} for module files", shown(&place));
+        let hint = "name the directory of module files in the tree: `modulepath: modules/all`";
+        Err(BuildError::refused(message, hint))
+    }
+
+    /// The modules that each view loads.
+    pub(crate) fn loaded(&self) -> impl Iterator<Item = (&ViewName, &[String])> {
+        self.views.iter().map(|(name, view)| (name, view.load.as_slice()))
     }
 
     /// Describes the step. `tree` is the sum over the files of the tree.

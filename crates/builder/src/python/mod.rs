@@ -13,6 +13,7 @@ mod interpreter;
 mod lock;
 mod relock;
 mod requirements;
+mod tool_environment;
 mod uv;
 mod watch;
 pub(crate) mod written_lock;
@@ -36,6 +37,7 @@ use crate::{BuildRequest, Result, StepName};
 
 pub(crate) use interpreter::{Interpreter, find as find_interpreter};
 pub(crate) use requirements::Requirements;
+pub(crate) use tool_environment::ToolEnvironment;
 pub(crate) use uv::{TOOLS, Uv};
 
 /// The environment in the store.

@@ -21,12 +21,12 @@ use super::shared_packages::SharedPackages;
 use super::watch::{Unusable, Watch};
 use super::{
     SpackEngine, compilers, fetch, guarded, hooks, index, inputs, lock, normalize, package_cache,
-    package_log, solutions, unused, workers,
+    solutions, unused, workers,
 };
 use crate::build_context::BuildContext;
 use crate::fingerprint::{self, Inputs};
 use crate::sandbox::Invocation;
-use crate::{BuildError, Result, StepName, cache, disk, process};
+use crate::{BuildError, Result, StepName, cache, disk, package_log, process};
 
 /// Concretizations, below the cache.
 const CONCRETIZED: &str = "spack/concretized";

@@ -33,7 +33,6 @@ mod normalize;
 mod notes;
 mod own_packages;
 mod package_cache;
-mod package_log;
 mod port;
 mod read;
 mod relock;

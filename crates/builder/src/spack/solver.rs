@@ -3,18 +3,14 @@
 
 //! A Python that has Spack's solver, so that Spack never tries to get one itself.
 //!
-//! The one that the site names, or an environment in the cache: one per interpreter, for
-//! all builds, made in the sandbox, where it has the same path as later.
+//! The one that the site names, or an environment in the cache.
 
 use std::path::{Path, PathBuf};
 
+use crate::Result;
 use crate::build_context::BuildContext;
-use crate::fingerprint::{self, digest_of};
-use crate::layout::Inside;
-use crate::python::{Interpreter, Uv};
+use crate::python::{Interpreter, ToolEnvironment, Uv};
 use crate::sandbox::{Invocation, Sandbox};
-use crate::turn::Turn;
-use crate::{Result, disk};
 
 /// What is installed: exact versions with the hashes of their files.
 pub(super) const REQUIREMENTS: &str = include_str!("requirements.txt");
@@ -35,18 +31,7 @@ pub(super) struct Solver {
     /// What must be visible for it.
     pub(super) prefix: PathBuf,
     /// How it is made, unless the site names it.
-    environment: Option<Environment>,
-}
-
-/// The environment of one interpreter.
-#[derive(Clone, Debug)]
-struct Environment {
-    /// Where it is below the cache.
-    place: PathBuf,
-    uv: Uv,
-    cache: PathBuf,
-    interpreter: Interpreter,
-    requirements: &'static str,
+    environment: Option<ToolEnvironment>,
 }
 
 impl Solver {
@@ -68,21 +53,19 @@ impl Solver {
         interpreter: Interpreter,
         requirements: &'static str,
     ) -> Self {
-        let path = interpreter.path.to_string_lossy();
-        let id = digest_of([requirements, &interpreter.version, &path]);
-        let place = Path::new(DIRECTORY).join(id.id().to_string());
-        let digest = fingerprint::of_bytes(requirements.as_bytes());
+        let prefix = interpreter.prefix.clone();
+        let environment = ToolEnvironment::new(DIRECTORY, (uv, cache, interpreter), requirements);
         Self {
-            program: Path::new(Inside::CACHE).join(&place).join("bin/python3"),
-            input: format!("Python {} with {}", interpreter.version, digest.id()),
-            prefix: interpreter.prefix.clone(),
-            environment: Some(Environment { place, uv, cache, interpreter, requirements }),
+            program: environment.inside().join("bin/python3"),
+            input: environment.input(),
+            prefix,
+            environment: Some(environment),
         }
     }
 
     /// One that knows S3 as well. Who names one sees to that.
     pub(super) fn with_s3(&self) -> Self {
-        let Some(Environment { uv, cache, interpreter, .. }) = self.environment.clone() else {
+        let Some(ToolEnvironment { uv, cache, interpreter, .. }) = self.environment.clone() else {
             return self.clone();
         };
         Self::made(uv, cache, interpreter, REQUIREMENTS_S3)
@@ -105,46 +88,5 @@ impl Solver {
     /// Makes it, unless it is there.
     pub(super) fn execute(&self, sandbox: Sandbox, bench: &mut BuildContext<'_>) -> Result<()> {
         self.environment.as_ref().map_or(Ok(()), |one| one.execute(sandbox, bench))
-    }
-}
-
-impl Environment {
-    fn here(&self) -> PathBuf {
-        self.cache.join(&self.place)
-    }
-
-    fn exists(&self) -> bool {
-        self.here().join("complete").exists()
-    }
-
-    fn invocations(&self, uv: &Path) -> [Invocation; 2] {
-        let environment = Path::new(Inside::CACHE).join(&self.place);
-        let python = environment.join("bin/python3");
-        [
-            Invocation::new(uv, "/")
-                .with(["venv", "--quiet", "--clear", "--python"])
-                .with([&self.interpreter.path, &environment]),
-            Invocation::new(uv, "/")
-                .with(["pip", "install", "--quiet", "--only-binary=:all:", "--require-hashes"])
-                .with([Path::new("--python"), &python])
-                .with([Path::new("--requirements"), &environment.join("requirements.txt")]),
-        ]
-    }
-
-    fn execute(&self, mut sandbox: Sandbox, bench: &mut BuildContext<'_>) -> Result<()> {
-        let here = self.here();
-        disk::make_directory(here.parent().unwrap_or(&self.cache))?;
-        let _turn = Turn::take(&here.with_extension("lock"), bench.progress, bench.interrupt)?;
-        if self.exists() {
-            return Ok(());
-        }
-        let uv = self.uv.show(&mut sandbox);
-        self.uv.provide(bench, &sandbox, &self.interpreter)?;
-        let [make, install] = self.invocations(&uv);
-        bench.run(&sandbox, &make)?;
-        let requirements = here.join("requirements.txt");
-        disk::put(&requirements, self.requirements)?;
-        bench.run(&sandbox, &install)?;
-        disk::write(&here.join("complete"), b"")
     }
 }

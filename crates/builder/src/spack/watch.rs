@@ -13,10 +13,13 @@ use std::time::{Duration, Instant};
 use super::durations::Durations;
 use super::estimate::{self, Open};
 use super::installer_output::{self, InstallerLine, What};
-use super::{SpackEngine, lock, package_cache, package_log, shared_packages};
+use super::{SpackEngine, lock, package_cache, shared_packages};
 use crate::build_context::Listener;
 use crate::layout::Layout;
-use crate::{Failure, Origin, PackageChange, PackageEvent, Progress, Result, cache, disk, process};
+use crate::{
+    Failure, Origin, PackageChange, PackageEvent, Progress, Result, cache, disk, package_log,
+    process,
+};
 
 /// What a package from a cache takes, if nothing is known about it.
 const TAKEN: Duration = Duration::from_secs(1);

@@ -6,8 +6,6 @@
 //! The directory is read and never written; it is packed from where it is. Views can come from the
 //! module files in it.
 
-mod easybuild;
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -15,6 +13,7 @@ use cabane_label::shown;
 use cabane_recipe::{Recipe, TreeConfig};
 
 use crate::build_context::BuildContext;
+use crate::easybuild;
 use crate::engine::{Engine, Facts, Kind, RecipeDir, StepDraft};
 use crate::fingerprint::Inputs;
 use crate::layout::Layout;
@@ -62,6 +61,7 @@ impl TreeEngine {
             &recipe.store,
             config.installed_at.as_ref(),
         )?;
+        modules.iter().try_for_each(ModuleViews::check_paths)?;
         let census = pack::scan(&source, None)?;
         Ok(Self {
             modules,
@@ -102,7 +102,7 @@ impl Engine for TreeEngine {
             patch: directories_patch(&self.source, &self.mount_point),
             view_root: self.mount_point.clone(),
             existing,
-            parts: easybuild::parts(&self.source, &self.mount_point),
+            parts: easybuild::parts(&self.source, &self.mount_point, None),
             patches: match self.modules {
                 Some(_) => ModuleViews::patches(&self.layout)?,
                 None => BTreeMap::new(),

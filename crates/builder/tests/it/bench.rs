@@ -124,6 +124,7 @@ pub(crate) fn request(world: &World, build: &str) -> BuildRequest {
         programs: Programs {
             uv: tool("uv"),
             spack_python: None,
+            easybuild_python: None,
             git: tool("git"),
             tar: tool("tar"),
             curl: tool("curl"),

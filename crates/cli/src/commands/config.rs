@@ -101,7 +101,8 @@ fn rows(settings: &Effective) -> Vec<Row> {
         rows.value(table::COMMAND_NETWORK.key, &settings.command_network, word);
     }
     let python = or("made when it is needed", path);
-    rows.value(table::SPACK_PYTHON.key, &settings.spack_python, python);
+    rows.value(table::SPACK_PYTHON.key, &settings.spack_python, &python);
+    rows.value(table::EASYBUILD_PYTHON.key, &settings.easybuild_python, python);
     rows.value(table::UV.key, &settings.uv, or("fetched when it is needed", path));
     rows.value(table::REFRAME.key, &settings.reframe, or("the first in PATH", path));
     if !settings.index_urls.value.is_empty() {

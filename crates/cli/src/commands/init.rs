@@ -37,9 +37,10 @@ pub(crate) struct InitArgs {
 }
 
 /// What is asked, in the order of [`RecipeKind::ALL`].
-const QUESTIONS: [&str; 4] = [
+const QUESTIONS: [&str; 5] = [
     "Python packages, from requirements or a project",
     "packages that Spack builds: compilers, MPI, libraries, programs",
+    "packages that EasyBuild builds from easyconfigs",
     "a container image, with files and commands added",
     "a directory with software that is installed already",
 ];
@@ -67,7 +68,7 @@ pub(crate) fn init(setup: &Setup, args: &InitArgs) -> Result<()> {
 /// Asks which kind is wanted.
 fn ask(setup: &Setup) -> Result<RecipeKind> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        let hint = "type `cabane init python`, `spack`, `container`, or `tree`";
+        let hint = "type `cabane init python`, `spack`, `easybuild`, `container`, or `tree`";
         return Err(Report::new(Kind::Usage, "no kind of recipe is named").hinted(hint.to_owned()));
     }
     setup.note("What will the image contain?");
@@ -85,7 +86,7 @@ fn ask(setup: &Setup) -> Result<RecipeKind> {
         if let Some((_, kind)) = RecipeKind::ALL.iter().find(|(word, _)| *word == answer) {
             return Ok(*kind);
         }
-        setup.note("type `python`, `spack`, `container`, or `tree`");
+        setup.note("type `python`, `spack`, `easybuild`, `container`, or `tree`");
     }
 }
 

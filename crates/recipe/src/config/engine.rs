@@ -3,7 +3,7 @@
 
 //! Which engine a recipe is for, and which keys belong to which.
 
-use super::{container, python, spack, tree};
+use super::{container, easybuild, python, spack, tree};
 use crate::ask::{Elsewhere, Section};
 use crate::diagnostic::quote;
 use crate::recipe::{EngineConfig, FormatVersion};
@@ -16,6 +16,7 @@ pub(super) enum Engine {
     Python,
     Tree,
     Container,
+    EasyBuild,
 }
 
 /// The keys of every recipe.
@@ -31,9 +32,10 @@ const COMMON: &[&str] = &[
 ];
 
 impl Engine {
-    const ALL: [Self; 4] = [Self::Spack, Self::Python, Self::Tree, Self::Container];
+    const ALL: [Self; 5] =
+        [Self::Spack, Self::Python, Self::EasyBuild, Self::Tree, Self::Container];
     /// Those whose recipes must name them.
-    const NAMED: [Self; 3] = [Self::Python, Self::Tree, Self::Container];
+    const NAMED: [Self; 4] = [Self::Python, Self::EasyBuild, Self::Tree, Self::Container];
 
     fn name(self) -> &'static str {
         match self {
@@ -41,6 +43,7 @@ impl Engine {
             Self::Python => "python",
             Self::Tree => "tree",
             Self::Container => "container",
+            Self::EasyBuild => "easybuild",
         }
     }
 
@@ -51,6 +54,7 @@ impl Engine {
             Self::Python => &["python", "views"],
             Self::Tree => &["tree", "views"],
             Self::Container => &["container", "views"],
+            Self::EasyBuild => &["easybuild", "views"],
         }
     }
 
@@ -61,7 +65,13 @@ impl Engine {
             Self::Python => python::KEYS,
             Self::Tree => tree::KEYS,
             Self::Container => container::KEYS,
+            Self::EasyBuild => easybuild::KEYS,
         }
+    }
+
+    /// Whether views can come from module files.
+    pub(super) fn has_modules(self) -> bool {
+        matches!(self, Self::Tree | Self::EasyBuild)
     }
 
     fn of(name: &str) -> Option<Self> {
@@ -110,6 +120,7 @@ impl Engine {
             Self::Python => python::read(file).map(EngineConfig::Python),
             Self::Tree => tree::read(file).map(EngineConfig::Tree),
             Self::Container => container::read(file).map(EngineConfig::Container),
+            Self::EasyBuild => easybuild::read(file).map(EngineConfig::EasyBuild),
         }
     }
 }

@@ -9,6 +9,7 @@
 
 mod checks;
 mod container;
+mod easybuild;
 mod engine;
 pub(crate) mod env_vars;
 mod path;
@@ -70,7 +71,7 @@ pub(crate) fn read(report: &Report<'_>, root: &Node) -> Option<Recipe> {
     let default_view = file.given("default-view").and_then(|field| field.word());
     let has_views = engine.is_some_and(|engine| engine != Engine::Spack);
     let views = if has_views {
-        views::read(&file, engine == Some(Engine::Tree))
+        views::read(&file, engine.is_some_and(Engine::has_modules))
     } else {
         Some(BTreeMap::new())
     };

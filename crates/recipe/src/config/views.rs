@@ -51,9 +51,9 @@ fn view(report: &Report<'_>, entry: &Entry, has_modules: bool) -> Option<(ViewNa
         "link" | "select" | "exclude" | "projections" => {
             instead("only the views of Spack recipes have it: remove it")
         }
-        "modules" | "modulepath" => {
-            instead("only views of the engine `tree` come from module files: remove it")
-        }
+        "modules" | "modulepath" => instead(
+            "only views of the engines `easybuild` and `tree` come from module files: remove it",
+        ),
         "load" => instead("write `modules: [NAME/VERSION]`"),
         _ => None,
     });

@@ -117,6 +117,9 @@ settings! {
     /// A Python interpreter with the package `clingo`, the solver of Spack. Default: Cabane creates
     /// one in the cache, from the package index.
     SPACK_PYTHON: "build.spack_python" = "\"/opt/spack/bin/python3\"", values::path ["CABANE_SPACK_PYTHON"];
+    /// A Python interpreter with EasyBuild, of the version that recipes name. Default: Cabane creates one in
+    /// the cache, from the package index.
+    EASYBUILD_PYTHON: "build.easybuild_python" = "\"/opt/easybuild/bin/python3\"", values::path ["CABANE_EASYBUILD_PYTHON"];
     /// The index of Python packages, if there is one only.
     INDEX_URL: "build.index_url" = "";
     /// The indexes of Python packages, in this order. Default: those of `uv`.
@@ -125,8 +128,9 @@ settings! {
     SBATCH: "build.sbatch" = "\"--partition=build --time=4:00:00\"", values::text;
     /// The path of `cabane` on the hosts of `cabane build --on HOST`. Default: the first one in PATH there.
     REMOTE_PROGRAM: "build.remote_program" = "\"/opt/cabane/bin/cabane\"", values::text;
-    /// Whether commands of container recipes may use the network: "allow" or "forbid". If one configuration
-    /// file says "forbid", no other one can allow it. Default: "allow".
+    /// Whether commands of container recipes, and the step `fetch` of recipes for EasyBuild, may use the
+    /// network: "allow" or "forbid". If one configuration file says "forbid", no other one can allow it.
+    /// Default: "allow".
     COMMAND_NETWORK: "build.command_network" = "\"forbid\"", values::permission;
     /// The registry for sharing images: any registry that implements the OCI distribution
     /// specification.

@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 
 use cabane_recipe::{
-    CommandLine, ContainerConfig, EngineConfig, FormatVersion, InterpreterRequest, ModuleView,
-    PythonConfig, PythonSource, RunCommand, SpackConfig, TreeConfig,
+    CommandLine, ContainerConfig, EasyBuildConfig, EngineConfig, FormatVersion, InterpreterRequest,
+    ModuleView, PythonConfig, PythonSource, RunCommand, SpackConfig, TreeConfig,
 };
 
 use super::{accepted, parse};
@@ -97,6 +97,25 @@ fn a_tree_may_lie_anywhere() {
     let recipe = accepted("name: a\nengine: tree\ntree:\n  source: /opt/tools\n");
     let tree = TreeConfig { source: "/opt/tools".into(), installed_at: None };
     assert_eq!(recipe.engine, EngineConfig::Tree(tree));
+}
+
+#[test]
+fn easybuild_builds_files_of_the_recipe_and_what_it_brings() {
+    let recipe = accepted(
+        "name: a\nengine: easybuild\neasybuild:\n  version: 5.4.1\n  \
+         easyconfigs: [own/a-1.0.eb, zlib-1.3.1.eb]\n  sources: ../sources\n\
+         views:\n  one: {modules: [zlib/1.3.1]}\n",
+    );
+    let expected = EasyBuildConfig {
+        version: "5.4.1".to_owned(),
+        easyconfigs: vec!["own/a-1.0.eb".into(), "zlib-1.3.1.eb".into()],
+        sources: vec!["../sources".into()],
+        requirements: None,
+        optimization: "GENERIC".to_owned(),
+    };
+    assert_eq!(recipe.engine, EngineConfig::EasyBuild(expected));
+    assert_eq!(recipe.format, FormatVersion::V3);
+    assert!(recipe.views["one"].modules.is_some());
 }
 
 #[test]

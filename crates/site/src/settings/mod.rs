@@ -73,7 +73,7 @@ pub struct Effective {
     pub sbatch: Value<Option<String>>,
     /// The path of this program on hosts that build.
     pub remote_program: Value<Option<String>>,
-    /// Whether commands of container recipes may use the network.
+    /// Whether commands of container recipes, and downloads of EasyBuild, may use the network.
     pub command_network: Value<bool>,
     /// The cache directory of others that builds read, if one is named.
     pub shared_cache: Value<Option<PathBuf>>,
@@ -81,6 +81,8 @@ pub struct Effective {
     pub shared_cache_keys: Value<Vec<PathBuf>>,
     /// The Python that has Spack's solver, if one is named.
     pub spack_python: Value<Option<PathBuf>>,
+    /// The Python that has EasyBuild, if one is named.
+    pub easybuild_python: Value<Option<PathBuf>>,
     /// The `uv` program, if one is named.
     pub uv: Value<Option<PathBuf>>,
     /// The `reframe` program, if one is named.
@@ -271,6 +273,7 @@ impl Effective {
             shared_cache: layers.path_or(&table::SHARED_CACHE, None)?,
             shared_cache_keys: layers.shared_cache_keys()?,
             spack_python: layers.path_or(&table::SPACK_PYTHON, None)?,
+            easybuild_python: layers.path_or(&table::EASYBUILD_PYTHON, None)?,
             uv: layers.path_or(&table::UV, None)?,
             reframe: layers.path_or(&table::REFRAME, None)?,
             index_urls: layers.index_urls(),

@@ -149,6 +149,7 @@ impl Failed {
         Failure {
             step: StepName::Install,
             package: self.package,
+            phase: None,
             place: None,
             command: self.command,
             status: ExitStatus::from_raw(self.status),
@@ -200,6 +201,7 @@ mod tests {
         let failure = Failure {
             step: StepName::Install,
             package: Some("lz4@1.10.0".to_owned()),
+            phase: None,
             place: None,
             command: "spack install".to_owned(),
             status: ExitStatus::from_raw(256),

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Keeping the log of a package that failed, which Spack leaves in the private `/tmp`.
+//! Keeping the log of a package that failed, which Spack and EasyBuild leave in the private `/tmp`.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -14,7 +14,7 @@ use crate::layout::{Inside, Layout};
 
 /// Copies a log out of the private `/tmp` of a build. The path was read from the output
 /// of programs, and so leads nowhere else, and over no link.
-pub(super) fn keep(layout: &Layout, inside: &Path, kept: &Path) -> io::Result<()> {
+pub(crate) fn keep(layout: &Layout, inside: &Path, kept: &Path) -> io::Result<()> {
     let refused = || io::Error::from(io::ErrorKind::InvalidInput);
     let relative = inside.strip_prefix(Inside::TMP).map_err(|_| refused())?;
     let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));

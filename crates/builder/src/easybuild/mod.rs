@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The engine `easybuild`: packages from easyconfigs.
+//!
+//! EasyBuild runs in the sandbox, with the tree at the mount point, and without a network except to fetch
+//! sources. Its module files become views. The reasons are in `docs/design/0029-easybuild.md`.
+
+mod contents;
+mod install;
+mod mirrors;
+mod order;
+mod requested;
+mod session;
+mod tool;
+mod watch;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use cabane_process::installation;
+use cabane_recipe::{EasyBuildConfig, Recipe};
+use cabane_report::{Kind, Report};
+
+use crate::build_context::BuildContext;
+use crate::engine::{Engine, Facts, Kind as FileKind, RecipeDir, StepDraft};
+use crate::fingerprint::Inputs;
+use crate::layout::Layout;
+use crate::metadata::directories_patch;
+use crate::modules::ModuleViews;
+use crate::pack::Tree;
+use crate::{BuildError, BuildRequest, Result, StepName};
+
+pub(crate) use contents::parts;
+use requested::Requested;
+use tool::Tool;
+
+/// What the step `views` depends on, beside the step before it.
+const INSTALLED: &str = "what EasyBuild has installed";
+
+/// Packages that become an image.
+#[derive(Debug)]
+pub(crate) struct EasyBuildEngine {
+    request: BuildRequest,
+    layout: Layout,
+    recipe_dir: RecipeDir,
+    store: PathBuf,
+    store_here: PathBuf,
+    /// What is built.
+    requested: Vec<Requested>,
+    /// The easyconfigs of the recipe and their digests.
+    easyconfigs: Inputs,
+    /// Directories with sources.
+    sources: Vec<PathBuf>,
+    optimization: String,
+    tool: Tool,
+    /// The program behind `module`.
+    command: PathBuf,
+    modules: Option<ModuleViews>,
+}
+
+impl EasyBuildEngine {
+    pub(crate) fn prepare(
+        request: &BuildRequest,
+        recipe: &Recipe,
+        config: &EasyBuildConfig,
+        directory: &RecipeDir,
+        layout: &Layout,
+    ) -> Result<Self> {
+        let tool = Tool::find(request, config, directory)?;
+        let requested = requested::find(config, directory, &tool)?;
+        let sources = config.sources.iter().map(|path| directory.find(path, FileKind::Directory));
+        let mut sources = sources.collect::<Result<Vec<_>>>()?;
+        sources.extend(mirrors::directories(request)?);
+        let easyconfigs = requested::easyconfigs(directory)?;
+        requested::check_views(&recipe.views, &requested, &easyconfigs, directory)?;
+        let command = request.programs.modules.clone().ok_or_else(no_command)?;
+        let store_here = layout.store();
+        let modules =
+            ModuleViews::prepare(&recipe.views, Some(&command), &store_here, &recipe.store, None)?;
+        Ok(Self {
+            request: request.clone(),
+            layout: layout.clone(),
+            recipe_dir: directory.clone(),
+            store: recipe.store.as_path().to_owned(),
+            store_here,
+            requested,
+            easyconfigs,
+            sources,
+            optimization: config.optimization.clone(),
+            tool,
+            command,
+            modules,
+        })
+    }
+
+    /// Where downloads are kept, for all builds.
+    fn downloads(&self) -> PathBuf {
+        self.request.cache_dir.join(session::DOWNLOADS)
+    }
+
+    /// What decides about the packages.
+    fn inputs(&self) -> Inputs {
+        let mut inputs = self.easyconfigs.clone();
+        let requested: Vec<_> =
+            self.requested.iter().map(|one| one.path.to_string_lossy()).collect();
+        inputs.insert("easyconfigs".to_owned(), requested.join(" "));
+        inputs.insert("mount point".to_owned(), self.store.display().to_string());
+        inputs.insert("optimization".to_owned(), self.optimization.clone());
+        // It decides about the text of module files.
+        inputs.insert("module command".to_owned(), session::modules_tool(self).to_owned());
+        inputs
+    }
+
+    /// Says what is built, as far as that is known.
+    fn what(&self) -> String {
+        let Some(planned) = order::read(&self.layout) else {
+            return "build the packages at the mount point, without a network".to_owned();
+        };
+        let modules: Vec<_> = planned.iter().map(|one| one.module.as_str()).collect();
+        format!("build {}", cabane_label::enumerate(&modules, "and"))
+    }
+}
+
+fn no_command() -> BuildError {
+    let message = "EasyBuild needs Lmod or Environment Modules, and neither is installed here";
+    let named = || "name the program behind `module` in the variable `LMOD_CMD`".to_owned();
+    let hint = installation::hint("lmod").unwrap_or_else(named);
+    Report::new(Kind::Build, message).hinted(hint).into()
+}
+
+impl Engine for EasyBuildEngine {
+    fn name(&self) -> &'static str {
+        "easybuild"
+    }
+
+    fn steps(&self) -> Result<Vec<StepDraft>> {
+        let tool = Inputs::from([("easybuild".to_owned(), self.tool.input.clone())]);
+        let mut steps = vec![
+            StepDraft::new(StepName::Sources, "get EasyBuild")
+                .running(&self.tool.invocations())
+                .from(tool),
+            StepDraft::new(StepName::Concretize, "find out what is built, in which order")
+                .running(&[order::invocation(self)])
+                .from(self.inputs()),
+            StepDraft::new(StepName::Fetch, "get the sources, and compare their checksums")
+                .running(&[install::fetch_invocation(self)]),
+            StepDraft::new(StepName::Install, self.what()).running(&[install::invocation(self)]),
+        ];
+        steps.extend(self.modules.iter().map(|modules| modules.draft(INSTALLED)));
+        Ok(steps)
+    }
+
+    fn execute(&self, step: StepName, bench: &mut BuildContext<'_>) -> Result<()> {
+        match step {
+            StepName::Sources => self.tool.make(session::sandbox_of_tool(self), bench),
+            StepName::Concretize => order::execute(self, bench),
+            StepName::Fetch => install::fetch(self, bench),
+            StepName::Install => install::install(self, bench),
+            StepName::Views => self.modules.as_ref().map_or(Ok(()), |modules| {
+                modules.check_paths()?;
+                modules.execute(bench)
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn has_result(&self, step: StepName) -> bool {
+        match step {
+            StepName::Sources => self.tool.exists(),
+            StepName::Concretize => order::read(&self.layout).is_some(),
+            StepName::Fetch => install::is_fetched(self),
+            StepName::Views => ModuleViews::has_result(&self.layout),
+            _ => install::is_installed(self),
+        }
+    }
+
+    fn tree(&self) -> Tree<'_> {
+        Tree { path: &self.store_here, ours: true }
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        let mount_point = self.store.to_string_lossy();
+        let explicit: BTreeSet<&str> =
+            self.requested.iter().filter_map(|one| one.path.file_name()?.to_str()).collect();
+        Ok(Facts {
+            patch: directories_patch(&self.store_here, &mount_point),
+            parts: contents::parts(&self.store_here, &mount_point, Some(&explicit)),
+            view_root: mount_point.into_owned(),
+            patches: match self.modules {
+                Some(_) => ModuleViews::patches(&self.layout)?,
+                None => BTreeMap::new(),
+            },
+            ..Facts::default()
+        })
+    }
+
+    fn tools(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([("easybuild".to_owned(), self.tool.version.clone())])
+    }
+
+    fn outside_recipe(&self) -> Vec<PathBuf> {
+        self.sources.clone()
+    }
+
+    fn named_files(&self) -> Vec<PathBuf> {
+        let of_recipe = self.easyconfigs.keys().map(|name| self.recipe_dir.path.join(name));
+        of_recipe.filter(|path| path.is_file()).collect()
+    }
+
+    fn needs_visible(&self) -> Vec<PathBuf> {
+        let beside = self.command.parent().and_then(Path::parent).map(Path::to_owned);
+        self.tool.needs_visible().into_iter().chain(beside).collect()
+    }
+}
