@@ -117,10 +117,10 @@ impl Name {
     }
 }
 
-/// Whether a symbol is an object such as `MPI_IN_PLACE`, which is known by its address. A program
-/// has it as its own, and the library must use that one.
+/// Whether a symbol is an object of MPICH such as `MPI_IN_PLACE`, which is known by its address. A
+/// program has it as its own, and the library must use that one.
 pub(crate) fn is_object_of_fortran(symbol: &str) -> bool {
-    symbol.starts_with("MPIR_F08_MPI_") || symbol.starts_with("mpi_fortran_")
+    symbol.starts_with("MPIR_F08_MPI_")
 }
 
 /// Returns the language of a symbol of MPI that a program needs; `None` if it is not one.
@@ -130,6 +130,10 @@ pub(crate) fn language_of(symbol: &str) -> Option<Language> {
         // Some compilers for Fortran write names in capitals, without the function's form.
         let is_capital = rest.chars().all(|c| !c.is_ascii_lowercase());
         return Some(if is_capital { Language::Fortran } else { Language::C });
+    }
+    // Objects of Open MPI, which each of its versions has, in one of its libraries.
+    if symbol.starts_with("mpi_fortran_") {
+        return None;
     }
     let lower = symbol.strip_prefix('p').unwrap_or(symbol);
     let of_fortran = (lower.starts_with("mpi_") || lower.starts_with("mpix_"))
@@ -194,6 +198,7 @@ mod tests {
         assert_eq!(language_of("mpi_init_"), Some(Language::Fortran));
         assert_eq!(language_of("mpi_send_f08_"), Some(Language::Fortran));
         assert_eq!(language_of("mpi_f08_types_mp_mpi_comm_neq_"), Some(Language::Fortran));
+        assert_eq!(language_of("mpi_fortran_in_place_"), None);
         assert_eq!(language_of("MPIR_F08_MPI_IN_PLACE"), Some(Language::Fortran));
         assert_eq!(language_of("_ZN3MPI4CommC2Ev"), Some(Language::Cxx));
         assert_eq!(language_of("mpiexec"), None);
