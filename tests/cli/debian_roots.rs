@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Root file systems of newer Debians, with their MPIs, as images.
+//! Root file systems of other Debians, with their MPIs, as images.
 //!
 //! The set-up unpacks them from packages. An import takes some seconds, so that tests which
 //! run at the same time share one.

@@ -209,20 +209,15 @@ fn libraries_of_newer_debians_are_refused_in_a_container_of_this_one_and_would_n
     }
 }
 
-#[test]
-fn one_program_for_the_standard_abi_runs_with_both_families() {
-    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
-        not_run!("needs MPICH: scripts/setup test");
-    };
-    let image = image_of!("sid");
-    let programs = Programs::new(&debian);
-    let library = mpich.join("lib/libmpi_abi.so.1");
-    programs.compile("hello.c", &mpich, &["-DMPI_ABI"], &library);
+/// Runs a program for the standard ABI, linked with a library, with that of each family.
+fn runs_with_both_families(debian: &Path, mpich: &Path, image: &Image, library: &Path) {
+    let programs = Programs::new(debian);
+    programs.compile("hello.c", mpich, &["-DMPI_ABI"], library);
     for (name, launcher, option, product) in [
         ("libmpi_abi_mpich.so.1.0.0", ["mpiexec.hydra"].as_slice(), "-env", "MPICH"),
         ("libmpi_abi_openmpi.so.1.0.0", &["mpiexec.openmpi", "--oversubscribe"], "-x", "Open MPI"),
     ] {
-        let verdict = programs.judge(&image, &of_image(name), true);
+        let verdict = programs.judge(image, &of_image(name), true);
         let expected = both(&promised(&verdict, Way::Preload));
         let to = verdict.to.as_ref().unwrap();
         assert_eq!((to.family, to.product.as_str()), (Family::Mpi5Abi, product));
@@ -234,11 +229,30 @@ fn one_program_for_the_standard_abi_runs_with_both_families() {
         let variables: Vec<String> = variables.collect();
         let mut arguments: Vec<&str> = launcher.to_vec();
         arguments.extend(variables.iter().map(String::as_str));
-        let seen = programs.launch_inside(&[], &image, &arguments);
+        let seen = programs.launch_inside(&[], image, &arguments);
         assert_eq!(ranks(&seen), expected, "{seen:?}");
     }
-    let verdict = programs.judge(&image, &mpich, false);
+    let verdict = programs.judge(image, mpich, false);
     let with = mpich.display().to_string();
-    let seen = programs.launch(&programs.hydra(), &["--mpi", &with], &image);
+    let seen = programs.launch(&programs.hydra(), &["--mpi", &with], image);
     assert_eq!(ranks(&seen), both(&promised(&verdict, Way::LibraryPath)), "{seen:?}");
+}
+
+#[test]
+fn one_program_for_the_standard_abi_runs_with_both_families() {
+    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
+        not_run!("needs MPICH: scripts/setup test");
+    };
+    let image = image_of!("sid");
+    runs_with_both_families(&debian, &mpich, &image, &mpich.join("lib/libmpi_abi.so.1"));
+}
+
+#[test]
+fn a_program_linked_with_the_standard_abi_of_open_mpi_runs_with_both_families() {
+    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
+        not_run!("needs MPICH: scripts/setup test");
+    };
+    let image = image_of!("sid");
+    let library = libraries_of_debian(&image.root).join("libmpi_abi_openmpi.so.1.0.0");
+    runs_with_both_families(&debian, &mpich, &image, &library);
 }

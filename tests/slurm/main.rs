@@ -19,6 +19,7 @@ mod kernel;
 mod losses;
 mod many_nodes;
 mod mpi;
+mod older_roots;
 mod operations;
 mod parts;
 mod pipeline;

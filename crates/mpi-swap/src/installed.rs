@@ -177,7 +177,12 @@ fn srun_options(tree: &Tree, found: &Found) -> Vec<(Protocol, &'static str)> {
         let mut places = PLUGINS.iter().map(|place| prefix.join(place).join(name));
         places.any(|path| tree.is_file(&path))
     };
-    let known = [(Protocol::Pmix, "pmix", "mpi_pmix.so"), (Protocol::Pmi2, "pmi2", "mpi_pmi2.so")];
+    let known = [
+        (Protocol::Pmix, "pmix", "mpi_pmix.so"),
+        (Protocol::Pmi2, "pmi2", "mpi_pmi2.so"),
+        (Protocol::Pmi1, "pmi2", "mpi_pmi2.so"),
+        (Protocol::Pmi2Library, "pmi2", "mpi_pmi2.so"),
+    ];
     let known = known.into_iter().filter(|(_, _, file)| has(file));
     known.map(|(protocol, kind, _)| (protocol, kind)).collect()
 }

@@ -10,7 +10,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use cabane_label::escape;
-use cabane_mpi::{LauncherKind, Library, Outcome, Places, Plan, Side, Tree, Verdict, judge};
+use cabane_mpi::{
+    LauncherKind, Library, Outcome, Places, Plan, Side, Tree, Verdict, judge_with_plugins,
+};
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::Context;
 
@@ -82,7 +84,7 @@ pub(crate) fn judge_command(
     } else {
         Places { private: None, links: links_for(context, &line.file, &substitute) }
     };
-    let verdict = judge(side, substitute.side(here), &places);
+    let verdict = judge_with_plugins(side, substitute.side(here), &places, &substitute.plugins);
     Ok(Judgment { line, substitute, places, verdict })
 }
 

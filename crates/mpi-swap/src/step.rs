@@ -151,9 +151,11 @@ fn tree_in_root(request: &StepRequest<'_>, root: &Path) -> Tree {
 
 /// What helps in a job, beside what helps anywhere.
 fn hint(verdict: &Verdict) -> Option<String> {
-    use Refusal::{NoMpi, NoProgram, Static};
-    let has_none =
-        matches!(verdict.refusal(), Some(NoMpi { .. } | NoProgram { .. } | Static { .. }));
+    use Refusal::{Inside, NoMpi, NoProgram, Static};
+    let has_none = matches!(
+        verdict.refusal(),
+        Some(NoMpi { .. } | NoProgram { .. } | Static { .. } | Inside { .. })
+    );
     has_none.then(|| "`srun --uenv-mpi=none` starts a step with what its program has".to_owned())
 }
 
@@ -256,8 +258,12 @@ fn speaks(library: &Library, kind: &str) -> Option<bool> {
         _ if library.protocols.is_empty() => None,
         // It may have parts for other ways, which are looked for while it runs.
         "none" | "pmi2" if is_old_open_mpi(library) => None,
+        // Slurm's own `libpmi.so` works with each kind, and other launchers bring theirs.
+        _ if has(Protocol::PmiLibrary) => None,
         "none" => Some(false),
-        "pmi2" => Some(has(Protocol::Pmi1) || has(Protocol::Pmi2)),
+        "pmi2" => {
+            Some([Protocol::Pmi1, Protocol::Pmi2, Protocol::Pmi2Library].map(has).contains(&true))
+        }
         kind if kind.starts_with("pmix") => Some(has(Protocol::Pmix)),
         _ => None,
     }

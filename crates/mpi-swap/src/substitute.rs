@@ -42,6 +42,8 @@ pub struct Substitute {
     pub path: PathBuf,
     /// Where the libraries are that it needs, and does not find by itself.
     pub library_path: String,
+    /// The plug-ins that it gets.
+    pub plugins: Vec<PathBuf>,
     /// What starts its ranks.
     pub launchers: Launchers,
 }
@@ -74,8 +76,17 @@ impl Substitute {
                 ..Launchers::default()
             },
             library_path: directories.join(":"),
+            plugins: Vec::new(),
             path,
         }
+    }
+
+    /// The same, with the plug-ins of the configuration for this prefix or library: jobs name an MPI by
+    /// its path.
+    fn named(context: &Context, tree: &Tree, path: PathBuf, libraries: &[PathBuf]) -> Self {
+        let mut configured = context.settings.mpi.iter();
+        let plugins = configured.find(|one| one.prefix == path).map(|one| one.plugins.clone());
+        Self { plugins: plugins.unwrap_or_default(), ..Self::new(tree, path, libraries) }
     }
 
     fn configured(context: &Context, tree: &Tree, one: &MpiSetting) -> Self {
@@ -84,6 +95,7 @@ impl Substitute {
         let mut substitute = Self::new(tree, one.prefix.clone(), &one.libraries);
         substitute.launchers.kind = program.and_then(|path| LauncherKind::of(tree, &path));
         substitute.launchers.named.clone_from(&one.launcher);
+        substitute.plugins.clone_from(&one.plugins);
         substitute
     }
 
@@ -141,7 +153,7 @@ pub(crate) fn find_substitute(
 ) -> Result<Substitute, SwapError> {
     let name = request.with;
     if !request.libraries.is_empty() {
-        return Ok(Substitute::new(files, name.into(), request.libraries));
+        return Ok(Substitute::named(context, files, name.into(), request.libraries));
     }
     if name == HOST {
         return find_fitting(context, files, program);
@@ -154,7 +166,7 @@ pub(crate) fn find_substitute(
     if files.find(&path).is_none() {
         return Err(unknown(context, name));
     }
-    Ok(Substitute::new(files, path, &[]))
+    Ok(Substitute::named(context, files, path, &[]))
 }
 
 /// Finds the first MPI of this machine that has the family of the program: of the configuration, of

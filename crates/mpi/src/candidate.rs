@@ -7,9 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::closure::Closure;
+use crate::closure::{Closure, Loaded};
 use crate::library::number;
 use crate::plan::Places;
+use crate::plugins::Plugins;
 use crate::verdict::Refusal;
 use crate::{
     Family, FileKind, Inspection, Installation, Language, Library, Loader, Name, Tree,
@@ -30,8 +31,12 @@ pub struct Side<'a> {
 /// Whether the program can be given anything.
 fn check_program(inspection: &Inspection) -> Result<Family, Refusal> {
     let path = || inspection.file.clone();
-    if inspection.kind == FileKind::StaticProgram || inspection.has_mpi_inside {
-        return Err(Refusal::Static { path: path() });
+    if inspection.kind == FileKind::StaticProgram {
+        let has_mpi = inspection.has_mpi_inside;
+        return Err(Refusal::Static { path: path(), has_mpi });
+    }
+    if inspection.has_mpi_inside {
+        return Err(Refusal::Inside { path: path() });
     }
     if inspection.is_set_id {
         return Err(Refusal::SetId { path: path() });
@@ -52,6 +57,8 @@ pub(crate) struct Candidate<'a> {
     companions: Vec<Library>,
     /// What the libraries need, each in its own context.
     pub(crate) closures: Vec<Closure>,
+    /// What is added to it.
+    pub(crate) plugins: Plugins,
 }
 
 impl<'a> Candidate<'a> {
@@ -89,7 +96,7 @@ impl<'a> Candidate<'a> {
         let loader = Loader::new(side.tree).library_path(side.library_path);
         let all = std::iter::once(&core).chain(&companions);
         let closures = all.filter_map(|one| loader.follow(&one.path)).collect();
-        Ok(Self { side, installation, core, companions, closures })
+        Ok(Self { side, installation, core, companions, closures, plugins: Plugins::default() })
     }
 
     /// Checks what needs no search.
@@ -134,6 +141,7 @@ impl<'a> Candidate<'a> {
     pub(crate) fn needs_of_product(
         &self,
         places: &Places,
+        parts: &[Loaded],
     ) -> (BTreeMap<String, String>, Vec<PathBuf>) {
         let mut variables = BTreeMap::new();
         let mut directories = Vec::new();
@@ -155,6 +163,13 @@ impl<'a> Candidate<'a> {
             }
             _ => {}
         }
+        // Where it was installed, the container may have parts of another one.
+        if let Some(directory) = self.pmix_with_parts(parts).filter(|_| places.private.is_some()) {
+            // Either of them alone leaves one place where it was installed.
+            variables.insert("PMIX_LIBDIR".to_owned(), text(&directory));
+            let name = "PMIX_MCA_mca_base_component_path".to_owned();
+            variables.insert(name, text(&directory.join("pmix")));
+        }
         let mut homes: Vec<PathBuf> = directories.clone();
         let loaded = self.closures.iter().filter_map(|closure| closure.by_name("libfabric.so.1"));
         homes.extend(loaded.filter_map(|file| Some(file.path.parent()?.to_owned())));
@@ -166,24 +181,37 @@ impl<'a> Candidate<'a> {
         if let Some(directory) = providers.find(has_providers) {
             variables.insert("FI_PROVIDER_PATH".to_owned(), text(&directory));
         }
+        self.plugins.add_variables(&mut variables, places);
         let directories = directories.iter().map(|one| places.of(one)).collect();
         (variables, directories)
     }
 
+    /// Returns the directory of the `libpmix.so.2` that is loaded, if its parts are there.
+    fn pmix_with_parts(&self, parts: &[Loaded]) -> Option<PathBuf> {
+        let mut loaded = self.closures.iter().flat_map(|closure| &closure.files).chain(parts);
+        let library = loaded.find(|file| file.answers_to("libpmix.so.2"))?;
+        let directory = library.place.path.parent()?;
+        self.side.tree.find(&directory.join("pmix")).map(|_| directory.to_owned())
+    }
+
     /// Returns the prefix to which the library belongs.
     pub(crate) fn prefix(&self) -> PathBuf {
-        let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
-        let above = self.core.path.ancestors().skip(1).find(|above| {
-            let name = above.file_name().unwrap_or_default().to_string_lossy();
-            name != "lib" && name != "lib64" && name != "release" && name != *triplet
-        });
-        above.unwrap_or(&self.installation.prefix).to_owned()
+        prefix_of(&self.core.path).unwrap_or(&self.installation.prefix).to_owned()
     }
 
     /// All of its libraries that a program may name.
     pub(crate) fn libraries(&self) -> impl Iterator<Item = &Library> {
         std::iter::once(&self.core).chain(&self.companions)
     }
+}
+
+/// Returns the prefix to which a library belongs.
+fn prefix_of(library: &Path) -> Option<&Path> {
+    let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
+    library.ancestors().skip(1).find(|above| {
+        let name = above.file_name().unwrap_or_default().to_string_lossy();
+        name != "lib" && name != "lib64" && name != "release" && name != *triplet
+    })
 }
 
 /// Finds the libraries for other languages that the program needs.

@@ -11,38 +11,99 @@ use std::path::PathBuf;
 
 use cabane_compat::Binary;
 
+use crate::c_library::{CLibrary, release};
 use crate::candidate::{Candidate, Side};
 use crate::closure::{Closure, Loaded, glibc_version, is_of_glibc};
 use crate::inspect::core_of;
+use crate::parts::{LoadedByParts, Parts};
 use crate::plan::{self, Places, Plan, Way, each_once};
 use crate::verdict::{Refusal, Warning};
 use crate::{Inspection, Language, Loader, Name, Through, Tree};
 
+/// What a substitute gets beside what it needs to be loaded.
+#[derive(Clone, Copy)]
+struct Extras<'a> {
+    /// What its parts need.
+    parts: &'a [Loaded],
+    /// A newer C library.
+    c_library: Option<&'a CLibrary>,
+}
+
 impl Candidate<'_> {
     /// Plays each way through and takes the first that works, with what the parts of the
-    /// substitute need, or else without that.
+    /// substitute need, or else without that. Where the C library is too old, that of the
+    /// substitute's system is tried.
     pub(crate) fn choose(
         &self,
         program: Side<'_>,
         inspection: &Inspection,
         places: &Places,
     ) -> Result<(Plan, Vec<Warning>), Refusal> {
+        let inside = Loader::new(program.tree).library_path(program.library_path);
+        let opened = program.tree.open(program.path);
+        let kind = opened.and_then(|file| Some(Binary::open(&file)?.kind()));
+        let there = |name: &str| inside.named(name, kind?);
         let parts = if places.private.is_some() {
             let loader = Loader::new(self.side.tree).library_path(self.side.library_path);
-            let inside = Loader::new(program.tree).library_path(program.library_path);
-            let opened = program.tree.open(program.path);
-            let kind = opened.and_then(|file| Some(Binary::open(&file)?.kind()));
-            let has = |name: &str| kind.is_some_and(|kind| inside.finds(name, kind));
-            plan::loaded_by_parts(self.side.tree, &loader, &self.closures, has)
+            let parts = Parts::new(self.side.tree, program.tree);
+            parts.loaded(&loader, &self.closures, &self.plugins.files, there)
         } else {
-            Vec::new()
+            LoadedByParts::default()
         };
-        let whole = self.choose_with(program, inspection, places, &parts);
-        let Some(reason) = whole.as_ref().err().filter(|_| !parts.is_empty()) else {
+        let (plan, mut warnings) = self.choose_whole(program, inspection, places, &parts)?;
+        warnings.extend(self.plugins.warnings(self.side, |name| there(name).is_some()));
+        Ok((plan, warnings))
+    }
+
+    /// With what parts need, or else without that.
+    fn choose_whole(
+        &self,
+        program: Side<'_>,
+        inspection: &Inspection,
+        places: &Places,
+        parts: &LoadedByParts,
+    ) -> Result<(Plan, Vec<Warning>), Refusal> {
+        let whole = self.choose_c_library(program, inspection, places, parts);
+        let Some(reason) = whole.as_ref().err().filter(|_| !parts.files.is_empty()) else {
             return whole;
         };
-        let (plan, mut warnings) = self.choose_with(program, inspection, places, &[])?;
+        let none = LoadedByParts::default();
+        let (plan, mut warnings) = self.choose_c_library(program, inspection, places, &none)?;
         warnings.push(Warning::WithoutParts { reason: reason.to_string() });
+        Ok((plan, warnings))
+    }
+
+    /// With the C library that is there, or with a newer one.
+    fn choose_c_library(
+        &self,
+        program: Side<'_>,
+        inspection: &Inspection,
+        places: &Places,
+        parts: &LoadedByParts,
+    ) -> Result<(Plan, Vec<Warning>), Refusal> {
+        let extras = Extras { parts: &parts.files, c_library: None };
+        let as_it_is = self.choose_with(program, inspection, places, extras);
+        let is_too_old = matches!(as_it_is, Err(Refusal::OldGlibc { .. }));
+        if as_it_is.is_err() && !is_too_old {
+            return as_it_is;
+        }
+        let needs = (self.closures.as_slice(), places);
+        let loader = inspection.loader.as_deref();
+        let Some(newer) = CLibrary::newer(program, loader, self.side, needs) else {
+            return as_it_is;
+        };
+        // What is loaded later fails without a word.
+        if !is_too_old && parts.glibc.is_none_or(|needed| needed <= newer.from) {
+            return as_it_is;
+        }
+        let extras = Extras { c_library: Some(&newer), ..extras };
+        let with_newer = self.choose_with(program, inspection, places, extras);
+        let (plan, mut warnings) = match with_newer {
+            Err(_) if !is_too_old => return as_it_is,
+            other => other?,
+        };
+        let (from, to) = (newer.from.to_string(), newer.to.to_string());
+        warnings.push(Warning::NewerCLibrary { from, to });
         Ok((plan, warnings))
     }
 
@@ -51,13 +112,20 @@ impl Candidate<'_> {
         program: Side<'_>,
         inspection: &Inspection,
         places: &Places,
-        parts: &[Loaded],
+        extras: Extras<'_>,
     ) -> Result<(Plan, Vec<Warning>), Refusal> {
-        let (variables, mut loaded_later) = self.needs_of_product(places);
+        let Extras { parts, c_library } = extras;
+        let (variables, mut loaded_later) = self.needs_of_product(places, parts);
         // What is not found through other files, the loader finds only with a search path.
         let is_searched = |file: &&Loaded| !matches!(file.by, Through::Rpath | Through::Runpath);
         let searched = parts.iter().filter(is_searched);
         loaded_later.extend(places.directories(searched.map(|file| file.path.as_path())));
+        loaded_later.extend(self.plugins.directories(places));
+        if places.private.is_none() && !self.plugins.files.is_empty() {
+            let search = self.side.library_path.split(':').filter(|one| !one.is_empty());
+            loaded_later.extend(search.map(PathBuf::from));
+        }
+        loaded_later.extend(c_library.iter().flat_map(|library| library.directories(places)));
         let mut plan = Plan {
             way: Way::Nothing,
             preload: Vec::new(),
@@ -66,17 +134,22 @@ impl Candidate<'_> {
             links: Vec::new(),
             carried: Vec::new(),
         };
-        if inspection
-            .library
-            .as_ref()
-            .is_some_and(|library| places.private.is_none() && library.file == self.core.file)
-            && let Ok(warnings) = self.play(program, &plan)
+        if self.plugins.files.is_empty()
+            && inspection
+                .library
+                .as_ref()
+                .is_some_and(|library| places.private.is_none() && library.file == self.core.file)
+            && let Ok(warnings) = self.play(program, &plan, c_library)
         {
             // What it finds by itself needs no help of ours.
             plan.variables.clear();
             return Ok((plan, warnings));
         }
-        plan.carried = places.carry(self.side.tree, (&self.closures, parts), &self.prefix());
+        let added = c_library.map_or([].as_slice(), |library| &library.added);
+        let parts = [parts, added].concat();
+        plan.carried = places.carry(self.side.tree, (&self.closures, &parts), &self.prefix());
+        plan.carried.extend(self.plugins.carry(self.side.tree, places));
+        plan.carried.extend(c_library.iter().flat_map(|library| library.carried.clone()));
         let own = places.directories(self.libraries().map(|one| one.path.as_path()));
         let all = plan::own_files(&self.closures).map(|file| file.path.as_path());
         let all = places.directories(all);
@@ -88,7 +161,7 @@ impl Candidate<'_> {
         if inspection.names.iter().all(has_name) {
             for directories in [&own, &all] {
                 plan.library_path = each_once(directories.iter().chain(&loaded_later).cloned());
-                if let Ok(warnings) = self.play(program, &plan) {
+                if let Ok(warnings) = self.play(program, &plan, c_library) {
                     return Ok((plan, warnings));
                 }
             }
@@ -98,11 +171,11 @@ impl Candidate<'_> {
         plan.links = self.links(inspection, places);
         let first = (!plan.links.is_empty()).then(|| places.links.clone());
         plan.library_path = each_once(first.iter().chain(&loaded_later).cloned());
-        if let Ok(warnings) = self.play(program, &plan) {
+        if let Ok(warnings) = self.play(program, &plan, c_library) {
             return Ok((plan, warnings));
         }
         plan.library_path = each_once(first.iter().chain(&all).chain(&loaded_later).cloned());
-        let warnings = self.play(program, &plan)?;
+        let warnings = self.play(program, &plan, c_library)?;
         Ok((plan, warnings))
     }
 
@@ -118,7 +191,12 @@ impl Candidate<'_> {
     }
 
     /// Follows the program as the loader would, with the plan carried out.
-    fn play(&self, program: Side<'_>, plan: &Plan) -> Result<Vec<Warning>, Refusal> {
+    fn play(
+        &self,
+        program: Side<'_>,
+        plan: &Plan,
+        c_library: Option<&CLibrary>,
+    ) -> Result<Vec<Warning>, Refusal> {
         let mut tree = program.tree.clone();
         for one in &plan.carried {
             tree = tree.with(&one.target, &one.source);
@@ -134,12 +212,13 @@ impl Candidate<'_> {
         loader.preload.clone_from(&plan.preload);
         let no_program = || Refusal::NoProgram { path: program.path.to_owned() };
         let closure = loader.follow(program.path).ok_or_else(no_program)?;
+        c_library.map_or(Ok(()), |library| library.check(&closure))?;
         self.compare(&tree, &closure)
     }
 
     /// Compares what would be loaded with what should be.
     fn compare(&self, tree: &Tree, closure: &Closure) -> Result<Vec<Warning>, Refusal> {
-        check_versions(closure)?;
+        check_versions(tree, closure)?;
         if !closure.missing.is_empty() {
             return Err(Refusal::Incomplete { missing: closure.missing.clone() });
         }
@@ -153,7 +232,7 @@ impl Candidate<'_> {
         }
         let mut warnings = Vec::new();
         for own in &self.closures {
-            compare_own(own, closure, &mut warnings)?;
+            self.compare_own(own, closure, &mut warnings)?;
         }
         for file in &closure.files {
             let is_core = Name::of(&file.name).is_some_and(|name| name.language == Language::C);
@@ -164,41 +243,44 @@ impl Candidate<'_> {
         }
         Ok(warnings)
     }
-}
 
-/// Each library of the substitute must be the one that it has by itself.
-fn compare_own(
-    own: &Closure,
-    closure: &Closure,
-    warnings: &mut Vec<Warning>,
-) -> Result<(), Refusal> {
-    for file in own.files.iter().filter(|file| !file.is_of_glibc()) {
-        let name = file.links.soname.as_deref().unwrap_or(&file.name);
-        if !closure.holds(file) {
-            let taken = closure.by_name(name).unwrap_or(file);
-            return Err(Refusal::NotTaken { taken: taken.path.clone() });
+    /// Each library of the substitute must be the one that it has by itself.
+    fn compare_own(
+        &self,
+        own: &Closure,
+        closure: &Closure,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<(), Refusal> {
+        for file in own.files.iter().filter(|file| !file.is_of_glibc()) {
+            let name = file.links.soname.as_deref().unwrap_or(&file.name);
+            if !closure.holds(file) {
+                let taken = closure.by_name(name).unwrap_or(file);
+                return Err(Refusal::NotTaken { taken: taken.path.clone() });
+            }
         }
-    }
-    let missing = own.missing.iter();
-    for missing in missing.filter(|one| !is_of_glibc(&one.name)) {
-        if let Some(file) = closure.by_name(&missing.name) {
-            warnings
-                .push(Warning::Borrowed { name: missing.name.clone(), path: file.path.clone() });
+        let missing = own.missing.iter();
+        for missing in missing.filter(|one| !is_of_glibc(&one.name)) {
+            // One for Fortran may find the one for C only in the program.
+            let lent = closure.by_name(&missing.name);
+            let lent = lent.filter(|file| !self.closures.iter().any(|own| own.holds(file)));
+            if let Some(file) = lent {
+                let (name, path) = (missing.name.clone(), file.path.clone());
+                warnings.push(Warning::Borrowed { name, path });
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Versions that are lacking: those of the C library are distinguished.
-fn check_versions(closure: &Closure) -> Result<(), Refusal> {
+fn check_versions(tree: &Tree, closure: &Closure) -> Result<(), Refusal> {
     let unmet = closure.unmet();
     let newest = unmet
         .iter()
         .filter_map(|one| Some((glibc_version(&one.version)?, one)))
         .max_by_key(|(version, _)| *version);
     if let Some((needed, one)) = newest {
-        let has = closure.by_name("libc.so.6").into_iter().flat_map(|library| &library.has);
-        let found = has.filter_map(|text| glibc_version(text)).max();
+        let found = closure.by_name("libc.so.6").and_then(|library| release(tree, library));
         return Err(Refusal::OldGlibc {
             needed: needed.to_string(),
             needed_by: one.needed_by.clone(),

@@ -9,6 +9,27 @@ use cabane_compat::{GlibcVersion, Links, VersionNeed};
 
 use crate::Place;
 
+/// The libraries of the C library, but its loader.
+pub(crate) const GLIBC_NAMES: [&str; 17] = [
+    "libc.so.6",
+    "libm.so.6",
+    "libmvec.so.1",
+    "libpthread.so.0",
+    "libdl.so.2",
+    "librt.so.1",
+    "libutil.so.1",
+    "libresolv.so.2",
+    "libnsl.so.1",
+    "libanl.so.1",
+    "libBrokenLocale.so.1",
+    "libthread_db.so.1",
+    "libnss_files.so.2",
+    "libnss_dns.so.2",
+    "libnss_compat.so.2",
+    "libnss_hesiod.so.2",
+    "libc_malloc_debug.so.0",
+];
+
 /// A file that is loaded.
 #[derive(Clone, Debug)]
 pub struct Loaded {
@@ -171,28 +192,11 @@ pub(crate) fn glibc_version(text: &str) -> Option<GlibcVersion> {
 /// Whether a library of this name belongs to the C library.
 #[must_use]
 pub(crate) fn is_of_glibc(name: &str) -> bool {
-    const NAMES: [&str; 17] = [
-        "libc",
-        "libm",
-        "libmvec",
-        "libpthread",
-        "libdl",
-        "librt",
-        "libutil",
-        "libresolv",
-        "libnsl",
-        "libanl",
-        "libBrokenLocale",
-        "libthread_db",
-        "libnss_files",
-        "libnss_dns",
-        "libnss_compat",
-        "libnss_hesiod",
-        "libc_malloc_debug",
-    ];
     let stem = name.split_once(".so").map_or(name, |(stem, _)| stem);
+    let stem_of = |name: &&str| name.split_once(".so").map(|(stem, _)| stem) == Some(stem);
     // The nsl of libnsl2 has another number and is no part of it.
-    let is_listed = NAMES.contains(&stem) && name != "libnsl.so.2" && name != "libnsl.so.3";
+    let is_listed =
+        GLIBC_NAMES.iter().any(stem_of) && name != "libnsl.so.2" && name != "libnsl.so.3";
     is_listed || name.starts_with("ld-linux") || name.starts_with("ld64.so")
 }
 

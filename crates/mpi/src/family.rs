@@ -117,6 +117,12 @@ impl Name {
     }
 }
 
+/// Whether a symbol is an object of MPICH such as `MPI_IN_PLACE`, which is known by its address. A
+/// program has it as its own, and the library must use that one.
+pub(crate) fn is_object_of_fortran(symbol: &str) -> bool {
+    symbol.starts_with("MPIR_F08_MPI_")
+}
+
 /// Returns the language of a symbol of MPI that a program needs; `None` if it is not one.
 pub(crate) fn language_of(symbol: &str) -> Option<Language> {
     let rest = symbol.strip_prefix('P').unwrap_or(symbol);
@@ -125,11 +131,16 @@ pub(crate) fn language_of(symbol: &str) -> Option<Language> {
         let is_capital = rest.chars().all(|c| !c.is_ascii_lowercase());
         return Some(if is_capital { Language::Fortran } else { Language::C });
     }
+    // Objects of Open MPI, which each of its versions has, in one of its libraries.
+    if symbol.starts_with("mpi_fortran_") {
+        return None;
+    }
     let lower = symbol.strip_prefix('p').unwrap_or(symbol);
     let of_fortran = (lower.starts_with("mpi_") || lower.starts_with("mpix_"))
         && lower.ends_with('_')
         || symbol.starts_with("__mpi_") && symbol.contains("_MOD_")
-        || symbol.starts_with("__mpi_f08");
+        || symbol.starts_with("__mpi_f08")
+        || is_object_of_fortran(symbol);
     if of_fortran {
         return Some(Language::Fortran);
     }
@@ -186,6 +197,9 @@ mod tests {
         assert_eq!(language_of("PMPIX_Comm_agree"), Some(Language::C));
         assert_eq!(language_of("mpi_init_"), Some(Language::Fortran));
         assert_eq!(language_of("mpi_send_f08_"), Some(Language::Fortran));
+        assert_eq!(language_of("mpi_f08_types_mp_mpi_comm_neq_"), Some(Language::Fortran));
+        assert_eq!(language_of("mpi_fortran_in_place_"), None);
+        assert_eq!(language_of("MPIR_F08_MPI_IN_PLACE"), Some(Language::Fortran));
         assert_eq!(language_of("_ZN3MPI4CommC2Ev"), Some(Language::Cxx));
         assert_eq!(language_of("mpiexec"), None);
     }

@@ -11,7 +11,7 @@ use cabane_compat::Binary;
 use serde::{Deserialize, Serialize};
 
 use crate::closure::{Closure, Loaded};
-use crate::family::{OMPI_MARK, language_of};
+use crate::family::{OMPI_MARK, is_object_of_fortran, language_of};
 use crate::library::Texts;
 use crate::{
     Family, Installation, Language, LauncherKind, Library, Loader, Missing, Name, Protocol,
@@ -103,6 +103,21 @@ pub struct LoadedFile {
     pub by: Through,
     /// Which file needs it.
     pub needed_by: Option<PathBuf>,
+    /// How it reaches a launcher, if it is a library of PMI.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pmi: Option<PmiOf>,
+}
+
+/// How a library of PMI reaches the launcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PmiOf {
+    /// Over a pipe, in the protocol of MPICH: Hydra, and the `pmi2` of Slurm.
+    Pipe,
+    /// With the requests of Slurm.
+    Slurm,
+    /// In another way.
+    Other,
 }
 
 /// Looks at a file or directory. `None` if there is none, or if the file is no program or
@@ -156,7 +171,7 @@ pub(crate) fn inspect_file(tree: &Tree, loader: &Loader<'_>, path: &Path) -> Opt
         glibc_needed_by: glibc.map(|(_, file)| file.path.clone()),
         unmet: closure.unmet(),
         missing: closure.missing.clone(),
-        files: loaded_files(&closure),
+        files: loaded_files(tree, &closure),
         names: needs.names,
         languages: needs.languages,
         functions: needs.functions,
@@ -169,23 +184,41 @@ pub(crate) fn inspect_file(tree: &Tree, loader: &Loader<'_>, path: &Path) -> Opt
 impl Inspection {
     /// Returns the launchers by which it can be started.
     #[must_use]
-    pub fn launchers(&self) -> Vec<&'static str> {
+    pub fn launchers(&self) -> Vec<String> {
         let Some(library) = &self.library else {
             return Vec::new();
         };
-        let mut all = Vec::new();
+        let mut all: Vec<String> = Vec::new();
         for protocol in &library.protocols {
-            let fitting: &[&str] = match protocol {
-                Protocol::Pmi1 => &["Hydra"],
-                Protocol::Pmi2 => &["srun --mpi=pmi2"],
-                Protocol::Pmix if library.product == "Open MPI" => {
-                    &["mpirun of Open MPI", "srun --mpi=pmix"]
+            let fitting = match protocol {
+                Protocol::Pmi1 | Protocol::Pmi2 => {
+                    vec!["Hydra".to_owned(), "srun --mpi=pmi2".to_owned()]
                 }
-                Protocol::Pmix => &["srun --mpi=pmix"],
+                Protocol::PmiLibrary => self.launchers_of("libpmi.so"),
+                Protocol::Pmi2Library => self.launchers_of("libpmi2.so"),
+                Protocol::Pmix if library.product == "Open MPI" => {
+                    vec!["mpirun of Open MPI".to_owned(), "srun --mpi=pmix".to_owned()]
+                }
+                Protocol::Pmix => vec!["srun --mpi=pmix".to_owned()],
             };
-            all.extend_from_slice(fitting);
+            all.extend(fitting);
         }
+        let mut seen = BTreeSet::new();
+        all.retain(|one| seen.insert(one.clone()));
         all
+    }
+
+    /// Returns what starts ranks that find each other through a library of PMI.
+    fn launchers_of(&self, start: &str) -> Vec<String> {
+        let found = self.files.iter().find(|file| file.name.starts_with(start));
+        let Some(file) = found else {
+            return vec![format!("the launcher that brings {start}")];
+        };
+        match file.pmi {
+            Some(PmiOf::Pipe) => vec!["Hydra".to_owned(), "srun --mpi=pmi2".to_owned()],
+            Some(PmiOf::Slurm) => vec!["srun".to_owned()],
+            _ => vec![format!("the launcher of {}", file.path.display())],
+        }
     }
 }
 
@@ -196,7 +229,14 @@ impl Library {
         let speaks = |protocol| self.protocols.contains(&protocol);
         match launcher {
             _ if self.protocols.is_empty() => None,
-            LauncherKind::Hydra => Some(speaks(Protocol::Pmi1) || speaks(Protocol::Pmi2)),
+            LauncherKind::Hydra if speaks(Protocol::Pmi1) || speaks(Protocol::Pmi2) => Some(true),
+            // It depends on whose library is loaded.
+            LauncherKind::Hydra
+                if speaks(Protocol::PmiLibrary) || speaks(Protocol::Pmi2Library) =>
+            {
+                None
+            }
+            LauncherKind::Hydra => Some(false),
             LauncherKind::OpenMpi => Some(self.product == "Open MPI"),
             // What it offers is the choice of the site and of the user.
             LauncherKind::Slurm => None,
@@ -241,7 +281,7 @@ impl Needs {
 
     fn add(&mut self, binary: &Binary<'_>) {
         binary.each_symbol(|symbol| {
-            if symbol.is_defined {
+            if symbol.is_defined && !is_object_of_fortran(symbol.name) {
                 return;
             }
             self.is_for_openmpi |= symbol.name == OMPI_MARK || symbol.name == "ompi_mpi_comm_null";
@@ -308,7 +348,7 @@ fn mentions(binary: &Binary<'_>) -> BTreeSet<String> {
         .collect()
 }
 
-fn loaded_files(closure: &Closure) -> Vec<LoadedFile> {
+fn loaded_files(tree: &Tree, closure: &Closure) -> Vec<LoadedFile> {
     let of = |file: &Loaded| LoadedFile {
         name: file.name.clone(),
         path: file.path.clone(),
@@ -317,6 +357,22 @@ fn loaded_files(closure: &Closure) -> Vec<LoadedFile> {
             .needed_by
             .and_then(|above| closure.files.get(above))
             .map(|above| above.path.clone()),
+        pmi: pmi_of(tree, file),
     };
     closure.files.iter().skip(1).map(of).collect()
+}
+
+/// Finds out how a library of PMI reaches the launcher; `None` if it is not one.
+fn pmi_of(tree: &Tree, file: &Loaded) -> Option<PmiOf> {
+    let mut names = ["libpmi.so", "libpmi2.so"].iter();
+    names.find(|start| file.name.starts_with(*start))?;
+    let opened = tree.open(&file.path)?;
+    let texts = Texts::of(&Binary::open(&opened)?);
+    Some(if texts.has("PMI_FD") {
+        PmiOf::Pipe
+    } else if texts.has("SLURM_") {
+        PmiOf::Slurm
+    } else {
+        PmiOf::Other
+    })
 }

@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod c_library;
 mod candidate;
 mod choose;
 mod closure;
@@ -19,8 +20,10 @@ mod inspect;
 mod installation;
 mod library;
 mod loader;
+mod parts;
 mod places;
 mod plan;
+mod plugins;
 mod probe;
 mod tree;
 mod verdict;
@@ -28,7 +31,7 @@ mod verdict;
 pub use candidate::Side;
 pub use closure::{Closure, Loaded, Missing, Through, Unmet};
 pub use family::{Family, Language, Name};
-pub use inspect::{FileKind, Inspected, Inspection, LoadedFile, inspect};
+pub use inspect::{FileKind, Inspected, Inspection, LoadedFile, PmiOf, inspect};
 pub use installation::{Installation, Launcher, LauncherKind, find_installation};
 pub use library::{Library, Protocol};
 pub use loader::Loader;
@@ -38,4 +41,4 @@ pub use probe::{
     Figure, PROBE, PROBE_OPTIONS, ProbeFailure, ProbeSeen, RankSeen, c_library, family_option, stub,
 };
 pub use tree::{Place, Tree};
-pub use verdict::{Outcome, Refusal, Verdict, Warning, judge};
+pub use verdict::{Outcome, Refusal, Verdict, Warning, judge, judge_with_plugins};

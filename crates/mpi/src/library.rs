@@ -16,6 +16,9 @@ use serde::{Deserialize, Serialize};
 use crate::family::{OMPI_MARK, language_of};
 use crate::{Family, Language, Name, Tree};
 
+/// Where Open MPI has its plugins, from the directory of its library.
+const PLUGINS: [&str; 3] = ["openmpi", "openmpi/lib/openmpi3", "openmpi/lib/openmpi"];
+
 /// A library of an MPI.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Library {
@@ -50,6 +53,10 @@ pub enum Protocol {
     Pmi1,
     /// The second: Hydra, and `srun --mpi=pmi2`.
     Pmi2,
+    /// The library `libpmi.so`, which Slurm, Cray, and others have in their own forms.
+    PmiLibrary,
+    /// The library `libpmi2.so`.
+    Pmi2Library,
     /// That of Open MPI: its launchers, and `srun --mpi=pmix`.
     Pmix,
 }
@@ -59,8 +66,20 @@ impl Protocol {
     #[must_use]
     pub const fn slurm_name(self) -> &'static str {
         match self {
-            Self::Pmi1 | Self::Pmi2 => "pmi2",
+            Self::Pmi1 | Self::Pmi2 | Self::PmiLibrary | Self::Pmi2Library => "pmi2",
             Self::Pmix => "pmix",
+        }
+    }
+
+    /// Returns the name that people know.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pmi1 => "PMI-1",
+            Self::Pmi2 => "PMI-2",
+            Self::PmiLibrary => "PMI-1 through libpmi.so",
+            Self::Pmi2Library => "PMI-2 through libpmi2.so",
+            Self::Pmix => "PMIx",
         }
     }
 }
@@ -92,6 +111,7 @@ impl Library {
         };
         if library.language == Language::C {
             library.version = texts.version(&binary, &library.product);
+            library.protocols.extend(protocols_of_plugins(tree, path));
         }
         Some(library)
     }
@@ -104,6 +124,20 @@ impl Library {
             None => self.product.clone(),
         }
     }
+}
+
+/// Returns the protocols for which Open MPI before its version 5 has a plugin beside a library.
+fn protocols_of_plugins(tree: &Tree, library: &Path) -> BTreeSet<Protocol> {
+    let directory = library.parent().unwrap_or(Path::new("/"));
+    let places = PLUGINS.iter().map(|place| directory.join(place));
+    let names = places.flat_map(|place| tree.names(&place));
+    names
+        .filter_map(|name| match name.as_str() {
+            "mca_pmix_s1.so" => Some(Protocol::PmiLibrary),
+            "mca_pmix_s2.so" => Some(Protocol::Pmi2Library),
+            _ => None,
+        })
+        .collect()
 }
 
 /// Returns the number in a soname: `40` of `libmpi.so.40`.
@@ -128,7 +162,7 @@ impl Seen {
         binary.each_symbol(|symbol| match (symbol.name, symbol.is_defined) {
             // Since Open MPI 6 the objects are in a library behind the one with the functions.
             (OMPI_MARK, _) => seen.is_openmpi = true,
-            (name @ ("PMIx_Init" | "PMI2_Init"), false) => {
+            (name @ ("PMIx_Init" | "PMI_Init" | "PMI2_Init"), false) => {
                 seen.asks.insert(name.to_owned());
             }
             (name, true) if language_of(name).is_some() => {
@@ -179,6 +213,16 @@ impl Texts {
 
     pub(crate) fn has(&self, wanted: &str) -> bool {
         self.0.iter().any(|data| memmem::find(data, wanted.as_bytes()).is_some())
+    }
+
+    /// Returns what follows a text, as far as it consists of such characters.
+    pub(crate) fn behind(&self, start: &str, is_meant: impl Fn(u8) -> bool) -> Option<String> {
+        let behind = |data: &Vec<u8>| {
+            let place = memmem::find(data, start.as_bytes())? + start.len();
+            let found = data.get(place..)?.iter().copied().take_while(|&byte| is_meant(byte));
+            String::from_utf8(found.collect()).ok()
+        };
+        self.0.iter().find_map(behind)
     }
 
     fn product(&self, family: Family, soname: &str) -> String {
@@ -240,11 +284,17 @@ impl Texts {
         let mut all = BTreeSet::new();
         let talks = self.has("PMI_FD");
         let has_second = talks && self.has("fullinit");
-        if has_second || talks && self.has("cmd=init") || needs("libpmi.so") {
+        if has_second || talks && self.has("cmd=init") {
             all.insert(Protocol::Pmi1);
         }
-        if has_second || seen.asks.contains("PMI2_Init") || needs("libpmi2.so") {
+        if has_second {
             all.insert(Protocol::Pmi2);
+        }
+        if needs("libpmi.so") || seen.asks.contains("PMI_Init") {
+            all.insert(Protocol::PmiLibrary);
+        }
+        if needs("libpmi2.so") || seen.asks.contains("PMI2_Init") {
+            all.insert(Protocol::Pmi2Library);
         }
         // Open MPI has it in a plugin, or in one of its other libraries.
         let of_openmpi = family == Family::OpenMpi;

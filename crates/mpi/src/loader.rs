@@ -82,14 +82,27 @@ impl<'a> Loader<'a> {
         Some(closure)
     }
 
-    /// Whether a library is found by its name alone, without the help of the file that needs it.
-    pub(crate) fn finds(&self, name: &str, kind: Kind) -> bool {
+    /// Finds a library by its name alone, without the help of the file that needs it.
+    pub(crate) fn named(&self, name: &str, kind: Kind) -> Option<Loaded> {
         let of_variable = self.library_path.iter().map(|one| one.join(name));
         let of_system = Self::of_system().map(|one| one.join(name));
         of_variable
             .chain(library_cache::in_cache(self.cache(), name))
             .chain(of_system)
-            .any(|path| self.load(name, &path, kind, None, Through::System).is_some())
+            .find_map(|path| self.load(name, &path, kind, None, Through::System))
+    }
+
+    /// Returns each file of a name in the directories of the system, the one that is loaded first.
+    pub(crate) fn of_system_named(&self, name: &str, kind: Kind) -> Vec<Loaded> {
+        let of_cache = library_cache::in_cache(self.cache(), name);
+        let paths = of_cache.chain(Self::of_system().map(|one| one.join(name)));
+        let mut found: Vec<Loaded> = Vec::new();
+        for file in paths.filter_map(|path| self.load(name, &path, kind, None, Through::System)) {
+            if !found.iter().any(|one| one.place == file.place) {
+                found.push(file);
+            }
+        }
+        found
     }
 
     fn add_needs(&self, closure: &mut Closure, of: usize, kind: Kind) {

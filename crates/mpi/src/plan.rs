@@ -12,17 +12,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use cabane_compat::Binary;
 use serde::{Deserialize, Serialize};
 
-use crate::closure::{Closure, Loaded, is_of_glibc};
-use crate::{Loader, Through, Tree};
+use crate::Tree;
+use crate::closure::{Closure, Loaded};
 
-/// Directories beside a library in which it looks for its parts while it runs.
-const PARTS: [&str; 9] =
-    ["ucx", "libfabric", "prov", "openmpi", "openmpi3", "pmix", "pmix2", "mpich", "hwloc"];
-/// How far below them parts may lie: Debian has `openmpi/lib/openmpi3`.
-const DEPTH: usize = 2;
+/// Directories beside a library in which it looks for its parts while it runs, and how the names of
+/// such libraries begin: in a directory of the system, others are beside them.
+const PARTS: [(&str, &[&str]); 9] = [
+    ("ucx", &["libuc"]),
+    ("libfabric", &["libfabric.", "libmpi"]),
+    ("prov", &["libfabric."]),
+    ("openmpi", &["libmpi", "libopen-"]),
+    ("openmpi3", &["libmpi", "libopen-"]),
+    ("pmix", &["libpmix.", "libmpi", "libopen-"]),
+    ("pmix2", &["libpmix.", "libmpi", "libopen-"]),
+    ("mpich", &["libmpi"]),
+    ("hwloc", &["libhwloc."]),
+];
 /// Directories of a prefix in which Open MPI looks for texts and settings.
 const OF_PREFIX: [&str; 6] =
     ["share/openmpi", "share/pmix", "share/prte", "etc/openmpi", "etc", "lib/openmpi"];
@@ -125,8 +132,7 @@ impl Places {
         };
         for file in own_files(closures) {
             add(file.place.outside.clone(), &file.path);
-            let directory = file.path.parent().unwrap_or(Path::new("/"));
-            for part in PARTS.map(|part| directory.join(part)) {
+            for part in places_of_parts(file) {
                 if let Some(place) = tree.find(&part).filter(|place| place.outside.is_dir()) {
                     add(place.outside, &part);
                 }
@@ -134,6 +140,12 @@ impl Places {
         }
         for file in parts {
             add(file.place.outside.clone(), &file.path);
+            // Its parts are beside the real file, to which a link of the system leads.
+            let directory = file.place.path.parent().unwrap_or(Path::new("/"));
+            let part = directory.join("pmix");
+            if let Some(place) = tree.find(&part).filter(|_| file.answers_to("libpmix.so.2")) {
+                add(place.outside, &part);
+            }
         }
         for part in OF_PREFIX.map(|part| prefix.join(part)) {
             let is_of_mpi = !part.ends_with("etc") || prefix != Path::new("/usr");
@@ -145,63 +157,13 @@ impl Places {
     }
 }
 
-/// Returns what is loaded only while a library runs: the libraries that its parts need, and it
-/// does not.
-///
-/// What is found in the directories of the system and is also there where the program runs, as
-/// `has` tells, is left out: a part may do with another version, and every program that is
-/// started with these variables would get this one.
-pub(crate) fn loaded_by_parts(
-    tree: &Tree,
-    loader: &Loader<'_>,
-    closures: &[Closure],
-    has: impl Fn(&str) -> bool,
-) -> Vec<Loaded> {
-    let files = closures.iter().flat_map(|closure| &closure.files);
-    let directories = files.filter_map(|file| file.path.parent());
-    let places = each_once(directories.flat_map(|one| PARTS.map(|part| one.join(part))));
-    let mut found: Vec<Loaded> = Vec::new();
-    for path in places.iter().flat_map(|place| parts_in(tree, place, DEPTH)) {
-        let needed = needed_by(tree, &path);
-        if needed.iter().all(|name| is_known(closures, &found, name)) {
-            continue;
-        }
-        let files = loader.follow(&path).map(|closure| closure.files);
-        for file in files.into_iter().flatten().skip(1) {
-            let name = file.links.soname.as_ref().unwrap_or(&file.name);
-            let is_of_system = matches!(file.by, Through::Cache | Through::System);
-            let is_there = is_of_system && has(name);
-            if !is_there && !is_known(closures, &found, name) {
-                found.push(file);
-            }
-        }
-    }
-    found
-}
-
-/// Finds the parts in a directory and those below it.
-fn parts_in(tree: &Tree, directory: &Path, depth: usize) -> Vec<PathBuf> {
-    let mut all = Vec::new();
-    for name in tree.names(directory) {
-        let path = directory.join(&name);
-        if path.extension().is_some_and(|extension| extension == "so") {
-            all.push(path);
-        } else if depth > 0 {
-            all.extend(parts_in(tree, &path, depth - 1));
-        }
-    }
-    all
-}
-
-fn is_known(closures: &[Closure], more: &[Loaded], name: &str) -> bool {
-    let mut all = closures.iter().flat_map(|closure| &closure.files).chain(more);
-    is_of_glibc(name) || all.any(|file| file.answers_to(name))
-}
-
-fn needed_by(tree: &Tree, path: &Path) -> Vec<String> {
-    let file = tree.open(path);
-    let links = file.and_then(|file| Binary::open(&file)?.links());
-    links.map(|links| links.needed).unwrap_or_default()
+/// Returns the directories in which a library may look for its parts.
+pub(crate) fn places_of_parts(file: &Loaded) -> impl Iterator<Item = PathBuf> + '_ {
+    let directory = file.path.parent().unwrap_or(Path::new("/"));
+    let name = file.links.soname.as_deref().unwrap_or(&file.name);
+    let owned =
+        PARTS.iter().filter(move |(_, owners)| owners.iter().any(|start| name.starts_with(start)));
+    owned.map(move |(part, _)| directory.join(part))
 }
 
 /// Returns the files of closures without the C library, in the order in which they are loaded.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::candidate::{Candidate, Side};
 use crate::inspect::inspect_file;
+use crate::plugins::Plugins;
 use crate::{Family, Language, Library, Loader, Missing, Places, Plan, Unmet};
 
 /// How many names of functions are shown.
@@ -20,6 +21,17 @@ const MOST_NAMES: usize = 5;
 /// Judges whether a program can have a substitute.
 #[must_use]
 pub fn judge(program: Side<'_>, substitute: Side<'_>, places: &Places) -> Verdict {
+    judge_with_plugins(program, substitute, places, &[])
+}
+
+/// The same with plug-ins that the substitute gets: files, and directories of files.
+#[must_use]
+pub fn judge_with_plugins(
+    program: Side<'_>,
+    substitute: Side<'_>,
+    places: &Places,
+    plugins: &[PathBuf],
+) -> Verdict {
     let loader = Loader::new(program.tree).library_path(program.library_path);
     let outcome = Outcome::Refused(Refusal::NoProgram { path: program.path.to_owned() });
     let mut verdict = Verdict { from: None, to: None, outcome, warnings: Vec::new() };
@@ -27,7 +39,8 @@ pub fn judge(program: Side<'_>, substitute: Side<'_>, places: &Places) -> Verdic
         return verdict;
     };
     verdict.from.clone_from(&inspection.library);
-    let judged = Candidate::find(&inspection, substitute).and_then(|candidate| {
+    let judged = Candidate::find(&inspection, substitute).and_then(|mut candidate| {
+        candidate.plugins = Plugins::find(substitute.tree, plugins);
         verdict.to = Some(candidate.core.clone());
         candidate.check(&inspection)?;
         candidate.choose(program, &inspection, places)
@@ -83,6 +96,31 @@ pub enum Warning {
         /// The file.
         path: PathBuf,
     },
+    /// The container's own C library is too old.
+    #[error(
+        "the C library {to} of this machine replaces the {from} of the container, for each program \
+         in it"
+    )]
+    NewerCLibrary {
+        /// The version of the container.
+        from: String,
+        /// The version of the machine.
+        to: String,
+    },
+    /// A plug-in is not there.
+    #[error("there is no plug-in {}", path.display())]
+    NoPlugin {
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// A plug-in needs more than there is.
+    #[error("the plug-in {} needs {}, which is missing", path.display(), names.join(" and "))]
+    PluginLacks {
+        /// The plug-in.
+        path: PathBuf,
+        /// What it needs.
+        names: Vec<String>,
+    },
     /// What the substitute loads while it runs cannot have the libraries that it needs.
     #[error("parts of the substitute may not be loaded, such as those for a fabric: {reason}")]
     WithoutParts {
@@ -110,8 +148,20 @@ pub enum Refusal {
         mentions: Vec<String>,
     },
     /// Nothing can be loaded into it.
-    #[error("{} is linked statically: it has its MPI in itself", path.display())]
+    #[error(
+        "{} is a static program{}",
+        path.display(),
+        if *has_mpi { ": its MPI is part of it, and cannot be replaced" } else { " without MPI" }
+    )]
     Static {
+        /// The program.
+        path: PathBuf,
+        /// Whether it has an MPI in itself.
+        has_mpi: bool,
+    },
+    /// The MPI is part of the program.
+    #[error("{} contains its MPI, as linked from an archive, which cannot be replaced", path.display())]
+    Inside {
         /// The program.
         path: PathBuf,
     },
@@ -188,6 +238,15 @@ pub enum Refusal {
         /// The version that is there.
         found: Option<String>,
     },
+    /// The machine lacks a part of the C library that the container has.
+    #[error(
+        "the substitute needs the newer C library of this machine, which has nothing in place of {}",
+        path.display()
+    )]
+    MixedCLibrary {
+        /// The file of the container.
+        path: PathBuf,
+    },
     /// Libraries are missing.
     #[error("{}", missing_text(missing))]
     Incomplete {
@@ -225,6 +284,20 @@ impl Refusal {
             Self::OtherFamily { program, .. } => {
                 format!("only a library of {program} can take the place of another of it")
             }
+            Self::Static { has_mpi: true, .. } => {
+                "link the program again without `-static`".to_owned()
+            }
+            Self::Inside { .. } => {
+                "link the program again with a shared library of MPI".to_owned()
+            }
+            Self::NoLanguage { language: Language::Fortran, family, names } => {
+                fortran_hint(*family, names)?
+            }
+            Self::MissingSymbols { names } if names.iter().any(|name| is_of_compiler(name)) => {
+                "names of modules are those of a compiler for Fortran: take one that was built with \
+                 the compiler of the program"
+                    .to_owned()
+            }
             Self::OldGlibc { .. } => {
                 "take one that was built on an older system, or run in a newer container".to_owned()
             }
@@ -252,6 +325,24 @@ impl Verdict {
             Outcome::Refused(refusal) => Some(refusal),
         }
     }
+}
+
+/// Returns which libraries a substitute must have for a program in Fortran.
+fn fortran_hint(family: Family, names: &[String]) -> Option<String> {
+    match family {
+        Family::Mpich => Some(
+            "take one with its library for Fortran beside it: `libmpifort.so.12` or \
+             `libmpichfort.so.12`"
+                .to_owned(),
+        ),
+        Family::OpenMpi => Some(format!("take one that has {} beside it", names.join(" and "))),
+        Family::Mpi5Abi => None,
+    }
+}
+
+/// Whether a compiler for Fortran gave a function of a module its name.
+fn is_of_compiler(name: &str) -> bool {
+    name.contains("_MOD_") || name.contains("_mp_")
 }
 
 fn families(found: &[Family]) -> String {

@@ -6,7 +6,7 @@
 //! ```text
 //! .cabane/mpi/mpich-4.0.3      a prefix, from packages of Python
 //! .cabane/mpi/debian           packages of Debian 12, unpacked; there is no `mpi.h`
-//! .cabane/roots/sid            a root file system of a newer Debian with its MPIs
+//! .cabane/roots/sid            a root file system of another Debian with its MPIs
 //! tests/mpi/hello.c            a program
 //! ```
 
@@ -42,7 +42,7 @@ pub enum Root {
 }
 
 impl Root {
-    /// Looks for the root file system of a newer Debian: `trixie` or `sid`.
+    /// Looks for the root file system of another Debian: `bullseye`, `trixie`, or `sid`.
     pub fn find(suite: &str) -> Self {
         let Ok(place) = fs::canonicalize(Path::new(TOP).join(".cabane/roots")) else {
             return Self::Missing;
@@ -90,6 +90,66 @@ pub fn compile<Argument: AsRef<OsStr>>(
     // What a library of another distribution needs is not looked for here.
     command.arg("-Wl,--allow-shlib-undefined");
     Finished::of(&mut command).success();
+}
+
+/// How a program in Fortran uses MPI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Module {
+    /// `use mpi`.
+    Mpi,
+    /// `use mpi_f08`.
+    MpiF08,
+    /// The same, with a comparison of handles: its name is from the compiler.
+    MpiF08Compares,
+}
+
+/// Compiles `tests/mpi/ring.F90` with modules in a directory, for libraries among the options.
+///
+/// # Panics
+///
+/// If the compiler fails.
+pub fn compile_fortran<Argument: AsRef<OsStr>>(
+    module: Module,
+    program: &Path,
+    modules: &Path,
+    options: impl IntoIterator<Item = Argument>,
+) {
+    let definitions: &[&str] = match module {
+        Module::Mpi => &[],
+        Module::MpiF08 => &["-DF08"],
+        Module::MpiF08Compares => &["-DF08", "-DCOMPARES"],
+    };
+    let mut command = std::process::Command::new("gfortran");
+    command.args(["-O2", "-w", "-fallow-argument-mismatch"]).args(definitions);
+    command.arg("-I").arg(modules).arg(Path::new(TOP).join("tests/mpi/ring.F90"));
+    command.arg("-o").arg(program).args(options).arg("-Wl,--allow-shlib-undefined");
+    Finished::of(&mut command).success();
+}
+
+/// The directories of modules for Fortran in the development packages of Debian: those of MPICH,
+/// and those of Open MPI.
+pub fn modules_of_debian(development: &Path) -> [PathBuf; 2] {
+    let modules = libraries_of_debian(development).join("fortran/gfortran-mod-15");
+    ["mpich", "openmpi"].map(|name| modules.join(name))
+}
+
+/// Compiles a source for a library of an MPI in a root file system that may be older than this
+/// machine: the program asks for no newer functions than the C library there has.
+///
+/// # Panics
+///
+/// If the compiler fails.
+pub fn compile_for_root(source: &str, program: &Path, headers: &Path, root: &Path, library: &str) {
+    let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
+    let libraries =
+        [libraries_of_debian(root).join(library), root.join("lib").join(triplet).join("libc.so.6")];
+    let options = [OsStr::new("-nodefaultlibs"), OsStr::new("-w")];
+    compile(
+        source,
+        program,
+        headers,
+        options.into_iter().chain(libraries.iter().map(|one| one.as_os_str())),
+    );
 }
 
 /// Compiles `tests/mpi/NAME.c` to `bin/NAME` below a prefix, for the library there: both may be

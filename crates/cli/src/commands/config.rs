@@ -141,6 +141,9 @@ fn machine_rows(settings: &Effective, rows: &mut Rows) {
             let key = format!("{key}.launcher");
             rows.push(&key, setting.launcher.join(" "), &setting.origin);
         }
+        for plugin in &setting.plugins {
+            rows.push(&format!("mpi.{}.plugin", setting.name), path(plugin), &setting.origin);
+        }
     }
     rows.value(table::CONTAINER_OPTIONS.key, &settings.container_options, String::clone);
     for (device, origin) in &settings.container.devices {

@@ -210,7 +210,7 @@ fn one_file_over_another_gets_the_wrong_libraries_and_is_refused() {
 }
 
 #[test]
-fn the_c_library_of_the_container_decides_and_not_that_of_the_host() {
+fn an_older_c_library_of_a_container_is_replaced_unless_that_of_the_host_is_too_old_as_well() {
     let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
         not_run!("needs MPICH of Debian 12: scripts/setup test");
     };
@@ -235,15 +235,26 @@ fn the_c_library_of_the_container_decides_and_not_that_of_the_host() {
     let found = here.find(Path::new("/lib/x86_64-linux-gnu/libc.so.6"));
     let place = found.or_else(|| here.find(Path::new("/lib64/libc.so.6"))).unwrap();
     let inside =
-        Tree::here().with(INSIDE, &container.debian).with(place.path, directory.join("libc.so.6"));
+        Tree::here().with(INSIDE, &container.debian).with(&place.path, directory.join("libc.so.6"));
     let places = Places { private: Some(PRIVATE.into()), links: LINKS.into() };
     let program = Side {
         tree: &inside,
         path: &container.program.path,
         library_path: &Container::library_path(),
     };
-    let substitute = Side { tree: &here, path: &mpich, library_path: "" };
-    let verdict = judge(program, substitute, &places);
+    let judge_with = |tree| {
+        let substitute = Side { tree, path: &mpich, library_path: "" };
+        judge(program, substitute, &places)
+    };
+    let verdict = judge_with(&here);
+    let plan = verdict.plan().unwrap_or_else(|| panic!("{verdict:?}"));
+    let replaced = plan.carried.iter().find(|one| one.target == place.path);
+    assert_eq!(replaced.map(|one| &one.source), Some(&place.outside));
+    let is_told =
+        |one: &Warning| matches!(one, Warning::NewerCLibrary { from, .. } if from == "2.34");
+    assert!(verdict.warnings.iter().any(is_told), "{:?}", verdict.warnings);
+    let old_host = Tree::here().with(&place.path, directory.join("libc.so.6"));
+    let verdict = judge_with(&old_host);
     let Some(Refusal::OldGlibc { needed, found, .. }) = verdict.refusal() else {
         panic!("{verdict:?}");
     };

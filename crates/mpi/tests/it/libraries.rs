@@ -5,13 +5,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use cabane_mpi::{
     Family, FileKind, Inspected, Inspection, Language, LauncherKind, Loader, Protocol, Through,
     Tree, find_installation, inspect,
 };
 use cabane_testkit::mpi::{Root, installed, libraries_of_debian};
-use cabane_testkit::not_run;
+use cabane_testkit::{Finished, not_run};
 
 use crate::support::Program;
 
@@ -130,6 +131,58 @@ fn protocols_show_what_ranks_and_launchers_speak() {
         vec![Protocol::Pmi1, Protocol::Pmix],
     ];
     assert_eq!(reported, expected);
+}
+
+#[test]
+fn launchers_are_those_of_every_protocol() {
+    let names = ["mpich-4.0.3", "mpich", "openmpi-4.1.8", "openmpi", "intel-2021.13.1"];
+    let Some(prefixes) = installed(names) else {
+        not_run!("needs MPICH, Open MPI and Intel MPI: scripts/setup test");
+    };
+    let tree = Tree::here();
+    let launchers = prefixes.map(|prefix| {
+        let all = find_installation(&tree, &prefix).libraries;
+        let first = all.iter().find(|one| one.language == Language::C).unwrap();
+        inspection(&tree, &first.path).launchers().join(", ")
+    });
+    let (mpich, openmpi) = ("Hydra, srun --mpi=pmi2", "mpirun of Open MPI, srun --mpi=pmix");
+    let intel = "Hydra, srun --mpi=pmi2, srun --mpi=pmix";
+    assert_eq!(launchers, [mpich, mpich, openmpi, openmpi, intel]);
+}
+
+/// Compiles a library of MPICH that asks a library of PMI, whose texts are given.
+fn with_pmi_library(home: &Path, pmi: &str, texts: &str) -> Inspection {
+    let compile = |name: &str, source: &str, options: &[&str]| {
+        let (input, output) = (home.join("source.c"), home.join(name));
+        fs::write(&input, source).unwrap();
+        let mut command = Command::new("cc");
+        command.args(["-shared", "-fPIC", "-nostdlib", "-Wl,--no-as-needed", "-o"]);
+        command.arg(&output).arg(&input).arg(format!("-Wl,-soname,{name}")).args(options);
+        Finished::of(&mut command).success();
+    };
+    compile(pmi, &format!("const char texts[] = \"{texts}\";"), &[]);
+    let library = home.join(pmi).display().to_string();
+    let search = format!("-Wl,-rpath,{}", home.display());
+    compile("libmpi.so.12", "int PMPI_Init(void) { return 0; }", &[&library, &search]);
+    inspection(&Tree::here(), &home.join("libmpi.so.12"))
+}
+
+#[test]
+fn of_a_library_of_pmi_it_counts_how_it_reaches_the_launcher() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let other = format!("the launcher of {}", home.join("libpmi.so.0").display());
+    for (name, texts, expected) in [
+        ("libpmi.so.0", "SLURM_STEPID", "srun"),
+        ("libpmi2.so.0", "PMI_FD cmd=fullinit", "Hydra, srun --mpi=pmi2"),
+        ("libpmi.so.0", "PALS_", other.as_str()),
+    ] {
+        let seen = with_pmi_library(home, name, texts);
+        assert_eq!(seen.launchers(), [expected.split(", ").collect::<Vec<_>>()].concat());
+        // Whether Hydra starts its ranks depends on the library that is loaded.
+        let library = seen.library.unwrap();
+        assert_eq!(library.fits(LauncherKind::Hydra), None);
+    }
 }
 
 #[test]

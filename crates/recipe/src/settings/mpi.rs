@@ -20,6 +20,8 @@ pub struct MpiRule {
     pub prefix: PathTemplate,
     /// Directories with libraries that it needs and does not find by itself.
     pub libraries: Vec<PathTemplate>,
+    /// Plug-ins that it gets: files, and directories of files.
+    pub plugins: Vec<PathTemplate>,
     /// The command that starts its ranks, before their number: a program and its options. Empty if
     /// it is the one beside the library.
     pub launcher: Vec<String>,
@@ -36,6 +38,10 @@ pub(super) fn read(file: &Section<'_>) -> Vec<MpiRule> {
         for item in section.items("libraries", "a directory of `libraries`") {
             libraries.extend(path_template(&item));
         }
+        let mut plugins = Vec::new();
+        for item in section.items("plugins", "a file or directory of `plugins`") {
+            plugins.extend(path_template(&item));
+        }
         let launcher = section.get("launcher");
         let launcher = launcher.and_then(|field| launcher_command(&field));
         let word = name.as_ref().and_then(Field::word::<Name>);
@@ -47,7 +53,8 @@ pub(super) fn read(file: &Section<'_>) -> Vec<MpiRule> {
             let message = format!("there are two MPIs {}", quote(&name));
             file.report.problem_with_hint(field.place(), &message, "give one of them another name");
         } else {
-            all.push(MpiRule { name, prefix, libraries, launcher: launcher.unwrap_or_default() });
+            let launcher = launcher.unwrap_or_default();
+            all.push(MpiRule { name, prefix, libraries, plugins, launcher });
         }
     }
     all

@@ -253,6 +253,9 @@ settings! {
     MPI_PREFIX: "mpi.prefix" = "\"/opt/mpich\"";
     /// Additional directories for the libraries it needs.
     MPI_LIBRARIES: "mpi.libraries" = "[\"/opt/libfabric/lib64\"]";
+    /// Plug-ins to add, with the libraries they need: providers of libfabric, modules of UCX, and
+    /// networks for NCCL and RCCL. Files, or directories of files.
+    MPI_PLUGINS: "mpi.plugins" = "[\"/opt/site/lib/libnccl-net-ofi.so\"]";
     /// The command that starts its ranks. Default: the launcher beside the library.
     MPI_LAUNCHER: "mpi.launcher" = "\"srun --mpi=pmi2\"";
     /// Jobs of Slurm.

@@ -18,6 +18,8 @@ pub struct MpiSetting {
     pub prefix: PathBuf,
     /// Directories with libraries that it needs, such as those of the fabric.
     pub libraries: Vec<PathBuf>,
+    /// Plug-ins that it gets: files, and directories of files.
+    pub plugins: Vec<PathBuf>,
     /// The command that starts its ranks, if it is not its own launcher.
     pub launcher: Vec<String>,
     /// Where this comes from.
@@ -36,10 +38,12 @@ impl Layers<'_> {
                 }
                 let resolve = |path| self.variables.resolve(path, &origin);
                 let libraries = one.libraries.iter().map(resolve);
+                let plugins = one.plugins.iter().map(resolve);
                 all.push(MpiSetting {
                     name: one.name.clone(),
                     prefix: resolve(&one.prefix)?,
                     libraries: libraries.collect::<Result<_>>()?,
+                    plugins: plugins.collect::<Result<_>>()?,
                     launcher: one.launcher.clone(),
                     origin: origin.clone(),
                 });

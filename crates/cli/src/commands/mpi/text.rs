@@ -72,6 +72,10 @@ fn inspection(file: &Inspection) -> String {
             line(&mut text, name, value);
         }
     }
+    if let Some(library) = file.library.as_ref().filter(|one| !one.protocols.is_empty()) {
+        let protocols: Vec<&str> = library.protocols.iter().map(|one| one.name()).collect();
+        line(&mut text, "PMI", &protocols.join(", "));
+    }
     let launchers = file.launchers();
     if !launchers.is_empty() {
         line(&mut text, "launchers", &launchers.join(", "));
