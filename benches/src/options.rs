@@ -16,7 +16,7 @@ Usage: cabane-benches [--quick] [--pairs N] [--only SECTION,…] [--output FILE]
                    page unless --output is given
   --pairs N        how often the two commands of a comparison are run in turn
   --only LIST      sections to measure: start, python, many, busy, list, pack, rebuild, mpi;
-                   and stack, registry, slurm, ways, verified, pipeline, uenv, containers and crowd (a
+                   and stack, registry, slurm, ways, verified, storage, pipeline, uenv, containers and crowd (a
                    part of containers), which are measured only when they are named.
                    Writes no page unless --output is given
   --output FILE    the page to write
@@ -30,8 +30,18 @@ benches/README.md lists the variables that name programs.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/performance.md");
 
 /// The sections that take long; each is measured when it is requested, and has a page of its own.
-const ON_THEIR_OWN: [&str; 9] =
-    ["stack", "registry", "slurm", "containers", "crowd", "ways", "verified", "pipeline", "uenv"];
+const ON_THEIR_OWN: [&str; 10] = [
+    "stack",
+    "registry",
+    "slurm",
+    "containers",
+    "crowd",
+    "ways",
+    "verified",
+    "storage",
+    "pipeline",
+    "uenv",
+];
 
 /// What was typed.
 #[derive(Debug, Default)]

@@ -48,9 +48,9 @@ fn version(cabane: &Cabane, number: u32, format: &str) -> String {
     let image = cabane.world.path(&format!("stack-{number}.{format}"));
     let _ = fs::remove_file(&image);
     if format == "erofs" {
-        erofs(tree.root(), &image)
+        erofs(tree.root(), &image);
     } else {
-        squashfs(tree.root(), &image)
+        squashfs(tree.root(), &image);
     }
     image.to_string_lossy().into_owned()
 }

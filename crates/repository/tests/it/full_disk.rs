@@ -118,7 +118,7 @@ fn a_full_disk_stops_deduplicating_and_assembling_and_loses_nothing() {
     }
     let ballast = place.join("small/ballast");
     let fill = |left: u64| {
-        let free = rustix::fs::statvfs(&place.join("small")).unwrap().f_bavail * 4096;
+        let free = rustix::fs::statvfs(place.join("small")).unwrap().f_bavail * 4096;
         let size = usize::try_from(free.saturating_sub(left)).unwrap();
         fs::write(&ballast, vec![0; size]).unwrap();
     };
