@@ -5,7 +5,7 @@
 SLURM_RELEASES ?= 22.05 23.02 23.11 24.05 24.11 25.05 25.11 26.05
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-clients test-docs test-kernels test-packages test-registries test-slurm test-spack test-uenv slurm-shell build check self-test bench bench-catalogue bench-containers bench-pipeline bench-registry bench-slurm bench-spack bench-uenv bench-verified bench-ways docs docs-site install uninstall archive package release clean
+.PHONY: help demo test test-clients test-docs test-kernels test-packages test-registries test-slurm test-spack test-uenv slurm-shell build check self-test bench bench-catalogue bench-containers bench-pipeline bench-registry bench-slurm bench-spack bench-storage bench-uenv bench-verified bench-ways docs docs-site install uninstall archive package release clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -78,6 +78,9 @@ bench-slurm: ## measure steps of jobs on virtual nodes, and write docs/performan
 	@scripts/setup test
 	scripts/build-slurm
 	scripts/env cargo run --locked --release -p cabane-benches -- --only slurm --output "$(CURDIR)/docs/performance-slurm.md"
+
+bench-storage: ## measure what versions of a stack take on disk, and write docs/performance-storage.md
+	scripts/env cargo run --locked --release -p cabane-benches -- --only storage --output "$(CURDIR)/docs/performance-storage.md"
 
 bench-uenv: ## measure commands beside uenv, which CABANE_BENCH_UENV names, and write docs/performance-uenv.md
 	@scripts/setup test

@@ -64,6 +64,8 @@ mod start;
 mod start_python;
 mod starters;
 mod statistics;
+mod storage;
+mod storage_family;
 mod together;
 mod tree;
 mod uenv;
@@ -88,6 +90,7 @@ const SECTIONS: &[(&str, MakeSection)] = &[
     ("python", start_python::sections),
     ("ways", reading::sections),
     ("verified", verified::sections),
+    ("storage", storage::sections),
     ("many", together::sections),
     ("busy", busy::sections),
     ("list", listing::sections),

@@ -16,8 +16,8 @@ Usage: cabane-benches [--quick] [--pairs N] [--only SECTION,…] [--output FILE]
                    page unless --output is given
   --pairs N        how often the two commands of a comparison are run in turn
   --only LIST      sections to measure: start, python, many, busy, list, pack, rebuild, mpi;
-                   and stack, registry, slurm, ways, verified, pipeline, catalogue, uenv, containers and
-                   crowd (a part of containers), which are measured only when they are named.
+                   and stack, registry, slurm, ways, verified, storage, pipeline, catalogue, uenv, containers
+                   and crowd (a part of containers), which are measured only when they are named.
                    Writes no page unless --output is given
   --output FILE    the page to write
   --directory DIR  where images and trees are made; default: the directory for
@@ -38,6 +38,7 @@ const ON_THEIR_OWN: [&str; 10] = [
     "crowd",
     "ways",
     "verified",
+    "storage",
     "pipeline",
     "catalogue",
     "uenv",

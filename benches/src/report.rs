@@ -85,7 +85,8 @@ listed with the reason.
 const OTHER_PAGES: &str = "\
 [Transfers with registries](performance-registry.md), [containers](performance-containers.md),
 [builds with Spack](performance-spack.md), [jobs of Slurm](performance-slurm.md), [the ways to
-mount](performance-ways.md), [verified images](performance-verified.md), and [commands beside
+mount](performance-ways.md), [verified images](performance-verified.md),
+[storage](performance-storage.md), and [commands beside
 uenv](performance-uenv.md) have pages of their own.
 ";
 
@@ -105,6 +106,7 @@ impl Report {
             Some("ways") => ("Performance of the ways to mount", "bench-ways", METHOD),
             Some("pipeline") => ("Performance of pipelines", "bench-pipeline", METHOD),
             Some("verified") => ("Performance of verified images", "bench-verified", METHOD),
+            Some("storage") => ("Performance of storage", "bench-storage", METHOD),
             Some("uenv") => ("Performance beside uenv", "bench-uenv", METHOD),
             Some("containers") => ("Performance of containers", "bench-containers", METHOD),
             Some(_) => ("Performance with registries", "bench-registry", METHOD),

@@ -33,6 +33,7 @@ mod config;
 mod container_peers;
 mod debian_roots;
 mod debug_symbols;
+mod deduplicate;
 mod devices;
 mod diff;
 mod doctor;

@@ -44,6 +44,9 @@ pub(crate) struct ShownImage<'a> {
     views: Vec<&'a str>,
     default_view: Option<&'a ViewName>,
     format: &'static str,
+    /// Whether the image has no file, and is assembled when it is used.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) deduplicated: bool,
     /// Those that were looked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) packages: Option<&'a Packages>,

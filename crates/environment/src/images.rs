@@ -333,6 +333,18 @@ pub fn find_image(context: &Context, image: &ImageDescription) -> Result<Located
     resolver_for(context, std::slice::from_ref(&description))?.locate(&description)
 }
 
+/// Finds one image of which only the name, the digest, or the metadata is needed. A deduplicated image is
+/// not assembled, and has no file then.
+///
+/// # Errors
+///
+/// Nothing, or several, are what was typed.
+pub fn find_image_record(context: &Context, image: &ImageDescription) -> Result<LocatedImage> {
+    let description = UenvDescription { image: image.clone(), mount_point: None };
+    let resolver = resolver_for(context, std::slice::from_ref(&description))?;
+    resolver.without_files().locate(&description)
+}
+
 /// Looks into the image if what is beside it says nothing about it.
 pub fn fill_in_metadata(context: &Context, image: &mut LocatedImage) -> Result<()> {
     if image.meta.is_some() {

@@ -22,7 +22,7 @@ pub use devices::{GivenDevices, give, newer_in_image};
 pub use files::{announce_ignored, finder, load, reference};
 pub use images::{
     FoundImage, FoundImages, ImageRequest, complete_label, complete_label_for, fill_in_metadata,
-    find_builds, find_environment, find_image, named_containers,
+    find_builds, find_environment, find_image, find_image_record, named_containers,
 };
 pub use joining::{JoinOptions, directories};
 pub use root::{RootOptions, add_binds, no_root, root_request};

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use cabane_environment::{ImageRequest, add_binds, find_image, reference};
+use cabane_environment::{ImageRequest, add_binds, find_image_record, reference};
 use cabane_label::{
     ImageDescription, LabelPattern, SystemPattern, UenvDescription, parse_uenv_list, shown,
 };
@@ -58,7 +58,7 @@ fn settled_image(
                 .map_err(|error| Report::caused(Kind::Failure, "cannot find the image", error))?;
             ImageDescription::Path(text_of(&path)?.into())
         }
-        typed => settled_label(typed.clone(), find_image(context, &typed)?, is_pinned),
+        typed => settled_label(typed.clone(), find_image_record(context, &typed)?, is_pinned),
     };
     Ok(description)
 }

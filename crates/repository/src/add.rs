@@ -14,6 +14,7 @@ use jiff::{Timestamp, ToSpan};
 
 use crate::access::make_readable;
 use crate::meta_copy::copy_meta;
+use crate::parts::PartList;
 use crate::record::KnownImage;
 use crate::repository::read_meta_directory;
 use crate::transfer::{Progress, Source, Transfer, format_of};
@@ -132,6 +133,24 @@ impl Repository {
     ) -> Result<Added, Error> {
         let mut writer = Writer::open(self.layout())?;
         writer.lock();
+        let image = self.known_image(digest, &writer)?;
+        let meta = read_meta_directory(&self.layout().meta(digest))?;
+        let naming = Naming { label, date, image, meta: meta.as_ref(), replace, spare: None };
+        let added = naming.execute(&writer)?;
+        // Only now: a killed writer may have left this very image without a label.
+        writer.sweep()?;
+        Ok(added)
+    }
+}
+
+impl Repository {
+    /// Looks at an image that is in the repository.
+    fn known_image(&self, digest: &Digest, writer: &Writer<'_>) -> Result<KnownImage, Error> {
+        if self.is_deduplicated(digest) {
+            let parts = self.layout().parts(digest);
+            let list = PartList::read(&parts).map_err(Error::io("read", &parts))?;
+            return Ok(KnownImage { digest: digest.clone(), size: list.size, format: list.format });
+        }
         let path = self.image_path(digest);
         let file = match disk::open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -149,13 +168,7 @@ impl Repository {
         })?;
         let format = format_of(&file, &path)?;
         let size = file.metadata().map_err(Error::io("inspect", &path))?.len();
-        let image = KnownImage { digest: digest.clone(), size, format };
-        let meta = read_meta_directory(&self.layout().meta(digest))?;
-        let naming = Naming { label, date, image, meta: meta.as_ref(), replace, spare: None };
-        let added = naming.execute(&writer)?;
-        // Only now: a killed writer may have left this very image without a label.
-        writer.sweep()?;
-        Ok(added)
+        Ok(KnownImage { digest: digest.clone(), size, format })
     }
 }
 

@@ -100,9 +100,14 @@ impl Repository {
         if access == Access::AsNewFiles {
             return Ok(access);
         }
+        // What images share is for everyone.
+        self.plain_image(digest)?;
         let mut writer = Writer::open(self.layout())?;
         writer.lock();
-        restrict(&writer, digest, access)
+        let restricted = restrict(&writer, digest, access)?;
+        writer.forget_parts(digest)?;
+        writer.collect_packs();
+        Ok(restricted)
     }
 }
 
@@ -118,7 +123,10 @@ pub(crate) fn restrict(
         return Ok(before);
     }
     access.close_directory(&place)?;
-    access.close_file(&layout.image(digest))?;
+    // A deduplicated image has no file yet, and gets the one that was brought.
+    if !layout.is_deduplicated(digest) {
+        access.close_file(&layout.image(digest))?;
+    }
     if layout.tree(digest).exists() {
         access.close_file(&layout.tree(digest))?;
     }

@@ -87,6 +87,18 @@ pub enum Error {
         /// The image.
         digest: Digest,
     },
+    /// A deduplicated image cannot be assembled from its parts.
+    #[error("the image {} cannot be assembled: {reason}", .digest.id())]
+    DamagedParts {
+        /// The image.
+        digest: Digest,
+        /// One of its labels.
+        label: Option<Box<Label>>,
+        /// The repository.
+        repository: PathBuf,
+        /// What is wrong, and with which file.
+        reason: String,
+    },
     /// What was downloaded or brought is not the image that was awaited.
     #[error("what came is the image {} and not {}", .found.id(), .expected.id())]
     OtherImage {
@@ -193,6 +205,13 @@ impl Error {
                     digest.id()
                 )
             }),
+            Self::DamagedParts { label: Some(label), .. } => Some(format!(
+                "`cabane image pull {label}` downloads it again; without a registry, `cabane image add {label} FILE`"
+            )),
+            Self::DamagedParts { repository, .. } => Some(format!(
+                "`cabane repo status --verify {}` finds what is damaged",
+                shown(repository)
+            )),
             Self::Database(report) => report.hints().first().cloned(),
             Self::RemovedMeanwhile { .. } | Self::LabelChanges { .. } => {
                 Some("try the same command again".to_owned())

@@ -43,7 +43,10 @@ impl<'a> Observer<'a> {
 
     /// Returns whether an image is open or mounted on this host, as far as this user may know.
     pub(crate) fn is_in_use(&self, digest: &Digest) -> io::Result<bool> {
-        let file = disk::open(&self.layout.image(digest))?;
+        let file = match disk::open(&self.layout.image(digest)) {
+            Err(_) if self.layout.is_deduplicated(digest) => return Ok(false),
+            opened => opened?,
+        };
         if self.has_leases
             && let Ok(answer) = lease::is_open_elsewhere(&file)
         {
@@ -57,11 +60,17 @@ impl<'a> Observer<'a> {
     }
 }
 
-/// Returns when an image was read last.
-pub(crate) fn last_read(image: &Path) -> io::Result<Timestamp> {
-    let found = fs::metadata(image)?;
-    let nanoseconds = i32::try_from(found.atime_nsec()).unwrap_or(0);
-    Timestamp::new(found.atime(), nanoseconds).map_err(io::Error::other)
+/// Returns when an image was read last. Of a deduplicated image, its list of parts has this time.
+pub(crate) fn last_read(layout: &Layout, digest: &Digest) -> io::Result<Timestamp> {
+    let (seconds, nanoseconds) = match fs::metadata(layout.image(digest)) {
+        Ok(found) => (found.atime(), found.atime_nsec()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let parts = fs::metadata(layout.parts(digest))?;
+            (parts.mtime(), parts.mtime_nsec())
+        }
+        Err(error) => return Err(error),
+    };
+    Timestamp::new(seconds, i32::try_from(nanoseconds).unwrap_or(0)).map_err(io::Error::other)
 }
 
 /// What the processes of this host have open, and what is mounted around them.

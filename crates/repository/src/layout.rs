@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
+use crate::parts::PartList;
 use crate::{access, disk, uenv};
 
 /// The first version of the format, and so far the only one.
@@ -26,6 +27,8 @@ pub(crate) struct Layout {
     /// How long an image stays from which a label was taken for another one.
     pub(crate) grace: Duration,
     pub(crate) kind: Kind,
+    /// Where images are assembled if this process may not write beside them.
+    pub(crate) assembly: Option<PathBuf>,
 }
 
 /// Which tool has made a repository.
@@ -41,7 +44,7 @@ pub enum Kind {
 
 impl Layout {
     pub(crate) fn new(root: PathBuf) -> Self {
-        Self { root, grace: Duration::ZERO, kind: Kind::Cabane }
+        Self { root, grace: Duration::ZERO, kind: Kind::Cabane, assembly: None }
     }
 
     pub(crate) fn is_uenv(&self) -> bool {
@@ -94,9 +97,45 @@ impl Layout {
         self.image_directory(digest).join(self.tree_name())
     }
 
-    /// Returns whether there is an image, be it closed to this process.
+    /// The list of parts of an image that was deduplicated.
+    pub(crate) fn parts(&self, digest: &Digest) -> PathBuf {
+        self.image_directory(digest).join("parts")
+    }
+
+    /// The directory of the packs, which hold what images share.
+    pub(crate) fn packs(&self) -> PathBuf {
+        self.private().join("packs")
+    }
+
+    pub(crate) fn pack_directory(&self, pack: &Digest) -> PathBuf {
+        self.packs().join(pack.as_str())
+    }
+
+    pub(crate) fn pack(&self, pack: &Digest) -> PathBuf {
+        self.pack_directory(pack).join("pack")
+    }
+
+    /// Returns whether there is an image, be it closed to this process or deduplicated.
     pub(crate) fn has_image(&self, digest: &Digest) -> bool {
-        access::is_there(&fs::metadata(self.image(digest)))
+        access::is_there(&fs::metadata(self.image(digest))) || self.is_deduplicated(digest)
+    }
+
+    /// Returns whether an image has only a list of its parts.
+    pub(crate) fn is_deduplicated(&self, digest: &Digest) -> bool {
+        let image = fs::symlink_metadata(self.image(digest));
+        let is_missing = image.is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        is_missing && !self.is_uenv() && self.parts(digest).is_file()
+    }
+
+    /// Returns the list of parts of a deduplicated image, if all its packs are there and large enough.
+    fn whole_parts(&self, digest: &Digest) -> Option<PartList> {
+        let list = PartList::read(&self.parts(digest)).ok()?;
+        let is_there = |(pack, end): (&Digest, u64)| {
+            fs::symlink_metadata(self.pack(pack))
+                .is_ok_and(|pack| pack.is_file() && pack.len() >= end)
+        };
+        let is_whole = list.ends().all(is_there);
+        is_whole.then_some(list)
     }
 
     /// Returns whether an image is there and whole, as far as is known without reading it.
@@ -106,6 +145,10 @@ impl Layout {
                 // uenv makes no directory for an image without metadata.
                 let has_meta = self.is_uenv() || self.meta(digest).is_dir();
                 image.is_file() && image.len() == size && has_meta
+            }
+            Err(_) if self.is_deduplicated(digest) => {
+                let list = self.whole_parts(digest);
+                list.is_some_and(|list| list.size == size) && self.meta(digest).is_dir()
             }
             // What only a group of others may read cannot be judged, and is not theirs to repair.
             closed => access::is_there(&closed),

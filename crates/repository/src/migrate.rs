@@ -95,7 +95,7 @@ impl Repository {
         let outcome = if is_new {
             let request = AddRequest {
                 label: record.label.clone(),
-                image: &self.image_path(&record.digest),
+                image: &self.plain_image(&record.digest)?,
                 meta: &self.meta_path(&record.digest),
                 how: Transfer::Share,
                 replace: how.replace,

@@ -8,6 +8,9 @@
 //! kill between two of them leaves the rest as it was.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
 use cabane_label::{Digest, Label};
 
@@ -56,6 +59,11 @@ impl<'a> NeededByOthers<'a> {
     }
 }
 
+/// Returns the bytes that are freed with a file; none if it has a second name, as a pack.
+fn own_bytes(image: &Path) -> u64 {
+    fs::metadata(image).ok().filter(|found| found.nlink() == 1).map_or(0, |found| found.len())
+}
+
 impl Repository {
     /// Removes what has been found to be in excess, and calls `tell` after each label.
     pub fn remove_excess(
@@ -87,10 +95,11 @@ impl Repository {
             if refs.last() != Some(&verdict.record) {
                 continue;
             }
+            let freed = own_bytes(&layout.image(&verdict.digest));
             let images = writer.retire(&writer.without_bases(refs))?;
             cleared.removed.records.push(verdict.record.clone());
             if images.contains(&verdict.digest) {
-                cleared.bytes += verdict.size;
+                cleared.bytes += freed;
             }
             cleared.removed.images.extend(images);
             tell(verdict);
@@ -99,6 +108,7 @@ impl Repository {
         }
         writer.lock();
         writer.write_index();
+        cleared.bytes += writer.collect_packs();
         Ok(cleared)
     }
 
@@ -112,7 +122,7 @@ impl Repository {
             return Ok(Some(Kept::Pinned));
         }
         let digest = &verdict.digest;
-        Ok(match last_read(&self.image_path(digest)) {
+        Ok(match last_read(self.layout(), digest) {
             Err(_) if !self.has_image(digest) => None,
             Err(_) => Some(Kept::Closed),
             Ok(read) if read > verdict.used && read > retention.now => Some(Kept::Recent),

@@ -24,11 +24,14 @@ use crate::{Error, Record, disk, listing, uenv};
 /// ├── cabane-repository                    one line, `cabane-repository 1`: the format
 /// ├── images/<sha256>/image                one image; the directory appears by one rename
 /// │                  /meta/                its metadata: env.json, configure.json, recipe/ …
+/// │                  /parts                where its bytes are, if it was deduplicated
 /// │                  /image.verity         the hash tree with which the kernel checks the image
 /// │                  /image.verity.p7s     the signature of its root hash, if it was signed
 /// │                  /signatures           what registries had as its signatures, if it was there
 /// │                  /evidence.jsonl       signed statements about it, if there are any
 /// │                  /references.json      from where its labels were imported, if they were
+/// ├── packs/<sha256>/pack                 bytes that deduplicated images share
+/// │                 /chunks               the chunks in it, by which other images find them
 /// ├── refs/<name>,<version>,<tag>,<system>,<uarch>,<id>,<date>.json
 /// │                                        one file for each label and its image
 /// ├── pins/<name>,<version>,<tag>,<system>,<uarch>
@@ -107,6 +110,14 @@ impl Repository {
         self
     }
 
+    /// Names a directory for images that are assembled for a process which may not write in the
+    /// repository. It is a cache.
+    #[must_use]
+    pub fn with_assembly_directory(mut self, directory: Option<PathBuf>) -> Self {
+        self.layout.assembly = directory;
+        self
+    }
+
     /// Returns which tool has made the repository.
     pub fn kind(&self) -> Kind {
         self.layout.kind
@@ -169,7 +180,8 @@ impl Repository {
         search::records(&self.layout, &wanted)
     }
 
-    /// Returns the path of an image; nothing is checked.
+    /// Returns the path of an image; nothing is checked. There is no file if the image is deduplicated:
+    /// [`Repository::plain_image`] assembles it.
     pub fn image_path(&self, digest: &Digest) -> PathBuf {
         self.layout.image(digest)
     }

@@ -197,8 +197,8 @@ impl<'a> Facts<'a> {
 
     /// Returns when an image was read last and whether it is in use.
     fn image(&mut self, digest: &Digest) -> Option<(Timestamp, bool)> {
-        let (path, observer) = (self.repository.image_path(digest), &self.observer);
-        let look = || Some((last_read(&path).ok()?, observer.is_in_use(digest).ok()?));
+        let (layout, observer) = (self.repository.layout(), &self.observer);
+        let look = || Some((last_read(layout, digest).ok()?, observer.is_in_use(digest).ok()?));
         *self.images.entry(digest.clone()).or_insert_with(look)
     }
 

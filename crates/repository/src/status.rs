@@ -3,7 +3,7 @@
 
 //! What is in a repository, and what is wrong with it. Nothing is changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +18,7 @@ use crate::listing::{Listing, read_index};
 use crate::repository::read_meta_directory;
 use crate::staging::Temporary;
 use crate::transfer::{Progress, digest_of};
-use crate::{Corruption, Error, Kind, Record, Repository, bases, disk};
+use crate::{Corruption, Error, Kind, Record, Repository, bases, disk, packs};
 
 /// The state of a repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -37,6 +37,10 @@ pub struct Status {
     pub images: usize,
     /// How many bytes these images have.
     pub bytes: u64,
+    /// How many of the images have no file and are assembled when they are used.
+    pub deduplicated: usize,
+    /// How many bytes the files of the images and the packs have that deduplicated images share.
+    pub stored: u64,
     /// How many images are for a group to which this user does not belong. Their sizes are
     /// believed.
     pub restricted: usize,
@@ -70,7 +74,8 @@ impl Repository {
         let inspect = || Error::io("inspect", root);
         let labels = self.records()?.len();
         let status = Status::default();
-        let mut survey = Survey { repository: self, verify, status, progress, total: 0 };
+        let mut survey =
+            Survey { repository: self, verify, status, progress, total: 0, files: BTreeSet::new() };
         survey.survey()?;
         survey.status.damaged.sort();
         survey.status.damaged.dedup();
@@ -98,6 +103,8 @@ struct Survey<'a, 'p> {
     progress: &'a mut Progress<'p>,
     /// The size of all images in bytes, as the refs have it.
     total: u64,
+    /// The files that were counted, by device and number.
+    files: BTreeSet<(u64, u64)>,
 }
 
 impl Survey<'_, '_> {
@@ -121,6 +128,7 @@ impl Survey<'_, '_> {
             let records = refs.get(digest).map_or(&[][..], Vec::as_slice);
             self.image(digest, records)?;
         }
+        self.packs();
         self.index();
         self.pins();
         self.channels();
@@ -231,6 +239,10 @@ impl Survey<'_, '_> {
             labels: labels.clone(),
             reason,
         };
+        let layout = self.repository.layout();
+        if layout.is_deduplicated(digest) {
+            return self.parts(digest, &labels, expected);
+        }
         let found = match fs::metadata(&path) {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -253,6 +265,9 @@ impl Survey<'_, '_> {
         };
         let before = self.status.bytes;
         self.status.bytes += found.len();
+        if self.files.insert((found.dev(), found.ino())) {
+            self.status.stored += found.len();
+        }
         self.rights(&path, &found);
         self.meta(digest, &labels);
         if let Some(expected) = expected.filter(|expected| *expected != found.len()) {
@@ -284,6 +299,41 @@ impl Survey<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Looks at an image that was deduplicated.
+    fn parts(
+        &mut self,
+        digest: &Digest,
+        labels: &[Label],
+        expected: Option<u64>,
+    ) -> Result<(), Error> {
+        let (layout, before, total) = (self.repository.layout(), self.status.bytes, self.total);
+        self.status.deduplicated += 1;
+        self.status.bytes += expected.unwrap_or(0);
+        self.meta(digest, labels);
+        let mut report = |bytes| (self.progress)(before + bytes, total);
+        let problem = packs::problem_of(layout, digest, self.verify, &mut report);
+        if let Some(reason) = problem {
+            self.status.damaged.push(Corruption::UnreadableImage {
+                digest: digest.clone(),
+                labels: labels.to_vec(),
+                reason,
+            });
+        }
+        Ok(())
+    }
+
+    /// Counts the packs, of which those of a base are the file of its image.
+    fn packs(&mut self) {
+        let layout = self.repository.layout();
+        for pack in packs::names(layout) {
+            if let Ok(found) = fs::metadata(layout.pack(&pack))
+                && self.files.insert((found.dev(), found.ino()))
+            {
+                self.status.stored += found.len();
+            }
+        }
     }
 
     /// Looks who may read and change an image.

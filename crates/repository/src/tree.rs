@@ -20,7 +20,7 @@ impl Repository {
     ///
     /// [`Error::NoSuchImage`], an image whose size is no multiple of a block, and those of writing.
     pub fn hash_tree(&self, digest: &Digest) -> Result<(PathBuf, cabane_verity::RootHash), Error> {
-        let (image, tree) = (self.image_path(digest), self.layout().tree(digest));
+        let (image, tree) = (self.plain_image(digest)?, self.layout().tree(digest));
         if let (Ok(image), Ok(tree_file)) = (File::open(&image), File::open(&tree))
             && let Ok(root) = cabane_verity::root_of(&image, &tree_file)
         {

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::index::{Index, Line};
 use crate::layout::RefName;
 use crate::listing::{Listing, read_index};
+use crate::parts::PartList;
 use crate::record::{KnownImage, RefError};
 use crate::repository::read_meta_directory;
 use crate::writer::Writer;
@@ -61,6 +62,7 @@ impl Repository {
         restore_refs(&writer, &mut repaired)?;
         repair_refs(&writer, &mut repaired)?;
         // The index is made from the files alone, whatever the index held before.
+        writer.collect_packs();
         let listing = Listing::read_files(self.layout())?;
         repaired.index_written = writer.write_index_of(&listing);
         repaired.without_label = listing.images_without_ref();
@@ -126,10 +128,15 @@ fn record_of(
         return Ok(None);
     };
     let path = writer.layout.image(digest);
-    let Ok(format) = ImageFormat::of_path(&path) else {
-        return Ok(None);
+    let (format, size) = match PartList::read(&writer.layout.parts(digest)) {
+        Ok(list) if writer.layout.is_deduplicated(digest) => (list.format, list.size),
+        _ => {
+            let Ok(format) = ImageFormat::of_path(&path) else {
+                return Ok(None);
+            };
+            (format, fs::metadata(&path).map_err(Error::io("inspect", &path))?.len())
+        }
     };
-    let size = fs::metadata(&path).map_err(Error::io("inspect", &path))?.len();
     let image = KnownImage { digest: digest.clone(), size, format };
     let meta = read_meta_directory(&writer.layout.meta(digest)).ok().flatten();
     let meta = meta.filter(|_| !writer.layout.is_closed(digest));

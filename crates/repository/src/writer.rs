@@ -138,6 +138,15 @@ impl<'a> Writer<'a> {
                 Err(error) if !disk::is_taken(&error) || attempts == 0 => {
                     return Err(Error::io("create", &place)(error));
                 }
+                // A file makes the parts superfluous, which may be damaged.
+                Err(_) if self.layout.is_deduplicated(digest) => {
+                    let name = self.layout.image_name();
+                    fs::rename(new.join(name), place.join(name))
+                        .map_err(Error::io("create", &place))?;
+                    self.forget_parts(digest)?;
+                    sync(&place)?;
+                    break;
+                }
                 Err(_) if self.layout.has_whole_image(digest, size) => {
                     // uenv may have put it there, and is about to give it a label.
                     if self.layout.is_uenv() {
@@ -152,6 +161,15 @@ impl<'a> Writer<'a> {
         }
         sync(&self.layout.images())?;
         Ok(Published::Installed)
+    }
+
+    /// Removes the list of parts of an image that has a file.
+    pub(crate) fn forget_parts(&self, digest: &Digest) -> Result<(), Error> {
+        let parts = self.layout.parts(digest);
+        if self.layout.is_deduplicated(digest) {
+            return Ok(());
+        }
+        disk::if_there(fs::remove_file(&parts)).map(drop).map_err(Error::io("remove", &parts))
     }
 
     /// Gives an image a label that this image has had; none if no image has had it. Returns `false`

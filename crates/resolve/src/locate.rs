@@ -72,6 +72,8 @@ impl LocatedImage {
 pub struct Resolver {
     repositories: Vec<NamedRepository>,
     system: Option<System>,
+    /// Whether the file of an image is needed, so that a deduplicated one is assembled.
+    needs_files: bool,
 }
 
 impl Resolver {
@@ -80,7 +82,14 @@ impl Resolver {
     pub fn new(mut repositories: Vec<NamedRepository>, system: Option<System>) -> Self {
         // The sort is stable: of equal priorities the first comes first.
         repositories.sort_by_key(|one| Reverse(one.priority));
-        Self { repositories, system }
+        Self { repositories, system, needs_files: true }
+    }
+
+    /// Does not assemble deduplicated images: what is located may have no file.
+    #[must_use]
+    pub fn without_files(mut self) -> Self {
+        self.needs_files = false;
+        self
     }
 
     /// Finds the one image that a description means.
@@ -92,7 +101,7 @@ impl Resolver {
         match self.find(&description.image)? {
             Found::File(located) => Ok(*located),
             Found::Records(named, records) => match distinct(&records).as_slice() {
-                [one] => located(named, one),
+                [one] => self.located(named, one),
                 _ => Err(ambiguous(named, &description.image, &records)),
             },
         }
@@ -105,9 +114,9 @@ impl Resolver {
         match self.find(&description.image)? {
             Found::File(located) => Ok(vec![*located]),
             Found::Records(named, records) => match distinct(&records).as_slice() {
-                [one] => located(named, one).map(|one| vec![one]),
+                [one] => self.located(named, one).map(|one| vec![one]),
                 _ if are_builds(&records) => {
-                    records.iter().map(|one| located(named, one)).collect()
+                    records.iter().map(|one| self.located(named, one)).collect()
                 }
                 _ => Err(ambiguous(named, &description.image, &records)),
             },
@@ -132,7 +141,7 @@ impl Resolver {
                 None => None,
             };
             if let Some(record) = record {
-                return located(named, &record);
+                return self.located(named, &record);
             }
         }
         Err(self.not_found(&ImageDescription::Digest(digest.clone())))
@@ -248,6 +257,28 @@ impl Resolver {
         let records = |named: &NamedRepository| named.repository.records().unwrap_or_default();
         self.repositories.iter().flat_map(records).map(|one| one.label).collect()
     }
+
+    fn located(&self, named: &NamedRepository, record: &Record) -> Result<LocatedImage> {
+        let (repository, digest) = (&named.repository, &record.digest);
+        let (path, format) = if !self.needs_files && repository.is_deduplicated(digest) {
+            (repository.image_path(digest), record.format)
+        } else {
+            let path = repository.plain_image(digest)?;
+            let format = check_image(&path, Some(repository.path()))
+                .map_err(|error| closed(&path, record).unwrap_or(error))?;
+            (path, format)
+        };
+        let meta =
+            repository.meta_if_present(digest).map_err(|source| unreadable(named, source))?;
+        Ok(LocatedImage {
+            path,
+            digest: Some(digest.clone()),
+            label: Some(record.label.clone()),
+            repository: Some(named.name.clone()),
+            format,
+            meta,
+        })
+    }
 }
 
 /// What a description means.
@@ -306,22 +337,6 @@ fn unreadable(named: &NamedRepository, source: cabane_repository::Error) -> Repo
     let hint = source.hint();
     let message = format!("the repository `{}` cannot be read", escape(&named.name));
     Report::caused(Kind::Repository, message, source).hinted(hint)
-}
-
-fn located(named: &NamedRepository, record: &Record) -> Result<LocatedImage> {
-    let (repository, digest) = (&named.repository, &record.digest);
-    let path = repository.image_path(digest);
-    let format = check_image(&path, Some(repository.path()))
-        .map_err(|error| closed(&path, record).unwrap_or(error))?;
-    let meta = repository.meta_if_present(digest).map_err(|source| unreadable(named, source))?;
-    Ok(LocatedImage {
-        path,
-        digest: Some(digest.clone()),
-        label: Some(record.label.clone()),
-        repository: Some(named.name.clone()),
-        format,
-        meta,
-    })
 }
 
 /// Finds out whether an image is not readable because it is for a group.

@@ -142,7 +142,7 @@ impl Site {
             if setting.is_default && !setting.path.exists() {
                 continue;
             }
-            repositories.push(open(setting)?);
+            repositories.push(self.open(setting)?);
         }
         Ok(repositories)
     }
@@ -162,9 +162,9 @@ impl Site {
         match create(&setting.path) {
             Ok(_) => notices.note(&format!("made the repository {}", setting.path.display())),
             // Another process may have made it at the same time.
-            Err(error) => return open(setting).map_err(|_| error.into()),
+            Err(error) => return self.open(setting).map_err(|_| error.into()),
         }
-        open(setting)
+        self.open(setting)
     }
 
     /// Returns the repository that is written to; `None` if it would be made for that.
@@ -177,8 +177,15 @@ impl Site {
         match Repository::open(&setting.path) {
             // What another process is making is not there yet either.
             Err(Error::NotARepository { .. }) if setting.is_default => Ok(None),
-            _ => open(setting).map(Some),
+            _ => self.open(setting).map(Some),
         }
+    }
+
+    fn open(&self, setting: &RepositorySetting) -> Result<NamedRepository> {
+        let cache = self.settings.cache_directory.value.as_ref();
+        let assembly = cache.map(|cache| cache.join(ASSEMBLY_DIRECTORY));
+        let repository = open_repository(&setting.path)?.with_assembly_directory(assembly);
+        Ok(NamedRepository { name: setting.name.clone(), repository, priority: setting.priority })
     }
 
     /// Returns the path of the repository that a command without a path means.
@@ -241,6 +248,9 @@ pub fn helper_places(
     places
 }
 
+/// The directory in the cache for images of other users that were deduplicated.
+pub const ASSEMBLY_DIRECTORY: &str = "assembled";
+
 /// How many days an image is kept after it has lost its label. Pending jobs may still refer to it.
 pub const GRACE_DAYS: u64 = 7;
 
@@ -252,11 +262,6 @@ pub const GRACE_DAYS: u64 = 7;
 pub fn open_repository(path: &Path) -> Result<Repository, cabane_repository::Error> {
     let grace = Duration::from_secs(GRACE_DAYS * 24 * 60 * 60);
     Ok(Repository::open(path)?.with_grace(grace))
-}
-
-fn open(setting: &RepositorySetting) -> Result<NamedRepository> {
-    let repository = open_repository(&setting.path)?;
-    Ok(NamedRepository { name: setting.name.clone(), repository, priority: setting.priority })
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ pub fn add_chunk_lists(
 fn local_file(context: &Context, image: &RemoteImage) -> Result<Option<PathBuf>> {
     let repositories = context.repositories()?.into_iter().map(|named| named.repository);
     let mut holding = repositories.filter(|one| one.has_whole_image(&image.digest, image.size));
-    Ok(holding.next().map(|repository| repository.image_path(&image.digest)))
+    Ok(holding.next().map(|repository| repository.plain_image(&image.digest)).transpose()?)
 }
 
 fn download(context: &Context, connection: &Connection, image: &RemoteImage) -> Result<()> {

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use cabane_environment::find_image;
+use cabane_environment::find_image_record;
 use cabane_evidence::{Evidence, EvidenceKeys, SignedStatement, attach, kept, too_many};
 use cabane_label::{Digest, ImageDescription, escape, shown};
 use cabane_registry::{MAX_BUNDLE, RemoteImage};
@@ -90,7 +90,7 @@ pub fn find_evidence(
 ) -> Result<FoundEvidence> {
     let description: ImageDescription = typed.parse()?;
     let Some(connection) = connection else {
-        let located = find_image(context, &description)?;
+        let located = find_image_record(context, &description)?;
         let digest = digest_of(context, &located)?;
         let name = located.label.map_or_else(|| typed.to_owned(), |label| label.to_string());
         let statements = kept(context, &digest)?;

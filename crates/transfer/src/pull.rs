@@ -402,6 +402,13 @@ fn one(
         if !repository.has_whole_image(&image.digest, image.size) {
             return Ok(None);
         }
+        match repository.plain_image(&image.digest) {
+            Err(error @ cabane_repository::Error::DamagedParts { .. }) => {
+                context.warning(error);
+                return Ok(None);
+            }
+            assembled => drop(assembled?),
+        }
         restrict(context, repository, &image.digest, pulled.access)?;
         match repository.tag(&image.digest, label.clone(), force) {
             // It was in no one's use, and someone tidied up.
@@ -486,7 +493,7 @@ pub(crate) fn bases_of(
 ) -> Result<Vec<PathBuf>> {
     let needed = connection.registry.bases_of(&image.digest);
     if !needed.is_empty() {
-        return Ok(needed.iter().map(|base| repository.image_path(&base.digest)).collect());
+        return Ok(needed.iter().flat_map(|base| repository.files_of(&base.digest)).collect());
     }
     let label = &image.place.label;
     let pattern = LabelPattern { name: Some(label.name.clone()), ..LabelPattern::default() };
@@ -496,7 +503,13 @@ pub(crate) fn bases_of(
     let mut digests: Vec<_> = found.into_iter().map(|record| record.digest).collect();
     digests.dedup();
     digests.truncate(MOST_BASES);
-    Ok(digests.iter().map(|digest| repository.image_path(digest)).collect())
+    let mut files: Vec<PathBuf> = Vec::new();
+    for file in digests.iter().flat_map(|digest| repository.files_of(digest)) {
+        if !files.contains(&file) {
+            files.push(file);
+        }
+    }
+    Ok(files)
 }
 
 /// Looks into an image that came without metadata, or whose own are wanted.

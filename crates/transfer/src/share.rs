@@ -3,7 +3,7 @@
 
 //! What another user types to get an image.
 
-use cabane_environment::find_image;
+use cabane_environment::find_image_record;
 use cabane_label::{ImageDescription, LabelPattern};
 use cabane_registry::{Place, RemoteImage};
 use cabane_report::{Kind, Report, Result};
@@ -38,7 +38,7 @@ pub fn share(context: &Context, connection: &Connection, typed: &str) -> Result<
     refuse_container(&description)?;
     let has_namespace =
         matches!(&description, ImageDescription::Pattern(pattern) if pattern.namespace.is_some());
-    let here = if has_namespace { None } else { Some(find_image(context, &description)) };
+    let here = if has_namespace { None } else { Some(find_image_record(context, &description)) };
     let image = match here {
         Some(Ok(located)) => {
             let digest = digest_of(context, &located)?;

@@ -9,6 +9,7 @@ use cabane_environment::directories;
 use cabane_mount::{Backend, Scope};
 use cabane_report::{Result, size};
 use cabane_run::not_mounted;
+use cabane_site::ASSEMBLY_DIRECTORY;
 use clap::Args;
 
 use crate::setup::Setup;
@@ -20,7 +21,7 @@ The command removes finished builds with their logs, files that your builds left
 what failed builds of other machines left here, and rendezvous files of processes that have ended. It keeps running builds, and downloads
 unless you add --cache. It never removes images from repositories.")]
 pub(crate) struct CleanArgs {
-    /// Also remove downloads
+    /// Also remove downloads, and images of other users' repositories that were assembled here
     #[arg(long)]
     cache: bool,
     /// Unmount unused images from the mount cache: all as root, otherwise those that you mounted first
@@ -54,7 +55,8 @@ pub(crate) fn clean(setup: &Setup, args: &CleanArgs) -> Result<()> {
     if let Some(cache) = setup.settings.cache_directory.value.as_deref().filter(|_| args.cache) {
         let is_there = cache.is_dir() && !args.dry_run;
         let _alone = is_there.then(|| cabane_builder::InUse::alone(cache)).transpose()?;
-        for name in cabane_builder::CACHE_DIRECTORIES {
+        let names = cabane_builder::CACHE_DIRECTORIES.iter().copied();
+        for name in names.chain([ASSEMBLY_DIRECTORY]) {
             let directory = cache.join(name);
             if directory.is_dir() {
                 remove(setup, args, &directory)?;

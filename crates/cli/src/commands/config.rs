@@ -200,6 +200,7 @@ fn limits(retention: &RetentionSettings) -> String {
         ("keep_last", retention.keep_last.map(|count| count.to_string())),
         ("max_size", retention.max_size.map(|bytes| bytes.to_string())),
         ("spare", retention.spare.map(time)),
+        ("deduplicate", retention.deduplicate.map(time)),
     ];
     let limits = limits.into_iter();
     let limits = limits.filter_map(|(key, value)| Some(format!("{key} {}", value?)));

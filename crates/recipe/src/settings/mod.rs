@@ -95,6 +95,8 @@ pub struct RetentionSettings {
     pub max_size: Option<u64>,
     /// What was used or added within this time is kept whatever the other limits are.
     pub spare: Option<Duration>,
+    /// Images that were not used for so long are deduplicated.
+    pub deduplicate: Option<Duration>,
 }
 
 impl RepositorySettings {

@@ -116,6 +116,7 @@ fn retention_of(section: &Section<'_>) -> RetentionSettings {
         amount(&field, parse_time)
     };
     let (older_than, spare) = (time("older_than"), time("spare"));
+    let deduplicate = time("deduplicate");
     RetentionSettings {
         older_than,
         keep_last: section.get("keep_last").and_then(|field| {
@@ -124,6 +125,7 @@ fn retention_of(section: &Section<'_>) -> RetentionSettings {
         }),
         max_size: section.get("max_size").and_then(|field| amount(&field, parse_size)),
         spare,
+        deduplicate,
     }
 }
 

@@ -90,6 +90,10 @@ settings! {
     MAX_SIZE: "repositories.retention.max_size" = "\"20T\"";
     /// Keep all images that were used or added within this time. Default: "2d".
     SPARE: "repositories.retention.spare" = "\"7d\"";
+    /// Keep what images share once: `cabane repo gc` replaces the files of images that no one has used
+    /// for this time with lists of their parts. They are assembled when they are used again. Default:
+    /// never.
+    DEDUPLICATE: "repositories.retention.deduplicate" = "\"14d\"";
     /// How to build.
     BUILD: "build" = "[build]";
     /// The file system of images: "squashfs" or "erofs".

@@ -6,7 +6,9 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
+use cabane_label::Digest;
 use cabane_repository::{Error, Repository};
 
 use crate::support::{
@@ -88,4 +90,52 @@ fn a_disk_that_fills_up_anywhere_on_the_way_loses_nothing_and_keeps_nothing() {
         assert_tidy(&repository);
     }
     assert!(failures > 0, "the disk was never full");
+}
+
+#[test]
+fn a_full_disk_stops_deduplicating_and_assembling_and_loses_nothing() {
+    let Some(place) = inside() else {
+        return with_little_space(
+            "full_disk::a_full_disk_stops_deduplicating_and_assembling_and_loses_nothing",
+        );
+    };
+    let place = Path::new(&place);
+    let repository = Repository::create(&place.join("small/repository")).unwrap();
+    let meta = meta_in(place);
+    let mut contents = Vec::new();
+    for (number, label) in ["a", "b"].into_iter().enumerate() {
+        let mut bytes = image_bytes(1);
+        let mut dice = Dice::new(7);
+        bytes.extend((0..900_000).map(|_| u8::try_from(dice.below(256)).unwrap()));
+        // What differs is more than what is left free below.
+        let mut dice = Dice::new(100 + number as u64);
+        bytes.extend((0..200_000).map(|_| u8::try_from(dice.below(256)).unwrap()));
+        let image = place.join(label);
+        fs::write(&image, &bytes).unwrap();
+        let mut request = request("same", &image, &meta);
+        request.label.tag = label.parse().unwrap();
+        contents.push((repository.add(&request).unwrap().record.digest, bytes));
+    }
+    let ballast = place.join("small/ballast");
+    let fill = |left: u64| {
+        let free = rustix::fs::statvfs(place.join("small")).unwrap().f_bavail * 4096;
+        let size = usize::try_from(free.saturating_sub(left)).unwrap();
+        fs::write(&ballast, vec![0; size]).unwrap();
+    };
+    fill(100_000);
+    let outcome = repository.deduplicate(Duration::ZERO, &mut |_| ());
+    assert!(matches!(outcome, Err(Error::NoSpace { .. })), "{outcome:?}");
+    fs::remove_file(&ballast).unwrap();
+    let read = |digest: &Digest| fs::read(repository.plain_image(digest).unwrap()).unwrap();
+    assert!(contents.iter().all(|(digest, bytes)| read(digest) == *bytes));
+    repository.deduplicate(Duration::ZERO, &mut |_| ()).unwrap();
+    let (second, bytes) = &contents[1];
+    assert!(repository.is_deduplicated(second));
+    fill(500_000);
+    let outcome = repository.plain_image(second);
+    let Err(Error::NoSpace { need: Some(need), .. }) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(need, bytes.len() as u64);
+    fs::remove_file(&ballast).unwrap();
+    assert!(read(second) == *bytes);
+    assert_tidy(&repository);
 }

@@ -9,6 +9,7 @@ use cabane_image_search::{Images, SearchRequest, list};
 use cabane_registry::Listed;
 use cabane_report::{Result, size};
 use cabane_repository::Record;
+use cabane_resolve::NamedRepository;
 use clap::Args;
 use serde::{Serialize, Serializer};
 
@@ -81,7 +82,7 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<()> {
     let images = list(setup, &args.search.request())?;
     if picks {
         let records = || images.repositories.iter().flat_map(|(_, records)| records);
-        let row = pick(&table(&images, records(), false))?;
+        let row = pick(&table(&images, None, records(), false))?;
         if let Some(record) = records().nth(row) {
             let label = record.label.to_string();
             print_label(setup, &label, format_args!("`cabane start {label}` starts it"));
@@ -101,9 +102,11 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> Result<()> {
 }
 
 fn shown(images: &Images) -> impl Iterator<Item = ShownImage<'_>> {
-    images.repositories.iter().flat_map(|(repository, records)| {
-        records.iter().map(|record| {
+    images.repositories.iter().flat_map(move |(repository, records)| {
+        let has_packs = repository.repository.has_packs();
+        records.iter().map(move |record| {
             let mut shown = ShownImage::of_record(repository, record);
+            shown.deduplicated = has_packs && repository.repository.is_deduplicated(&record.digest);
             shown.packages = images.packages(&record.digest);
             shown
         })
@@ -134,7 +137,7 @@ fn print_tables(setup: &Setup, images: &Images, has_head: bool, is_search: bool)
             let path = repository.repository.path();
             text += &format!("{} ({})\n", repository.name, path.display());
         }
-        text += &table(images, records, has_head).to_string();
+        text += &table(images, Some(repository), records, has_head).to_string();
     }
     setup.printer.data(text);
 }
@@ -147,10 +150,15 @@ pub(crate) fn image_table(has_head: bool) -> Table {
 
 fn table<'a>(
     images: &Images,
+    repository: Option<&NamedRepository>,
     records: impl IntoIterator<Item = &'a Record>,
     has_head: bool,
 ) -> Table {
     let mut table = image_table(has_head);
+    let with_packs = repository.filter(|one| one.repository.has_packs());
+    if with_packs.is_some() {
+        table.add_column("stored");
+    }
     if images.have_packages() {
         table.add_column("packages");
     }
@@ -161,8 +169,17 @@ fn table<'a>(
         let date = record.date.strftime("%F");
         let packages = images.packages(&record.digest);
         let packages = packages.map_or(&"" as &dyn Display, |found| found);
+        let is_deduplicated =
+            with_packs.is_some_and(|one| one.repository.is_deduplicated(&record.digest));
+        let stored = if is_deduplicated { "deduplicated" } else { "file" };
+        let mut cells: Vec<&dyn Display> =
+            vec![&title, &label.system, &label.uarch, &id, &size, &date];
+        if with_packs.is_some() {
+            cells.push(&stored);
+        }
         // The last cell is left out where there is no column for it.
-        table.push(&[&title, &label.system, &label.uarch, &id, &size, &date, packages]);
+        cells.push(packages);
+        table.push(&cells);
     }
     table
 }

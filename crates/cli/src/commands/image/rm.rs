@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use cabane_environment::find_image;
+use cabane_environment::find_image_record;
 use cabane_label::{Digest, ImageDescription, LabelPattern, NameMatch};
 use cabane_report::{Kind, Report, Result};
 use cabane_repository::{Error, Removed, Repository};
@@ -75,7 +75,7 @@ fn remove_image(setup: &Setup, digest: &Digest, force: bool) -> Result<Removed> 
 }
 
 fn remove_found(setup: &Setup, description: &ImageDescription, force: bool) -> Result<Removed> {
-    let located = find_image(setup, description)?;
+    let located = find_image_record(setup, description)?;
     let repositories = setup.repositories()?;
     let named = repositories.iter().find(|one| Some(&one.name) == located.repository.as_ref());
     let (Some(named), Some(digest)) = (named, &located.digest) else {

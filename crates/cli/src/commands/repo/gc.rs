@@ -15,6 +15,7 @@ use cabane_repository::{Cleared, Fate, Kept, Limits, Reason, Repository, Retenti
 use clap::Args;
 use serde::Serialize;
 
+use crate::commands::repo::deduplicate::deduplicate_unused;
 use crate::commands::repo::maintain::repository_at;
 use crate::exit_codes::{self, ExitCode};
 use crate::setup::Setup;
@@ -58,7 +59,8 @@ const SPARE: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 
 pub(crate) fn gc(setup: &Setup, args: &GcArgs) -> Result<ExitCode> {
     let repository = repository_at(setup, args.path.as_deref())?;
-    let limits = limits(args, &configured(setup, &repository))?;
+    let configured = configured(setup, &repository);
+    let limits = limits(args, &configured)?;
     let retention = repository.retention(&limits)?;
     if !retention.notes_use {
         setup.warning(
@@ -90,6 +92,9 @@ pub(crate) fn gc(setup: &Setup, args: &GcArgs) -> Result<ExitCode> {
     let (count, bytes) = (cleared.removed.images.len(), size(cleared.bytes));
     setup.note(format_args!("images removed: {count} ({bytes})"));
     warn_if_too_large(setup, retention.bytes_before.saturating_sub(cleared.bytes), &limits);
+    if let Some(unused) = configured.deduplicate {
+        deduplicate_unused(setup, &repository, unused)?;
+    }
     Ok(exit_codes::SUCCESS)
 }
 
@@ -111,7 +116,9 @@ fn limits(args: &GcArgs, configured: &RetentionSettings) -> Result<Limits> {
         max_size: args.max_size.or(configured.max_size),
         spare: args.spare.or(configured.spare).unwrap_or(SPARE),
     };
-    if limits.older_than.is_none() && limits.keep_last.is_none() && limits.max_size.is_none() {
+    let has_limit =
+        limits.older_than.is_some() || limits.keep_last.is_some() || limits.max_size.is_some();
+    if !has_limit && configured.deduplicate.is_none() {
         let error = "no limit is given, neither here nor in the configuration of the repository";
         let hint =
             "`cabane repo gc --older-than 90d --dry-run` shows what was not used for 90 days";

@@ -101,6 +101,16 @@ fn describe(status: &Status) -> String {
     line("file system", format!("{}, {access}", status.file_system));
     line("labels", status.labels.to_string());
     line("images", format!("{} ({})", status.images, size(status.bytes)));
+    if status.deduplicated > 0 {
+        line(
+            "",
+            format!(
+                "{} of them deduplicated; {} on disk",
+                status.deduplicated,
+                size(status.stored)
+            ),
+        );
+    }
     if status.restricted > 0 {
         line("", format!("{} of them closed to you", status.restricted));
     }

@@ -9,6 +9,7 @@ use clap::Subcommand;
 use crate::exit_codes::ExitCode;
 use crate::setup::Setup;
 
+pub(crate) mod deduplicate;
 pub(crate) mod gc;
 pub(crate) mod import;
 pub(crate) mod maintain;
@@ -32,6 +33,8 @@ pub(crate) enum RepoCommand {
     Import(import::ImportArgs),
     /// Remove unused or surplus images
     Gc(gc::GcArgs),
+    /// Keep once what images share
+    Deduplicate(deduplicate::DeduplicateArgs),
     /// Protect labels from `gc`, or list the protected ones
     Pin(pin::PinArgs),
     /// Stop protecting labels from `gc`
@@ -50,6 +53,7 @@ pub(crate) fn repo(setup: &Setup, command: &RepoCommand) -> Result<ExitCode> {
         RepoCommand::Update(args) => maintain::update(setup, args),
         RepoCommand::Migrate(args) => migrate::migrate(setup, args),
         RepoCommand::Import(args) => import::import(setup, args),
+        RepoCommand::Deduplicate(args) => deduplicate::deduplicate(setup, args),
         RepoCommand::Gc(args) => gc::gc(setup, args),
         RepoCommand::Pin(args) => pin::pin(setup, args),
         RepoCommand::Unpin(args) => pin::unpin(setup, args),
