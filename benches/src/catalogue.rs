@@ -142,7 +142,7 @@ fn browse(section: &mut Section, bed: &Bed, directory: &Path, texts: &[&str], wh
         }
     };
     let mut table = Table::new(&["searched for", "first time, ms", "again, ms"])
-        .captioned(format!("In {}, with files from a local disk:", seen.browser));
+        .captioned(format!("In {}, with files from a local disk", seen.browser));
     let mut all = Vec::new();
     for (text, [first, again]) in &seen.searches {
         table.push(vec![format!("`{text}`"), format!("{first:.0}"), format!("{again:.0}")]);

@@ -105,6 +105,7 @@ impl Report {
             Some("slurm") => ("Performance of jobs with Slurm", "bench-slurm", METHOD),
             Some("ways") => ("Performance of the ways to mount", "bench-ways", METHOD),
             Some("pipeline") => ("Performance of pipelines", "bench-pipeline", METHOD),
+            Some("catalogue") => ("Performance of catalogs", "bench-catalogue", ""),
             Some("verified") => ("Performance of verified images", "bench-verified", METHOD),
             Some("storage") => ("Performance of storage", "bench-storage", METHOD),
             Some("uenv") => ("Performance beside uenv", "bench-uenv", METHOD),

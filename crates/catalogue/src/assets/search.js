@@ -9,6 +9,7 @@
   const NAMES = 12;
   const parts = new Map();
   const waiting = new Map();
+  const loads = new Map();
   let images, names, numbersOf, texts, count;
   let shown = ROWS;
   let latest = 0;
@@ -25,17 +26,23 @@
   const element = (id) => document.getElementById(id);
 
   // Data of one package, or null if the file cannot be loaded.
+  // One that fails is asked for again by the next search.
   function load(file) {
     const name = 'package:' + file;
-    if (parts.has(name)) return Promise.resolve(parts.get(name));
-    return new Promise(function (done) {
-      const end = function () { done(parts.has(name) ? parts.get(name) : null); };
-      waiting.set(name, end);
-      const script = document.createElement('script');
-      script.src = 'data/p/' + encodeURIComponent(file) + '.js';
-      script.onerror = end;
-      document.head.append(script);
-    });
+    if (!loads.has(name)) {
+      loads.set(name, new Promise(function (done) {
+        const end = function () {
+          if (!parts.has(name)) loads.delete(name);
+          done(parts.get(name) || null);
+        };
+        waiting.set(name, end);
+        const script = document.createElement('script');
+        script.src = 'data/p/' + encodeURIComponent(file) + '.js';
+        script.onerror = end;
+        document.head.append(script);
+      }));
+    }
+    return loads.get(name);
   }
 
   const column = (part, row) => images[part].texts[images[part].rows[row]];
@@ -190,10 +197,14 @@
       .filter((id) => element(id) && element(id).value)
       .map((id) => [id, element(id).value]);
     const found = [];
+    const numbersFor = (one) => (one.spec && numbersOf.get(plain(one.spec.name))) || [];
+    const fileOf = (number) => names.files[number] || names.texts[number];
+    // All at once: each file takes a round trip.
+    wanted.flatMap(numbersFor).forEach((number) => load(fileOf(number)));
     for (const one of wanted) {
-      for (const number of (one.spec && numbersOf.get(plain(one.spec.name))) || []) {
+      for (const number of numbersFor(one)) {
         const name = names.texts[number];
-        const file = names.files[number] || name;
+        const file = fileOf(number);
         if (!parts.has('package:' + file)) element('status').textContent = 'Loading…';
         const builds = await load(file);
         if (mine !== latest) return;
