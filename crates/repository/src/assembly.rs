@@ -185,7 +185,8 @@ impl Repository {
         let is_content = |name: &str| ["meta", "parts", layout.image_name()].contains(&name);
         for name in names.iter().filter(|name| !is_content(name)) {
             let from = directory.join(name);
-            if from.is_file() {
+            // A link of another user could lead to anything.
+            if fs::symlink_metadata(&from).is_ok_and(|found| found.is_file()) {
                 fs::copy(&from, new.join(name)).map_err(Error::io("copy", &from))?;
             }
         }
