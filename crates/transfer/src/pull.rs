@@ -398,13 +398,17 @@ fn one(
         }
         Ok(())
     };
+    let mut is_damaged = false;
     let find = || {
-        if !repository.has_whole_image(&image.digest, image.size) {
+        // It is looked for again in the place of the download, where nothing can be assembled meanwhile.
+        let is_still_damaged = is_damaged && repository.is_deduplicated(&image.digest);
+        if is_still_damaged || !repository.has_whole_image(&image.digest, image.size) {
             return Ok(None);
         }
         match repository.plain_image(&image.digest) {
             Err(error @ cabane_repository::Error::DamagedParts { .. }) => {
                 context.warning(error);
+                is_damaged = true;
                 return Ok(None);
             }
             assembled => drop(assembled?),
