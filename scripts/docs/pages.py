@@ -532,6 +532,8 @@ PAGES = {
         files_of=("tools/1.0", "prgenv-gnu/24.11"),
         steps={
             "cabane repo gc": Step(any_output=True),
+            # No image was unused for a week.
+            "cabane repo deduplicate": Step(any_output=True),
             "ls -l vasp.squashfs": Step(
                 before=f"cp {DOCS}/images/tools-1.0 vasp.squashfs && chmod 640 vasp.squashfs && "
                 "sudo chgrp vaspusers vasp.squashfs",
