@@ -55,7 +55,8 @@ def compare(row, ours, other, rounds, unit="s"):
     measured = {"ours": [], "other": [], "control": []}
     work = {"ours": ours, "other": other, "control": other}
     # Caches, programs, and directories are warm for each alike.
-    other(), ours()
+    other()
+    ours()
     names = list(work)
     for turn in range(rounds):
         for place in range(len(names)):
