@@ -114,6 +114,8 @@ uninstall: ## remove what was installed below PREFIX
 
 archive: ## build all, also the plugins for SLURM_RELEASES, and make an archive in dist that installs itself
 	@scripts/setup demo
+	@# For another processor: completions are printed by the command for this one.
+	@[ -z '$(CABANE_MACHINE)' ] || { scripts/setup slurm && env -u CABANE_MACHINE scripts/build command; }
 	scripts/build
 	scripts/build-slurm $(SLURM_RELEASES)
 	@scripts/archive
