@@ -51,7 +51,11 @@ pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> Result<ExitCode> {
         return Err(Report::new(Kind::Usage, message).hinted(hint));
     }
     let found = find_system(setup, setup.named_system.as_deref())?;
-    let found = found.ok_or_else(|| Report::from(BuildError::no_system()))?;
+    let Some(found) = found else {
+        // Mistakes come first: another engine needs no system.
+        recipe?;
+        return Err(BuildError::no_system().into());
+    };
     let mut system = files::system(&found.directory, args.mirrors.as_deref())?;
     system.mirrors = files::expand(setup, system.mirrors)?;
     let options = StackOptions { system: Some(&system), accept_old_spack: false };
