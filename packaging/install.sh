@@ -121,7 +121,7 @@ install_links() {
         echo "file $prefix/bin/$name" >>"$work/new"
         ln -sfn cabane "$link"
     done
-    ln -s "$destination$prefix/bin/cabane" "$work/uenv"
+    ln -s "$here/bin/cabane" "$work/uenv"
     for place in bash-completion/completions/uenv zsh/site-functions/_uenv fish/vendor_completions.d/uenv.fish; do
         shell=${place%%/*}
         "$work/uenv" completion "${shell%-completion}" >"$work/completion"
@@ -157,7 +157,6 @@ install_plugins() {
 
 install_all() {
     directory "$prefix/lib/cabane"
-    put "$here/bin/cabane" "$prefix/bin/cabane" 0755
     install_shared
     # For hints of the command.
     echo "${INSTALLED_BY:-archive $here}" >"$work/by"
@@ -172,6 +171,8 @@ install_all() {
         [ "${HELPER:-yes}" = no ] || install_helper
         install_plugins
     fi
+    # The command comes last: an update that is killed before leaves the old one, which updates again.
+    put "$here/bin/cabane" "$prefix/bin/cabane" 0755
     remove_old
     case :$PATH: in
         *:"$prefix/bin":*) ;;

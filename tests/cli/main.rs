@@ -120,6 +120,7 @@ mod restricted_pull;
 mod root_images;
 mod run;
 mod search;
+mod self_update;
 mod shells;
 mod site;
 mod slurm_collect;

@@ -38,6 +38,7 @@ const MEANT: &[(&str, &str)] = &[
     ("pull", "image pull"),
     ("push", "image push"),
     ("rm", "image rm"),
+    ("self-update", "self update"),
     ("sign", "image sign"),
     ("test", "check"),
     ("uninstall", "image rm"),

@@ -34,21 +34,37 @@ enum Origin {
     Clone(PathBuf),
     /// A package of the distribution.
     Package(Manager),
-    /// What installs the command alone: a wheel, Spack, or EasyBuild.
-    CommandAlone(&'static str),
+    /// What installs the command alone: a wheel, Spack, or EasyBuild; and how it installs a newer one.
+    CommandAlone(&'static str, &'static str),
 }
 
-/// A package manager: the commands that install a package, and install it again.
+/// A package manager: the commands that install a package, install it again, and upgrade it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Manager(&'static str, &'static str);
+struct Manager(&'static str, &'static str, &'static str);
 
-const APT: Manager = Manager("sudo apt-get install", "sudo apt-get install --reinstall");
+const APT: Manager = Manager(
+    "sudo apt-get install",
+    "sudo apt-get install --reinstall",
+    "sudo apt-get install --only-upgrade",
+);
 /// Those that install rpm packages, and where they are.
 const OF_RPM: [(&str, Manager); 3] = [
-    ("/usr/bin/dnf", Manager("sudo dnf install", "sudo dnf reinstall")),
-    ("/usr/bin/zypper", Manager("sudo zypper install", "sudo zypper install --force")),
-    ("/usr/bin/yum", Manager("sudo yum install", "sudo yum reinstall")),
+    ("/usr/bin/dnf", Manager("sudo dnf install", "sudo dnf reinstall", "sudo dnf upgrade")),
+    (
+        "/usr/bin/zypper",
+        Manager("sudo zypper install", "sudo zypper install --force", "sudo zypper update"),
+    ),
+    ("/usr/bin/yum", Manager("sudo yum install", "sudo yum reinstall", "sudo yum update")),
 ];
+
+/// What replaces the program by a newer one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UpdatedBy {
+    /// The program itself, which `install.sh` installed below this prefix from an archive.
+    Itself(PathBuf),
+    /// Something else: what, and how.
+    Another(String, Remedy),
+}
 
 /// How something that is missing can be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +113,40 @@ impl Installation {
         Self { prefix: prefix.to_owned(), is_of_root, origin }
     }
 
+    /// Returns what replaces the program by a newer one.
+    #[must_use]
+    pub fn updated_by(&self) -> UpdatedBy {
+        let is_installed = self.prefix.join(RECORD).is_file();
+        let (what, remedy) = match &self.origin {
+            Some(Origin::Archive(_)) if is_installed => {
+                return UpdatedBy::Itself(self.prefix.clone());
+            }
+            Some(Origin::Archive(place)) => {
+                let typed = quoted(&place.join("install.sh"));
+                ("unpacking another archive, since it is not installed", Remedy::typed(typed))
+            }
+            Some(Origin::Clone(place)) => {
+                let sudo = if is_installed && self.is_of_root { "sudo " } else { "" };
+                let make = if is_installed { "install" } else { "build" };
+                let (place, prefix) = (quoted(place), self.make_prefix());
+                let typed = format!("git -C {place} pull && {sudo}make -C {place} {make}{prefix}");
+                ("its clone", Remedy::typed(typed))
+            }
+            Some(Origin::Package(manager)) => {
+                let remark = "without a package repository, install the file of the package";
+                let typed = format!("{} cabane", manager.2);
+                let remedy = Remedy { command: Some(typed), remark: Some(remark.to_owned()) };
+                ("the package manager", remedy)
+            }
+            Some(Origin::CommandAlone(kind, typed)) => (*kind, Remedy::typed((*typed).to_owned())),
+            None => {
+                let guide = format!("{} says how it is installed", self.page(GUIDE));
+                ("what installed it, which is not known", Remedy::guide(guide))
+            }
+        };
+        UpdatedBy::Another(what.to_owned(), remedy)
+    }
+
     /// Returns how the set-uid helper is installed. Takes a helper that is there but does not work.
     #[must_use]
     pub fn helper(&self, broken: Option<&Path>) -> Remedy {
@@ -116,7 +166,7 @@ impl Installation {
                     ),
                 }
             }
-            Some(Origin::CommandAlone(kind)) => Remedy::guide(format!(
+            Some(Origin::CommandAlone(kind, _)) => Remedy::guide(format!(
                 "{kind} has the command alone; {} says how root installs the helper",
                 self.page(GUIDE)
             )),
@@ -161,7 +211,7 @@ impl Installation {
                     "without a package repository, name the file of the package".to_owned(),
                 ),
             },
-            Some(Origin::CommandAlone(kind)) => Remedy::guide(format!(
+            Some(Origin::CommandAlone(kind, _)) => Remedy::guide(format!(
                 "{kind} has the command alone; {} says how the plugin is installed",
                 self.page(SLURM_GUIDE)
             )),
@@ -224,9 +274,9 @@ fn from_record(record: &str, is_there: impl Fn(&str) -> bool) -> Option<Origin> 
             let (_, manager) = OF_RPM.iter().find(|(path, _)| is_there(path))?;
             Some(Origin::Package(*manager))
         }
-        "wheel" => Some(Origin::CommandAlone("the wheel")),
-        "spack" => Some(Origin::CommandAlone("the Spack package")),
-        "easybuild" => Some(Origin::CommandAlone("the EasyBuild recipe")),
+        "wheel" => Some(Origin::CommandAlone("the wheel", "pip install --upgrade cabane")),
+        "spack" => Some(Origin::CommandAlone("the Spack package", "spack install --fresh cabane")),
+        "easybuild" => Some(Origin::CommandAlone("the EasyBuild recipe", "eb cabane-VERSION.eb")),
         _ => None,
     }
 }

@@ -17,6 +17,6 @@ mod site;
 mod systems;
 
 pub use context::Context;
-pub use installation::{Installation, Remedy};
+pub use installation::{Installation, Remedy, UpdatedBy};
 pub use site::{ASSEMBLY_DIRECTORY, GRACE_DAYS, Site, helper_places, open_repository};
 pub use systems::{SystemDirectory, find_system};

@@ -44,6 +44,7 @@ mod registry;
 mod repo;
 mod run;
 mod search;
+mod self_update;
 mod share;
 mod site;
 pub(crate) mod slurm;
@@ -191,6 +192,9 @@ pub(crate) enum Command {
     Cache(cache::CacheCommand),
     /// Remove the leftovers of builds
     Clean(clean::CleanArgs),
+    /// Update Cabane itself
+    #[command(subcommand, name = "self")]
+    SelfUpdate(self_update::SelfCommand),
     /// Print what a shell reads to complete words and to show what is loaded
     Completion(completion::CompletionArgs),
 }
@@ -286,6 +290,7 @@ pub(crate) fn run_command(
         Command::Doctor(args) => return doctor::doctor(global, printer, &args),
         Command::Cache(command) => return cache::cache(setup, &command),
         Command::Clean(args) => clean::clean(setup, &args)?,
+        Command::SelfUpdate(command) => self_update::self_command(setup, &command)?,
         Command::Completion(args) => completion::completion(setup, &args)?,
     }
     Ok(exit_codes::SUCCESS)

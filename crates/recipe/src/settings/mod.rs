@@ -53,6 +53,8 @@ pub struct Settings {
     pub channels: Vec<ChannelRule>,
     /// Whose evidence counts.
     pub evidence: EvidenceSettings,
+    /// Files with the public keys of releases of Cabane.
+    pub update_keys: Option<Vec<PathTemplate>>,
     /// Which images only a group may read; the first rule for one counts.
     pub restricted: Vec<RestrictedRule>,
     /// How container images are entered.

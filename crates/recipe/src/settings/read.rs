@@ -50,6 +50,10 @@ fn read(report: &Report<'_>, root: &Node) -> Option<Settings> {
     if let Some(section) = section(&file, "check") {
         read_values(&section, "check", &mut settings);
     }
+    if let Some(section) = section(&file, "update") {
+        read_values(&section, "update", &mut settings);
+        settings.update_keys = evidence::keys(&section, "keys");
+    }
     settings.restricted = restricted::read(&file);
     if let Some(section) = section(&file, "container") {
         read_values(&section, "container", &mut settings);

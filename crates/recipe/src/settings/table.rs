@@ -229,6 +229,13 @@ settings! {
     CHECK: "check" = "[check]";
     /// The `reframe` program, for `cabane check --suite`. Default: the first one in PATH.
     REFRAME: "check.reframe" = "\"/opt/reframe/bin/reframe\"", values::path ["CABANE_REFRAME"];
+    /// New releases of Cabane.
+    UPDATE: "update" = "[update]";
+    /// Where `cabane self update` finds new releases: a directory, or an https URL, with archives and their
+    /// SHA256SUMS.
+    UPDATE_SOURCE: "update.source" = "\"https://example.org/cabane\"", values::text;
+    /// Public keys of releases. If there are any, SHA256SUMS.sig must be a signature by one of them.
+    UPDATE_KEYS: "update.keys" = "[\"/etc/cabane/keys/releases.pub\"]";
     /// Images that only one Unix group can read after they are pulled: a namespace, a name, or
     /// both. The first matching rule applies, and the rules of the site come first.
     RESTRICTED: "restricted" = "[[restricted]]";

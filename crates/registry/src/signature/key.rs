@@ -92,8 +92,9 @@ impl PublicKey {
         Digest::from_bytes(Sha256::digest(self.to_der()).into())
     }
 
-    /// Returns whether a signature of a text was made with this key.
-    pub(super) fn accepts(&self, text: &[u8], signature: &[u8]) -> bool {
+    /// Returns whether a signature, in the form of ASN.1, of a text was made with this key.
+    #[must_use]
+    pub fn accepts(&self, text: &[u8], signature: &[u8]) -> bool {
         let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, &self.point);
         key.verify(text, signature).is_ok()
     }

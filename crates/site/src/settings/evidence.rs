@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use cabane_recipe::{EvidenceSettings, PathTemplate};
+use cabane_recipe::{EvidenceSettings, PathTemplate, Settings};
 use cabane_report::Result;
 
 use super::{Layers, Origin};
@@ -30,20 +30,20 @@ impl Layers<'_> {
             self.files.iter().find_map(|(_, found)| word(&found.evidence).clone())
         };
         Ok(EvidenceSetting {
-            testers: self.keys(|evidence| evidence.testers.as_ref())?,
-            builders: self.keys(|evidence| evidence.builders.as_ref())?,
+            testers: self.keys(|file| file.evidence.testers.as_ref())?,
+            builders: self.keys(|file| file.evidence.builders.as_ref())?,
             builder_id: word(|evidence| &evidence.builder_id),
             generation: word(|evidence| &evidence.generation),
         })
     }
 
     /// Returns the keys that the first file with such a list names.
-    fn keys(
+    pub(super) fn keys(
         &self,
-        list: fn(&EvidenceSettings) -> Option<&Vec<PathTemplate>>,
+        list: fn(&Settings) -> Option<&Vec<PathTemplate>>,
     ) -> Result<Vec<PathBuf>> {
         let mut files = self.files.iter();
-        let named = files.find_map(|(file, found)| Some((file, list(&found.evidence)?)));
+        let named = files.find_map(|(file, found)| Some((file, list(found)?)));
         let Some((file, keys)) = named else {
             return Ok(Vec::new());
         };

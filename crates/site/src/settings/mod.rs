@@ -100,6 +100,8 @@ pub struct Effective {
     pub trust: Vec<TrustSetting>,
     /// Whose evidence counts.
     pub evidence: EvidenceSetting,
+    /// Where new releases of Cabane are, and who signs them.
+    pub update: UpdateSetting,
     /// The channels, those of the site first.
     pub channels: Vec<ChannelSetting>,
     /// Which images only a group may read.
@@ -116,6 +118,15 @@ pub struct Effective {
     pub is_uenv: bool,
     /// The collector of the records of job steps that the configuration of uenv names.
     pub elastic: Option<String>,
+}
+
+/// Where new releases of Cabane are, and who signs them.
+#[derive(Clone, Debug)]
+pub struct UpdateSetting {
+    /// A directory, or the URL of one.
+    pub source: Value<Option<String>>,
+    /// Files with the public keys of releases; none if no signature is needed.
+    pub keys: Vec<PathBuf>,
 }
 
 /// What was typed, and wins over variables and files.
@@ -282,6 +293,10 @@ impl Effective {
             channels: layers.channels(&registry.namespace.value)?,
             registry,
             evidence: layers.evidence()?,
+            update: UpdateSetting {
+                source: layers.optional(&table::UPDATE_SOURCE)?,
+                keys: layers.keys(|file| file.update_keys.as_ref())?,
+            },
             trust: layers.trust(),
             restricted: layers.restricted(),
             mpi: layers.mpi()?,
