@@ -11,7 +11,7 @@
 # Root also installs the set-uid helper, its policy, and the plugins for Slurm. Variables:
 #
 #     IMAGE_OWNERS   whose images the kernel may read: `root`, `any`, or numbers of users
-#     MOUNT_POINTS   where images may be mounted: /user-environment /user-tools
+#     MOUNT_POINTS   where images may be mounted: /user-environment /user-tools /user-environment-debug
 #     HELPER=no      installs neither the helper nor its policy
 #     UENV=yes       makes links, by which the command is called uenv and squashfs-mount; UENV=no removes them
 #     DESTDIR        installs for the root file system in this directory
@@ -133,7 +133,7 @@ install_helper() {
     put "$here/libexec/cabane/cabane-mount" "$prefix/libexec/cabane/cabane-mount" 4755
     echo "installed the set-uid helper $prefix/libexec/cabane/cabane-mount"
     points=
-    for point in ${MOUNT_POINTS:-/user-environment /user-tools}; do
+    for point in ${MOUNT_POINTS:-/user-environment /user-tools /user-environment-debug}; do
         directory "$point"
         points="$points\\nmount-point $point"
     done

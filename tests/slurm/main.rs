@@ -10,6 +10,7 @@ mod batch;
 mod border;
 mod checks;
 mod containers;
+mod debug_symbols;
 mod devices;
 mod elsewhere;
 mod failures;

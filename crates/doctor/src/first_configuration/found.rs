@@ -27,7 +27,7 @@ const MOST: usize = 16;
 const BELOW: [&str; 2] = ["cabane/repository", "cabane"];
 const ANYWHERE: [&str; 2] = ["/shared/cabane/repository", "/srv/cabane/repository"];
 /// The usual mount points.
-const MOUNT_POINTS: [&str; 2] = ["/user-environment", "/user-tools"];
+const MOUNT_POINTS: [&str; 3] = ["/user-environment", "/user-tools", "/user-environment-debug"];
 /// The configuration of Slurm, also where nodes get it from the head.
 const SLURM: [&str; 3] =
     ["/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/etc/slurm-llnl/slurm.conf"];
