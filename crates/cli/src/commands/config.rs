@@ -89,9 +89,11 @@ fn rows(settings: &Effective) -> Vec<Row> {
     rows.value(table::FORMAT.key, &settings.image_format, ToString::to_string);
     let jobs = |jobs: &Option<usize>| jobs.unwrap_or_else(processors).to_string();
     rows.value(table::JOBS.key, &settings.jobs, jobs);
-    for (setting, value) in
-        [(&table::SBATCH, &settings.sbatch), (&table::REMOTE_PROGRAM, &settings.remote_program)]
-    {
+    for (setting, value) in [
+        (&table::SBATCH, &settings.sbatch),
+        (&table::REMOTE_PROGRAM, &settings.remote_program),
+        (&table::UPDATE_SOURCE, &settings.update.source),
+    ] {
         if let Some(text) = &value.value {
             rows.push(setting.key, text.clone(), &value.origin);
         }
