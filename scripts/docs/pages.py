@@ -468,7 +468,8 @@ PAGES = {
     ),
     "docs/guides/profiling.md": Page(
         images=("analysis/2026.2",),
-        files=("wave.c", "wave/config.yaml", "profiler/config.yaml", "profiler/requirements.txt", "heat.py"),
+        files=("wave.c", "wave/config.yaml", "profiler/config.yaml", "profiler/requirements.txt", "heat.py", "mpitrace/install/bin/trace-mpi",
+               "mpitrace/install/bin/mpi-times", "mpitrace/config.yaml", "ring.c"),
         steps={
             "cabane run wave -- perf": not_run("needs perf, which many kernels forbid to users"),
             "srun": not_run("needs a cluster, and pages on the cluster do not download packages"),
