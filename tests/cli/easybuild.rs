@@ -365,7 +365,16 @@ fn a_change_of_an_easyconfig_builds_the_packages_again() {
     let seen = recipe.build(&[]).success();
     assert!(seen.stderr.contains("nothing has changed"), "{}", seen.stderr);
     recipe.change("base", "buildopts =", "modextravars = {'BASE_NEW': 'yes'}\nbuildopts =");
+    // What is optimized for this processor needs all of its features.
+    let config = CONFIG.replace("VERSION", &version(&recipe.python));
+    recipe.config(&config.replace("easybuild:\n", "easybuild:\n  optimization: native\n"));
     recipe.build(&[]).success();
+    let seen = recipe.cabane.run(&["image", "inspect", "apps"]).success();
+    assert!(
+        seen.stdout.contains("a processor as good as that of its build machine"),
+        "{}",
+        seen.stdout
+    );
     let seen = recipe.cabane.run(&["run", "apps", "--", "printenv", "BASE_NEW"]).success();
     assert_eq!(seen.stdout, "yes\n");
 }

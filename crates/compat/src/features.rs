@@ -15,6 +15,12 @@ pub fn missing_features<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a
     names.into_iter().filter(is_missing).collect()
 }
 
+/// Returns all features that this processor has and that can be missing elsewhere.
+#[must_use]
+pub fn present_features() -> Vec<&'static str> {
+    KNOWN.iter().copied().filter(|name| has(name) == Some(true)).collect()
+}
+
 /// Returns whether a name is that of a feature that can be missing, on this architecture or another.
 #[must_use]
 pub fn is_known_feature(name: &str) -> bool {
@@ -67,87 +73,91 @@ const OF_OTHERS: &[&str] = &[];
 /// Asks for each of a list of features: the name of the kernel, and that of the compiler.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! detect {
-    ($detected:ident, $requested:expr, $($kernel:pat => $compiler:tt,)*) => {
-        match $requested {
-            $($kernel => Some(std::arch::$detected!($compiler)),)*
-            _ => None,
+    ($detected:ident, $($($kernel:literal)|+ => $compiler:tt,)*) => {
+        /// The features that can be asked for.
+        const KNOWN: &[&str] = &[$($($kernel),+),*];
+
+        fn has(name: &str) -> Option<bool> {
+            match name {
+                $($($kernel)|+ => Some(std::arch::$detected!($compiler)),)*
+                _ => None,
+            }
         }
     };
 }
 
 #[cfg(target_arch = "x86_64")]
-fn has(name: &str) -> Option<bool> {
-    detect! {
-        is_x86_feature_detected, name,
-        "ssse3" => "ssse3",
-        "sse4_1" => "sse4.1",
-        "sse4_2" => "sse4.2",
-        "sse4a" => "sse4a",
-        "popcnt" => "popcnt",
-        "cx16" => "cmpxchg16b",
-        "aes" => "aes",
-        "pclmulqdq" => "pclmulqdq",
-        "sha_ni" => "sha",
-        "rdrand" => "rdrand",
-        "rdseed" => "rdseed",
-        "adx" => "adx",
-        "avx" => "avx",
-        "avx2" => "avx2",
-        "bmi1" => "bmi1",
-        "bmi2" => "bmi2",
-        "f16c" => "f16c",
-        "fma" => "fma",
-        "abm" => "lzcnt",
-        "movbe" => "movbe",
-        "xsave" => "xsave",
-        "xsavec" => "xsavec",
-        "xsaveopt" => "xsaveopt",
-        "tbm" => "tbm",
-        "gfni" => "gfni",
-        "vaes" => "vaes",
-        "vpclmulqdq" => "vpclmulqdq",
-        "avx512f" => "avx512f",
-        "avx512bw" => "avx512bw",
-        "avx512cd" => "avx512cd",
-        "avx512dq" => "avx512dq",
-        "avx512vl" => "avx512vl",
-        "avx512ifma" => "avx512ifma",
-        "avx512vbmi" => "avx512vbmi",
-        "avx512_vbmi2" => "avx512vbmi2",
-        "avx512_vnni" => "avx512vnni",
-        "avx512_bitalg" => "avx512bitalg",
-        "avx512_bf16" => "avx512bf16",
-        "avx512_vpopcntdq" => "avx512vpopcntdq",
-    }
+detect! {
+    is_x86_feature_detected,
+    "ssse3" => "ssse3",
+    "sse4_1" => "sse4.1",
+    "sse4_2" => "sse4.2",
+    "sse4a" => "sse4a",
+    "popcnt" => "popcnt",
+    "cx16" => "cmpxchg16b",
+    "aes" => "aes",
+    "pclmulqdq" => "pclmulqdq",
+    "sha_ni" => "sha",
+    "rdrand" => "rdrand",
+    "rdseed" => "rdseed",
+    "adx" => "adx",
+    "avx" => "avx",
+    "avx2" => "avx2",
+    "bmi1" => "bmi1",
+    "bmi2" => "bmi2",
+    "f16c" => "f16c",
+    "fma" => "fma",
+    "abm" => "lzcnt",
+    "movbe" => "movbe",
+    "xsave" => "xsave",
+    "xsavec" => "xsavec",
+    "xsaveopt" => "xsaveopt",
+    "tbm" => "tbm",
+    "gfni" => "gfni",
+    "vaes" => "vaes",
+    "vpclmulqdq" => "vpclmulqdq",
+    "avx512f" => "avx512f",
+    "avx512bw" => "avx512bw",
+    "avx512cd" => "avx512cd",
+    "avx512dq" => "avx512dq",
+    "avx512vl" => "avx512vl",
+    "avx512ifma" => "avx512ifma",
+    "avx512vbmi" => "avx512vbmi",
+    "avx512_vbmi2" => "avx512vbmi2",
+    "avx512_vnni" => "avx512vnni",
+    "avx512_bitalg" => "avx512bitalg",
+    "avx512_bf16" => "avx512bf16",
+    "avx512_vpopcntdq" => "avx512vpopcntdq",
 }
 
 #[cfg(target_arch = "aarch64")]
-fn has(name: &str) -> Option<bool> {
-    detect! {
-        is_aarch64_feature_detected, name,
-        "asimddp" => "dotprod",
-        "asimdrdm" => "rdm",
-        "asimdhp" | "fphp" => "fp16",
-        "asimdfhm" => "fhm",
-        "atomics" => "lse",
-        "crc32" => "crc",
-        "dcpop" => "dpb",
-        "lrcpc" => "rcpc",
-        "aes" => "aes",
-        "pmull" => "pmull",
-        "sha1" | "sha2" => "sha2",
-        "sha3" | "sha512" => "sha3",
-        "sve" => "sve",
-        "sve2" => "sve2",
-        "bf16" => "bf16",
-        "i8mm" => "i8mm",
-        "fcma" => "fcma",
-        "jscvt" => "jsconv",
-        "flagm" => "flagm",
-        "frint" => "frintts",
-        "dit" => "dit",
-    }
+detect! {
+    is_aarch64_feature_detected,
+    "asimddp" => "dotprod",
+    "asimdrdm" => "rdm",
+    "asimdhp" | "fphp" => "fp16",
+    "asimdfhm" => "fhm",
+    "atomics" => "lse",
+    "crc32" => "crc",
+    "dcpop" => "dpb",
+    "lrcpc" => "rcpc",
+    "aes" => "aes",
+    "pmull" => "pmull",
+    "sha1" | "sha2" => "sha2",
+    "sha3" | "sha512" => "sha3",
+    "sve" => "sve",
+    "sve2" => "sve2",
+    "bf16" => "bf16",
+    "i8mm" => "i8mm",
+    "fcma" => "fcma",
+    "jscvt" => "jsconv",
+    "flagm" => "flagm",
+    "frint" => "frintts",
+    "dit" => "dit",
 }
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const KNOWN: &[&str] = &[];
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn has(_name: &str) -> Option<bool> {
@@ -157,6 +167,13 @@ fn has(_name: &str) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_present_is_known_and_not_missing() {
+        let present = present_features();
+        assert!(present.iter().all(|name| is_known_feature(name)), "{present:?}");
+        assert_eq!(missing_features(present), Vec::<&str>::new());
+    }
 
     #[test]
     fn what_is_not_known_is_not_missing() {

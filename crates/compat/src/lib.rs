@@ -25,7 +25,7 @@ mod versions;
 pub use architecture::other_architectures;
 pub use binary::{Binary, Kind, Links, SymbolSeen, VersionNeed};
 pub use choice::{Build, Choice, Lack, NoChoice, Reason, choose, named_architecture, parse_order};
-pub use features::{is_known_feature, missing_features};
+pub use features::{is_known_feature, missing_features, present_features};
 pub use glibc::{GlibcVersion, GlibcVersionError, glibc, older_glibc};
 pub use linkage::Linkage;
 pub use presence::{HostLibraries, LibraryLack};

@@ -127,7 +127,7 @@ impl Needs {
         let glibc = self.glibc.iter().map(|version| format!("glibc {version}"));
         let processor = self.processor.iter();
         let processor =
-            processor.map(|need| format!("a processor as good as {}", need.targets.join(" and ")));
+            processor.map(|need| format!("a processor as good as {}", need.shown_targets()));
         let launchers = self.mpi.iter().filter(|need| !need.srun.is_empty());
         let launchers = launchers.map(|need| {
             format!("`srun --mpi={}` for MPI programs", need.srun.join("` or `--mpi="))
@@ -162,10 +162,26 @@ pub struct MpiNeed {
 /// A processor that can run what is in an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProcessorNeed {
-    /// The names of what packages were compiled for, as Spack calls them: `x86_64_v3`.
+    /// The names of what packages were compiled for, as Spack calls them: `x86_64_v3`; [`Self::NATIVE`] for
+    /// the processor of the build machine.
     pub targets: Vec<String>,
     /// The features that all of them have together, by the names of the kernel.
     pub features: Vec<String>,
+}
+
+impl ProcessorNeed {
+    /// The name of the processor of the build machine, for which a compiler chose what to use.
+    pub const NATIVE: &str = "native";
+
+    /// Returns the targets as a part of a sentence.
+    #[must_use]
+    pub fn shown_targets(&self) -> String {
+        let shown = |target: &String| match target.as_str() {
+            Self::NATIVE => "that of its build machine".to_owned(),
+            name => name.to_owned(),
+        };
+        self.targets.iter().map(shown).collect::<Vec<_>>().join(" and ")
+    }
 }
 
 /// Something of the system to which an image refers.

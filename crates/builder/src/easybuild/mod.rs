@@ -18,9 +18,11 @@ mod watch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use cabane_compat::present_features;
 use cabane_process::installation;
 use cabane_recipe::{EasyBuildConfig, Recipe};
 use cabane_report::{Kind, Report};
+use cabane_view::{Needs, ProcessorNeed};
 
 use crate::build_context::BuildContext;
 use crate::engine::{Engine, Facts, Kind as FileKind, RecipeDir, StepDraft};
@@ -60,6 +62,14 @@ pub(crate) struct EasyBuildEngine {
 }
 
 impl EasyBuildEngine {
+    /// What nodes need if the compiler used all that this processor has.
+    fn processor(&self) -> Option<ProcessorNeed> {
+        (self.optimization == ProcessorNeed::NATIVE).then(|| ProcessorNeed {
+            targets: vec![ProcessorNeed::NATIVE.to_owned()],
+            features: present_features().into_iter().map(str::to_owned).collect(),
+        })
+    }
+
     pub(crate) fn prepare(
         request: &BuildRequest,
         recipe: &Recipe,
@@ -187,6 +197,7 @@ impl Engine for EasyBuildEngine {
             patch: directories_patch(&self.store_here, &mount_point),
             parts: contents::parts(&self.store_here, &mount_point, Some(&explicit)),
             view_root: mount_point.into_owned(),
+            needs: Needs { processor: self.processor(), ..Needs::default() },
             patches: match self.modules {
                 Some(_) => ModuleViews::patches(&self.layout)?,
                 None => BTreeMap::new(),

@@ -5,6 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
+use cabane_view::ProcessorNeed;
+
 use super::EasyBuildEngine;
 use crate::layout::Inside;
 use crate::sandbox::{Invocation, Sandbox};
@@ -23,8 +25,6 @@ const BUILD: &str = "/tmp/easybuild";
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 /// The file of Lmod behind `module`.
 const LMOD: &str = "lmod";
-/// Compilers make code for this processor.
-const NATIVE: &str = "native";
 
 /// Makes the sandbox in which EasyBuild is installed.
 pub(super) fn sandbox_of_tool(engine: &EasyBuildEngine) -> Sandbox {
@@ -123,7 +123,7 @@ pub(super) fn eb(engine: &EasyBuildEngine, mode: &[&str]) -> Invocation {
         // It contains variables of the build.
         "--disable-generate-devel-module".to_owned(),
     ];
-    if engine.optimization != NATIVE {
+    if engine.optimization != ProcessorNeed::NATIVE {
         settings.push(format!("--optarch={}", engine.optimization));
     }
     let requested = engine.requested.iter().map(|one| {
