@@ -26,6 +26,10 @@ SFTP_SERVERS = ["/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-serve
 FILES, BLOCK = 200, 16 << 20
 
 
+class NoSlowDisk(Failed):
+    """This machine cannot have a slow disk; the text says why."""
+
+
 class Medium:
     """A directory, where its files are put, and the name of its kind in figures."""
 
@@ -131,9 +135,9 @@ def served(base):
 def slow_disk(work, size):
     """Gives a directory on a slow disk of SIZE bytes for a `with` block."""
     if os.geteuid() != 0:
-        raise Failed("only root can limit a disk")
+        raise NoSlowDisk("only root can limit a disk")
     if not (BLKIO / "blkio.throttle.read_iops_device").exists():
-        raise Failed("this machine has no control groups of version 1 with `blkio`, which limit a whole device")
+        raise NoSlowDisk("this machine has no control groups of version 1 with `blkio`, which limit a whole device")
     with temporary(work) as base:
         file, mounted = base / "disk", base / "mounted"
         mounted.mkdir()
