@@ -4,8 +4,8 @@
 
 Three comparisons. The image beside the same files in a directory at the same path: the same program and the same
 library, so that only the image differs. The image with its own MPI beside the MPI of the host. The image with the MPI
-of the host in the place of its own, beside the MPI of the host. In a job, `srun` starts one rank on each node, and the
-first comparison is left out.
+of the host in the place of its own, beside the MPI of the host. There are two ranks. In a job, `srun` starts them on two
+nodes, and the first comparison is left out.
 """
 
 import contextlib
@@ -101,8 +101,8 @@ class Ranks:
     def __init__(self):
         self.is_job = "SLURM_JOB_ID" in os.environ
         nodes = int(os.environ.get("SLURM_JOB_NUM_NODES") or os.environ.get("SLURM_NNODES") or 1)
-        self.count = max(2, nodes)
-        self.nodes = nodes
+        # More ranks than processors measure the kernel: virtual nodes have those of one machine.
+        self.count, self.nodes = 2, min(2, nodes)
 
     def command(self, launcher, kind):
         """Returns the arguments that start ranks whose library speaks a protocol of Slurm."""

@@ -131,7 +131,8 @@ static void report_loaded(void) {
     if (maps) fclose(maps);
 }
 
-/* Two ranks that the kernel puts on one processor wait for its clock, and not for messages. */
+/* Two ranks that the kernel puts on one processor wait for its clock, and not for messages. So do those of two nodes that
+ * are one machine. */
 static void stay(void) {
     MPI_Comm node;
     cpu_set_t allowed, mine;
@@ -141,6 +142,7 @@ static void stay(void) {
     MPI_Comm_size(node, &count);
     MPI_Comm_free(&node);
     if (sched_getaffinity(0, sizeof allowed, &allowed) || CPU_COUNT(&allowed) < count) return;
+    if (count == 1) place = rank % CPU_COUNT(&allowed);
     for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++)
         if (CPU_ISSET(cpu, &allowed) && seen++ == place) {
             CPU_ZERO(&mine);
