@@ -29,18 +29,9 @@ class Toolchain:
 
     def __init__(self, image, shell):
         self.shell = shell
-        self.mount = image.mount
-        self.languages = {"hello_c": self.first("gcc", "cc", "clang"), "hello_cpp": self.first("g++", "c++", "clang++")}
-        self.mpi = self.first("mpicxx", "mpic++", "mpiCC")
-
-    def first(self, *names):
-        """Returns the path of the first program that is a file of the image."""
-        for name in names:
-            if self.shell.has(name):
-                path = self.shell.output(f"command -v {name}").strip()
-                if self.mount == "/" or path.startswith(self.mount + "/"):
-                    return path
-        return None
+        self.languages = {"hello_c": image.own(shell, "gcc", "cc", "clang"),
+                          "hello_cpp": image.own(shell, "g++", "c++", "clang++")}
+        self.mpi = image.own(shell, "mpicxx", "mpic++", "mpiCC")
 
     def lacks(self, row):
         """Returns why a row cannot be measured with this image, if so."""

@@ -4,8 +4,8 @@
 
 Three comparisons. The image beside the same files in a directory at the same path: the same program and the same
 library, so that only the image differs. The image with its own MPI beside the MPI of the host. The image with the MPI
-of the host in the place of its own, beside the MPI of the host. There are two ranks. In a job, `srun` starts them on two
-nodes, and the first comparison is left out.
+of the host in the place of its own, beside the MPI of the host. There are two ranks. In a job, `srun` starts them on
+two nodes, and the first comparison is left out.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ LIMIT = 240
 def programs():
     """Returns the program of each kind, with its arguments."""
     messages = f"messages {SHORT_SECONDS if is_short() else SECONDS}"
-    return [messages] if is_short() else [messages, "heat-run --points 768 --steps 150 --half 4", "conjugate 56"]
+    return [messages] if is_short() else [messages, "heat-run --points 768 --steps 150 --half 4", "conjugate 44"]
 
 
 def units():
@@ -162,16 +162,20 @@ class Inside:
         self.image, self.ranks, self.directory = image, ranks, directory
         write_weights(directory)
         shutil.copytree(SOURCES, directory / "sources")
-        for name in ("mpicc", "mpicxx"):
-            if not shell.has(name):
-                raise Failed(f"the image has no {name}")
+        found = {name: image.own(shell, name) for name in ("mpicc", "mpicxx", "mpiexec")}
+        missing = [name for name, path in found.items() if not path]
+        if missing:
+            raise Failed(f"the image has no {', '.join(missing)}")
+        self.launcher = found["mpiexec"]
         local = f"cd {directory} && "
-        compile_all(lambda line: shell.run(local + line.replace(str(SOURCES), "sources")), "mpicc", "mpicxx", directory)
+        compile_all(lambda line: shell.run(local + line.replace(str(SOURCES), "sources")), found["mpicc"],
+                    found["mpicxx"], directory)
         self.family, self.kind = described(image, directory / "messages", inside=True)
 
     def in_shell(self, shell):
         """Returns a function that runs a program in a shell, with the launcher there."""
-        return lambda program: shell.output(f"cd {self.directory} && mpiexec -n {self.ranks.count} ./{program}", LIMIT)
+        start = f"cd {self.directory} && {self.launcher} -n {self.ranks.count}"
+        return lambda program: shell.output(f"{start} ./{program}", LIMIT)
 
     def own(self, shell):
         """Returns a function that runs a program with the image's own MPI."""

@@ -111,6 +111,16 @@ class Image:
         return [self.program, "run", *options, str(path or self.path), "--"]
 
 
+    def own(self, shell, *names):
+        """Returns the path of the first program that is a file of the image, and not of the machine below it."""
+        for name in names:
+            if shell.has(name):
+                path = shell.output(f"command -v {name}").strip()
+                if self.is_root or path.startswith(self.mount + "/"):
+                    return path
+        return None
+
+
 def required(name):
     """Returns the value of a variable that the suite sets."""
     value = os.environ.get(name)
