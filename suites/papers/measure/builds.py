@@ -12,13 +12,13 @@ that replace its own.
 import os
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import media
 from pairs import figure, report
-from ways import SOURCES, Failed, Rows, is_short, last_lines, memory_directory, require_space, required, temporary
+from ways import (SOURCES, Failed, Rows, is_short, last_lines, memory_directory, require_space, required, section,
+                  temporary)
 
 ROWS = {
     # The name of the row: ours, and what it is compared with.
@@ -165,7 +165,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Failed as reason:
-        sys.exit(f"builds: {reason}")
+    section("builds", main)

@@ -8,12 +8,11 @@ a file in the same place. Whatever is compiled is written to memory, so that onl
 
 import contextlib
 import shutil
-import sys
 from pathlib import Path
 
 import media
 from ways import (SOURCES, Failed, Image, Rows, copy, in_directory, in_image, is_short, memory_directory, output,
-                  rounds_for, temporary, unpack)
+                  rounds_for, section, temporary, unpack)
 
 HELLO = ["hello_c", "hello_cpp"]
 APPLICATION = ["configure", "build"]
@@ -218,7 +217,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Failed as reason:
-        sys.exit(f"compilers: {reason}")
+    section("compilers", main)

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from pairs import figure
-from ways import Failed, last_lines, needed, output, temporary
+from ways import Failed, last_lines, needed, output, temporary, undisturbed
 
 # What the slow disk does in a second: about what is left for one user of a busy file system.
 REQUESTS, BYTES = 1000, 60_000_000
@@ -124,11 +124,12 @@ def served(base):
             raise Failed("sshfs did not mount a directory within 5 s")
         yield Medium("sshfs", mounted, served_directory)
     finally:
-        unmount(mounted)
-        # Its server ends with it.
-        client.terminate()
-        client.wait()
-        client.stderr.close()
+        with undisturbed():
+            unmount(mounted)
+            # Its server ends with it.
+            client.terminate()
+            client.wait()
+            client.stderr.close()
 
 
 @contextlib.contextmanager
@@ -152,9 +153,10 @@ def slow_disk(work, size):
             output([needed("mount"), device, str(mounted)])
             yield Medium("slow_disk", mounted), lambda: limit(number, device, mounted)
         finally:
-            throttle(number, 0, 0)
-            unmount(mounted)
-            output([needed("losetup"), "--detach", device])
+            with undisturbed():
+                throttle(number, 0, 0)
+                unmount(mounted)
+                output([needed("losetup"), "--detach", device])
 
 
 def limit(number, device, mounted):

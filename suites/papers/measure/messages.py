@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from ways import (MPI_AS_ROOT, SOURCES, Failed, Image, Rows, in_directory, in_image, is_short, last_lines,
-                  memory_directory, output, rounds_for, temporary, unpack)
+                  memory_directory, output, rounds_for, section, temporary, unpack)
 
 MESSAGES = {"latency": "us", "bandwidth": "MB/s", "alltoall": "us", "allreduce": "us"}
 APPLICATIONS = {"heat": "s", "conjugate": "s"}
@@ -248,7 +248,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Failed as reason:
-        sys.exit(f"messages: {reason}")
+    section("messages", main)

@@ -14,6 +14,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -52,6 +53,15 @@ exec "$@"
 
 class Failed(Exception):
     """A command or a way did not work; the text says why."""
+
+
+def section(name, main):
+    """Runs a section. What it mounted is unmounted also where a time limit ends it."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{name}: it was ended from outside"))
+    try:
+        main()
+    except Failed as reason:
+        sys.exit(f"{name}: {reason}")
 
 
 def is_short():
@@ -293,10 +303,21 @@ def memory_directory():
 
 
 @contextlib.contextmanager
+def undisturbed():
+    """Lets the end of a `with` block come before a signal that ends the section: nothing is left behind."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
 def temporary(parent):
     """Makes a temporary directory for a `with` block. Directories in it may be read-only."""
     path = Path(tempfile.mkdtemp(prefix="cabane-papers-", dir=parent))
     try:
         yield path
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        with undisturbed():
+            shutil.rmtree(path, ignore_errors=True)
