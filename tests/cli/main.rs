@@ -90,6 +90,7 @@ mod native_package;
 mod nesting;
 mod over_ssh;
 mod packages;
+mod papers_sections;
 mod pick;
 mod pipeline;
 mod pipeline_alps;

@@ -52,6 +52,15 @@ def compare(row, ours, other, rounds, unit="s"):
     Both are functions that do the work once and return what it took: in seconds, or in another UNIT. Returns the
     median ratio.
     """
+    return compare_several({row: unit}, lambda: [ours()], lambda: [other()], rounds)[0]
+
+
+def compare_several(rows, ours, other, rounds):
+    """Measures OURS beside OTHER in ROUNDS rounds, and prints the figures of several rows.
+
+    ROWS gives each row its unit. Both are functions that do the work once and return a number for each row. Returns
+    the median ratios.
+    """
     measured = {"ours": [], "other": [], "control": []}
     work = {"ours": ours, "other": other, "control": other}
     # Caches, programs, and directories are warm for each alike.
@@ -62,6 +71,12 @@ def compare(row, ours, other, rounds, unit="s"):
         for place in range(len(names)):
             name = names[(place + turn) % len(names)]
             measured[name].append(work[name]())
+    by_row = [{name: [numbers[place] for numbers in measured[name]] for name in names} for place in range(len(rows))]
+    return [report(row, numbers, unit) for (row, unit), numbers in zip(rows.items(), by_row)]
+
+
+def report(row, measured, unit):
+    """Prints the figures of ROW, and returns the median ratio."""
     ratios = [a / b for a, b in zip(measured["ours"], measured["other"])]
     control = [a / b for a, b in zip(measured["control"], measured["other"])]
     low, middle, high = quartiles(ratios)
@@ -73,7 +88,7 @@ def compare(row, ours, other, rounds, unit="s"):
     figure(row + CONTROL + HIGH, high)
     figure(row + "_ours", statistics.median(measured["ours"]), unit)
     figure(row + "_other", statistics.median(measured["other"] + measured["control"]), unit)
-    figure(row + "_rounds", rounds)
+    figure(row + "_rounds", len(measured["ours"]))
     return middle
 
 
