@@ -229,6 +229,9 @@ settings! {
     CHECK: "check" = "[check]";
     /// The `reframe` program, for `cabane check --suite`. Default: the first one in PATH.
     REFRAME: "check.reframe" = "\"/opt/reframe/bin/reframe\"", values::path ["CABANE_REFRAME"];
+    /// The directory with the suites that `cabane check --suite NAME` finds by name. Default:
+    /// `share/cabane/suites` below the prefix of the command.
+    SUITES: "check.suites" = "\"/opt/site/suites\"", values::path ["CABANE_SUITES"];
     /// Images that only one Unix group can read after they are pulled: a namespace, a name, or
     /// both. The first matching rule applies, and the rules of the site come first.
     RESTRICTED: "restricted" = "[[restricted]]";
