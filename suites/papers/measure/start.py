@@ -7,6 +7,7 @@ waits for all. On a file server, each start is that of a node which has not used
 """
 
 import concurrent.futures
+import getpass
 import itertools
 import os
 import shlex
@@ -49,6 +50,10 @@ def crowd(count, command):
 
 def rounds(name, count):
     return FEW if name == "numpy" and count > 16 else ROUNDS
+
+
+def too_many(most):
+    return f"this form starts at most {most} of these processes at once, so that it ends in time"
 
 
 class Inside:
@@ -149,8 +154,8 @@ def in_memory(name, subject, command, directory):
     for count in COUNTS:
         row = f"start_{name}_{count}"
         if count > MOST[name]:
-            left_out(row, f"this form starts `{name}` at most {MOST[name]} times at once")
-            left_out(f"{row}_held", f"this form starts `{name}` at most {MOST[name]} times at once")
+            for end in ("", "_held"):
+                left_out(row + end, too_many(MOST[name]))
             continue
         start = crowd(count, command)
         ours, other = subject.run(*start), subject.in_directory(directory, *start)
@@ -173,7 +178,7 @@ def on_server(name, subject, command, directory, work):
         row = f"start_{name}_{count}"
         if count > MOST_ON_SERVER[name]:
             for what in ("server", "requests"):
-                left_out(f"{row}_{what}", f"this form starts `{name}` at most {MOST_ON_SERVER[name]} times at once")
+                left_out(f"{row}_{what}", too_many(MOST_ON_SERVER[name]))
             continue
         start = crowd(count, command)
         asked = {"ours": [], "other": []}
@@ -203,9 +208,11 @@ def peers(image, directory):
         reason = "the image is not a root file system, and the tool starts containers"
         return {name: reason for name in ("apptainer", "charliecloud", "podman")}
     found = {}
+    # Charliecloud wants to know it.
+    os.environ.setdefault("USER", getpass.getuser())
     for name, tool, words in (
         ("apptainer", "apptainer", ["exec", image.path]),
-        ("charliecloud", "ch-run", [directory, "--"]),
+        ("charliecloud", "ch-run", [image.path, "--"]),
         ("podman", "podman", ["run", "--rm", "--network=host", "--rootfs", f"{directory}:O"]),
     ):
         try:
