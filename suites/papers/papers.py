@@ -50,7 +50,10 @@ class Section(rfm.RunOnlyRegressionTest):
 
     @sanity_function
     def has_measured(self):
-        return sn.assert_found(rf"^measured: {self.section}$", self.stdout, f"the section {self.section} failed")
+        with open(os.path.join(self.stagedir, self.stderr.evaluate()), errors="replace") as messages:
+            said = [line.strip() for line in messages if line.strip()] or ["it printed no message"]
+        reason = f"the section {self.section} failed: {said[-1]}"
+        return sn.assert_found(rf"^measured: {self.section}$", self.stdout, reason)
 
     @run_before("performance")
     def read_figures(self):

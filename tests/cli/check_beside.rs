@@ -99,7 +99,7 @@ fn tests_run_beside_the_image_where_the_suite_says_so() {
         assert!(run.stderr.contains("mine: takes a second"), "{}", run.stderr);
         let checks = report["checks"].as_array().unwrap().iter();
         let unmeasured: Vec<&Value> =
-            checks.flat_map(|one| one["unmeasured"].as_array()).flatten().collect();
+            checks.filter_map(|one| one["unmeasured"].as_array()).flatten().collect();
         assert_eq!(unmeasured.len(), 1, "{report}");
         assert_eq!(unmeasured[0]["figure"], "start_nfs");
         assert_eq!(unmeasured[0]["reason"], "no NFS");
@@ -162,8 +162,9 @@ fn the_suite_of_papers_measures_the_size_of_an_image() {
             let found = measured.clone().find(|one| one["variable"] == name);
             found.unwrap_or_else(|| panic!("{name}: {details}"))["value"].as_f64().unwrap()
         };
-        assert_eq!(value("sizes_bytes_ours"), report["size"].as_f64().unwrap());
-        assert!(value("sizes_inodes_other") > 2.0 && value("sizes_inodes_ours") == 1.0);
+        let size = report["size"].as_f64().unwrap();
+        assert!((value("sizes_bytes_ours") - size).abs() < 0.5, "{details}");
+        assert!(value("sizes_inodes_ours") < 1.5 && value("sizes_inodes_other") > 2.5, "{details}");
         let unmeasured = details["unmeasured"].as_array().unwrap();
         // The image has no Python.
         assert!(unmeasured.iter().any(|one| one["figure"] == "sizes_requests_numpy"), "{details}");
