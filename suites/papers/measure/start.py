@@ -49,7 +49,9 @@ def crowd(count, command):
 
 
 def rounds(name, count):
-    return FEW if name == "numpy" and count > 16 else ROUNDS
+    if count <= 16 or name == "true":
+        return ROUNDS
+    return FEW if name == "numpy" else min(ROUNDS, 5)
 
 
 def too_many(most):
