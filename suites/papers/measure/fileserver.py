@@ -75,6 +75,8 @@ class Server:
         self.paths = {1: root}
         self.numbers = {root: 1}
         self.files = {}
+        self.opens = 0
+        self.descriptors = {}
         self.counts = {}
         self.waiting = collections.deque()
 
@@ -100,18 +102,34 @@ class Server:
         return struct.pack("<QQQQII", number, 0, NAMES_VALID, ATTRIBUTES_VALID, 0, 0) + attributes
 
     def opened(self, path, flags):
-        descriptor = os.open(path, os.O_RDONLY | (os.O_DIRECTORY if flags == CACHE_DIR else 0))
-        self.files[descriptor] = None
-        return struct.pack("<QIi", descriptor, flags | KEEP_CACHE, 0)
+        """Opens a file or a directory. Many clients that have one open share a descriptor, of which there are few."""
+        if flags != CACHE_DIR:
+            shared = self.descriptors.setdefault(path, [None, 0])
+            if shared[1] == 0:
+                shared[0] = os.open(path, os.O_RDONLY)
+            shared[1] += 1
+        self.opens += 1
+        self.files[self.opens] = [path, flags, None]
+        return struct.pack("<QIi", self.opens, flags | KEEP_CACHE, 0)
 
-    def entries(self, node, body):
-        descriptor, offset, size, *_ = READ_IN.unpack_from(body)
-        if self.files.get(descriptor) is None:
-            self.files[descriptor] = [(".", stat.S_IFDIR), ("..", stat.S_IFDIR)] + [
-                (entry.name, entry.stat(follow_symlinks=False).st_mode) for entry in os.scandir(self.paths[node])
+    def released(self, body):
+        path, flags, _ = self.files.pop(struct.unpack_from("<Q", body)[0])
+        if flags == CACHE_DIR:
+            return
+        shared = self.descriptors[path]
+        shared[1] -= 1
+        if shared[1] == 0:
+            os.close(shared[0])
+
+    def entries(self, body):
+        opened, offset, size, *_ = READ_IN.unpack_from(body)
+        directory = self.files[opened]
+        if directory[2] is None:
+            directory[2] = [(".", stat.S_IFDIR), ("..", stat.S_IFDIR)] + [
+                (entry.name, entry.stat(follow_symlinks=False).st_mode) for entry in os.scandir(directory[0])
             ]
         answer = b""
-        for place, (name, mode) in enumerate(self.files[descriptor][offset:], offset + 1):
+        for place, (name, mode) in enumerate(directory[2][offset:], offset + 1):
             name = os.fsencode(name)
             line = struct.pack("<QQII", place, place, len(name), stat.S_IFMT(mode) >> 12) + name
             line += bytes(-len(line) % 8)
@@ -133,14 +151,12 @@ class Server:
         if kind == OPENDIR:
             return self.opened(path, CACHE_DIR)
         if kind == READ:
-            descriptor, offset, size, *_ = READ_IN.unpack_from(body)
-            return os.pread(descriptor, size, offset)
+            opened, offset, size, *_ = READ_IN.unpack_from(body)
+            return os.pread(self.descriptors[self.files[opened][0]][0], size, offset)
         if kind == READDIR:
-            return self.entries(node, body)
+            return self.entries(body)
         if kind in (RELEASE, RELEASEDIR):
-            (descriptor,) = struct.unpack_from("<Q", body)
-            self.files.pop(descriptor, None)
-            os.close(descriptor)
+            self.released(body)
             return b""
         if kind == STATFS:
             found = os.statvfs(path)
