@@ -10,6 +10,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,14 @@ IMAGE = os.environ.get("CABANE_CHECK_IMAGE", "")
 SHORT = os.environ.get("CABANE_CHECK_SHORT") == "1"
 SHARED = os.environ.get("CABANE_CHECK_SHARED", "")
 MEMORY = "/dev/shm"
+
+
+def ended(number, _):
+    sys.exit(128 + number)
+
+
+# A job that reaches its limit must leave no mounts and no files behind.
+signal.signal(signal.SIGTERM, ended)
 
 
 class NotHere(Exception):
