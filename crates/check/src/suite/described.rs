@@ -8,6 +8,7 @@ use std::path::Path;
 use cabane_label::shown;
 use cabane_report::{Kind, Report, Result};
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::bench::read_start;
 
@@ -36,7 +37,9 @@ pub(super) fn read(suite: &Path) -> Result<Described> {
         return Ok(Described::default());
     }
     let bytes = read_start(&path, MOST).unwrap_or_default();
-    serde_json::from_slice(&bytes).map_err(|error| {
+    // A list of values would be taken for the fields in their order.
+    let fields = serde_json::from_slice(&bytes).map(Value::Object);
+    fields.and_then(serde_json::from_value).map_err(|error| {
         let message = format!("{} does not describe a suite", shown(&path));
         Report::caused(Kind::BadInput, message, error)
     })
