@@ -5,7 +5,7 @@
 SLURM_RELEASES ?= 22.05 23.02 23.11 24.05 24.11 25.05 25.11 26.05
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-clients test-docs test-kernels test-packages test-registries test-slurm test-spack test-uenv slurm-shell build check self-test bench bench-catalogue bench-containers bench-pipeline bench-registry bench-slurm bench-spack bench-storage bench-uenv bench-verified bench-ways docs docs-site install uninstall archive package release clean
+.PHONY: help demo test test-clients test-docs test-kernels test-packages test-registries test-slurm test-spack test-uenv slurm-shell build check self-test bench bench-catalogue bench-containers bench-pipeline bench-registry bench-slurm bench-spack bench-storage bench-uenv bench-verified bench-ways docs docs-site install uninstall archive package papers release clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -96,6 +96,9 @@ bench-ways: ## measure starts and reads by the kernel and through FUSE, and writ
 bench-spack: ## measure builds with real Spack, and write docs/performance-spack.md
 	@scripts/setup test
 	scripts/env cargo run --locked --release -p cabane-benches -- --only stack --output "$(CURDIR)/docs/performance-spack.md"
+
+papers: ## measure what papers claim, and sign it; SHORT=1 takes minutes; SECTIONS and IMAGE choose; ON=slurm uses virtual nodes
+	@HTML='$(HTML)' scripts/papers $(if $(SHORT),--short) $(if $(AGAIN),--again) $(if $(ON),--on $(ON)) $(if $(IMAGE),--image '$(IMAGE)') $(SECTIONS)
 
 docs: ## make the reference pages from the code
 	@scripts/setup demo

@@ -523,6 +523,7 @@ PAGES = {
         },
     ),
     "docs/guides/mpi-audit.md": Page(not_run="needs the MPIs of a site, and takes minutes"),
+    "docs/guides/papers.md": Page(not_run="needs ReFrame, and an image with compilers; tests run the suite"),
     "docs/guides/pipelines.md": Page(not_run="needs Slurm, keys, and a registry; examples/pipeline/run is run by `make demo`"),
     "docs/guides/pipelines-ci.md": Page(not_run="needs a pipeline; scripts/test-clients runs generated ones"),
     "docs/guides/looking-after-a-repository.md": Page(

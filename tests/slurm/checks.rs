@@ -91,6 +91,20 @@ class Ranks(rfm.RunOnlyRegressionTest):
 @rfm.simple_test
 class Wrong(Ranks):
     executable = '/bin/false'
+
+
+@rfm.simple_test
+class Beside(rfm.RunOnlyRegressionTest):
+    valid_systems = ['+remote']
+    valid_prog_environs = ['+host']
+    num_tasks = 2
+    num_tasks_per_node = 1
+    executable = '! test -e /user-environment/bin/hello && '
+    executable += 'srun --uenv=$CABANE_CHECK_IMAGE test -x /user-environment/bin/hello && echo seen on two nodes'
+
+    @sanity_function
+    def seen(self):
+        return sn.assert_found('^seen on two nodes$', self.stdout)
 ";
 
 #[test]
@@ -109,6 +123,7 @@ fn ranks_of_a_test_of_reframe_find_each_other_and_nodes_are_no_failure_of_the_im
         cluster.pack("suited", &place);
         let suite = cluster.machine_directory("ranks");
         std::fs::write(suite.join("ranks.py"), RANKS).unwrap();
+        std::fs::write(suite.join("suite.json"), r#"{"host": true}"#).unwrap();
         cluster.share("suite", &suite);
         let alice = cluster.user("alice");
         let check = |image: &str, more: &str| {
@@ -120,6 +135,10 @@ fn ranks_of_a_test_of_reframe_find_each_other_and_nodes_are_no_failure_of_the_im
             ))
         };
         let passed = check("/shared/suited.squashfs", "--reframe=--name=Ranks");
+        let (all, each) = outcomes(&passed.stdout);
+        assert_eq!((passed.code, all.as_str(), each.len()), (0, "PASSED", 1), "{each:?}");
+        // The job runs beside the image, and its steps in it.
+        let passed = check("/shared/suited.squashfs", "--reframe=--name=Beside");
         let (all, each) = outcomes(&passed.stdout);
         assert_eq!((passed.code, all.as_str(), each.len()), (0, "PASSED", 1), "{each:?}");
         let failed = check("/shared/suited.squashfs", "--reframe=--name=Wrong");

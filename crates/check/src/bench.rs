@@ -106,6 +106,19 @@ impl<'a> Bench<'a> {
         words.map(|word| word.to_string_lossy().into_owned()).collect()
     }
 
+    /// The file of this program.
+    pub(crate) fn own_program(&self) -> String {
+        self.program.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// The options of a job of Slurm that runs beside the image; none on this machine.
+    pub(crate) fn options_of_job_beside(&self) -> &[String] {
+        match self.place {
+            Place::Here => &[],
+            Place::Slurm { options, .. } => options,
+        }
+    }
+
     /// The options of a job of Slurm that runs in the image; none on this machine.
     pub(crate) fn options_of_job(&self) -> Vec<String> {
         let Place::Slurm { options, .. } = self.place else {

@@ -272,6 +272,7 @@ impl Work<'_> {
             directory: suite.directory.clone(),
             options: suite.options.clone(),
             declared: Some(suite.digest.clone()),
+            is_installed: false,
         });
         let request = CheckRequest {
             only: Vec::new(),

@@ -92,6 +92,18 @@ def environment(key, value):
     return made
 
 
+def beside():
+    """The environment of tests that run beside the image and get its file."""
+    script = [os.path.join(here, "beside.sh"), marks]
+    return {
+        "name": "host",
+        "features": ["host"],
+        "prepare_cmds": [". " + " ".join(map(shlex.quote, script))],
+        "env_vars": [["CABANE_CHECK_PROGRAM", suite["program"]], ["CABANE_CHECK_IMAGE", suite["image"]]],
+        "target_systems": [suite["system"]],
+    }
+
+
 if suite["environments"] is None:
     environments = {"default": {"features": suite["features"]}}
 else:
@@ -99,24 +111,44 @@ else:
     if not isinstance(environments, dict) or not environments:
         raise ValueError("extra/reframe.yaml is not a map of environments")
 environments = [environment(key, value) for key, value in environments.items()]
+partitions = [
+    {
+        "name": suite["partition"],
+        "scheduler": suite["scheduler"],
+        "launcher": suite["launcher"],
+        "access": suite["access"],
+        "environs": [one["name"] for one in environments],
+        "features": ["uenv"] + (["remote"] if suite["access"] else []),
+        "time_limit": suite["time_limit"],
+        "resources": [{"name": "cabane_view", "options": ["--view={view}"]}],
+    }
+]
+if suite["host"]:
+    host = beside()
+    if any(one["name"] == host["name"] for one in environments):
+        raise ValueError("an environment in extra/reframe.yaml has the name `host`, which tests beside the image use")
+    environments.append(host)
+    # The jobs of the other partition run in the image. Here a test starts ranks itself, and what measures must
+    # be alone.
+    partitions.append(
+        {
+            "name": "host",
+            "scheduler": suite["scheduler"],
+            "launcher": "local",
+            "access": suite["access_beside"],
+            "environs": [host["name"]],
+            "features": ["host"] + (["remote"] if suite["access"] else []),
+            "max_jobs": 1,
+            "time_limit": suite["time_limit"],
+        }
+    )
 
 site_configuration = {
     "systems": [
         {
             "name": suite["system"],
             "hostnames": [".*"],
-            "partitions": [
-                {
-                    "name": suite["partition"],
-                    "scheduler": suite["scheduler"],
-                    "launcher": suite["launcher"],
-                    "access": suite["access"],
-                    "environs": [one["name"] for one in environments],
-                    "features": ["uenv"] + (["remote"] if suite["access"] else []),
-                    "time_limit": suite["time_limit"],
-                    "resources": [{"name": "cabane_view", "options": ["--view={view}"]}],
-                }
-            ],
+            "partitions": partitions,
         }
     ],
     "environments": environments,

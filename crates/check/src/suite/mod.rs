@@ -5,8 +5,11 @@
 //!
 //! The configuration of `ReFrame` is made for the image: its environments are those of
 //! `extra/reframe.yaml` in the metadata. Each script of a test enters the image first and makes a file
-//! there. Without that file the test did not run in the image, whatever `ReFrame` says about it.
+//! there. Without that file the test did not run in the image, whatever `ReFrame` says about it. Tests that
+//! ask for the feature `host` run beside the image, where the suite allows it, and make the file there.
 
+mod described;
+mod installed;
 mod judge;
 mod revision;
 mod seen;
@@ -73,19 +76,24 @@ pub struct Suite {
     /// The sum of its files and options, if the suite was declared in this form. The tests that its
     /// options leave out are no part of it then; otherwise they count as not tested.
     pub declared: Option<Digest>,
+    /// Whether it was found by its name. No commit says what it consists of then.
+    pub is_installed: bool,
 }
 
 impl Suite {
-    /// Returns the suite in a directory, which has the name of the directory.
+    /// Returns the suite in a directory, which has the name of the directory, or the installed suite of
+    /// a name.
     ///
     /// # Errors
     ///
-    /// The directory cannot be found.
-    pub fn in_directory(directory: &Path, options: Vec<String>) -> Result<Self> {
-        let directory = fs::canonicalize(directory)
-            .or_failed(|| format!("find the suite {}", shown(directory)))?;
+    /// There is none.
+    pub fn find(context: &Context, typed: &Path, options: Vec<String>) -> Result<Self> {
+        let is_name = typed.components().count() == 1 && !typed.is_absolute() && !typed.is_dir();
+        let directory = if is_name { installed::find(context, typed)? } else { typed.to_owned() };
+        let directory = fs::canonicalize(&directory)
+            .or_failed(|| format!("find the suite {}", shown(typed)))?;
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Self { name, directory, options, declared: None })
+        Ok(Self { name, directory, options, declared: None, is_installed: is_name })
     }
 }
 
@@ -175,6 +183,7 @@ fn whole(name: &str, outcome: Outcome, reason: &str) -> CheckResult {
         reason: Some(short(reason)),
         seconds: 0.0,
         figures: Vec::new(),
+        unmeasured: Vec::new(),
     }
 }
 
@@ -190,7 +199,11 @@ struct SuiteRun<'a, 'b> {
 impl SuiteRun<'_, '_> {
     fn run(mut self, configuration: &mut Configuration) -> Result<Vec<CheckResult>> {
         let name = &self.suite.name;
-        revision::describe(self.context, &self.suite.directory, configuration);
+        if self.suite.is_installed {
+            installed::describe(&self.suite.directory, configuration)?;
+        } else {
+            revision::describe(self.context, &self.suite.directory, configuration);
+        }
         if let Some(content) = &self.suite.declared {
             configuration.set_content(content);
         }
@@ -198,7 +211,11 @@ impl SuiteRun<'_, '_> {
         if !options.is_empty() {
             configuration.annotations.insert("options".to_owned(), json!(options));
         }
-        let directory = self.prepare()?;
+        let described = described::read(&self.suite.directory)?;
+        if let Some(note) = &described.note {
+            self.context.note(format_args!("{}: {}", escape(name), escape(note)));
+        }
+        let directory = self.prepare(described.host)?;
         let ended = self.start(&directory);
         let path = directory.join("report.json");
         let Some(bytes) = read_start(&path, MAX_REPORT) else {
@@ -261,7 +278,7 @@ impl SuiteRun<'_, '_> {
     }
 
     /// Makes the directory of the suite with the configuration of `ReFrame`.
-    fn prepare(&self) -> Result<PathBuf> {
+    fn prepare(&self, host: bool) -> Result<PathBuf> {
         let parent = self.bench.directory();
         let parent = fs::canonicalize(parent).or_failed(|| format!("find {}", shown(parent)))?;
         let number = self.suites.suites.iter().take_while(|one| one.name != self.suite.name);
@@ -274,12 +291,13 @@ impl SuiteRun<'_, '_> {
             .or_failed(|| format!("make {}", shown(&directory)))?;
         write("config.py", include_str!("../scripts/reframe.py"))?;
         write("enter.sh", include_str!("../scripts/enter.sh"))?;
-        write("suite.json", &self.values()?.to_string())?;
+        write("beside.sh", include_str!("../scripts/beside.sh"))?;
+        write("suite.json", &self.values(host)?.to_string())?;
         Ok(directory)
     }
 
     /// What the configuration of `ReFrame` is made from.
-    fn values(&self) -> Result<Value> {
+    fn values(&self, host: bool) -> Result<Value> {
         let system = self.context.system();
         let system = system.map_or_else(|| "here".to_owned(), |system| system.to_string());
         let is_usual = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
@@ -308,6 +326,10 @@ impl SuiteRun<'_, '_> {
             "enter": self.bench.enter(),
             "features": mpi,
             "environments": environments,
+            "host": host,
+            "access_beside": self.bench.options_of_job_beside(),
+            "program": self.bench.own_program(),
+            "image": self.subject.path.to_string_lossy(),
         }))
     }
 

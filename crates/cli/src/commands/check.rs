@@ -48,6 +48,7 @@ Examples:
   cabane check prgenv-gnu/25.6:v1 prgenv-gnu/25.6:v2 --key tests.key --repeat 5
   cabane check prgenv-gnu/25.6 --on slurm --srun=--partition=debug
   cabane check prgenv-gnu/25.6 --suite cscs-reframe-tests --on slurm
+  cabane check prgenv-gnu/25.6 --suite papers --only papers
 
 The exit code is 16 if a check failed, 17 if none failed and one is an ERROR,
 and 18 if nothing was tested.")]
@@ -58,8 +59,9 @@ pub(crate) struct CheckArgs {
     /// Run only this check. Repeatable
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Also run this suite of ReFrame, with the environments of `extra/reframe.yaml` in the image. Repeatable
-    #[arg(long = "suite", value_name = "DIR")]
+    /// Also run this suite of ReFrame, with the environments of `extra/reframe.yaml` in the image: a
+    /// directory, or the name of an installed suite such as `papers`. Repeatable
+    #[arg(long = "suite", value_name = "DIR|NAME")]
     suites: Vec<PathBuf>,
     /// Pass this option to `reframe`, such as --reframe=--tag=production. Repeatable
     #[arg(
@@ -117,7 +119,7 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
         On::Slurm => Place::slurm(setup, args.srun_options.clone())?,
     };
     let options = &args.reframe_options;
-    let suites = args.suites.iter().map(|path| Suite::in_directory(path, options.clone()));
+    let suites = args.suites.iter().map(|typed| Suite::find(setup, typed, options.clone()));
     let suites = suites.collect::<Result<_>>()?;
     let request = CheckRequest {
         only: args.only.clone(),

@@ -107,6 +107,7 @@ fn rows(settings: &Effective) -> Vec<Row> {
     rows.value(table::EASYBUILD_PYTHON.key, &settings.easybuild_python, python);
     rows.value(table::UV.key, &settings.uv, or("fetched when it is needed", path));
     rows.value(table::REFRAME.key, &settings.reframe, or("the first in PATH", path));
+    rows.value(table::SUITES.key, &settings.suites, or("those that are installed", path));
     if !settings.index_urls.value.is_empty() {
         rows.value(table::INDEX_URLS.key, &settings.index_urls, |urls| urls.join(" "));
     }

@@ -58,6 +58,7 @@ fn checked(outcome: Outcome, checks: Vec<CheckResult>) -> StageResult {
 
 fn check(name: &str, outcome: Outcome, reason: &str, figures: Vec<Measured>) -> CheckResult {
     CheckResult {
+        unmeasured: Vec::new(),
         name: name.to_owned(),
         source: Source::Recipe,
         outcome,

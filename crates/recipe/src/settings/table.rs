@@ -229,6 +229,9 @@ settings! {
     CHECK: "check" = "[check]";
     /// The `reframe` program, for `cabane check --suite`. Default: the first one in PATH.
     REFRAME: "check.reframe" = "\"/opt/reframe/bin/reframe\"", values::path ["CABANE_REFRAME"];
+    /// The directory with the suites that `cabane check --suite NAME` finds by name. Default:
+    /// `share/cabane/suites` below the prefix of the command.
+    SUITES: "check.suites" = "\"/opt/site/suites\"", values::path ["CABANE_SUITES"];
     /// New releases of Cabane.
     UPDATE: "update" = "[update]";
     /// Where `cabane self update` finds new releases: a directory, or an https URL, with archives and their

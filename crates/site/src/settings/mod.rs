@@ -87,6 +87,8 @@ pub struct Effective {
     pub uv: Value<Option<PathBuf>>,
     /// The `reframe` program, if one is named.
     pub reframe: Value<Option<PathBuf>>,
+    /// The directory of the suites that have a name here, if one is named.
+    pub suites: Value<Option<PathBuf>>,
     /// Where Python packages come from, the first before the others; empty for what
     /// `uv` itself does.
     pub index_urls: Value<Vec<String>>,
@@ -287,6 +289,7 @@ impl Effective {
             easybuild_python: layers.path_or(&table::EASYBUILD_PYTHON, None)?,
             uv: layers.path_or(&table::UV, None)?,
             reframe: layers.path_or(&table::REFRAME, None)?,
+            suites: layers.path_or(&table::SUITES, None)?,
             index_urls: layers.index_urls(),
             environment_directories: layers.environment_directories(),
             system_directories: layers.directories(env_vars::CABANE_SYSTEM_PATH, "systems"),
