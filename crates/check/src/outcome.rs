@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use cabane_evidence::{Configuration, Host, Measured, Outcome};
+use cabane_evidence::{Configuration, Host, LeftOut, Measured, Outcome};
 use cabane_label::{Digest, Label};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -49,6 +49,9 @@ pub struct CheckResult {
     /// What it measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub figures: Vec<Measured>,
+    /// What it did not measure, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmeasured: Vec<LeftOut>,
 }
 
 /// What came of all checks of an image.

@@ -139,6 +139,7 @@ pub fn check(
             reason: judged.reason,
             seconds: begin.elapsed().as_secs_f64(),
             figures: judged.figures,
+            unmeasured: Vec::new(),
         };
         done(&result);
         let is_closed = source == Source::Builtin

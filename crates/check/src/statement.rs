@@ -3,7 +3,9 @@
 
 //! The report of checks as a statement that can be signed.
 
-use cabane_evidence::{Details, Measured, Outcome, Performance, Runner, Statement, TestError};
+use cabane_evidence::{
+    Details, LeftOut, Measured, Outcome, Performance, Runner, Statement, TestError, Unmeasured,
+};
 use cabane_label::Digest;
 
 use crate::outcome::CheckReport;
@@ -32,6 +34,13 @@ pub fn test_statement(
         };
         check.figures.iter().map(of_check)
     });
+    let unmeasured = report.checks.iter().flat_map(|check| {
+        let of_check = |left_out: &LeftOut| Unmeasured {
+            test: check.name.clone(),
+            left_out: left_out.clone(),
+        };
+        check.unmeasured.iter().map(of_check)
+    });
     let left_out = report.left_out.iter().map(String::as_str);
     let not_tested = names(Outcome::NotTested).into_iter().chain(left_out);
     let details = Details {
@@ -47,6 +56,7 @@ pub fn test_statement(
         host: report.host.clone(),
         generation: generation.map(str::to_owned),
         performance: performance.collect(),
+        unmeasured: unmeasured.collect(),
     };
     let name = report.label.as_ref().map_or_else(|| report.image.clone(), ToString::to_string);
     let results = (&*names(Outcome::Passed), &*names(Outcome::Failed));

@@ -29,7 +29,7 @@ pub use gather::{attach, attached, bring, keep, kept, too_many};
 pub use judge::{
     BuiltFrom, Evidence, EvidenceKeys, Standing, Tested, Wanted, built_from, surplus, tested,
 };
-pub use outcome::{Host, Measured, Outcome};
+pub use outcome::{Host, LeftOut, Measured, Outcome};
 pub use provenance::{
     BuildDefinition, Builder, IMAGE_BUILD, PROVENANCE, Provenance, RECIPE, Resource, RunDetails,
     RunMetadata,
@@ -39,5 +39,5 @@ pub use reframe::{
 };
 pub use statement::{
     ATTEMPT, Configuration, Details, Performance, Runner, Statement, StatementSubject, TEST_RESULT,
-    TestError,
+    TestError, Unmeasured,
 };

@@ -94,6 +94,15 @@ pub struct Measured {
     pub upper: Option<f64>,
 }
 
+/// A figure that a check did not measure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Its name, or how the names of several begin.
+    pub figure: String,
+    /// Why there is none.
+    pub reason: String,
+}
+
 /// The machine on which checks ran, as far as it matters to others. Neither its name nor that of the
 /// user is in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -90,9 +90,15 @@ pub struct Testcase {
     /// The directory in which it ran.
     #[serde(default)]
     pub stagedir: Option<String>,
+    /// Where its output is kept if it passed: the first directory is removed then.
+    #[serde(default)]
+    pub outputdir: Option<String>,
     /// The file in that directory with what its job wrote to the standard error.
     #[serde(default)]
     pub job_stderr: Option<String>,
+    /// The same of the standard output.
+    #[serde(default)]
+    pub job_stdout: Option<String>,
     /// The same of its build.
     #[serde(default)]
     pub build_stderr: Option<String>,

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::outcome::{Host, Measured, Outcome};
+use crate::outcome::{Host, LeftOut, Measured, Outcome};
 use crate::provenance::Provenance;
 
 /// The type of every statement.
@@ -86,6 +86,9 @@ pub struct Details {
     /// What was measured, by check.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub performance: Vec<Performance>,
+    /// What was not measured, by check, with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmeasured: Vec<Unmeasured>,
 }
 
 /// What ran the checks.
@@ -148,6 +151,16 @@ pub struct Performance {
     /// The number.
     #[serde(flatten)]
     pub measured: Measured,
+}
+
+/// A figure that a check did not measure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unmeasured {
+    /// The check.
+    pub test: String,
+    /// The figure, and why there is none.
+    #[serde(flatten)]
+    pub left_out: LeftOut,
 }
 
 impl Statement {

@@ -31,7 +31,8 @@ pub(super) fn results(
     for (index, run) in report.runs.iter().enumerate() {
         for case in &run.testcases {
             let name = short(&format!("{suite}/{}", case.name()));
-            let (outcome, reason) = judge(case, &witness.seen(case));
+            let seen = witness.seen(case);
+            let (outcome, reason) = judge(case, &seen);
             let again = (index > 0 && !is_repeated && outcome == Outcome::Passed)
                 .then(|| format!("passed in run {}", index + 1));
             let result = CheckResult {
@@ -41,6 +42,7 @@ pub(super) fn results(
                 reason: reason.or(again).map(|reason| short(&reason)),
                 seconds: case.time_total.filter(|time| time.is_finite()).unwrap_or_default(),
                 figures: case.figures(),
+                unmeasured: seen.left_out,
             };
             let before = by_name.get(&name);
             if before.is_none() {

@@ -175,6 +175,7 @@ fn whole(name: &str, outcome: Outcome, reason: &str) -> CheckResult {
         reason: Some(short(reason)),
         seconds: 0.0,
         figures: Vec::new(),
+        unmeasured: Vec::new(),
     }
 }
 
