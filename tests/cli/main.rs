@@ -27,6 +27,7 @@ mod channels;
 mod channels_attacked;
 mod channels_rules;
 mod check;
+mod check_pages;
 mod check_suite;
 mod composition;
 mod config;

@@ -56,6 +56,9 @@ pub enum Rows {
     },
 }
 
+/// The name of a column of the table, and its cell for a row.
+type Column<'c> = (&'static str, &'c dyn Fn(&PlotRow) -> String);
+
 /// A row.
 #[derive(Clone, Debug, Default)]
 pub struct PlotRow {
@@ -176,7 +179,6 @@ impl RowPlot<'_> {
         let interval = |row: &PlotRow| row.interval.map(range).unwrap_or_default();
         let band = |row: &PlotRow| row.band.map(range).unwrap_or_default();
         let mark = |row: &PlotRow| row.mark.map(format).unwrap_or_default();
-        type Column<'c> = (&'static str, &'c dyn Fn(&PlotRow) -> String);
         let columns: Vec<Column<'_>> = match self.kind {
             Rows::Bars { value: name } => vec![(name, &value)],
             Rows::Points { value: name, interval: between, band: behind, mark: across } => {
