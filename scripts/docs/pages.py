@@ -359,6 +359,7 @@ PAGES = {
             ),
             "cabane check prgenv-gnu/25.6:v1": Step(any_output=True),
             "cabane evidence compare": not_run("needs checks that measure, of two images"),
+            "cabane evidence report": not_run("needs ReFrame, and a suite"),
             "cabane build --key": Step(
                 before=f"cp -r {DOCS}/recipes/prgenv-gnu-25.6 prgenv-gnu", typed="cabane build --key build.key ./prgenv-gnu prgenv-gnu/25.6:v3"
             ),

@@ -28,6 +28,7 @@ mod channels_attacked;
 mod channels_rules;
 mod check;
 mod check_beside;
+mod check_pages;
 mod check_suite;
 mod composition;
 mod config;

@@ -16,6 +16,7 @@ mod judge;
 mod junit;
 mod outcome;
 mod request;
+mod results;
 mod statement;
 mod subject;
 mod suite;
@@ -24,6 +25,10 @@ pub use builtin::{Builtin, builtins};
 pub use junit::junit;
 pub use outcome::{CheckReport, CheckResult, Source};
 pub use request::{CheckRequest, Place, check};
+pub use results::{
+    Better, Ratio, Results, Row, RowAnswer, RowDescription, TestResult, read_rows, results_page,
+    rows,
+};
 pub use statement::test_statement;
 pub use subject::Subject;
 pub use suite::{Suite, SuiteRequest};

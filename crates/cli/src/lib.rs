@@ -28,6 +28,7 @@ mod progress;
 mod recipe_files;
 pub mod reference;
 mod registry;
+mod results;
 mod setup;
 mod shown_image;
 mod table;

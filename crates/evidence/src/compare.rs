@@ -108,20 +108,7 @@ pub fn figures(evidence: &[Evidence], wanted: &Wanted, now: Timestamp) -> Figure
     // A run that ended with an ERROR says nothing about the image, and its numbers do not either.
     let is_result =
         |one: &&Evidence| matches!(one.outcome, Some(Outcome::Passed | Outcome::Failed));
-    let mut runs: Vec<&Evidence> = evidence
-        .iter()
-        .filter(|one| matches!(one.standing, Standing::Counts(_)))
-        .filter(is_result)
-        .filter(|one| one.details.system == wanted.system)
-        .filter(|one| wanted.generation.is_none() || one.details.generation == wanted.generation)
-        .filter(|one| one.details.finished.is_some_and(|time| time <= now + AHEAD))
-        .filter(|one| wanted.since.is_none_or(|since| one.details.finished >= Some(since)))
-        .collect();
-    runs.sort_by(|one, other| {
-        (other.details.finished, &other.id).cmp(&(one.details.finished, &one.id))
-    });
-    // A statement can be attached again with another signature of the same key: it stays one run.
-    runs.dedup_by(|one, other| one.id == other.id);
+    let runs = runs(evidence, wanted, now).into_iter().filter(is_result);
     let mut figures = Figures::new();
     for run in runs {
         let mut seen = BTreeSet::new();
@@ -136,6 +123,27 @@ pub fn figures(evidence: &[Evidence], wanted: &Wanted, now: Timestamp) -> Figure
         }
     }
     figures
+}
+
+/// Returns the statements about tests that count for what is asked for, the newest first. The system is the one that
+/// is asked for; if none is named, only statements that name none have a say.
+#[must_use]
+pub fn runs<'e>(evidence: &'e [Evidence], wanted: &Wanted, now: Timestamp) -> Vec<&'e Evidence> {
+    let mut runs: Vec<&Evidence> = evidence
+        .iter()
+        .filter(|one| matches!(one.standing, Standing::Counts(_)))
+        .filter(|one| one.outcome.is_some())
+        .filter(|one| one.details.system == wanted.system)
+        .filter(|one| wanted.generation.is_none() || one.details.generation == wanted.generation)
+        .filter(|one| one.details.finished.is_some_and(|time| time <= now + AHEAD))
+        .filter(|one| wanted.since.is_none_or(|since| one.details.finished >= Some(since)))
+        .collect();
+    runs.sort_by(|one, other| {
+        (other.details.finished, &other.id).cmp(&(one.details.finished, &one.id))
+    });
+    // A statement can be attached again with another signature of the same key: it stays one run.
+    runs.dedup_by(|one, other| one.id == other.id);
+    runs
 }
 
 /// Adds a run that is older than those before.

@@ -22,7 +22,7 @@ mod statement;
 
 pub use bundle::SignedStatement;
 pub use compare::{
-    ComparedFigure, Comparison, FigureName, FigureRun, FigureRuns, Figures, compare, figures,
+    ComparedFigure, Comparison, FigureName, FigureRun, FigureRuns, Figures, compare, figures, runs,
 };
 pub use figure::{Answer, Band, Direction, LEAST_RUNS, MOST_RUNS};
 pub use gather::{attach, attached, bring, keep, kept, too_many};

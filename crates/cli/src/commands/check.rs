@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cabane_check::{
-    CheckReport, CheckRequest, CheckResult, Place, Subject, Suite, SuiteRequest, check as run,
-    junit, test_statement,
+    CheckReport, CheckRequest, CheckResult, Place, Results, RowDescription, Subject, Suite,
+    SuiteRequest, check as run, junit, rows, test_statement,
 };
 use cabane_evidence::{Outcome, SignedStatement, keep};
 use cabane_label::escape;
@@ -21,8 +21,8 @@ use cabane_transfer::{Connection, attach_evidence, find_evidence};
 use clap::{Args, ValueEnum};
 
 use crate::exit_codes::ExitCode;
-use crate::printer::style;
 use crate::registry::RegistryArgs;
+use crate::results::{colored, described, text_of_rows, write_page};
 use crate::setup::Setup;
 use crate::table::Table;
 
@@ -45,6 +45,7 @@ Examples:
   cabane check prgenv-gnu/25.6
   cabane check prgenv-gnu/25.6 --only mpi
   cabane check prgenv-gnu/25.6 --key tests.key --attach
+  cabane check prgenv-gnu/25.6 --suite ~/hpc-tests --html results.html
   cabane check prgenv-gnu/25.6:v1 prgenv-gnu/25.6:v2 --key tests.key --repeat 5
   cabane check prgenv-gnu/25.6 --on slurm --srun=--partition=debug
   cabane check prgenv-gnu/25.6 --suite cscs-reframe-tests --on slurm
@@ -99,6 +100,9 @@ pub(crate) struct CheckArgs {
     /// Also write the results to this file, in the XML format that CI systems display
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+    /// Also write a page with the results and plots to this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -120,7 +124,8 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
     };
     let options = &args.reframe_options;
     let suites = args.suites.iter().map(|typed| Suite::find(setup, typed, options.clone()));
-    let suites = suites.collect::<Result<_>>()?;
+    let suites: Vec<Suite> = suites.collect::<Result<_>>()?;
+    let described = described(suites.iter().map(|suite| suite.directory.as_path()))?;
     let request = CheckRequest {
         only: args.only.clone(),
         place,
@@ -144,7 +149,7 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
                 setup.detail(line(result));
             })?;
             if !args.json {
-                setup.printer.data(text(&report));
+                setup.printer.data(text(&report, &described));
             }
             if let Some(key) = &key {
                 sign(setup, &report, key, connection.as_ref())?;
@@ -164,6 +169,15 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
     }
     if let Some(path) = &args.junit {
         fs::write(path, junit(&reports)).or_failed(|| format!("write {}", path.display()))?;
+    }
+    if let Some(path) = &args.html {
+        let of = |subject: &Subject| {
+            let all: Vec<&CheckReport> =
+                reports.iter().filter(|report| report.digest == subject.digest).collect();
+            Results::of_reports(&all)
+        };
+        let results: Vec<Results> = subjects.iter().filter_map(of).collect();
+        write_page(path, &results, &described)?;
     }
     let outcome = Outcome::of_all(reports.iter().map(|report| report.outcome));
     Ok(outcome.into())
@@ -220,10 +234,14 @@ fn line(result: &CheckResult) -> String {
     format!("{}: {} {}", escape(&result.name), result.outcome, escape(reason))
 }
 
-fn text(report: &CheckReport) -> String {
+fn text(report: &CheckReport, described: &[RowDescription]) -> String {
+    let results = Results::of_reports(&[report]);
+    let rows = results.map(|results| rows(&results, described)).unwrap_or_default();
     let mut table = Table::new(&["check", "outcome", ">time", "reason"]);
     for check in &report.checks {
-        let figures = check.figures.iter().map(|figure| {
+        let others = check.figures.iter();
+        let others = others.filter(|one| !rows.iter().any(|row| row.has(&one.variable)));
+        let figures = others.map(|figure| {
             let unit = if figure.unit.is_empty() { "" } else { " " };
             let (name, value) = (escape(&figure.variable), figure.value);
             format!("{name} {value}{unit}{}", escape(&figure.unit))
@@ -238,15 +256,5 @@ fn text(report: &CheckReport) -> String {
         .as_ref()
         .map_or_else(|| escape(&report.image).into_owned(), ToString::to_string);
     let (id, outcome) = (report.digest.id(), colored(report.outcome));
-    format!("{table}{name} ({id}): {outcome}\n")
-}
-
-fn colored(outcome: Outcome) -> String {
-    let color = match outcome {
-        Outcome::Passed => style::GOOD,
-        Outcome::Failed => style::ERROR,
-        Outcome::Error => style::WARNING,
-        Outcome::NotTested => style::FAINT,
-    };
-    format!("{color}{outcome}{color:#}")
+    format!("{table}{}{name} ({id}): {outcome}\n", text_of_rows(&rows))
 }

@@ -7,180 +7,127 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use cabane_evidence::Measured;
-use cabane_label::escape_html;
+use cabane_web_page::plot::{Axis, PlotRow, RowPlot, Rows};
 use cabane_web_page::{is_outside, limits, line, number, permitted, with_unit};
 
 use crate::cell::CellName;
 use crate::stage::StageResult;
 use crate::summary::CellSummary;
 
-/// The most plots of a page. Others are numbers only.
-pub(super) const MOST_PLOTS: usize = 1000;
+/// The most plots of a page. Other figures are numbers only.
+pub(super) const MOST_PLOTS: usize = 300;
 /// The most characters of the name of a check or a figure.
 const LONGEST_NAME: usize = 80;
 
-const WIDTH: f64 = 160.0;
-const MARGIN: f64 = 8.0;
+const PARTS: Rows =
+    Rows::Points { value: "value", interval: "", band: "permitted", mark: "reference" };
+const LEGEND: &str = "The shaded band is permitted, and the vertical line is the reference. A disk is inside, a diamond outside.";
 
-/// The range of numbers that a plot shows.
-#[derive(Clone, Copy)]
-struct Scale {
-    low: f64,
-    high: f64,
-}
-
-impl Scale {
-    /// Chooses a range with some space beside all numbers.
-    fn of<'f>(figures: impl Iterator<Item = &'f Measured>) -> Self {
-        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-        for figure in figures {
-            let (lower, upper) = limits(figure);
-            let numbers = [Some(figure.value), figure.reference, lower, upper];
-            for number in numbers.into_iter().flatten().filter(|number| number.is_finite()) {
-                low = low.min(number);
-                high = high.max(number);
-            }
-        }
-        // Halves, since the difference of two numbers may be none.
-        let space = match high / 2.0 - low / 2.0 {
-            difference if difference > 0.0 => difference / 4.0,
-            _ if high == 0.0 => 1.0,
-            _ => high.abs() / 10.0,
-        };
-        Self { low: (low - space).max(f64::MIN), high: (high + space).min(f64::MAX) }
+/// A figure as a row of a plot, with the numbers divided by `unit`.
+fn row(name: String, figure: &Measured, unit: f64) -> PlotRow {
+    let (lower, upper) = limits(figure);
+    let has_limit = lower.is_some() || upper.is_some();
+    let (low, high) = (lower.unwrap_or(f64::NEG_INFINITY), upper.unwrap_or(f64::INFINITY));
+    PlotRow {
+        name,
+        value: Some(figure.value / unit),
+        interval: None,
+        band: has_limit.then_some((low / unit, high / unit)),
+        mark: figure.reference.map(|reference| reference / unit),
+        is_bad: is_outside(figure),
     }
-
-    fn place(self, value: f64) -> f64 {
-        let part = (value / 2.0 - self.low / 2.0) / (self.high / 2.0 - self.low / 2.0);
-        let part = if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.5 };
-        MARGIN + part * (WIDTH - 2.0 * MARGIN)
-    }
-}
-
-/// Draws the permitted range, the reference and the value.
-fn plot(page: &mut String, scale: Scale, figure: &Measured) {
-    let value = scale.place(figure.value);
-    let judgment = match (figure.reference, is_outside(figure)) {
-        (None, _) => String::new(),
-        (Some(reference), is_outside) => format!(
-            "; reference {}; permitted: {}; {}",
-            number(reference),
-            permitted(figure),
-            if is_outside { "outside" } else { "inside" }
-        ),
-    };
-    let _ = write!(
-        page,
-        "<svg viewBox=\"0 0 160 20\" role=\"img\" aria-label=\"{}{judgment}\"><path class=\"axis\" d=\"M0 10H160\"/>",
-        with_unit(figure.value, &figure.unit)
-    );
-    if let (lower, upper) = limits(figure)
-        && (lower.is_some() || upper.is_some())
-    {
-        let from = lower.map_or(0.0, |lower| scale.place(lower));
-        let to = upper.map_or(WIDTH, |upper| scale.place(upper));
-        let width = (to - from).max(0.0);
-        let _ = write!(
-            page,
-            "<rect class=\"band\" x=\"{from:.1}\" y=\"3\" width=\"{width:.1}\" height=\"14\"/>"
-        );
-    }
-    if let Some(reference) = figure.reference {
-        let _ = write!(page, "<path class=\"ref\" d=\"M{:.1} 0V20\"/>", scale.place(reference));
-    }
-    // The shape differs too, since not everybody sees the color.
-    if is_outside(figure) {
-        let _ = write!(page, "<path class=\"out\" d=\"M{:.1} 10l7-7 7 7-7 7z\"/>", value - 7.0);
-    } else {
-        let _ = write!(page, "<circle class=\"in\" cx=\"{value:.1}\" cy=\"10\" r=\"5\"/>");
-    }
-    page.push_str("</svg>");
 }
 
 /// The plots that may still be drawn.
 pub(super) struct Plots(pub(super) usize);
 
 impl Plots {
-    fn take(&mut self) -> bool {
-        let has_one = self.0 > 0;
-        self.0 = self.0.saturating_sub(1);
-        has_one
+    fn add(&mut self, page: &mut String, plot: &RowPlot<'_>) {
+        if self.0 > 0 {
+            self.0 -= 1;
+            page.push_str(&plot.html());
+        }
     }
 
-    fn add_row(&mut self, page: &mut String, scale: Scale, title: &str, figure: &Measured) {
-        let outside = if is_outside(figure) { " <b>outside</b>" } else { "" };
-        let unit = &figure.unit;
-        let _ = write!(
-            page,
-            "<tr><th scope=\"row\">{title}</th><td class=\"w\">{}{outside}</td><td class=\"plot\">",
-            with_unit(figure.value, unit)
-        );
-        if self.take() {
-            plot(page, scale, figure);
-        } else {
-            page.push_str("not drawn");
-        }
-        let permitted = permitted(figure);
-        let _ = write!(page, "</td><td class=\"w\">{permitted}");
-        if let Some(reference) = figure.reference {
-            let _ = write!(page, "; reference {}", number(reference));
-        }
-        page.push_str("</td></tr>\n");
-    }
-
-    /// Writes the figures of one cell.
+    /// Writes the figures of one cell: as numbers, and those with a reference as parts of it.
     pub(super) fn add_cell(&mut self, page: &mut String, stage: &StageResult) {
         let checks = || stage.report.iter().flat_map(|report| &report.checks);
         if checks().all(|check| check.figures.is_empty()) {
             return;
         }
-        page.push_str("<h4>Figures</h4>\n<table>\n");
-        begin_rows(page, "figure");
+        page.push_str("<h4>Figures</h4>\n<table>\n<tr>");
+        for column in ["figure", "value", "permitted"] {
+            let _ = write!(page, "<th scope=\"col\">{column}</th>");
+        }
+        page.push_str("</tr>\n");
+        let mut rows = Vec::new();
         for check in checks() {
             for figure in &check.figures {
-                let check = line(&check.name, LONGEST_NAME);
-                let title = format!("{check}: {}", line(&figure.variable, LONGEST_NAME));
-                self.add_row(page, Scale::of(std::iter::once(figure)), &title, figure);
+                add_row(page, &check.name, figure);
+                if let Some(reference) = figure.reference.filter(|reference| *reference > 0.0) {
+                    rows.push(row(
+                        format!("{} {}", check.name, figure.variable),
+                        figure,
+                        reference,
+                    ));
+                }
             }
         }
         page.push_str("</table>\n");
+        let plot = RowPlot {
+            title: "Figures as parts of their references",
+            description: LEGEND,
+            axis: Axis { name: "figure / reference".to_owned(), format: number },
+            kind: PARTS,
+            rows,
+        };
+        self.add(page, &plot);
     }
 
     /// Writes one plot for each figure that several cells of an environment have.
     pub(super) fn add_comparisons(&mut self, page: &mut String, all: &[Comparison<'_>]) {
-        page.push_str(
-            "<h2 id=\"figures\">Compare the systems</h2>\n<p>The shaded range is permitted, the \
-             dashed line is the reference. A disk is inside the range, a diamond outside.</p>\n",
+        let _ = writeln!(
+            page,
+            "<h2 id=\"figures\">Compare the systems</h2>\n<p>{LEGEND}</p>\n<div class=\"plots\">"
         );
         for one in all {
-            let scale = Scale::of(one.rows.iter().map(|(_, figure)| *figure));
-            let _ = writeln!(
-                page,
-                "<table><caption>{}: {}, {}. All plots go from {} to {}.</caption>",
-                escape_html(one.environment),
-                line(one.check, LONGEST_NAME),
-                line(one.variable, LONGEST_NAME),
-                number(scale.low),
-                with_unit(scale.high, one.unit)
-            );
-            begin_rows(page, "cell");
-            for (cell, figure) in &one.rows {
-                let title = format!("{}@{}%{}", cell.version, cell.system, cell.uarch);
-                // Narrow screens break it there.
-                let title = escape_html(&title).replace('@', "@<wbr>").replace('%', "<wbr>%");
-                self.add_row(page, scale, &title, figure);
-            }
-            page.push_str("</table>\n");
+            let rows = one.rows.iter().map(|(cell, figure)| {
+                let name = format!("{}@{}%{}", cell.version, cell.system, cell.uarch);
+                row(name, figure, 1.0)
+            });
+            let unit: String = one.unit.chars().take(40).collect();
+            let name = if unit.is_empty() { "value".to_owned() } else { format!("value, {unit}") };
+            let short = |text: &str| text.chars().take(LONGEST_NAME).collect::<String>();
+            let plot = RowPlot {
+                title: &format!(
+                    "{}: {}, {}",
+                    one.environment,
+                    short(one.check),
+                    short(one.variable)
+                ),
+                description: "One row for each system.",
+                axis: Axis { name, format: number },
+                kind: PARTS,
+                rows: rows.collect(),
+            };
+            self.add(page, &plot);
         }
+        page.push_str("</div>\n");
     }
 }
 
-fn begin_rows(page: &mut String, first: &str) {
-    let _ = write!(page, "<tr><th scope=\"col\">{first}</th>");
-    for column in ["value", "plot", "permitted"] {
-        let _ = write!(page, "<th scope=\"col\">{column}</th>");
-    }
-    page.push_str("</tr>\n");
+fn add_row(page: &mut String, check: &str, figure: &Measured) {
+    let outside = if is_outside(figure) { " <b>outside</b>" } else { "" };
+    let reference = figure.reference.map(|one| format!("; reference {}", number(one)));
+    let _ = writeln!(
+        page,
+        "<tr><th scope=\"row\">{}: {}</th><td class=\"w\">{}{outside}</td><td class=\"w\">{}{}</td></tr>",
+        line(check, LONGEST_NAME),
+        line(&figure.variable, LONGEST_NAME),
+        with_unit(figure.value, &figure.unit),
+        permitted(figure),
+        reference.unwrap_or_default()
+    );
 }
 
 /// A figure that several cells have.
@@ -230,22 +177,15 @@ mod tests {
         Measured { variable, value, unit, reference, lower, upper }
     }
 
-    fn drawn(figure: &Measured) -> String {
-        let mut page = String::new();
-        plot(&mut page, Scale::of(std::iter::once(figure)), figure);
-        page
-    }
-
     #[test]
     fn a_value_is_shown_against_its_limits() {
-        let inside = drawn(&measured(42.5, Some(40.0), [Some(-0.1), None]));
-        let label = "aria-label=\"42.5 GB/s; reference 40; permitted: at least 36 GB/s; inside\"";
-        assert!(inside.contains(label) && inside.contains("<circle"), "{inside}");
-        let outside = drawn(&measured(30.0, Some(40.0), [Some(-0.1), Some(0.1)]));
-        assert!(outside.contains("permitted: 36 to 44 GB/s; outside"), "{outside}");
-        assert!(outside.contains("class=\"out\"") && outside.contains("class=\"band\""));
-        let alone = drawn(&measured(30.0, None, [None, None]));
-        assert!(!alone.contains("band") && !alone.contains("class=\"ref\""), "{alone}");
+        let inside = row(String::new(), &measured(42.0, Some(40.0), [Some(-0.1), None]), 40.0);
+        assert_eq!((inside.value, inside.mark, inside.is_bad), (Some(1.05), Some(1.0), false));
+        assert_eq!(inside.band, Some((0.9, f64::INFINITY)));
+        let outside = row(String::new(), &measured(30.0, Some(40.0), [Some(-0.1), Some(0.1)]), 1.0);
+        assert_eq!((outside.band, outside.is_bad), (Some((36.0, 44.0)), true));
+        let alone = row(String::new(), &measured(30.0, None, [None, None]), 1.0);
+        assert_eq!((alone.band, alone.mark), (None, None));
     }
 
     #[test]
@@ -253,16 +193,5 @@ mod tests {
         let figure = measured(-41.0, Some(-40.0), [Some(-0.1), Some(0.1)]);
         assert_eq!(limits(&figure), (Some(-44.0), Some(-36.0)));
         assert!(!is_outside(&figure));
-    }
-
-    #[test]
-    fn any_number_can_be_drawn() {
-        for value in [0.0, -1e308, 1e308, f64::MAX, f64::MIN_POSITIVE, f64::INFINITY, f64::NAN] {
-            for reference in [None, Some(0.0), Some(f64::MAX), Some(-f64::MAX)] {
-                let page = drawn(&measured(value, reference, [Some(-1e300), Some(1e300)]));
-                let drawing = page.split_once("\"><path").unwrap().1;
-                assert!(!drawing.contains("NaN") && !drawing.contains("inf"), "{page}");
-            }
-        }
     }
 }

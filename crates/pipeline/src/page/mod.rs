@@ -13,7 +13,7 @@ use std::fs;
 
 use cabane_evidence::Outcome;
 use cabane_label::escape_html;
-use cabane_web_page::{STYLE, chip, class, counted, date, line, policy, words};
+use cabane_web_page::{END, begin, chip, class, counted, date, line, words};
 
 use crate::cell::{Cell, CellName};
 use crate::directory::RunDirectory;
@@ -102,16 +102,8 @@ impl Page {
     /// Writes the page.
     #[must_use]
     pub fn html(&self) -> String {
-        let title = escape_html(&self.title);
-        let mut page = format!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <link rel=\"icon\" href=\"data:,\">\n<title>{title}</title>\n<style>{}</style>\n</head>\n\
-             <body>\n<header>\n<h1>{title}</h1>\n",
-            policy(),
-            STYLE
-        );
+        let mut page = begin(&self.title);
+        let _ = writeln!(page, "<header>\n<h1>{}</h1>", escape_html(&self.title));
         let compared = Comparison::all(self.cells.iter().map(|cell| &cell.summary));
         self.add_summary(&mut page);
         page.push_str("</header>\n");
@@ -124,7 +116,8 @@ impl Page {
             plots.add_comparisons(&mut page, &compared);
         }
         self.add_cells(&mut page, &mut plots);
-        page.push_str("</main>\n</body>\n</html>\n");
+        page.push_str("</main>\n");
+        page.push_str(END);
         page
     }
 

@@ -13,6 +13,7 @@ mod attach;
 mod compare;
 mod ls;
 mod prune;
+mod report;
 
 /// What can be done with evidence.
 #[derive(Debug, Subcommand)]
@@ -26,6 +27,8 @@ pub(crate) enum EvidenceCommand {
     Verify(ls::VerifyArgs),
     /// Compare the figures of an image with those of the image before
     Compare(compare::CompareArgs),
+    /// Report the newest results of all tests, with figures and plots
+    Report(report::ReportArgs),
     /// Attach signed statements or reports to an image of a registry
     Attach(attach::AttachArgs),
     /// Write the signed statements and reports of an image to files
@@ -46,6 +49,7 @@ pub(crate) fn evidence(setup: &Setup, command: &EvidenceCommand) -> Result<ExitC
         EvidenceCommand::Show(args) => done(ls::show(setup, args)),
         EvidenceCommand::Verify(args) => ls::verify(setup, args),
         EvidenceCommand::Compare(args) => done(compare::compare(setup, args)),
+        EvidenceCommand::Report(args) => done(report::report(setup, args)),
         EvidenceCommand::Attach(args) => done(attach::attach(setup, args)),
         EvidenceCommand::Export(args) => done(attach::export(setup, args)),
         EvidenceCommand::Prune(args) => done(prune::prune(setup, args)),
