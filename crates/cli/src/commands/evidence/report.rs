@@ -47,7 +47,7 @@ pub(crate) struct ReportArgs {
 }
 
 pub(crate) fn report(setup: &Setup, args: &ReportArgs) -> Result<()> {
-    let suites = args.suites.iter().map(|path| Suite::in_directory(path, Vec::new()));
+    let suites = args.suites.iter().map(|path| Suite::find(setup, path, Vec::new()));
     let suites: Vec<Suite> = suites.collect::<Result<_>>()?;
     let described = described(suites.iter().map(|suite| suite.directory.as_path()))?;
     let (found, _) = args.place.find(setup, &args.image)?;
