@@ -192,7 +192,7 @@ mod tests {
         let page = page("t", tried, None);
         let plot = page.split("<figure").nth(1).unwrap();
         let legend = plot.split_once("<ul class=\"legend\">").unwrap().1;
-        assert!(legend.contains("> first</li>") && legend.contains("> second</li>"), "{plot}");
+        assert!(legend.contains(" first</li>") && legend.contains(" second</li>"), "{plot}");
         assert!(!plot.contains("silent"), "{plot}");
         let row = "<th scope=\"row\">4 KiB</th><td>0.50</td><td>3.00</td>";
         assert!(plot.contains(row) && !page.contains("NaN"), "{plot}");

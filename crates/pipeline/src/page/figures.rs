@@ -15,7 +15,7 @@ use crate::stage::StageResult;
 use crate::summary::CellSummary;
 
 /// The most plots of a page. Other figures are numbers only.
-pub(super) const MOST_PLOTS: usize = 300;
+pub(super) const MOST_PLOTS: usize = 80;
 /// The most characters of the name of a check or a figure.
 const LONGEST_NAME: usize = 80;
 
