@@ -34,7 +34,7 @@ pub(crate) struct ReportArgs {
     /// The image: a label, ID, digest, or path
     image: String,
     /// Describe the figures with the rows of this suite. Repeatable
-    #[arg(long = "suite", value_name = "DIR")]
+    #[arg(long = "suite", value_name = "DIR|NAME")]
     suites: Vec<PathBuf>,
     /// Also write a page with plots to this file
     #[arg(long, value_name = "FILE")]
