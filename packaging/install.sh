@@ -114,6 +114,7 @@ install_shared() {
 
 # The command is what it is called.
 install_links() {
+    directory "$prefix/bin"
     for name in uenv squashfs-mount; do
         link=$destination$prefix/bin/$name
         [ ! -e "$link" ] || [ -L "$link" ] ||
