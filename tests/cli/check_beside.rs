@@ -31,7 +31,7 @@ class Says(rfm.RunOnlyRegressionTest):
 @rfm.simple_test
 class Beside(Says):
     valid_prog_environs = ['+host']
-    prerun_cmds = ['! command -v greet']
+    prerun_cmds = ['! command -v greet', 'test "$CABANE_CHECK_WORD$OTHER_WORD" = word || exit 1']
     executable = '"$CABANE_CHECK_PROGRAM" run "$CABANE_CHECK_IMAGE" -- greet there; '
     executable += 'echo left out: start_nfs: no NFS; true'
 
@@ -58,6 +58,7 @@ impl Suite {
     fn check(&self, suites: &Path, arguments: &[&str]) -> Finished {
         let mut command = self.checked.cabane.command(&[&["check", LABEL], arguments].concat());
         command.env("CABANE_REFRAME", &self.reframe).env("CABANE_SUITES", suites);
+        command.env("CABANE_CHECK_WORD", "word").env("OTHER_WORD", "other");
         self.checked.cabane.finish(&mut command)
     }
 

@@ -14,6 +14,7 @@ mod judge;
 mod revision;
 mod seen;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,6 +36,22 @@ const PROGRAM: &str = "reframe";
 const NOTHING: &str = "no test of the suite fits the environments of the image";
 /// The largest report that is read, in bytes.
 const MAX_REPORT: u64 = 64 * 1024 * 1024;
+
+/// How variables begin that are for the tests of a suite.
+const OF_TESTS: &str = "CABANE_CHECK_";
+/// Variables that say how the network is reached, in small letters.
+const PASSED: [&str; 10] = [
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "ssl_cert_file",
+    "ssl_cert_dir",
+    "git_ssl_cainfo",
+    "curl_ca_bundle",
+    "requests_ca_bundle",
+    "pip_cert",
+];
 
 /// How the options of `ReFrame` begin that select tests.
 const SELECTING: [&str; 17] = [
@@ -342,6 +359,12 @@ impl SuiteRun<'_, '_> {
         command.arg(session_extras(&self.subject.digest)).args(["--nocolor", "--run"]);
         // The directory of a suite may belong to others, and what is in it may be compared.
         command.env("PYTHONDONTWRITEBYTECODE", "1");
+        // Tests beside the image may build something, which needs the network of the site.
+        let is_passed = |name: &OsStr| {
+            let name = name.to_string_lossy();
+            PASSED.contains(&&*name.to_ascii_lowercase()) || name.starts_with(OF_TESTS)
+        };
+        command.envs(self.context.calling.iter().filter(|(name, _)| is_passed(name)));
         // More ranks than processors, and ranks of root.
         command.envs(launcher_variables(u32::MAX));
         self.bench.run_outside(&mut command, LONGEST)
