@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
 
-use cabane_testkit::{RealRegistry, needs};
+use cabane_testkit::{RealRegistry, needs, squashfs};
 
 use crate::cabane::{APP, Who, everybody};
 use crate::channels::{Bed, NEW};
@@ -128,4 +128,56 @@ fn neither_labels_nor_channels_of_the_target_go_back() {
     assert_eq!(refused.code, 1, "{}", refused.stderr);
     assert!(refused.stderr.contains("belongs to the image"), "{}", refused.stderr);
     bed.run(&[&label[..], &["--force"]].concat()).success();
+}
+
+#[test]
+fn a_repository_mirrors_a_registry_and_keeps_once_what_images_share() {
+    needs!("docker-registry");
+    for who in everybody() {
+        let bed = Bed::new(who, "", "");
+        let cabane = &bed.shared.cabane;
+        // Each version is the first one with a file more.
+        let first = large(&bed.shared, "family", 24);
+        bed.run(&["image", "push", &first, "family/1.0:v1"]).success();
+        for version in 2..5 {
+            let tree = cabane.world.path("trees/family");
+            std::fs::write(tree.join("version"), version.to_string()).unwrap();
+            let image = cabane.world.path(&format!("family{version}.squashfs"));
+            squashfs(&tree, &image);
+            let label = format!("family/{version}.0:v1");
+            bed.run(&["image", "push", &image.to_string_lossy(), &label]).success();
+        }
+        let target = cabane.world.path("home/mirror").to_string_lossy().into_owned();
+        bed.run(&["repo", "create", &target]).success();
+        let arguments = ["registry", "mirror", &source(&bed), &target, "family", "--deduplicate"];
+        let planned = bed.run(&[&arguments[..], &["--dry-run"]].concat()).success();
+        assert!(planned.stderr.contains("4 of 4 images would be copied"), "{planned:?}");
+        let copied = bed.run(&arguments).success();
+        assert!(
+            copied.stderr.contains("copied 4 of 4 images; the repository keeps "),
+            "{copied:?}"
+        );
+        let status = bed.run(&["repo", "status", "--json", &target]).success();
+        let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
+        let number = |key: &str| status[0][key].as_u64().unwrap();
+        assert!(number("stored") * 2 < number("bytes"), "{status}");
+        // Again, nothing is assembled and nothing comes.
+        let again = bed.run(&arguments).success();
+        assert!(again.stderr.contains("copied 0 of 4 images"), "{again:?}");
+        assert_eq!(number("deduplicated"), 3, "{status}");
+        let with = format!("--repo={target}");
+        bed.run(&[&with, "repo", "status", "--verify", &target]).success();
+        bed.run(&[&with, "run", "family/3.0", "--", "true"]).success();
+    }
+}
+
+#[test]
+fn a_registry_keeps_images_as_it_likes() {
+    let bed = crate::cabane::Cabane::new(Who::OrdinaryUser);
+    let typed =
+        ["registry", "mirror", "http://a.invalid", "http://b.invalid", "app", "--deduplicate"];
+    let seen = bed.run(&typed);
+    let expected = "error: `--deduplicate` is for repositories, and http://b.invalid is a registry\n\
+                    hint: name the path of a repository that begins with `/` or `.`\n";
+    assert_eq!((seen.code, seen.stderr.as_str()), (2, expected));
 }

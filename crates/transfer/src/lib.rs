@@ -20,6 +20,7 @@ mod export;
 mod import;
 mod list;
 mod mirror;
+mod mirror_to_repository;
 mod pull;
 mod push;
 mod registry;
@@ -47,6 +48,9 @@ pub use import::{
 };
 pub use list::{check_list, repair_list, static_list, write_static_list};
 pub use mirror::{MirrorRequest, MirrorSummary, mirror};
+pub use mirror_to_repository::{
+    RepositoryMirrorRequest, RepositoryMirrorSummary, mirror_to_repository,
+};
 pub use pull::{
     AddedMetadata, PullRequest, add_metadata, find_remote, look_up, pull, pull_metadata,
     refuse_container,

@@ -73,39 +73,76 @@ pub fn mirror(
         summary: MirrorSummary::default(),
         done,
     };
-    let mut channels = Vec::new();
-    for typed in &request.channels {
-        let (setting, place) = place_of(context, typed)?;
-        let channel = read_channel(context, &request.source.registry, setting, &place)?;
-        for image in images_of(request.source, &channel)? {
-            // It may have been copied before, as the base of another one.
-            mirror.copy(&image)?;
-            if !request.dry_run {
-                request.target.registry.hold(&image)?;
-            }
+    let selection = Selection {
+        source: request.source,
+        channels: &request.channels,
+        patterns: &request.patterns,
+    };
+    let channels = selection.each(context, &mut |image, is_of_channel| {
+        // It may have been copied before, as the base of another one.
+        mirror.copy(image)?;
+        if is_of_channel && !request.dry_run {
+            request.target.registry.hold(image)?;
         }
-        channels.push((setting, channel));
-    }
-    for pattern in &request.patterns {
-        let description = ImageDescription::Pattern(pattern.clone());
-        let how = NameMatch::Exact;
-        for listed in look_up(context, request.source, Some(&description), how, false)? {
-            if let Some(image) = request.source.registry.image_if_there(&listed.place())? {
-                mirror.copy(&image)?;
-            }
-        }
-    }
+        Ok(())
+    })?;
     let mut summary = mirror.summary;
-    if summary.images == 0 && channels.is_empty() {
-        let address = request.source.registry.address();
-        let message = format!("no image in the registry {address} was selected");
-        return Err(Report::new(Kind::NotFound, message)
-            .hinted(format!("`cabane image find --registry {address} '@*'` lists all images")));
-    }
     for (setting, channel) in channels.iter().filter(|_| !request.dry_run) {
         summary.documents += copy_documents(context, request, setting, channel)?;
     }
     Ok(summary)
+}
+
+/// Images of a registry.
+pub(crate) struct Selection<'a> {
+    pub(crate) source: &'a Connection,
+    /// Those of these channels.
+    pub(crate) channels: &'a [ChannelPattern],
+    /// Those under these labels.
+    pub(crate) patterns: &'a [LabelPattern],
+}
+
+impl Selection<'_> {
+    /// Calls `with` for each image, and whether it is of a channel. Returns the channels.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is selected; a channel that is not trusted; and those of asking and of `with`.
+    pub(crate) fn each<'c>(
+        &self,
+        context: &'c Context,
+        with: &mut dyn FnMut(&RemoteImage, bool) -> Result<()>,
+    ) -> Result<Vec<(&'c ChannelSetting, VerifiedChannel)>> {
+        let registry = &self.source.registry;
+        let mut channels = Vec::new();
+        let mut count = 0;
+        for typed in self.channels {
+            let (setting, place) = place_of(context, typed)?;
+            let channel = read_channel(context, registry, setting, &place)?;
+            for image in images_of(self.source, &channel)? {
+                with(&image, true)?;
+            }
+            channels.push((setting, channel));
+        }
+        for pattern in self.patterns {
+            let description = ImageDescription::Pattern(pattern.clone());
+            let how = NameMatch::Exact;
+            for listed in look_up(context, self.source, Some(&description), how, false)? {
+                if let Some(image) = registry.image_if_there(&listed.place())? {
+                    count += 1;
+                    with(&image, false)?;
+                }
+            }
+        }
+        if count == 0 && channels.is_empty() {
+            let address = registry.address();
+            let message = format!("no image in the registry {address} was selected");
+            return Err(Report::new(Kind::NotFound, message).hinted(format!(
+                "`cabane image find --registry {address} '@*'` lists all images"
+            )));
+        }
+        Ok(channels)
+    }
 }
 
 /// Gets the images of a channel by their manifests. Those that are retired may be gone.
