@@ -85,3 +85,60 @@ fn the_name_of_the_system_is_that_of_slurm_or_of_the_variable() {
     assert!(has_slurm || seen.stdout.contains(of_variable), "{seen:?}");
     assert!(has_slurm || seen.stdout.contains("\nsystem_name = \"alps\"\n"), "{seen:?}");
 }
+
+/// A root file system that keeps nothing, since mount points are made in it, and a configuration that is not there yet.
+const NEW: &str = "rm -r /etc/cabane
+mkdir /mnt/upper /mnt/work /mnt/root
+mount -t overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work overlay /mnt/root
+for directory in proc dev etc mnt; do mount --rbind /$directory /mnt/root/$directory; done
+set_up() { chroot /mnt/root env -i PATH=/usr/bin:/bin $bin site init --apply \"$@\" >\"$OUT/said\" 2>&1; }
+says() { grep -qFx -- \"$1\" \"$OUT/said\" || { cat \"$OUT/said\" >&2; exit 1; }; }
+is() { [ \"$(stat -c '%u %a' \"/mnt/root$2\")\" = \"$1\" ] || { stat \"/mnt/root$2\" >&2; exit 1; }; }
+";
+
+#[test]
+fn one_command_sets_a_machine_up_and_says_how_to_undo_it() {
+    needs_machines!();
+    let wrong = format!(
+        "{NEW}
+         umask 077
+         set_up --repository /srv/site/repository
+         umask 022
+         says 'made the repository /srv/site/repository'
+         says '  undo: rm -r /srv/site/repository'
+         says 'wrote /etc/cabane/config.toml'
+         says '  undo: rm /etc/cabane/config.toml'
+         says 'wrote /etc/cabane/mount.policy'
+         for place in /user-environment /user-tools /user-environment-debug /srv/site /srv/site/repository /etc/cabane
+         do is '0 755' $place; done
+         is '0 644' /etc/cabane/config.toml
+         grep -qFx 'path = \"/srv/site/repository\"' /etc/cabane/config.toml
+         set_up --repository /srv/site/repository
+         for place in /srv/site/repository /etc/cabane/config.toml /etc/cabane/mount.policy
+         do says \"kept $place, which was there\"; done
+         ! grep made \"$OUT/said\"
+         set_up --repository /srv/site/another
+         says 'warning: /etc/cabane/config.toml does not name /srv/site/another'
+         says 'path = \"/srv/site/another\"'
+         mv /mnt/root/srv/site /mnt/site
+         mkdir -p /srv
+         mount -t tmpfs tmpfs /srv
+         mv /mnt/site /srv/site"
+    );
+    let verdict = Machine::of(Who::OrdinaryUser, &wrong).ask();
+    let (found, _) = verdict.finding("policy");
+    assert!(found.starts_with("ok: root's images"), "{found}");
+    let (found, _) = verdict.finding("configuration");
+    assert!(found.starts_with("ok: ") && found.contains("/etc/cabane/config.toml"), "{found}");
+}
+
+#[test]
+fn an_ordinary_user_sets_nothing_up() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let path = cabane.world.path("home/repository");
+    let seen = cabane.run(&["site", "init", "--apply", "--repository", path.to_str().unwrap()]);
+    let expected = "error: only root can set a machine up for all users\n\
+                    hint: type the same with `sudo`\n";
+    assert_eq!((seen.code, seen.stderr.as_str()), (1, expected));
+    assert!(!path.exists());
+}

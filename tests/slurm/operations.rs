@@ -127,3 +127,36 @@ fn the_plugin_can_be_replaced_while_a_step_runs() {
         });
     });
 }
+
+#[test]
+fn one_command_sets_a_cluster_up_and_others_undo_it() {
+    in_cluster!(|cluster: &Cluster| {
+        cluster.root(&format!(
+            "rm -f /etc/cabane/mount.policy /etc/cabane/config.toml
+             : >/etc/slurm/plugstack.conf
+             place=/usr/local/lib/cabane/slurm/$(srun --version | grep -o '[0-9][0-9][.][0-9][0-9]')
+             mkdir -p $place
+             cp {PLUGIN} $place/"
+        ));
+        let said =
+            cluster.root("cabane site init --apply --repository /shared/site/repository 2>&1");
+        for text in [
+            "made the repository /shared/site/repository",
+            "wrote /etc/cabane/config.toml",
+            "wrote /etc/cabane/mount.policy",
+            "wrote into /etc/slurm/plugstack.conf: required /usr/local/lib/cabane/slurm/",
+        ] {
+            assert!(said.contains(text), "{text}: {said}");
+        }
+        cluster.root(
+            "cabane --repo=/shared/site/repository image add seen/1:v1 /shared/images/app.squashfs",
+        );
+        let output = cluster.user("alice").sh("srun -N2 --uenv=seen who").success();
+        assert_eq!(output.stdout, "app 1\napp 1\n");
+        let undo: Vec<&str> =
+            said.lines().filter_map(|line| line.strip_prefix("  undo: ")).rev().collect();
+        cluster.root(&undo.join("\n"));
+        let left = cluster.root("ls -d /shared/site/repository /etc/cabane/* 2>/dev/null; cat /etc/slurm/plugstack.conf");
+        assert_eq!(left, "", "{undo:?}");
+    });
+}

@@ -20,4 +20,4 @@ mod probe;
 
 pub use diagnose::diagnose;
 pub use finding::{Choice, Diagnosis, Finding, Group, State, Way};
-pub use first_configuration::{FirstConfiguration, Saved};
+pub use first_configuration::{FirstConfiguration, MOUNT_POINTS, Saved};

@@ -50,6 +50,13 @@ pub fn check_machine(plugstack: Option<&Path>) -> Checked {
     Checked { facts, faults }
 }
 
+/// Returns the plugin configuration of Slurm if it names the plugin.
+pub fn has_plugin() -> Option<PathBuf> {
+    let plugstack = plugstack_of_node();
+    line_in(&plugstack).ok()??;
+    Some(plugstack)
+}
+
 /// Returns the file to which steps are recorded on this machine, if they are recorded to one.
 pub fn find_record_file() -> Option<PathBuf> {
     let line = line_in(&find_plugstack()).ok()??;

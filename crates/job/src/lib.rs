@@ -19,7 +19,7 @@ mod request;
 mod submission;
 mod variants;
 
-pub use check::{Checked, check_machine, find_record_file};
+pub use check::{Checked, check_machine, find_record_file, has_plugin};
 pub use containers::ContainerRequest;
 pub use failures::{collect_failures, tell_failure};
 pub use install::{InstallRequest, Installed, install};

@@ -27,7 +27,7 @@ const MOST: usize = 16;
 const BELOW: [&str; 2] = ["cabane/repository", "cabane"];
 const ANYWHERE: [&str; 2] = ["/shared/cabane/repository", "/srv/cabane/repository"];
 /// The usual mount points.
-const MOUNT_POINTS: [&str; 3] = ["/user-environment", "/user-tools", "/user-environment-debug"];
+pub const MOUNT_POINTS: [&str; 3] = ["/user-environment", "/user-tools", "/user-environment-debug"];
 /// The configuration of Slurm, also where nodes get it from the head.
 const SLURM: [&str; 3] =
     ["/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/etc/slurm-llnl/slurm.conf"];
@@ -69,8 +69,8 @@ pub(super) struct Repository {
     pub(super) owner: u32,
 }
 
-/// Looks at this machine.
-pub(super) fn look(calling: &BTreeMap<OsString, OsString>) -> Found {
+/// Looks at this machine. `chosen` is a repository that the site has chosen.
+pub(super) fn look(calling: &BTreeMap<OsString, OsString>, chosen: Option<&Path>) -> Found {
     let process = look::look_at_process();
     let user_namespaces = look::try_user_namespaces();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -85,7 +85,7 @@ pub(super) fn look(calling: &BTreeMap<OsString, OsString>) -> Found {
         has_verity: verity::is_in_kernel(),
         has_user_namespaces: user_namespaces.trial.works(),
         fuse: look::try_fuse(&FusePrograms::default(), &user_namespaces),
-        repositories: repositories(&shared),
+        repositories: repositories(&shared, chosen),
         shared,
         mount_points: MOUNT_POINTS
             .iter()
@@ -135,16 +135,21 @@ fn shared_file_system(line: &str) -> Option<FileSystem> {
 }
 
 /// Finds repositories at the usual places. Where users can write, any of them can make one, so those do not count.
-fn repositories(shared: &[FileSystem]) -> Vec<Repository> {
+/// The chosen one comes first, wherever it is.
+fn repositories(shared: &[FileSystem], chosen: Option<&Path>) -> Vec<Repository> {
     let below = shared.iter().flat_map(|one| {
         BELOW.iter().map(|name| format!("{}/{name}", one.mount_point.trim_end_matches('/')))
     });
-    let mut found: Vec<Repository> = Vec::new();
+    let owner = |path: &Path| fs::metadata(path).ok().map(|found| found.uid());
+    let chosen = chosen.and_then(|path| {
+        Some(Repository { owner: owner(path)?, path: path.display().to_string() })
+    });
+    let mut found: Vec<Repository> = chosen.into_iter().collect();
     for path in ANYWHERE.iter().map(|path| (*path).to_owned()).chain(below) {
         let answer = within(look::QUICK, || {
             open_repository(Path::new(&path)).ok()?;
             only_root_chose(Path::new(&path)).then_some(())?;
-            Some(Repository { owner: fs::metadata(&path).ok()?.uid(), path: path.clone() })
+            Some(Repository { owner: owner(Path::new(&path))?, path: path.clone() })
         });
         let new = answer.ok().flatten();
         found.extend(new.filter(|new| !found.iter().any(|known| known.path == new.path)));

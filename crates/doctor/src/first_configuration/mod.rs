@@ -6,6 +6,8 @@
 mod found;
 mod text;
 
+pub use found::MOUNT_POINTS;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
@@ -27,6 +29,8 @@ pub struct FirstConfiguration {
     pub config: String,
     /// The text of `mount.policy`.
     pub policy: String,
+    /// Whether the machine has Slurm.
+    pub has_slurm: bool,
 }
 
 /// What became of a file.
@@ -39,18 +43,45 @@ pub enum Saved {
 }
 
 impl FirstConfiguration {
-    /// Looks at this machine, and writes a configuration for it. Takes the variables of the caller.
+    /// Looks at this machine, and writes a configuration for it. Takes the variables of the caller, and the repository
+    /// of the site, if one was chosen.
     #[must_use]
-    pub fn of_machine(calling: &BTreeMap<OsString, OsString>) -> Self {
-        let found = found::look(calling);
-        Self { config: text::config(&found), policy: text::policy(&found) }
+    pub fn of_machine(calling: &BTreeMap<OsString, OsString>, chosen: Option<&Path>) -> Self {
+        let found = found::look(calling, chosen);
+        Self {
+            config: text::config(&found),
+            policy: text::policy(&found),
+            has_slurm: found.slurm.is_some(),
+        }
+    }
+
+    /// Whether the settings in a directory name a repository.
+    #[must_use]
+    pub fn is_named_in(directory: &Path, repository: &Path) -> bool {
+        let settings = fs::read_to_string(directory.join(CONFIG)).unwrap_or_default();
+        settings.contains(&text::quoted(&repository.display().to_string()))
+    }
+
+    /// Writes both files into a directory like [`Self::save`].
+    ///
+    /// # Errors
+    ///
+    /// Both files are there, or one cannot be written.
+    pub fn save_new(&self, directory: &Path) -> Result<Vec<Saved>> {
+        let saved = self.save(directory)?;
+        if saved.iter().all(|one| matches!(one, Saved::Kept(_))) {
+            let message = format!("{} has {CONFIG} and {POLICY} already", shown(directory));
+            let hint = "without `--output`, both are printed: compare them with your files";
+            return Err(Report::new(Kind::BadInput, message).hinted(hint.to_owned()));
+        }
+        Ok(saved)
     }
 
     /// Writes both files into a directory, which is made if it is missing. A file that is there stays as it is.
     ///
     /// # Errors
     ///
-    /// Both files are there, or one cannot be written.
+    /// One cannot be written.
     pub fn save(&self, directory: &Path) -> Result<Vec<Saved>> {
         fs::create_dir_all(directory)
             .or_failed(|| format!("make the directory {}", directory.display()))?;
@@ -62,11 +93,6 @@ impl FirstConfiguration {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Saved::Kept(path),
                 Err(error) => Err(error).or_failed(|| format!("write {}", path.display()))?,
             });
-        }
-        if saved.iter().all(|one| matches!(one, Saved::Kept(_))) {
-            let message = format!("{} has {CONFIG} and {POLICY} already", shown(directory));
-            let hint = "without `--output`, both are printed: compare them with your files";
-            return Err(Report::new(Kind::BadInput, message).hinted(hint.to_owned()));
         }
         Ok(saved)
     }

@@ -250,7 +250,7 @@ impl Text {
 }
 
 /// A text as TOML has it.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
