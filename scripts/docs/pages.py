@@ -529,6 +529,7 @@ PAGES = {
     "docs/guides/pipelines-ci.md": Page(not_run="needs a pipeline; scripts/test-clients runs generated ones"),
     "docs/guides/looking-after-a-repository.md": Page(
         images=("solver/1.0",),
+        registry=True,
         as_root="install -d -o alice /shared/cabane /scratch/alice /old /new && groupadd --users alice vaspusers",
         before="cabane repo create /shared/cabane/repository && cabane repo create /old/repository && "
         "cabane --repo=/old/repository,default image add solver/1.0 solver/1.0@* && export SCRATCH=/scratch/alice",
@@ -537,6 +538,11 @@ PAGES = {
             "cabane repo gc": Step(any_output=True),
             # No image was unused for a week.
             "cabane repo deduplicate": Step(any_output=True),
+            "cabane registry mirror": Step(
+                before="cabane repo create /shared/cabane/mirror && "
+                f"cabane image push --registry https://registry.example.org/uenv {DOCS}/images/tools-1.0 stack/1.0:v1@alpha%zen3",
+                any_output=True,
+            ),
             "ls -l vasp.squashfs": Step(
                 before=f"cp {DOCS}/images/tools-1.0 vasp.squashfs && chmod 640 vasp.squashfs && "
                 "sudo chgrp vaspusers vasp.squashfs",
