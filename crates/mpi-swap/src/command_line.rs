@@ -106,10 +106,15 @@ impl CommandLine {
         }
         if is_launched || launcher.is_some() {
             let mut rest = command.iter().enumerate().skip(1);
-            let program = rest.find_map(|(place, argument)| {
-                let path = search.find_file(Path::new(argument))?;
-                search.is_program(&path).then_some((place, path))
-            });
+            let mut program = None;
+            while let (None, Some((place, argument))) = (&program, rest.next()) {
+                // Its values may be programs, too.
+                for _ in 0..values_of(argument) {
+                    rest.next();
+                }
+                let found = search.find_file(Path::new(argument));
+                program = found.filter(|path| search.is_program(path)).map(|path| (place, path));
+            }
             (begin, found) = program.ok_or_else(|| nothing_behind(command))?;
         }
         let (before, program) = command.split_at(begin);
@@ -122,10 +127,51 @@ impl CommandLine {
     }
 }
 
+/// How many values an option of a launcher has, if one of them may be a program: `mpiexec` of Open MPI 4 and 5, and of
+/// MPICH (Hydra), as their manual pages list them.
+fn values_of(argument: &OsStr) -> usize {
+    let Some(option) = argument.as_bytes().strip_prefix(b"-") else { return 0 };
+    match option.strip_prefix(b"-").unwrap_or(option) {
+        b"mca" | b"gmca" | b"omca" | b"prtemca" | b"pmixmca" | b"env" | b"genv" => 2,
+        b"launcher" | b"launcher-exec" | b"bootstrap" | b"bootstrap-exec" | b"launch-agent" => 1,
+        _ => 0,
+    }
+}
+
 fn nothing_behind(command: &[OsString]) -> SwapError {
     let mut arguments = command.iter().map(|argument| argument.to_string_lossy());
     SwapError::NothingBehind {
         launcher: arguments.next().unwrap_or_default().into_owned(),
         arguments: arguments.collect::<Vec<_>>().join(" "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_options_are_not_the_program() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["sh", "solver"] {
+            let path = directory.path().join(name);
+            std::fs::write(&path, "#!/bin/sh\n").unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        let tree = Tree::here();
+        let search = Search { tree: &tree, path: directory.path().as_os_str() };
+        for options in [
+            "--mca plm_rsh_agent sh -n 2",
+            "-mca plm_rsh_agent sh",
+            "-genv SHELL sh -n 2",
+            "-launcher-exec sh",
+            "-n 2",
+        ] {
+            let typed = format!("mpiexec {options} solver sh");
+            let command: Vec<OsString> = typed.split(' ').map(OsString::from).collect();
+            let line = CommandLine::parse(search, &command, None, true).unwrap();
+            assert_eq!(line.program, ["solver", "sh"], "{typed}");
+            assert_eq!(line.file, directory.path().join("solver"), "{typed}");
+        }
     }
 }
