@@ -20,9 +20,10 @@ Examples:
   cabane registry mirror https://registry.example.org/uenv https://mirror.example.com/uenv --channel stable
   cabane registry mirror https://a.example.org https://b.example.org 'deploy::@*' --dry-run
 
-Images are copied with their metadata, chunk lists, and signatures, under the same labels, and with the
-images on which they are built. The command copies only what the target does not have, and continues
-after an interruption. It removes nothing. A label that another image of the target has moves only with
+Images are copied with their metadata, chunk lists, and signatures, under the
+same labels, and with the images on which they are built. The command copies
+only what the target does not have, and continues after an interruption. It
+removes nothing. A label that another image of the target has moves only with
 --force, and a channel never goes back.")]
 pub(crate) struct MirrorArgs {
     /// The address of the registry with the images
