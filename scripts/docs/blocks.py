@@ -4,6 +4,7 @@
 
 import difflib
 import re
+import subprocess
 from dataclasses import dataclass, field
 
 FENCE = re.compile(r"^( *)```(\w*) *$")
@@ -45,12 +46,22 @@ class Block:
         return found
 
 
+# How bash says that a quote, a bracket, or a loop has no end.
+INCOMPLETE = re.compile(r"unexpected (?:EOF|end of file)")
+
+
 def wants_more(text):
     """Whether the shell waits for another line."""
-    here = re.search(r"<<-?\s*['\"]?(\w+)", text)
+    here = re.search(r"(?<!<)<<-?\s*['\"]?(\w+)", text)
     if here:
         return here[1] not in text.split("\n")[1:]
-    return text.endswith("\\")
+    if text.endswith("\\"):
+        return True
+    read = subprocess.run(
+        ["/bin/bash", "-n", "-c", text], env={"LC_ALL": "C"}, check=False,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )
+    return INCOMPLETE.search(read.stderr) is not None
 
 
 def blocks_of(text):

@@ -324,7 +324,7 @@ PAGES = {
             "cabane slurm install": not_run("needs Slurm; the tests of jobs install the plugin"),
             "scontrol": not_run("needs Slurm"),
             "clush": not_run("needs other hosts"),
-            "cd /usr/local": ARCHIVE,
+            "cabane-0.2.0-linux-x86_64/install.sh": ARCHIVE,
         },
     ),
     "docs/guides/build-a-stack.md": Page(not_run="needs Spack; scripts/test-spack builds the examples"),
@@ -637,6 +637,7 @@ PAGES = {
         steps={
             "tar -xf": ARCHIVE,
             "sudo cabane-0.2.0-linux-x86_64/install.sh": ARCHIVE,
+            "sudo cabane self update": ARCHIVE,
             "sudo apt install": ARCHIVE,
             "sudo dnf install": ARCHIVE,
             "uv tool install": ARCHIVE,
@@ -644,7 +645,7 @@ PAGES = {
             "spack install": not_run("needs Spack"),
             "eb": not_run("needs EasyBuild"),
             "make build": BUILD,
-            "cabane config": Step(
+            "cabane config#2": Step(
                 before="mkdir -p ~/.config/cabane && printf '%s\\n' '[[repositories]]' 'name = \"mine\"' "
                 "'path = \"/scratch/alice/repository\"' 'priority = \"5\"' '[build]' 'job = 4' > ~/.config/cabane/config.toml"
             ),

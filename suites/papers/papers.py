@@ -80,7 +80,7 @@ class Messages(Section):
 
 @rfm.simple_test
 class Processor(Section):
-    """One application for several micro-architectures, chosen on the node."""
+    """One application for several microarchitectures, chosen on the node."""
 
 
 @rfm.simple_test

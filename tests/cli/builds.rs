@@ -12,7 +12,7 @@ use crate::cabane::{Cabane, Who, everybody, finished};
 /// No processor has them all.
 const FEATURES: [&str; 5] = ["sve", "avx512f", "avx2", "tbm", "sse4a"];
 
-/// Adds builds of `app/1:v1@here`: micro-architectures, and the features that they need.
+/// Adds builds of `app/1:v1@here`: microarchitectures, and the features that they need.
 fn with_builds(who: Who, builds: &[(&str, &[&str])]) -> Cabane {
     let cabane = Cabane::new(who);
     let place = cabane.mount_point("app");

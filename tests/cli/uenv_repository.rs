@@ -29,7 +29,7 @@ pub(crate) const TABLES: &str = "
         INNER JOIN uenv ON uenv.version_id = tags.version_id
         INNER JOIN images ON images.sha256 = tags.sha256;";
 
-/// Those of the releases before: system and micro-architecture belong to the image.
+/// Those of the releases before: system and microarchitecture belong to the image.
 const OLD_TABLES: &str = "
     CREATE TABLE images (sha256 TEXT PRIMARY KEY CHECK(length(sha256)==64),
         id TEXT UNIQUE CHECK(length(id)==16), date TEXT NOT NULL, size INTEGER NOT NULL,

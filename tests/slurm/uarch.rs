@@ -40,7 +40,7 @@ struct Builds<'a> {
 }
 
 impl<'a> Builds<'a> {
-    /// Makes builds of `app/1:v1@here`: micro-architectures, and what they need in JSON.
+    /// Makes builds of `app/1:v1@here`: microarchitectures, and what they need in JSON.
     fn make(cluster: &'a Cluster, builds: &[(&str, &str)]) -> Self {
         cluster.root(
             "rm -rf /shared/builds; touch /etc/cabane/uarch

@@ -169,7 +169,7 @@ pub(crate) fn end_table(page: &mut String) {
 
 /// The columns of [`row`].
 pub(crate) const COLUMNS: [&str; 7] =
-    ["image", "system", "micro-architecture", "state", "tested", "size", "date"];
+    ["image", "system", "microarchitecture", "state", "tested", "size", "date"];
 
 /// Writes an image as a row of a table; `up` leads to the first directory.
 pub(crate) fn row(page: &mut String, model: &Model<'_>, number: usize, up: &str) {

@@ -52,7 +52,7 @@ pub(crate) struct Row<'a> {
     pub(crate) outcome: Option<Outcome>,
     pub(crate) releases: Vec<Release>,
     pub(crate) revocation: Option<(Date, String)>,
-    /// The row of the image before it with the same name for the same system and micro-architecture.
+    /// The row of the image before it with the same name for the same system and microarchitecture.
     pub(crate) before: Option<usize>,
 }
 

@@ -12,7 +12,7 @@ use crate::document::{ChannelDocument, Entry, Revocation, Waiver};
 pub enum Change<'a> {
     /// An image that was not there.
     Added(&'a Entry),
-    /// Another image of the same name, version, and micro-architecture: before and after.
+    /// Another image of the same name, version, and microarchitecture: before and after.
     Replaced(&'a Entry, &'a Entry),
     /// An image that is gone.
     Removed(&'a Entry),

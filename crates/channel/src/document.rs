@@ -49,7 +49,7 @@ pub struct ChannelDocument {
     /// Why, in the words of that person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The images, sorted by label; one for each name, version, and micro-architecture.
+    /// The images, sorted by label; one for each name, version, and microarchitecture.
     pub entries: Vec<Entry>,
     /// Which rules do not apply to which image.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -265,7 +265,7 @@ impl ChannelDocument {
         self.entries.iter().find(|entry| entry.is_same_thing(label))
     }
 
-    /// Adds an entry, which replaces that of the same name, version, and micro-architecture. If
+    /// Adds an entry, which replaces that of the same name, version, and microarchitecture. If
     /// `is_default`, the name without a version means it.
     pub fn promote(&mut self, mut entry: Entry, is_default: bool) {
         let label = entry.label.clone();

@@ -4,7 +4,7 @@
 //! Which of several builds of one image a machine takes.
 //!
 //! Commands and nodes of a job ask the same function, so that one machine always takes the
-//! same build. Names of micro-architectures mean nothing here, but where the administrator
+//! same build. Names of microarchitectures mean nothing here, but where the administrator
 //! has put them into an order: what decides is what a build needs. The reasons are in
 //! `docs/design/0009-slurm.md`.
 
@@ -21,7 +21,7 @@ const ARCHITECTURES: [&str; 4] = ["x86_64", "aarch64", "ppc64le", "riscv64"];
 /// One build, and what it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Build<'a> {
-    /// The micro-architecture in its label.
+    /// The microarchitecture in its label.
     pub uarch: &'a str,
     /// Which image it is: two labels may belong to one.
     pub image: &'a Path,
@@ -98,7 +98,7 @@ impl Build<'_> {
     }
 }
 
-/// Returns the architecture that a micro-architecture has in its name, if it is not this one.
+/// Returns the architecture that a microarchitecture has in its name, if it is not this one.
 #[must_use]
 pub fn named_architecture(uarch: &str) -> Option<&str> {
     let of_name = |family: &&str| {
@@ -187,7 +187,7 @@ fn only(builds: &[(usize, &Build<'_>)]) -> Option<usize> {
     rest.iter().all(is_same).then_some(first.0)
 }
 
-/// Reads an order: names of micro-architectures, the best first, with blanks or new lines
+/// Reads an order: names of microarchitectures, the best first, with blanks or new lines
 /// between them; `#` begins a comment.
 #[must_use]
 pub fn parse_order(text: &str) -> Vec<String> {

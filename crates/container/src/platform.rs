@@ -48,7 +48,7 @@ impl Platform {
         }
     }
 
-    /// Returns what the processors are called where a label has no micro-architecture, as
+    /// Returns what the processors are called where a label has no microarchitecture, as
     /// `of_machine` takes it.
     #[must_use]
     pub fn machine(&self) -> &str {

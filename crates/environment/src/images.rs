@@ -380,7 +380,7 @@ pub fn complete_label(context: &Context, pattern: &LabelPattern) -> Result<Label
 }
 
 /// Fills what is missing in a label of an image for machines of this kind: for others than this
-/// one, that is its micro-architecture.
+/// one, that is its microarchitecture.
 ///
 /// # Errors
 ///

@@ -58,7 +58,7 @@ pub struct Details {
     /// The system on which they ran, if its name is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// The micro-architecture of the image.
+    /// The microarchitecture of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uarch: Option<String>,
     /// When the first began.

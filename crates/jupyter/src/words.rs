@@ -63,7 +63,7 @@ fn settled_image(
     Ok(description)
 }
 
-/// Fills in a label, so that a second image of the name is not in its way. The micro-architecture stays
+/// Fills in a label, so that a second image of the name is not in its way. The microarchitecture stays
 /// open, because another node may need another build.
 fn settled_label(
     typed: ImageDescription,

@@ -23,7 +23,7 @@ pub struct Label {
     pub tag: Tag,
     /// The system it was built for.
     pub system: System,
-    /// The micro-architecture it was built for.
+    /// The microarchitecture it was built for.
     pub uarch: Uarch,
 }
 

@@ -60,7 +60,7 @@ word! {
     System, check_part
 }
 word! {
-    /// The micro-architecture of a node: `gh200`.
+    /// The microarchitecture of a node: `gh200`.
     Uarch, check_part
 }
 word! {

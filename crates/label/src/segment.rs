@@ -123,7 +123,7 @@ fn problem(segment: &Segment<'_>, earlier: &[Segment<'_>]) -> Option<(usize, Par
     part_problem(segment.text, part).map(|(offset, kind)| (segment.start + offset, kind))
 }
 
-/// System and micro-architecture may be in either order: users of other tools
+/// System and microarchitecture may be in either order: users of other tools
 /// write both. The form that is printed has one.
 fn is_free_pair(part: Expected, before: Expected) -> bool {
     part == Expected::System && before == Expected::Uarch

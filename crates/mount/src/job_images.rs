@@ -82,7 +82,7 @@ pub struct JobImage {
     pub mount_point: PathBuf,
     /// How it is called in messages; empty if only its path is known.
     pub label: String,
-    /// The micro-architecture in its label; empty if there is none.
+    /// The microarchitecture in its label; empty if there is none.
     pub uarch: String,
     /// The architectures of its programs; empty if they are not known.
     pub architectures: Vec<String>,

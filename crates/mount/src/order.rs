@@ -8,7 +8,7 @@ use std::path::Path;
 
 use cabane_privileged::{Error, trusted};
 
-/// Where the file is: names of micro-architectures, the best first.
+/// Where the file is: names of microarchitectures, the best first.
 pub const UARCH_ORDER: &str = "/etc/cabane/uarch";
 const MAX_SIZE: u64 = 4 << 10;
 

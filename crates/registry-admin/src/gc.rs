@@ -24,7 +24,7 @@ use serde::Serialize;
 pub struct Limits {
     /// What was neither pushed nor used by a job for so long goes.
     pub older_than: Option<Duration>,
-    /// So many labels of each name, system, and micro-architecture stay, the newest ones. Without the
+    /// So many labels of each name, system, and microarchitecture stay, the newest ones. Without the
     /// other limit the rest goes.
     pub keep_last: Option<NonZeroU32>,
     /// What was pushed or used within this time stays, whatever the limits say.
@@ -309,7 +309,7 @@ fn used(records: &[PathBuf]) -> Result<BTreeMap<String, Timestamp>> {
     Ok(images.filter_map(|image| Some((image.image, image.last?))).collect())
 }
 
-/// Returns the labels that are among the newest of their name, system, and micro-architecture.
+/// Returns the labels that are among the newest of their name, system, and microarchitecture.
 fn newest(images: &[Listed], keep_last: Option<NonZeroU32>) -> BTreeSet<&Label> {
     let Some(count) = keep_last else {
         return BTreeSet::new();

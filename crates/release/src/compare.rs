@@ -69,7 +69,7 @@ struct Search<'a> {
 
 /// Compares the figures of an image with those of another one. Without `with`, that is the one that the
 /// channel released before, if a channel releases the image. Otherwise it is the newest older image of the
-/// same name, system, and micro-architecture that has figures.
+/// same name, system, and microarchitecture that has figures.
 ///
 /// # Errors
 ///

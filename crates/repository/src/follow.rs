@@ -5,7 +5,7 @@
 //!
 //! A file for each channel and system, `channels/<channel>,<system>.json`, is replaced as a whole by a
 //! rename. A channel is followed by what was pulled: a name, with or without a version, for one
-//! micro-architecture. That the channel was trusted is for the writer to know.
+//! microarchitecture. That the channel was trusted is for the writer to know.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -35,7 +35,7 @@ pub struct FollowedName {
     pub name: Name,
     /// The version; none for the one that the channel chooses.
     pub version: Option<Version>,
-    /// The micro-architecture.
+    /// The microarchitecture.
     pub uarch: Uarch,
 }
 

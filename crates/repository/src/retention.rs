@@ -22,7 +22,7 @@ use crate::{Error, Record, Repository, bases, disk};
 pub struct Limits {
     /// What has not been used for so long goes.
     pub older_than: Option<Duration>,
-    /// So many of each name, system and micro-architecture stay, the newest ones. Without
+    /// So many of each name, system and microarchitecture stay, the newest ones. Without
     /// another limit the rest goes.
     pub keep_last: Option<NonZeroU32>,
     /// As long as the images are larger together, the one goes that was not used for longest.

@@ -108,7 +108,7 @@ impl Resolver {
     }
 
     /// Finds the image that a description means, as one or several builds: as [`Self::locate`],
-    /// but the matching labels may differ in their micro-architectures. One of these builds is
+    /// but the matching labels may differ in their microarchitectures. One of these builds is
     /// to be chosen by what a machine can run; two of them may be one image.
     pub fn locate_builds(&self, description: &UenvDescription) -> Result<Vec<LocatedImage>> {
         match self.find(&description.image)? {
@@ -324,7 +324,7 @@ fn distinct(records: &[Record]) -> Vec<Record> {
     records
 }
 
-/// Tells whether labels differ in their micro-architectures only.
+/// Tells whether labels differ in their microarchitectures only.
 fn are_builds(records: &[Record]) -> bool {
     let without_uarch =
         |record: &Record| LabelPattern { uarch: None, ..LabelPattern::from(&record.label) };

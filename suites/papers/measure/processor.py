@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Cabane developers
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""One application for several micro-architectures: images under one label, of which the node takes one.
+"""One application for several microarchitectures: images under one label, of which the node takes one.
 
 The application solves the heat equation on a grid that fits into the cache, and multiplies matrices. One source and one
 set of options: only the processor that the compiler may use differs.

@@ -252,7 +252,7 @@
     const packages = wanted.filter((one) => one.rows);
     const table = element('images');
     const head = document.createElement('tr');
-    const columns = ['image', 'system', 'micro-architecture', 'state', 'tested', 'size', 'date'];
+    const columns = ['image', 'system', 'microarchitecture', 'state', 'tested', 'size', 'date'];
     if (packages.length) columns.splice(1, 0, 'found');
     for (const name of columns) {
       const made = cell('th', name);

@@ -65,7 +65,7 @@ fn add_form(body: &mut String, model: &Model<'_>) {
         add_choice(body, "namespace", "Namespace", namespaces.into_iter());
     }
     add_choice(body, "system", "System", systems.into_iter());
-    add_choice(body, "uarch", "Micro-architecture", uarchs.into_iter());
+    add_choice(body, "uarch", "Microarchitecture", uarchs.into_iter());
     add_choice(body, "state", "State", states);
     if labels().any(|image| image.evidence.is_some()) {
         add_choice(body, "tested", "Tested", Outcome::ALL.iter().map(|outcome| outcome.as_str()));

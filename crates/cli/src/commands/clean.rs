@@ -17,9 +17,10 @@ use crate::setup::Setup;
 /// Remove the leftovers of builds
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The command removes finished builds with their logs, files that your builds left in memory,
-what failed builds of other machines left here, and rendezvous files of processes that have ended. It keeps running builds, and downloads
-unless you add --cache. It never removes images from repositories.")]
+The command removes finished builds with their logs, files that your builds left
+in memory, what failed builds of other machines left here, and rendezvous files
+of processes that have ended. It keeps running builds, and downloads unless you
+add --cache. It never removes images from repositories.")]
 pub(crate) struct CleanArgs {
     /// Also remove downloads, and images of other users' repositories that were assembled here
     #[arg(long)]

@@ -23,10 +23,12 @@ Examples:
   cabane self update cabane-1.2.3-linux-x86_64.tar.gz
   sudo cabane self update https://example.org/cabane
 
-This works if `install.sh` of an archive installed Cabane. If a package manager did, the error shows its
-command. A directory or URL has the archives and their SHA256SUMS; the newest one for this processor is
-installed if it is newer. `update.source` in config.toml sets the default, and with `update.keys`, the
-signature SHA256SUMS.sig is required. Running commands and mounted images are not disturbed.")]
+This works if `install.sh` of an archive installed Cabane. If a package manager
+did, the error shows its command. A directory or URL has the archives and their
+SHA256SUMS; the newest one for this processor is installed if it is newer.
+`update.source` in config.toml sets the default, and with `update.keys`, the
+signature SHA256SUMS.sig is required. Running commands and mounted images are
+not disturbed.")]
 pub(crate) struct UpdateArgs {
     /// An archive, a directory with archives, or an https URL. Default: `update.source` of the configuration
     from: Option<String>,

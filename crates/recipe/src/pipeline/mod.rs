@@ -96,7 +96,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Returns the nodes with a micro-architecture.
+    /// Returns the nodes with a microarchitecture.
     #[must_use]
     pub fn target(&self, uarch: &Uarch) -> Option<&Target> {
         self.targets.iter().find(|target| target.uarch == *uarch)
@@ -106,7 +106,7 @@ impl Cluster {
 /// A kind of nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Their micro-architecture.
+    /// Their microarchitecture.
     pub uarch: Uarch,
     /// Their partition.
     pub partition: Option<String>,
@@ -159,7 +159,7 @@ pub struct UenvEntry {
     pub version: Version,
     /// The bytes of the version in the file.
     pub place: Range<usize>,
-    /// The recipe for each micro-architecture: a directory below that of the name, or below that of all
+    /// The recipe for each microarchitecture: a directory below that of the name, or below that of all
     /// recipes.
     pub recipes: BTreeMap<Uarch, Placed<PathBuf>>,
     /// Where the images go, and for which nodes there, in the order of the file.

@@ -257,7 +257,7 @@ fn key<T: std::str::FromStr<Err = cabane_label::ParseError>>(
 
 fn cluster(field: &Field<'_>) -> Option<Cluster> {
     let section = field.section_with(CLUSTER_KEYS)?;
-    let hint = "add `targets:` with the micro-architecture of its nodes";
+    let hint = "add `targets:` with the microarchitecture of its nodes";
     let targets = section
         .needed("targets", hint, |field| each(field.items("the target")?, |item| target(&item)));
     let runner_tags = section.given_or("runner", Vec::new(), runner);
@@ -383,7 +383,7 @@ fn uenvs(field: &Field<'_>) -> Option<Vec<UenvEntry>> {
 fn uenv(report: &Report<'_>, name: &Name, entry: &Entry) -> Option<UenvEntry> {
     let version: Option<Version> = key(report, entry);
     let section = Field::named(report, "the version", entry).section_with(VERSION_KEYS)?;
-    let hint = "add `recipes:` with the directory for each micro-architecture";
+    let hint = "add `recipes:` with the directory for each microarchitecture";
     let recipes = section.needed("recipes", hint, recipes);
     let deploy = section.given_or("deploy", Vec::new(), deploy);
     let mount = section.optional("mount", |field| {
@@ -431,7 +431,7 @@ fn deploy(field: &Field<'_>) -> Option<Vec<Placed<(System, Uarch)>>> {
     let systems: Vec<Vec<_>> = each(section.entries, |entry| {
         let system: Option<System> = key(field.report, entry);
         let items =
-            Field::named(field.report, "the system", entry).items("the micro-architecture")?;
+            Field::named(field.report, "the system", entry).items("the microarchitecture")?;
         let uarchs: Option<Vec<_>> =
             each(&items, |item| Some((item.word::<Uarch>()?, item.place().into())));
         let system = system?;

@@ -91,7 +91,7 @@ pub struct RepositorySettings {
 pub struct RetentionSettings {
     /// What was not used for so long is removed.
     pub older_than: Option<Duration>,
-    /// So many of each name, system and micro-architecture are kept.
+    /// So many of each name, system and microarchitecture are kept.
     pub keep_last: Option<NonZeroU32>,
     /// How many bytes the images may have together.
     pub max_size: Option<u64>,

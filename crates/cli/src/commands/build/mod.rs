@@ -53,7 +53,7 @@ when the connection is cut or when you press Ctrl-C; the same command follows it
 
 An interrupted build resumes, and unchanged steps are not repeated. Defaults for
 missing parts of the label: the tag v1; the system from --system, this system, or
-`local`; the micro-architecture of this processor family. Recipes for Spack need a system.")]
+`local`; the microarchitecture of this processor family. Recipes for Spack need a system.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 #[command(group = ArgGroup::new("machines").args(["on", "with"]))]
 pub(crate) struct BuildArgs {

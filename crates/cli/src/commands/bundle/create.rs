@@ -22,9 +22,10 @@ Examples:
   cabane bundle create july.bundle --channel stable --since june.bundle
   cabane bundle create tools.bundle cp2k/2025.1 prgenv-gnu/24.11 --split 4G
 
-The file has the images with their metadata, chunk lists, and signatures, and the images on which they
-are built. With --since, it has of an image only what differs from the images in that bundle, which must
-be installed first. It is an OCI image layout in a tar archive.")]
+The file has the images with their metadata, chunk lists, and signatures, and
+the images on which they are built. With --since, it has of an image only what
+differs from the images in that bundle, which must be installed first. It is an
+OCI image layout in a tar archive.")]
 pub(crate) struct CreateArgs {
     /// The file to write
     #[arg(value_name = "FILE")]

@@ -21,9 +21,10 @@ Examples:
   cabane bundle install /media/stick/june.bundle cp2k
   cabane bundle install june.bundle --dry-run
 
-Signatures and channels are checked as in a registry, before anything is added. Names follow the
-channels in the bundle: `cabane start prgenv-gnu:stable`. `cabane registry mirror june.bundle URL` copies the
-images to a registry instead.")]
+Signatures and channels are checked as in a registry, before anything is added.
+Names follow the channels in the bundle: `cabane start prgenv-gnu:stable`.
+`cabane registry mirror june.bundle URL` copies the images to a registry
+instead.")]
 pub(crate) struct InstallArgs {
     /// The bundle, or its first piece
     #[arg(value_name = "FILE")]

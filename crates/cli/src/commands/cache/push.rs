@@ -17,10 +17,11 @@ use crate::setup::Setup;
 /// Copy packages into a build cache that any Spack can use
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Spack writes the index of the build cache, so that other Spacks find packages there that
-they did not build. With --key, all packages are signed, and builds can require a valid
-signature (`shared_cache_keys` in config.toml). Spack ignores these signatures. Of a package that was built for several mount
-points, the one with the longest path is copied, since Spack cannot move a package to a
+Spack writes the index of the build cache, so that other Spacks find packages
+there that they did not build. With --key, all packages are signed, and builds
+can require a valid signature (`shared_cache_keys` in config.toml). Spack
+ignores these signatures. Of a package that was built for several mount points,
+the one with the longest path is copied, since Spack cannot move a package to a
 longer path.
 
 Examples:

@@ -13,8 +13,9 @@ use crate::setup::Setup;
 /// Show a catalog in the browser of this machine
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Other machines cannot reach it, and other users of this machine do not know the random path in the address. Press
-Ctrl-C to stop it. To publish the site, copy the directory to a web server.
+Other machines cannot reach it, and other users of this machine do not know the
+random path in the address. Press Ctrl-C to stop it. To publish the site, copy
+the directory to a web server.
 
 Examples:
   cabane catalogue serve site

@@ -26,7 +26,7 @@ same time, and the newest 20 count. The answer is one of:
 
 Without --with, the image before is the one that the channel released before. If no
 channel releases the image, it is the newest older one of the same name, system, and
-micro-architecture that has figures.
+microarchitecture that has figures.
 
 Examples:
   cabane check prgenv-gnu/25.6:v1 prgenv-gnu/25.6:v2 --key tests.key --repeat 5

@@ -24,7 +24,7 @@ Examples:
   cabane image add mpi-python/1.0:latest mpi-python/1.0:v1
 
 Defaults for missing parts of the label: the tag v1; this system, or `local`; the
-micro-architecture of this processor family.")]
+microarchitecture of this processor family.")]
 pub(crate) struct AddArgs {
     /// The label: name/version:tag@system%uarch
     label: String,

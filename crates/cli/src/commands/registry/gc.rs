@@ -25,9 +25,10 @@ Examples:
   cabane registry gc --older-than 180d --dry-run
   cabane registry gc build --keep-last 3 --pin prgenv-gnu/24.7 --records /var/log/cabane
 
-Images that a channel of the configuration releases, or released in the state before, are never deleted,
-nor are pinned ones, those younger than --spare, and those on which images that stay are built. With
---records, an image is as old as its last use by a job. An image is deleted with its last label.")]
+Images that a channel of the configuration releases, or released in the state
+before, are never deleted, nor are pinned ones, those younger than --spare, and
+those on which images that stay are built. With --records, an image is as old as
+its last use by a job. An image is deleted with its last label.")]
 pub(crate) struct GcArgs {
     /// The namespace; default: that of the configuration
     namespace: Option<Namespace>,
@@ -37,7 +38,7 @@ pub(crate) struct GcArgs {
     /// Delete images neither pushed nor used for this long, such as 90d or 12w
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     older_than: Option<Duration>,
-    /// Keep the newest N for each name, system, and micro-architecture; without --older-than, delete all others
+    /// Keep the newest N for each name, system, and microarchitecture; without --older-than, delete all others
     #[arg(long, value_name = "N")]
     keep_last: Option<NonZeroU32>,
     /// Keep these labels. Repeatable

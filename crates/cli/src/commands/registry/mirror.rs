@@ -26,13 +26,15 @@ Examples:
   cabane registry mirror https://a.example.org https://b.example.org 'deploy::@*' --dry-run
   cabane registry mirror https://a.example.org /shared/cabane/mirror '@alps' --deduplicate
 
-Images are copied with their metadata, chunk lists, and signatures, under the same labels, and with the
-images on which they are built. The command copies only what the target does not have, and continues
-after an interruption. It removes nothing. A label that another image of the target has moves only with
+Images are copied with their metadata, chunk lists, and signatures, under the
+same labels, and with the images on which they are built. The command copies
+only what the target does not have, and continues after an interruption. It
+removes nothing. A label that another image of the target has moves only with
 --force, and a channel never goes back.
 
-If the target is the path of a repository, images are added to it, as with `cabane image pull`. With
---deduplicate, it keeps once what they share; see `cabane repo deduplicate --help`.")]
+If the target is the path of a repository, images are added to it, as with
+`cabane image pull`. With --deduplicate, it keeps once what they share; see
+`cabane repo deduplicate --help`.")]
 pub(crate) struct MirrorArgs {
     /// The address of the registry with the images
     #[arg(value_name = "SOURCE")]

@@ -21,8 +21,9 @@ Examples:
   cabane registry usage build --by user
   cabane registry usage --by month --json
 
-An image with several labels counts once. `alone` is the size of the images that are in no other group:
-so much becomes free without the group. Users are those of `cabane registry log`.")]
+An image with several labels counts once. `alone` is the size of the images that
+are in no other group: so much becomes free without the group. Users are those
+of `cabane registry log`.")]
 pub(crate) struct UsageArgs {
     /// The namespace; default: that of the configuration
     namespace: Option<Namespace>,

@@ -37,7 +37,7 @@ pub(crate) struct GcArgs {
     /// Remove images unused for this long, such as 90d or 12w
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     older_than: Option<Duration>,
-    /// Keep the newest N for each name, system, and micro-architecture; without another limit, remove all others
+    /// Keep the newest N for each name, system, and microarchitecture; without another limit, remove all others
     #[arg(long, value_name = "N")]
     keep_last: Option<NonZeroU32>,
     /// Remove the least recently used images until the rest fits, such as 500G
