@@ -31,7 +31,7 @@ use crate::tree::TreeEngine;
 use crate::{BuildError, BuildRequest, Result, disk, metadata, place};
 
 /// The file in which a recipe begins.
-const CONFIG: &str = "config.yaml";
+pub(crate) const CONFIG: &str = "config.yaml";
 
 /// What a build would do: data, to be printed, compared, or carried out.
 #[derive(Debug, Serialize)]
@@ -156,6 +156,8 @@ impl Job {
         let (layout, place) = match recipe.engine {
             // It makes no large files.
             EngineConfig::Tree(_) | EngineConfig::Container(_) => (Layout::new(root), None),
+            // The next build keeps the packages that have not changed.
+            EngineConfig::EasyBuild(_) => (Layout::new(root), None),
             _ => place::decide(request, recipe.name.as_str(), root),
         };
         let separated = match Objcopy::find(request, &recipe)? {
