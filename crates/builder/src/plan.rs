@@ -154,10 +154,10 @@ impl Job {
             None => Tool::find(request)?,
         };
         let (layout, place) = match recipe.engine {
-            // It makes no large files.
-            EngineConfig::Tree(_) | EngineConfig::Container(_) => (Layout::new(root), None),
-            // The next build keeps the packages that have not changed.
-            EngineConfig::EasyBuild(_) => (Layout::new(root), None),
+            // Trees and containers make no large files. The next build needs the packages of EasyBuild.
+            EngineConfig::Tree(_) | EngineConfig::Container(_) | EngineConfig::EasyBuild(_) => {
+                (Layout::new(root), None)
+            }
             _ => place::decide(request, recipe.name.as_str(), root),
         };
         let separated = match Objcopy::find(request, &recipe)? {
