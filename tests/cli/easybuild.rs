@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::cabane::{Cabane, Who, everybody};
 use crate::module_views::{INIT, Tool, lmod, modules};
 
-const EASYCONFIG: &str = "\
+pub(crate) const EASYCONFIG: &str = "\
 easyblock = 'MakeCp'
 name = 'NAME'
 version = '1.0'
@@ -40,7 +40,7 @@ sum=$(sha256sum \"$SOURCES/$NAME-1.0.tar.gz\" | cut -d ' ' -f 1)
 printf %s \"$EASYCONFIG\" | sed \"s/SUM/$sum/; s/NAME/$NAME/g\" >\"$RECIPE/$NAME-1.0.eb\"
 ";
 
-const CONFIG: &str = "\
+pub(crate) const CONFIG: &str = "\
 name: apps
 engine: easybuild
 store: STORE
@@ -55,20 +55,20 @@ views:
 ";
 
 /// A recipe with two packages, and what builds it.
-struct Recipe {
-    cabane: Cabane,
-    python: String,
+pub(crate) struct Recipe {
+    pub(crate) cabane: Cabane,
+    pub(crate) python: String,
     tool: Tool,
-    store: String,
+    pub(crate) store: String,
 }
 
 /// The Python of the EasyBuild of the tests.
-fn python() -> Option<String> {
+pub(crate) fn python() -> Option<String> {
     let eb = std::env::var("CABANE_TEST_EASYBUILD").ok()?;
     Some(Path::new(&eb).with_file_name("python3").to_string_lossy().into_owned())
 }
 
-fn version(python: &str) -> String {
+pub(crate) fn version(python: &str) -> String {
     let question = "from easybuild.tools.version import VERSION; print(VERSION)";
     let mut command = Command::new(python);
     let seen = Finished::of(command.args(["-I", "-c", question])).success();
@@ -76,7 +76,7 @@ fn version(python: &str) -> String {
 }
 
 impl Recipe {
-    fn new(who: Who, python: &str, tool: &Tool) -> Self {
+    pub(crate) fn new(who: Who, python: &str, tool: &Tool) -> Self {
         let cabane = Cabane::new(who);
         for directory in ["recipe", "sources"] {
             cabane.world.directory(directory);
@@ -91,7 +91,7 @@ impl Recipe {
     }
 
     /// Makes a package: its archive and its easyconfig.
-    fn package(&self, name: &str, easyconfig: &str) {
+    pub(crate) fn package(&self, name: &str, easyconfig: &str) {
         let mut command = self.cabane.other("bash");
         command.args(["-c", MAKE]).env("NAME", name).env("EASYCONFIG", easyconfig);
         command.env("SOURCES", self.cabane.world.path("sources"));
@@ -99,54 +99,56 @@ impl Recipe {
         self.cabane.finish(&mut command).success();
     }
 
-    fn config(&self, text: &str) {
+    pub(crate) fn config(&self, text: &str) {
         self.cabane.world.file("recipe/config.yaml", &text.replace("STORE", &self.store));
     }
 
     /// Changes an easyconfig.
-    fn change(&self, name: &str, from: &str, to: &str) {
+    pub(crate) fn change(&self, name: &str, from: &str, to: &str) {
         let path = self.cabane.world.path(&format!("recipe/{name}-1.0.eb"));
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.contains(from), "{text}");
         fs::write(&path, text.replace(from, to)).unwrap();
     }
 
-    fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         self.cabane.world.path("recipe").to_string_lossy().into_owned()
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.cabane.command(arguments);
         command.env_remove("LMOD_CMD").env_remove("MODULES_CMD").env(self.tool.0, &self.tool.1);
         command.env("CABANE_EASYBUILD_PYTHON", &self.python);
         command
     }
 
-    fn build(&self, more: &[&str]) -> Finished {
+    pub(crate) fn build(&self, more: &[&str]) -> Finished {
         let path = self.path();
         let arguments = [&["build", &path, "apps/1.0", "--replace"], more].concat();
         self.cabane.finish(&mut self.command(&arguments))
     }
 
-    fn check(&self) -> Finished {
+    pub(crate) fn check(&self) -> Finished {
         self.cabane.finish(&mut self.command(&["recipe", "check", &self.path()]))
     }
 
-    fn digest(&self) -> String {
+    pub(crate) fn digest(&self) -> String {
         let seen = self.cabane.run(&["image", "ls", "--format={digest}"]).success();
         seen.stdout.trim().to_owned()
     }
 }
 
-/// Fails in CI, and returns nothing elsewhere, if the machine lacks what the tests need.
+/// Leaves a test out if the machine lacks what it needs; fails in CI.
 macro_rules! tools {
     () => {{
-        let (Some(python), Some(lmod), Some(modules)) = (python(), lmod(), modules()) else {
+        let found = ($crate::easybuild::python(), lmod(), modules());
+        let (Some(python), Some(lmod), Some(modules)) = found else {
             not_run!("needs EasyBuild, lmod, and environment-modules: scripts/setup test");
         };
         (python, lmod, modules)
     }};
 }
+pub(crate) use tools;
 
 #[test]
 fn packages_are_built_at_the_mount_point_and_views_load_their_modules() {

@@ -31,7 +31,7 @@ use crate::tree::TreeEngine;
 use crate::{BuildError, BuildRequest, Result, disk, metadata, place};
 
 /// The file in which a recipe begins.
-const CONFIG: &str = "config.yaml";
+pub(crate) const CONFIG: &str = "config.yaml";
 
 /// What a build would do: data, to be printed, compared, or carried out.
 #[derive(Debug, Serialize)]
@@ -154,8 +154,10 @@ impl Job {
             None => Tool::find(request)?,
         };
         let (layout, place) = match recipe.engine {
-            // It makes no large files.
-            EngineConfig::Tree(_) | EngineConfig::Container(_) => (Layout::new(root), None),
+            // Trees and containers make no large files. The next build needs the packages of EasyBuild.
+            EngineConfig::Tree(_) | EngineConfig::Container(_) | EngineConfig::EasyBuild(_) => {
+                (Layout::new(root), None)
+            }
             _ => place::decide(request, recipe.name.as_str(), root),
         };
         let separated = match Objcopy::find(request, &recipe)? {

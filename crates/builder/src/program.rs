@@ -27,15 +27,15 @@ pub(crate) fn ask_version(path: &Path, option: &str) -> Result<String> {
         let (path, answer) = (shown(path), escape(&answer));
         BuildError::refused(format!("cannot ask {path} for its version: {answer}"), None)
     };
-    let output = Command::new(path)
-        .arg(option)
-        .env_clear()
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| strange(error.to_string()))?;
-    let output_lines = lines(&[output.stdout, output.stderr].concat());
-    let line = output_lines.first().cloned().unwrap_or_default();
+    let line = first_line(path, option).map_err(|error| strange(error.to_string()))?;
     version_in(&line).ok_or_else(|| strange(line))
+}
+
+/// Returns the first line that a program prints with an option, such as that of its version.
+pub(crate) fn first_line(path: &Path, option: &str) -> io::Result<String> {
+    let output = Command::new(path).arg(option).env_clear().stdin(Stdio::null()).output()?;
+    let output_lines = lines(&[output.stdout, output.stderr].concat());
+    Ok(output_lines.into_iter().next().unwrap_or_default())
 }
 
 /// Asks a program something in a directory. It answers with one line, or the error is
@@ -51,6 +51,15 @@ pub(crate) fn ask_line(
         [line] if output.status.success() => Ok(line.clone()),
         _ => Err(lines(&output.stderr).into_iter().next().unwrap_or_default()),
     }
+}
+
+/// Asks a program whether something is right; it answers with nothing, or the error is what it printed first.
+pub(crate) fn ask_nothing(program: &Path, arguments: &[&str]) -> Result<(), String> {
+    let output = ask(program, Path::new("/"), arguments).map_err(|error| error.to_string())?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(lines(&output.stderr).into_iter().next().unwrap_or_default())
 }
 
 /// Whether a program that is started in a directory succeeds.

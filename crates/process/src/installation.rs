@@ -22,11 +22,12 @@ const MANAGERS: [(&str, &str, usize); 7] = [
 /// conda-forge. An empty name means that there is none.
 type Packages = (&'static str, [&'static str; 6]);
 
-const PACKAGES: [Packages; 15] = [
+const PACKAGES: [Packages; 16] = [
     ("dpkg-deb", ["dpkg", "dpkg", "dpkg", "dpkg", "dpkg", ""]),
     ("dpkg-query", ["dpkg", "dpkg", "dpkg", "dpkg", "dpkg", ""]),
     ("dpkg-shlibdeps", ["dpkg-dev", "dpkg-dev", "", "dpkg", "dpkg-dev", ""]),
     ("erofsfuse", ["erofsfuse", "erofs-fuse", "erofs-utils", "erofs-utils", "", ""]),
+    ("gcc", ["gcc", "gcc", "gcc", "gcc", "gcc", ""]),
     ("gdb", ["gdb", "gdb", "gdb", "gdb", "gdb", "gdb"]),
     ("git", ["git", "git", "git", "git", "git", "git"]),
     ("gpg", ["gnupg", "gnupg2", "gpg2", "gnupg", "gnupg", "gnupg"]),

@@ -71,8 +71,8 @@ pub use pipeline::{
 };
 pub use recipe::{
     Cleanup, CommandLine, ContainerConfig, EasyBuildConfig, EngineConfig, EnvVars, FormatVersion,
-    GitSource, InterpreterRequest, ModuleView, PackageRepository, PythonConfig, PythonSource,
-    Recipe, RunCommand, SpackConfig, TreeConfig, ViewRecipe,
+    GitSource, InterpreterRequest, ModuleView, NamedPath, PackageRepository, PythonConfig,
+    PythonSource, Recipe, RunCommand, SpackConfig, TreeConfig, ViewRecipe,
 };
 pub use settings::{
     AmountError, AtStart, BindSetting, ChannelRule, ContainerSettings, EvidenceSettings, GateRules,

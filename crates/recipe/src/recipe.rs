@@ -4,6 +4,7 @@
 //! What a recipe says.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use cabane_label::{MountPoint, Name};
@@ -207,6 +208,19 @@ pub struct EasyBuildConfig {
     pub requirements: Option<PathBuf>,
     /// For which processors compilers make code, as `eb --optarch` takes it.
     pub optimization: String,
+    /// Easyblocks of the recipe: files, and directories with files.
+    pub easyblocks: Vec<NamedPath>,
+    /// The file of the recipe with hooks.
+    pub hooks: Option<NamedPath>,
+}
+
+/// A path in the recipe, and where it is written, so that an error can show the line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedPath {
+    /// The path, relative to the recipe.
+    pub path: PathBuf,
+    /// The bytes of `config.yaml` that name it.
+    pub place: Range<usize>,
 }
 
 /// A command that is run in an image while it is built (`run:`).

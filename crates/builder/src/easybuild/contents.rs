@@ -20,8 +20,12 @@ const SOFTWARE: &str = "software";
 const NOTES: &str = "easybuild";
 /// What EasyBuild needs to do the same again, in the same directory.
 const AGAIN: &str = "reprod";
+/// The module files.
+const MODULES: &str = "modules/all";
 /// The ending of easyconfigs.
 const ENDING: &str = "eb";
+/// A version that means the compiler of the system on which the tree was installed.
+const SYSTEM: &str = "system";
 /// The most that is read of an easyconfig, in bytes.
 const MOST: u64 = 1 << 20;
 
@@ -71,15 +75,23 @@ fn part(
         Some((name, version)) => rest.strip_prefix(&format!("-{name}-{version}")).unwrap_or(rest),
         None => rest,
     };
+    let name = value(&text, "name").or_else(|| of_directory(place.parent()))?;
+    let version = if version == SYSTEM {
+        version_of_system(tree, &name, &directory).unwrap_or(version)
+    } else {
+        version
+    };
+    let compiler = |(name, version): (String, String)| {
+        let of_system = || version_of_system(tree, &name, SYSTEM);
+        let known = if version == SYSTEM { of_system() } else { None };
+        format!("{name}@{}", known.unwrap_or(version))
+    };
     let record = PackageRecord {
-        name: value(&text, "name").or_else(|| of_directory(place.parent()))?,
+        name,
         version,
         manager: "easybuild".to_owned(),
         variants: if suffix.is_empty() { String::new() } else { format!("versionsuffix={suffix}") },
-        compilers: toolchain
-            .map(|(name, version)| format!("{name}@{version}"))
-            .into_iter()
-            .collect(),
+        compilers: toolchain.map(compiler).into_iter().collect(),
         prefix: Some(format!("{mount_point}/{prefix}")),
         explicit: explicit.is_none_or(|explicit| explicit.contains(file_name.as_str())),
         ..PackageRecord::default()
@@ -95,9 +107,27 @@ fn easyconfig_in(notes: &Path) -> Option<PathBuf> {
     files.into_iter().next()
 }
 
+/// Returns the version of a compiler that is called `system`: EasyBuild wrote it into the module.
+fn version_of_system(tree: &Path, name: &str, directory: &str) -> Option<String> {
+    let module = tree.join(MODULES).join(name).join(directory);
+    let of_lmod = tree.join(MODULES).join(name).join(format!("{directory}.lua"));
+    let text =
+        disk::read_start(&module, MOST).or_else(|_| disk::read_start(&of_lmod, MOST)).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let variable = format!("EBVERSION{}", name.to_uppercase());
+    let sets_it = |line: &&str| {
+        let mut words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        words.next() == Some("setenv")
+            && words.find(|word| !word.is_empty()) == Some(variable.as_str())
+    };
+    let line = text.lines().find(sets_it)?;
+    let version = line.split('"').rfind(|part| part.starts_with(|c: char| c.is_ascii_digit()))?;
+    (!version.contains(char::is_control)).then(|| version.to_owned())
+}
+
 /// Returns the name and the version of the toolchain, unless that is the compilers of the system:
 /// `toolchain = {'name': 'GCC', 'version': '13.2.0'}`.
-fn toolchain(text: &str) -> Option<(String, String)> {
+pub(super) fn toolchain(text: &str) -> Option<(String, String)> {
     let line =
         text.lines().find_map(|line| line.strip_prefix("toolchain")?.trim().strip_prefix('='))?;
     let of_key = |key: &str| {
@@ -152,6 +182,39 @@ mod tests {
         let pair = |name: &str, version: &str| Some((name.to_owned(), version.to_owned()));
         let expected = [pair("GCC", "13.2.0"), pair("foss", "2023b"), None, None];
         assert_eq!(texts.map(toolchain), expected);
+    }
+
+    #[test]
+    fn the_compiler_of_the_system_has_the_version_that_its_module_says() {
+        for (file, text) in [
+            ("system", "#%Module\nsetenv\tEBVERSIONGCC\t\t\"12.2.0\"\n"),
+            (
+                "system.lua",
+                "setenv(\"EBROOTGCC\", \"/usr\")\nsetenv(\"EBVERSIONGCC\", \"12.2.0\")\n",
+            ),
+        ] {
+            let tree = tempfile::tempdir().unwrap();
+            for (place, text) in [
+                ("GCC/system", "name = 'GCC'\nversion = 'system'\ntoolchain = SYSTEM\n"),
+                (
+                    "x/1.0-GCC-system",
+                    "name = 'x'\nversion = '1.0'\n\
+                     toolchain = {'name': 'GCC', 'version': 'system'}\n",
+                ),
+            ] {
+                let notes = tree.path().join(SOFTWARE).join(place).join(NOTES);
+                fs::create_dir_all(&notes).unwrap();
+                fs::write(notes.join("a.eb"), text).unwrap();
+            }
+            let modules = tree.path().join(MODULES).join("GCC");
+            fs::create_dir_all(&modules).unwrap();
+            fs::write(modules.join(file), text).unwrap();
+            let found = parts(tree.path(), "/apps", None);
+            let [gcc, x] = found.as_slice() else { panic!("{found:?}") };
+            assert_eq!(gcc.record.version, "12.2.0", "{file}");
+            assert_eq!((x.record.version.as_str(), x.record.variants.as_str()), ("1.0", ""));
+            assert_eq!(x.record.compilers, ["GCC@12.2.0"]);
+        }
     }
 
     #[test]

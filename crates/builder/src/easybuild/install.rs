@@ -7,20 +7,21 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::installed::{self, Installed};
+use super::order::Planned;
 use super::watch::{Watch, Work};
 use super::{EasyBuildEngine, order, session};
 use crate::build_context::BuildContext;
 use crate::sandbox::Invocation;
-use crate::{BuildError, Result, disk, fingerprint};
+use crate::{BuildError, Result, disk};
 
-/// Which inputs the packages in the store were built from.
-const ATTEMPT: &str = "attempt";
 /// Says that all sources were there.
 const FETCHED: &str = "fetched";
 /// What EasyBuild keeps of an installation.
 const NOTES: &str = "easybuild";
-const SOFTWARE: &str = "software";
-const MODULES: &str = "modules/all";
+/// The directories of the store with software and with module files.
+pub(super) const SOFTWARE: &str = "software";
+pub(super) const MODULES: &str = "modules/all";
 
 /// The command that downloads sources.
 pub(super) fn fetch_invocation(engine: &EasyBuildEngine) -> Invocation {
@@ -41,44 +42,48 @@ fn fetched(engine: &EasyBuildEngine) -> PathBuf {
     engine.layout.work().join(session::WORK).join(FETCHED)
 }
 
-/// Prepares a step. Packages of a build that was killed stay, unless something else is built now, or the user
-/// wants it anew: EasyBuild takes what is installed for done.
+/// Prepares a step. If the user wants it anew, so are all packages.
 pub(super) fn begin(engine: &EasyBuildEngine) -> Result<()> {
-    let attempt = engine.layout.work().join(session::WORK).join(ATTEMPT);
-    let mut inputs = engine.inputs();
-    inputs.insert("easybuild".to_owned(), engine.tool.input.clone());
-    let now = fingerprint::digest_of(fingerprint::texts_of(&inputs)).to_string();
-    let is_same = fs::read_to_string(&attempt).is_ok_and(|before| before == now);
-    if engine.request.part.from.is_some() || !is_same {
+    if engine.request.part.from.is_some() {
+        installed::forget(&engine.layout.work().join(session::WORK))?;
         disk::make_empty(&engine.store_here)?;
     }
-    session::prepare(engine)?;
-    disk::put(&attempt, &now)
+    session::prepare(engine)
+}
+
+/// Prepares a step that uses the store: it keeps the packages that are finished and have not changed.
+fn begin_with(engine: &EasyBuildEngine, planned: &[Planned]) -> Result<Installed> {
+    begin(engine)?;
+    let work = engine.layout.work().join(session::WORK);
+    Installed::keep_unchanged(&work, &engine.store_here, planned, &engine.inputs_of_all())
 }
 
 /// Downloads the sources that no directory has.
 pub(super) fn fetch(engine: &EasyBuildEngine, bench: &mut BuildContext<'_>) -> Result<()> {
-    begin(engine)?;
+    let planned = order::read(&engine.layout).unwrap_or_default();
+    // EasyBuild leaves out the sources of packages that are there.
+    begin_with(engine, &planned)?;
     let has_network = engine.request.command_network;
     let mut sandbox = session::sandbox(engine);
     if !has_network {
         sandbox.without_network();
     }
-    let planned = order::read(&engine.layout).unwrap_or_default();
     let mut watch = Watch::new(&engine.layout, &planned, Work::Fetch { has_network });
     bench.run_heard(&sandbox, &fetch_invocation(engine), &mut watch)?;
     disk::put(&fetched(engine), "")
 }
 
-/// Builds the packages. What a build has finished that was killed stays.
+/// Builds the packages that are not there.
 pub(super) fn install(engine: &EasyBuildEngine, bench: &mut BuildContext<'_>) -> Result<()> {
-    begin(engine)?;
+    let planned = order::read(&engine.layout).unwrap_or_default();
+    let mut installed = begin_with(engine, &planned)?;
     let mut sandbox = session::sandbox(engine);
     sandbox.without_network();
-    let planned = order::read(&engine.layout).unwrap_or_default();
     let mut watch = Watch::new(&engine.layout, &planned, Work::Install);
     watch.take_installed(&engine.store_here.join(MODULES), bench.progress);
+    watch.note_in(&mut installed, engine.own_code.has_hooks());
     bench.run_heard(&sandbox, &invocation(engine), &mut watch)?;
+    installed.finish_all()?;
     normalize(engine)
 }
 

@@ -6,10 +6,13 @@
 //! EasyBuild runs in the sandbox, with the tree at the mount point, and without a network except to fetch
 //! sources. Its module files become views. The reasons are in `docs/design/0029-easybuild.md`.
 
+mod compilers;
 mod contents;
 mod install;
+mod installed;
 mod mirrors;
 mod order;
+mod own_code;
 mod requested;
 mod session;
 mod tool;
@@ -33,7 +36,9 @@ use crate::modules::ModuleViews;
 use crate::pack::Tree;
 use crate::{BuildError, BuildRequest, Result, StepName};
 
+use compilers::Compilers;
 pub(crate) use contents::parts;
+use own_code::OwnCode;
 use requested::Requested;
 use tool::Tool;
 
@@ -52,9 +57,12 @@ pub(crate) struct EasyBuildEngine {
     requested: Vec<Requested>,
     /// The easyconfigs of the recipe and their digests.
     easyconfigs: Inputs,
+    /// Its easyblocks and hooks.
+    own_code: OwnCode,
     /// Directories with sources.
     sources: Vec<PathBuf>,
     optimization: String,
+    compilers: Compilers,
     tool: Tool,
     /// The program behind `module`.
     command: PathBuf,
@@ -83,7 +91,11 @@ impl EasyBuildEngine {
         let mut sources = sources.collect::<Result<Vec<_>>>()?;
         sources.extend(mirrors::directories(request)?);
         let easyconfigs = requested::easyconfigs(directory)?;
-        requested::check_views(&recipe.views, &requested, &easyconfigs, directory)?;
+        let texts = requested::texts(directory, &easyconfigs);
+        requested::check_views(&recipe.views, &requested, &easyconfigs, &texts)?;
+        let own_code = OwnCode::find(config, directory, &tool)?;
+        let compilers = Compilers::find();
+        compilers.check(&texts)?;
         let command = request.programs.modules.clone().ok_or_else(no_command)?;
         let store_here = layout.store();
         let modules =
@@ -96,8 +108,10 @@ impl EasyBuildEngine {
             store_here,
             requested,
             easyconfigs,
+            own_code,
             sources,
             optimization: config.optimization.clone(),
+            compilers,
             tool,
             command,
             modules,
@@ -111,15 +125,47 @@ impl EasyBuildEngine {
 
     /// What decides about the packages.
     fn inputs(&self) -> Inputs {
-        let mut inputs = self.easyconfigs.clone();
+        let mut inputs = self.inputs_of_system();
+        inputs.extend(self.easyconfigs.clone());
         let requested: Vec<_> =
             self.requested.iter().map(|one| one.path.to_string_lossy()).collect();
         inputs.insert("easyconfigs".to_owned(), requested.join(" "));
+        inputs
+    }
+
+    /// What decides about every package, whatever its easyconfig.
+    fn inputs_of_system(&self) -> Inputs {
+        let mut inputs = self.own_code.inputs.clone();
+        inputs.extend(self.compilers.inputs().clone());
         inputs.insert("mount point".to_owned(), self.store.display().to_string());
         inputs.insert("optimization".to_owned(), self.optimization.clone());
         // It decides about the text of module files.
         inputs.insert("module command".to_owned(), session::modules_tool(self).to_owned());
         inputs
+    }
+
+    /// As [`Self::inputs_of_system`], with what is the same during a build: packages of an earlier one stay only
+    /// if it was as this one.
+    fn inputs_of_all(&self) -> Inputs {
+        let mut inputs = self.inputs_of_system();
+        inputs.insert("easybuild".to_owned(), self.tool.input.clone());
+        inputs.insert("cabane".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+        inputs.insert("epoch".to_owned(), self.request.epoch.to_string());
+        let features = self.processor().map(|need| need.features.join(" "));
+        inputs.extend(features.map(|features| ("processor".to_owned(), features)));
+        inputs
+    }
+
+    /// Says what EasyBuild is asked, and for which compilers.
+    fn question(&self) -> String {
+        let versions = self.compilers.versions();
+        let named: Vec<_> =
+            versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+        let question = "find out what is built, in which order";
+        if named.is_empty() {
+            return question.to_owned();
+        }
+        format!("{question}; the system has {}", named.join(", "))
     }
 
     /// Says what is built, as far as that is known.
@@ -150,7 +196,7 @@ impl Engine for EasyBuildEngine {
             StepDraft::new(StepName::Sources, "get EasyBuild")
                 .running(&self.tool.invocations())
                 .from(tool),
-            StepDraft::new(StepName::Concretize, "find out what is built, in which order")
+            StepDraft::new(StepName::Concretize, self.question())
                 .running(&[order::invocation(self)])
                 .from(self.inputs()),
             StepDraft::new(StepName::Fetch, "get the sources, and compare their checksums")
@@ -207,7 +253,9 @@ impl Engine for EasyBuildEngine {
     }
 
     fn tools(&self) -> BTreeMap<String, String> {
-        BTreeMap::from([("easybuild".to_owned(), self.tool.version.clone())])
+        let mut tools = self.compilers.versions();
+        tools.insert("easybuild".to_owned(), self.tool.version.clone());
+        tools
     }
 
     fn outside_recipe(&self) -> Vec<PathBuf> {
@@ -215,8 +263,9 @@ impl Engine for EasyBuildEngine {
     }
 
     fn named_files(&self) -> Vec<PathBuf> {
-        let of_recipe = self.easyconfigs.keys().map(|name| self.recipe_dir.path.join(name));
-        of_recipe.filter(|path| path.is_file()).collect()
+        let easyconfigs = self.easyconfigs.keys().map(Path::new);
+        let named = easyconfigs.chain(self.own_code.files().map(PathBuf::as_path));
+        named.map(|path| self.recipe_dir.path.join(path)).filter(|path| path.is_file()).collect()
     }
 
     fn needs_visible(&self) -> Vec<PathBuf> {

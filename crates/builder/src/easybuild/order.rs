@@ -3,6 +3,8 @@
 
 //! The step `concretize`: which packages are built, in which order, with what they need.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 use cabane_label::{enumerate, escape};
@@ -11,12 +13,19 @@ use cabane_report::{Kind, Report};
 
 use super::{EasyBuildEngine, install, session};
 use crate::build_context::{BuildContext, Listener};
-use crate::layout::Layout;
+use crate::layout::{Inside, Layout};
 use crate::modules::ModuleViews;
 use crate::sandbox::Invocation;
 use crate::{Failure, Progress, Result, disk};
 
 const RESULT: &str = "packages-of-easybuild.json";
+/// Makes EasyBuild say what each package needs, which no option of it does.
+const GRAPH: &str = include_str!("graph.py");
+/// The directory of that program, in the work directory.
+const DIRECTORY: &str = "graph";
+/// What it writes, and the directory in the place of the store, both in the work directory of EasyBuild.
+const ANSWER: &str = "graph/packages.json";
+const EMPTY: &str = "graph/store";
 /// The most that is read of the result, in bytes.
 const MOST: u64 = 16 << 20;
 
@@ -27,27 +36,58 @@ pub(super) struct Planned {
     pub(super) easyconfig: String,
     /// The name of its module: `zlib/1.3.1`.
     pub(super) module: String,
+    /// Where it is installed, below the directory of software: `zlib/1.3.1`.
+    pub(super) software: String,
+    /// The directories beside that of all modules that have a link to its module: `lib`.
+    pub(super) links: Vec<String>,
+    /// The digest of its easyconfig.
+    pub(super) digest: String,
+    /// The modules of what it needs, its toolchain among them.
+    pub(super) needs: Vec<String>,
 }
 
 /// The command that decides.
 pub(super) fn invocation(engine: &EasyBuildEngine) -> Invocation {
-    session::eb(engine, &["--dry-run-short"])
+    let mut invocation = session::eb(engine, &["--dry-run-short"]);
+    invocation.program = Inside::work(session::WORK).join(DIRECTORY).join("eb");
+    invocation
 }
 
 /// Finds out what is built, and whether the views can have their modules.
 pub(super) fn execute(engine: &EasyBuildEngine, bench: &mut BuildContext<'_>) -> Result<()> {
     install::begin(engine)?;
-    let mut sandbox = session::sandbox(engine);
+    let work = engine.layout.work().join(session::WORK);
+    let (answer, empty) = (work.join(ANSWER), work.join(EMPTY));
+    disk::remove(&answer)?;
+    // What an earlier build has installed decides nothing.
+    disk::make_empty(&empty)?;
+    prepare(engine, &work)?;
+    let mut sandbox = session::sandbox_with(engine, &empty);
     sandbox.without_network();
-    let mut list = List::default();
-    bench.run_heard(&sandbox, &invocation(engine), &mut list)?;
-    if list.planned.is_empty() {
+    let mut errors = Errors::default();
+    bench.run_heard(&sandbox, &invocation(engine), &mut errors)?;
+    let planned: Vec<Planned> = disk::read_json(&answer, MOST).unwrap_or_default();
+    if planned.is_empty() {
         let message = "cannot read from EasyBuild which packages it builds";
         let hint = format!("the whole log is in {}", cabane_label::shown(&bench.log()));
         return Err(Report::new(Kind::Build, message).hinted(hint).into());
     }
-    check_views(engine, &list.planned)?;
-    disk::write_json(&engine.layout.work().join(RESULT), &list.planned)
+    check_views(engine, &planned)?;
+    disk::write_json(&engine.layout.work().join(RESULT), &planned)
+}
+
+/// Writes the program that is `eb`, and also writes down what each package needs.
+fn prepare(engine: &EasyBuildEngine, work: &Path) -> Result<()> {
+    let inside = Inside::work(session::WORK);
+    let (graph, answer) = (inside.join(DIRECTORY).join("graph.py"), inside.join(ANSWER));
+    disk::put(&work.join(DIRECTORY).join("graph.py"), GRAPH)?;
+    let script = format!(
+        "#!/bin/sh\nexec '{}' -u -I '{}' '{}' \"$@\"\n",
+        engine.tool.python().display(),
+        graph.display(),
+        answer.display()
+    );
+    disk::put_executable(&work.join(DIRECTORY).join("eb"), &script)
 }
 
 /// Returns what is built, if that is known.
@@ -81,58 +121,22 @@ pub(super) fn offer(missing: &str, modules: &[&str]) -> String {
     }
 }
 
-/// Reads the list that EasyBuild prints.
+/// Notes the errors that EasyBuild prints.
 #[derive(Debug, Default)]
-struct List {
-    planned: Vec<Planned>,
-    errors: Vec<String>,
-}
+struct Errors(Vec<String>);
 
-impl Listener for List {
+impl Listener for Errors {
     fn line(&mut self, line: &str, _: &mut dyn Progress) -> bool {
         if let Some(error) = line.strip_prefix("ERROR: ") {
-            self.errors.push(error.to_owned());
+            self.0.push(error.to_owned());
         }
-        let planned = planned(line);
-        let is_one = planned.is_some();
-        self.planned.extend(planned);
-        is_one
+        // The list of packages.
+        line.starts_with(" * [")
     }
 
     fn blame(&mut self, failure: &mut Failure) {
-        if !self.errors.is_empty() {
-            failure.tail = std::mem::take(&mut self.errors);
+        if !self.0.is_empty() {
+            failure.tail = std::mem::take(&mut self.0);
         }
-    }
-}
-
-/// Reads ` * [ ] $CFGS/z/zlib/zlib-1.3.1.eb (module: zlib/1.3.1)`.
-fn planned(line: &str) -> Option<Planned> {
-    let (_, rest) = line.strip_prefix(" * [")?.split_once("] ")?;
-    let (path, module) = rest.split_once(" (module: ")?;
-    let easyconfig = path.rsplit('/').next()?.to_owned();
-    // In a hierarchy, the path of the module is before it.
-    let module = module.strip_suffix(')')?;
-    let module = module.rsplit(" | ").next()?.to_owned();
-    Some(Planned { easyconfig, module })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_of_the_list_names_an_easyconfig_and_a_module() {
-        let lines = [
-            " * [ ] $CFGS/z/zlib/zlib-1.3.1.eb (module: zlib/1.3.1)",
-            " * [x] /a/GCC-13.2.0.eb (module: Core | GCC/13.2.0)",
-            "CFGS=/cabane/recipe",
-        ];
-        let pair = |easyconfig: &str, module: &str| {
-            Some(Planned { easyconfig: easyconfig.to_owned(), module: module.to_owned() })
-        };
-        let expected =
-            [pair("zlib-1.3.1.eb", "zlib/1.3.1"), pair("GCC-13.2.0.eb", "GCC/13.2.0"), None];
-        assert_eq!(lines.map(planned), expected);
     }
 }

@@ -82,13 +82,20 @@ fn add(root: &Path, below: &Path, depth: usize, inputs: &mut Inputs) -> Result<(
     Ok(())
 }
 
+/// Returns the names and the texts of the easyconfigs in a recipe.
+pub(super) fn texts(directory: &RecipeDir, easyconfigs: &Inputs) -> Vec<(String, String)> {
+    let text =
+        |name: &String| Some((name.clone(), fs::read_to_string(directory.path.join(name)).ok()?));
+    easyconfigs.keys().filter_map(text).collect()
+}
+
 /// Fails if a view names a module that is certainly not built, before EasyBuild is asked. A module of
 /// `NAME-VERSION.eb` is called `NAME/VERSION`.
 pub(super) fn check_views(
     views: &BTreeMap<ViewName, ViewRecipe>,
     requested: &[Requested],
     easyconfigs: &Inputs,
-    directory: &RecipeDir,
+    texts: &[(String, String)],
 ) -> Result<()> {
     let names = requested.iter().map(|one| one.path.as_path());
     let names = names.chain(easyconfigs.keys().map(Path::new));
@@ -96,8 +103,6 @@ pub(super) fn check_views(
         names.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect();
     // What EasyBuild brings may need anything.
     let is_closed = requested.iter().all(|one| one.is_of_recipe);
-    let mut texts = easyconfigs.keys().map(|name| fs::read_to_string(directory.path.join(name)));
-    let texts: Vec<String> = texts.by_ref().filter_map(std::result::Result::ok).collect();
     for (view, modules) in
         views.iter().filter_map(|(name, view)| Some((name, view.modules.as_ref()?)))
     {
@@ -108,7 +113,7 @@ pub(super) fn check_views(
             let of_base: Vec<&String> = stems.iter().filter(is_of_base).collect();
             let is_there =
                 |stem: &&&String| version.is_empty() || ***stem == format!("{base}-{version}");
-            let is_named = |text: &String| {
+            let is_named = |(_, text): &(String, String)| {
                 ['\'', '"'].iter().any(|quote| text.contains(&format!("{quote}{base}{quote}")))
             };
             let may_be_built = !is_closed
@@ -134,10 +139,13 @@ pub(super) fn check_views(
     Ok(())
 }
 
-/// Returns the name of a module from that of its easyconfig: the version begins with a digit.
+/// Returns the name of a module from that of its easyconfig: the version begins with a digit, or it is that of
+/// the system.
 fn module_of(stem: &str) -> String {
     let is_version = |(place, _): &(usize, &str)| {
-        stem.get(place + 1..).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        let of_text =
+            |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit()) || rest == "system";
+        stem.get(place + 1..).is_some_and(of_text)
     };
     let found = stem.match_indices('-').find(is_version);
     found.map_or_else(
@@ -152,8 +160,22 @@ mod tests {
 
     #[test]
     fn the_name_of_a_module_is_that_of_its_easyconfig() {
-        let stems = ["zlib-1.3.1-GCCcore-13.2.0", "x264-20231019", "a-b-1.0", "plain"];
-        let expected = ["zlib/1.3.1-GCCcore-13.2.0", "x264/20231019", "a-b/1.0", "plain"];
+        let stems = [
+            "zlib-1.3.1-GCCcore-13.2.0",
+            "x264-20231019",
+            "a-b-1.0",
+            "GCC-system",
+            "a-1.0-GCC-system",
+            "plain",
+        ];
+        let expected = [
+            "zlib/1.3.1-GCCcore-13.2.0",
+            "x264/20231019",
+            "a-b/1.0",
+            "GCC/system",
+            "a/1.0-GCC-system",
+            "plain",
+        ];
         assert_eq!(stems.map(module_of), expected);
     }
 }

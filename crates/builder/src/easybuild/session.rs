@@ -22,7 +22,7 @@ pub(super) const DOWNLOADS: &str = "easybuild/sources";
 const SOURCES: &str = "/cabane/sources";
 /// Where packages are built: object files may contain the path.
 const BUILD: &str = "/tmp/easybuild";
-const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 /// The file of Lmod behind `module`.
 const LMOD: &str = "lmod";
 
@@ -47,6 +47,11 @@ pub(super) fn sandbox_of_tool(engine: &EasyBuildEngine) -> Sandbox {
 
 /// Makes the sandbox in which EasyBuild works. The tree is at the mount point.
 pub(super) fn sandbox(engine: &EasyBuildEngine) -> Sandbox {
+    sandbox_with(engine, &engine.store_here)
+}
+
+/// Makes this sandbox with another directory at the mount point.
+pub(super) fn sandbox_with(engine: &EasyBuildEngine, store: &Path) -> Sandbox {
     let mut sandbox = Sandbox::new(&engine.request, &engine.layout);
     engine.tool.show(&mut sandbox);
     // Both kinds of module commands read files that are beside their programs.
@@ -59,7 +64,7 @@ pub(super) fn sandbox(engine: &EasyBuildEngine) -> Sandbox {
     for (index, directory) in engine.sources.iter().enumerate() {
         sandbox.bind(directory, source(index), true);
     }
-    sandbox.bind(&engine.store_here, &engine.store, false);
+    sandbox.bind(store, &engine.store, false);
     let work = Inside::work(WORK);
     let variable = if is_lmod(engine) { "LMOD_CMD" } else { "MODULES_CMD" };
     sandbox.set(variable, &engine.command);
@@ -126,6 +131,7 @@ pub(super) fn eb(engine: &EasyBuildEngine, mode: &[&str]) -> Invocation {
     if engine.optimization != ProcessorNeed::NATIVE {
         settings.push(format!("--optarch={}", engine.optimization));
     }
+    settings.extend(engine.own_code.options());
     let requested = engine.requested.iter().map(|one| {
         if one.is_of_recipe { Path::new(Inside::RECIPE).join(&one.path) } else { one.path.clone() }
     });

@@ -94,6 +94,14 @@ impl Tool {
         }
     }
 
+    /// The same interpreter outside of the sandbox, perhaps without EasyBuild.
+    pub(super) fn python_here(&self) -> PathBuf {
+        match &self.place {
+            Place::Named(python) => python.clone(),
+            Place::Made(environment) => environment.interpreter.path.clone(),
+        }
+    }
+
     /// Shows it in a sandbox.
     pub(super) fn show(&self, sandbox: &mut Sandbox) {
         match &self.place {

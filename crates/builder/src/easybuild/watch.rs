@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::installed::Installed;
 use super::order::Planned;
 use crate::build_context::Listener;
 use crate::layout::Layout;
@@ -50,6 +51,12 @@ pub(super) struct Watch<'a> {
     began: Instant,
     /// The modules of the packages that are there.
     done: BTreeSet<String>,
+    /// Where finished packages are noted.
+    installed: Option<&'a mut Installed>,
+    /// Whether hooks of the recipe may write after EasyBuild says that a package is finished.
+    has_hooks: bool,
+    /// The package that is noted when hooks can write no more.
+    to_note: Option<String>,
     /// Why the package failed, and where EasyBuild wrote more.
     reason: Option<String>,
     log: Option<PathBuf>,
@@ -69,6 +76,9 @@ impl<'a> Watch<'a> {
             phase: String::new(),
             began: Instant::now(),
             done: BTreeSet::new(),
+            installed: None,
+            has_hooks: false,
+            to_note: None,
             reason: None,
             log: None,
             output: None,
@@ -84,6 +94,18 @@ impl<'a> Watch<'a> {
             self.done.insert(one.module.clone());
             let change = PackageChange::Done { origin: Origin::Cache, took: Duration::ZERO };
             self.tell(change, progress);
+        }
+    }
+
+    /// Notes the packages that EasyBuild finishes, for a build that is killed.
+    pub(super) fn note_in(&mut self, installed: &'a mut Installed, has_hooks: bool) {
+        self.installed = Some(installed);
+        self.has_hooks = has_hooks;
+    }
+
+    fn note(&mut self, module: Option<String>) {
+        if let (Some(installed), Some(module)) = (&mut self.installed, module) {
+            installed.finish(&module);
         }
     }
 
@@ -140,6 +162,8 @@ impl<'a> Watch<'a> {
 impl Listener for Watch<'_> {
     fn line(&mut self, line: &str, progress: &mut dyn Progress) -> bool {
         if let Some(path) = line.strip_prefix(FILE) {
+            let finished = self.to_note.take();
+            self.note(finished);
             let name = Path::new(path).file_name().unwrap_or_default();
             self.easyconfig = name.to_string_lossy().into_owned();
         } else if let Some(module) = line.strip_prefix(PACKAGE) {
@@ -147,6 +171,11 @@ impl Listener for Watch<'_> {
             self.began = Instant::now();
         } else if line.starts_with(DONE) {
             self.done.insert(self.module.clone());
+            self.to_note = Some(self.module.clone());
+            if !self.has_hooks {
+                let finished = self.to_note.take();
+                self.note(finished);
+            }
             let change = match self.work {
                 Work::Fetch { .. } => PackageChange::Ready,
                 Work::Install => {

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use super::path::{Reach, path};
 use crate::ask::{Field, Section, each, instead};
 use crate::node::Value;
-use crate::recipe::EasyBuildConfig;
+use crate::recipe::{EasyBuildConfig, NamedPath};
 
 pub(super) const KEYS: &[&str] =
-    &["version", "easyconfigs", "sources", "requirements", "optimization"];
+    &["version", "easyconfigs", "easyblocks", "hooks", "sources", "requirements", "optimization"];
 
 const ADD_SECTION: &str =
     "add what is built:\neasybuild:\n  version: 5.4.1\n  easyconfigs: [zlib-1.3.1.eb]";
@@ -21,6 +21,10 @@ const ADD_EASYCONFIGS: &str = "add what is built: `easyconfigs: [zlib-1.3.1.eb]`
 const GENERIC: &str = "GENERIC";
 /// The ending of easyconfigs.
 const ENDING: &str = "eb";
+/// The ending of easyblocks and hooks.
+const PYTHON: &str = "py";
+/// What has a meaning in the lists of paths that EasyBuild takes.
+const SPECIAL: [char; 4] = [',', '*', '?', '['];
 
 pub(super) fn read(file: &Section<'_>) -> Option<EasyBuildConfig> {
     let field = file.require("easybuild", ADD_SECTION)?;
@@ -29,6 +33,10 @@ pub(super) fn read(file: &Section<'_>) -> Option<EasyBuildConfig> {
         "easyconfig" | "software" | "packages" => instead("write `easyconfigs: [NAME-VERSION.eb]`"),
         "mirror" | "sourcepath" | "source" => instead("write `sources: DIRECTORY`"),
         "optarch" => instead("write `optimization: GENERIC`"),
+        "easyblock" | "include-easyblocks" | "include_easyblocks" => {
+            instead("write `easyblocks: [NAME.py]`")
+        }
+        "hook" => instead("write `hooks: hooks.py`"),
         _ => None,
     });
     let version = section.needed("version", ADD_VERSION, |field| {
@@ -43,12 +51,16 @@ pub(super) fn read(file: &Section<'_>) -> Option<EasyBuildConfig> {
         let hint = "write `optimization: GENERIC`, or what `eb --optarch` takes";
         field.text_if(is_right, "is not a value that `eb --optarch` takes", hint)
     });
+    let easyblocks = section.given_or("easyblocks", Vec::new(), easyblocks);
+    let hooks = section.optional("hooks", hooks);
     Some(EasyBuildConfig {
         version: version?,
         easyconfigs: easyconfigs?,
         sources: sources?,
         requirements: requirements?,
         optimization: optimization?,
+        easyblocks: easyblocks?,
+        hooks: hooks?,
     })
 }
 
@@ -78,6 +90,43 @@ fn easyconfig(field: &Field<'_>) -> Option<PathBuf> {
         return field.refuse(message, "write it as `NAME-VERSION.eb`");
     }
     Some(path)
+}
+
+/// Reads files and directories with easyblocks: one, or a list.
+fn easyblocks(field: &Field<'_>) -> Option<Vec<NamedPath>> {
+    if matches!(field.node.value, Value::Scalar(_)) {
+        return easyblock(field).map(|one| vec![one]);
+    }
+    each(field.items("the easyblock")?, |item| easyblock(&item))
+}
+
+fn easyblock(field: &Field<'_>) -> Option<NamedPath> {
+    let named = named_path(field)?;
+    let is_other_file = named.path.extension().is_some_and(|end| end != PYTHON);
+    if is_other_file {
+        let message = "this is not the name of an easyblock";
+        return field.refuse(message, "write the name of a file `NAME.py`, or of a directory");
+    }
+    Some(named)
+}
+
+fn hooks(field: &Field<'_>) -> Option<NamedPath> {
+    let named = named_path(field)?;
+    if named.path.extension().is_none_or(|end| end != PYTHON) {
+        let message = "this is not the name of a file with hooks";
+        return field.refuse(message, "write `hooks: hooks.py`");
+    }
+    Some(named)
+}
+
+/// Reads a path that becomes an argument of `eb`.
+fn named_path(field: &Field<'_>) -> Option<NamedPath> {
+    let path = path(field, Reach::Recipe)?;
+    if let Some(special) = path.to_string_lossy().chars().find(|c| SPECIAL.contains(c)) {
+        let message = format!("EasyBuild does not take `{special}` in a path");
+        return field.refuse(&message, "rename the file");
+    }
+    Some(NamedPath { path, place: field.place().into() })
 }
 
 fn sources(field: &Field<'_>) -> Option<Vec<PathBuf>> {

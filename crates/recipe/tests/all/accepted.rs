@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use cabane_recipe::{
     CommandLine, ContainerConfig, EasyBuildConfig, EngineConfig, FormatVersion, InterpreterRequest,
-    ModuleView, PythonConfig, PythonSource, RunCommand, SpackConfig, TreeConfig,
+    ModuleView, NamedPath, PythonConfig, PythonSource, RunCommand, SpackConfig, TreeConfig,
 };
 
 use super::{accepted, parse};
@@ -103,15 +103,22 @@ fn a_tree_may_lie_anywhere() {
 fn easybuild_builds_files_of_the_recipe_and_what_it_brings() {
     let recipe = accepted(
         "name: a\nengine: easybuild\neasybuild:\n  version: 5.4.1\n  \
-         easyconfigs: [own/a-1.0.eb, zlib-1.3.1.eb]\n  sources: ../sources\n\
+         easyconfigs: [own/a-1.0.eb, zlib-1.3.1.eb]\n  sources: ../sources\n  \
+         easyblocks: [own, b.py]\n  hooks: hooks.py\n\
          views:\n  one: {modules: [zlib/1.3.1]}\n",
     );
+    let named = |path: &str, start: usize| NamedPath {
+        path: path.into(),
+        place: start..start + path.len(),
+    };
     let expected = EasyBuildConfig {
         version: "5.4.1".to_owned(),
         easyconfigs: vec!["own/a-1.0.eb".into(), "zlib-1.3.1.eb".into()],
         sources: vec!["../sources".into()],
         requirements: None,
         optimization: "GENERIC".to_owned(),
+        easyblocks: vec![named("own", 136), named("b.py", 141)],
+        hooks: Some(named("hooks.py", 156)),
     };
     assert_eq!(recipe.engine, EngineConfig::EasyBuild(expected));
     assert_eq!(recipe.format, FormatVersion::V3);
