@@ -58,9 +58,9 @@ impl<'r> OtherFigures<'r> {
         }
         // The table of tests is before it.
         self.tables.push('\n');
-        let mut text = String::new();
-        heading(&mut text, &escape(test));
-        self.tables += &text;
+        let mut titled = String::new();
+        heading(&mut titled, &escape(test));
+        self.tables += &titled;
         self.tables += &table.indented();
     }
 
