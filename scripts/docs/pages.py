@@ -373,6 +373,12 @@ PAGES = {
                 typed="cabane evidence verify prgenv-gnu/25.6:v2 --since 30d", any_output=True
             ),
             "cabane evidence attach": not_run("needs reports of other tools"),
+            "cabane evidence export": Step(
+                typed="cabane evidence export prgenv-gnu/25.6:v2 --output results", any_output=True
+            ),
+            "cabane evidence add": Step(
+                typed="cabane evidence add prgenv-gnu/25.6:v2 results/*.sigstore.json", any_output=True
+            ),
             "cosign": not_run("needs cosign; scripts/test-clients builds it"),
         },
     ),

@@ -116,6 +116,39 @@ fn a_recipe_says_what_an_image_must_do() {
     }
 }
 
+const FIGURES: &str = r#"
+  - name: many
+    command: [greet, "1.5 22 333"]
+    figures:
+      - {name: first, pattern: 'hello (\S+)', unit: us}
+      - {name: second_one, pattern: 'hello \S+ (\S+)', unit: MB/s}
+      - {name: third, pattern: '(\S+)$'}
+  - name: few
+    command: [greet, "7 8"]
+    figures:
+      - {name: left, pattern: 'hello (\S+)', unit: s}
+      - {name: right, pattern: '(\S+)$'}
+"#;
+
+#[test]
+fn many_figures_have_a_line_each() {
+    for who in everybody() {
+        let checked = Checked::new(who, FIGURES, &[]);
+        let check = |more: &[&str]| {
+            let fixed = ["check", "app", "--only", "many", "--only", "few"];
+            checked.run(&[&fixed, more].concat()).success().stdout
+        };
+        let many = "\nmany\n  first       1.5  us\n  second_one   22  MB/s\n  third       333\n\n";
+        let seen = check(&[]);
+        assert!(seen.contains(&format!("{many}{LABEL} (")), "{seen}");
+        assert!(seen.contains(" s  3 figures, see below\n"), "{seen}");
+        assert!(seen.contains(" s  left 7 s; right 8\n"), "{seen}");
+        let seen = check(&["--verbose"]);
+        assert!(seen.contains(many.trim_end()), "{seen}");
+        assert!(seen.contains("\nfew\n  left   7  s\n  right  8\n"), "{seen}");
+    }
+}
+
 #[test]
 fn an_image_that_cannot_be_mounted_is_an_error_and_no_failure() {
     let checked = Checked::new(Who::OrdinaryUser, CHECKS, &[]);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cabane_testkit::{Finished, Program, belongs_to, needs};
+use serde_json::{Value, json};
 
 use crate::cabane::{Who, everybody};
 use crate::check::{Checked, LABEL};
@@ -220,6 +221,20 @@ fn a_report_has_the_newest_result_of_each_test_of_several_statements() {
     is_harmless(&page);
     let parts = ["From 2 signed statements", "goal reached", "no file server"];
     assert!(parts.iter().all(|part| page.contains(part)), "{page}");
+    let arguments = ["evidence", "report", "app", "--suite", &suite.directory, "--json"];
+    let seen: Value = serde_json::from_str(&suite.run(&arguments).success().stdout).unwrap();
+    let row = |name: &str| seen["rows"].as_array().unwrap().iter().find(|row| row["row"] == name);
+    let faster = row("faster").unwrap();
+    assert_eq!(faster["ratio"]["quartiles"], json!([0.45, 0.55]), "{faster}");
+    assert_eq!(faster["ratio"]["control"], json!([0.97, 1.03]), "{faster}");
+    let description = &faster["description"];
+    assert_eq!((&faster["answer"], &description["claim"]), (&json!("better"), &json!(0.9)));
+    let left_out = row("start_many").unwrap();
+    assert_eq!((&left_out["answer"], &left_out["ratio"]), (&json!("left-out"), &Value::Null));
+    assert!(left_out["reason"].as_str().unwrap().starts_with("no file server"), "{left_out}");
+    assert_eq!(seen["statements"].as_array().unwrap().len(), 2, "{seen}");
+    let tests = seen["tests"].as_array().unwrap();
+    assert!(tests.iter().any(|test| test["name"] == "hostile" && test["outcome"] == "FAILED"));
     // Without the suite, comparisons have no claim.
     let seen = suite.run(&["evidence", "report", "app"]).success();
     let expected = "faster 0.500 0.450 to 0.550 0.970 to 1.030 different";

@@ -48,6 +48,7 @@ mod environment_engine;
 mod evidence;
 mod evidence_builds;
 mod evidence_figures;
+mod evidence_files;
 mod evidence_openssl;
 mod exec;
 mod explain;

@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use cabane_testkit::mpi::installed;
 use cabane_testkit::{Finished, not_run};
 use serde_json::Value;
 
@@ -156,24 +157,79 @@ fn an_image_without_compilers_is_left_out_and_a_file_that_is_none_is_an_error() 
     }
 }
 
+/// The compilers and the launcher of an MPI.
+const TOOLS: [&str; 3] = ["mpicc", "mpicxx", "mpiexec"];
+
+/// An image whose compilers and launchers lead to others: `(".openmpi", "/usr/bin", ".openmpi")` makes
+/// `mpicc.openmpi` that of Debian.
+fn with_mpis(who: Who, mpis: &[(&str, &str, &str)]) -> Measured {
+    let names = |end: &str| TOOLS.map(|name| format!("{name}{end}"));
+    let lines: Vec<(String, String)> = mpis
+        .iter()
+        .flat_map(|(end, directory, other)| {
+            let exec = |name: String| format!("exec {directory}/{name} \"$@\"");
+            names(end).into_iter().zip(names(other).map(exec))
+        })
+        .collect();
+    let programs: Vec<_> = lines.iter().map(|(name, text)| (&**name, &**text)).collect();
+    Measured::new(who, &programs)
+}
+
+/// Whether this machine has the MPIs of Debian with these endings.
+fn has_mpis(ends: &[&str]) -> bool {
+    let is_there = |end| move |name| Path::new(&format!("/usr/bin/{name}{end}")).exists();
+    ends.iter().all(|end| TOOLS.iter().all(is_there(end)))
+}
+
 #[test]
 fn messages_are_measured_in_the_image_and_beside_it() {
-    let needed = ["/usr/bin/mpicc.mpich", "/usr/bin/mpicxx.mpich", "/usr/bin/mpiexec.mpich"];
-    if !needed.iter().all(|program| Path::new(program).exists()) {
+    if !has_mpis(&[".mpich"]) {
         not_run!("needs MPICH: scripts/setup test");
     }
     for who in everybody() {
-        let lines = needed.map(|program| format!("exec {program} \"$@\""));
-        let programs = [("mpicc", &*lines[0]), ("mpicxx", &*lines[1]), ("mpiexec", &*lines[2])];
-        let answers = Measured::new(who, &programs).answers("messages");
+        let answers = with_mpis(who, &[("", "/usr/bin", ".mpich")]).answers("messages");
         for kind in ["latency", "bandwidth", "alltoall", "allreduce"] {
             answers.has(&format!("{kind}_image"));
             answers.has(&format!("{kind}_own"));
         }
         answers.lacks("heat_image", "the short form runs no application");
+        answers.lacks("alltoall_many_own", "the short form starts two ranks");
+        answers.lacks("latency_openmpi_image", "the image has no mpicc.openmpi");
         // It is the library of this machine already.
-        assert!(answers.left_out.contains_key("latency_swapped"), "{:?}", answers.run);
+        answers.lacks("latency_swapped", "although another MPI was to take its place");
+        answers.lacks("latency_version", "the image has MPICH 4");
     }
+}
+
+#[test]
+fn another_version_of_mpi_is_measured_beside_that_of_the_host() {
+    let Some([other]) = installed(["mpich-4.3.2"]).filter(|_| has_mpis(&[".mpich"])) else {
+        not_run!("needs MPICH in two versions: scripts/setup test");
+    };
+    let other = other.join("bin").display().to_string();
+    let answers = with_mpis(Who::OrdinaryUser, &[("", &other, "")]).answers("messages");
+    for kind in ["latency", "bandwidth", "alltoall", "allreduce"] {
+        answers.has(&format!("{kind}_swapped"));
+        answers.has(&format!("{kind}_version"));
+    }
+    answers.lacks("heat_version", "the short form runs no application");
+}
+
+#[test]
+fn the_open_mpi_of_an_image_is_measured_beside_its_first_mpi() {
+    if !has_mpis(&[".mpich", ".openmpi"]) {
+        not_run!("needs MPICH and Open MPI: scripts/setup test");
+    }
+    let mpis = [("", "/usr/bin", ".mpich"), (".openmpi", "/usr/bin", ".openmpi")];
+    let answers = with_mpis(Who::OrdinaryUser, &mpis).answers("messages");
+    for kind in ["latency", "bandwidth", "alltoall", "allreduce"] {
+        answers.has(&format!("{kind}_image"));
+        answers.has(&format!("{kind}_openmpi_image"));
+    }
+    let first = [("", "/usr/bin", ".openmpi"), (".openmpi", "/usr/bin", ".openmpi")];
+    let answers = with_mpis(Who::OrdinaryUser, &first).answers("messages");
+    answers.has("latency_image");
+    answers.lacks("latency_openmpi_image", "is the first MPI of the image");
 }
 
 #[test]

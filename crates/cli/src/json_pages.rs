@@ -65,6 +65,7 @@ const JSON_SCHEMAS: &[(&str, &str)] = &[
     ("check", include_str!("json/check.json")),
     ("evidence ls", include_str!("json/evidence-ls.json")),
     ("evidence compare", include_str!("json/evidence-compare.json")),
+    ("evidence report", include_str!("json/evidence-report.json")),
     ("pipeline check", include_str!("json/pipeline-check.json")),
     ("pipeline plan", include_str!("json/pipeline-plan.json")),
     ("pipeline lock", include_str!("json/pipeline-lock.json")),

@@ -7,12 +7,70 @@ use std::fs;
 use std::path::Path;
 
 use cabane_check::{Results, Row, RowAnswer, RowDescription, read_rows, results_page};
-use cabane_evidence::Outcome;
+use cabane_evidence::{Measured, Outcome};
 use cabane_label::{escape, shown};
 use cabane_report::{IoContext, Result};
+use serde_json::{Value, json};
 
 use crate::printer::style;
-use crate::table::Table;
+use crate::table::{Table, counted, heading};
+
+/// How many figures of a test are shown in its line.
+const FEW: usize = 2;
+
+/// The figures of tests that no comparison has: a few in the line of the test, and more in a table for each
+/// test.
+pub(crate) struct OtherFigures<'r> {
+    rows: &'r [Row<'r>],
+    is_verbose: bool,
+    tables: String,
+}
+
+impl<'r> OtherFigures<'r> {
+    /// Starts without figures. With `is_verbose`, all of them have tables.
+    pub(crate) fn new(rows: &'r [Row<'r>], is_verbose: bool) -> Self {
+        Self { rows, is_verbose, tables: String::new() }
+    }
+
+    /// Adds a test, and returns what its line says: the reason for its outcome, and a few figures or their
+    /// number.
+    pub(crate) fn add(&mut self, test: &str, reason: Option<&str>, figures: &[Measured]) -> String {
+        let is_other = |one: &&Measured| !self.rows.iter().any(|row| row.has(&one.variable));
+        let figures: Vec<&Measured> = figures.iter().filter(is_other).collect();
+        let mut said: Vec<String> = reason.iter().map(|reason| escape(reason).into()).collect();
+        if figures.len() > FEW || (self.is_verbose && !figures.is_empty()) {
+            said.push(format!("{}, see below", counted(figures.len(), "figure")));
+            self.add_table(test, &figures);
+        } else {
+            said.extend(figures.iter().map(|figure| {
+                let space = if figure.unit.is_empty() { "" } else { " " };
+                let (name, unit) = (escape(&figure.variable), escape(&figure.unit));
+                format!("{name} {}{space}{unit}", figure.value)
+            }));
+        }
+        said.join("; ")
+    }
+
+    fn add_table(&mut self, test: &str, figures: &[&Measured]) {
+        let mut table = Table::new(&["figure", ">value", "unit"]).without_head();
+        for figure in figures {
+            table.push(&[&escape(&figure.variable), &figure.value, &escape(&figure.unit)]);
+        }
+        // The table of tests is before it.
+        self.tables.push('\n');
+        let mut titled = String::new();
+        heading(&mut titled, &escape(test));
+        self.tables += &titled;
+        self.tables += &table.indented();
+    }
+
+    /// Returns the tables, and then the comparisons.
+    pub(crate) fn text(self) -> String {
+        let rows = text_of_rows(self.rows);
+        let space = if self.tables.is_empty() { "" } else { "\n" };
+        format!("{}{space}{rows}", self.tables)
+    }
+}
 
 /// Reads what suites say about their rows.
 pub(crate) fn described<'d>(suites: impl Iterator<Item = &'d Path>) -> Result<Vec<RowDescription>> {
@@ -35,7 +93,7 @@ pub(crate) fn write_page(
 }
 
 /// Writes the comparisons as a table; nothing without any.
-pub(crate) fn text_of_rows(rows: &[Row<'_>]) -> String {
+fn text_of_rows(rows: &[Row<'_>]) -> String {
     if rows.is_empty() {
         return String::new();
     }
@@ -64,6 +122,21 @@ fn answer(answer: &RowAnswer) -> String {
     };
     let text = answer.to_string();
     format!("{color}{}{color:#}", escape(&text))
+}
+
+/// Returns the results of an image with its comparisons, as JSON.
+pub(crate) fn json_of(results: &Results, rows: &[Row<'_>]) -> Value {
+    json!({
+        "image": results.image,
+        "digest": results.digest,
+        "outcome": results.outcome(),
+        "started": results.started,
+        "finished": results.finished,
+        "statements": results.statements,
+        "hosts": results.hosts,
+        "tests": results.tests,
+        "rows": rows,
+    })
 }
 
 /// Writes an outcome with its color.

@@ -47,14 +47,55 @@ pub fn keep(
     image: &Digest,
     statements: &[SignedStatement],
 ) -> Result<Vec<String>> {
+    let kept = put(context, image, statements, true)?;
+    Ok(kept.into_iter().map(|kept| kept.repository).collect())
+}
+
+/// What a repository has taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Its name.
+    pub repository: String,
+    /// How many statements are new there.
+    pub added: usize,
+    /// How many it has not kept, since it has too many of this image.
+    pub displaced: usize,
+}
+
+/// Keeps statements that were made elsewhere beside an image, in every repository that has it and that this
+/// user can write to. As with those of a registry, none displaces one that was made here.
+///
+/// # Errors
+///
+/// As [`keep`].
+pub fn keep_others(
+    context: &Context,
+    image: &Digest,
+    statements: &[SignedStatement],
+) -> Result<Vec<Kept>> {
+    put(context, image, statements, false)
+}
+
+fn put(
+    context: &Context,
+    image: &Digest,
+    statements: &[SignedStatement],
+    is_own: bool,
+) -> Result<Vec<Kept>> {
     let lines: Vec<Vec<u8>> = statements.iter().map(SignedStatement::to_bytes).collect();
     let (mut keeping, mut refused) = (Vec::new(), None);
     for named in context.repositories()? {
         if !named.repository.has_image(image) {
             continue;
         }
-        match named.repository.add_evidence(image, &lines, true) {
-            Ok(_) => keeping.push(named.name.clone()),
+        let put = named.repository.add_evidence(image, &lines, is_own).and_then(|added| {
+            let there = named.repository.evidence(image)?;
+            let displaced = lines.iter().filter(|line| !there.contains(line)).count();
+            let repository = named.name.clone();
+            Ok(Kept { repository, added: added.saturating_sub(displaced), displaced })
+        });
+        match put {
+            Ok(kept) => keeping.push(kept),
             Err(error) => refused = refused.or(Some(error)),
         }
     }

@@ -135,6 +135,12 @@ impl EvidenceKeys {
         Self { keys, testers, builders }
     }
 
+    /// Returns the keys of testers and builders.
+    #[must_use]
+    pub fn all(&self) -> &[PublicKey] {
+        &self.keys
+    }
+
     /// Returns a name for each key, with its role: other names judge otherwise.
     #[must_use]
     pub fn names(&self) -> Vec<String> {

@@ -25,7 +25,7 @@ pub use compare::{
     ComparedFigure, Comparison, FigureName, FigureRun, FigureRuns, Figures, compare, figures, runs,
 };
 pub use figure::{Answer, Band, Direction, LEAST_RUNS, MOST_RUNS};
-pub use gather::{attach, attached, bring, keep, kept, too_many};
+pub use gather::{Kept, attach, attached, bring, keep, keep_others, kept, too_many};
 pub use judge::{
     BuiltFrom, Evidence, EvidenceKeys, Standing, Tested, Wanted, built_from, surplus, tested,
 };

@@ -8,9 +8,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use cabane_environment::find_image_record;
-use cabane_evidence::{Evidence, EvidenceKeys, SignedStatement, attach, kept, too_many};
+use cabane_evidence::{
+    Evidence, EvidenceKeys, Kept, SignedStatement, attach, keep_others, kept, too_many,
+};
 use cabane_label::{Digest, ImageDescription, escape, shown};
-use cabane_registry::{MAX_BUNDLE, RemoteImage};
+use cabane_registry::{Distrust, MAX_BUNDLE, PublicKey, RemoteImage};
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::Context;
 
@@ -125,6 +127,83 @@ fn read_statement(path: &Path) -> Result<SignedStatement> {
             "`cabane check IMAGE --key FILE` makes one, and `cabane evidence export` writes it"
                 .to_owned(),
         )
+    })
+}
+
+/// Keeps statements of files beside an image, in the repositories that have it, as a pull keeps those of a
+/// registry. `more` are public keys that are accepted besides those of testers and builders. Nothing is kept
+/// if one of the files is refused.
+///
+/// # Errors
+///
+/// A file that is about another image, or signed with a key that is not accepted; no repository has the
+/// image, or none can keep the statements.
+pub fn add_statements(
+    context: &Context,
+    found: &FoundEvidence,
+    files: &[PathBuf],
+    more: &[PublicKey],
+) -> Result<Vec<Kept>> {
+    let mut keys = EvidenceKeys::of(context)?.all().to_vec();
+    keys.extend_from_slice(more);
+    let mut statements: Vec<SignedStatement> = Vec::new();
+    for path in files {
+        let signed = read_statement(path)?;
+        verify(&signed, path, found, &keys)?;
+        if !statements.contains(&signed) {
+            statements.push(signed);
+        }
+    }
+    // The newest last, as a repository has them.
+    statements.sort_by_key(|one| one.unverified().and_then(|one| one.details().finished));
+    let all = keep_others(context, &found.digest, &statements)?;
+    if all.is_empty() {
+        let message = format!("no repository has the image {}", escape(&found.name));
+        return Err(Report::new(Kind::NotFound, message)
+            .hinted("`cabane image add LABEL FILE` adds an image to a repository".to_owned()));
+    }
+    if let Some(full) = all.iter().find(|kept| kept.displaced > 0) {
+        let (name, repository) = (escape(&found.name), escape(&full.repository));
+        let message = format!("the repository `{repository}` has too many statements of {name}");
+        return Err(Report::new(Kind::Failure, message)
+            .hinted(format!("`cabane evidence prune {name}` removes old statements")));
+    }
+    Ok(all)
+}
+
+/// Checks that a statement of a file is about an image, and signed with one of some keys.
+fn verify(
+    signed: &SignedStatement,
+    path: &Path,
+    found: &FoundEvidence,
+    keys: &[PublicKey],
+) -> Result<()> {
+    let file = shown(path);
+    let (statement, _) = signed.open(keys).map_err(|reason| {
+        let hint = format!("`cabane evidence add {} {file} --key KEY.pub`", escape(&found.name));
+        match reason {
+            Distrust::UnknownKey => {
+                let message = format!(
+                    "{file} is signed with another key than those of the testers and builders"
+                );
+                Report::new(Kind::Untrusted, message)
+                    .hinted(format!("{hint} also accepts this public key"))
+            }
+            other => Report::new(Kind::Untrusted, format!("{file} cannot be verified: {other}")),
+        }
+    })?;
+    if statement.is_about(&found.digest) {
+        return Ok(());
+    }
+    let subject = statement.subject.first();
+    let other = subject.and_then(|one| one.digest.get("sha256")?.parse::<Digest>().ok());
+    let (name, id) = (escape(&found.name), found.digest.id());
+    let about = other.as_ref().map_or_else(String::new, |other| format!(", {}", other.id()));
+    let message = format!("{file} is about another image{about}, and {name} is {id}");
+    let report = Report::new(Kind::BadInput, message);
+    Err(match other {
+        Some(other) => report.hinted(format!("`cabane evidence add {} {file}`", other.id())),
+        None => report,
     })
 }
 

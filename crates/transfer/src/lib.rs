@@ -37,7 +37,7 @@ pub use bundle::{
 pub use chunk_lists::add_chunk_lists;
 pub use copy::{CopiedImage, copy};
 pub use evidence::{
-    FoundEvidence, attach_evidence, find_evidence, prune_evidence, read_statements,
+    FoundEvidence, add_statements, attach_evidence, find_evidence, prune_evidence, read_statements,
 };
 pub use export::base::{ContainerQuery, Use};
 pub use export::tree::{Found, layer_of};

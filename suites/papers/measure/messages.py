@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Sends messages between ranks, and runs two applications: in the image and outside.
 
-Three comparisons. The image beside the same files in a directory at the same path: the same program and the same
-library, so that only the image differs. The image with its own MPI beside the MPI of the host. The image with the MPI
-of the host in the place of its own, beside the MPI of the host. There are two ranks. In a job, `srun` starts them on
-two nodes, and the first comparison is left out.
+Three comparisons for each MPI of the image. `image`: beside the same files in a directory at the same path: the same
+program and the same library, so that only the image differs. `own`: the image with its own MPI beside the MPI of the
+host. `swapped`: the image with the MPI of the host in the place of its own, beside the MPI of the host. `version` is
+for an MPI of the image that has another version than that of the host: its own beside that of the host in its place.
+
+There are two ranks, and as many as processors in the comparisons with `many`. In a job, `srun` starts them on several
+nodes, one for each if there are enough, and `image` is left out.
 """
 
 import contextlib
@@ -14,43 +17,61 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
-from ways import (MPI_AS_ROOT, SOURCES, Failed, Image, Rows, in_directory, in_image, is_short, last_lines,
-                  memory_directory, output, rounds_for, section, temporary, unpack)
+from pairs import figure
+from ways import (FEWEST, MOST, MPI_VARIABLES, SOURCES, Failed, Image, Rows, in_directory, in_image, is_short,
+                  last_lines, memory_directory, output, section, temporary, unpack)
 
 MESSAGES = {"latency": "us", "bandwidth": "MB/s", "alltoall": "us", "allreduce": "us"}
 APPLICATIONS = {"heat": "s", "conjugate": "s"}
 UNITS = {**MESSAGES, **APPLICATIONS}
-VARIANTS = ["image", "own", "swapped"]
-# How long each comparison is measured, in seconds, and each run of the messages in it.
-BUDGET, SHORT_BUDGET = 150, 9
-SECONDS, SHORT_SECONDS = 2, 0.4
-# The compilers and launchers of a host, which Debian calls after the library.
-HOST = [("mpicc", "mpicxx", "mpiexec"), ("mpicc.mpich", "mpicxx.mpich", "mpiexec.mpich"),
-        ("mpicc.openmpi", "mpicxx.openmpi", "mpiexec.openmpi")]
-LIMIT = 240
+COLLECTIVE = {"alltoall": "us", "allreduce": "us", **APPLICATIONS}
+# The comparisons: their rows, and which part of the time each gets. What matters most comes first.
+COMPARISONS = {
+    "image": (UNITS, 2), "own": (UNITS, 2), "swapped": (UNITS, 2), "version": (UNITS, 1),
+    "openmpi_image": (UNITS, 1), "openmpi_swapped": (UNITS, 1), "openmpi_own": (UNITS, 1),
+    "many_image": (COLLECTIVE, 2), "many_own": (COLLECTIVE, 2), "many_swapped": (COLLECTIVE, 2),
+}
+# How long all comparisons may take, in seconds, and each run of the messages in them.
+BUDGET, SHORT_BUDGET = 620, 50
+SECONDS, SHORT_SECONDS = 1.2, 0.2
+# The compilers and launchers, which Debian calls after the library.
+TOOLS = ("mpicc", "mpicxx", "mpiexec")
+OPENMPI, MPICH = [tuple(f"{name}.{library}" for name in TOOLS) for library in ("openmpi", "mpich")]
+OPENMPI_FAMILY = "open-mpi"
+# At most so many ranks exchange messages on one machine, and at least so many where there are many.
+MOST_RANKS, LEAST_MANY = 16, 4
+# A run that takes longer, in seconds, hangs.
+LIMIT = 120
 
 
-def programs():
-    """Returns the program of each kind, with its arguments."""
-    messages = f"messages {SHORT_SECONDS if is_short() else SECONDS}"
-    return [messages] if is_short() else [messages, "heat-run --points 768 --steps 150 --half 4", "conjugate 44"]
+def programs(units, count):
+    """Returns the programs that measure some rows, with their arguments, and what they print of each row."""
+    # Ranks that share processors take much longer for the same work.
+    steps, points = (100, 56) if count == 2 else (40, 24)
+    found = {f"messages {SHORT_SECONDS if is_short() else SECONDS}": [row for row in units if row in MESSAGES]}
+    if "heat" in units:
+        found[f"heat-run --points 768 --steps {steps} --half 4"] = ["seconds"]
+    if "conjugate" in units:
+        found[f"conjugate {points}"] = ["seconds"]
+    return found
 
 
-def units():
-    """Returns the rows of a comparison, with their units."""
-    return MESSAGES if is_short() else UNITS
+def compile_messages(run, cc, directory):
+    """Compiles the program for messages; RUN runs a line of shell."""
+    run(f"{cc} -O2 -o {directory}/messages {SOURCES}/messages.c")
 
 
-def compile_all(run, cc, cxx, directory):
-    """Compiles the programs; RUN runs a line of shell."""
+def compile_applications(run, cc, cxx, directory):
+    """Compiles the applications."""
+    if is_short():
+        return
     heat = " ".join(f"{SOURCES}/heat/src/{name}.cpp"
                     for name in ("main", "options", "output", "solver", "laplacian", "halo", "field"))
-    run(f"{cc} -O2 -o {directory}/messages {SOURCES}/messages.c")
-    if not is_short():
-        run(f"{cc} -O2 -o {directory}/conjugate {SOURCES}/conjugate.c -lm")
-        run(f"{cxx} -O2 -std=c++17 -I {directory} -o {directory}/heat-run {heat}")
+    run(f"{cc} -O2 -o {directory}/conjugate {SOURCES}/conjugate.c -lm")
+    run(f"{cxx} -O2 -std=c++17 -I {directory} -o {directory}/heat-run {heat}")
 
 
 def numbers_in(text, names):
@@ -65,17 +86,17 @@ def numbers_in(text, names):
     return [found[name] for name in names]
 
 
-def sample(start):
-    """Runs every program once, and returns the number of each row. START runs one, and returns what it printed."""
+def sample(start, units, count):
+    """Runs the programs once, and returns the number of each row. START runs one, and returns what it printed."""
     numbers = []
-    for program in programs():
-        names = list(MESSAGES) if program.startswith("messages") else ["seconds"]
-        numbers += numbers_in(start(program), names)
+    for program, names in programs(units, count).items():
+        numbers += numbers_in(start(program, count), names)
     return numbers
 
 
-def loaded_by(text):
-    """Finds the library that the ranks of `messages` loaded."""
+def loaded_by(start):
+    """Finds the library that the ranks of `messages` load."""
+    text = start(f"messages {SHORT_SECONDS}", 2)
     for line in text.splitlines():
         if line.startswith("loaded "):
             return line.split(None, 1)[1]
@@ -84,7 +105,7 @@ def loaded_by(text):
 
 def run_here(command, directory):
     """Runs a command of this machine, and returns what it printed."""
-    environment = {**os.environ, **MPI_AS_ROOT}
+    environment = {**os.environ, **MPI_VARIABLES}
     try:
         done = subprocess.run(command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, check=False, timeout=LIMIT)
@@ -100,54 +121,36 @@ class Ranks:
 
     def __init__(self):
         self.is_job = "SLURM_JOB_ID" in os.environ
-        nodes = int(os.environ.get("SLURM_JOB_NUM_NODES") or os.environ.get("SLURM_NNODES") or 1)
-        # More ranks than processors measure the kernel: virtual nodes have those of one machine.
-        self.count, self.nodes = 2, min(2, nodes)
+        self.nodes = int(os.environ.get("SLURM_JOB_NUM_NODES") or os.environ.get("SLURM_NNODES") or 1)
+        self.processors = len(os.sched_getaffinity(0))
 
-    def command(self, launcher, kind):
+    @property
+    def many(self):
+        """Returns a number of ranks: as many as processors, in a job as many as nodes, and a power of two."""
+        available = self.nodes if self.is_job else self.processors
+        return max(LEAST_MANY, 1 << (min(available, MOST_RANKS).bit_length() - 1))
+
+    def command(self, launcher, kind, count):
         """Returns the arguments that start ranks whose library speaks a protocol of Slurm."""
         if self.is_job:
-            return ["srun", f"--nodes={self.nodes}", f"--ntasks={self.count}", f"--mpi={kind}"]
-        return [launcher, "-n", str(self.count)]
+            nodes = min(self.nodes, count)
+            return ["srun", f"--nodes={nodes}", f"--ntasks={count}", "--overcommit", f"--mpi={kind}"]
+        return [launcher, "-n", str(count)]
 
 
-def described(image, program, inside):
-    """Returns the family of the MPI of a program, and what `srun --mpi` calls its protocol."""
-    options = ["--in", str(image.path)] if inside else []
-    found = json.loads(output([image.program, "mpi", "inspect", "--json", *options, str(program)]))
-    library = found[0]["file"]["library"] if found else None
-    if not library:
-        raise Failed(f"`cabane mpi inspect` finds no MPI for {program}")
-    return library["family"], "pmix" if "pmix" in library["protocols"] else "pmi2"
+class Library:
+    """The MPI that a program loads."""
 
-
-class Host:
-    """The MPI of this machine that has the family of the image's, with the programs for it."""
-
-    def __init__(self, image, family, ranks, parent):
-        seen = []
-        for number, (cc, cxx, launcher) in enumerate(HOST):
-            if not (shutil.which(cc) and shutil.which(cxx) and (ranks.is_job or shutil.which(launcher))):
-                continue
-            directory = parent / f"host-{number}"
-            directory.mkdir()
-            write_weights(directory)
-            try:
-                compile_all(lambda line: run_here(["/bin/sh", "-c", line], directory), cc, cxx, directory)
-                other, kind = described(image, directory / "messages", inside=False)
-            except Failed as reason:
-                seen.append(f"{cc}: {reason}")
-                continue
-            if other == family:
-                self.directory, self.start = directory, ranks.command(launcher, kind)
-                return
-            seen.append(f"{cc} is for the family {other}")
-        raise Failed(f"this machine has no MPI of the family {family} that compiles: {'; '.join(seen) or 'no mpicc'}")
-
-    def run(self, program):
-        """Runs a program with the MPI of the host."""
-        name, *arguments = program.split()
-        return run_here([*self.start, str(self.directory / name), *arguments], self.directory)
+    def __init__(self, image, program, inside):
+        options = ["--in", str(image.path)] if inside else []
+        found = json.loads(output([image.program, "mpi", "inspect", "--json", *options, str(program)]))
+        library = found[0]["file"]["library"] if found else None
+        if not library:
+            raise Failed(f"`cabane mpi inspect` finds no MPI for {program}")
+        self.family, self.version = library["family"], library["version"]
+        self.name = f"{library['product']} {library['version'] or 'of unknown version'}"
+        # What `srun --mpi` calls its protocol.
+        self.kind = "pmix" if "pmix" in library["protocols"] else "pmi2"
 
 
 def write_weights(directory):
@@ -155,37 +158,104 @@ def write_weights(directory):
     output([sys.executable, str(SOURCES / "heat/python/weights.py"), str(directory / "weights.hpp")])
 
 
-class Inside:
-    """The programs that the image's own compiler made."""
+class Host:
+    """An MPI of this machine, with the programs for it."""
 
-    def __init__(self, image, ranks, directory, shell):
-        self.image, self.ranks, self.directory = image, ranks, directory
+    def __init__(self, image, ranks, directory, tools):
+        self.ranks, self.directory, self.has_all = ranks, directory, False
+        self.cc, self.cxx, self.launcher = tools
+        directory.mkdir()
         write_weights(directory)
-        shutil.copytree(SOURCES, directory / "sources")
-        found = {name: image.own(shell, name) for name in ("mpicc", "mpicxx", "mpiexec")}
-        missing = [name for name, path in found.items() if not path]
-        if missing:
-            raise Failed(f"the image has no {', '.join(missing)}")
-        self.launcher = found["mpiexec"]
-        local = f"cd {directory} && "
-        compile_all(lambda line: shell.run(local + line.replace(str(SOURCES), "sources")), found["mpicc"],
-                    found["mpicxx"], directory)
-        self.family, self.kind = described(image, directory / "messages", inside=True)
+        compile_messages(self.shell, self.cc, directory)
+        self.library = Library(image, directory / "messages", inside=False)
+
+    def shell(self, line):
+        run_here(["/bin/sh", "-c", line], self.directory)
+
+    def complete(self):
+        """Compiles the applications, too."""
+        if not self.has_all:
+            compile_applications(self.shell, self.cc, self.cxx, self.directory)
+            self.has_all = True
+        return self
+
+    def start(self, count):
+        """Returns the arguments that start ranks."""
+        return self.ranks.command(self.launcher, self.library.kind, count)
+
+    def run(self, program, count):
+        """Runs a program with this MPI."""
+        name, *arguments = program.split()
+        return run_here([*self.start(count), str(self.directory / name), *arguments], self.directory)
+
+
+class Hosts:
+    """The MPIs of this machine, of which the one for a family is looked for when it is needed."""
+
+    def __init__(self, image, ranks, work):
+        self.image, self.ranks, self.work = image, ranks, work
+        self.untried, self.found, self.seen = [TOOLS, MPICH, OPENMPI], {}, []
+
+    def of(self, family):
+        """Returns the MPI of a family."""
+        while family not in self.found and self.untried:
+            tools = self.untried.pop(0)
+            *compilers, launcher = tools
+            if not (all(map(shutil.which, compilers)) and (self.ranks.is_job or shutil.which(launcher))):
+                continue
+            try:
+                host = Host(self.image, self.ranks, self.work / f"host-{len(self.untried)}", tools)
+            except Failed as reason:
+                self.seen.append(f"{tools[0]}: {reason}")
+                continue
+            self.seen.append(f"{tools[0]} is for the family {host.library.family}")
+            self.found.setdefault(host.library.family, host)
+        if family not in self.found:
+            seen = "; ".join(self.seen) or "no mpicc"
+            raise Failed(f"this machine has no MPI of the family {family} that compiles: {seen}")
+        return self.found[family].complete()
+
+
+class Inside:
+    """An MPI of the image, with the programs that its own compilers made."""
+
+    def __init__(self, setting, name, tools):
+        self.image, self.ranks, self.shell = setting.image, setting.ranks, setting.shell
+        self.directory, self.checked = setting.work / name, False
+        self.launcher = tools[2]
+        self.directory.mkdir()
+        write_weights(self.directory)
+        shutil.copytree(SOURCES, self.directory / "sources")
+        compile_messages(self.compile, tools[0], self.directory)
+        compile_applications(self.compile, tools[0], tools[1], self.directory)
+        self.library = Library(self.image, self.directory / "messages", inside=True)
+
+    def compile(self, line):
+        self.shell.run(f"cd {self.directory} && {line.replace(str(SOURCES), 'sources')}")
 
     def in_shell(self, shell):
         """Returns a function that runs a program in a shell, with the launcher there."""
-        start = f"cd {self.directory} && {self.launcher} -n {self.ranks.count}"
-        return lambda program: shell.output(f"{start} ./{program}", LIMIT)
+        start = f"cd {self.directory} && {self.launcher}"
+        return lambda program, count: shell.output(f"{start} -n {count} ./{program}", LIMIT)
 
-    def own(self, shell):
-        """Returns a function that runs a program with the image's own MPI."""
+    def own(self):
+        """Returns a function that runs a program with this MPI."""
         if not self.ranks.is_job:
-            return self.in_shell(shell)
-        return lambda program: self.entering([*self.ranks.command("", self.kind)], [], program)
+            return self.in_shell(self.shell)
+        return lambda program, count: self.entering(self.ranks.command("", self.library.kind, count), [], program)
 
     def swapped(self, host):
-        """Returns a function that runs a program with the MPI of the host."""
-        return lambda program: self.entering(host.start, ["--mpi", "host"], program)
+        """Returns a function that runs a program with the MPI of the host, after a look at what the ranks load."""
+
+        def start(program, count):
+            return self.entering(host.start(count), ["--mpi", "host"], program)
+
+        if not self.checked:
+            before, now = loaded_by(self.own()), loaded_by(start)
+            if before == now:
+                raise Failed(f"the ranks loaded {now}, although another MPI was to take its place")
+            self.checked = True
+        return start
 
     def entering(self, start, options, program):
         """Runs a program whose ranks enter the image one by one."""
@@ -194,57 +264,162 @@ class Inside:
         return run_here(command, self.directory)
 
 
-def named(variant):
+class Setting:
+    """The image, its MPIs, and those of the machine. Each is made when it is needed first."""
+
+    def __init__(self, image, ranks, work, stack):
+        self.image, self.ranks, self.stack = image, ranks, stack
+        self.work = work / "inside"
+        self.work.mkdir()
+        self.shell = stack.enter_context(in_image(image, self.work))
+        self.hosts = Hosts(image, ranks, work)
+        self.made, self.tree = {}, None
+
+    def same_files(self):
+        """Returns a shell that sees the files of the image in a directory."""
+        if self.tree is None:
+            memory = self.stack.enter_context(memory_directory())
+            unpack(self.image, memory / "tree")
+            other = in_directory(self.image, memory / "tree", self.work, self.shell.environment())
+            self.tree = self.stack.enter_context(other)
+        return self.tree
+
+    def inside(self, name, tools):
+        """Returns an MPI of the image by its compilers and launcher."""
+        if name not in self.made:
+            paths = [self.image.own(self.shell, tool) for tool in tools]
+            missing = [tool for tool, path in zip(tools, paths) if not path]
+            if missing:
+                raise Failed(f"the image has no {', '.join(missing)}")
+            self.made[name] = Inside(self, name, paths)
+        return self.made[name]
+
+    def first(self):
+        """Returns the MPI that the image has in its `PATH`."""
+        return self.inside("first", TOOLS)
+
+    def openmpi(self):
+        """Returns the Open MPI of the image, if it is not the first MPI."""
+        first = None
+        with contextlib.suppress(Failed):
+            first = self.first().library
+        if first and first.family == OPENMPI_FAMILY:
+            raise Failed(f"{first.name} is the first MPI of the image, and the rows without `openmpi` measure it")
+        return self.inside("openmpi", OPENMPI)
+
+    def all(self):
+        """Returns functions for the first MPI of the image, and for those below /opt."""
+        yield self.first
+        # In an image without a root, these are directories of the machine.
+        found = self.shell.output("ls -d /opt/*/bin/mpicc || true") if self.image.is_root else ""
+        for number, path in enumerate(line for line in found.splitlines() if line.startswith("/opt/")):
+            tools = [os.path.join(os.path.dirname(path), tool) for tool in TOOLS]
+            yield lambda number=number, tools=tools: self.inside(f"opt-{number}", tools)
+
+    def other_version(self):
+        """Returns an MPI of the image, and that of the host that has another version."""
+        seen = []
+        for find in self.all():
+            try:
+                inside = find()
+                host = self.hosts.of(inside.library.family)
+            except Failed as reason:
+                seen.append(str(reason))
+                continue
+            versions = {inside.library.version, host.library.version}
+            if len(versions) == 2 and None not in versions:
+                return inside, host
+            seen.append(f"the image has {inside.library.name}, and this machine {host.library.name}")
+        raise Failed("; ".join(seen))
+
+
+def named(ending, units=UNITS):
     """Returns the rows of a comparison."""
-    return [f"{row}_{variant}" for row in UNITS]
+    return [f"{row}_{ending}" for row in units]
 
 
-def compare(rows, variant, ours, other):
-    """Measures one comparison."""
-    if is_short():
-        rows.leave_out([f"{row}_{variant}" for row in APPLICATIONS], "the short form runs no application")
-    rounds = rounds_for(lambda: sample(other), SHORT_BUDGET if is_short() else BUDGET)
-    by_row = {f"{row}_{variant}": unit for row, unit in units().items()}
-    rows.compare(by_row, lambda: sample(ours), lambda: sample(other), rounds)
+def not_compared(ranks, ending):
+    """Returns why a comparison is not possible in this place or form, if it is not."""
+    if ranks.is_job and ending.endswith("image"):
+        return "in a job, the ranks in the image are compared with the MPI of the host only"
+    if is_short() and ending.startswith("many"):
+        return "the short form starts two ranks"
+    if is_short() and ending == "openmpi_own":
+        return "the short form measures Open MPI with `image` and `swapped` only"
+    return None
 
 
-@contextlib.contextmanager
-def same_files(image, shell, work):
-    """Gives a shell that sees the files of the image in a directory."""
-    with memory_directory() as memory:
-        unpack(image, memory / "tree")
-        with in_directory(image, memory / "tree", work, shell.environment()) as other:
-            yield other
+def ways(setting, ending):
+    """Returns the two ways of a comparison: functions that run a program with a number of ranks."""
+    if ending == "version":
+        inside, host = setting.other_version()
+        return inside.own(), inside.swapped(host)
+    *which, kind = ending.split("_")
+    inside = setting.openmpi() if which == ["openmpi"] else setting.first()
+    if kind == "image":
+        return inside.in_shell(setting.shell), inside.in_shell(setting.same_files())
+    host = setting.hosts.of(inside.library.family)
+    return inside.own() if kind == "own" else inside.swapped(host), host.run
 
 
-def measure(image, ranks, rows, work):
-    """Measures the three comparisons."""
-    directory = work / "inside"
-    directory.mkdir()
-    with in_image(image, directory) as shell:
-        inside = Inside(image, ranks, directory, shell)
-        with rows.excused(named("image")):
-            if ranks.is_job:
-                raise Failed("in a job, the ranks in the image are compared with the MPI of the host only")
-            with same_files(image, shell, directory) as other:
-                compare(rows, "image", inside.in_shell(shell), inside.in_shell(other))
-        host = Host(image, inside.family, ranks, work)
-        with rows.excused(named("own")):
-            compare(rows, "own", inside.own(shell), host.run)
-        with rows.excused(named("swapped")):
-            swapped = inside.swapped(host)
-            before, now = loaded_by(inside.own(shell)(programs()[0])), loaded_by(swapped(programs()[0]))
-            if before == now:
-                raise Failed(f"the ranks loaded {now}, although another MPI was to take its place")
-            compare(rows, "swapped", swapped, host.run)
+def rounds_within(end, part, work):
+    """Returns how many rounds of three measurements fit into a part of the time until END, after one measurement."""
+    begun = time.monotonic()
+    work()
+    took = max(time.monotonic() - begun, 0.001)
+    # Before the rounds, both ways are measured once.
+    fitting = (end - time.monotonic()) / took - 2
+    # The short form has so few measurements that each comparison gets its own, also on a machine that is busy.
+    if fitting < 3 * FEWEST and not is_short():
+        raise Failed("no time is left for it: the comparisons before it took longer than usual")
+    return max(FEWEST, min(MOST, int(fitting * part / 3)))
+
+
+def working(rows, ending, units, count, ours, other):
+    """Returns the rows whose programs work in both ways: an application that fails does not cost the other rows."""
+    for row in [row for row in units if row in APPLICATIONS]:
+        with rows.excused(named(ending, [row])):
+            for start in (other, ours):
+                sample(start, [row], count)
+    return {row: unit for row, unit in units.items() if f"{row}_{ending}" in rows.open}
+
+
+def measure(setting, rows, end):
+    """Measures the comparisons one after the other, until END."""
+    ranks = setting.ranks
+    to_do = {}
+    for ending, (units, weight) in COMPARISONS.items():
+        if is_short():
+            rows.leave_out(named(ending, APPLICATIONS), "the short form runs no application")
+            units = {row: unit for row, unit in units.items() if row not in APPLICATIONS}
+        reason = not_compared(ranks, ending)
+        if reason:
+            rows.leave_out(named(ending), reason)
+        else:
+            to_do[ending] = units, weight
+    for ending in list(to_do):
+        parts = sum(weight for _, weight in to_do.values())
+        units, weight = to_do.pop(ending)
+        count = ranks.many if ending.startswith("many") else 2
+        with rows.excused(named(ending)):
+            ours, other = ways(setting, ending)
+            units = working(rows, ending, units, count, ours, other)
+            rounds = rounds_within(end, weight / parts, lambda: sample(other, units, count))
+            by_row = dict(zip(named(ending, units), units.values()))
+            rows.compare(by_row, lambda: sample(ours, units, count), lambda: sample(other, units, count), rounds)
+    if not is_short():
+        # Ranks that share processors wait for each other.
+        figure("messages_many_ranks", ranks.many)
+        figure("messages_processors", ranks.processors)
 
 
 def main():
+    end = time.monotonic() + (SHORT_BUDGET if is_short() else BUDGET)
     image, ranks = Image(), Ranks()
-    rows = Rows([name for variant in VARIANTS for name in named(variant)])
+    rows = Rows([name for ending, (units, _) in COMPARISONS.items() for name in named(ending, units)])
     # Every node of a job sees the directory in which the job runs.
-    with temporary(Path.cwd()) as work, rows.excused(rows.open):
-        measure(image, ranks, rows, work)
+    with temporary(Path.cwd()) as work, rows.excused(list(rows.open)), contextlib.ExitStack() as stack:
+        measure(Setting(image, ranks, work, stack), rows, end)
 
 
 if __name__ == "__main__":

@@ -22,8 +22,14 @@ from pathlib import Path
 from pairs import compare_several, left_out
 
 SOURCES = Path(__file__).resolve().parent / "sources"
-# Open MPI refuses to start for root otherwise, and a mapped user is root in its namespace.
-MPI_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+# Open MPI refuses to start for root otherwise, and a mapped user is root in its namespace. It also refuses more ranks
+# than cores: the last two are for versions 4 and 5.
+MPI_VARIABLES = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
 # Runs one line after the other, and answers with its exit code.
 LOOP = 'while IFS= read -r line; do (eval "$line") >"$0" 2>&1 </dev/null; echo "ended $?"; done'
 # How often something is measured at most and at least.
@@ -162,7 +168,7 @@ class Shell:
         self.work = Path(work)
         self.log = Path(tempfile.mkstemp(prefix="log-", dir=work)[1])
         self.errors = tempfile.TemporaryFile()
-        environment = {**(os.environ if environment is None else environment), **MPI_AS_ROOT, "TMPDIR": str(work)}
+        environment = {**(os.environ if environment is None else environment), **MPI_VARIABLES, "TMPDIR": str(work)}
         self.process = subprocess.Popen(
             [*start, "/bin/sh", "-c", LOOP, str(self.log)], cwd=work, env=environment, bufsize=0,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True)

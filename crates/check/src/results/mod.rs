@@ -11,6 +11,7 @@ mod test_page;
 use cabane_evidence::{Evidence, Host, LeftOut, Measured, Outcome};
 use cabane_label::Digest;
 use jiff::Timestamp;
+use serde::Serialize;
 
 use crate::outcome::{CheckReport, CheckResult};
 
@@ -32,20 +33,22 @@ pub struct Results {
     pub started: Option<Timestamp>,
     /// When the last run ended.
     pub finished: Option<Timestamp>,
-    /// The first digits of the statements from which the results are; none without statements.
-    pub statements: Vec<String>,
+    /// The statements from which the results are, by their sha256; none without statements.
+    pub statements: Vec<Digest>,
 }
 
 /// The result of a test.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct TestResult {
     /// Its name.
     pub name: String,
     /// What came of it; `None` where it measured something, and no statement says whether it passed.
     pub outcome: Option<Outcome>,
     /// Why.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// How long it took, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
     /// When its run ended.
     pub finished: Option<Timestamp>,
@@ -81,7 +84,7 @@ impl Results {
         for one in evidence {
             let details = &one.details;
             results.add_run(&details.host, details.started, details.finished);
-            results.statements.push(one.id.id().to_string());
+            results.statements.push(one.id.clone());
             for test in tests_of(one) {
                 // A run of some tests says nothing about the others.
                 if details.is_partial && test.outcome == Some(Outcome::NotTested) {

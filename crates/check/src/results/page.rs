@@ -57,7 +57,9 @@ fn add_summary(page: &mut String, results: &Results) {
     }
     if !results.statements.is_empty() {
         let count = counted(results.statements.len(), "signed statement");
-        let names = line(&results.statements.join(", "), LONGEST_TEXT);
+        let names: Vec<String> =
+            results.statements.iter().map(|one| one.id().to_string()).collect();
+        let names = line(&names.join(", "), LONGEST_TEXT);
         let _ = writeln!(page, "<br>From {count}, the newest result of each test: {names}.");
     }
     page.push_str("</p>\n");

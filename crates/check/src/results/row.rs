@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use cabane_evidence::Measured;
 use cabane_label::shown;
 use cabane_report::{IoContext, Kind, Report, Result};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Results, TestResult};
 
@@ -29,11 +29,13 @@ const MOST: u64 = 4 * 1024 * 1024;
 const POSSIBLE: std::ops::RangeInclusive<f64> = 1e-9..=1e9;
 
 /// What a suite says about a row.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RowDescription {
     /// The name of its figures.
+    #[serde(skip_serializing)]
     pub row: String,
     /// The part of the suite.
+    #[serde(skip_serializing)]
     pub section: String,
     /// Who claims something: the paper, with the table or figure.
     pub source: String,
@@ -61,7 +63,7 @@ pub struct RowDescription {
 }
 
 /// Which ratios are good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
     /// Those below one.
@@ -73,7 +75,7 @@ pub enum Better {
 }
 
 /// A measured ratio of ours to the other way.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ratio {
     /// The median of all rounds.
     pub median: f64,
@@ -90,22 +92,26 @@ pub struct Ratio {
 }
 
 /// A row: what was measured, and what is said about it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Row<'d> {
     /// The name of its figures.
+    #[serde(rename = "row")]
     pub name: String,
     /// The part of the suite, or the test.
     pub section: String,
     /// What the suite says about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<&'d RowDescription>,
     /// What was measured.
     pub ratio: Option<Ratio>,
     /// The answer.
+    #[serde(flatten)]
     pub answer: RowAnswer,
 }
 
 /// What a ratio says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "answer", content = "reason")]
 pub enum RowAnswer {
     /// Ours is better than the other way.
     Better,

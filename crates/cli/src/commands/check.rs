@@ -22,7 +22,7 @@ use clap::{Args, ValueEnum};
 
 use crate::exit_codes::ExitCode;
 use crate::registry::RegistryArgs;
-use crate::results::{colored, described, text_of_rows, write_page};
+use crate::results::{OtherFigures, colored, described, write_page};
 use crate::setup::Setup;
 use crate::table::Table;
 
@@ -149,7 +149,7 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> Result<ExitCode> {
                 setup.detail(line(result));
             })?;
             if !args.json {
-                setup.printer.data(text(&report, &described));
+                setup.printer.data(text(&report, &described, setup.is_verbose()));
             }
             if let Some(key) = &key {
                 sign(setup, &report, key, connection.as_ref())?;
@@ -234,20 +234,13 @@ fn line(result: &CheckResult) -> String {
     format!("{}: {} {}", escape(&result.name), result.outcome, escape(reason))
 }
 
-fn text(report: &CheckReport, described: &[RowDescription]) -> String {
+fn text(report: &CheckReport, described: &[RowDescription], is_verbose: bool) -> String {
     let results = Results::of_reports(&[report]);
     let rows = results.map(|results| rows(&results, described)).unwrap_or_default();
+    let mut figures = OtherFigures::new(&rows, is_verbose);
     let mut table = Table::new(&["check", "outcome", ">time", "reason"]);
     for check in &report.checks {
-        let others = check.figures.iter();
-        let others = others.filter(|one| !rows.iter().any(|row| row.has(&one.variable)));
-        let figures = others.map(|figure| {
-            let unit = if figure.unit.is_empty() { "" } else { " " };
-            let (name, value) = (escape(&figure.variable), figure.value);
-            format!("{name} {value}{unit}{}", escape(&figure.unit))
-        });
-        let reason = check.reason.iter().map(|reason| escape(reason).into_owned());
-        let said = reason.chain(figures).collect::<Vec<_>>().join("; ");
+        let said = figures.add(&check.name, check.reason.as_deref(), &check.figures);
         let time = format!("{:.1} s", check.seconds);
         table.push(&[&escape(&check.name), &check.outcome, &time, &said]);
     }
@@ -256,5 +249,5 @@ fn text(report: &CheckReport, described: &[RowDescription]) -> String {
         .as_ref()
         .map_or_else(|| escape(&report.image).into_owned(), ToString::to_string);
     let (id, outcome) = (report.digest.id(), colored(report.outcome));
-    format!("{table}{}{name} ({id}): {outcome}\n", text_of_rows(&rows))
+    format!("{table}{}{name} ({id}): {outcome}\n", figures.text())
 }

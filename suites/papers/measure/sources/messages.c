@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 100000, BATCH = 50, SMALL = 8, LARGE = 1 << 20, WINDOW = 16, PART = 4096 };
+enum { MOST = 100000, SMALL = 8, LARGE = 1 << 20, WINDOW = 16, PART = 4096 };
 
 static int rank, size;
 static double seconds = 1, times[MOST];
@@ -80,19 +80,20 @@ static int compare(const void *one, const void *other) {
     return (a > b) - (a < b);
 }
 
-/* Repeats an operation for its part of the time, and returns the first decile in seconds. */
-static double measure(void (*operation)(int)) {
+/* Repeats an operation for its part of the time, and returns the first decile in seconds. The ranks agree after each
+ * batch whether there is time for one more. */
+static double measure(void (*operation)(int), int batch) {
     int count = 0, more = 1;
-    for (int turn = 0; turn < 10; turn++) operation(turn);
+    for (int turn = 0; turn < batch; turn++) operation(turn);
     MPI_Barrier(MPI_COMM_WORLD);
     double end = MPI_Wtime() + seconds / 4;
     while (more) {
-        for (int turn = 0; turn < BATCH; turn++) {
+        for (int turn = 0; turn < batch; turn++) {
             double begun = MPI_Wtime();
             operation(turn);
             times[count++] = MPI_Wtime() - begun;
         }
-        more = count + BATCH <= MOST && MPI_Wtime() < end;
+        more = count + batch <= MOST && MPI_Wtime() < end;
         MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
     }
     qsort(times, (size_t)count, sizeof *times, compare);
@@ -167,7 +168,8 @@ int main(int argc, char **argv) {
     memset(sent, 0, space);
     stay();
     verify();
-    double latency = measure(round_trip) / 2, moved = measure(window), all = measure(exchange), one = measure(sum);
+    double latency = measure(round_trip, 50) / 2, moved = measure(window, 5);
+    double all = measure(exchange, 50), one = measure(sum, 50);
     if (rank == 0) {
         char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
         int length = 0;

@@ -9,6 +9,7 @@ use clap::Subcommand;
 use crate::exit_codes::{self, ExitCode};
 use crate::setup::Setup;
 
+mod add;
 mod attach;
 mod compare;
 mod ls;
@@ -29,6 +30,8 @@ pub(crate) enum EvidenceCommand {
     Compare(compare::CompareArgs),
     /// Report the newest results of all tests, with figures and plots
     Report(report::ReportArgs),
+    /// Add signed statements in files to the repositories that have the image
+    Add(add::AddArgs),
     /// Attach signed statements or reports to an image of a registry
     Attach(attach::AttachArgs),
     /// Write the signed statements and reports of an image to files
@@ -50,6 +53,7 @@ pub(crate) fn evidence(setup: &Setup, command: &EvidenceCommand) -> Result<ExitC
         EvidenceCommand::Verify(args) => ls::verify(setup, args),
         EvidenceCommand::Compare(args) => done(compare::compare(setup, args)),
         EvidenceCommand::Report(args) => done(report::report(setup, args)),
+        EvidenceCommand::Add(args) => done(add::add(setup, args)),
         EvidenceCommand::Attach(args) => done(attach::attach(setup, args)),
         EvidenceCommand::Export(args) => done(attach::export(setup, args)),
         EvidenceCommand::Prune(args) => done(prune::prune(setup, args)),

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use cabane_check::{Results, Suite, TestResult, rows};
+use cabane_check::{Results, Row, Suite, rows};
 use cabane_evidence::{Evidence, Outcome, Standing, Wanted, runs};
 use cabane_label::{System, escape};
 use cabane_report::{Kind, Report, Result};
@@ -13,7 +13,7 @@ use clap::Args;
 use jiff::Timestamp;
 
 use super::ls::WhereArgs;
-use crate::results::{colored, described, text_of_rows, write_page};
+use crate::results::{OtherFigures, colored, described, json_of, write_page};
 use crate::setup::Setup;
 use crate::table::Table;
 
@@ -29,7 +29,8 @@ does not show it too.
 
 Examples:
   cabane evidence report prgenv-gnu/25.6
-  cabane evidence report prgenv-gnu/25.6 --suite ~/hpc-tests --html results.html")]
+  cabane evidence report prgenv-gnu/25.6 --suite ~/hpc-tests --html results.html
+  cabane evidence report prgenv-gnu/25.6 --json")]
 pub(crate) struct ReportArgs {
     /// The image: a label, ID, digest, or path
     image: String,
@@ -42,6 +43,9 @@ pub(crate) struct ReportArgs {
     /// The system on which the image was tested; default: this system
     #[arg(long, value_name = "NAME")]
     on: Option<System>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     place: WhereArgs,
 }
@@ -59,25 +63,31 @@ pub(crate) fn report(setup: &Setup, args: &ReportArgs) -> Result<()> {
         return Err(nothing(&found.name, &judged, &wanted, &args.image));
     }
     let results = Results::of_evidence(&found.name, &found.digest, &counting);
-    let mut table = Table::new(&["test", "outcome", "ended", "reason"]);
-    for test in &results.tests {
-        let outcome = test.outcome.map(Outcome::as_str).unwrap_or_default();
-        let ended = test.finished.map(|time| time.strftime("%F %R").to_string());
-        let (name, ended) = (escape(&test.name), ended.unwrap_or_default());
-        table.push(&[&name, &outcome, &ended, &reason(test)]);
-    }
     let rows = rows(&results, &described);
-    let (id, outcome) = (results.digest.id(), colored(results.outcome()));
-    let name = escape(&results.image);
-    setup.printer.data(format!("{table}{}{name} ({id}): {outcome}\n", text_of_rows(&rows)));
+    if args.json {
+        setup.printer.json(&json_of(&results, &rows));
+    } else {
+        setup.printer.data(text(&results, &rows, setup.is_verbose()));
+    }
     match &args.html {
         Some(path) => write_page(path, &[results], &described),
         None => Ok(()),
     }
 }
 
-fn reason(test: &TestResult) -> String {
-    escape(test.reason.as_deref().unwrap_or_default()).into_owned()
+fn text(results: &Results, rows: &[Row<'_>], is_verbose: bool) -> String {
+    let mut figures = OtherFigures::new(rows, is_verbose);
+    let mut table = Table::new(&["test", "outcome", "ended", "reason"]);
+    for test in &results.tests {
+        let outcome = test.outcome.map(Outcome::as_str).unwrap_or_default();
+        let ended = test.finished.map(|time| time.strftime("%F %R").to_string());
+        let (name, ended) = (escape(&test.name), ended.unwrap_or_default());
+        let said = figures.add(&test.name, test.reason.as_deref(), &test.figures);
+        table.push(&[&name, &outcome, &ended, &said]);
+    }
+    let (id, outcome) = (results.digest.id(), colored(results.outcome()));
+    let name = escape(&results.image);
+    format!("{table}{}{name} ({id}): {outcome}\n", figures.text())
 }
 
 /// Why there is nothing to report.
