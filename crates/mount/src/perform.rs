@@ -9,11 +9,14 @@ use std::path::PathBuf;
 
 use cabane_privileged::operations::{attach, enter_own_namespace, make_read_only};
 use cabane_privileged::shadow::{Kind, Shadows, open_source};
-use cabane_privileged::{Error as Privileged, ImageFile, Policy, attach_for_root, obtain_for_root};
+use cabane_privileged::{
+    Error as Privileged, ImageFile, Policy, UnpackedTree, attach_for_root, obtain_for_root,
+};
 use rustix::fs::{FileType, fstat};
 
 use crate::backend::enter_private_namespace_as_root;
 use crate::root::{self, OpenedLayer};
+use crate::unpacked::{store, tree_of};
 use crate::{Backend, Error, MountPlan, Operation, enter_private_namespace, fuse};
 
 /// Carries out a plan for this process and its future children.
@@ -55,11 +58,11 @@ pub fn perform_in_current_user_namespace(plan: MountPlan) -> Result<(), Error> {
 
 fn execute(
     plan: MountPlan,
-    from_kernel: Vec<OwnedFd>,
+    from_kernel: Mounts,
     working_directory: io::Result<PathBuf>,
 ) -> Result<(), Error> {
     let backend = plan.backend;
-    let prepared = prepare(plan, from_kernel)?;
+    let (prepared, trees) = prepare(plan, from_kernel)?;
     // In the namespace in which it is used, and before anything is covered.
     let opened = open_layer(&prepared)?;
     let mut shadows = Shadows::default();
@@ -72,6 +75,9 @@ fn execute(
         }
     }
     shadows.seal()?;
+    // What has its name still when it is attached is not removed while it is in use.
+    let store = if trees.is_empty() { PathBuf::new() } else { store().unwrap_or_default() };
+    trees.iter().try_for_each(|tree| tree.check(&store))?;
     // What is mounted is under the user's control; no program may trust it with more
     // rights than the user has.
     rustix::thread::set_no_new_privs(true)
@@ -88,28 +94,35 @@ fn execute(
     Ok(())
 }
 
+/// Detached mounts of the images of a plan, in order, and the unpacked ones among them.
+type Mounts = (Vec<OwnedFd>, Vec<UnpackedTree>);
+
 /// Opens everything before anything is covered. Images that the kernel reads are
 /// mounted already.
 fn prepare(
     plan: MountPlan,
-    from_kernel: Vec<OwnedFd>,
-) -> Result<Vec<(Operation, Option<OwnedFd>)>, Error> {
+    from_kernel: Mounts,
+) -> Result<(Vec<(Operation, Option<OwnedFd>)>, Vec<UnpackedTree>), Error> {
     let MountPlan { backend, fuse, operations } = plan;
-    let mounts = match backend {
-        Backend::Root => from_kernel,
-        Backend::Helper | Backend::UserNamespace => operations
-            .iter()
-            .filter_map(Operation::image)
-            .map(|image| fuse::attach(image, &fuse))
-            .collect::<Result<_, _>>()?,
-    };
-    if !mounts.is_empty() && backend != Backend::Root {
+    let (mut mounts, mut trees) = from_kernel;
+    if backend != Backend::Root {
+        for (operation, image) in images_of(&operations) {
+            match tree_of(operation, UnpackedTree::open) {
+                Some(tree) => {
+                    mounts.push(tree.mount()?);
+                    trees.push(tree);
+                }
+                None => mounts.push(fuse::attach(image, &fuse)?),
+            }
+        }
+    }
+    if mounts.len() > trees.len() && backend != Backend::Root {
         // The FUSE programs stay behind in the namespace left here. In the new one
         // they would keep alive the very mounts whose end they wait for.
         enter_own_namespace()?;
     }
     let mut mounts = mounts.into_iter();
-    operations
+    let prepared = operations
         .into_iter()
         .map(|operation| {
             let mount = match &operation {
@@ -119,7 +132,12 @@ fn prepare(
             };
             Ok((operation, mount))
         })
-        .collect()
+        .collect::<Result<_, Error>>()?;
+    Ok((prepared, trees))
+}
+
+fn images_of(operations: &[Operation]) -> impl Iterator<Item = (&Operation, &ImageFile)> {
+    operations.iter().filter_map(|operation| Some((operation, operation.image()?)))
 }
 
 /// Opens the layer of a root image, if it is to be kept.
@@ -135,13 +153,35 @@ fn open_layer(prepared: &[(Operation, Option<OwnedFd>)]) -> Result<Option<Opened
 /// Where the site has a policy, images are shared with everyone on the node and held
 /// for a while; elsewhere nothing may stay behind that no one would ever remove. This
 /// happens in the namespace of the caller, where the files of the images are.
-fn attach_as_root(plan: &MountPlan) -> Result<Vec<OwnedFd>, Error> {
-    let images: Vec<&ImageFile> = plan.operations.iter().filter_map(Operation::image).collect();
-    if plan.backend != Backend::Root || images.is_empty() {
+fn attach_as_root(plan: &MountPlan) -> Result<Mounts, Error> {
+    if plan.backend != Backend::Root {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let images = images_of(&plan.operations);
+    let images: Vec<_> = images
+        .map(|(operation, image)| (image, tree_of(operation, UnpackedTree::open_locked)))
+        .collect();
+    let packed = images.iter().filter(|(_, tree)| tree.is_none());
+    let packed: Vec<&ImageFile> = packed.map(|(image, _)| *image).collect();
+    let mut packed = attach_packed(&packed)?.into_iter();
+    let (mut mounts, mut trees) = (Vec::new(), Vec::new());
+    for (_, tree) in images {
+        if let Some(tree) = tree {
+            mounts.push(tree.mount()?);
+            trees.push(tree);
+        } else {
+            mounts.extend(packed.next());
+        }
+    }
+    Ok((mounts, trees))
+}
+
+fn attach_packed(images: &[&ImageFile]) -> Result<Vec<OwnedFd>, Error> {
+    if images.is_empty() {
         return Ok(Vec::new());
     }
     match Policy::read() {
-        Ok(policy) => Ok(obtain_for_root(&images, &policy)?),
+        Ok(policy) => Ok(obtain_for_root(images, &policy)?),
         Err(Privileged::Step { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
             let mounts = images.iter().map(|image| attach_for_root(image));
             Ok(mounts.collect::<Result<_, _>>()?)

@@ -7,10 +7,11 @@
 //! each ended by a zero byte, in this order:
 //!
 //! ```text
-//! cabane-mount  4                      what it is, and which version
+//! cabane-mount  5                      what it is, and which version
 //! start | clean                        the task; nothing follows `clean`
 //! - | in PROCESS | join PROCESS NUMBER   the mount namespace to begin in
 //! COUNT  (WAY DESCRIPTOR FORMAT MOUNT_POINT NAME [VERITY])…   images; the name is for messages
+//! COUNT  (SHA256 MOUNT_POINT)…         images that root has unpacked on this node
 //! COUNT  (DESCRIPTOR ro|rw TARGET)…    what is seen in a root image
 //! COUNT  (FILE LINES)…                 lines at the beginning of its text files
 //! must | may  DIRECTORY                whether it must be entered; empty for none
@@ -33,10 +34,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use crate::verity::hexadecimal;
-use crate::{ImageFormat, RootHash, Way};
+use crate::{ImageDigest, ImageFormat, RootHash, Way};
 
 const MAGIC: &[u8] = b"cabane-mount";
-const VERSION: &[u8] = b"4";
+const VERSION: &[u8] = b"5";
 
 /// What the helper shall do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,8 +67,10 @@ pub enum Place {
 pub struct StartRequest {
     /// Where it begins.
     pub place: Place,
-    /// The images.
+    /// The images that are mounted.
     pub images: Vec<RequestedImage>,
+    /// The images that root has unpacked.
+    pub unpacked: Vec<RequestedUnpacked>,
     /// What is seen in a root image, which is one with the mount point `/`.
     pub binds: Vec<RequestedBind>,
     /// Text files of a root image, and lines at their beginning.
@@ -99,6 +102,15 @@ pub struct RequestedImage {
     pub name: OsString,
     /// What its content is checked with, if the way is that.
     pub verity: Option<RequestedVerity>,
+}
+
+/// An image that root has unpacked on this node. The helper looks for it in the directory of its policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestedUnpacked {
+    /// The digest of the image.
+    pub digest: ImageDigest,
+    /// Where it is mounted.
+    pub mount_point: PathBuf,
 }
 
 /// What the content of an image is checked with.
@@ -178,7 +190,7 @@ impl Request {
     pub fn decode(bytes: &[u8]) -> Result<Self, RequestError> {
         let mut reader = Reader { rest: bytes, count: 0 };
         reader.exactly(MAGIC, "`cabane-mount`")?;
-        reader.exactly(VERSION, "the version `4`")?;
+        reader.exactly(VERSION, "the version `5`")?;
         let request = match reader.next("a task")? {
             b"clean" => Self::Clean,
             b"start" => Self::Start(StartRequest::decode(&mut reader)?),
@@ -220,6 +232,11 @@ impl StartRequest {
                 writer.text(hexadecimal(&verity.signature).as_bytes())?;
             }
         }
+        writer.number(self.unpacked.len())?;
+        for image in &self.unpacked {
+            writer.text(image.digest.as_str().as_bytes())?;
+            writer.text(image.mount_point.as_os_str().as_bytes())?;
+        }
         writer.number(self.binds.len())?;
         for bind in &self.binds {
             writer.number(bind.descriptor)?;
@@ -248,6 +265,9 @@ impl StartRequest {
         let count = reader.count_up_to(Request::MAX_IMAGES, "a number of images, 32 at most")?;
         let images =
             (0..count).map(|_| RequestedImage::decode(reader)).collect::<Result<_, _>>()?;
+        let count = reader.count_up_to(Request::MAX_IMAGES, "a number of images, 32 at most")?;
+        let unpacked =
+            (0..count).map(|_| RequestedUnpacked::decode(reader)).collect::<Result<_, _>>()?;
         let count = reader.count_up_to(Request::MAX_BINDS, "a number of places, 320 at most")?;
         let binds = (0..count).map(|_| RequestedBind::decode(reader)).collect::<Result<_, _>>()?;
         let count = reader.count_up_to(Request::MAX_BINDS, "a number of files, 320 at most")?;
@@ -274,6 +294,7 @@ impl StartRequest {
         Ok(Self {
             place,
             images,
+            unpacked,
             binds,
             lines,
             must_enter,
@@ -304,9 +325,18 @@ impl RequestedImage {
             name: reader.owned("a name")?,
             verity: match way {
                 Way::Verified => Some(RequestedVerity::decode(reader)?),
-                Way::Kernel | Way::Fuse => None,
+                Way::Kernel | Way::Fuse | Way::Unpacked(_) => None,
             },
         })
+    }
+}
+
+impl RequestedUnpacked {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, RequestError> {
+        let digest = std::str::from_utf8(reader.next("a digest")?).ok();
+        let digest = digest.and_then(|text| text.parse().ok());
+        let digest = digest.ok_or(reader.expected("a digest, 64 hexadecimal digits"))?;
+        Ok(Self { digest, mount_point: reader.owned("a mount point")?.into() })
     }
 }
 
@@ -472,6 +502,13 @@ mod tests {
         })
     }
 
+    fn unpacked() -> impl Strategy<Value = RequestedUnpacked> {
+        ("[0-9a-f]{64}", text()).prop_map(|(digest, place)| RequestedUnpacked {
+            digest: digest.parse().unwrap(),
+            mount_point: place.into(),
+        })
+    }
+
     fn place() -> impl Strategy<Value = Place> {
         prop_oneof![
             Just(Place::Here),
@@ -494,6 +531,7 @@ mod tests {
         fn start()(
             place in place(),
             images in prop::collection::vec(image(), 0..4),
+            unpacked in prop::collection::vec(unpacked(), 0..3),
             binds in prop::collection::vec(bind(), 0..4),
             lines in prop::collection::vec(lines(), 0..3),
             must_enter: bool,
@@ -508,7 +546,8 @@ mod tests {
             };
             let working_directory = directory.map(absolute);
             StartRequest {
-                place, images, binds, lines, must_enter, working_directory, command, variables,
+                place, images, unpacked, binds, lines, must_enter, working_directory, command,
+                variables,
             }
         }
     }
@@ -553,9 +592,18 @@ mod tests {
     #[test]
     fn the_first_text_that_is_wrong_is_named() {
         assert_eq!(
-            problem(&["cabane-mount", "4", "start", "-", "1", "kernel", "03"]),
+            problem(&["cabane-mount", "5", "start", "-", "1", "kernel", "03"]),
             "text 7 should be a descriptor"
         );
+    }
+
+    #[test]
+    fn an_unpacked_image_is_named_by_its_digest_and_by_nothing_else() {
+        let long = format!("../{}", "0".repeat(61));
+        for name in ["../../etc", "/etc", "", &long] {
+            let texts = ["cabane-mount", "5", "start", "-", "0", "1", name, "/a"];
+            assert_eq!(problem(&texts), "text 7 should be a digest, 64 hexadecimal digits");
+        }
     }
 
     #[test]
@@ -563,9 +611,10 @@ mod tests {
         assert_eq!(
             problem(&[
                 "cabane-mount",
-                "4",
+                "5",
                 "start",
                 "-",
+                "0",
                 "0",
                 "0",
                 "0",
@@ -574,13 +623,13 @@ mod tests {
                 "99999999999999",
                 "x"
             ]),
-            "text 12 should be a text of the list"
+            "text 13 should be a text of the list"
         );
     }
 
     #[test]
     fn what_follows_the_end_is_refused() {
-        assert_eq!(problem(&["cabane-mount", "4", "clean", "more"]), "text 4 should be the end");
+        assert_eq!(problem(&["cabane-mount", "5", "clean", "more"]), "text 4 should be the end");
     }
 
     #[test]
