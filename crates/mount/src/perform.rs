@@ -5,12 +5,12 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cabane_privileged::operations::{attach, enter_own_namespace, make_read_only};
 use cabane_privileged::shadow::{Kind, Shadows, open_source};
 use cabane_privileged::{
-    Error as Privileged, ImageFile, Policy, UnpackedTree, attach_for_root, obtain_for_root,
+    Error as Privileged, ImageDigest, ImageFile, Policy, UnpackedTree, attach_for_root, obtain_for_root,
 };
 use rustix::fs::{FileType, fstat};
 
@@ -32,14 +32,14 @@ use crate::{Backend, Error, MountPlan, Operation, enter_private_namespace, fuse}
 /// not start the user's program; what was mounted goes away with it.
 pub fn perform(plan: MountPlan) -> Result<(), Error> {
     let working_directory = std::env::current_dir();
-    let from_kernel = attach_as_root(&plan)?;
+    let before = Before::of(&plan)?;
     if plan.backend == Backend::UserNamespace && plan.is_writable() {
         // What is in an image belongs to root, and only its owner can change it.
         enter_private_namespace_as_root()?;
     } else {
         enter_private_namespace(plan.backend)?;
     }
-    execute(plan, from_kernel, working_directory)
+    execute(plan, before, working_directory)
 }
 
 /// Carries out a plan as [`perform()`] does, in a copy of the mounts that the process
@@ -51,18 +51,18 @@ pub fn perform(plan: MountPlan) -> Result<(), Error> {
 /// As [`perform()`].
 pub fn perform_in_current_user_namespace(plan: MountPlan) -> Result<(), Error> {
     let working_directory = std::env::current_dir();
-    let from_kernel = attach_as_root(&plan)?;
+    let before = Before::of(&plan)?;
     enter_private_namespace(Backend::Root)?;
-    execute(plan, from_kernel, working_directory)
+    execute(plan, before, working_directory)
 }
 
 fn execute(
     plan: MountPlan,
-    from_kernel: Mounts,
+    before: Before,
     working_directory: io::Result<PathBuf>,
 ) -> Result<(), Error> {
     let backend = plan.backend;
-    let (prepared, trees) = prepare(plan, from_kernel)?;
+    let (prepared, trees) = prepare(plan, before)?;
     // In the namespace in which it is used, and before anything is covered.
     let opened = open_layer(&prepared)?;
     let mut shadows = Shadows::default();
@@ -94,28 +94,36 @@ fn execute(
     Ok(())
 }
 
-/// Detached mounts of the images of a plan, in order, and the unpacked ones among them.
-type Mounts = (Vec<OwnedFd>, Vec<UnpackedTree>);
+/// What is done before the process leaves the namespaces of its caller.
+struct Before {
+    /// Detached mounts of the images that are mounted as root, in order.
+    mounts: Vec<OwnedFd>,
+    /// For each image its tree, if root has unpacked it.
+    trees: Vec<Option<UnpackedTree>>,
+}
 
 /// Opens everything before anything is covered. Images that the kernel reads are
-/// mounted already.
+/// mounted already. Returns the unpacked images, too.
 fn prepare(
     plan: MountPlan,
-    from_kernel: Mounts,
+    before: Before,
 ) -> Result<(Vec<(Operation, Option<OwnedFd>)>, Vec<UnpackedTree>), Error> {
     let MountPlan { backend, fuse, operations } = plan;
-    let (mut mounts, mut trees) = from_kernel;
-    if backend != Backend::Root {
-        for (operation, image) in images_of(&operations) {
-            match tree_of(operation, UnpackedTree::open) {
-                Some(tree) => {
-                    mounts.push(tree.mount()?);
-                    trees.push(tree);
-                }
-                None => mounts.push(fuse::attach(image, &fuse)?),
+    let Before { mut mounts, trees } = before;
+    let mut unpacked = Vec::new();
+    let store = if trees.iter().any(Option::is_some) { store() } else { None }.unwrap_or_default();
+    for ((_, image), tree) in images_of(&operations).zip(trees) {
+        if let Some(mut tree) = tree {
+            if backend != Backend::Root {
+                tree.find_again(&store)?;
+                mounts.push(tree.mount()?);
             }
+            unpacked.push(tree);
+        } else if backend != Backend::Root {
+            mounts.push(fuse::attach(image, &fuse)?);
         }
     }
+    let trees = unpacked;
     if mounts.len() > trees.len() && backend != Backend::Root {
         // The FUSE programs stay behind in the namespace left here. In the new one
         // they would keep alive the very mounts whose end they wait for.
@@ -148,32 +156,43 @@ fn open_layer(prepared: &[(Operation, Option<OwnedFd>)]) -> Result<Option<Opened
     }
 }
 
-/// Mounts the images of a plan as root; none of one that goes another way.
+impl Before {
+    /// As root, everything is mounted here. Otherwise, whose the unpacked images are can be seen only
+    /// here: in a user namespace of its own, the process sees no other users.
+    fn of(plan: &MountPlan) -> Result<Self, Error> {
+        match plan.backend {
+            Backend::Root => attach_as_root(plan),
+            _ => Ok(Self { mounts: Vec::new(), trees: trees_of(plan, UnpackedTree::open) }),
+        }
+    }
+}
+
+/// Mounts the images of a plan as root.
 ///
 /// Where the site has a policy, images are shared with everyone on the node and held
 /// for a while; elsewhere nothing may stay behind that no one would ever remove. This
 /// happens in the namespace of the caller, where the files of the images are.
-fn attach_as_root(plan: &MountPlan) -> Result<Mounts, Error> {
-    if plan.backend != Backend::Root {
-        return Ok((Vec::new(), Vec::new()));
-    }
-    let images = images_of(&plan.operations);
-    let images: Vec<_> = images
-        .map(|(operation, image)| (image, tree_of(operation, UnpackedTree::open_locked)))
-        .collect();
-    let packed = images.iter().filter(|(_, tree)| tree.is_none());
-    let packed: Vec<&ImageFile> = packed.map(|(image, _)| *image).collect();
+fn attach_as_root(plan: &MountPlan) -> Result<Before, Error> {
+    let trees = trees_of(plan, UnpackedTree::open_locked);
+    let packed = images_of(&plan.operations).zip(&trees).filter(|(_, tree)| tree.is_none());
+    let packed: Vec<&ImageFile> = packed.map(|((_, image), _)| image).collect();
     let mut packed = attach_packed(&packed)?.into_iter();
-    let (mut mounts, mut trees) = (Vec::new(), Vec::new());
-    for (_, tree) in images {
-        if let Some(tree) = tree {
-            mounts.push(tree.mount()?);
-            trees.push(tree);
-        } else {
-            mounts.extend(packed.next());
+    let mut mounts = Vec::with_capacity(trees.len());
+    for tree in &trees {
+        match tree {
+            Some(tree) => mounts.push(tree.mount()?),
+            None => mounts.extend(packed.next()),
         }
     }
-    Ok((mounts, trees))
+    Ok(Before { mounts, trees })
+}
+
+/// Returns for each image its tree, if it is to be bound and can be.
+fn trees_of(
+    plan: &MountPlan,
+    open: fn(&Path, ImageDigest) -> Result<Option<UnpackedTree>, Privileged>,
+) -> Vec<Option<UnpackedTree>> {
+    images_of(&plan.operations).map(|(operation, _)| tree_of(operation, open)).collect()
 }
 
 fn attach_packed(images: &[&ImageFile]) -> Result<Vec<OwnedFd>, Error> {

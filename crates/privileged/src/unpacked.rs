@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::str::FromStr;
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, statat};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, fstat, openat, statat};
 use rustix::io::Errno;
 
 use crate::trusted::{check_owner, open_below, open_directory};
@@ -132,6 +132,25 @@ impl UnpackedTree {
     pub fn check(&self, store: &Path) -> Result<(), Error> {
         let gone = || Error::NotUnpacked { store: store.to_owned(), digest: self.digest };
         self.is_there().then_some(()).ok_or_else(gone)
+    }
+
+    /// Finds the tree once more, after the process has entered other namespaces: there, the kernel binds
+    /// only what was looked up there, and does not show whose it is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotUnpacked`] if it is not where it was; those of opening.
+    pub fn find_again(&mut self, store: &Path) -> Result<(), Error> {
+        let path = store.join(Self::TREES).join(self.digest.as_str()).join(Self::TREE);
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let failed = || Error::step("open", &path);
+        let tree = openat(CWD, &path, flags, Mode::empty()).map_err(failed())?;
+        let number = |place| fstat(place).map(|found| (found.st_dev, found.st_ino));
+        if number(&tree).map_err(failed())? != number(&self.tree).map_err(failed())? {
+            return Err(Error::NotUnpacked { store: store.to_owned(), digest: self.digest });
+        }
+        self.tree = tree;
+        Ok(())
     }
 
     /// Makes a detached mount of it: read-only, without set-uid programs and devices.
