@@ -323,7 +323,7 @@ PAGES = {
             "sudo env IMAGE_OWNERS": ARCHIVE,
             "cabane slurm install": not_run("needs Slurm; the tests of jobs install the plugin"),
             "scontrol": not_run("needs Slurm"),
-            "cabane image unpack": not_run("needs a stack of this size; the tests of the command unpack images"),
+            "cabane image unpack": not_run("needs two versions of a stack; the tests of the command unpack images"),
             "clush": not_run("needs other hosts"),
             "cd /usr/local": ARCHIVE,
         },

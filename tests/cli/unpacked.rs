@@ -117,8 +117,9 @@ fn long_start(cabane: &Cabane, options: &[&str], image: &str) -> Child {
     let mut command = cabane.command(&arguments);
     let started = cabane.world.path("work/started");
     let _ = fs::remove_file(&started);
-    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     while !started.exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it has ended");
         std::thread::sleep(Duration::from_millis(5));
     }
     child
@@ -234,7 +235,8 @@ fn files_belong_to_root_and_keep_nothing_but_ordinary_rights() {
     with_helper(|cabane| {
         set_up();
         let place = cabane.world.path("trees/odd");
-        let _ = Tree::new(&place).program("bin/tool", "true").file("open", "a").meta("odd", "/mnt/a");
+        let _ =
+            Tree::new(&place).program("bin/tool", "true").file("open", "a").meta("odd", "/mnt/a");
         run_as_root(&format!(
             "cd {}; chmod 6755 bin/tool; chmod 0666 open; chmod 1777 meta; ln open twin
                  ln -s ../open bin/link; mkdir empty; chmod 0700 empty; touch -d 2001-02-03 open

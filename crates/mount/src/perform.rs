@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use cabane_privileged::operations::{attach, enter_own_namespace, make_read_only};
 use cabane_privileged::shadow::{Kind, Shadows, open_source};
 use cabane_privileged::{
-    Error as Privileged, ImageDigest, ImageFile, Policy, UnpackedTree, attach_for_root, obtain_for_root,
+    Error as Privileged, ImageDigest, ImageFile, Policy, UnpackedTree, attach_for_root,
+    obtain_for_root,
 };
 use rustix::fs::{FileType, fstat};
 
 use crate::backend::enter_private_namespace_as_root;
 use crate::root::{self, OpenedLayer};
-use crate::unpacked::{store, tree_of};
+use crate::unpacked::tree_of;
 use crate::{Backend, Error, MountPlan, Operation, enter_private_namespace, fuse};
 
 /// Carries out a plan for this process and its future children.
@@ -76,8 +77,7 @@ fn execute(
     }
     shadows.seal()?;
     // What has its name still when it is attached is not removed while it is in use.
-    let store = if trees.is_empty() { PathBuf::new() } else { store().unwrap_or_default() };
-    trees.iter().try_for_each(|tree| tree.check(&store))?;
+    trees.iter().try_for_each(UnpackedTree::check)?;
     // What is mounted is under the user's control; no program may trust it with more
     // rights than the user has.
     rustix::thread::set_no_new_privs(true)
@@ -111,11 +111,10 @@ fn prepare(
     let MountPlan { backend, fuse, operations } = plan;
     let Before { mut mounts, trees } = before;
     let mut unpacked = Vec::new();
-    let store = if trees.iter().any(Option::is_some) { store() } else { None }.unwrap_or_default();
     for ((_, image), tree) in images_of(&operations).zip(trees) {
         if let Some(mut tree) = tree {
             if backend != Backend::Root {
-                tree.find_again(&store)?;
+                tree.find_again()?;
                 mounts.push(tree.mount()?);
             }
             unpacked.push(tree);

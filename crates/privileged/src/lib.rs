@@ -28,6 +28,7 @@ pub mod operations;
 mod perform;
 mod policy;
 mod request;
+mod request_text;
 mod root;
 pub mod shadow;
 pub mod trusted;

@@ -13,7 +13,7 @@
 //! whether it is still there: trees are renamed before they are removed.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, fstat, openat, statat};
@@ -48,6 +48,7 @@ impl FromStr for ImageDigest {
 /// The unpacked tree of an image.
 #[derive(Debug)]
 pub struct UnpackedTree {
+    store: PathBuf,
     /// Where it has its name.
     trees: OwnedFd,
     digest: ImageDigest,
@@ -76,7 +77,7 @@ impl UnpackedTree {
             let path = path.join(digest.as_str());
             let named = open_below(trees.as_fd(), digest.as_str().as_ref(), &path)?;
             let tree = open_below(named.as_fd(), Self::TREE.as_ref(), &path.join(Self::TREE))?;
-            Ok(Self { trees, digest, named, tree, lock: None })
+            Ok(Self { store: store.to_owned(), trees, digest, named, tree, lock: None })
         });
         match opened {
             Err(Error::Step { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
@@ -129,9 +130,8 @@ impl UnpackedTree {
     /// # Errors
     ///
     /// [`Error::NotUnpacked`].
-    pub fn check(&self, store: &Path) -> Result<(), Error> {
-        let gone = || Error::NotUnpacked { store: store.to_owned(), digest: self.digest };
-        self.is_there().then_some(()).ok_or_else(gone)
+    pub fn check(&self) -> Result<(), Error> {
+        if self.is_there() { Ok(()) } else { Err(self.gone()) }
     }
 
     /// Finds the tree once more, after the process has entered other namespaces: there, the kernel binds
@@ -140,14 +140,14 @@ impl UnpackedTree {
     /// # Errors
     ///
     /// [`Error::NotUnpacked`] if it is not where it was; those of opening.
-    pub fn find_again(&mut self, store: &Path) -> Result<(), Error> {
-        let path = store.join(Self::TREES).join(self.digest.as_str()).join(Self::TREE);
+    pub fn find_again(&mut self) -> Result<(), Error> {
+        let path = self.store.join(Self::TREES).join(self.digest.as_str()).join(Self::TREE);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let failed = || Error::step("open", &path);
         let tree = openat(CWD, &path, flags, Mode::empty()).map_err(failed())?;
         let number = |place| fstat(place).map(|found| (found.st_dev, found.st_ino));
         if number(&tree).map_err(failed())? != number(&self.tree).map_err(failed())? {
-            return Err(Error::NotUnpacked { store: store.to_owned(), digest: self.digest });
+            return Err(self.gone());
         }
         self.tree = tree;
         Ok(())
@@ -165,6 +165,10 @@ impl UnpackedTree {
             source,
         };
         operations::clone_unpacked(self.tree.as_fd()).map_err(failed)
+    }
+
+    fn gone(&self) -> Error {
+        Error::NotUnpacked { store: self.store.clone(), digest: self.digest }
     }
 
     /// Returns the lock once more, for what outlives this value.
