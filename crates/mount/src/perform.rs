@@ -102,12 +102,12 @@ struct Before {
     trees: Vec<Option<UnpackedTree>>,
 }
 
+/// What is mounted, each with its detached mount, and the unpacked images among it.
+type Prepared = (Vec<(Operation, Option<OwnedFd>)>, Vec<UnpackedTree>);
+
 /// Opens everything before anything is covered. Images that the kernel reads are
 /// mounted already. Returns the unpacked images, too.
-fn prepare(
-    plan: MountPlan,
-    before: Before,
-) -> Result<(Vec<(Operation, Option<OwnedFd>)>, Vec<UnpackedTree>), Error> {
+fn prepare(plan: MountPlan, before: Before) -> Result<Prepared, Error> {
     let MountPlan { backend, fuse, operations } = plan;
     let Before { mut mounts, trees } = before;
     let mut unpacked = Vec::new();

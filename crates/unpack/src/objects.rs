@@ -191,8 +191,8 @@ fn sum_with(
         }
         size = size.saturating_add(count as u64);
     }
-    let digits = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok((digits, size))
+    let digits = cabane_label::Digest::from_bytes(hash.finalize().into());
+    Ok((digits.to_string(), size))
 }
 
 #[cfg(test)]

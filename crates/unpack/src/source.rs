@@ -73,7 +73,7 @@ impl Source {
         let (sum, _) = if found.uid() == 0 && found.mode() & OTHERS_WRITE == 0 {
             objects.sum(&mut image.file, None).or_failed(read)?
         } else {
-            let (path, file) = self.copy(staging)?;
+            let (path, file) = new_copy(staging)?;
             let (mut copy, mut original) = (file, image.file);
             let sum = objects
                 .sum(&mut original, Some(&mut copy))
@@ -88,12 +88,12 @@ impl Source {
         let hint = "`cabane image verify` checks an image, and `cabane image pull` repairs it";
         Err(Report::new(Kind::BadInput, message).hinted(hint.to_owned()))
     }
+}
 
-    fn copy(&self, staging: &Path) -> Result<(PathBuf, File)> {
-        let path = staging.join("image");
-        let file = File::create_new(&path).map_err(|error| write_failed(&path, error))?;
-        Ok((path, file))
-    }
+fn new_copy(staging: &Path) -> Result<(PathBuf, File)> {
+    let path = staging.join("image");
+    let file = File::create_new(&path).map_err(|error| write_failed(&path, error))?;
+    Ok((path, file))
 }
 
 /// Refuses an image that not everyone may read: everyone may read what is unpacked.

@@ -209,11 +209,11 @@ fn make(path: &Path) -> Result<()> {
 
 /// Whatever the umask of root is, users can reach it as far as the mode says.
 fn make_directory(path: &Path, mode: u32) -> Result<()> {
-    let made = match DirBuilder::new().mode(mode).create(path) {
+    let outcome = match DirBuilder::new().mode(mode).create(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
-        made => made.and_then(|()| fs::set_permissions(path, Permissions::from_mode(mode))),
+        other => other.and_then(|()| fs::set_permissions(path, Permissions::from_mode(mode))),
     };
-    made.map_err(|error| write_failed(path, error))
+    outcome.map_err(|error| write_failed(path, error))
 }
 
 fn check_trust(path: &Path) -> Result<()> {

@@ -199,7 +199,7 @@ fn mode_of(found: &Stat) -> u32 {
 }
 
 fn time_of(found: &Stat) -> (i64, i64) {
-    (found.st_mtime, found.st_mtime_nsec as i64)
+    (found.st_mtime, i64::try_from(found.st_mtime_nsec).unwrap_or_default())
 }
 
 fn name_of(kind: FileType) -> &'static str {

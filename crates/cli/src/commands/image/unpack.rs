@@ -13,6 +13,7 @@ use crate::setup::Setup;
 use crate::table::Table;
 
 /// Unpack images on this node, so that their equal files share memory
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command")]
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -95,13 +96,11 @@ pub(crate) fn unpack(setup: &Setup, args: &UnpackArgs) -> Result<()> {
 
 fn note_removal(setup: &Setup, removal: &Removal) {
     let name = name_of(&removal.image);
-    match removal.freed {
-        Some(freed) => setup.note(format_args!("removed {name}: {} freed", size(freed))),
-        None => {
-            setup
-                .note(format_args!("removed {name}: a process uses it, so its files stay for now"));
-            setup.hint("`cabane image unpack --remove --unused` frees the space later");
-        }
+    if let Some(freed) = removal.freed {
+        setup.note(format_args!("removed {name}: {} freed", size(freed)));
+    } else {
+        setup.note(format_args!("removed {name}: a process uses it, so its files stay for now"));
+        setup.hint("`cabane image unpack --remove --unused` frees the space later");
     }
 }
 
