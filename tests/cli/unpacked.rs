@@ -101,8 +101,10 @@ fn add(cabane: &Cabane, label: &str, tree: &Path) {
 /// A version of a stack: two files of which the second is equal in all.
 fn version(cabane: &Cabane, number: u32) -> String {
     let root = cabane.world.path(&format!("trees/stack-{number}"));
-    let own: String = (0..20_000).map(|line| format!("{number} {line}\n")).collect();
-    let equal: String = (0..50_000).map(|line| format!("line {line}\n")).collect();
+    let own: String =
+        (0..20_000).flat_map(|line| [number.to_string(), format!(" {line}\n")]).collect();
+    let equal: String =
+        (0..50_000).flat_map(|line| ["line ".to_owned(), format!("{line}\n")]).collect();
     let tree = Tree::new(&root).file("own", &own).file("equal", &equal).meta("stack", "/mnt/a");
     run_as_root(&format!("find {} -exec touch -d 2020-01-01 {{}} +", tree.root().display()));
     let label = format!("stack/{number}.0:v1@here%x86_64");
