@@ -66,6 +66,7 @@ mod starters;
 mod statistics;
 mod storage;
 mod storage_family;
+mod storage_unpacked;
 mod together;
 mod tree;
 mod uenv;

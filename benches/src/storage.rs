@@ -21,6 +21,7 @@ use crate::processor::to_float;
 use crate::report::{Section, Table};
 use crate::statistics::Summary;
 use crate::storage_family::{Family, VERSIONS};
+use crate::storage_unpacked::Unpacked;
 
 const TITLE: &str = "Storage: ten versions of a stack";
 const METHOD: &str = "\
@@ -30,7 +31,7 @@ build` packs them. *Files* is what all images have as plain files, *stored* what
 deduplicate`, with the packs, their lists of chunks, and the lists of parts. *Over one* is that over the size of \
 one image. On XFS, which can share blocks, every image is assembled again afterwards. *In the page cache anew*: two \
 versions are mounted, all files of one are read, and `fincore` says how much of the other is not in \
-memory.";
+memory. *Unpacked* images are those of `cabane image unpack`, on the same disk.";
 /// What ten versions may take over one.
 const DISK: f64 = 1.6;
 /// What a start of an image may take that was deduplicated and is held again, over one that never was.
@@ -63,6 +64,9 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
         "start of an image that was assembled, over one that never was deduplicated",
         START,
     );
+    let mut unpacked =
+        Table::new(&["unpacked versions", "on disk, MB", "over one squashfs image", "seconds"]);
+    let mut unpacked_goal = None;
     let mut pages_goal =
         Goal::ratio("second version in the page cache anew, after the first was read", PAGES);
     for format in FORMATS {
@@ -74,6 +78,11 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
             store.starts(bed, &mut starts, &mut start_goal)?;
             let pages = store.pages(bed).ok();
             pages_goal.note(format, pages.and_then(|share| Summary::of(&[share])));
+            if format == FORMATS[0] {
+                let goal = Unpacked::make(bed, &store)
+                    .and_then(|node| node.measure(&mut unpacked, &mut starts, &mut pages_goal));
+                unpacked_goal = Some(goal?);
+            }
             Ok(row)
         });
         disk.push(stored.unwrap_or_else(|reason| vec![format.to_owned(), not_measured(&reason)]));
@@ -89,9 +98,11 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
     section.tables = vec![
         disk.captioned(caption),
         times.captioned("Once for each image".to_owned()),
+        unpacked.captioned("`cabane image unpack`; the last row adds eight versions".to_owned()),
         starts.table().captioned("`cabane run IMAGE -- true`, as root".to_owned()),
     ];
     section.goals = vec![disk_goal, start_goal, pages_goal];
+    section.goals.extend(unpacked_goal);
     if std::env::var_os("CABANE_BENCH_CABANE").is_some() {
         let text = "`CABANE_BENCH_CABANE` named the program: it may be another one than `make build` makes.";
         section.remarks.push(text.to_owned());
@@ -101,9 +112,10 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
 }
 
 /// A repository with all versions.
-struct Store {
+pub(crate) struct Store {
     format: &'static str,
     path: PathBuf,
+    mount_point: PathBuf,
     /// The size of the first image.
     one: u64,
     all: u64,
@@ -118,17 +130,18 @@ impl Store {
     ) -> Result<Self, NotMeasured> {
         let mut create = bed.command(bed.cabane.as_ref().map_err(Clone::clone)?);
         finish(create.args(["repo", "create"]).arg(path))?;
-        let mut store = Self { format, path: path.to_owned(), one: 0, all: 0 };
         let image = bed.path(&format!("family-{format}"));
         let mount_point = bed.directory("storage-mount-point")?;
+        let path = path.to_owned();
+        let mut store = Self { format, path, mount_point, one: 0, all: 0 };
         for version in 0..VERSIONS {
             let tree = family.tree(version);
-            write_meta(&tree, &mount_point).map_err(|error| error.to_string())?;
+            write_meta(&tree, &store.mount_point).map_err(|error| error.to_string())?;
             pack(bed, &tree, &image, format)?;
             let size = fs::metadata(&image).map_err(|error| error.to_string())?.len();
             store.one = if version == 0 { size } else { store.one };
             store.all += size;
-            let mut add = bed.cabane(path)?;
+            let mut add = bed.cabane(&store.path)?;
             finish(add.args(["image", "add", "--move", &label(version)]).arg(&image))?;
         }
         Ok(store)
@@ -242,7 +255,24 @@ impl Store {
         printed.trim().parse().map_err(|_| "fincore prints no number".to_owned())
     }
 
-    fn start(&self, bed: &Bed, version: usize) -> Candidate {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn format(&self) -> &'static str {
+        self.format
+    }
+
+    pub(crate) fn mount_point(&self) -> &Path {
+        &self.mount_point
+    }
+
+    /// The size of the first image.
+    pub(crate) fn one(&self) -> u64 {
+        self.one
+    }
+
+    pub(crate) fn start(&self, bed: &Bed, version: usize) -> Candidate {
         let command = bed.cabane(&self.path).map(|mut command| {
             command.args(["run", &label(version), "--", "/bin/true"]);
             command
@@ -295,7 +325,7 @@ fn write_meta(tree: &Path, mount_point: &Path) -> std::io::Result<()> {
     fs::write(tree.join("meta/env.json"), text)
 }
 
-fn label(version: usize) -> String {
+pub(crate) fn label(version: usize) -> String {
     format!("stack/{version}.0:v1@here%any")
 }
 

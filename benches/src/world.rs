@@ -12,7 +12,7 @@
 
 use std::env;
 use std::fs::{self, Permissions};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -20,7 +20,9 @@ use std::process::{Command, ExitCode, Stdio};
 use cabane_mount::helper::Helper;
 use cabane_sys::namespace::unshare_mounts;
 use rustix::fs::{CWD, Mode, OFlags, openat};
-use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, mount, move_mount, open_tree};
+use rustix::mount::{
+    MountFlags, MoveMountFlags, OpenTreeFlags, mount, mount_bind, move_mount, open_tree,
+};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::measure::NotMeasured;
@@ -129,6 +131,25 @@ impl World {
             return self.set_policy(Some("4294967294"));
         }
         Err("the policy of the system cannot be changed".into())
+    }
+
+    /// Has the unpacked images of this world in a directory on a disk, under a path that is root's
+    /// alone, and returns that path.
+    pub(crate) fn have_unpacked(&self, disk: &Path) -> Result<PathBuf, NotMeasured> {
+        if !self.is_private {
+            return Err("the policy of the system cannot be changed".into());
+        }
+        let place = Path::new(OWN).join("unpacked");
+        fs::create_dir_all(&place)
+            .and_then(|()| Ok(mount_bind(disk, &place)?))
+            .map_err(|error| format!("there is no place for unpacked images: {error}"))?;
+        self.set_policy(Some("root"))?;
+        let line = format!("unpacked-images {}\n", place.display());
+        let path = Path::new(POLICY_DIRECTORY).join("mount.policy");
+        let file = fs::File::options().append(true).open(path);
+        file.and_then(|mut file| file.write_all(line.as_bytes()))
+            .map_err(|error| format!("cannot change the policy: {error}"))?;
+        Ok(place)
     }
 
     fn set_policy(&self, owners: Option<&str>) -> Result<(), NotMeasured> {

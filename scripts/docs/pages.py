@@ -326,6 +326,7 @@ PAGES = {
             "cabane slurm install": not_run("needs Slurm; the tests of jobs install the plugin"),
             "cabane repo create": Step(before="sudo rm -rf /shared/cabane/repository"),
             "scontrol": not_run("needs Slurm"),
+            "cabane image unpack": not_run("needs two versions of a stack; the tests of the command unpack images"),
             "clush": not_run("needs other hosts"),
             "cabane-0.2.0-linux-x86_64/install.sh": ARCHIVE,
         },

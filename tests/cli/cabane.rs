@@ -97,6 +97,13 @@ impl Cabane {
         self.with_variables(command)
     }
 
+    /// Prepares a command line that root types in the world of an ordinary user.
+    pub(crate) fn command_of_root(&self, arguments: &[&str]) -> Command {
+        let mut command = self.world.command(&self.program);
+        command.args(arguments);
+        self.with_variables(command)
+    }
+
     /// Prepares another program for the same user.
     pub(crate) fn other(&self, program: &str) -> Command {
         let mut command = match self.who {

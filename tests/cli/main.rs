@@ -159,4 +159,5 @@ mod uenv_at_once;
 mod uenv_in_place;
 mod uenv_name;
 mod uenv_repository;
+mod unpacked;
 mod vendor_mpi;

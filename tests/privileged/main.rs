@@ -36,4 +36,5 @@ mod start;
 mod surroundings;
 mod tiny_limits;
 mod traced;
+mod unpacked;
 mod verity;

@@ -97,6 +97,10 @@ fn what_is_done_with_rights_is_in_the_design() {
         // Through FUSE, with no one to serve it.
         let (socket, _) = UnixStream::pair().unwrap();
         found.extend(trace(arena, &arena.start().served(socket.into(), arena.first())));
+        // An image that root has unpacked.
+        crate::unpacked::furnish(arena);
+        found.extend(trace(arena, &crate::unpacked::requested(arena)));
+        arena.set_policy(&policy.replace("idle-seconds 600", "idle-seconds 0"));
         // Into the namespace of a process, and with a root image.
         let inside = Up::with(&start(&squashfs), "echo up");
         let entering = arena.start().image(&erofs, arena.second());

@@ -36,4 +36,5 @@ mod steps;
 mod substitute;
 mod swapped;
 mod uarch;
+mod unpacked;
 mod users;

@@ -15,6 +15,7 @@ const JSON_SCHEMAS: &[(&str, &str)] = &[
     ("image ls", include_str!("json/image-ls.json")),
     ("image find", include_str!("json/image-find.json")),
     ("image inspect", include_str!("json/image-inspect.json")),
+    ("image unpack", include_str!("json/image-unpack.json")),
     ("image verify", include_str!("json/image-verify.json")),
     ("search", include_str!("json/search.json")),
     ("info", include_str!("json/info.json")),

@@ -73,6 +73,7 @@ fn look_at_everything(
         user_namespaces,
         kernel: look::look_at_kernel(&process),
         held: look::look_at_held_images(&process),
+        unpacked: look::look_at_unpacked(),
         rendezvous_points: look::look_at_rendezvous_points(&directories(calling), process.user),
         configuration: configuration(settings, mistake),
         repositories: repositories.iter().map(repository).collect(),

@@ -194,6 +194,19 @@ pub(crate) enum PolicyFacts {
     },
 }
 
+/// Images that root has unpacked on the node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UnpackedFacts {
+    /// Where they are.
+    pub(crate) directory: String,
+    /// What keeps it from being root's alone.
+    pub(crate) weakness: Option<Weakness>,
+    /// How many there are.
+    pub(crate) count: usize,
+    /// Whether the kernel can bind them as they have to be bound.
+    pub(crate) in_kernel: bool,
+}
+
 /// Images whose content the kernel checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct VerifiedFacts {
@@ -454,6 +467,8 @@ pub(crate) struct Facts {
     pub(crate) kernel: Answer<Kernel>,
     /// Held images.
     pub(crate) held: Answer<Held>,
+    /// Unpacked images, if there is a directory for them.
+    pub(crate) unpacked: Option<UnpackedFacts>,
     /// Where processes find each other.
     pub(crate) rendezvous_points: Answer<RendezvousPoints>,
     /// The configuration.

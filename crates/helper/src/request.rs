@@ -69,6 +69,10 @@ fn plan_of(start: &StartRequest) -> Result<PrivilegedPlan, Failure> {
     // Who joins finds them mounted.
     let is_joining = matches!(start.place, Place::Join(..)) && namespace.is_some();
     let images = start.images.iter().filter(|_| !is_joining).map(image_of);
+    let unpacked = start.unpacked.iter().filter(|_| !is_joining);
+    let unpacked = unpacked
+        .map(|image| Ok(PrivilegedImage::requested(image.digest, image.mount_point.clone())));
+    let images = images.chain(unpacked);
     let binds = start.binds.iter().map(|bind: &RequestedBind| {
         let source = taken(bind.descriptor)?;
         let kind = FileType::from_raw_mode(fstat(&source)?.st_mode);
@@ -118,6 +122,8 @@ fn image_of(image: &RequestedImage) -> io::Result<PrivilegedImage> {
             let group = getgid().as_raw();
             PrivilegedImage::served(Box::new(server), path, format, group, mount_point)
         }
+        // Those are no images that the caller opens.
+        Way::Unpacked(_) => return Err(io::ErrorKind::InvalidInput.into()),
     })
 }
 

@@ -392,7 +392,8 @@ fn all_places(list: &JobImages) -> Vec<Vec<usize>> {
 fn job_image(image: &ConcreteImage) -> JobImage {
     let format = mount_format(image.format);
     let place = image.mount_point.as_path();
-    let image_itself = JobImage::new(format, &image.path, place);
+    let digest = image.digest.as_ref().and_then(|digest| digest.as_str().parse().ok());
+    let image_itself = JobImage { digest, ..JobImage::new(format, &image.path, place) };
     described(image_itself, image.label.as_ref(), &image.meta.needs)
 }
 
@@ -404,7 +405,9 @@ fn image_alone(context: &Context, image: &LoadedImage) -> Result<JobImage> {
     let format = ImageFormat::of_file(&file).map_err(|error| Report::new(Kind::BadInput, error))?;
     let label = image.label.as_ref().and_then(|text| text.parse().ok());
     let needs = needs_of(context, image).unwrap_or_default();
+    let digest = image.digest.as_ref().and_then(|digest| digest.parse().ok());
     let image = JobImage::new(mount_format(format), path, &image.mount_point);
+    let image = JobImage { digest, ..image };
     Ok(described(image, label.as_ref(), &needs))
 }
 

@@ -33,6 +33,10 @@ impl Launch {
             choose_helper(context, &mut prepared)
                 .map_err(|error| error.with_kind(Kind::NotStarted))?;
         }
+        for image in prepared.plan().unpacked() {
+            let path = image.path.display();
+            context.detail(format_args!("this node has {path} unpacked"));
+        }
         for warning in prepared.warnings() {
             context.warning(warning);
             if let Some(hint) = warning.hint() {

@@ -195,7 +195,7 @@ impl Helper {
             let target = operation.target();
             let Some(image) = operation.image() else {
                 if plan.has_root() {
-                    return Ok(Choice::KERNEL);
+                    return Ok(Choice::of(Way::Kernel));
                 }
                 return Err(Unavailable::MoreThanImages { target: target.to_owned() });
             };
@@ -203,7 +203,7 @@ impl Helper {
             let mut others = places.iter();
             let is_inside = others.any(|other| *other != target && target.starts_with(other));
             self.check_mount_point(target, is_inside || target == Path::new("/"))?;
-            let choice = self.choose(image, target, &places, &plan.fuse);
+            let choice = self.choose(operation.way(), image, target, &places, &plan.fuse);
             choice.map_err(Unavailable::Forbidden)
         });
         let chosen = chosen.collect::<Result<Vec<_>, _>>()?;
@@ -217,16 +217,19 @@ impl Helper {
 
     fn choose(
         &self,
+        way: Way,
         image: &ImageFile,
         mount_point: &Path,
         places: &[&Path],
         programs: &FusePrograms,
     ) -> Result<Choice, Error> {
+        let is_unpacked = matches!(way, Way::Unpacked(_));
+        let by_kernel = if is_unpacked { Choice::of(way) } else { Choice::of(Way::Kernel) };
         if geteuid().is_root() {
-            return Ok(Choice::KERNEL);
+            return Ok(by_kernel);
         }
         let Err(mut reason) = check_image(&self.policy, image.file.as_fd(), &image.path) else {
-            return Ok(Choice::KERNEL);
+            return Ok(by_kernel);
         };
         if let Ok(Some(verity)) = verity::open_tree(&image.file, &image.path)
             && verity::is_in_kernel()
@@ -238,6 +241,10 @@ impl Helper {
                 Err(Error::Refused { reason: other, .. }) => reason = reason.and(&other),
                 Err(error) => return Err(error),
             }
+        }
+        // Root has checked its content when it was unpacked.
+        if is_unpacked {
+            return Ok(by_kernel);
         }
         if !self.policy.fuse_images || programs.find(image.format).is_err() {
             return Err(reason);
@@ -256,7 +263,9 @@ struct Choice {
 }
 
 impl Choice {
-    const KERNEL: Self = Self { way: Way::Kernel, verity: None, reason: None };
+    const fn of(way: Way) -> Self {
+        Self { way, verity: None, reason: None }
+    }
 }
 
 fn check_installed(path: &Path) -> Result<(), Unavailable> {

@@ -50,6 +50,9 @@ pub struct JobMounts {
     ways: Vec<Way>,
     /// The FUSE programs.
     servers: Vec<u32>,
+    /// The locks of unpacked images. No process may have the namespace, so that no one else sees that they
+    /// are in use.
+    _held: Vec<OwnedFd>,
     times: MountTimes,
 }
 
@@ -93,12 +96,13 @@ impl JobMounts {
             // Who needs a working directory names it.
             let _ = std::env::set_current_dir(here);
         }
-        let (namespace, (ways, servers, open)) = made?;
+        let (namespace, Mounted { ways, servers, held, open }) = made?;
         Ok(Self {
             namespace,
             home,
             ways,
             servers,
+            _held: held,
             times: MountTimes { open, mount: whole.saturating_sub(open) },
             places: images.iter().map(|image| image.mount_point.clone()).collect(),
         })
@@ -256,15 +260,26 @@ impl JobOwner {
     }
 }
 
-/// Mounts the images; returns for each who reads it, the FUSE programs, and how long it took to open
-/// the files.
+/// Images that are mounted.
+struct Mounted {
+    /// For each, who reads it.
+    ways: Vec<Way>,
+    /// The FUSE programs.
+    servers: Vec<u32>,
+    /// The locks of unpacked images.
+    held: Vec<OwnedFd>,
+    /// How long it took to open the files.
+    open: Duration,
+}
+
+/// Mounts the images.
 fn mount(
     images: &[JobImage],
     root: &JobRoot,
     owner: &JobOwner,
     copies: Option<Box<dyn Copies>>,
     policy: &Policy,
-) -> Result<(Vec<Way>, Vec<u32>, Duration), Error> {
+) -> Result<Mounted, Error> {
     let failed = || about_process("take the rights of the owner of the job in");
     let user = owner.user();
     let begin = Instant::now();
@@ -285,11 +300,13 @@ fn mount(
         mounting.choose(image, place, beside.unwrap_or_default())
     });
     let chosen = chosen.collect::<Result<Vec<_>, _>>()?;
-    let (mut mounted, mut ways, mut servers) = (Vec::new(), Vec::new(), Vec::new());
-    for Chosen { image, way, server } in chosen {
+    let (mut mounted, mut ways) = (Vec::new(), Vec::new());
+    let (mut servers, mut held) = (Vec::new(), Vec::new());
+    for Chosen { image, way, server, held: lock } in chosen {
         mounted.push(image);
         ways.push(way);
         servers.extend(server);
+        held.extend(lock);
     }
     let plan =
         PrivilegedPlan { namespace: None, images: mounted, root: root.with(places)?, copies };
@@ -297,8 +314,8 @@ fn mount(
     drop(groups);
     let mut served = images.iter().zip(&ways).filter(|(_, way)| **way == Way::Fuse);
     served.try_for_each(|(image, _)| look_at_served(image, &user))?;
-    let servers = servers.iter().filter_map(|server| server.get().copied());
-    Ok((ways, servers.collect(), opening))
+    let servers = servers.iter().filter_map(|server| server.get().copied()).collect();
+    Ok(Mounted { ways, servers, held, open: opening })
 }
 
 /// The files of images, each with what its content can be checked with behind it.

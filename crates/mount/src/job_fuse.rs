@@ -10,17 +10,18 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use cabane_privileged::{
-    Caller, Error, Policy, PrivilegedImage, SERVER_ENDED, Server, Trust, check_served,
-    check_vouched, open_at_place,
+    Caller, Error, Policy, PrivilegedImage, SERVER_ENDED, Server, Trust, UnpackedTree,
+    check_served, check_vouched, open_at_place,
 };
 use cabane_process::as_user::User;
 use cabane_process::child::start_child_as;
 use cabane_process::open_as::open_as;
+use cabane_sys::mount_attributes;
 
 use crate::fuse::command;
 use crate::{FusePrograms, ImageFile, JobImage, Verity, Way, verity};
@@ -81,19 +82,54 @@ impl Mounting<'_> {
             let (path, format) = (image.path.clone(), image.format);
             let file = ImageFile { file, path, format, verity };
             let image = PrivilegedImage::opened_for_caller(file, image.mount_point.clone());
-            Chosen { image, way, server: None }
+            Chosen { image, way, server: None, held: None }
         };
         match self.open(place.as_fd(), image, Trust::Owner) {
-            Ok(file) => Ok(by_kernel(Way::Kernel, file, None)),
+            Ok(file) => match self.unpacked(image)? {
+                Some(chosen) => Ok(chosen),
+                None => Ok(by_kernel(Way::Kernel, file, None)),
+            },
             Err(reason @ Error::Refused { .. }) => match self.verified(image, &place, beside) {
                 Ok(Some((file, verity))) => Ok(by_kernel(Way::Verified, file, Some(verity))),
-                Ok(None) => self.serve(image, place, reason),
+                Ok(None) => self.bind_or_serve(image, place, reason),
                 Err(Error::Refused { reason: other, .. }) => {
-                    self.serve(image, place, reason.and(&other))
+                    self.bind_or_serve(image, place, reason.and(&other))
                 }
                 Err(error) => Err(error),
             },
             Err(error) => Err(error),
+        }
+    }
+
+    /// Binds an image if it is unpacked on this node. Its content was checked then. A copy that was
+    /// requested is made all the same, and a root image is mounted from its file.
+    fn unpacked(&self, image: &JobImage) -> Result<Option<Chosen>, Error> {
+        let Some(digest) = image.digest.filter(|_| {
+            let is_root = image.mount_point == Path::new("/");
+            !is_root && !self.has_copies && mount_attributes::are_in_kernel()
+        }) else {
+            return Ok(None);
+        };
+        // One that others could have put there is none.
+        let tree = UnpackedTree::open_locked(&self.policy.unpacked_images, digest).ok().flatten();
+        let Some(tree) = tree else {
+            return Ok(None);
+        };
+        let about = |source| Error::Step { what: "hold", path: image.path.clone(), source };
+        let held = tree.hold().map_err(about)?;
+        let image = PrivilegedImage::unpacked(tree, image.mount_point.clone());
+        Ok(Some(Chosen { image, way: Way::Unpacked(digest), server: None, held }))
+    }
+
+    fn bind_or_serve(
+        &self,
+        image: &JobImage,
+        place: OwnedFd,
+        reason: Error,
+    ) -> Result<Chosen, Error> {
+        match self.unpacked(image)? {
+            Some(chosen) => Ok(chosen),
+            None => self.serve(image, place, reason),
         }
     }
 
@@ -150,7 +186,7 @@ impl Mounting<'_> {
             self.user.group,
             image.mount_point.clone(),
         );
-        Ok(Chosen { image, way: Way::Fuse, server: Some(started) })
+        Ok(Chosen { image, way: Way::Fuse, server: Some(started), held: None })
     }
 }
 
@@ -160,6 +196,8 @@ pub(crate) struct Chosen {
     pub(crate) way: Way,
     /// The FUSE program, where one does.
     pub(crate) server: Option<Started>,
+    /// The lock of an unpacked image, which is not removed while it is held.
+    pub(crate) held: Option<OwnedFd>,
 }
 
 /// Looks at an image that was mounted, as the user: a program that could not read it has ended.

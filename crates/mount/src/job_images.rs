@@ -29,7 +29,7 @@ use std::path::PathBuf;
 
 use crate::job_root::{BIND, DEVICE, HOME, LINES, NO};
 use crate::job_text::{escaped, plain, printable};
-use crate::{ImageFormat, JobRoot, Request, RootHash};
+use crate::{ImageDigest, ImageFormat, JobRoot, Request, RootHash};
 
 /// Names the variable with the images of a job. Slurm hands on what begins like this also
 /// where the user wants no variables to be handed on (`--export=NONE`).
@@ -95,6 +95,8 @@ pub struct JobImage {
     pub mpi: Vec<String>,
     /// The root of the hash tree beside it, if there is one.
     pub root_hash: Option<RootHash>,
+    /// The digest of the image, if it is known. A node may have it unpacked.
+    pub digest: Option<ImageDigest>,
 }
 
 /// A variable and what it is set to, or that it is removed.
@@ -136,6 +138,7 @@ impl JobImage {
             glibc: None,
             mpi: Vec::new(),
             root_hash: None,
+            digest: None,
         }
     }
 
@@ -164,6 +167,7 @@ impl JobImage {
                 "label" => image.label = value,
                 "uarch" => image.uarch = value,
                 "glibc" => image.glibc = Some(value).filter(|value| !value.is_empty()),
+                "sha256" => image.digest = Some(value.parse().ok()?),
                 "verity" => image.root_hash = Some(value.parse().ok()?),
                 "architectures" => image.architectures = texts_in(&value),
                 "features" => image.features = texts_in(&value),
@@ -184,6 +188,7 @@ impl fmt::Display for JobImage {
         let architectures = self.architectures.join(" ");
         let glibc = self.glibc.as_deref().unwrap_or_default();
         let root_hash = self.root_hash.as_ref().map_or("", RootHash::as_str);
+        let digest = self.digest.as_ref().map_or("", ImageDigest::as_str);
         let pairs = [
             ("label", self.label.as_str()),
             ("uarch", &self.uarch),
@@ -192,6 +197,7 @@ impl fmt::Display for JobImage {
             ("features", &features),
             ("mpi", &mpi),
             ("verity", root_hash),
+            ("sha256", digest),
         ];
         for (key, value) in pairs.into_iter().filter(|(_, value)| !value.is_empty()) {
             write!(f, ":{key}={}", escaped(value.as_ref()))?;
@@ -356,6 +362,7 @@ mod tests {
             features: vec!["avx2".to_owned(), "fma".to_owned()],
             glibc: Some("2.34".to_owned()),
             mpi: vec!["pmi2".to_owned(), "pmix".to_owned()],
+            digest: "0a".repeat(32).parse().ok().filter(|_| uarch == "zen3"),
             ..JobImage::new(
                 ImageFormat::Squashfs,
                 format!("/repository/{uarch}/image"),
@@ -413,7 +420,8 @@ mod tests {
              squashfs:/repository/zen2/image:/user-environment:label=app/1%3av1@here%25zen2:\
              uarch=zen2:glibc=2.34:architectures=x86_64:features=avx2%20fma:mpi=pmi2%20pmix;\
              squashfs:/repository/zen3/image:/user-environment:label=app/1%3av1@here%25zen3:\
-             uarch=zen3:glibc=2.34:architectures=x86_64:features=avx2%20fma:mpi=pmi2%20pmix,\
+             uarch=zen3:glibc=2.34:architectures=x86_64:features=avx2%20fma:mpi=pmi2%20pmix:\
+             sha256=0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a,\
              erofs:/my%20dir/50%25%2c%c3%bc%3a:/user-tools,\
              home=no,bind:/a%20b:/c%2cd:ro:must,lines:/etc/passwd:me%3ax%3a1%3a%0a,\
              device:vendor.example/gpu%3d0%3a1:must,\
@@ -452,6 +460,7 @@ mod tests {
             "2,erofs:/a:/b;",
             "2,erofs:/a:/b:label=%0a",
             "2,erofs:/a:/b:verity=0",
+            "2,erofs:/a:/b:sha256=../a",
             "2,unfit=perhaps",
             "2,workdir=here",
             "2,erofs:/a:/b;erofs:/c:/b,vars",
@@ -463,7 +472,7 @@ mod tests {
             "2,device:--option",
         ]
         .map(|text| JobImages::parse(text).map_err(|error| error.text));
-        let expected = [1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 2, 2, 2, 2, 2].map(Err);
+        let expected = [1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 2, 2, 2, 2, 2].map(Err);
         assert_eq!(problems, expected);
     }
 

@@ -31,15 +31,17 @@ mod perform;
 mod plan;
 mod root;
 mod stage;
+pub mod unpacked;
 pub mod verity;
 
 pub use backend::{Backend, enter_private_namespace};
 pub use build_root::BuildRoot;
 pub use cabane_privileged::{
-    CACHE_NAMESPACE, Error as PrivilegedError, ImageFile, ImageFormat, ImageOwners, LocalStage,
-    Place, Policy, PolicyError, PrivilegedBind, Request, RequestError, RequestedBind,
-    RequestedImage, RequestedVerity, RootHash, Scope, StartRequest, Verity, Way, check_image,
-    empty_bounding_set, release, variable,
+    CACHE_NAMESPACE, Error as PrivilegedError, ImageDigest, ImageFile, ImageFormat, ImageOwners,
+    LocalStage, Place, Policy, PolicyError, PrivilegedBind, Request, RequestError, RequestedBind,
+    RequestedImage, RequestedUnpacked, RequestedVerity, RootHash, Scope, StartRequest,
+    UnpackedTree, Verity, Way, attach_for_root, check_image, empty_bounding_set, release, trusted,
+    variable,
 };
 pub use error::Error;
 pub use fuse::{FusePrograms, serve};

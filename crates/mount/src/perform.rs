@@ -5,15 +5,19 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cabane_privileged::operations::{attach, enter_own_namespace, make_read_only};
 use cabane_privileged::shadow::{Kind, Shadows, open_source};
-use cabane_privileged::{Error as Privileged, ImageFile, Policy, attach_for_root, obtain_for_root};
+use cabane_privileged::{
+    Error as Privileged, ImageDigest, ImageFile, Policy, UnpackedTree, attach_for_root,
+    obtain_for_root,
+};
 use rustix::fs::{FileType, fstat};
 
 use crate::backend::enter_private_namespace_as_root;
 use crate::root::{self, OpenedLayer};
+use crate::unpacked::tree_of;
 use crate::{Backend, Error, MountPlan, Operation, enter_private_namespace, fuse};
 
 /// Carries out a plan for this process and its future children.
@@ -29,14 +33,14 @@ use crate::{Backend, Error, MountPlan, Operation, enter_private_namespace, fuse}
 /// not start the user's program; what was mounted goes away with it.
 pub fn perform(plan: MountPlan) -> Result<(), Error> {
     let working_directory = std::env::current_dir();
-    let from_kernel = attach_as_root(&plan)?;
+    let before = Before::of(&plan)?;
     if plan.backend == Backend::UserNamespace && plan.is_writable() {
         // What is in an image belongs to root, and only its owner can change it.
         enter_private_namespace_as_root()?;
     } else {
         enter_private_namespace(plan.backend)?;
     }
-    execute(plan, from_kernel, working_directory)
+    execute(plan, before, working_directory)
 }
 
 /// Carries out a plan as [`perform()`] does, in a copy of the mounts that the process
@@ -48,18 +52,18 @@ pub fn perform(plan: MountPlan) -> Result<(), Error> {
 /// As [`perform()`].
 pub fn perform_in_current_user_namespace(plan: MountPlan) -> Result<(), Error> {
     let working_directory = std::env::current_dir();
-    let from_kernel = attach_as_root(&plan)?;
+    let before = Before::of(&plan)?;
     enter_private_namespace(Backend::Root)?;
-    execute(plan, from_kernel, working_directory)
+    execute(plan, before, working_directory)
 }
 
 fn execute(
     plan: MountPlan,
-    from_kernel: Vec<OwnedFd>,
+    before: Before,
     working_directory: io::Result<PathBuf>,
 ) -> Result<(), Error> {
     let backend = plan.backend;
-    let prepared = prepare(plan, from_kernel)?;
+    let (prepared, trees) = prepare(plan, before)?;
     // In the namespace in which it is used, and before anything is covered.
     let opened = open_layer(&prepared)?;
     let mut shadows = Shadows::default();
@@ -72,6 +76,8 @@ fn execute(
         }
     }
     shadows.seal()?;
+    // What has its name still when it is attached is not removed while it is in use.
+    trees.iter().try_for_each(UnpackedTree::check)?;
     // What is mounted is under the user's control; no program may trust it with more
     // rights than the user has.
     rustix::thread::set_no_new_privs(true)
@@ -88,28 +94,42 @@ fn execute(
     Ok(())
 }
 
+/// What is done before the process leaves the namespaces of its caller.
+struct Before {
+    /// Detached mounts of the images that are mounted as root, in order.
+    mounts: Vec<OwnedFd>,
+    /// For each image its tree, if root has unpacked it.
+    trees: Vec<Option<UnpackedTree>>,
+}
+
+/// What is mounted, each with its detached mount, and the unpacked images among it.
+type Prepared = (Vec<(Operation, Option<OwnedFd>)>, Vec<UnpackedTree>);
+
 /// Opens everything before anything is covered. Images that the kernel reads are
-/// mounted already.
-fn prepare(
-    plan: MountPlan,
-    from_kernel: Vec<OwnedFd>,
-) -> Result<Vec<(Operation, Option<OwnedFd>)>, Error> {
+/// mounted already. Returns the unpacked images, too.
+fn prepare(plan: MountPlan, before: Before) -> Result<Prepared, Error> {
     let MountPlan { backend, fuse, operations } = plan;
-    let mounts = match backend {
-        Backend::Root => from_kernel,
-        Backend::Helper | Backend::UserNamespace => operations
-            .iter()
-            .filter_map(Operation::image)
-            .map(|image| fuse::attach(image, &fuse))
-            .collect::<Result<_, _>>()?,
-    };
-    if !mounts.is_empty() && backend != Backend::Root {
+    let Before { mut mounts, trees } = before;
+    let mut unpacked = Vec::new();
+    for ((_, image), tree) in images_of(&operations).zip(trees) {
+        if let Some(mut tree) = tree {
+            if backend != Backend::Root {
+                tree.find_again()?;
+                mounts.push(tree.mount()?);
+            }
+            unpacked.push(tree);
+        } else if backend != Backend::Root {
+            mounts.push(fuse::attach(image, &fuse)?);
+        }
+    }
+    let trees = unpacked;
+    if mounts.len() > trees.len() && backend != Backend::Root {
         // The FUSE programs stay behind in the namespace left here. In the new one
         // they would keep alive the very mounts whose end they wait for.
         enter_own_namespace()?;
     }
     let mut mounts = mounts.into_iter();
-    operations
+    let prepared = operations
         .into_iter()
         .map(|operation| {
             let mount = match &operation {
@@ -119,7 +139,12 @@ fn prepare(
             };
             Ok((operation, mount))
         })
-        .collect()
+        .collect::<Result<_, Error>>()?;
+    Ok((prepared, trees))
+}
+
+fn images_of(operations: &[Operation]) -> impl Iterator<Item = (&Operation, &ImageFile)> {
+    operations.iter().filter_map(|operation| Some((operation, operation.image()?)))
 }
 
 /// Opens the layer of a root image, if it is to be kept.
@@ -130,18 +155,51 @@ fn open_layer(prepared: &[(Operation, Option<OwnedFd>)]) -> Result<Option<Opened
     }
 }
 
-/// Mounts the images of a plan as root; none of one that goes another way.
+impl Before {
+    /// As root, everything is mounted here. Otherwise, whose the unpacked images are can be seen only
+    /// here: in a user namespace of its own, the process sees no other users.
+    fn of(plan: &MountPlan) -> Result<Self, Error> {
+        match plan.backend {
+            Backend::Root => attach_as_root(plan),
+            _ => Ok(Self { mounts: Vec::new(), trees: trees_of(plan, UnpackedTree::open) }),
+        }
+    }
+}
+
+/// Mounts the images of a plan as root.
 ///
 /// Where the site has a policy, images are shared with everyone on the node and held
 /// for a while; elsewhere nothing may stay behind that no one would ever remove. This
 /// happens in the namespace of the caller, where the files of the images are.
-fn attach_as_root(plan: &MountPlan) -> Result<Vec<OwnedFd>, Error> {
-    let images: Vec<&ImageFile> = plan.operations.iter().filter_map(Operation::image).collect();
-    if plan.backend != Backend::Root || images.is_empty() {
+fn attach_as_root(plan: &MountPlan) -> Result<Before, Error> {
+    let trees = trees_of(plan, UnpackedTree::open_locked);
+    let packed = images_of(&plan.operations).zip(&trees).filter(|(_, tree)| tree.is_none());
+    let packed: Vec<&ImageFile> = packed.map(|((_, image), _)| image).collect();
+    let mut packed = attach_packed(&packed)?.into_iter();
+    let mut mounts = Vec::with_capacity(trees.len());
+    for tree in &trees {
+        match tree {
+            Some(tree) => mounts.push(tree.mount()?),
+            None => mounts.extend(packed.next()),
+        }
+    }
+    Ok(Before { mounts, trees })
+}
+
+/// Returns for each image its tree, if it is to be bound and can be.
+fn trees_of(
+    plan: &MountPlan,
+    open: fn(&Path, ImageDigest) -> Result<Option<UnpackedTree>, Privileged>,
+) -> Vec<Option<UnpackedTree>> {
+    images_of(&plan.operations).map(|(operation, _)| tree_of(operation, open)).collect()
+}
+
+fn attach_packed(images: &[&ImageFile]) -> Result<Vec<OwnedFd>, Error> {
+    if images.is_empty() {
         return Ok(Vec::new());
     }
     match Policy::read() {
-        Ok(policy) => Ok(obtain_for_root(&images, &policy)?),
+        Ok(policy) => Ok(obtain_for_root(images, &policy)?),
         Err(Privileged::Step { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
             let mounts = images.iter().map(|image| attach_for_root(image));
             Ok(mounts.collect::<Result<_, _>>()?)

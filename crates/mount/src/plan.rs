@@ -24,7 +24,7 @@ pub enum Operation {
         /// The opened file: what was checked is what is mounted.
         image: ImageFile,
         /// Who reads it where the helper mounts. As root that is the kernel, in a user namespace a
-        /// FUSE program.
+        /// FUSE program, and everywhere the file system of the node if root has unpacked the image.
         way: Way,
         /// An absolute path.
         mount_point: PathBuf,
@@ -125,6 +125,12 @@ impl MountPlan {
         })
     }
 
+    /// Returns the images that are bound where root has unpacked them.
+    pub fn unpacked(&self) -> impl Iterator<Item = &ImageFile> {
+        let unpacked = self.operations.iter().filter(|one| matches!(one.way(), Way::Unpacked(_)));
+        unpacked.filter_map(Operation::image)
+    }
+
     /// Returns the images whose content the kernel checks where the helper mounts.
     pub fn verified(&self) -> impl Iterator<Item = &ImageFile> {
         let verified = self.operations.iter().filter(|one| one.way() == Way::Verified);
@@ -165,6 +171,7 @@ impl fmt::Display for MountPlan {
                         Way::Kernel => "",
                         Way::Verified => ", verified",
                         Way::Fuse => ", through FUSE",
+                        Way::Unpacked(_) => ", unpacked on this node",
                     },
                     mount_point.display()
                 )?,

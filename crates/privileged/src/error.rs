@@ -8,8 +8,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::PolicyError;
 use crate::fuse::DEVICE as FUSE_DEVICE;
+use crate::{ImageDigest, PolicyError};
 
 /// A step of mounting that failed, or what is not allowed.
 ///
@@ -97,6 +97,13 @@ pub enum Error {
         place: &'static str,
         /// How many bytes all copies may have, together.
         limit: u64,
+    },
+    /// An unpacked image that was to be bound is not on this node.
+    NotUnpacked {
+        /// Where it would be.
+        store: PathBuf,
+        /// The digest of the image.
+        digest: ImageDigest,
     },
     /// Images cannot be kept for all users of the node.
     Cache {
@@ -195,6 +202,11 @@ impl Error {
                  how"
                 .to_owned()
             }
+            Self::NotUnpacked { .. } => {
+                "start the command again: an image that is not unpacked is mounted from its file; \
+                 `cabane image unpack --list` shows those that are"
+                    .to_owned()
+            }
             Self::Untrusted { .. } | Self::Policy { .. } => {
                 "an administrator can fix it: `cabane doctor` shows how".to_owned()
             }
@@ -276,6 +288,12 @@ impl fmt::Display for Error {
                 image.display(),
                 limit >> 20
             ),
+            Self::NotUnpacked { store, digest } => write!(
+                f,
+                "the image {} is not unpacked in {} any more",
+                digest.as_str().get(..16).unwrap_or_default(),
+                store.display()
+            ),
             Self::Cache { what, .. } => write!(f, "failed to {what}"),
             Self::Step { what, path, .. } => write!(f, "failed to {what} {}", path.display()),
         }
@@ -292,6 +310,7 @@ impl std::error::Error for Error {
             | Self::OtherStart
             | Self::StageNotAllowed { .. }
             | Self::NoSpaceForCopy { .. }
+            | Self::NotUnpacked { .. }
             | Self::RootRefused { .. }
             | Self::RootNotAllowed => None,
             Self::Policy { source, .. } => Some(source),

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use crate::operations::{self, Binding, LOOP_DEVICES, LoopDevice, VerityDevice, VerityTable};
 use crate::verity::Voucher;
-use crate::{Caller, Error, Policy, Trust, Verity, judge};
+use crate::{Caller, Error, ImageDigest, Policy, Trust, Verity, judge};
 
 /// The file system an image holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,15 +69,18 @@ pub enum Way {
     Verified,
     /// A process of the user, which the kernel asks through FUSE.
     Fuse,
+    /// The file system of the node on which root has unpacked the image with this digest.
+    Unpacked(ImageDigest),
 }
 
 impl Way {
-    /// Returns its name in requests.
+    /// Returns its name, as in requests.
     pub fn name(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
             Self::Verified => "verified",
             Self::Fuse => "fuse",
+            Self::Unpacked(_) => "unpacked",
         }
     }
 }

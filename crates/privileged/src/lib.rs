@@ -9,7 +9,8 @@
 //!
 //! 1. a [`Request`] is decoded, and the [`Policy`] read;
 //! 2. what the caller passed is judged (`judge.rs`, `verity.rs`), with the rights of the [`Caller`];
-//! 3. the images come out of the mount cache (`cache/`), or go into it;
+//! 3. the images come out of the mount cache (`cache/`), or go into it; those that root has unpacked
+//!    are bound (`unpacked.rs`);
 //! 4. they are attached in a mount namespace of the process.
 //!
 //! `docs/design/0005-the-helper.md` has the reasons, `tests/privileged` the attacks.
@@ -27,9 +28,11 @@ pub mod operations;
 mod perform;
 mod policy;
 mod request;
+mod request_text;
 mod root;
 pub mod shadow;
 pub mod trusted;
+mod unpacked;
 mod verity;
 
 pub use cache::{CACHE_NAMESPACE, Scope, obtain_for_root, release};
@@ -44,8 +47,9 @@ pub use perform::{
 };
 pub use policy::{ImageOwners, LocalStage, Policy, PolicyError};
 pub use request::{
-    Place, Request, RequestError, RequestedBind, RequestedImage, RequestedVerity, StartRequest,
-    variable,
+    Place, Request, RequestError, RequestedBind, RequestedImage, RequestedUnpacked,
+    RequestedVerity, StartRequest, variable,
 };
 pub use root::{KERNEL, PrivilegedBind, PrivilegedRoot, check_places, open_place, replace_root};
+pub use unpacked::{ImageDigest, UnpackedTree};
 pub use verity::{RootHash, Verity};

@@ -20,8 +20,12 @@ use crate::cache::{self, Wanted};
 use crate::fuse::{ServedImage, Server};
 use crate::operations::{self, enter_own_namespace};
 use crate::root::{Assembly, PrivilegedRoot};
+use crate::unpacked::not_there;
 use crate::verity::{Voucher, voucher};
-use crate::{Caller, Copies, Error, ImageFile, ImageFormat, Policy, judge, trusted};
+use crate::{
+    Caller, Copies, Error, ImageDigest, ImageFile, ImageFormat, Policy, UnpackedTree, judge,
+    trusted,
+};
 
 /// An image and the place for it.
 #[derive(Debug)]
@@ -38,6 +42,10 @@ enum Source {
     File { image: ImageFile, mounts: [Option<MountId>; 2] },
     /// A process of the caller.
     Served(ServedImage),
+    /// The kernel, where root has unpacked the image; opened when the policy is known.
+    Requested(ImageDigest),
+    /// The same, opened and locked.
+    Unpacked(UnpackedTree),
 }
 
 impl PrivilegedImage {
@@ -68,6 +76,27 @@ impl PrivilegedImage {
         mount_point: PathBuf,
     ) -> Self {
         Self { source: Source::Served(ServedImage { server, format, group, path }), mount_point }
+    }
+
+    /// Takes the digest of an image that root has unpacked on this node, and where it is to be mounted.
+    #[must_use]
+    pub fn requested(digest: ImageDigest, mount_point: PathBuf) -> Self {
+        Self { source: Source::Requested(digest), mount_point }
+    }
+
+    /// Takes an unpacked image that is locked, and where it is to be mounted.
+    #[must_use]
+    pub fn unpacked(tree: UnpackedTree, mount_point: PathBuf) -> Self {
+        Self { source: Source::Unpacked(tree), mount_point }
+    }
+
+    /// Opens an image that was requested by its digest.
+    fn open(&mut self, policy: &Policy) -> Result<(), Error> {
+        if let Source::Requested(digest) = self.source {
+            let tree = UnpackedTree::open_locked(&policy.unpacked_images, digest)?;
+            self.source = Source::Unpacked(tree.ok_or_else(|| not_there(policy, digest))?);
+        }
+        Ok(())
     }
 }
 
@@ -127,15 +156,18 @@ fn perform(plan: &mut PrivilegedPlan, policy: &Policy, caller: &Caller) -> Resul
             let Checked { found, voucher } = found.next()?;
             Some(Wanted { image, found, voucher })
         }
-        Source::Served(_) => None,
+        _ => None,
     });
     let wanted: Vec<_> = files.collect();
     // Before a namespace is entered that others may have furnished: what is found in
     // its `/proc` and `/dev` is not to be relied on.
     let mut from_kernel = cache::obtain(&wanted, copies.as_deref(), policy, caller)?.into_iter();
+    images.iter_mut().try_for_each(|image| image.open(policy))?;
     let mounts = images.iter().filter_map(|image| match &image.source {
         Source::File { .. } => from_kernel.next().map(Ok),
         Source::Served(served) => Some(served.mount(caller)),
+        Source::Unpacked(tree) => Some(tree.mount()),
+        Source::Requested(digest) => Some(Err(not_there(policy, *digest))),
     });
     let mounts = mounts.collect::<Result<Vec<_>, _>>()?;
     if has_root {
@@ -194,6 +226,13 @@ fn check(
                 let others = images.iter().map(|image| image.mount_point.as_path());
                 check_served(policy, &served.path, mount_point, others)?;
             }
+            Source::Requested(_) | Source::Unpacked(_) if mount_point == Path::new("/") => {
+                return Err(Error::RootRefused {
+                    path: mount_point.clone(),
+                    reason: "an unpacked image is no root file system",
+                });
+            }
+            Source::Requested(_) | Source::Unpacked(_) => {}
         }
     }
     // None of them lies where a user could let anyone wait.

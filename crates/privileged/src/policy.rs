@@ -20,6 +20,7 @@
 //! root-bind /scratch
 //! stage-memory 16384
 //! stage-local 65536 /scratch/cabane
+//! unpacked-images /var/lib/cabane/unpacked
 //! ```
 
 use std::fmt;
@@ -75,6 +76,9 @@ pub struct Policy {
     pub stage_memory: Option<u64>,
     /// Where on the node copies of images may be, and how many bytes they may have.
     pub stage_local: Option<LocalStage>,
+    /// Where the images are that root has unpacked on the node. Only root may be able to write there,
+    /// and to what is above it.
+    pub unpacked_images: PathBuf,
 }
 
 /// Whose images the kernel may read. The others go through FUSE, as the user.
@@ -117,6 +121,8 @@ impl Policy {
     pub const PATH: &'static str = "/etc/cabane/mount.policy";
     /// Where the list of images is whose content is checked, where the policy names no other.
     pub const VERIFIED_IMAGES: &'static str = "/etc/cabane/verified-images";
+    /// Where unpacked images are, where the policy names no other directory.
+    pub const UNPACKED_IMAGES: &'static str = "/var/lib/cabane/unpacked";
     /// The size of a policy file, in bytes, beyond which it is refused.
     pub const MAX_SIZE: u64 = 64 << 10;
 
@@ -164,6 +170,7 @@ impl Policy {
             root_binds: draft.root_binds,
             stage_memory: draft.stage_memory,
             stage_local: draft.stage_local,
+            unpacked_images: draft.unpacked_images.unwrap_or(Self::UNPACKED_IMAGES.into()),
         })
     }
 
@@ -212,6 +219,7 @@ struct Draft {
     root_binds: Vec<PathBuf>,
     stage_memory: Option<u64>,
     stage_local: Option<LocalStage>,
+    unpacked_images: Option<PathBuf>,
 }
 
 impl Draft {
@@ -235,6 +243,12 @@ impl Draft {
                     .ok_or("a list is an absolute path, without `.`, `..`, or `//`")?;
                 once(&mut self.verified_images, path)?;
             }
+            ("unpacked-images", [path]) => {
+                let path = plain_path(path).ok_or(
+                    "a directory of unpacked images is an absolute path, without `.`, `..`, or `//`",
+                )?;
+                once(&mut self.unpacked_images, path)?;
+            }
             ("verified-signatures", [value]) => {
                 once(&mut self.verified_signatures, yes_or_no(value)?)?;
             }
@@ -252,7 +266,7 @@ impl Draft {
             ("stage-local", _) => return Err("a number of MiB and a directory are needed"),
             (
                 "mount-point" | "images-per-user" | "idle-seconds" | "root-bind" | "stage-memory"
-                | "verified-images",
+                | "verified-images" | "unpacked-images",
                 _,
             ) => {
                 return Err("one value is needed after the keyword");
@@ -263,7 +277,8 @@ impl Draft {
                 return Err(
                     "unknown keyword; known are mount-point, image-owners, image-filesystems, \
                      fuse-images, images-per-user, idle-seconds, root-images, root-bind, \
-                     stage-memory, stage-local, verified-images, and verified-signatures",
+                     stage-memory, stage-local, unpacked-images, verified-images, and \
+                     verified-signatures",
                 );
             }
         }
@@ -354,7 +369,7 @@ mod tests {
     fn every_setting_is_read() {
         let text = "# ours\nmount-point /user-environment # usual\n\nmount-point /a/b\n\
                     image-owners root 4711\nimage-filesystems ext4 lustre\nimages-per-user 3\nfuse-images no\nverified-images /a/list\nverified-signatures yes\nidle-seconds 0\nroot-images yes\nroot-bind /scratch\nstage-memory 2\n\
-                    stage-local 3 /scratch/cabane\n";
+                    stage-local 3 /scratch/cabane\nunpacked-images /disk/unpacked\n";
         let expected = Policy {
             mount_points: vec!["/user-environment".into(), "/a/b".into()],
             image_owners: ImageOwners::Listed(vec![0, 4711]),
@@ -368,6 +383,7 @@ mod tests {
             root_binds: vec!["/scratch".into()],
             stage_memory: Some(2 << 20),
             stage_local: Some(LocalStage { directory: "/scratch/cabane".into(), limit: 3 << 20 }),
+            unpacked_images: "/disk/unpacked".into(),
         };
         assert_eq!(Policy::parse(text), Ok(expected));
     }
@@ -437,6 +453,10 @@ mod tests {
             "stage-local 1",
             "stage-local /a 1",
             "stage-local 1 a",
+            "unpacked-images",
+            "unpacked-images unpacked",
+            "unpacked-images /a/../b",
+            "unpacked-images /a\nunpacked-images /b",
         ];
         let understood: Vec<_> =
             texts.iter().filter(|text| Policy::parse(&format!("{text}\n")).is_ok()).collect();

@@ -7,10 +7,11 @@
 //! each ended by a zero byte, in this order:
 //!
 //! ```text
-//! cabane-mount  4                      what it is, and which version
+//! cabane-mount  5                      what it is, and which version
 //! start | clean                        the task; nothing follows `clean`
 //! - | in PROCESS | join PROCESS NUMBER   the mount namespace to begin in
 //! COUNT  (WAY DESCRIPTOR FORMAT MOUNT_POINT NAME [VERITY])…   images; the name is for messages
+//! COUNT  (SHA256 MOUNT_POINT)…         images that root has unpacked on this node
 //! COUNT  (DESCRIPTOR ro|rw TARGET)…    what is seen in a root image
 //! COUNT  (FILE LINES)…                 lines at the beginning of its text files
 //! must | may  DIRECTORY                whether it must be entered; empty for none
@@ -29,14 +30,15 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::fd::RawFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use crate::request_text::{Reader, Writer, from_hexadecimal};
 use crate::verity::hexadecimal;
-use crate::{ImageFormat, RootHash, Way};
+use crate::{ImageDigest, ImageFormat, RootHash, Way};
 
 const MAGIC: &[u8] = b"cabane-mount";
-const VERSION: &[u8] = b"4";
+const VERSION: &[u8] = b"5";
 
 /// What the helper shall do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,8 +68,10 @@ pub enum Place {
 pub struct StartRequest {
     /// Where it begins.
     pub place: Place,
-    /// The images.
+    /// The images that are mounted.
     pub images: Vec<RequestedImage>,
+    /// The images that root has unpacked.
+    pub unpacked: Vec<RequestedUnpacked>,
     /// What is seen in a root image, which is one with the mount point `/`.
     pub binds: Vec<RequestedBind>,
     /// Text files of a root image, and lines at their beginning.
@@ -99,6 +103,15 @@ pub struct RequestedImage {
     pub name: OsString,
     /// What its content is checked with, if the way is that.
     pub verity: Option<RequestedVerity>,
+}
+
+/// An image that root has unpacked on this node. The helper looks for it in the directory of its policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestedUnpacked {
+    /// The digest of the image.
+    pub digest: ImageDigest,
+    /// Where it is mounted.
+    pub mount_point: PathBuf,
 }
 
 /// What the content of an image is checked with.
@@ -178,7 +191,7 @@ impl Request {
     pub fn decode(bytes: &[u8]) -> Result<Self, RequestError> {
         let mut reader = Reader { rest: bytes, count: 0 };
         reader.exactly(MAGIC, "`cabane-mount`")?;
-        reader.exactly(VERSION, "the version `4`")?;
+        reader.exactly(VERSION, "the version `5`")?;
         let request = match reader.next("a task")? {
             b"clean" => Self::Clean,
             b"start" => Self::Start(StartRequest::decode(&mut reader)?),
@@ -220,6 +233,11 @@ impl StartRequest {
                 writer.text(hexadecimal(&verity.signature).as_bytes())?;
             }
         }
+        writer.number(self.unpacked.len())?;
+        for image in &self.unpacked {
+            writer.text(image.digest.as_str().as_bytes())?;
+            writer.text(image.mount_point.as_os_str().as_bytes())?;
+        }
         writer.number(self.binds.len())?;
         for bind in &self.binds {
             writer.number(bind.descriptor)?;
@@ -248,6 +266,9 @@ impl StartRequest {
         let count = reader.count_up_to(Request::MAX_IMAGES, "a number of images, 32 at most")?;
         let images =
             (0..count).map(|_| RequestedImage::decode(reader)).collect::<Result<_, _>>()?;
+        let count = reader.count_up_to(Request::MAX_IMAGES, "a number of images, 32 at most")?;
+        let unpacked =
+            (0..count).map(|_| RequestedUnpacked::decode(reader)).collect::<Result<_, _>>()?;
         let count = reader.count_up_to(Request::MAX_BINDS, "a number of places, 320 at most")?;
         let binds = (0..count).map(|_| RequestedBind::decode(reader)).collect::<Result<_, _>>()?;
         let count = reader.count_up_to(Request::MAX_BINDS, "a number of files, 320 at most")?;
@@ -274,6 +295,7 @@ impl StartRequest {
         Ok(Self {
             place,
             images,
+            unpacked,
             binds,
             lines,
             must_enter,
@@ -304,9 +326,18 @@ impl RequestedImage {
             name: reader.owned("a name")?,
             verity: match way {
                 Way::Verified => Some(RequestedVerity::decode(reader)?),
-                Way::Kernel | Way::Fuse => None,
+                Way::Kernel | Way::Fuse | Way::Unpacked(_) => None,
             },
         })
+    }
+}
+
+impl RequestedUnpacked {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, RequestError> {
+        let digest = std::str::from_utf8(reader.next("a digest")?).ok();
+        let digest = digest.and_then(|text| text.parse().ok());
+        let digest = digest.ok_or(reader.expected("a digest, 64 hexadecimal digits"))?;
+        Ok(Self { digest, mount_point: reader.owned("a mount point")?.into() })
     }
 }
 
@@ -336,98 +367,6 @@ impl RequestedBind {
     }
 }
 
-#[derive(Default)]
-struct Writer {
-    bytes: Vec<u8>,
-    count: usize,
-}
-
-impl Writer {
-    fn text(&mut self, text: &[u8]) -> Result<(), RequestError> {
-        self.count = self.count.saturating_add(1);
-        if text.contains(&0) {
-            return Err(RequestError { text: self.count, expected: "without a zero byte" });
-        }
-        self.bytes.extend_from_slice(text);
-        self.bytes.push(0);
-        Ok(())
-    }
-
-    fn number(&mut self, number: impl fmt::Display) -> Result<(), RequestError> {
-        self.text(number.to_string().as_bytes())
-    }
-
-    fn list(&mut self, texts: &[OsString]) -> Result<(), RequestError> {
-        self.number(texts.len())?;
-        texts.iter().try_for_each(|text| self.text(text.as_bytes()))
-    }
-}
-
-struct Reader<'a> {
-    rest: &'a [u8],
-    count: usize,
-}
-
-impl<'a> Reader<'a> {
-    fn expected(&self, expected: &'static str) -> RequestError {
-        RequestError { text: self.count, expected }
-    }
-
-    fn next(&mut self, expected: &'static str) -> Result<&'a [u8], RequestError> {
-        self.count = self.count.saturating_add(1);
-        let end = self.rest.iter().position(|byte| *byte == 0);
-        let (text, rest) =
-            end.and_then(|end| self.rest.split_at_checked(end)).ok_or(self.expected(expected))?;
-        // Without the zero byte, which is there.
-        self.rest = rest.get(1..).unwrap_or_default();
-        Ok(text)
-    }
-
-    fn exactly(&mut self, text: &[u8], expected: &'static str) -> Result<(), RequestError> {
-        if self.next(expected)? == text { Ok(()) } else { Err(self.expected(expected)) }
-    }
-
-    fn owned(&mut self, expected: &'static str) -> Result<OsString, RequestError> {
-        Ok(OsString::from_vec(self.next(expected)?.to_vec()))
-    }
-
-    fn number<T: std::str::FromStr>(&mut self, expected: &'static str) -> Result<T, RequestError> {
-        let text = self.next(expected)?;
-        // One spelling for each number: digits, and no zero in front.
-        let is_plain = !text.is_empty()
-            && text.iter().all(u8::is_ascii_digit)
-            && (text == b"0" || !text.starts_with(b"0"));
-        std::str::from_utf8(text)
-            .ok()
-            .filter(|_| is_plain)
-            .and_then(|text| text.parse().ok())
-            .ok_or(self.expected(expected))
-    }
-
-    fn descriptor(&mut self) -> Result<RawFd, RequestError> {
-        self.number("a descriptor")
-    }
-
-    fn count_up_to(&mut self, limit: usize, expected: &'static str) -> Result<usize, RequestError> {
-        let count = self.number(expected)?;
-        if count <= limit { Ok(count) } else { Err(self.expected(expected)) }
-    }
-
-    /// Space is made as texts are found, not as many as are announced.
-    fn list(&mut self) -> Result<Vec<OsString>, RequestError> {
-        let count = self.count_up_to(usize::MAX, "a number of texts")?;
-        (0..count).map(|_| self.owned("a text of the list")).collect()
-    }
-}
-
-/// Returns the bytes, if the text has their one spelling.
-fn from_hexadecimal(text: &[u8]) -> Option<Vec<u8>> {
-    let text = std::str::from_utf8(text).ok()?;
-    let pairs = (0..text.len()).step_by(2).map(|start| text.get(start..start.saturating_add(2)));
-    let bytes = pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect::<Option<Vec<_>>>()?;
-    (hexadecimal(&bytes) == text).then_some(bytes)
-}
-
 /// Returns `NAME=VALUE`.
 pub fn variable(name: &OsStr, value: &OsStr) -> OsString {
     let mut variable = name.to_owned();
@@ -438,6 +377,8 @@ pub fn variable(name: &OsStr, value: &OsStr) -> OsString {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -472,6 +413,13 @@ mod tests {
         })
     }
 
+    fn unpacked() -> impl Strategy<Value = RequestedUnpacked> {
+        ("[0-9a-f]{64}", text()).prop_map(|(digest, place)| RequestedUnpacked {
+            digest: digest.parse().unwrap(),
+            mount_point: place.into(),
+        })
+    }
+
     fn place() -> impl Strategy<Value = Place> {
         prop_oneof![
             Just(Place::Here),
@@ -494,6 +442,7 @@ mod tests {
         fn start()(
             place in place(),
             images in prop::collection::vec(image(), 0..4),
+            unpacked in prop::collection::vec(unpacked(), 0..3),
             binds in prop::collection::vec(bind(), 0..4),
             lines in prop::collection::vec(lines(), 0..3),
             must_enter: bool,
@@ -508,7 +457,8 @@ mod tests {
             };
             let working_directory = directory.map(absolute);
             StartRequest {
-                place, images, binds, lines, must_enter, working_directory, command, variables,
+                place, images, unpacked, binds, lines, must_enter, working_directory, command,
+                variables,
             }
         }
     }
@@ -553,9 +503,18 @@ mod tests {
     #[test]
     fn the_first_text_that_is_wrong_is_named() {
         assert_eq!(
-            problem(&["cabane-mount", "4", "start", "-", "1", "kernel", "03"]),
+            problem(&["cabane-mount", "5", "start", "-", "1", "kernel", "03"]),
             "text 7 should be a descriptor"
         );
+    }
+
+    #[test]
+    fn an_unpacked_image_is_named_by_its_digest_and_by_nothing_else() {
+        let long = format!("../{}", "0".repeat(61));
+        for name in ["../../etc", "/etc", "", &long] {
+            let texts = ["cabane-mount", "5", "start", "-", "0", "1", name, "/a"];
+            assert_eq!(problem(&texts), "text 7 should be a digest, 64 hexadecimal digits");
+        }
     }
 
     #[test]
@@ -563,9 +522,10 @@ mod tests {
         assert_eq!(
             problem(&[
                 "cabane-mount",
-                "4",
+                "5",
                 "start",
                 "-",
+                "0",
                 "0",
                 "0",
                 "0",
@@ -574,13 +534,13 @@ mod tests {
                 "99999999999999",
                 "x"
             ]),
-            "text 12 should be a text of the list"
+            "text 13 should be a text of the list"
         );
     }
 
     #[test]
     fn what_follows_the_end_is_refused() {
-        assert_eq!(problem(&["cabane-mount", "4", "clean", "more"]), "text 4 should be the end");
+        assert_eq!(problem(&["cabane-mount", "5", "clean", "more"]), "text 4 should be the end");
     }
 
     #[test]

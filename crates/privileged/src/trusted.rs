@@ -42,7 +42,12 @@ pub fn open_directory(path: &Path) -> Result<OwnedFd, Error> {
     })
 }
 
-fn open_below(parent: BorrowedFd<'_>, name: &OsStr, path: &Path) -> Result<OwnedFd, Error> {
+/// Opens a directory in a trusted one. `path` is for messages.
+pub(crate) fn open_below(
+    parent: BorrowedFd<'_>,
+    name: &OsStr,
+    path: &Path,
+) -> Result<OwnedFd, Error> {
     let directory = openat(parent, name, place(), Mode::empty()).map_err(|errno| match errno {
         // The kernel's answer to a link that may not be followed.
         Errno::NOTDIR | Errno::LOOP => untrusted(path, "is no directory, or a link leads to it"),

@@ -44,6 +44,7 @@ pub use attach_target::Target;
 pub use become_command::{become_command, become_command_with};
 pub use host_binds::{DevicePlace, RootRequest, seen_in_root};
 pub use join::{Company, Joining, sweep};
+pub use mountinfo::unescaped;
 pub use needs::check_architectures;
 pub use prepare::{
     Prepared, RunRequest, not_mounted, open_image, prepare, variables_in, whole_command,

@@ -13,6 +13,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use cabane_label::MountPoint;
+use cabane_mount::{ImageDigest, UnpackedTree};
 use cabane_resolve::{ConcreteEnvironment, Effect, effect};
 use cabane_view::VariableSettings;
 use serde::{Deserialize, Serialize};
@@ -272,6 +273,21 @@ pub fn file_system_at<'a>(mounts: &'a str, mount_point: &Path) -> Option<[&'a st
     Some([fields.next()?, fields.next()?])
 }
 
+/// Tells whether an image that root has unpacked on this node is at a mount point, from the same text.
+#[must_use]
+pub fn is_unpacked_at(mounts: &str, mount_point: &Path) -> bool {
+    let is_there = |field: &str| unescaped(field.as_bytes()) == mount_point;
+    let line = mounts.lines().rfind(|line| line.split(' ').nth(4).is_some_and(is_there));
+    let root = line.and_then(|line| line.split(' ').nth(3));
+    let Some(root) = root.map(|field| unescaped(field.as_bytes())) else {
+        return false;
+    };
+    // Its name ends in a number where the image was unpacked and removed again.
+    let name = root.parent().and_then(Path::file_name).and_then(OsStr::to_str).unwrap_or_default();
+    let digits = name.split('.').next().unwrap_or_default();
+    root.ends_with(UnpackedTree::TREE) && digits.parse::<ImageDigest>().is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -316,6 +332,21 @@ mod tests {
     fn a_mount_point_is_found_by_its_whole_path() {
         let mounts = "36 35 0:1 / /user-environment/sub ro - squashfs /dev/loop0 ro\n";
         assert_eq!(file_system_at(mounts, Path::new("/user-environment")), None);
+    }
+
+    #[test]
+    fn an_unpacked_image_is_known_by_the_directory_that_is_bound() {
+        let digest = "0a".repeat(32);
+        let roots = [
+            (format!("/var/lib/cabane/unpacked/trees/{digest}/tree"), true),
+            (format!("/removed/{digest}.2/tree"), true),
+            (format!("/trees/{digest}"), false),
+            ("/trees/app/tree".to_owned(), false),
+        ];
+        for (root, is_unpacked) in roots {
+            let mounts = format!("36 35 8:1 {root} /env ro,nosuid,nodev - ext4 /dev/sda1 rw\n");
+            assert_eq!(is_unpacked_at(&mounts, Path::new("/env")), is_unpacked, "{root}");
+        }
     }
 
     #[test]

@@ -8,7 +8,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 /// Undoes the octal numbers that the kernel writes for blanks and the like.
-pub(crate) fn unescaped(field: &[u8]) -> PathBuf {
+#[must_use]
+pub fn unescaped(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&first, after)) = rest.split_first() {

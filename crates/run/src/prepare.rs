@@ -14,6 +14,7 @@ use std::sync::LazyLock;
 use cabane_mount::helper::{Helper, Unavailable};
 use cabane_mount::{
     Backend, FusePrograms, ImageFile, Layer, MountPlan, Operation, PrivilegedError, Way, perform,
+    unpacked,
 };
 use cabane_report::{Kind, Report, Result};
 use cabane_repository::ImageFormat;
@@ -166,9 +167,10 @@ pub(crate) fn operations_of(
         operations.push(if image.mount_point.is_root() {
             Operation::Root { image: file, layer: layer.clone() }
         } else {
+            let unpacked = image.digest.as_ref().and_then(|digest| unpacked::find(digest.as_str()));
             Operation::Image {
                 image: file,
-                way: Way::Kernel,
+                way: unpacked.map_or(Way::Kernel, Way::Unpacked),
                 mount_point: image.mount_point.as_path().to_owned(),
             }
         });

@@ -19,7 +19,7 @@ use std::process::{Child, Command, Stdio};
 use cabane_mount::helper::Helper;
 use cabane_mount::{
     ImageFile, MountPlan, Operation, Place, Request, RequestedBind, RequestedImage,
-    RequestedVerity, StartRequest, Way, check_image, variable,
+    RequestedUnpacked, RequestedVerity, StartRequest, Way, check_image, variable,
 };
 use cabane_report::{Kind, Report, Result};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
@@ -67,6 +67,7 @@ pub(crate) fn become_helper(
     let request = Request::Start(StartRequest {
         place,
         images: images_of(plan, &waiting).map_err(failed)?,
+        unpacked: unpacked_of(plan),
         binds: places.requested,
         lines: lines_of(plan),
         must_enter,
@@ -206,12 +207,24 @@ fn images_of(plan: &MountPlan, waiting: &[OwnedFd]) -> io::Result<Vec<RequestedI
         };
         let way = operation.way();
         let descriptor = match way {
+            Way::Unpacked(_) => continue,
             Way::Fuse => waiting.next().ok_or(io::ErrorKind::NotConnected)?.as_fd(),
             Way::Kernel | Way::Verified => image.file.as_fd(),
         };
         images.push(request_for(image, operation.target(), way, descriptor)?);
     }
     Ok(images)
+}
+
+/// Returns the images that root has unpacked. The helper looks for them itself.
+fn unpacked_of(plan: &MountPlan) -> Vec<RequestedUnpacked> {
+    let unpacked = plan.operations.iter().filter_map(|operation| match operation.way() {
+        Way::Unpacked(digest) => {
+            Some(RequestedUnpacked { digest, mount_point: operation.target().to_owned() })
+        }
+        _ => None,
+    });
+    unpacked.collect()
 }
 
 /// What is seen in a root image, opened with the rights of the user.

@@ -71,6 +71,11 @@ pub(super) const HELD_IMAGES: Check = check(
     "on this node",
     "images that stay mounted for a while, so that the next start is fast",
 );
+pub(super) const UNPACKED: Check = check(
+    Held,
+    "unpacked images",
+    "images that root has unpacked, so that equal files share memory",
+);
 pub(super) const SHARED_NAMESPACES: Check =
     check(Held, "shared namespaces", "where ranks of one program find each other, to share memory");
 

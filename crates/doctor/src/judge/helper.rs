@@ -6,12 +6,13 @@
 use cabane_site::Remedy;
 
 use super::checks::{
-    HELPER, HELPER_START, MOUNT_POINT, POLICY, PRIVILEGES, ROOT_IMAGES, STATE_DIRECTORY, VERIFIED,
+    HELPER, HELPER_START, MOUNT_POINT, POLICY, PRIVILEGES, ROOT_IMAGES, STATE_DIRECTORY, UNPACKED,
+    VERIFIED,
 };
 use super::quoted;
 use crate::facts::{
-    Answer, HelperFacts, HelperRemedies, Installed, PolicyFacts, Process, VerifiedFacts, Weakness,
-    WeaknessKind,
+    Answer, HelperFacts, HelperRemedies, Installed, PolicyFacts, Process, UnpackedFacts,
+    VerifiedFacts, Weakness, WeaknessKind,
 };
 use crate::finding::{Finding, State};
 
@@ -182,6 +183,23 @@ fn judge_verified(verified: &VerifiedFacts) -> Option<Finding> {
                 .fixed_by("sudo modprobe dm-verity"),
         ),
     }
+}
+
+/// Judges the images that root has unpacked.
+pub(super) fn judge_unpacked(unpacked: &UnpackedFacts) -> Finding {
+    let UnpackedFacts { directory, weakness, count, in_kernel } = unpacked;
+    if let Some(weakness) = weakness {
+        let (what, command) = repair(weakness, true);
+        let cause = "images are mounted from their files, as if none were unpacked";
+        return UNPACKED.problem(what).because(cause).fixed_by(command);
+    }
+    let found = format!("{count} in {directory}");
+    if *count > 0 && !in_kernel {
+        return UNPACKED
+            .note(found)
+            .because("the kernel is older than 5.12: images are mounted from their files");
+    }
+    UNPACKED.ok(found)
 }
 
 fn judge_root_images(are_allowed: bool, absent_binds: &[String]) -> Vec<Finding> {

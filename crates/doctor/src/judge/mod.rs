@@ -20,6 +20,7 @@ use super::finding::{Diagnosis, State};
 pub(crate) fn judge(facts: &Facts) -> Diagnosis {
     let (ways, choice, mut findings) = methods::judge(facts);
     findings.extend(kernel::judge(facts));
+    findings.extend(facts.unpacked.as_ref().map(helper::judge_unpacked));
     findings.extend(configuration::judge(facts));
     findings.extend(search_path::judge(facts));
     let is_broken = findings.iter().any(|finding| finding.state == State::Problem);

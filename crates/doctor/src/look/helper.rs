@@ -3,18 +3,24 @@
 
 //! The set-uid helper, its policy and its directories.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use cabane_mount::helper::Helper;
-use cabane_mount::{ImageOwners, Policy, PrivilegedError as Error, RootHash, verity};
+use cabane_mount::{
+    ImageDigest, ImageOwners, Policy, PrivilegedError as Error, RootHash, UnpackedTree, unpacked,
+    verity,
+};
 use cabane_run::try_helper;
+use cabane_sys::mount_attributes;
 use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
 
 use super::{MOUNTING, QUICK, with_cause};
 use crate::facts::{
-    Answer, HelperFacts, Installed, PolicyFacts, VerifiedFacts, Weakness, WeaknessKind,
+    Answer, HelperFacts, Installed, PolicyFacts, UnpackedFacts, VerifiedFacts, Weakness,
+    WeaknessKind,
 };
 use crate::probe::within;
 
@@ -124,6 +130,21 @@ fn look_at_verified(policy: &Policy) -> VerifiedFacts {
         signatures: policy.verified_signatures,
         in_kernel: verity::is_in_kernel(),
     }
+}
+
+/// Looks at the images that root has unpacked; nothing where there is no directory for them.
+pub(crate) fn look_at_unpacked() -> Option<UnpackedFacts> {
+    let directory = unpacked::store().filter(|directory| directory.exists())?;
+    let trees = directory.join(UnpackedTree::TREES);
+    let is_image =
+        |name: &OsStr| name.to_str().is_some_and(|name| name.parse::<ImageDigest>().is_ok());
+    let entries = fs::read_dir(&trees).into_iter().flatten().flatten();
+    Some(UnpackedFacts {
+        directory: text(&directory),
+        weakness: weakness(&trees, true).filter(|one| one.kind != WeaknessKind::Missing),
+        count: entries.filter(|entry| is_image(&entry.file_name())).count(),
+        in_kernel: mount_attributes::are_in_kernel(),
+    })
 }
 
 /// As the first process sees it, where the caller may look.

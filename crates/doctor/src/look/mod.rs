@@ -24,7 +24,7 @@ use super::facts::Process;
 
 pub(crate) use cache::{look_at_held_images, look_at_rendezvous_points};
 pub(crate) use devices::look_at_devices;
-pub(crate) use helper::look_at_helper;
+pub(crate) use helper::{look_at_helper, look_at_unpacked};
 pub(crate) use kernel::look_at_kernel;
 pub(crate) use programs::{look_at_program, look_for_program};
 pub(crate) use repositories::look_at_repository;

@@ -18,6 +18,7 @@ pub(crate) mod push;
 pub(crate) mod rm;
 pub(crate) mod sign;
 pub(crate) mod trust;
+pub(crate) mod unpack;
 pub(crate) mod verify;
 
 /// What can be done with images.
@@ -47,6 +48,8 @@ pub(crate) enum ImageCommand {
     Sign(sign::SignArgs),
     /// Let the kernel mount an image, whoever owns it
     Trust(trust::TrustArgs),
+    /// Unpack images on this node, so that their equal files share memory
+    Unpack(unpack::UnpackArgs),
     /// Verify the signature and the content of an image
     Verify(verify::VerifyArgs),
     /// Create keys for signing images
@@ -72,6 +75,7 @@ pub(crate) fn image(setup: &Setup, command: &ImageCommand) -> Result<()> {
         ImageCommand::Delete(args) => copy::delete(setup, args),
         ImageCommand::Sign(args) => sign::sign(setup, args),
         ImageCommand::Trust(args) => trust::trust(setup, args),
+        ImageCommand::Unpack(args) => unpack::unpack(setup, args),
         ImageCommand::Verify(args) => verify::verify(setup, args),
         ImageCommand::Key(command) => sign::key(setup, command),
     }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use cabane_label::escape;
 use cabane_report::{Kind, Report, Result};
-use cabane_run::loaded::{Bind, Loaded, LoadedImage, file_system_at};
+use cabane_run::loaded::{Bind, Loaded, LoadedImage, file_system_at, is_unpacked_at};
 use clap::{Args, ValueEnum};
 
 use crate::printer::style;
@@ -125,7 +125,15 @@ fn full(image: &LoadedImage, mounts: &str) -> String {
     };
     line("mount point", &image.mount_point.display().to_string());
     let found = file_system_at(mounts, &image.mount_point);
-    line("mounted", way(found, is_in_user_namespace(), is_through_helper()));
+    let (in_namespace, by_helper) = (is_in_user_namespace(), is_through_helper());
+    line(
+        "mounted",
+        if is_unpacked_at(mounts, &image.mount_point) {
+            unpacked_way(in_namespace, by_helper)
+        } else {
+            way(found, in_namespace, by_helper)
+        },
+    );
     line("views", &if image.views.is_empty() { "none".to_owned() } else { image.views.join(", ") });
     if let Some(digest) = &image.digest {
         line("digest", digest);
@@ -162,6 +170,17 @@ fn way(
         Some([_, source]) if source.starts_with(VERIFIED_DEVICE) => "by the kernel, verified",
         Some(_) if is_through_helper => "by the kernel, through the helper",
         Some(_) => "by the kernel",
+    }
+}
+
+/// Says how an image that root has unpacked on the node was bound.
+fn unpacked_way(is_in_user_namespace: bool, is_through_helper: bool) -> &'static str {
+    if is_in_user_namespace {
+        "unpacked on this node, in a user namespace"
+    } else if is_through_helper {
+        "unpacked on this node, through the helper"
+    } else {
+        "unpacked on this node"
     }
 }
 

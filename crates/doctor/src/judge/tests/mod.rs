@@ -13,7 +13,7 @@ use crate::facts::{
     Answer, AsRoot, Configuration, DeviceFacts, Facts, Failure, Fuse, Has, Held, HelperFacts,
     HelperRemedies, Installed, Kernel, Loops, Mistake, NoAnswer, OwnNames, PolicyFacts, Process,
     Program, RendezvousPoints, RepositoryEntry, RepositoryFacts, SearchPath, Step, Tool, Trial,
-    UserNamespaces, VerifiedFacts, Weakness, WeaknessKind,
+    UnpackedFacts, UserNamespaces, VerifiedFacts, Weakness, WeaknessKind,
 };
 use crate::finding::{Diagnosis, Finding, State};
 
@@ -89,6 +89,7 @@ fn right() -> Facts {
             loops: Loops { control: true, all: (0..8).collect(), used: Vec::new() },
         }),
         held: Ok(Held::Hidden),
+        unpacked: None,
         rendezvous_points: Ok(RendezvousPoints {
             place: Some("/tmp/cabane-1000".to_owned()),
             ..RendezvousPoints::default()

@@ -343,3 +343,27 @@ fn images_that_are_trusted_for_their_content_need_dm_verity() {
             .any(|one| one.name == "verified images" && one.state == State::Problem)
     );
 }
+
+#[test]
+fn unpacked_images_that_others_could_change_are_a_problem_and_an_old_kernel_is_not() {
+    let seen = |change: fn(&mut UnpackedFacts)| {
+        let mut unpacked = UnpackedFacts {
+            directory: "/disk/unpacked".to_owned(),
+            count: 2,
+            in_kernel: true,
+            ..UnpackedFacts::default()
+        };
+        change(&mut unpacked);
+        let report = judge(&Facts { unpacked: Some(unpacked), ..right() });
+        let finding = find(&report, "unpacked images");
+        (finding.state, finding.found.clone())
+    };
+    let found = "2 in /disk/unpacked".to_owned();
+    assert_eq!(seen(|_| ()), (State::Ok, found.clone()));
+    assert_eq!(seen(|facts| facts.in_kernel = false), (State::Note, found));
+    let weak = seen(|facts| {
+        let (path, kind) = ("/disk".to_owned(), WeaknessKind::Owner(7));
+        facts.weakness = Some(Weakness { path, kind });
+    });
+    assert_eq!(weak, (State::Problem, "/disk belongs to user 7".to_owned()));
+}
