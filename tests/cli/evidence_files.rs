@@ -148,7 +148,8 @@ fn statements_about_another_image_are_refused() {
 fn statements_in_files_displace_none_that_were_made_here() {
     let files = Files::new(Who::OrdinaryUser);
     let kept = files.stored().parent().unwrap().join("evidence.jsonl");
-    let own: String = (0..256).map(|number| format!("{}\n", json!({"number": number}))).collect();
+    let own: Vec<_> = (0..256).map(|number| json!({"number": number}).to_string()).collect();
+    let own = own.join("\n") + "\n";
     fs::write(&kept, &own).unwrap();
     let refused = files.add(&[&files.tester]);
     assert_eq!(refused.code, 1, "{}", refused.stderr);

@@ -51,7 +51,7 @@ pub struct RepositoryMirrorSummary {
 ///
 /// # Errors
 ///
-/// As [`crate::mirror`] and [`crate::pull`]. What was copied before stays.
+/// As [`crate::mirror()`] and [`crate::pull()`]. What was copied before stays.
 pub fn mirror_to_repository(
     context: &Context,
     request: &RepositoryMirrorRequest<'_>,
