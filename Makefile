@@ -5,7 +5,7 @@
 SLURM_RELEASES ?= 22.05 23.02 23.11 24.05 24.11 25.05 25.11 26.05
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-clients test-docs test-kernels test-packages test-registries test-slurm test-spack test-uenv slurm-shell build check self-test bench bench-catalogue bench-containers bench-pipeline bench-registry bench-slurm bench-spack bench-storage bench-uenv bench-verified bench-ways docs docs-site install uninstall archive package papers release clean
+.PHONY: help demo first-minutes test test-clients test-docs test-kernels test-packages test-registries test-slurm test-spack test-uenv slurm-shell build check self-test bench bench-catalogue bench-containers bench-pipeline bench-registry bench-slurm bench-spack bench-storage bench-uenv bench-verified bench-ways docs docs-site install uninstall archive package papers release clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -25,7 +25,7 @@ test-docs: ## type the commands of all pages of documentation, and compare what 
 test-kernels: ## attack the set-uid helper in the kernels of three Debians, in an emulator
 	@KERNELS='$(KERNELS)' KERNELS_TESTS='$(KERNELS_TESTS)' scripts/test-kernels
 
-test-packages: archive ## install, upgrade, and remove the archive and all packages in Debian 12 and 13; needs root
+test-packages: archive ## install, upgrade, and remove the archive and all packages in Debian 12, 13, and sid; needs root
 	@scripts/test-packages $(PACKAGES)
 
 test-registries: ## run the tests of registries with distribution 3 and zot; needs Go
@@ -126,6 +126,9 @@ archive: ## build all, also the plugins for SLURM_RELEASES, and make an archive 
 package: archive ## make packages for Debian, Ubuntu, and Red Hat, and a wheel, in dist
 	@scripts/setup package
 	@scripts/package
+
+first-minutes: package ## measure how long a new user and a new site wait for their first result; needs root and a network
+	@scripts/first-minutes dist
 
 release: ## make the release VERSION: changelog, version, commit, tag
 	@scripts/setup demo
