@@ -40,7 +40,7 @@ fn prepare(bed: &Bed) -> Result<Vec<PathBuf>, NotMeasured> {
     let mut prefixes = Vec::new();
     for entry in fs::read_dir(Path::new(LIBRARIES)).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
-        // Others lie there that are no prefixes.
+        // Others are there that are no prefixes.
         if path.join("bin/mpiexec").exists() {
             let copy = place.join(path.file_name().unwrap_or_default());
             finish(bed.command("cp").arg("-r").arg(&path).arg(&copy))?;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 //! Measures Cabane beside its peers, prints every figure and writes
-//! `docs/performance.md`. `README.md` tells how to run it and what it needs.
+//! `docs/performance.md`. `README.md` says how to run it and what it needs.
 //!
 //! One module is one section of the report. A module builds what it measures in the
 //! bed, makes candidates, and lets `measure` run them in turn; nothing but `main`

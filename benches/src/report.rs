@@ -122,7 +122,7 @@ impl Report {
              <!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->\n\
              <!-- Made by `make {target}`; do not edit. -->\n\n\
              # {title}\n\n\
-             This page is made by `make {target}`; `benches/README.md` tells how to run it.\n{others}\n"
+             This page is made by `make {target}`; `benches/README.md` says how to run it.\n{others}\n"
         );
         let quick = if options.quick { QUICK } else { "" };
         let load = &machine.load_after;

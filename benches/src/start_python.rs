@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What it costs to start an interpreter that lies in the image.
+//! What it costs to start an interpreter that is in the image.
 
 use crate::bed::Bed;
 use crate::comparison::Comparisons;

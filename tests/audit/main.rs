@@ -412,12 +412,21 @@ fn results_are_kept_and_later_audits_are_compared_with_them() {
     let file = files[0].path();
     let is_healthy = |class: &str| HEALTHY.contains(&class) && class != INCONCLUSIVE;
     if classes.values().all(|(class, _)| is_healthy(class)) {
-        // One alone has no peers, and is compared with what the three reached.
-        let alone = Machine { prefixes: vec![machine.prefixes[0].clone()], ..machine };
-        let classes = alone.classes(&measure);
-        let (class, why) = &classes["mpich-3.4.3"];
-        let is_so = why.contains("what earlier audits of such nodes found");
-        assert!(is_so || class == INCONCLUSIVE, "{classes:?}");
+        // One alone has no peers, and is compared with what the three reached. What they reached while ranks waited for
+        // their processors is not taken: then the three are measured once more.
+        let mut alone = machine;
+        let three = alone.prefixes.clone();
+        for attempt in 0.. {
+            alone.prefixes = vec![three[0].clone()];
+            let classes = alone.classes(&measure);
+            let (class, why) = &classes["mpich-3.4.3"];
+            if why.contains("what earlier audits of such nodes found") || class == INCONCLUSIVE {
+                break;
+            }
+            assert!(attempt < 4, "{classes:?}");
+            alone.prefixes.clone_from(&three);
+            alone.classes(&measure);
+        }
         // As if that had been on another day, on which it was broken.
         let mut kept: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
         for result in kept["results"].as_array_mut().unwrap() {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Recipes on what lies in a file or a directory: whatever `cabane import` takes.
+//! Recipes on what is in a file or a directory: whatever `cabane import` takes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -152,7 +152,7 @@ fn a_helper_on_a_nosuid_file_system_is_named_with_the_file_system() {
     assert_eq!(
         diagnosis(&wrong, "helper"),
         line(
-            "problem: /mnt/prefix/libexec/cabane/cabane-mount lies on a file system mounted with \
+            "problem: /mnt/prefix/libexec/cabane/cabane-mount is on a file system mounted with \
              `nosuid`",
             &format!("sudo mount -o remount,suid {place}")
         )

@@ -50,7 +50,7 @@ fn without_the_way(mut seen: Finished) -> Finished {
 
 const CONFLICTS: &str = "\
 CABANE_TEST: `tools` of tools:default replaces `app` of app:default, which was applied before
-PATH: tools:default stands before app:default and hides its hello
+PATH: tools:default comes before app:default and hides its hello
 ";
 
 #[test]
@@ -181,7 +181,7 @@ fn without_a_name_what_is_loaded_and_every_conflict_is_shown() {
              tools:default changes CABANE_TEST, PATH\n  app:default changes CABANE_TEST, PATH\n\
              Conflicts\n  CABANE_TEST: `app` of app:default replaces `tools` of tools:default, \
              which was applied before\n  \
-             PATH: app:default stands before tools:default and hides 1 of its files\n    hello\n"
+             PATH: app:default comes before tools:default and hides 1 of its files\n    hello\n"
         );
         assert_eq!(seen, finished(0, &expected, ""), "as {who:?}");
     }

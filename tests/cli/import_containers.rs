@@ -131,7 +131,7 @@ pub(crate) fn content(cabane: &Cabane, label: &str, path: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What lies in the temporary directory of the repository.
+/// What is in the temporary directory of the repository.
 pub(crate) fn leftovers(cabane: &Cabane) -> Vec<String> {
     let tmp = cabane.world.path("home/.local/share/cabane/repository/tmp");
     let entries = fs::read_dir(tmp).into_iter().flatten();

@@ -51,7 +51,7 @@ impl Site {
         Finished::of(&mut Command::new(link)).success().stdout
     }
 
-    /// What lies beside the directory.
+    /// What is beside the directory.
     fn beside(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("home/apps")).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());

@@ -364,7 +364,7 @@ fn the_whole_machine_can_be_seen_below_a_directory() {
         run_as_root("echo root-images yes >>/etc/cabane/mount.policy");
         let unhelped = with_root(Who::OrdinaryUser);
         add_root(helped, CONTAINER);
-        // There is a mount cache, which lies in `/run`.
+        // There is a mount cache, which is in `/run`.
         helped.run(&["run", "app", "--", "true"]).success();
         for (how, cabane) in [("helper", helped), ("user namespace", &unhelped)] {
             for bind in ["/:/host", "/run:/host/run"] {

@@ -64,7 +64,7 @@ fn what_is_no_plain_file_is_refused() {
             let finished = arena.start().image_given(file, arena.first()).finish();
             assert_refused(&finished, plain);
         }
-        // These lie on no mount at all.
+        // These are on no mount at all.
         let files: [OwnedFd; 4] = [
             pipe,
             socket.into(),
@@ -73,7 +73,7 @@ fn what_is_no_plain_file_is_refused() {
         ];
         for file in files {
             let finished = arena.start().image_given(file, arena.first()).finish();
-            assert_refused(&finished, "it does not lie on a mount of this host");
+            assert_refused(&finished, "it is not on a mount of this host");
         }
     });
 }

@@ -115,7 +115,7 @@ fn an_image_on_a_fuse_file_system_is_refused_whatever_its_server_says() {
         let outer = arena.pack(&tree, "outer", ImageFormat::Squashfs);
         let place = arena.world.directory("fuse");
         // Root may not even look at what is served to one user.
-        for (option, reason) in [("ro", ""), ("allow_other", "lies on a FUSE file system")] {
+        for (option, reason) in [("ro", ""), ("allow_other", "is on a FUSE file system")] {
             serve(&outer, &place, option);
             arena.set_policy("mount-point /mnt/a\nimage-owners any\n");
             let image = place.join("inner.squashfs");

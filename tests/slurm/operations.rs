@@ -156,6 +156,7 @@ fn one_command_sets_a_cluster_up_and_others_undo_it() {
         let undo: Vec<&str> =
             said.lines().filter_map(|line| line.strip_prefix("  undo: ")).rev().collect();
         cluster.root(&undo.join("\n"));
+        cluster.root("rm -r /usr/local/lib/cabane/slurm/[0-9]*");
         let left = cluster.root("ls -d /shared/site/repository /etc/cabane/* 2>/dev/null; cat /etc/slurm/plugstack.conf");
         assert_eq!(left, "", "{undo:?}");
     });

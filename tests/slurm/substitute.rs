@@ -167,7 +167,7 @@ fn an_mpi_is_one_of_the_node_or_of_a_stack_beside_the_program() {
         let options = "--mpi=pmi2 --uenv=/shared/root.squashfs,/shared/others.squashfs \
                        --uenv-mpi=/user-tools";
         let printed = eight(cluster, options, "/opt/mpi/bin/hello");
-        assert_refused(&printed, 14, "/user-tools lies in another image");
+        assert_refused(&printed, 14, "/user-tools is in another image");
     });
 }
 

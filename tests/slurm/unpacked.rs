@@ -65,8 +65,9 @@ fn a_step_keeps_an_image_that_is_removed_meanwhile() {
     in_cluster!(|cluster: &Cluster| {
         with_store(cluster);
         cluster.root(UNPACK);
-        let script = "rm -f started go
-                      exec srun -N1 -w n1 --uenv=app/1:v1 sh -c '
+        // Another test may have left them.
+        cluster.user("alice").sh("rm -f started go").success();
+        let script = "exec srun -N1 -w n1 --uenv=app/1:v1 sh -c '
                           touch started; until [ -e go ]; do sleep 0.05; done; who'";
         let mut command = cluster.user("alice").command(script);
         let step = command.stdout(Stdio::piped()).spawn().unwrap();

@@ -214,7 +214,7 @@ impl RecipeDir {
             return Ok(found);
         }
         Err(BuildError::refused(
-            format!("{} lies outside of the recipe", shown(&self.path.join(relative))),
+            format!("{} is outside of the recipe", shown(&self.path.join(relative))),
             "copy the file into the directory of the recipe",
         ))
     }

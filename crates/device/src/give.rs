@@ -171,7 +171,7 @@ impl<'a> Gathered<'a> {
             self.seen.insert(target.to_owned(), source);
         } else if target != mount.source {
             let what = target.display().to_string();
-            let why = "it lies in a directory of the kernel, which is that of the host";
+            let why = "it is in a directory of the kernel, which is that of the host";
             self.leave_out(file, mount.line, &what, why);
         }
         Ok(())

@@ -74,7 +74,7 @@ pub enum ParseErrorKind {
         part: Expected,
     },
     /// The parts of a label are in the wrong order.
-    #[error("`{}` stands before `{}`: the order is `name/version:tag@system%uarch`", part.in_label(), before.in_label())]
+    #[error("`{}` comes before `{}`: the order is `name/version:tag@system%uarch`", part.in_label(), before.in_label())]
     Order {
         /// The part that comes too late.
         part: Expected,

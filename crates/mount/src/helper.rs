@@ -68,7 +68,7 @@ impl fmt::Display for Unavailable {
                 write!(f, "{} is not set-uid root", path.display())
             }
             Self::NoSetUidThere { path } => {
-                write!(f, "{} lies on a file system mounted with `nosuid`", path.display())
+                write!(f, "{} is on a file system mounted with `nosuid`", path.display())
             }
             Self::NoNewPrivileges => {
                 write!(f, "the process cannot gain privileges (no_new_privs), as in an environment")

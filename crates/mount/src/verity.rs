@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Hash trees that lie beside images, as a user finds them.
+//! Hash trees that are beside images, as a user finds them.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};

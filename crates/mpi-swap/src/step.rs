@@ -118,8 +118,14 @@ fn judge_in_root(
 ) -> Result<Judgment> {
     let path = Path::new(substitute.with);
     if request.stacks.iter().any(|stack| path.starts_with(stack)) {
-        return Err(Report::new(Kind::NotSwapped, format!("{} lies in another image, and nothing of that can be shown as an MPI in a container", path.display()))
-            .hinted("name a prefix of the nodes, or `host`".to_owned()));
+        return Err(Report::new(
+            Kind::NotSwapped,
+            format!(
+                "{} is in another image, and nothing of that can be shown as an MPI in a container",
+                path.display()
+            ),
+        )
+        .hinted("name a prefix of the nodes, or `host`".to_owned()));
     }
     let tree = tree_in_root(request, root);
     let command = SwapCommand {

@@ -147,7 +147,7 @@ pub(crate) fn open_for(image: &ImageFile, caller: &Caller) -> Result<ImageFile, 
     let open = |file: &File| {
         let clone = operations::clone_mount(file.as_fd(), false).map_err(|_| Error::Refused {
             image: image.path.clone(),
-            reason: "it does not lie on a file system of this mount namespace".into(),
+            reason: "it is not on a file system of this mount namespace".into(),
         })?;
         reopen(clone.as_fd(), caller, Error::step("open with the rights of the user", &image.path))
     };

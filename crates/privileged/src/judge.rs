@@ -63,7 +63,7 @@ pub(crate) fn check_mount(
     };
     let mount = mount.map_err(failed())?;
     let mount = mount.ok_or_else(|| {
-        refused(name, "it does not lie on a mount of this host that the caller can see")
+        refused(name, "it is not on a mount of this host that the caller can see")
     })?;
     check_kind(policy, &mount, trust).map_err(|reason| refused(name, reason))?;
     Ok(mount)
@@ -77,13 +77,13 @@ fn is_unknown(error: &std::io::Error) -> bool {
 
 fn check_kind(policy: &Policy, mount: &Mount, trust: Trust) -> Result<(), String> {
     if SERVED.contains(&mount.kind.as_str()) {
-        return Err("it lies on a FUSE file system, which a process of a user may serve".into());
+        return Err("it is on a FUSE file system, which a process of a user may serve".into());
     }
     if policy.image_owners == ImageOwners::Any || trust == Trust::Content {
         return Ok(());
     }
     if mount.is_id_mapped {
-        return Err("it lies on a mount that shows other owners than there are".into());
+        return Err("it is on a mount that shows other owners than there are".into());
     }
     if policy.allows_file_system(&mount.kind) {
         return Ok(());
@@ -176,7 +176,7 @@ fn check_opened(
 /// directory that no one but root can exchange, so that its path still names what it named
 /// when the overlay was mounted.
 fn check_layers(policy: &Policy, overlay: &Mount, depth: u32, trust: Trust) -> Result<(), String> {
-    let unknown = || "it lies on an overlay whose layers cannot be found".to_owned();
+    let unknown = || "it is on an overlay whose layers cannot be found".to_owned();
     let options = mount_table::options(overlay).map_err(|_| unknown())?;
     let layers = overlay_layers(&options);
     if layers.is_empty() || depth == 0 {
@@ -184,7 +184,7 @@ fn check_layers(policy: &Policy, overlay: &Mount, depth: u32, trust: Trust) -> R
     }
     for layer in layers {
         let outside = |problem: &str| {
-            format!("it lies on an overlay with the layer {}, {problem}", layer.display())
+            format!("it is on an overlay with the layer {}, {problem}", layer.display())
         };
         let directory = trusted::open_directory(&layer)
             .map_err(|error| outside(&format!("which cannot be trusted: {error}")))?;

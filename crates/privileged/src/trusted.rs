@@ -102,7 +102,7 @@ pub(crate) fn check_owner(file: BorrowedFd<'_>, path: &Path) -> Result<Stat, Err
     }
     // There it is the server, a process of some user, that says to whom a file belongs.
     if is_on_fuse(file).map_err(Error::step("look at", path))? {
-        return Err(untrusted(path, "or a directory above it lies on a FUSE file system"));
+        return Err(untrusted(path, "or a directory above it is on a FUSE file system"));
     }
     Ok(found)
 }

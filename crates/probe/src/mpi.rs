@@ -91,7 +91,7 @@ pub(crate) fn cray_mpich(machine: &Machine) -> Vec<External> {
         let mut found = external("cray-mpich", version, "+wrappers".to_owned(), mpicc);
         found.buildable = false;
         found.checks.push(
-            "it lies outside of images: they run where it is installed, with the cray-pmi and \
+            "it is outside of images: they run where it is installed, with the cray-pmi and \
              libfabric of the node"
                 .to_owned(),
         );

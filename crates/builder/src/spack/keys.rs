@@ -63,7 +63,7 @@ const SOCKETS: &str = "/run/user";
 pub(super) struct Keys {
     /// The build cache, if its packages are signed.
     cache: Option<Signed>,
-    /// Keys that are written in a file and do not lie in one.
+    /// Keys that are written in a file and are not in one.
     directory: PathBuf,
 }
 
@@ -187,7 +187,7 @@ impl Keys {
         let Some(signed) = &self.cache else {
             return command;
         };
-        // A key that the site names is better than one that lies beside what it signs.
+        // A key that the site names is better than one that is beside what it signs.
         let from_cache = signed.verify.is_none().then_some(signed.mirror.as_str());
         with_ring(sandbox, &[signed.verify.as_deref()], from_cache, command)
     }

@@ -45,7 +45,7 @@ impl TreeEngine {
             .map_err(BuildError::file("find", &request.build_dir))?;
         if build_dir.starts_with(&source) {
             let (build_dir, tree) = (shown(&build_dir), shown(&source));
-            let message = format!("the build directory {build_dir} lies in the tree {tree}");
+            let message = format!("the build directory {build_dir} is in the tree {tree}");
             return Err(BuildError::refused(message, None));
         }
         let meta = source.join(META);

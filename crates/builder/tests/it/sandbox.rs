@@ -46,7 +46,7 @@ fn the_home_and_the_temporary_directory_are_empty() {
 
 #[test]
 fn the_files_of_the_user_cannot_be_seen() {
-    // In this world the home lies in /tmp, which is the build's own.
+    // In this world the home is in /tmp, which is the build's own.
     for_everybody(
         "cat \"${SSL_CERT_FILE%/*}/.netrc\" 2>&1",
         "cat: [WORLD]/home/.netrc: No such file or directory",

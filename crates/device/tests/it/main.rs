@@ -280,7 +280,7 @@ fn what_cannot_be_done_is_reported_with_its_place() {
             format!("{file}:6: `intelRdt` is left out: it takes the rights of root"),
             format!("{file}:8: tmpfs at /scratch is left out: only files of the host are shown"),
             format!(
-                "{file}:10: /proc/driver is left out: it lies in a directory of the kernel, which \
+                "{file}:10: /proc/driver is left out: it is in a directory of the kernel, which \
                  is that of the host"
             ),
             format!(

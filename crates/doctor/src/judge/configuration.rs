@@ -119,7 +119,7 @@ fn judge_usable(
             .fixed_by("cabane clean")
     } else if file_system.contains("fuse") {
         finding(State::Note, found)
-            .because("the helper mounts no images that lie on FUSE; a user namespace is used")
+            .because("the helper mounts no images on FUSE; a user namespace is used")
     } else {
         finding(State::Ok, found)
     }

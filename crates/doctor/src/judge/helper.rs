@@ -91,7 +91,7 @@ fn judge_program(installed: &Installed) -> Finding {
         let right = format!("sudo chown root:root {typed} && sudo chmod 4755 {typed}");
         broken(found).because(cause).fixed_by(right)
     } else if let Some(place) = &installed.without_set_uid {
-        broken("lies on a file system mounted with `nosuid`")
+        broken("is on a file system mounted with `nosuid`")
             .because(format!("set-uid has no effect below {place}"))
             .fixed_by(format!("sudo mount -o remount,suid {}", quoted(place)))
     } else {
@@ -266,7 +266,7 @@ fn repair(weakness: &Weakness, is_directory: bool) -> (String, String) {
             },
         ),
         WeaknessKind::OnFuse => {
-            (format!("{path} lies on a FUSE file system"), format!("findmnt --target {typed}"))
+            (format!("{path} is on a FUSE file system"), format!("findmnt --target {typed}"))
         }
         WeaknessKind::Unreachable(reason) => {
             (format!("{path} cannot be looked at: {reason}"), format!("ls -ld {typed}"))

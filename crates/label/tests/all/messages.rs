@@ -69,7 +69,7 @@ fn parts_in_the_wrong_order_are_put_right() {
     assert_refused(
         "a%zen3:v1",
         "
-`a%zen3:v1` is not a label: `:tag` stands before `%uarch`: \
+`a%zen3:v1` is not a label: `:tag` comes before `%uarch`: \
 the order is `name/version:tag@system%uarch`
 a%zen3:v1
       ^

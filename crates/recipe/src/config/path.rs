@@ -33,12 +33,12 @@ pub(super) fn path(field: &Field<'_>, reach: Reach) -> Option<PathBuf> {
         (format!("variables are not replaced in {name}"), "write the path itself")
     } else if reach == Reach::Recipe && Path::new(text).is_absolute() {
         (
-            format!("{name} must lie in the recipe, but this path is absolute"),
+            format!("{name} must be in the recipe, but this path is absolute"),
             "copy the file into the directory of config.yaml, and write its name",
         )
     } else if reach == Reach::Recipe && leaves(Path::new(text)) {
         (
-            format!("{name} must lie in the recipe, but this path leads out of it"),
+            format!("{name} must be in the recipe, but this path leads out of it"),
             "copy the file into the directory of config.yaml, and write its name",
         )
     } else {

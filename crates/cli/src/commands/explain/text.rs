@@ -223,7 +223,7 @@ pub(crate) fn conflicts(conflicts: &Conflicts) -> String {
         let FileConflicts { variable, winner, loser, names } = conflict;
         let _ = writeln!(
             text,
-            "  {variable}: {} stands before {} and hides {} of its files",
+            "  {variable}: {} comes before {} and hides {} of its files",
             escape(winner),
             escape(loser),
             names.len()
@@ -274,7 +274,7 @@ fn file_conflict(conflict: &FileConflicts) -> String {
         let _ = write!(names, " and {} more", conflict.names.len() - MOST);
     }
     format!(
-        "{}: {} stands before {} and hides its {}",
+        "{}: {} comes before {} and hides its {}",
         conflict.variable,
         escape(&conflict.winner),
         escape(&conflict.loser),

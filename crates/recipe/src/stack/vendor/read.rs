@@ -136,7 +136,7 @@ fn package_of(section: &Section<'_>) -> Option<VendorPackage> {
             if !path.value.contains('/') {
                 return Some(path);
             }
-            let message = "the packages lie in one directory, so this is a name without `/`";
+            let message = "the packages are in one directory, so this is a name without `/`";
             let hint = "write the name; `--packages` says where the directory is";
             field.refuse(message, hint)
         });
@@ -368,7 +368,7 @@ fn wrapper(report: &Report<'_>, entry: &Entry) -> Option<VendorWrapper> {
         if !name.value.contains('/') {
             return Some(name);
         }
-        let message = "a wrapper lies in `bin`, so this is a name without `/`";
+        let message = "a wrapper is in `bin`, so this is a name without `/`";
         field.refuse(message, None)
     });
     let section = Field::named(report, "the wrapper", entry).section_with(&names(keys::WRAPPER))?;
