@@ -119,6 +119,9 @@ fn one_command_sets_a_machine_up_and_says_how_to_undo_it() {
          ! grep made \"$OUT/said\"
          set_up --repository /srv/site/another
          says 'warning: /etc/cabane/config.toml does not name /srv/site/another'
+         set_up --repository '/srv/site/a space'
+         says \"  undo: rm -r '/srv/site/a space'\"
+         set_up --repository /srv/site/another
          says 'path = \"/srv/site/another\"'
          mv /mnt/root/srv/site /mnt/site
          mkdir -p /srv

@@ -28,13 +28,16 @@ const CONFIGURATION: &str = "/etc/cabane";
 pub struct Change {
     /// What was done, or what was there.
     pub what: String,
-    /// What takes it back; nothing was done if there is none.
-    pub undo: Option<String>,
+    /// The words of the command that takes it back; nothing was done if there is none.
+    pub undo: Option<Vec<String>>,
 }
 
 impl Change {
-    fn made(what: String, undo: String) -> Self {
-        Self { what, undo: Some(undo) }
+    /// A path that was made, and the words before it in the command that removes it.
+    fn made(what: &str, path: &Path, undo: &[&str]) -> Self {
+        let mut words: Vec<String> = undo.iter().map(|word| (*word).to_owned()).collect();
+        words.push(path.display().to_string());
+        Self { what: format!("{what} {}", shown(path)), undo: Some(words) }
     }
 
     fn kept(path: &Path) -> Self {
@@ -65,9 +68,7 @@ pub fn set_up(
     let first = FirstConfiguration::of_machine(calling, repository.as_deref());
     for saved in first.save(Path::new(CONFIGURATION))? {
         changes.push(match saved {
-            Saved::Written(path) => {
-                Change::made(format!("wrote {}", shown(&path)), format!("rm {}", shown(&path)))
-            }
+            Saved::Written(path) => Change::made("wrote", &path, &["rm"]),
             Saved::Kept(path) => Change::kept(&path),
         });
     }
@@ -91,8 +92,7 @@ fn mount_points() -> Result<Vec<Change>> {
     for place in MOUNT_POINTS.map(Path::new) {
         if !place.is_dir() {
             fs::create_dir(place).or_failed(|| format!("make the mount point {}", shown(place)))?;
-            let undo = format!("rmdir {}", shown(place));
-            changes.push(Change::made(format!("made the mount point {}", shown(place)), undo));
+            changes.push(Change::made("made the mount point", place, &["rmdir"]));
         }
     }
     Ok(changes)
@@ -106,8 +106,7 @@ fn make_repository(path: &Path, changes: &mut Vec<Change>) -> Result<PathBuf> {
         return Ok(path);
     }
     Repository::create(&path)?;
-    let undo = format!("rm -r {}", shown(&path));
-    changes.push(Change::made(format!("made the repository {}", shown(&path)), undo));
+    changes.push(Change::made("made the repository", &path, &["rm", "-r"]));
     Ok(path)
 }
 
@@ -125,10 +124,10 @@ fn plugin(notices: &dyn Notices) -> Option<Change> {
         return Some(Change::kept(&plugstack));
     }
     match install(&request) {
-        Ok((plugstack, Installed::Added(line))) => Some(Change::made(
-            format!("wrote into {}: {line}", shown(&plugstack)),
-            "cabane slurm install --remove".to_owned(),
-        )),
+        Ok((plugstack, Installed::Added(line))) => Some(Change {
+            what: format!("wrote into {}: {line}", shown(&plugstack)),
+            undo: Some(["cabane", "slurm", "install", "--remove"].map(str::to_owned).to_vec()),
+        }),
         Ok((plugstack, _)) => Some(Change::kept(&plugstack)),
         Err(report) => {
             let (text, hint) = report.texts();

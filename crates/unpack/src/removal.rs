@@ -57,7 +57,7 @@ impl Store {
         self.remove_tree(image)
     }
 
-    /// Removes all images that no process uses. `tell` hears of each.
+    /// Removes all images that no process uses, and calls `tell` for each.
     ///
     /// # Errors
     ///

@@ -13,6 +13,7 @@ use cabane_report::{Notices as _, Result};
 use cabane_site_setup::{Change, set_up};
 use clap::{Args, Subcommand};
 
+use crate::mistyped::quoted;
 use crate::printer::Printer;
 
 /// What can be done for a site.
@@ -91,7 +92,12 @@ fn apply(
 ) -> Result<()> {
     let changes = set_up(calling, repository, &printer)?;
     for Change { what, undo } in &changes {
-        let undo = undo.as_ref().map_or_else(String::new, |command| format!("\n  undo: {command}"));
+        // A path may have a space, and the line is typed as it is.
+        let command = undo.iter().map(|words| {
+            let words: Vec<_> = words.iter().map(|word| quoted(word)).collect();
+            format!("\n  undo: {}", words.join(" "))
+        });
+        let undo: String = command.collect();
         printer.note(&format!("{what}{undo}"));
     }
     printer.hint(
