@@ -8,12 +8,14 @@
 //! prefixes. A version replaces one package, all of whose files differ a little, and so what depends on
 //! it gets other prefixes.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::measure::{NotMeasured, finish};
+use crate::processor::to_float;
 use crate::tree::Random;
 
 pub(crate) const VERSIONS: usize = 10;
@@ -52,6 +54,19 @@ impl Family {
         self.root.join(format!("tree-{version}"))
     }
 
+    /// Returns how much of a version's files the other one does not have, in pages of 4 KiB: what the page
+    /// cache needs for both, if it has equal files once.
+    pub(crate) fn new_pages(&self, version: usize, other: usize) -> Result<f64, NotMeasured> {
+        let read = |version| pages(&self.tree(version)).map_err(|error| error.to_string());
+        let others: HashSet<u64> = read(other)?.into_iter().map(|(sum, _)| sum).collect();
+        let (mut new, mut all) = (0_u64, 0_u64);
+        for (sum, count) in read(version)? {
+            all += count;
+            new += if others.contains(&sum) { 0 } else { count };
+        }
+        Ok(to_float(new) / to_float(all))
+    }
+
     fn package(&mut self, packages: &[Package], number: usize, version: usize) -> io::Result<()> {
         let prefix = prefix(packages, number, version);
         let before = version
@@ -81,6 +96,21 @@ impl Family {
         }
         Ok(())
     }
+}
+
+/// Returns the sum of each file below a directory, and its pages.
+fn pages(directory: &Path) -> io::Result<Vec<(u64, u64)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            found.extend(pages(&entry.path())?);
+        } else {
+            let content = fs::read(entry.path())?;
+            found.push((sum(&content), (content.len() as u64).div_ceil(4096)));
+        }
+    }
+    Ok(found)
 }
 
 struct Package {

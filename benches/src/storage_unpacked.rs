@@ -18,14 +18,12 @@ use crate::measure::{NotMeasured, finish};
 use crate::processor::to_float;
 use crate::report::Table;
 use crate::statistics::Summary;
-use crate::storage::{Store, label};
+use crate::storage::{OTHER, Pages, READ, Store, label};
 use crate::storage_family::VERSIONS;
 
 /// What a start of an unpacked image may take over one of an image that is held.
 const START: f64 = 1.05;
-/// The versions between which pages are shared, as with mounted images, and one that stays packed.
-const READ: usize = 0;
-const OTHER: usize = 5;
+/// A version that stays packed.
 const PACKED: usize = 6;
 
 /// Unpacked images on a disk of this machine.
@@ -52,7 +50,7 @@ impl<'a> Unpacked<'a> {
         &self,
         table: &mut Table,
         starts: &mut Comparisons,
-        pages: &mut Goal,
+        pages: &mut Pages,
     ) -> Result<Goal, NotMeasured> {
         let mut goal =
             Goal::ratio("start of an unpacked image, over one that is mounted and held", START);
@@ -60,7 +58,7 @@ impl<'a> Unpacked<'a> {
         self.row(table, 1, one)?;
         let two = self.unpack(&[OTHER])?;
         self.row(table, 2, two)?;
-        pages.note("unpacked", Summary::of(&[self.pages()?]));
+        pages.note("unpacked", Some(self.pages()?));
         goal.note("root", self.starts(starts));
         let others: Vec<usize> =
             (0..VERSIONS).filter(|number| ![READ, OTHER].contains(number)).collect();

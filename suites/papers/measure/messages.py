@@ -17,6 +17,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -45,6 +46,11 @@ OPENMPI_FAMILY = "open-mpi"
 MOST_RANKS, LEAST_MANY = 16, 4
 # A run that takes longer, in seconds, hangs.
 LIMIT = 120
+# How long ranks of a job may take to end after they have printed everything. MPICH before 4.2 can wait forever in
+# `MPI_Finalize` if its messages go through UCX and TCP: https://github.com/pmodels/mpich/pull/6596
+GRACE = 3
+# What is printed last, before `MPI_Finalize`.
+LAST = ("allreduce ", "seconds ")
 
 
 def programs(units, count):
@@ -111,15 +117,23 @@ def run_here(command, directory):
                               text=True, check=False, timeout=LIMIT)
     except subprocess.TimeoutExpired:
         raise Failed(f"`{' '.join(command)}` did not end within {LIMIT} s") from None
-    if done.returncode != 0:
-        raise Failed(f"`{' '.join(command)}` ended with {done.returncode}: {last_lines(done.stderr + done.stdout)}")
-    return done.stdout
+    return checked(command, done.returncode, done.stdout, done.stderr)
+
+
+def checked(command, code, text, errors):
+    """Returns what a command printed, if it succeeded."""
+    if code != 0:
+        raise Failed(f"`{' '.join(command)}` ended with {code}: {last_lines(errors + text)}")
+    return text
 
 
 class Ranks:
-    """How ranks are started here: by a launcher, or by `srun` in a job."""
+    """How ranks are started here: by a launcher, or by `srun` in a job.
+
+    `hung` counts the runs that were ended after they had printed everything."""
 
     def __init__(self):
+        self.hung = 0
         self.is_job = "SLURM_JOB_ID" in os.environ
         self.nodes = int(os.environ.get("SLURM_JOB_NUM_NODES") or os.environ.get("SLURM_NNODES") or 1)
         self.processors = len(os.sched_getaffinity(0))
@@ -136,6 +150,41 @@ class Ranks:
             nodes = min(self.nodes, count)
             return ["srun", f"--nodes={nodes}", f"--ntasks={count}", "--overcommit", f"--mpi={kind}"]
         return [launcher, "-n", str(count)]
+
+    def run(self, command, directory):
+        """Runs ranks, and returns what they printed. In a job, they may hang when everything is printed."""
+        if not self.is_job:
+            return run_here(command, directory)
+        with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as errors:
+            process = subprocess.Popen(command, cwd=directory, env={**os.environ, **MPI_VARIABLES},
+                                       stdin=subprocess.DEVNULL, stdout=printed, stderr=errors)
+            is_complete = wait_for(process, lambda: any(line.startswith(LAST) for line in lines_of(printed)))
+            if process.returncode is None:
+                # `srun` ends its ranks.
+                process.terminate()
+                process.wait()
+                if not is_complete:
+                    raise Failed(f"`{' '.join(command)}` did not end within {LIMIT} s")
+                self.hung += 1
+                return "".join(lines_of(printed))
+            return checked(command, process.returncode, "".join(lines_of(printed)), "".join(lines_of(errors)))
+
+
+def lines_of(file):
+    """Returns the whole lines of a file."""
+    # Another process writes at its own place.
+    return [line for line in os.pread(file.fileno(), 1 << 20, 0).decode(errors="replace").splitlines(keepends=True)
+            if line.endswith("\n")]
+
+
+def wait_for(process, is_complete):
+    """Waits until a process ends, or has had time to end after it was complete. Returns whether it was complete."""
+    end, was_complete = time.monotonic() + LIMIT, False
+    while process.poll() is None and time.monotonic() < end:
+        if not was_complete and is_complete():
+            end, was_complete = time.monotonic() + GRACE, True
+        time.sleep(0.02)
+    return was_complete
 
 
 class Library:
@@ -186,7 +235,7 @@ class Host:
     def run(self, program, count):
         """Runs a program with this MPI."""
         name, *arguments = program.split()
-        return run_here([*self.start(count), str(self.directory / name), *arguments], self.directory)
+        return self.ranks.run([*self.start(count), str(self.directory / name), *arguments], self.directory)
 
 
 class Hosts:
@@ -261,7 +310,7 @@ class Inside:
         """Runs a program whose ranks enter the image one by one."""
         name, *arguments = program.split()
         command = [*start, *self.image.command(*options), str(self.directory / name), *arguments]
-        return run_here(command, self.directory)
+        return self.ranks.run(command, self.directory)
 
 
 class Setting:
@@ -411,6 +460,9 @@ def measure(setting, rows, end):
         # Ranks that share processors wait for each other.
         figure("messages_many_ranks", ranks.many)
         figure("messages_processors", ranks.processors)
+    if ranks.is_job:
+        # Runs that hung in `MPI_Finalize`.
+        figure("messages_hung", ranks.hung)
 
 
 def main():

@@ -107,6 +107,8 @@ int main(int argc, char **argv) {
     MPI_Allreduce(&error, &largest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     if (rank == 0) {
         printf("ranks %d\niterations %d\nerror %.3g\nseconds %.9g\n", size, iteration, largest, took);
+        /* Some libraries hang at their end. */
+        fflush(stdout);
         if (largest > 1e-6) fprintf(stderr, "conjugate: the answer is wrong\n");
     }
     MPI_Finalize();

@@ -178,6 +178,8 @@ int main(int argc, char **argv) {
         printf("library %.*s\nranks %d\n", (int)strcspn(text, "\n"), text, size);
         printf("latency %.9g\nbandwidth %.9g\nalltoall %.9g\nallreduce %.9g\n", latency * 1e6,
                (double)WINDOW * LARGE / moved / 1e6, all * 1e6, one * 1e6);
+        /* Some libraries hang at their end. */
+        fflush(stdout);
     }
     MPI_Finalize();
     return 0;

@@ -24,6 +24,8 @@ bool tell(const Problem &problem, const Answer &answer, int ranks) {
         {"error", error.str()},
         {"seconds", seconds.str()}};
     for (const auto &[name, value] : lines) std::cout << name << ' ' << value << '\n';
+    // Some libraries hang at their end.
+    std::cout.flush();
     const bool is_right = answer.error < TOLERANCE * problem.steps;
     if (!is_right) std::cerr << "heat: the temperatures are wrong\n";
     return is_right;
