@@ -74,6 +74,11 @@ class Compilers(Section):
 
 
 @rfm.simple_test
+class Implementations(Section):
+    """Messages and applications with other MPI implementations of the image: another version, and Open MPI."""
+
+
+@rfm.simple_test
 class Messages(Section):
     """Messages and applications of MPI: native, in images, in containers, and with another MPI."""
 

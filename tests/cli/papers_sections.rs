@@ -148,6 +148,9 @@ fn an_image_without_compilers_is_left_out_and_a_file_that_is_none_is_an_error() 
     let measured = Measured::new(Who::OrdinaryUser, &[]);
     measured.answers("compilers").lacks("hello_c_memory", "the image has no compiler");
     measured.answers("messages").lacks("latency_image", "the image has no mpicc");
+    measured
+        .answers("implementations")
+        .lacks("latency_openmpi_image", "the image has no mpicc.openmpi");
     let file = measured.cabane.world.file("work/none", "no image");
     for section in ["compilers", "messages"] {
         let answers = measured.run(section, file.to_str().unwrap());
@@ -187,17 +190,17 @@ fn messages_are_measured_in_the_image_and_beside_it() {
         not_run!("needs MPICH: scripts/setup test");
     }
     for who in everybody() {
-        let answers = with_mpis(who, &[("", "/usr/bin", ".mpich")]).answers("messages");
+        let measured = with_mpis(who, &[("", "/usr/bin", ".mpich")]);
+        let answers = measured.answers("messages");
         for kind in ["latency", "bandwidth", "alltoall", "allreduce"] {
             answers.has(&format!("{kind}_image"));
             answers.has(&format!("{kind}_own"));
         }
         answers.lacks("heat_image", "the short form runs no application");
         answers.lacks("alltoall_many_own", "the short form starts two ranks");
-        answers.lacks("latency_openmpi_image", "the image has no mpicc.openmpi");
         // It is the library of this machine already.
         answers.lacks("latency_swapped", "although another MPI was to take its place");
-        answers.lacks("latency_version", "the image has MPICH 4");
+        measured.answers("implementations").lacks("latency_version", "the image has MPICH 4");
     }
 }
 
@@ -207,9 +210,10 @@ fn another_version_of_mpi_is_measured_beside_that_of_the_host() {
         not_run!("needs MPICH in two versions: scripts/setup test");
     };
     let other = other.join("bin").display().to_string();
-    let answers = with_mpis(Who::OrdinaryUser, &[("", &other, "")]).answers("messages");
+    let measured = with_mpis(Who::OrdinaryUser, &[("", &other, "")]);
+    let (first, answers) = (measured.answers("messages"), measured.answers("implementations"));
     for kind in ["latency", "bandwidth", "alltoall", "allreduce"] {
-        answers.has(&format!("{kind}_swapped"));
+        first.has(&format!("{kind}_swapped"));
         answers.has(&format!("{kind}_version"));
     }
     answers.lacks("heat_version", "the short form runs no application");
@@ -221,15 +225,16 @@ fn the_open_mpi_of_an_image_is_measured_beside_its_first_mpi() {
         not_run!("needs MPICH and Open MPI: scripts/setup test");
     }
     let mpis = [("", "/usr/bin", ".mpich"), (".openmpi", "/usr/bin", ".openmpi")];
-    let answers = with_mpis(Who::OrdinaryUser, &mpis).answers("messages");
+    let answers = with_mpis(Who::OrdinaryUser, &mpis).answers("implementations");
     for kind in ["latency", "bandwidth", "alltoall", "allreduce"] {
-        answers.has(&format!("{kind}_image"));
         answers.has(&format!("{kind}_openmpi_image"));
     }
     let first = [("", "/usr/bin", ".openmpi"), (".openmpi", "/usr/bin", ".openmpi")];
-    let answers = with_mpis(Who::OrdinaryUser, &first).answers("messages");
-    answers.has("latency_image");
-    answers.lacks("latency_openmpi_image", "is the first MPI of the image");
+    let measured = with_mpis(Who::OrdinaryUser, &first);
+    measured.answers("messages").has("latency_image");
+    measured
+        .answers("implementations")
+        .lacks("latency_openmpi_image", "is the first MPI of the image");
 }
 
 #[test]

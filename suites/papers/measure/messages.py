@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Sends messages between ranks, and runs two applications: in the image and outside.
 
-Three comparisons for each MPI of the image. `image`: beside the same files in a directory at the same path: the same
-program and the same library, so that only the image differs. `own`: the image with its own MPI beside the MPI of the
-host. `swapped`: the image with the MPI of the host in the place of its own, beside the MPI of the host. `version` is
-for an MPI of the image that has another version than that of the host: its own beside that of the host in its place.
+Three comparisons of the MPI that is first in the `PATH` of the image. `image`: beside the same files in a directory at
+the same path: the same program and the same library, so that only the image differs. `own`: the image with its own MPI
+beside the MPI of the host. `swapped`: the image with the MPI of the host in the place of its own, beside the MPI of the
+host. `implementations.py` compares the other MPIs of the image. `version` is for one that has another version than that of
+the host: its own beside that of the host in its place.
 
-There are two ranks, and as many as processors in the comparisons with `many`. In a job, `srun` starts them on several
+There are two ranks, and as many as processors, from 4 on, in the comparisons with `many`. In a job, `srun` starts them on several
 nodes, one for each if there are enough, and `image` is left out.
 """
 
@@ -29,20 +30,20 @@ MESSAGES = {"latency": "us", "bandwidth": "MB/s", "alltoall": "us", "allreduce":
 APPLICATIONS = {"heat": "s", "conjugate": "s"}
 UNITS = {**MESSAGES, **APPLICATIONS}
 COLLECTIVE = {"alltoall": "us", "allreduce": "us", **APPLICATIONS}
-# The comparisons: their rows, and which part of the time each gets. What matters most comes first.
-COMPARISONS = {
-    "image": (UNITS, 2), "own": (UNITS, 2), "swapped": (UNITS, 2), "version": (UNITS, 1),
-    "openmpi_image": (UNITS, 1), "openmpi_swapped": (UNITS, 1), "openmpi_own": (UNITS, 1),
-    "many_image": (COLLECTIVE, 2), "many_own": (COLLECTIVE, 2), "many_swapped": (COLLECTIVE, 2),
+# The comparisons of the first MPI, and those of others. What matters most comes first.
+FIRST = {
+    "image": UNITS, "own": UNITS, "swapped": UNITS,
+    "many_image": COLLECTIVE, "many_own": COLLECTIVE, "many_swapped": COLLECTIVE,
 }
+OTHERS = {"version": UNITS, "openmpi_image": UNITS, "openmpi_swapped": UNITS, "openmpi_own": UNITS}
 # How long all comparisons may take, in seconds, and each run of the messages in them.
-BUDGET, SHORT_BUDGET = 620, 50
+BUDGET, SHORT_BUDGET = 620, 36
 SECONDS, SHORT_SECONDS = 1.2, 0.2
 # The compilers and launchers, which Debian calls after the library.
 TOOLS = ("mpicc", "mpicxx", "mpiexec")
 OPENMPI, MPICH = [tuple(f"{name}.{library}" for name in TOOLS) for library in ("openmpi", "mpich")]
 OPENMPI_FAMILY = "open-mpi"
-# At most so many ranks exchange messages on one machine, and at least so many where there are many.
+# The most ranks that exchange messages, and the least in the comparisons with many.
 MOST_RANKS, LEAST_MANY = 16, 4
 # A run that takes longer, in seconds, hangs.
 LIMIT = 120
@@ -55,7 +56,7 @@ LAST = ("allreduce ", "seconds ")
 
 def programs(units, count):
     """Returns the programs that measure some rows, with their arguments, and what they print of each row."""
-    # Ranks that share processors take much longer for the same work.
+    # More ranks do more work together, and virtual nodes share processors.
     steps, points = (100, 56) if count == 2 else (40, 24)
     found = {f"messages {SHORT_SECONDS if is_short() else SECONDS}": [row for row in units if row in MESSAGES]}
     if "heat" in units:
@@ -139,10 +140,14 @@ class Ranks:
         self.processors = len(os.sched_getaffinity(0))
 
     @property
+    def available(self):
+        """Returns how many ranks have a processor of their own: one for each processor, in a job one for each node."""
+        return self.nodes if self.is_job else self.processors
+
+    @property
     def many(self):
-        """Returns a number of ranks: as many as processors, in a job as many as nodes, and a power of two."""
-        available = self.nodes if self.is_job else self.processors
-        return max(LEAST_MANY, 1 << (min(available, MOST_RANKS).bit_length() - 1))
+        """Returns a number of ranks: as many as have a processor, and a power of two."""
+        return 1 << (min(self.available, MOST_RANKS).bit_length() - 1)
 
     def command(self, launcher, kind, count):
         """Returns the arguments that start ranks whose library speaks a protocol of Slurm."""
@@ -393,6 +398,9 @@ def not_compared(ranks, ending):
         return "in a job, the ranks in the image are compared with the MPI of the host only"
     if is_short() and ending.startswith("many"):
         return "the short form starts two ranks"
+    if ending.startswith("many") and ranks.available < LEAST_MANY:
+        place = f"this job has {ranks.nodes} nodes" if ranks.is_job else f"this machine has {ranks.processors} processors"
+        return f"{place}; ranks that share a processor would wait for each other"
     if is_short() and ending == "openmpi_own":
         return "the short form measures Open MPI with `image` and `swapped` only"
     return None
@@ -411,17 +419,19 @@ def ways(setting, ending):
     return inside.own() if kind == "own" else inside.swapped(host), host.run
 
 
-def rounds_within(end, part, work):
-    """Returns how many rounds of three measurements fit into a part of the time until END, after one measurement."""
-    begun = time.monotonic()
-    work()
-    took = max(time.monotonic() - begun, 0.001)
+def rounds_within(end, part, ours, other):
+    """Returns how many rounds fit into a part of the time until END. A round measures OURS once, and OTHER twice."""
+    times = []
+    for measure_once in (ours, other):
+        begun = time.monotonic()
+        measure_once()
+        times.append(max(time.monotonic() - begun, 0.001))
     # Before the rounds, both ways are measured once.
-    fitting = (end - time.monotonic()) / took - 2
+    fitting = (end - time.monotonic() - sum(times)) / (times[0] + 2 * times[1])
     # The short form has so few measurements that each comparison gets its own, also on a machine that is busy.
-    if fitting < 3 * FEWEST and not is_short():
+    if fitting < FEWEST and not is_short():
         raise Failed("no time is left for it: the comparisons before it took longer than usual")
-    return max(FEWEST, min(MOST, int(fitting * part / 3)))
+    return max(FEWEST, min(MOST, int(fitting * part)))
 
 
 def working(rows, ending, units, count, ours, other):
@@ -433,11 +443,11 @@ def working(rows, ending, units, count, ours, other):
     return {row: unit for row, unit in units.items() if f"{row}_{ending}" in rows.open}
 
 
-def measure(setting, rows, end):
+def measure(setting, comparisons, rows, end):
     """Measures the comparisons one after the other, until END."""
     ranks = setting.ranks
     to_do = {}
-    for ending, (units, weight) in COMPARISONS.items():
+    for ending, units in comparisons.items():
         if is_short():
             rows.leave_out(named(ending, APPLICATIONS), "the short form runs no application")
             units = {row: unit for row, unit in units.items() if row not in APPLICATIONS}
@@ -445,34 +455,33 @@ def measure(setting, rows, end):
         if reason:
             rows.leave_out(named(ending), reason)
         else:
-            to_do[ending] = units, weight
+            to_do[ending] = units
     for ending in list(to_do):
-        parts = sum(weight for _, weight in to_do.values())
-        units, weight = to_do.pop(ending)
+        part = 1 / len(to_do)
+        units = to_do.pop(ending)
         count = ranks.many if ending.startswith("many") else 2
         with rows.excused(named(ending)):
             ours, other = ways(setting, ending)
             units = working(rows, ending, units, count, ours, other)
-            rounds = rounds_within(end, weight / parts, lambda: sample(other, units, count))
+            starts = [lambda start=start: sample(start, units, count) for start in (ours, other)]
+            rounds = rounds_within(end, part, *starts)
             by_row = dict(zip(named(ending, units), units.values()))
-            rows.compare(by_row, lambda: sample(ours, units, count), lambda: sample(other, units, count), rounds)
-    if not is_short():
-        # Ranks that share processors wait for each other.
+            rows.compare(by_row, *starts, rounds)
+    if not is_short() and "many_own" in comparisons and ranks.available >= LEAST_MANY:
         figure("messages_many_ranks", ranks.many)
-        figure("messages_processors", ranks.processors)
     if ranks.is_job:
         # Runs that hung in `MPI_Finalize`.
         figure("messages_hung", ranks.hung)
 
 
-def main():
+def main(comparisons):
     end = time.monotonic() + (SHORT_BUDGET if is_short() else BUDGET)
     image, ranks = Image(), Ranks()
-    rows = Rows([name for ending, (units, _) in COMPARISONS.items() for name in named(ending, units)])
+    rows = Rows([name for ending, units in comparisons.items() for name in named(ending, units)])
     # Every node of a job sees the directory in which the job runs.
     with temporary(Path.cwd()) as work, rows.excused(list(rows.open)), contextlib.ExitStack() as stack:
-        measure(Setting(image, ranks, work, stack), rows, end)
+        measure(Setting(image, ranks, work, stack), comparisons, rows, end)
 
 
 if __name__ == "__main__":
-    section("messages", main)
+    section("messages", lambda: main(FIRST))

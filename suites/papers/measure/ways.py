@@ -37,7 +37,7 @@ MOST, FEWEST = 15, 3
 # How much larger the files of an image may be than the image, for a first look at the space.
 UNPACKED = 5
 # Prepares a mount namespace, and becomes the shell. The arguments: the directory, the mount point, the working
-# directory, and the command. The directories of the host are those that `cabane run` shows.
+# directory, and the command. What it sees of the host is what `cabane run` shows.
 ENTER_ROOT = """
 set -e
 tree=$1 work=$3
@@ -45,6 +45,11 @@ shift 3
 for place in /proc /sys /dev /tmp "$work"; do
     mkdir -p "$tree$place"
     mount --rbind "$place" "$tree$place"
+done
+# Without the name of the host there, launchers wait for a name server.
+for file in /etc/hosts /etc/resolv.conf; do
+    [ -e "$tree$file" ] || [ -L "$tree$file" ] || : >"$tree$file"
+    if [ -f "$file" ] && [ -f "$tree$file" ] && [ ! -L "$tree$file" ]; then mount --bind "$file" "$tree$file"; fi
 done
 exec chroot "$tree" /bin/sh -c 'cd "$0" && exec "$@"' "$work" "$@"
 """
