@@ -10,13 +10,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 
 use cabane_label::escape;
-use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_report::{IoContext, Kind, Report, Result, shell_word};
 use cabane_site::settings::find_program;
 use cabane_site::{Context, env_vars};
 
@@ -75,7 +74,9 @@ impl Slurm {
     ///
     /// Slurm rejects it.
     pub fn submit(&self, context: &Context, submission: &Submission<'_>) -> Result<u64> {
-        let script = submission.words.iter().map(quoted).collect::<Vec<_>>().join(" ");
+        let script = submission.words.iter().map(|word| word.to_string_lossy());
+        let script =
+            script.map(|word| shell_word(&word).into_owned()).collect::<Vec<_>>().join(" ");
         let is_of_slurm = |name: &str| name.starts_with("SLURM_") || name.starts_with("SBATCH_");
         let mut command = Command::new(&self.sbatch);
         command.arg("--parsable").args(&submission.options);
@@ -204,20 +205,9 @@ fn errors_of(output: &Output) -> String {
     escape(String::from_utf8_lossy(&output.stderr).trim()).into_owned()
 }
 
-/// Quotes a word for the shell.
-fn quoted(word: &OsString) -> String {
-    let text = String::from_utf8_lossy(word.as_bytes());
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_word_is_quoted_for_the_shell() {
-        assert_eq!(quoted(&"it's $HOME".into()), r"'it'\''s $HOME'");
-    }
 
     #[test]
     fn a_job_that_comes_back_was_not_absent() {

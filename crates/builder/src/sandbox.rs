@@ -24,7 +24,7 @@ use cabane_process::alone::close_all_with_exec;
 use cabane_process::child::prepare_child;
 use cabane_process::confine::leave_host;
 use cabane_process::process_namespace::enter_process_namespace;
-use cabane_report::{Kind, Report};
+use cabane_report::{Kind, Report, shell_word};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, fchdir, getpid, getppid, set_parent_process_death_signal, umask};
@@ -147,12 +147,7 @@ impl Invocation {
 }
 
 pub(crate) fn quoted(argument: &OsStr) -> String {
-    let argument = argument.to_string_lossy();
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !argument.is_empty() && argument.chars().all(is_plain) {
-        return argument.into_owned();
-    }
-    format!("'{}'", cabane_label::escape(&argument).replace('\'', r"'\''"))
+    shell_word(&cabane_label::escape(&argument.to_string_lossy())).into_owned()
 }
 
 impl Sandbox {
@@ -397,7 +392,11 @@ impl Preparation {
         let plain = |error: io::Error| (error.to_string(), String::new());
         // What the caller of this process left open leads out of every sandbox. The log is on the
         // standard descriptors by now.
-        close_all_with_exec().map_err(plain)?;
+        close_all_with_exec().map_err(|error| {
+            let hint = "mount it: `mount -t proc proc /proc`".to_owned();
+            let hint = if error.kind() == io::ErrorKind::NotFound { hint } else { String::new() };
+            (format!("cannot list open files in /proc/self/fd: {error}"), hint)
+        })?;
         let mut is_image = false;
         match self.surroundings.take() {
             Some(Surroundings::Plan(mounts, has_network)) => {

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use cabane_environment::finder;
 use cabane_image_search::{SearchRequest, known_images, known_packages, list};
 use cabane_label::{Label, escape};
+use cabane_report::shell_word;
 use cabane_repository::Record;
 use cabane_site::env_vars;
 use cabane_site::settings::Overrides;
@@ -92,7 +93,7 @@ pub(crate) fn prompt(shell: &str, command: &str) -> String {
 /// None, as it is written to memory.
 pub(crate) fn script(shell: &str, command: &str, completer: &str) -> io::Result<Option<String>> {
     if shell == "bash" {
-        let completer = shlex::try_quote(completer).unwrap_or(completer.into());
+        let completer = shell_word(completer);
         return Ok(Some(BASH.replace("COMPLETER", &completer).replace("COMMAND", command)));
     }
     let shells = Shells::builtins();

@@ -54,7 +54,7 @@ pub(crate) fn fill(template: &str, keys: &str, fields: &Fields) -> Result<String
     if !template.contains('{') {
         let error = format!("the format `{template}` names nothing that could be filled in");
         return Err(Report::new(Kind::Usage, error).hinted(format!(
-            "`--json` prints JSON; in braces, as in `--format '{{{}}}'`, stand {}",
+            "`--json` prints JSON; a format has fields in braces, as in `--format '{{{}}}'`: {}",
             keys.split(", ").next().unwrap_or("id"),
             keys
         )));

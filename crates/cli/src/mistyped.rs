@@ -3,11 +3,10 @@
 
 //! What is typed from habit, and the command that it means here.
 
-use std::borrow::Cow;
 use std::ffi::OsString;
 
 use cabane_label::import_command;
-use cabane_report::{Kind, Report};
+use cabane_report::{Kind, Report, shell_word};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Error};
 
@@ -72,16 +71,9 @@ pub(crate) fn known_elsewhere(error: &Error, typed: &[OsString]) -> Option<Repor
     }
     let rest = typed.get(place + 1..)?.iter().copied();
     let words = ["cabane"].into_iter().chain(typed[1..place].iter().copied());
-    let line: Vec<_> = words.chain(meant.split(' ')).chain(rest).map(quoted).collect();
+    let line: Vec<_> = words.chain(meant.split(' ')).chain(rest).map(shell_word).collect();
     let line = line.join(" ");
     Some(Report::new(Kind::Usage, message).hinted(format!("type `{line}`")))
-}
-
-/// Quotes a word for a shell, if it needs it.
-pub(crate) fn quoted(word: &str) -> Cow<'_, str> {
-    let is_plain = |one: char| one.is_ascii_alphanumeric() || "%+,-./:=@_".contains(one);
-    let quoted = || shlex::try_quote(word).unwrap_or(Cow::Borrowed(word));
-    if word.chars().all(is_plain) && !word.is_empty() { Cow::Borrowed(word) } else { quoted() }
 }
 
 /// Prints the help of the command that `help` was typed for: `cabane help image ls`.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The list of images that the kernel may read whoever owns them.
+//! The list of images that the kernel may read, whichever user owns them.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};

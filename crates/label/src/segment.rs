@@ -146,7 +146,7 @@ fn advice(text: &str, segments: &[Segment<'_>], kind: &ParseErrorKind) -> Option
             Some("a mount point begins with `/`, as in `name:tag:/user-environment`".to_owned())
         }
         ParseErrorKind::MissingAfter { part: Expected::Tag, .. } if text.contains(":/") => {
-            Some("a mount point stands at the end, and only where an image is used".to_owned())
+            Some("a mount point comes last, and only where an image is used".to_owned())
         }
         ParseErrorKind::Character { character: '*', .. } => Some(
             "a part that is left out matches everything; only the system can be `@*`".to_owned(),

@@ -289,7 +289,7 @@ impl Draft {
 fn once<T>(place: &mut Option<T>, value: T) -> Result<(), &'static str> {
     match place.replace(value) {
         None => Ok(()),
-        Some(_) => Err("this keyword may stand only once"),
+        Some(_) => Err("this keyword may appear only once"),
     }
 }
 

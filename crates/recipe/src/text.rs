@@ -65,7 +65,10 @@ fn not_utf8(file: &Path, bytes: &[u8], offset: usize) -> Diagnostic {
     // character in the shown text, and as many lines come before it.
     let end = bytes.len().min(offset + 1_000);
     let text = String::from_utf8_lossy(&bytes[..end]);
-    let message = format!("the file is not UTF-8: the byte 0x{:02x} stands alone", bytes[offset]);
+    let message = format!(
+        "the file is not UTF-8: the byte 0x{:02x} is not part of a character",
+        bytes[offset]
+    );
     Diagnostic::new(file, &text, offset..offset + '\u{fffd}'.len_utf8(), &message)
         .with_hint("save the file as UTF-8; many editors call it the encoding of the file")
 }
@@ -83,7 +86,7 @@ mod tests {
         assert_eq!(
             refusal(b"name: a\ndescription: Z\xfcrich\n").lines().take(3).collect::<Vec<_>>(),
             [
-                "config.yaml:2:15: the file is not UTF-8: the byte 0xfc stands alone",
+                "config.yaml:2:15: the file is not UTF-8: the byte 0xfc is not part of a character",
                 "  | description: Z\u{fffd}rich",
                 "  |               ^",
             ]

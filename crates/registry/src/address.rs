@@ -220,7 +220,7 @@ fn unfit(part: &str) -> Report {
     Report::new(Kind::BadInput, message).hinted(if is_component(&lower) {
         format!("registries have lower-case letters only: `{lower}`")
     } else {
-        "between letters and digits may stand `.`, `_`, `__` or any number of `-`".to_owned()
+        "between letters and digits, `.`, `_`, `__`, and any number of `-` are allowed".to_owned()
     })
 }
 

@@ -211,7 +211,7 @@ fn make_directory(root: &Path, inside: &Path) -> io::Result<()> {
         match fs::create_dir(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 if !fs::symlink_metadata(&path)?.is_dir() {
-                    return Err(io::Error::other("something else stands in its way"));
+                    return Err(io::Error::other("something else is in its way"));
                 }
             }
             outcome => outcome?,

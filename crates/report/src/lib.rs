@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::{fmt, io};
 
@@ -184,6 +185,16 @@ pub trait Transfer: Send {
     fn end(&self);
 }
 
+/// Quotes a word of a command line for a shell such as bash, if it needs it. The result is one line if the word is.
+#[must_use]
+pub fn shell_word(word: &str) -> Cow<'_, str> {
+    let is_plain = |one: char| one.is_ascii_alphanumeric() || "%+,-./:=@_".contains(one);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return Cow::Borrowed(word);
+    }
+    Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
+}
+
 /// Formats a number of bytes for people, with decimal units.
 #[must_use]
 pub fn size(bytes: u64) -> String {
@@ -239,6 +250,12 @@ mod tests {
         let text = "cannot write it: the disk is on fire\ntwo\nlines".to_owned();
         assert_eq!(report.texts(), (text, Some("use `--sand`".to_owned())));
         assert_eq!(report.kind(), Kind::Failure);
+    }
+
+    #[test]
+    fn a_word_is_quoted_for_a_shell_if_it_needs_it() {
+        let words = ["numpy==2.1", "", "it's $HOME", "~"].map(shell_word);
+        assert_eq!(words, ["numpy==2.1", "''", r"'it'\''s $HOME'", "'~'"]);
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl EnvironmentFinder<'_> {
         if chain.len() + levels_below > MAX_LEVELS {
             let chain = chain_of(chain);
             let message =
-                format!("more than {MAX_LEVELS} environment files stand on each other: {chain}");
+                format!("more than {MAX_LEVELS} environment files extend each other: {chain}");
             return Err(Report::new(Kind::BadInput, message));
         }
         if !known.contains_key(&real) {

@@ -142,7 +142,7 @@ impl JobDescription {
         if members.is_empty() {
             return Err(JobError::NoTask(not_chosen(
                 format!("you have no task of job {self} on this node"),
-                format!("`squeue --me --jobs={}` tells on which nodes it runs", self.job),
+                format!("`squeue --me --jobs={}` shows the nodes it runs on", self.job),
             )));
         }
         let mut steps: BTreeMap<(u32, &str), &Member> = BTreeMap::new();

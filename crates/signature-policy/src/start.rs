@@ -202,9 +202,9 @@ impl<'a> Candidate<'a> {
                  registry with its signatures"
                     .to_owned()
             }
-            Doubt::Changed => format!(
-                "`cabane image verify {name}` reads it and tells whether it is what was signed"
-            ),
+            Doubt::Changed => {
+                format!("`cabane image verify {name}` reads it and checks it against its signature")
+            }
             Doubt::OpenToAll => format!("`chmod o-w {}`", self.image.path.display()),
             Doubt::Elsewhere { .. } => {
                 "name its repository in the configuration, or pull it into your own".to_owned()

@@ -238,7 +238,7 @@ fn guarded(act: impl FnOnce() -> Result<(), ()>) -> c_int {
         Ok(Ok(())) => SUCCESS,
         Ok(Err(())) => FAILURE,
         Err(_) => {
-            tell("there is a mistake in the plugin; please report it with what stands above");
+            tell("there is a mistake in the plugin; please report it with the text above");
             FAILURE
         }
     }

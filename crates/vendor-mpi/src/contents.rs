@@ -108,7 +108,7 @@ impl Contents {
             match found.insert(entry.path.clone(), item) {
                 Some(Item::Directory) if is_directory => Ok(()),
                 None => Ok(()),
-                Some(_) => Err(ArchiveError::refused(entry.path.as_bytes(), "stands there twice")),
+                Some(_) => Err(ArchiveError::refused(entry.path.as_bytes(), "is there twice")),
             }
         };
         visit(path, file, &mut add)?;
@@ -320,6 +320,6 @@ mod tests {
         let package = deb(&tar(&[file("./a", "good"), file("./a", "bad")]));
         let error = contents(directory.path(), &[package]).unwrap_err();
         let source = error.causes().next().map(ToString::to_string);
-        assert_eq!(source.as_deref(), Some("`a` stands there twice"));
+        assert_eq!(source.as_deref(), Some("`a` is there twice"));
     }
 }

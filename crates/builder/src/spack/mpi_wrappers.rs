@@ -14,6 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use cabane_recipe::{StackEnvironment, StackView, package_name};
+use cabane_report::shell_word;
 use cabane_spack::Spec;
 use cabane_view::{Change, EnvPatch};
 
@@ -190,18 +191,15 @@ fn script(
             _ => &["FC", "F77", "F90"],
         };
         for name in names {
-            let (variable, path) = (format!("{}{name}", mpi.variables), quoted(path));
+            let variable = format!("{}{name}", mpi.variables);
+            let path = path.to_string_lossy();
+            let path = shell_word(&path);
             lines.push(format!("export {variable}=\"${{{variable}:-}}\""));
             lines.push(format!("[ -n \"${variable}\" ] || {variable}={path}"));
         }
     }
-    lines.push(format!("exec {} \"$@\"", quoted(target)));
+    lines.push(format!("exec {} \"$@\"", shell_word(&target.to_string_lossy())));
     lines.join("\n") + "\n"
-}
-
-/// A path as the shell reads it.
-fn quoted(path: &Path) -> String {
-    format!("'{}'", path.to_string_lossy().replace('\'', "'\\''"))
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub(super) const POLICY: Check = check(Ways, "policy", "what the helper may moun
 pub(super) const MOUNT_POINT: Check =
     check(Ways, "mount point", "where the policy lets images be mounted");
 pub(super) const VERIFIED: Check =
-    check(Ways, "verified images", "images that the kernel may read whoever owns them");
+    check(Ways, "verified images", "images that the kernel may read, whichever user owns them");
 pub(super) const ROOT_IMAGES: Check =
     check(Ways, "root images", "container images, which have a root file system of their own");
 pub(super) const STATE_DIRECTORY: Check = check(Ways, "/run/cabane", HELD_FOR_ALL);

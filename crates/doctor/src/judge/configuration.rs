@@ -3,10 +3,9 @@
 
 //! Configuration files and repositories.
 
-use cabane_report::size;
+use cabane_report::{shell_word, size};
 
 use super::checks::{CONFIGURATION, REPOSITORY};
-use super::quoted;
 use crate::facts::{Facts, RepositoryEntry, RepositoryFacts};
 use crate::finding::{Finding, State};
 
@@ -38,7 +37,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
 
 fn judge_repository(entry: &RepositoryEntry) -> Finding {
     let path = &entry.path;
-    let typed = quoted(path);
+    let typed = shell_word(path);
     let finding = |state, found: String| {
         REPOSITORY.finding(state, found).named(format!("repository {}", entry.name))
     };
@@ -98,7 +97,7 @@ fn judge_usable(
         entry.path,
         size(*free)
     );
-    let update = format!("cabane repo update {}", quoted(&entry.path));
+    let update = format!("cabane repo update {}", shell_word(&entry.path));
     if let Some(first) = damaged.first() {
         let more = match damaged.len() {
             1 => String::new(),
@@ -112,7 +111,7 @@ fn judge_usable(
     } else if entry.is_default && !*writable {
         finding(State::Note, found)
             .because("no image can be added or built into it")
-            .fixed_by(format!("ls -lad {}", quoted(&entry.path)))
+            .fixed_by(format!("ls -lad {}", shell_word(&entry.path)))
     } else if *writable && *free < LITTLE {
         finding(State::Note, found)
             .because("little space is left for images")

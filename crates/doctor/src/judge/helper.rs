@@ -3,13 +3,13 @@
 
 //! The set-uid helper and its policy.
 
+use cabane_report::shell_word;
 use cabane_site::Remedy;
 
 use super::checks::{
     HELPER, HELPER_START, MOUNT_POINT, POLICY, PRIVILEGES, ROOT_IMAGES, STATE_DIRECTORY, UNPACKED,
     VERIFIED,
 };
-use super::quoted;
 use crate::facts::{
     Answer, HelperFacts, HelperRemedies, Installed, PolicyFacts, Process, UnpackedFacts,
     VerifiedFacts, Weakness, WeaknessKind,
@@ -87,13 +87,13 @@ fn judge_program(installed: &Installed) -> Finding {
         None
     };
     if let Some((found, cause)) = wrong {
-        let typed = quoted(path);
+        let typed = shell_word(path);
         let right = format!("sudo chown root:root {typed} && sudo chmod 4755 {typed}");
         broken(found).because(cause).fixed_by(right)
     } else if let Some(place) = &installed.without_set_uid {
         broken("is on a file system mounted with `nosuid`")
             .because(format!("set-uid has no effect below {place}"))
-            .fixed_by(format!("sudo mount -o remount,suid {}", quoted(place)))
+            .fixed_by(format!("sudo mount -o remount,suid {}", shell_word(place)))
     } else {
         HELPER.ok(format!("{path}, set-uid root"))
     }
@@ -241,7 +241,7 @@ fn judge_mount_points(mount_points: &[(String, Option<Weakness>)]) -> Vec<Findin
 /// Returns what is wrong, and a command against it.
 fn repair(weakness: &Weakness, is_directory: bool) -> (String, String) {
     let path = &weakness.path;
-    let typed = quoted(path);
+    let typed = shell_word(path);
     match &weakness.kind {
         WeaknessKind::Missing => {
             (format!("{path} is not there"), format!("sudo install -d -m 0755 {typed}"))

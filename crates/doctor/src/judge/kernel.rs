@@ -7,9 +7,9 @@ use super::checks::{
     EROFS, EROFS_FROM_FILE, HELD_IMAGES, KERNEL, LOOP_DEVICES, MOUNT_CALLS, OPENAT2, RELEASE,
     SHARED_NAMESPACES, SQUASHFS,
 };
-use super::quoted;
 use crate::facts::{AsRoot, Facts, Has, Held, Kernel, Loops, PolicyFacts, Trial};
 use crate::finding::{Check, Finding, State};
+use cabane_report::shell_word;
 
 /// More unused loop devices than this are reported.
 const MANY_LOOP_DEVICES: usize = 64;
@@ -101,7 +101,7 @@ fn judge_loops(loops: &Loops) -> Vec<Finding> {
                     .because(format!("{file}; its space is freed when its last user ends"))
                     .fixed_by(format!(
                         "sudo cabane clean --mounts; sudo losetup --detach {}",
-                        quoted(&device)
+                        shell_word(&device)
                     )),
             );
         }

@@ -32,13 +32,3 @@ pub(crate) fn judge(facts: &Facts) -> Diagnosis {
         findings,
     }
 }
-
-/// Quotes a text so that a shell reads it as one argument.
-fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
-}

@@ -128,7 +128,7 @@ impl Reader<'_> {
         }
         self.position += 2;
         if depth == MAX_DEPTH {
-            return Err(Problem::new(start..start, "defaults stand too deep in defaults"));
+            return Err(Problem::new(start..start, "defaults are nested too deeply"));
         }
         let value = value.filter(|value| !value.is_empty());
         let default = self.read(depth + 1, is_used && value.is_none())?;
@@ -167,7 +167,7 @@ fn malformed(offset: usize, is_nameless: bool, after: &str) -> Problem {
     let message = if is_nameless {
         "the name of a variable is expected between `${` and `}`"
     } else {
-        "only `:-` and a default may stand behind the name of a variable"
+        "only `:-` and a default may follow the name of a variable"
     };
     Problem::new(offset..offset, message)
         .hint("the forms are `${HOME}` and `${SCRATCH:-/tmp}`; `$$` is a `$`")
@@ -222,7 +222,7 @@ mod tests {
             "0: the name of a variable is expected between `${` and `}`",
             "0: this `${` has no `}`",
             "0: this `${` has no `}`",
-            "0: only `:-` and a default may stand behind the name of a variable",
+            "0: only `:-` and a default may follow the name of a variable",
             "0: the name of a variable is expected between `${` and `}`",
         ];
         assert_eq!(texts.map(expanded), expected.map(|text| Err(text.to_owned())));
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn defaults_in_defaults_have_an_end() {
         let deep = "${NO:-".repeat(100_000);
-        assert!(expanded(&deep).unwrap_err().ends_with("too deep in defaults"));
+        assert!(expanded(&deep).unwrap_err().ends_with("defaults are nested too deeply"));
     }
 
     #[test]

@@ -140,7 +140,7 @@ pub(super) fn read(file: &Section<'_>) -> Vec<TrustPolicy> {
         };
         if rules.iter().any(|known| known.namespaces == namespaces) {
             let message = format!("there are two rules for {}", quote(namespaces.as_str()));
-            let hint = "several keys for one namespace stand in the list `keys`";
+            let hint = "several keys for one namespace go into the list `keys`";
             file.report.problem_with_hint(place.place(), &message, hint);
         } else if let (Some(requirement), Some(at_start)) = (requirement, at_start) {
             rules.push(TrustRule { namespaces, requirement, at_start });

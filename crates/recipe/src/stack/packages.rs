@@ -153,7 +153,7 @@ fn external(report: &Report<'_>, item: &Node) -> Option<()> {
     let field = require(&section, item, "spec", hint)?;
     spec_fields::spec(field, Wanted::Package)?.note(SpecPurpose::External);
     if section.get("modules").is_none() {
-        let hint = "add where it lies: `prefix: /usr`";
+        let hint = "add its directory: `prefix: /usr`";
         let prefix = require(&section, item, "prefix", hint)?;
         prefix.text()?;
     }

@@ -45,7 +45,7 @@ pub(super) fn explain(report: &Report<'_>, reason: &str, place: Place) {
         }
         "unexpected leading zero" => ("a number cannot begin with `0`", None),
         "unexpected key or value" => (
-            "something stands behind the value",
+            "something follows the value",
             Some("write one key with one value in a line".to_owned()),
         ),
         "missing escaped value" => (

@@ -84,7 +84,7 @@ fn explained(kind: &ErrorKind, text: Text<'_>) -> Problem {
         | K::InvalidColonPlacement
         | K::InvalidFlowScalarIndent => text.open_bracket(),
         K::BlockEntryInFlowCollection => {
-            Problem::new(text.here(), "a list of lines with `- ` cannot stand between brackets")
+            Problem::new(text.here(), "a list of lines with `- ` is not allowed inside brackets")
                 .hint("write it between brackets as well: `[one, other]`")
         }
         K::MismatchedFlowCollectionEnd { open, close } => {

@@ -86,7 +86,7 @@ impl<'a> Text<'a> {
     pub(super) fn tab(self) -> Problem {
         // The parser may point at the beginning of the text before the tab.
         let tab = self.text[self.scene.offset..].find('\t').unwrap_or(0);
-        Problem::new(self.one(self.scene.offset + tab), "a tab cannot stand here")
+        Problem::new(self.one(self.scene.offset + tab), "a tab is not allowed here")
             .hint("indent with spaces, two for each step")
     }
 
@@ -138,7 +138,7 @@ impl<'a> Text<'a> {
             _ => self.scene.bracket,
         };
         let Some(open) = open else {
-            return Problem::new(self.here(), "this cannot stand between brackets")
+            return Problem::new(self.here(), "this is not allowed inside brackets")
                 .hint("text with brackets, commas or colons needs quotes here");
         };
         let (bracket, close) = match bytes.get(open) {
@@ -210,7 +210,7 @@ impl<'a> Text<'a> {
             Some((key, value)) if is_word(key) && line.len() < LONGEST_HINT => {
                 explanation.hint(format!("write `{key}: {}`", value.trim_start()))
             }
-            _ => explanation.hint("a text of several lines is indented, or stands in quotes"),
+            _ => explanation.hint("a text of several lines is indented, or in quotes"),
         }
     }
 
@@ -263,7 +263,7 @@ impl<'a> Text<'a> {
         let word = &self.text[start..end];
         let name = word.trim_start_matches('*');
         let message = format!(
-            "{} is an alias, but no anchor {} stands above",
+            "{} is an alias, but there is no anchor {} above",
             quote(word),
             quote(&format!("&{name}"))
         );

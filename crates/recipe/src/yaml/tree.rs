@@ -196,7 +196,7 @@ impl Builder {
 
     fn alias(&mut self, report: &Report<'_>, anchor: usize, place: Place) -> Result<(), Stop> {
         let Some(Some((node, cost))) = self.anchors.get(&anchor) else {
-            let message = "this alias stands inside the value that it stands for";
+            let message = "this alias is inside the value that it stands for";
             return Err(stop(report, place, message, "write the value out instead"));
         };
         let (node, cost) = (Rc::clone(node), *cost);

@@ -59,10 +59,10 @@ pub(super) fn find(
     let file = LoginFile::parse(&text).map_err(|mistake| {
         let (path, line, column) = (shown(path), mistake.line(), mistake.column());
         let message = format!(
-            "{path} is not a login file: line {line}, column {column} is not what must stand there"
+            "{path} is not a login file: line {line}, column {column} is not what is expected there"
         );
         Report::new(Kind::Failure, message).hinted(format!(
-            "`python3 -m json.tool {path}` tells more, and shows the passwords in it"
+            "`python3 -m json.tool {path}` gives details, and shows the passwords in it"
         ))
     })?;
     for step in file.steps(place) {

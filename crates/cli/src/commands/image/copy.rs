@@ -94,7 +94,7 @@ pub(crate) fn delete(setup: &Setup, args: &DeleteArgs) -> Result<()> {
     let found = find_remote(setup, &connection, &args.image, &description)?;
     let [image] = found.as_slice() else {
         let error = format!(
-            "`{typed}` stands for {count} labels, and only one is deleted at a time",
+            "`{typed}` matches {count} labels, and only one is deleted at a time",
             typed = args.image,
             count = found.len()
         );

@@ -16,12 +16,11 @@ use cabane_mpi_audit::judge::{
 };
 use cabane_mpi_audit::run::{OtherBenchmark, Tried};
 use cabane_mpi_audit::{Origin, report};
-use cabane_report::{IoContext, Result};
+use cabane_report::{IoContext, Result, shell_word};
 use clap::Args;
 use serde::Serialize;
 
 use crate::exit_codes::{self, ExitCode};
-use crate::mistyped::quoted;
 use crate::setup::Setup;
 use crate::table::Table;
 
@@ -287,8 +286,8 @@ fn say_what_to_repeat(setup: &Setup, audited: &Audited) {
     let mut arguments: Vec<String> = Vec::new();
     for one in doubtful() {
         let argument = match &one.installation.origin {
-            Origin::Prefix(prefix) => quoted(&prefix.to_string_lossy()).into_owned(),
-            Origin::Image(image) => format!("--image {}", quoted(image)),
+            Origin::Prefix(prefix) => shell_word(&prefix.to_string_lossy()).into_owned(),
+            Origin::Image(image) => format!("--image {}", shell_word(image)),
             Origin::Module(_) | Origin::Spack(_) => "--all".to_owned(),
         };
         if !arguments.contains(&argument) {

@@ -9,11 +9,10 @@ use std::path::{Path, PathBuf};
 
 use cabane_doctor::{FirstConfiguration, Saved};
 use cabane_label::shown;
-use cabane_report::{Notices as _, Result};
+use cabane_report::{Notices as _, Result, shell_word};
 use cabane_site_setup::{Change, set_up};
 use clap::{Args, Subcommand};
 
-use crate::mistyped::quoted;
 use crate::printer::Printer;
 
 /// What can be done for a site.
@@ -94,7 +93,7 @@ fn apply(
     for Change { what, undo } in &changes {
         // A path may have a space, and the line is typed as it is.
         let command = undo.iter().map(|words| {
-            let words: Vec<_> = words.iter().map(|word| quoted(word)).collect();
+            let words: Vec<_> = words.iter().map(|word| shell_word(word)).collect();
             format!("\n  undo: {}", words.join(" "))
         });
         let undo: String = command.collect();

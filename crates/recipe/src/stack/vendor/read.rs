@@ -231,7 +231,7 @@ fn replacement(section: &Section<'_>) -> Option<Replacement> {
             }
             Some(placed(&field, text))
         });
-    let hint = "add what stands there instead: `with: prefix=$mpi_prefix`";
+    let hint = "add what is there instead: `with: prefix=$mpi_prefix`";
     let with = section.needed("with", hint, Field::string);
     Some(Replacement { find: find?, with: with? })
 }

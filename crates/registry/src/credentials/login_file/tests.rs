@@ -155,7 +155,7 @@ fn a_file_that_cannot_be_parsed_is_named_and_not_shown() {
         ("hunter2", "line 1, column 1"),
     ];
     for (text, place) in table {
-        let expected = format!("FILE is not a login file: {place} is not what must stand there");
+        let expected = format!("FILE is not a login file: {place} is not what is expected there");
         assert_eq!(found(text, &PLACE), Err(expected));
     }
 }
