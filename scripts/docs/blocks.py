@@ -99,6 +99,8 @@ NORMALIZED = [
     (re.compile(r"\b\d+(?:\.\d+)? (?:ms|s|min|h|(?:second|minute|hour|day)s?)\b"), "TIME"),
     # Digests: also shortened ones.
     (re.compile(r"\b[0-9a-f]{8,}(?:…|\b)"), "DIGEST"),
+    # Short hashes of packages from Spack, which depend on the machine.
+    (re.compile(r"(@\S+ +)[a-z2-7]{7}(?= +SIZE\b)"), r"\1HASH"),
     # What is installed on the machine, and the newest packages of today.
     (re.compile(r"\b\d+\.\d+\.\d+\b(?!/)"), "VERSION"),
     (re.compile(r"\b2\d\.(?:02|05|08|11)\b"), "RELEASE"),

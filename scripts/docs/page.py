@@ -62,14 +62,33 @@ class World:
         shutil.copy(DOCS / "programs/sudo", "/usr/local/bin/sudo")
         Path("/usr/local/bin/sudo").chmod(0o4755)
         # Packages that were downloaded before. A build checks them as if they were new.
-        for name in ("uv", "tools"):
+        self.keep("uv", "tools")
+        if page.uses_spack:
+            self.use_spack()
+        if page.keeps_packages:
+            self.keep("spack/packages")
+        for place in (".bashrc", ".cache", ".cache/cabane", ".cache/cabane/spack"):
+            if (self.home / place).exists():
+                self.own(self.home / place)
+
+    def keep(self, *names):
+        """Shows directories of the cache as the last run has left them."""
+        for name in names:
             place = self.home / ".cache/cabane" / name
             place.mkdir(parents=True)
-            (DOCS / "cache" / name).mkdir(exist_ok=True)
+            (DOCS / "cache" / name).mkdir(parents=True, exist_ok=True)
             self.own(DOCS / "cache" / name)
             call("mount", "--bind", DOCS / "cache" / name, place)
-        for place in (".bashrc", ".cache", ".cache/cabane"):
-            self.own(self.home / place)
+
+    def use_spack(self):
+        """Lets Git use clones of this machine in the place of GitHub. They belong to another user."""
+        spack, packages, _ = (os.environ[name] for name in pages.SPACK)
+        (self.home / ".gitconfig").write_text(
+            "[safe]\n\tdirectory = *\n"
+            f'[url "{spack}"]\n\tinsteadOf = https://github.com/spack/spack.git\n'
+            f'[url "{packages}"]\n\tinsteadOf = https://github.com/spack/spack-packages.git\n'
+        )
+        self.own(self.home / ".gitconfig")
 
     def own(self, *places):
         """Gives files to the user."""
@@ -112,6 +131,8 @@ class Run:
         self.session = None
         self.files = list(self.page.files)
         self.typed = []
+        # How long a command may take, in seconds.
+        self.limit = 1800 if self.page.uses_spack else 180
         self.steps = dict(self.page.steps)
 
     def prepare(self):
@@ -135,7 +156,7 @@ class Run:
         """Runs a script in the shell of the reader that the page does not show."""
         file = self.world.home / ".before"
         file.write_text(script)
-        code, lines = self.session.run(f". {file}")
+        code, lines = self.session.run(f". {file}", self.limit)
         if code:
             raise Ended("\n".join([f"before: {script}: exit code {code}", *lines]))
         file.unlink()
@@ -143,9 +164,12 @@ class Run:
     def run(self):
         """Runs the page."""
         commands = [command for block in self.blocks if block.language == "console" for command in block.commands()]
-        if self.page.not_run:
+        why = self.page.not_run
+        if self.page.spack and not pages.has_spack():
+            why = pages.NO_SPACK
+        if why:
             for command in commands:
-                self.leave_out(command, self.page.not_run)
+                self.leave_out(command, why)
             return
         at = None
         try:
@@ -201,6 +225,9 @@ class Run:
     def one(self, command):
         """Runs a command, and compares."""
         step = self.step(command)
+        if step.spack and not pages.has_spack():
+            self.leave_out(command, pages.NO_SPACK)
+            return
         if step.before:
             self.quietly(step.before)
         if step.not_run:
@@ -208,7 +235,7 @@ class Run:
             return
         # Pages are written on a machine with this Python.
         text = (step.typed or command.text).replace("python3.11", PYTHON)
-        code, seen = self.session.run(f"sudo bash -c {shlex.quote(text)}" if command.is_root else text)
+        code, seen = self.session.run(f"sudo bash -c {shlex.quote(text)}" if command.is_root else text, self.limit)
         wrong = []
         fails = step.fails or blocks.shows_failure(command.output)
         if bool(code) != fails:

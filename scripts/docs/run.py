@@ -92,6 +92,9 @@ def prepare(work, programs):
     files.stdin.close()
     if unpack.wait():
         sys.exit("test-docs: the clone cannot be copied")
+    if pages.has_spack():
+        mirror = os.environ["CABANE_TEST_SPACK_MIRROR"]
+        (work / "mirrors.yaml").write_text(f"sourcemirror:\n  here:\n    url: file://{mirror}\n")
 
 
 def in_a_world(work, words, own_network=False):
@@ -125,7 +128,9 @@ def in_a_cluster(work, words):
                 break
         else:
             return f"FAILED {' '.join(words)}: the cluster did not start\n{''.join(lines)}"
-        page = ["/usr/bin/python3", "-B", "/run/docs/clone/scripts/docs/page.py", *words]
+        # A cluster forgets them.
+        variables = [f"{name}={value}" for name, value in os.environ.items() if name.startswith("CABANE_TEST_SPACK")]
+        page = ["env", *variables, "/usr/bin/python3", "-B", "/run/docs/clone/scripts/docs/page.py", *words]
         done = subprocess.run(
             [cluster, "exec", directory, "sh", "-ec", SLURM.format(work=work, page=shlex.join(page))],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
@@ -144,8 +149,9 @@ def images_of(name):
 
 
 def length_of(name):
-    """Returns the number of commands on a page, and so about how long it takes."""
-    return (CLONE / name).read_text().count("\n$ ")
+    """Returns the number of commands on a page, and so about how long it takes. Spack takes longest."""
+    commands = (CLONE / name).read_text().count("\n$ ")
+    return commands + 1000 * pages.PAGES.get(name, pages.Page()).uses_spack
 
 
 def main(programs, words):

@@ -60,8 +60,9 @@ class Session:
         while True:
             before, begun, shown = text.partition(BEGIN)
             if not begun:
-                # Before the first prompt, and of a command that it cannot parse, bash runs nothing.
-                shown = before.split("\n", typed)[-1]
+                # Before the first prompt, and of a command that it cannot parse, bash runs nothing. The terminal may
+                # show what is typed before bash prints the prompt.
+                shown = re.sub(r"^[$#] ", "", before.split("\n", typed)[-1])
             ended = ENDED.search(shown)
             if ended:
                 return int(ended[1]), shown[: ended.start()].replace(BEGIN, "")

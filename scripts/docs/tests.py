@@ -60,6 +60,15 @@ class Commands(unittest.TestCase):
                         self.assertFalse(blocks.wants_more(command.text), command.text)
 
 
+class Comparing(unittest.TestCase):
+    """What may differ from one machine to another."""
+
+    def test_the_short_hash_of_a_package_may_differ_and_its_name_may_not(self):
+        shown = "package bzip2@1.0.8         vjysts6  280 kB  2026-11-27  /user-environment"
+        self.assertEqual(blocks.difference([shown], [shown.replace("vjysts6", "a2b3c4d")]), [])
+        self.assertNotEqual(blocks.difference([shown], [shown.replace("bzip2", "bzip3")]), [])
+
+
 class Typing(unittest.TestCase):
     """A real shell in a real terminal."""
 

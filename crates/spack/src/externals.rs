@@ -308,6 +308,14 @@ openmpi:
     }
 
     #[test]
+    fn a_target_that_an_external_does_not_name_is_no_reason() {
+        let packages = format!("{PACKAGES}  prefer: ['target=zen4', '+internal-pmix']\n");
+        let expected = "openmpi@5.0.10 will be built although /usr has openmpi@4.1.4: the system \
+                        prefers +internal-pmix, but the external has ~internal-pmix";
+        assert_eq!(said(&packages, &[], &[newer()]), [expected]);
+    }
+
+    #[test]
     fn one_of_the_alternatives_is_enough() {
         let packages = format!("{PACKAGES}  require: [{{any_of: [fabrics=ucx, fabrics=cma]}}]\n")
             .replace("  require: ['schedulers=slurm']\n", "");

@@ -88,7 +88,10 @@ impl SimpleSpec {
             let has = installed.values.get(name);
             let text = |values: &Vec<String>| format!("{name}={}", values.join(","));
             let is_there = has.is_some_and(|has| wanted.iter().all(|value| has.contains(value)));
-            (!is_there).then(|| (text(wanted), has.map(text)))
+            // An installed package that does not name them has any.
+            let is_free =
+                has.is_none() && matches!(name.as_str(), "target" | "os" | "platform" | "arch");
+            (!is_there && !is_free).then(|| (text(wanted), has.map(text)))
         });
         version.into_iter().chain(switches).chain(values)
     }
