@@ -49,7 +49,7 @@ MOST_RANKS, LEAST_MANY = 16, 4
 LIMIT = 120
 # How long ranks of a job may take to end after they have printed everything. MPICH before 4.2 can wait forever in
 # `MPI_Finalize` if its messages go through UCX and TCP: https://github.com/pmodels/mpich/pull/6596
-GRACE = 3
+GRACE = 1
 # What is printed last, before `MPI_Finalize`.
 LAST = ("allreduce ", "seconds ")
 
