@@ -129,7 +129,7 @@ fn the_jobs_of_others_are_as_good_as_none() {
         assert_refused(
             &refused,
             &format!("error: you have no task of job {job}.0 on this node"),
-            &format!("hint: `squeue --me --jobs={job}` tells"),
+            &format!("hint: `squeue --me --jobs={job}` shows"),
         );
     });
 }
