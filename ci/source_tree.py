@@ -111,7 +111,7 @@ def end_of_braces(code, start):
 
 
 def test_ranges(code):
-    """Where the code stands that is compiled for tests only."""
+    """Where the code is that is compiled for tests only."""
     return [(m.start(), end_of_braces(code, m.end()))
             for m in re.finditer(r"#\[cfg\(test\)\]", code)]
 

@@ -167,7 +167,11 @@ class Ranks:
             if process.returncode is None:
                 # `srun` ends its ranks.
                 process.terminate()
-                process.wait()
+                try:
+                    process.wait(LIMIT)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
                 if not is_complete:
                     raise Failed(f"`{' '.join(command)}` did not end within {LIMIT} s")
                 self.hung += 1
