@@ -16,10 +16,12 @@ from pathlib import Path
 
 import blocks
 import containers
+import images
+import kinds
 import pages
 from session import BASHRC, Ended, Session
 
-DOCS = Path(pages.DOCS)
+DOCS = Path(kinds.DOCS)
 USER = "alice"
 UID = "61234"
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -82,7 +84,7 @@ class World:
 
     def use_spack(self):
         """Lets Git use clones of this machine in the place of GitHub. They belong to another user."""
-        spack, packages, _ = (os.environ[name] for name in pages.SPACK)
+        spack, packages, _ = (os.environ[name] for name in kinds.SPACK)
         (self.home / ".gitconfig").write_text(
             "[safe]\n\tdirectory = *\n"
             f'[url "{spack}"]\n\tinsteadOf = https://github.com/spack/spack.git\n'
@@ -125,7 +127,7 @@ class Run:
 
     def __init__(self, name):
         self.name = name
-        self.page = pages.PAGES.get(name, pages.Page())
+        self.page = pages.PAGES.get(name, kinds.Page())
         self.blocks = blocks.blocks_of((DOCS / "clone" / name).read_text())
         self.world = None
         self.session = None
@@ -165,8 +167,8 @@ class Run:
         """Runs the page."""
         commands = [command for block in self.blocks if block.language == "console" for command in block.commands()]
         why = self.page.not_run
-        if self.page.spack and not pages.has_spack():
-            why = pages.NO_SPACK
+        if self.page.spack and not kinds.has_spack():
+            why = kinds.NO_SPACK
         if why:
             for command in commands:
                 self.leave_out(command, why)
@@ -213,7 +215,7 @@ class Run:
         exact = f"{command.text}#{self.typed.count(command.text)}"
         found = [text for text in self.page.steps if text == exact or command.text.startswith(text)]
         if not found:
-            return pages.Step()
+            return kinds.Step()
         text = max(found, key=len)
         self.steps.pop(text, None)
         return self.page.steps[text]
@@ -225,8 +227,8 @@ class Run:
     def one(self, command):
         """Runs a command, and compares."""
         step = self.step(command)
-        if step.spack and not pages.has_spack():
-            self.leave_out(command, pages.NO_SPACK)
+        if step.spack and not kinds.has_spack():
+            self.leave_out(command, kinds.NO_SPACK)
             return
         if step.before:
             self.quietly(step.before)
@@ -249,9 +251,9 @@ class Run:
 
 def build_image(name):
     """Builds an image as the guides do, and keeps its recipe and its file."""
-    world = World(pages.Page())
+    world = World(kinds.Page())
     recipe = DOCS / "recipes" / name.replace("/", "-")
-    files = pages.IMAGES[name]
+    files = images.IMAGES[name]
     if isinstance(files, str):
         shutil.copytree(DOCS / "clone" / files, recipe)
         files = {}

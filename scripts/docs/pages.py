@@ -5,92 +5,8 @@
 A page that is not here runs in an empty directory of a user who has nothing.
 """
 
-import os
-from dataclasses import dataclass, field
-
-# What `scripts/test-docs` sets if there is Spack: two clones, and a mirror of sources.
-SPACK = ("CABANE_TEST_SPACK", "CABANE_TEST_SPACK_PACKAGES", "CABANE_TEST_SPACK_MIRROR")
-NO_SPACK = "needs Spack, which CABANE_TEST_SPACK names"
-# Where the world of a page shows what is prepared: programs, clone, images, recipes.
-DOCS = "/run/docs"
-
-
-@dataclass
-class Step:
-    """A command of a page that needs more than to be typed.
-
-    It is found by how it begins, or by the whole command with `#1` for the first time that the page has it.
-    """
-
-    not_run: str = ""
-    """Why it is not run."""
-    before: str = ""
-    """A script that runs before it in the same shell: what the page says in words."""
-    fails: bool = False
-    """It fails, and the page shows no error."""
-    typed: str = ""
-    """What is typed instead, if the page has a date, or a file of the reader."""
-    any_output: bool = False
-    """The output is another one each time."""
-    spack: bool = False
-    """It needs Spack."""
-
-
-@dataclass
-class Page:
-    """What a page needs."""
-
-    quick: bool = False
-    """It is run by `scripts/test-docs quick`."""
-    directory: str = "~"
-    """Where the reader is."""
-    clone: bool = False
-    """The reader has a clone in `~/cabane`, in which `make build` was run."""
-    images: tuple[str, ...] = ()
-    """Images that the reader has."""
-    files_of: tuple[str, ...] = ()
-    """Images of which only the files and recipes are needed, in `/run/docs/images` and `/run/docs/recipes`."""
-    files: tuple[str, ...] = ()
-    """Files that the page shows: each is the next block after a paragraph that names it."""
-    as_root: str = ""
-    """A script that root runs before the page."""
-    before: str = ""
-    """A script that the reader runs before the page."""
-    containers: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Container images in registries: a program in each, and the script that it is."""
-    registry: bool = False
-    """There is a registry, `registry.example.org`, and no other network."""
-    slurm: bool = False
-    """The page runs on a cluster of four virtual nodes."""
-    spack: bool = False
-    """Its commands need Spack."""
-    keeps_packages: bool = False
-    """Packages that Spack has built are there in the next run."""
-    steps: dict[str, Step] = field(default_factory=dict)
-    """Commands that need more than to be typed."""
-    not_run: str = ""
-    """Why no command of it is run."""
-
-    @property
-    def has_registry(self):
-        """Whether a registry is started, and the page has no other network."""
-        return self.registry or bool(self.containers)
-
-    @property
-    def uses_spack(self):
-        """Whether Git gets the clones of Spack in the place of GitHub."""
-        return has_spack() and (self.spack or any(step.spack for step in self.steps.values()))
-
-
-def has_spack():
-    """Whether there are clones of Spack, and sources."""
-    return all(os.environ.get(name) for name in SPACK)
-
-
-def not_run(why):
-    """A command that is not run."""
-    return Step(not_run=why)
-
+import spack_pages
+from kinds import DOCS, Page, Step, not_run
 
 INSTALLED = not_run("a package would be installed on the machine of the test")
 
@@ -98,35 +14,6 @@ EESSI = not_run("needs CernVM-FS and a network")
 
 BUILD = not_run("the programs are built before the test")
 
-ANALYSIS = """\
-name: analysis
-version: 3
-engine: python
-description: numpy and matplotlib for the analysis of my runs
-default-view: default
-
-python:
-  interpreter: /usr/bin/python3
-  requirements: requirements.txt
-
-views:
-  default:
-    description: python with the packages
-"""
-
-TREE = """\
-name: {name}
-version: 3
-engine: tree
-store: {store}
-description: {description}
-default-view: default
-tree:
-  source: ./install
-views:
-  default:
-    description: the programs in PATH
-"""
 # A repository of uenv where uenv has it.
 UENV = "export SCRATCH=/scratch/alice CLUSTER_NAME=arapiles && cabane repo create --uenv $SCRATCH/.uenv-images && "
 ARCHIVE = not_run("scripts/test-packages tests the archive and the packages")
@@ -146,88 +33,6 @@ DAINT = """
 mkdir -p /etc/cabane
 printf 'system_name = "daint"\\ndefault_uarch = "gh200"\\n' >/etc/cabane/config.toml
 """
-SOLVER = TREE.format(name="solver", store="/user-environment", description="the solver of our group")
-
-# A system `here` with a mirror of sources, and a Spack of the reader with its solver.
-MIRRORS = f"cp {DOCS}/mirrors.yaml"
-HERE = f"cabane system probe --output ~/.config/cabane/systems/here && {MIRRORS} ~/.config/cabane/systems/here"
-SPACK_CLONE, PACKAGES_CLONE, SPACK_PYTHON = (
-    os.environ.get(f"CABANE_TEST_SPACK{name}", "") for name in ("", "_PACKAGES", "_PYTHON")
-)
-OWN_SPACK = (
-    f"git clone --quiet --shared {SPACK_CLONE} ~/spack && "
-    f"export PATH=$PATH:$HOME/spack/bin SPACK_PYTHON={SPACK_PYTHON}"
-)
-# A recipe with four mistakes, in the lines that a page names.
-FOUR_MISTAKES = (
-    "tools:", "  compiler: [gcc]", "  unify: true", "  deprecated: false", "  network:", "    mpi: mpich", "  specs:",
-    "  - tree", "  - cmake@99", "  - bzip2", "  - lz4", "  - zlib", "  - libxml3", "  - py-torch@2.12.1 ~distribute",
-    "  - openblas threads=omp", "  views: {tools: {}}",
-)
-# A clone of the packages with a branch `develop`, which first is as it was half a year before. The recipe here names it.
-# At that time, there was no patch@2.8.
-PACKAGES_OF_BEFORE = f"""\
-git clone --quiet --bare --shared {PACKAGES_CLONE} ~/packages.git &&
-now=$(sed -n '/spack-packages.git/ {{ n; s/.*commit: //p }}' config.yaml) &&
-before=$(git -C ~/packages.git rev-list -1 --before=2026-02-01 $now) &&
-git config --global --unset-all url.{PACKAGES_CLONE}.insteadOf &&
-git config --global url.$HOME/packages.git.insteadOf https://github.com/spack/spack-packages.git &&
-sed -i '/spack-packages.git/ {{ n; s/commit: .*/commit: develop/ }}' config.yaml &&
-git -C ~/packages.git update-ref refs/heads/develop $before && cabane remove patch && cabane lock --system here &&
-git -C ~/packages.git update-ref refs/heads/develop $now
-"""
-# Damages a package in the cache, and keeps a copy.
-DAMAGED = """\
-manifest=$(echo ~/.cache/cabane/spack/packages/*/v3/manifests/spec/bzip2/*) &&
-blob=$(grep -o '[0-9a-f]\{64\}' $manifest | tail -n 1) &&
-blob=$(find ~/.cache/cabane/spack/packages -name $blob) &&
-cp $blob ~/undamaged && chmod u+w $blob && echo x | dd of=$blob conv=notrunc status=none
-"""
-
-# Images that pages begin with: the files of their recipes.
-IMAGES = {
-    "analysis/2026.1": {
-        "config.yaml": ANALYSIS + "    env_vars:\n      set:\n        - OMP_NUM_THREADS: '1'\n",
-        "requirements.txt": "numpy==2.4.5\n",
-    },
-    "analysis/2026.2": {
-        "config.yaml": ANALYSIS
-        + "    env_vars:\n      set:\n        - OMP_NUM_THREADS: '4'\n"
-        + "  develop:\n    description: with what developers need\n",
-        "requirements.txt": "numpy==2.4.6\nh5py\n",
-    },
-    "analysis/2026.2+ipykernel": {"config.yaml": ANALYSIS, "requirements.txt": "numpy\nipykernel\n"},
-    "mpi-python/1.0": "examples/mpi-python",
-    "tools/1.0": {
-        "config.yaml": TREE.format(name="tools", store="/user-tools", description="tools of our group")
-        + "    env_vars:\n      set:\n        - CMAKE_GENERATOR: Unix Makefiles\n",
-        "install/bin/inspect-it": "#!/bin/sh\necho inspecting\n",
-        "install/bin/ninja": '#!/bin/sh\nexec /usr/bin/ninja "$@"\n',
-    },
-    **{
-        f"{name}/{version}": {
-            "config.yaml": TREE.format(
-                name=name, store="/user-environment", description=f"{name} {version}, as a page names it"
-            ).replace(": default", f": {view}").replace("  default:", f"  {view}:"),
-            f"install/bin/{program}": f"#!/bin/sh\necho hello {program}\n",
-        }
-        for name, version, program, view in (
-            ("prgenv-gnu", "24.11", "mpicc", "default"),
-            ("prgenv-gnu", "25.6", "mpicc", "default"),
-            ("prgenv-gnu", "26.1", "mpicc", "default"),
-            ("cp2k", "2025.1", "cp2k", "cp2k"),
-            ("app", "42.0", "app", "app"),
-            ("app", "43.0", "app", "app"),
-        )
-    },
-    "solver/1.0": {
-        "config.yaml": SOLVER,
-        "install/bin/solve": "#!/bin/sh\necho solving\n",
-        "install/lib/libsolver.so": "",
-        "install/share/solver/data": "",
-    },
-    "solver/2.0": {"config.yaml": SOLVER, "install/bin/solve": "#!/bin/sh\necho solving faster\n"},
-}
 
 PAGES = {
     "README.md": Page(
@@ -387,67 +192,6 @@ PAGES = {
             "cabane-0.2.0-linux-x86_64/install.sh": ARCHIVE,
         },
     ),
-    "docs/guides/build-a-stack.md": Page(
-        spack=True,
-        keeps_packages=True,
-        directory="~/cabane",
-        clone=True,
-        as_root="install -d -o alice /apps/tools",
-        steps={
-            "cabane recipe check examples/prgenv-mpich": Step(before=f"{MIRRORS} ~/.config/cabane/systems/here"),
-            "cabane recipe check --fetch": Step(
-                before="cp -r examples/tools my-recipe && "
-                f"printf '%s\\n' {' '.join(map(repr, FOUR_MISTAKES))} > my-recipe/environments.yaml"
-            ),
-            "cabane run prgenv-mpich": Step(before="cp tests/mpi/hello.c ."),
-            "cabane add": Step(before="cp -r examples/tools ~/tools && cd ~/tools"),
-            "git add": Step(before="git init --quiet"),
-            "cabane build --system here . tools/1.1": Step(before="cabane add 'hdf5@1.14 +mpi' --system here"),
-            "cabane update --system here --dry-run": Step(before=PACKAGES_OF_BEFORE),
-            "cabane build --system here examples/tools": Step(before="cd ~/cabane"),
-            "module use": Step(before=". /usr/share/modules/init/bash"),
-            "spack -C": Step(before=OWN_SPACK),
-        },
-    ),
-    "docs/guides/build-cache.md": Page(
-        spack=True,
-        directory="~/cabane",
-        clone=True,
-        as_root="useradd --create-home service && chmod 755 ~service && install -d -o alice /apps/cabane /shared",
-        before=f"{HERE} && cabane build --system here examples/tools tools/1.0",
-        files=("/etc/cabane/config.toml",),
-        steps={
-            "sudo cabane cache push": Step(
-                before="sudo install -D -m 644 ~/.config/cabane/packages.key.pub /etc/cabane/keys/packages.pub && "
-                "cabane image key new ~/site.key && sudo mkdir ~service/.cache && "
-                "sudo cp -r ~/.cache/cabane ~service/.cache"
-            ),
-            "cabane cache verify": Step(before=DAMAGED, fails=True),
-            "cabane cache verify --cache": Step(
-                before="for file in /apps/cabane/packages/v3/manifests/spec/bzip2/*; do echo >> $file; done", fails=True
-            ),
-            "cabane cache push /shared/spack-cache": Step(before="cp ~/undamaged $blob"),
-            "spack mirror": Step(before=f"{OWN_SPACK} && spack config add config:install_tree:root:$HOME/t"),
-        },
-    ),
-    "docs/guides/build-elsewhere.md": Page(
-        slurm=True,
-        files_of=("app/42.0",),
-        before=f"cp -r {DOCS}/recipes/app-42.0 app",
-        steps={
-            "cabane build --on builder": not_run("needs another host"),
-            "cabane build --on slurm:debug": not_run("needs this partition and this account"),
-            "cabane build --on slurm --nodes 2": Step(
-                spack=True,
-                before=f"cp -r {DOCS}/clone/examples/tools . && cabane system probe --output system && "
-                f"{MIRRORS} system && export CABANE_SPACK_PYTHON={SPACK_PYTHON}",
-                typed="cabane build --on slurm --nodes 2 --sbatch=--cpus-per-task=8 --system ./system ./tools tools/1.0",
-                # The nodes share the packages in another way each time.
-                any_output=True,
-            ),
-            "cabane build --with": not_run("needs other hosts"),
-        },
-    ),
     "docs/guides/checks.md": Page(
         registry=True,
         files_of=("prgenv-gnu/24.11", "prgenv-gnu/25.6"),
@@ -588,34 +332,6 @@ PAGES = {
         steps={
             "cabane run wave -- perf": not_run("needs perf, which many kernels forbid to users"),
             "srun": not_run("needs a cluster, and pages on the cluster do not download packages"),
-        },
-    ),
-    "docs/guides/describe-your-system.md": Page(
-        before="mkdir my-recipe && cp ~/cabane/examples/tools/*.yaml my-recipe",
-        clone=True,
-        steps={
-            "cabane system probe#1": Step(any_output=True),
-            "cabane recipe check --system mysystem my-recipe#2": Step(
-                spack=True,
-                before="cabane recipe check --fetch --system mysystem my-recipe && sed -i "
-                "-e '/^packages:/a\\  hdf5:\\n    externals:\\n    - spec: hdf5@1.14.3+mpii\\n      prefix: /usr' "
-                "mysystem/packages.yaml",
-            ),
-            "cabane system probe --output mysystem#2": Step(before="echo '# by hand' >> mysystem/packages.yaml"),
-            "cabane build --system": Step(
-                spack=True,
-                # The packages of Spack must not be there for the first check. The system prefers what the MPI here lacks.
-                before="export CABANE_CACHE_DIR=~/another && cabane system probe --output prefers && cp -r my-recipe with-mpi && "
-                "sed -i \"/when: '@:4.1.3,4.1.5:'/d\" prefers/network.yaml && "
-                "sed -i 's/- patch@.*/- openmpi/' with-mpi/environments.yaml",
-                typed="cabane build --until concretize --system ./prefers with-mpi tools/1.0 2>&1 | grep ^warning",
-            ),
-            "git clone": Step(spack=True),
-            "git clone https://github.com/spack/spack.git": Step(spack=True, before="unset CABANE_CACHE_DIR"),
-            # What the machine has.
-            "cabane system probe --spack": Step(
-                spack=True, before=f"export CABANE_SPACK_PYTHON={SPACK_PYTHON}", any_output=True
-            ),
         },
     ),
     "docs/guides/host-mpi.md": Page(
@@ -770,7 +486,7 @@ PAGES = {
             "sudo apt install": ARCHIVE,
             "sudo dnf install": ARCHIVE,
             "uv tool install": ARCHIVE,
-            "spack repo add": Step(spack=True, before=OWN_SPACK),
+            "spack repo add": Step(spack=True, before=spack_pages.OWN_SPACK),
             "spack install": not_run("needs the sources of Rust for Spack, and compiles Rust"),
             "eb": not_run("needs EasyBuild"),
             "make build": BUILD,
@@ -825,18 +541,6 @@ PAGES = {
             "srun -n8": not_run("needs programs with MPI"),
         },
     ),
-    "docs/guides/stacks-on-stacks.md": Page(
-        spack=True,
-        keeps_packages=True,
-        directory="~/cabane",
-        clone=True,
-        before=HERE,
-        steps={
-            "cabane image pull": not_run("needs a registry with another stacked-mpi/1.0"),
-            "cabane run stacked-app -- spectrum": Step(before="cabane image rm --force stacked-fft/1.0"),
-            "cabane bundle create": Step(before="cabane build --system here examples/stacked/fft stacked-fft/1.0"),
-        },
-    ),
     "docs/guides/troubleshooting.md": Page(
         images=("solver/1.0",),
         as_root=HELPER.replace("image-owners any", "image-owners root")
@@ -864,4 +568,6 @@ PAGES = {
         },
     ),
     "docs/guides/vendor-mpi.md": Page(not_run="needs the MPI of a vendor, and Spack"),
+    **spack_pages.PAGES,
 }
+

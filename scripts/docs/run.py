@@ -15,6 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import kinds
 import pages
 
 HERE = Path(__file__).resolve().parent
@@ -61,7 +62,7 @@ def names_of(words):
     if gone:
         sys.exit(f"test-docs: scripts/docs/pages.py names pages without console blocks: {' '.join(gone)}")
     if words == ["quick"]:
-        return [name for name in known if pages.PAGES.get(name, pages.Page()).quick]
+        return [name for name in known if pages.PAGES.get(name, kinds.Page()).quick]
     chosen = [name for name in known if not words or name in words or Path(name).stem in words]
     if not chosen:
         sys.exit(f"test-docs: there is no page {' '.join(words)}")
@@ -92,7 +93,7 @@ def prepare(work, programs):
     files.stdin.close()
     if unpack.wait():
         sys.exit("test-docs: the clone cannot be copied")
-    if pages.has_spack():
+    if kinds.has_spack():
         mirror = os.environ["CABANE_TEST_SPACK_MIRROR"]
         (work / "mirrors.yaml").write_text(f"sourcemirror:\n  here:\n    url: file://{mirror}\n")
 
@@ -144,14 +145,14 @@ def in_a_cluster(work, words):
 
 def images_of(name):
     """Returns the images that must be built for a page."""
-    page = pages.PAGES.get(name, pages.Page())
+    page = pages.PAGES.get(name, kinds.Page())
     return page.images + page.files_of
 
 
 def length_of(name):
     """Returns the number of commands on a page, and so about how long it takes. Spack takes longest."""
     commands = (CLONE / name).read_text().count("\n$ ")
-    return commands + 1000 * pages.PAGES.get(name, pages.Page()).uses_spack
+    return commands + 1000 * pages.PAGES.get(name, kinds.Page()).uses_spack
 
 
 def main(programs, words):
@@ -176,7 +177,7 @@ def main(programs, words):
             images = {}
 
             def of_page(name):
-                page = pages.PAGES.get(name, pages.Page())
+                page = pages.PAGES.get(name, kinds.Page())
                 text = "".join(images[image].result() for image in images_of(name))
                 if text or not page.slurm:
                     return text or in_a_world(work, [name], page.has_registry)

@@ -1,0 +1,89 @@
+# SPDX-FileCopyrightText: The Cabane developers
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What is said about a page, and about a command of it."""
+
+import os
+from dataclasses import dataclass, field
+
+# What `scripts/test-docs` sets if there is Spack: two clones, and a mirror of sources.
+SPACK = ("CABANE_TEST_SPACK", "CABANE_TEST_SPACK_PACKAGES", "CABANE_TEST_SPACK_MIRROR")
+NO_SPACK = "needs Spack, which CABANE_TEST_SPACK names"
+# Where the world of a page shows what is prepared: programs, clone, images, recipes.
+DOCS = "/run/docs"
+
+
+@dataclass
+class Step:
+    """A command of a page that needs more than to be typed.
+
+    It is found by how it begins, or by the whole command with `#1` for the first time that the page has it.
+    """
+
+    not_run: str = ""
+    """Why it is not run."""
+    before: str = ""
+    """A script that runs before it in the same shell: what the page says in words."""
+    fails: bool = False
+    """It fails, and the page shows no error."""
+    typed: str = ""
+    """What is typed instead, if the page has a date, or a file of the reader."""
+    any_output: bool = False
+    """The output is another one each time."""
+    spack: bool = False
+    """It needs Spack."""
+
+
+@dataclass
+class Page:
+    """What a page needs."""
+
+    quick: bool = False
+    """It is run by `scripts/test-docs quick`."""
+    directory: str = "~"
+    """Where the reader is."""
+    clone: bool = False
+    """The reader has a clone in `~/cabane`, in which `make build` was run."""
+    images: tuple[str, ...] = ()
+    """Images that the reader has."""
+    files_of: tuple[str, ...] = ()
+    """Images of which only the files and recipes are needed, in `/run/docs/images` and `/run/docs/recipes`."""
+    files: tuple[str, ...] = ()
+    """Files that the page shows: each is the next block after a paragraph that names it."""
+    as_root: str = ""
+    """A script that root runs before the page."""
+    before: str = ""
+    """A script that the reader runs before the page."""
+    containers: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Container images in registries: a program in each, and the script that it is."""
+    registry: bool = False
+    """There is a registry, `registry.example.org`, and no other network."""
+    slurm: bool = False
+    """The page runs on a cluster of four virtual nodes."""
+    spack: bool = False
+    """Its commands need Spack."""
+    keeps_packages: bool = False
+    """Packages that Spack has built are there in the next run."""
+    steps: dict[str, Step] = field(default_factory=dict)
+    """Commands that need more than to be typed."""
+    not_run: str = ""
+    """Why no command of it is run."""
+
+    @property
+    def has_registry(self):
+        """Whether a registry is started, and the page has no other network."""
+        return self.registry or bool(self.containers)
+
+    @property
+    def uses_spack(self):
+        """Whether Git gets the clones of Spack in the place of GitHub."""
+        return has_spack() and (self.spack or any(step.spack for step in self.steps.values()))
+
+
+def has_spack():
+    """Whether there are clones of Spack, and sources."""
+    return all(os.environ.get(name) for name in SPACK)
+
+
+def not_run(why):
+    """A command that is not run."""
+    return Step(not_run=why)

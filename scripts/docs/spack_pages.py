@@ -1,0 +1,147 @@
+# SPDX-FileCopyrightText: The Cabane developers
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What pages need whose commands build with Spack."""
+
+import os
+
+from kinds import DOCS, Page, Step, not_run
+
+# A system `here` with a mirror of sources, and a Spack of the reader with its solver.
+MIRRORS = f"cp {DOCS}/mirrors.yaml"
+HERE = f"cabane system probe --output ~/.config/cabane/systems/here && {MIRRORS} ~/.config/cabane/systems/here"
+SPACK_CLONE, PACKAGES_CLONE, SPACK_PYTHON = (
+    os.environ.get(f"CABANE_TEST_SPACK{name}", "") for name in ("", "_PACKAGES", "_PYTHON")
+)
+OWN_SPACK = (
+    f"git clone --quiet --shared {SPACK_CLONE} ~/spack && "
+    f"export PATH=$PATH:$HOME/spack/bin SPACK_PYTHON={SPACK_PYTHON}"
+)
+# A recipe with four mistakes, in the lines that a page names.
+FOUR_MISTAKES = (
+    "tools:", "  compiler: [gcc]", "  unify: true", "  deprecated: false", "  network:", "    mpi: mpich", "  specs:",
+    "  - tree", "  - cmake@99", "  - bzip2", "  - lz4", "  - zlib", "  - libxml3", "  - py-torch@2.12.1 ~distribute",
+    "  - openblas threads=omp", "  views: {tools: {}}",
+)
+# A clone of the packages with a branch `develop`, which first is as it was half a year before. The recipe here names it.
+# At that time, there was no patch@2.8.
+PACKAGES_OF_BEFORE = f"""\
+git clone --quiet --bare --shared {PACKAGES_CLONE} ~/packages.git &&
+now=$(sed -n '/spack-packages.git/ {{ n; s/.*commit: //p }}' config.yaml) &&
+before=$(git -C ~/packages.git rev-list -1 --before=2026-02-01 $now) &&
+git config --global --unset-all url.{PACKAGES_CLONE}.insteadOf &&
+git config --global url.$HOME/packages.git.insteadOf https://github.com/spack/spack-packages.git &&
+sed -i '/spack-packages.git/ {{ n; s/commit: .*/commit: develop/ }}' config.yaml &&
+git -C ~/packages.git update-ref refs/heads/develop $before && cabane remove patch && cabane lock --system here &&
+git -C ~/packages.git update-ref refs/heads/develop $now
+"""
+# Damages a package in the cache, and keeps a copy.
+DAMAGED = """\
+manifest=$(echo ~/.cache/cabane/spack/packages/*/v3/manifests/spec/bzip2/*) &&
+blob=$(grep -o '[0-9a-f]\\{64\\}' $manifest | tail -n 1) &&
+blob=$(find ~/.cache/cabane/spack/packages -name $blob) &&
+cp $blob ~/undamaged && chmod u+w $blob && echo x | dd of=$blob conv=notrunc status=none
+"""
+
+PAGES = {
+    "docs/guides/build-a-stack.md": Page(
+        spack=True,
+        keeps_packages=True,
+        directory="~/cabane",
+        clone=True,
+        as_root="install -d -o alice /apps/tools",
+        steps={
+            "cabane recipe check examples/prgenv-mpich": Step(before=f"{MIRRORS} ~/.config/cabane/systems/here"),
+            "cabane recipe check --fetch": Step(
+                before="cp -r examples/tools my-recipe && "
+                f"printf '%s\\n' {' '.join(map(repr, FOUR_MISTAKES))} > my-recipe/environments.yaml"
+            ),
+            "cabane run prgenv-mpich": Step(before="cp tests/mpi/hello.c ."),
+            "cabane add": Step(before="cp -r examples/tools ~/tools && cd ~/tools"),
+            "git add": Step(before="git init --quiet"),
+            "cabane build --system here . tools/1.1": Step(before="cabane add 'hdf5@1.14 +mpi' --system here"),
+            "cabane update --system here --dry-run": Step(before=PACKAGES_OF_BEFORE),
+            "cabane build --system here examples/tools": Step(before="cd ~/cabane"),
+            "module use": Step(before=". /usr/share/modules/init/bash"),
+            "spack -C": Step(before=OWN_SPACK),
+        },
+    ),
+    "docs/guides/build-cache.md": Page(
+        spack=True,
+        directory="~/cabane",
+        clone=True,
+        as_root="useradd --create-home service && chmod 755 ~service && install -d -o alice /apps/cabane /shared",
+        before=f"{HERE} && cabane build --system here examples/tools tools/1.0",
+        files=("/etc/cabane/config.toml",),
+        steps={
+            "sudo cabane cache push": Step(
+                before="sudo install -D -m 644 ~/.config/cabane/packages.key.pub /etc/cabane/keys/packages.pub && "
+                "cabane image key new ~/site.key && sudo mkdir ~service/.cache && "
+                "sudo cp -r ~/.cache/cabane ~service/.cache"
+            ),
+            "cabane cache verify": Step(before=DAMAGED, fails=True),
+            "cabane cache verify --cache": Step(
+                before="for file in /apps/cabane/packages/v3/manifests/spec/bzip2/*; do echo >> $file; done", fails=True
+            ),
+            "cabane cache push /shared/spack-cache": Step(before="cp ~/undamaged $blob"),
+            "spack mirror": Step(before=f"{OWN_SPACK} && spack config add config:install_tree:root:$HOME/t"),
+        },
+    ),
+    "docs/guides/build-elsewhere.md": Page(
+        slurm=True,
+        files_of=("app/42.0",),
+        before=f"cp -r {DOCS}/recipes/app-42.0 app",
+        steps={
+            "cabane build --on builder": not_run("needs another host"),
+            "cabane build --on slurm:debug": not_run("needs this partition and this account"),
+            "cabane build --on slurm --nodes 2": Step(
+                spack=True,
+                before=f"cp -r {DOCS}/clone/examples/tools . && cabane system probe --output system && "
+                f"{MIRRORS} system && export CABANE_SPACK_PYTHON={SPACK_PYTHON}",
+                typed="cabane build --on slurm --nodes 2 --sbatch=--cpus-per-task=8 --system ./system ./tools tools/1.0",
+                # The nodes share the packages in another way each time.
+                any_output=True,
+            ),
+            "cabane build --with": not_run("needs other hosts"),
+        },
+    ),
+    "docs/guides/describe-your-system.md": Page(
+        before="mkdir my-recipe && cp ~/cabane/examples/tools/*.yaml my-recipe",
+        clone=True,
+        steps={
+            "cabane system probe#1": Step(any_output=True),
+            "cabane recipe check --system mysystem my-recipe#2": Step(
+                spack=True,
+                before="cabane recipe check --fetch --system mysystem my-recipe && sed -i "
+                "-e '/^packages:/a\\  hdf5:\\n    externals:\\n    - spec: hdf5@1.14.3+mpii\\n      prefix: /usr' "
+                "mysystem/packages.yaml",
+            ),
+            "cabane system probe --output mysystem#2": Step(before="echo '# by hand' >> mysystem/packages.yaml"),
+            "cabane build --system": Step(
+                spack=True,
+                # The packages of Spack must not be there for the first check. The system prefers what the MPI here lacks.
+                before="export CABANE_CACHE_DIR=~/another && cabane system probe --output prefers && cp -r my-recipe with-mpi && "
+                "sed -i \"/when: '@:4.1.3,4.1.5:'/d\" prefers/network.yaml && "
+                "sed -i 's/- patch@.*/- openmpi/' with-mpi/environments.yaml",
+                typed="cabane build --until concretize --system ./prefers with-mpi tools/1.0 2>&1 | grep ^warning",
+            ),
+            "git clone": Step(spack=True),
+            "git clone https://github.com/spack/spack.git": Step(spack=True, before="unset CABANE_CACHE_DIR"),
+            # What the machine has.
+            "cabane system probe --spack": Step(
+                spack=True, before=f"export CABANE_SPACK_PYTHON={SPACK_PYTHON}", any_output=True
+            ),
+        },
+    ),
+    "docs/guides/stacks-on-stacks.md": Page(
+        spack=True,
+        keeps_packages=True,
+        directory="~/cabane",
+        clone=True,
+        before=HERE,
+        steps={
+            "cabane image pull": not_run("needs a registry with another stacked-mpi/1.0"),
+            "cabane run stacked-app -- spectrum": Step(before="cabane image rm --force stacked-fft/1.0"),
+            "cabane bundle create": Step(before="cabane build --system here examples/stacked/fft stacked-fft/1.0"),
+        },
+    ),
+}
