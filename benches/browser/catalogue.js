@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-// Measures a catalog in Chromium, opened from files: `node catalogue.js CHROMIUM DIRECTORY TEXT…`. Each text is searched for in a
-// new browser and then again. Prints one result in each line: `ready MS`, `first MS TEXT`, `again MS TEXT`, `pages N`, and
+// Measures a catalog in Chromium, opened from files: `node catalogue.js CHROMIUM DIRECTORY TEXT…`. Each text is searched for in
+// five new browsers and then again. Prints one result in each line: `ready MS`, `first MS TEXT`, `again MS TEXT`, `pages N`, and
 // `finding TEXT` for each one of axe-core, each message of a page, and each request for anything outside the site.
 'use strict';
 const fs = require('node:fs');
@@ -15,6 +15,8 @@ const file = (name) => 'file://' + path.join(directory, name);
 const start = () => chromium.launch({ executablePath: program, args: ['--no-sandbox'] });
 // How many pages of each kind are checked.
 const SAMPLE = 5;
+// How often each text is searched for, each time in a new browser.
+const ROUNDS = 5;
 
 async function open(browser, options) {
   const page = await (await browser.newContext(options)).newPage();
@@ -54,14 +56,16 @@ function search(page, text) {
 
 async function times() {
   for (const text of texts) {
-    const browser = await start();
-    const [page, ready] = await first(browser);
-    console.log('ready', ready.toFixed(1));
-    for (const name of ['first', 'again']) {
-      console.log(name, (await search(page, text)).toFixed(1), text);
-      await search(page, 'nothing-has-this-name');
+    for (let round = 0; round < ROUNDS; round++) {
+      const browser = await start();
+      const [page, ready] = await first(browser);
+      console.log('ready', ready.toFixed(1));
+      for (const name of ['first', 'again']) {
+        console.log(name, (await search(page, text)).toFixed(1), text);
+        await search(page, 'nothing-has-this-name');
+      }
+      await browser.close();
     }
-    await browser.close();
   }
 }
 

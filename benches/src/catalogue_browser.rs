@@ -20,8 +20,8 @@ pub(crate) struct Seen {
     pub(crate) browser: String,
     /// How long the first page takes, each time in a new browser.
     pub(crate) ready: Vec<f64>,
-    /// How long each search takes the first time, and again.
-    pub(crate) searches: Vec<(String, [f64; 2])>,
+    /// How long each search takes the first time in a new browser, and again.
+    pub(crate) searches: Vec<(String, [Vec<f64>; 2])>,
     /// How many pages were checked.
     pub(crate) pages: usize,
     pub(crate) findings: Vec<String>,
@@ -54,11 +54,14 @@ impl Seen {
             "ready" => self.ready.push(rest.parse().ok()?),
             "pages" => self.pages = rest.parse().ok()?,
             "finding" => self.findings.push(rest.to_owned()),
-            "first" => {
+            "first" | "again" => {
                 let (time, text) = rest.split_once(' ')?;
-                self.searches.push((text.to_owned(), [time.parse().ok()?, 0.0]));
+                if self.searches.last().is_none_or(|(last, _)| last != text) {
+                    self.searches.push((text.to_owned(), [Vec::new(), Vec::new()]));
+                }
+                let (_, times) = self.searches.last_mut()?;
+                times[usize::from(kind == "again")].push(time.parse().ok()?);
             }
-            "again" => self.searches.last_mut()?.1[1] = rest.split_once(' ')?.0.parse().ok()?,
             _ => return None,
         }
         Some(())

@@ -8,6 +8,7 @@
 //! in the cache.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -95,7 +96,7 @@ pub fn push(request: &PushCache) -> Result<Pushed> {
     for (from, package) in chosen.values() {
         push_package(from, package, &to, signer, &mut pushed)?;
     }
-    update_index(&spack, request, &to.path)?;
+    update_index(&spack, &request.python, &to.path)?;
     Ok(pushed)
 }
 
@@ -253,10 +254,11 @@ fn newest_spack(cache: &Path) -> Result<PathBuf> {
     })
 }
 
-fn update_index(spack: &Path, request: &PushCache, target: &Path) -> Result<()> {
-    let name = format!("push-{}", std::process::id());
-    let scratch = request.cache.join("spack").join(name);
-    disk::make_empty(&scratch)?;
+/// Has Spack write the index. Its own files are in a directory that nobody else can write into: the cache may
+/// belong to others.
+fn update_index(spack: &Path, python: &Path, target: &Path) -> Result<()> {
+    let scratch = tempfile::Builder::new().prefix("cabane-push-").tempdir();
+    let scratch = scratch.map_err(BuildError::file("make a directory in", &env::temp_dir()))?;
     let mut url = std::ffi::OsString::from("file://");
     url.push(target);
     let program = spack.join("bin/spack");
@@ -265,18 +267,16 @@ fn update_index(spack: &Path, request: &PushCache, target: &Path) -> Result<()> 
         .arg(&url)
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
-        .env("HOME", &scratch)
-        .env("SPACK_PYTHON", &request.python)
+        .env("HOME", scratch.path())
+        .env("SPACK_PYTHON", python)
         .env("SPACK_DISABLE_LOCAL_CONFIG", "1")
-        .env("SPACK_USER_CACHE_PATH", scratch.join("cache"))
+        .env("SPACK_USER_CACHE_PATH", scratch.path().join("cache"))
         .env("SPACK_COLOR", "never")
         // What builds have compiled is not run outside of their sandbox.
-        .env("PYTHONPYCACHEPREFIX", scratch.join("bytecode"))
+        .env("PYTHONPYCACHEPREFIX", scratch.path().join("bytecode"))
         .stdin(Stdio::null())
         .output();
-    let removed = disk::remove(&scratch);
     let output = output.map_err(BuildError::file("start", &program))?;
-    removed?;
     if output.status.success() {
         return Ok(());
     }

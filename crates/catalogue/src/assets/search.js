@@ -10,7 +10,7 @@
   const parts = new Map();
   const waiting = new Map();
   const loads = new Map();
-  let images, names, numbersOf, texts, count;
+  let images, names, numbersOf, starts, texts, count;
   let shown = ROWS;
   let latest = 0;
 
@@ -169,8 +169,7 @@
       } else {
         isOfPackage = false;
         const one = /^[@%/:]/.test(word) ? null : spec(word);
-        const lower = word.toLowerCase();
-        wanted.push({ word: lower, label: LABEL.exec(lower), spec: one, isPackage: false });
+        wanted.push({ isLabel: labelTest(word.toLowerCase()), spec: one, isPackage: false });
       }
       if (isOfPackage) last.isPackage = true;
     }
@@ -179,14 +178,27 @@
 
   const LABEL = /^(?:([^/:@%]*)::)?([^/:@%]*)(?:\/([^:@%]*))?(?::([^@%]*))?(?:@([^%]*))?(?:%(.*))?$/;
 
-  // Whether a word is a part of a label: `prgenv-gnu`, `/24.11`, `:v2`, `@daint`, `%gh200`, or several.
-  function isLabel(wanted, row) {
-    if (texts[row].includes(wanted.word)) return true;
-    const found = wanted.label;
-    if (!found) return false;
-    const is = (part, place) => !found[place] || column(part, row).toLowerCase() === found[place];
-    return (!found[2] || column('name', row).toLowerCase().startsWith(found[2])) && is('namespace', 1) &&
-      is('version', 3) && is('tag', 4) && (found[5] === '*' || is('system', 5)) && is('uarch', 6);
+  const PARTS = ['namespace', 'name', 'version', 'tag', 'system', 'uarch'];
+
+  // Takes a word to a test of rows: `prgenv-gnu`, `/24.11`, `:v2`, `@daint`, `%gh200`, several of them, or any other part of a
+  // label. Texts are compared once, rows by their numbers.
+  function labelTest(word) {
+    const found = LABEL.exec(word) || [];
+    const conditions = [];
+    PARTS.forEach(function (part, place) {
+      const wanted = found[place + 1];
+      if (!wanted || (part === 'system' && wanted === '*')) return;
+      const is = part === 'name' ? (text) => text.startsWith(wanted) : (text) => text === wanted;
+      conditions.push([images[part].rows, images[part].texts.map((text) => is(text.toLowerCase()))]);
+    });
+    return function (row) {
+      if (texts[row].includes(word)) return true;
+      if (!found.length) return false;
+      for (const [rows, allowed] of conditions) {
+        if (!allowed[rows[row]]) return false;
+      }
+      return true;
+    };
   }
 
   async function search() {
@@ -213,16 +225,18 @@
           return;
         }
         one.rows = one.rows || new Map();
-        for (const build of builds.filter((build) => fits(one.spec, build))) {
+        for (const build of builds) {
+          if (!fits(one.spec, build)) continue;
+          const title = name + (build[0] ? '@' + build[0] : '');
           for (const row of numbers(build[3])) {
-            if (!one.rows.has(row)) one.rows.set(row, name + (build[0] ? '@' + build[0] : ''));
+            if (!one.rows.has(row)) one.rows.set(row, title);
           }
         }
       }
     }
     for (let row = count - 1; row >= 0; row--) {
       if (!filters.every(([part, value]) => column(part, row) === value)) continue;
-      if (wanted.every((one) => (one.rows && one.rows.has(row)) || (!one.isPackage && isLabel(one, row)))) found.push(row);
+      if (wanted.every((one) => (one.rows && one.rows.has(row)) || (!one.isPackage && one.isLabel(row)))) found.push(row);
     }
     show(found, wanted, typed.trim() !== '' || filters.length > 0);
     suggest(typed);
@@ -291,7 +305,7 @@
     const word = typed.slice(start.length).toLowerCase();
     const list = [];
     for (let number = 0; word && number < names.texts.length && list.length < NAMES; number++) {
-      if (names.texts[number].toLowerCase().startsWith(word)) list.push(number);
+      if (starts[number].startsWith(word)) list.push(number);
     }
     element('names').replaceChildren(...list.map(function (number) {
       const option = document.createElement('option');
@@ -342,6 +356,7 @@
     names.texts.forEach(function (name, number) {
       numbersOf.set(plain(name), (numbersOf.get(plain(name)) || []).concat(number));
     });
+    starts = names.texts.map((name) => name.toLowerCase());
     texts = new Array(count);
     for (let row = 0; row < count; row++) {
       texts[row] = (label(row) + '@' + column('system', row) + '%' + column('uarch', row)).toLowerCase();

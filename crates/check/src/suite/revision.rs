@@ -39,7 +39,7 @@ pub(super) fn describe(context: &Context, suite: &Path, configuration: &mut Conf
     } else {
         configuration.digest.insert("gitCommit".to_owned(), commit);
     }
-    configuration.uri = ask(&["remote", "get-url", "origin"]).and_then(|url| uri(&url));
+    configuration.uri = ask(&["config", "--get", "remote.origin.url"]).and_then(|url| uri(&url));
 }
 
 fn is_commit(text: &str) -> bool {
