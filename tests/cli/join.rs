@@ -96,6 +96,19 @@ fn ranks_of_one_launcher_share_their_namespaces() {
     assert_eq!(different(&seen.stdout), (1, 4), "{}", seen.stdout);
 }
 
+/// A process that ends has no namespaces for a moment before the kernel says that it has ended.
+#[test]
+fn ranks_that_end_at_once_do_not_keep_others_from_starting() {
+    let cabane = world();
+    for _ in 0..8 {
+        let crowd = "ranks=; for rank in $(seq 64); do
+                 PMI_RANK=$rank $CABANE run app -- true & ranks=\"$ranks $!\"
+             done; for rank in $ranks; do wait $rank || exit 1; done";
+        let seen = script(&cabane, crowd).success();
+        assert_eq!(seen.stderr, "");
+    }
+}
+
 #[test]
 fn ranks_that_must_not_join_have_namespaces_of_their_own() {
     let cabane = world();

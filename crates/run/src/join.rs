@@ -330,6 +330,8 @@ fn door_of(content: &Content, place: &CompanyFile) -> Result<Option<Namespaces>>
             Ok(Some(namespaces)) => return Ok(Some(namespaces)),
             // It has moved on without leaving the door open, or has just ended.
             Ok(None) => {}
+            // A process that ends loses its namespaces before it counts as ended.
+            Err(source) if source.kind() == io::ErrorKind::NotFound => {}
             Err(source) => {
                 if member.living().is_some() {
                     refused = Some(not_entered(process.id, source));

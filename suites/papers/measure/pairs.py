@@ -100,7 +100,8 @@ def seconds(command, **options):
     took = time.perf_counter() - begun
     if done.returncode != 0:
         said = (done.stderr or b"").decode(errors="replace").strip().splitlines()[-3:]
-        sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}: {' / '.join(said)}")
+        # Reports cut long messages: what the command has said comes first.
+        sys.exit(f"{' / '.join(said) or 'no message'} (exit code {done.returncode} of {' '.join(map(str, command))})")
     return took
 
 

@@ -5,14 +5,17 @@
 // Texts become text nodes, so that none of them is part of the page.
 'use strict';
 (function () {
-  const ROWS = 50;
+  const ROWS = 25;
   const NAMES = 12;
+  // After how many milliseconds a search is slow, and somebody has paused typing.
+  const PATIENCE = 200;
   const parts = new Map();
   const waiting = new Map();
   const loads = new Map();
   let images, names, numbersOf, starts, texts, count;
   let shown = ROWS;
   let latest = 0;
+  let slow, typing;
 
   window.catalogue = function (name, value) {
     parts.set(name, value);
@@ -54,21 +57,22 @@
     return 'i/' + column('folders', row) + '/' + id + '.html';
   }
 
-  // Ascending numbers: distances in bytes of seven bits, the lowest first.
-  function numbers(text) {
-    const found = [];
-    let number = 0, value = 0, shift = 0;
-    for (const character of atob(text)) {
-      const byte = character.charCodeAt(0);
-      value += (byte & 127) * Math.pow(2, shift);
-      shift += 7;
+  // Ascending numbers: distances in bytes of seven bits, the lowest first. A popular package is in every image, so this makes no
+  // list of them.
+  function eachNumber(text, visit) {
+    const bytes = atob(text);
+    let number = 0, value = 0, factor = 1;
+    for (let place = 0; place < bytes.length; place++) {
+      const byte = bytes.charCodeAt(place);
+      value += (byte & 127) * factor;
+      factor *= 128;
       if (byte < 128) {
         number += value;
-        found.push(number);
-        value = shift = 0;
+        visit(number);
+        value = 0;
+        factor = 1;
       }
     }
-    return found;
   }
 
   // Versions are runs of digits and of letters. Names of branches are newer than numbers, other names
@@ -169,7 +173,7 @@
       } else {
         isOfPackage = false;
         const one = /^[@%/:]/.test(word) ? null : spec(word);
-        wanted.push({ isLabel: labelTest(word.toLowerCase()), spec: one, isPackage: false });
+        wanted.push({ word: word.toLowerCase(), spec: one, isPackage: false });
       }
       if (isOfPackage) last.isPackage = true;
     }
@@ -180,25 +184,49 @@
 
   const PARTS = ['namespace', 'name', 'version', 'tag', 'system', 'uarch'];
 
-  // Takes a word to a test of rows: `prgenv-gnu`, `/24.11`, `:v2`, `@daint`, `%gh200`, several of them, or any other part of a
-  // label. Texts are compared once, rows by their numbers.
-  function labelTest(word) {
-    const found = LABEL.exec(word) || [];
-    const conditions = [];
+  // Returns for each value of a part whether it fits. Texts are compared once, rows by their numbers.
+  function fitting(part, test) {
+    return Uint8Array.from(images[part].texts, (text) => test(text.toLowerCase()));
+  }
+
+  // Leaves the rows that have a word in their label: `prgenv-gnu`, `/24.11`, `:v2`, `@daint`, `%gh200`, several of them, or any
+  // other part of it. Rows that a package has stay.
+  function leaveLabels(left, word, stay) {
+    if (stay && left.every((is, row) => !is || stay[row])) return;
+    const found = LABEL.exec(word);
+    const hits = new Uint8Array(count).fill(found ? 1 : 0);
     PARTS.forEach(function (part, place) {
-      const wanted = found[place + 1];
+      const wanted = found && found[place + 1];
       if (!wanted || (part === 'system' && wanted === '*')) return;
-      const is = part === 'name' ? (text) => text.startsWith(wanted) : (text) => text === wanted;
-      conditions.push([images[part].rows, images[part].texts.map((text) => is(text.toLowerCase()))]);
+      const allowed = fitting(part, (text) => part === 'name' ? text.startsWith(wanted) : text === wanted);
+      const rows = images[part].rows;
+      for (let row = 0; row < count; row++) hits[row] &= allowed[rows[row]];
     });
-    return function (row) {
-      if (texts[row].includes(word)) return true;
-      if (!found.length) return false;
-      for (const [rows, allowed] of conditions) {
-        if (!allowed[rows[row]]) return false;
+    for (let row = 0; row < count; row++) {
+      if (left[row] && !hits[row] && !(stay && stay[row]) && !texts[row].includes(word)) left[row] = 0;
+    }
+  }
+
+  // Returns the rows that have all that is wanted, the newest first.
+  function rowsWith(wanted, filters) {
+    const left = new Uint8Array(count).fill(1);
+    for (const [part, value] of filters) {
+      const { rows, texts } = images[part];
+      const wantedRow = texts.indexOf(value);
+      for (let row = 0; row < count; row++) left[row] &= rows[row] === wantedRow;
+    }
+    for (const one of wanted) {
+      if (!one.isPackage) {
+        leaveLabels(left, one.word, one.rows);
+      } else {
+        for (let row = 0; row < count; row++) left[row] &= one.rows && one.rows[row] ? 1 : 0;
       }
-      return true;
-    };
+    }
+    const found = [];
+    for (let row = count - 1; row >= 0; row--) {
+      if (left[row]) found.push(row);
+    }
+    return found;
   }
 
   async function search() {
@@ -208,39 +236,38 @@
     const filters = ['namespace', 'system', 'uarch', 'state', 'tested']
       .filter((id) => element(id) && element(id).value)
       .map((id) => [id, element(id).value]);
-    const found = [];
     const numbersFor = (one) => (one.spec && numbersOf.get(plain(one.spec.name))) || [];
     const fileOf = (number) => names.files[number] || names.texts[number];
     // All at once: each file takes a round trip.
     wanted.flatMap(numbersFor).forEach((number) => load(fileOf(number)));
+    clearTimeout(slow);
+    slow = setTimeout(function () { element('status').textContent = 'Loading…'; }, PATIENCE);
     for (const one of wanted) {
       for (const number of numbersFor(one)) {
         const name = names.texts[number];
         const file = fileOf(number);
-        if (!parts.has('package:' + file)) element('status').textContent = 'Loading…';
         const builds = await load(file);
         if (mine !== latest) return;
         if (!builds) {
+          clearTimeout(slow);
           element('status').textContent = 'The data of ' + name + ' cannot be loaded.';
           return;
         }
-        one.rows = one.rows || new Map();
+        one.titles = one.titles || [''];
+        one.rows = one.rows || new Uint32Array(count);
+        const { titles, rows } = one;
         for (const build of builds) {
           if (!fits(one.spec, build)) continue;
-          const title = name + (build[0] ? '@' + build[0] : '');
-          for (const row of numbers(build[3])) {
-            if (!one.rows.has(row)) one.rows.set(row, title);
-          }
+          const title = titles.push(name + (build[0] ? '@' + build[0] : '')) - 1;
+          eachNumber(build[3], function (row) { if (!rows[row]) rows[row] = title; });
         }
       }
     }
-    for (let row = count - 1; row >= 0; row--) {
-      if (!filters.every(([part, value]) => column(part, row) === value)) continue;
-      if (wanted.every((one) => (one.rows && one.rows.has(row)) || (!one.isPackage && one.isLabel(row)))) found.push(row);
-    }
-    show(found, wanted, typed.trim() !== '' || filters.length > 0);
+    clearTimeout(slow);
+    show(rowsWith(wanted, filters), wanted, typed.trim() !== '' || filters.length > 0);
     suggest(typed);
-    remember(typed, filters);
+    clearTimeout(typing);
+    typing = setTimeout(() => remember(typed, filters), PATIENCE);
   }
 
   function cell(kind, text) {
@@ -283,7 +310,7 @@
       title.append(link);
       line.append(title);
       if (packages.length) {
-        line.append(cell('td', packages.map((one) => one.rows.get(row)).filter(Boolean).join(', ')));
+        line.append(cell('td', packages.map((one) => one.titles[one.rows[row]]).filter(Boolean).join(', ')));
       }
       line.append(cell('td', column('system', row)), cell('td', column('uarch', row)),
         chip(column('state', row), STATES), chip(column('tested', row), OUTCOMES),
