@@ -9,12 +9,15 @@ import os
 import re
 import shutil
 import stat
+import struct
 import subprocess
 import tempfile
 from pathlib import Path
 
-PROGRAMS = ["sh", "cat", "ls", "id", "env", "readlink", "touch"]
+PROGRAMS = ["sh", "bash", "cat", "ls", "id", "env", "readlink", "touch"]
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+# How SIF files name them.
+SIF_ARCHITECTURES = {"x86_64": b"02", "aarch64": b"04"}
 
 
 def root_of(place, program, script):
@@ -64,24 +67,59 @@ def push(name, program, script):
             (layout / "blobs/sha256" / digest).write_bytes(content)
             return {"mediaType": f"application/vnd.oci.image.{media}", "digest": f"sha256:{digest}", "size": len(content)}
 
-        machine = subprocess.run(["uname", "-m"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-        config = {
-            "architecture": ARCHITECTURES.get(machine, machine),
-            "os": "linux",
-            "config": {"Env": ["PATH=/usr/bin:/bin"], "Entrypoint": [program], "Cmd": ["--help"]},
-            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(tar.stdout).hexdigest()}"]},
-        }
         layer = blob(gzip.compress(tar.stdout, 1, mtime=0), "layer.v1.tar+gzip")
-        manifest = {
+
+        def manifest(architecture):
+            config = {
+                "architecture": architecture,
+                "os": "linux",
+                "config": {"Env": ["PATH=/usr/bin:/bin"], "Entrypoint": [program], "Cmd": ["--help"]},
+                "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(tar.stdout).hexdigest()}"]},
+            }
+            content = {
+                "schemaVersion": 2,
+                "mediaType": "application/vnd.oci.image.manifest.v1+json",
+                "config": blob(json.dumps(config).encode(), "config.v1+json"),
+                "layers": [layer],
+            }
+            entry = blob(json.dumps(content).encode(), "manifest.v1+json")
+            return entry | {"platform": {"architecture": architecture, "os": "linux"}}
+
+        # For two platforms, as many images are. The scripts in them are the same.
+        content = {
             "schemaVersion": 2,
-            "mediaType": "application/vnd.oci.image.manifest.v1+json",
-            "config": blob(json.dumps(config).encode(), "config.v1+json"),
-            "layers": [layer],
+            "mediaType": "application/vnd.oci.image.index.v1+json",
+            "manifests": [manifest(architecture) for architecture in ARCHITECTURES.values()],
         }
-        index = {"schemaVersion": 2, "manifests": [blob(json.dumps(manifest).encode(), "manifest.v1+json")]}
+        index = {"schemaVersion": 2, "manifests": [blob(json.dumps(content).encode(), "index.v1+json")]}
         (layout / "index.json").write_text(json.dumps(index))
         (layout / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
         subprocess.run(
-            ["skopeo", "copy", "--quiet", "--insecure-policy", f"oci:{layout}", f"docker://{name}"],
+            ["skopeo", "copy", "--quiet", "--insecure-policy", "--all", f"oci:{layout}", f"docker://{name}"],
             stdout=subprocess.DEVNULL, check=True,
         )
+
+
+def sif(file, program, script):
+    """Writes an image in the format of Singularity: a header, one descriptor, and a squashfs image at 4096."""
+    with tempfile.TemporaryDirectory() as directory:
+        root, image = Path(directory) / "root", Path(directory) / "image"
+        root.mkdir()
+        root_of(root, program, script)
+        (root / ".singularity.d").mkdir()
+        runscript = root / ".singularity.d/runscript"
+        runscript.write_text(f'#!/bin/sh\nexec {program} "$@"\n')
+        runscript.chmod(0o755)
+        subprocess.run(["mksquashfs", root, image, "-quiet", "-noappend"], stdout=subprocess.DEVNULL, check=True)
+        content = image.read_bytes()
+    machine = os.uname().machine
+    header = bytearray(4096)
+    for place, layout, *values in (
+        (0, "32s10s3s", b"#!/usr/bin/env run-singularity\n", b"SIF_MAGIC", b"01"),
+        (88, "<QQ", 1, 128),
+        (128, "<iB", 0x4004, 1),
+        (128 + 17, "<QQ", 4096, len(content)),
+        (128 + 201, "<ii2s", 1, 2, SIF_ARCHITECTURES[machine]),
+    ):
+        struct.pack_into(layout, header, place, *values)
+    file.write_bytes(bytes(header) + content)

@@ -17,6 +17,7 @@ views:
   default:
     description: python with the packages
 """
+DEVELOP = "  develop:\n    description: with what developers need\n"
 
 TREE = """\
 name: {name}
@@ -41,10 +42,10 @@ IMAGES = {
     "analysis/2026.2": {
         "config.yaml": ANALYSIS
         + "    env_vars:\n      set:\n        - OMP_NUM_THREADS: '4'\n"
-        + "  develop:\n    description: with what developers need\n",
+        + DEVELOP,
         "requirements.txt": "numpy==2.4.6\nh5py\n",
     },
-    "analysis/2026.2+ipykernel": {"config.yaml": ANALYSIS, "requirements.txt": "numpy\nipykernel\n"},
+    "analysis/2026.2+ipykernel": {"config.yaml": ANALYSIS + DEVELOP, "requirements.txt": "numpy\nipykernel\n"},
     "mpi-python/1.0": "examples/mpi-python",
     "tools/1.0": {
         "config.yaml": TREE.format(name="tools", store="/user-tools", description="tools of our group")
@@ -67,6 +68,13 @@ IMAGES = {
             ("app", "42.0", "app", "app"),
             ("app", "43.0", "app", "app"),
         )
+    },
+    "prgenv-gnu/24.11+modules": {
+        "config.yaml": TREE.format(name="prgenv-gnu", store="/user-environment", description="compilers and MPI")
+        + "  modules:\n    description: the module files\n    env_vars:\n      prepend_path:\n"
+        "        - MODULEPATH: $@mount@/modules\n",
+        "install/bin/mpicc": "#!/bin/sh\nexec gcc \"$@\"\n",
+        "install/modules/hdf5/1.14": "#%Module\nsetenv HDF5_ROOT /user-environment\n",
     },
     "solver/1.0": {
         "config.yaml": SOLVER,

@@ -54,7 +54,7 @@ class Page:
     before: str = ""
     """A script that the reader runs before the page."""
     containers: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Container images in registries: a program in each, and the script that it is."""
+    """Container images in registries, and SIF files in the home: a program in each, and the script that it is."""
     registry: bool = False
     """There is a registry, `registry.example.org`, and no other network."""
     slurm: bool = False

@@ -145,7 +145,12 @@ class Run:
         if self.page.has_registry:
             call(DOCS / "clone/scripts/docs/registry")
         for name, (program, script) in self.page.containers.items():
-            containers.push(name, program, script)
+            if name.startswith("~"):
+                file = self.world.home / name[2:]
+                containers.sif(file, program, script)
+                self.world.own(file)
+            else:
+                containers.push(name, program, script)
         if self.page.as_root:
             call("bash", "-euc", self.page.as_root)
         self.session = self.world.session(self.page.directory)

@@ -28,6 +28,33 @@ install -D /run/docs/programs/cabane-mount /usr/local/libexec/cabane/cabane-moun
 mkdir -p /etc/cabane /user-environment
 printf 'mount-point /user-environment\\nimage-owners any\\n' >/etc/cabane/mount.policy
 """
+# A tool that knows nothing of the list of images moves a label, and adds one.
+OTHER_TOOL = """
+at=docker://registry.example.org/uenv/deploy/daint/gh200 &&
+cabane image push ./other.squashfs elsewhere::other/1.0:v1@daint%gh200 &&
+for label in netcdf-tools/2024:v1 prgenv-gnu/24.11:v2; do
+    skopeo copy --quiet --insecure-policy ${at/deploy/elsewhere}/other/1.0:v1 $at/$label || break
+done
+"""
+# The registry in the configuration of the reader.
+REGISTRY = """
+mkdir -p ~/.config/cabane && printf '[registry]\\nurl = "https://registry.example.org/uenv"\\n' > ~/.config/cabane/config.toml &&
+"""
+# A program with the build system of Autotools.
+SOURCES_OF_READER = """
+mkdir ~/hello-1.0 && cd ~/hello-1.0 &&
+printf '%s\\n' 'AC_INIT([hello], [1.0])' 'AM_INIT_AUTOMAKE([foreign])' AC_PROG_CC 'AC_CONFIG_FILES([Makefile])' AC_OUTPUT > configure.ac &&
+printf '%s\\n' 'bin_PROGRAMS = hello' 'hello_SOURCES = hello.c' > Makefile.am &&
+printf '%s\\n' '#include <stdio.h>' 'int main(void) { return puts("hello") < 0; }' > hello.c &&
+autoreconf --install
+"""
+# Two images of a repository: one is cut, and everybody may write to the other.
+DAMAGED = f"""
+add() {{ cabane --repo=/shared/cabane/repository image add $1@alpha%zen3 {DOCS}/images/$2; }}
+file() {{ cabane --repo=/shared/cabane/repository image inspect $1 --format '{{sqfs}}'; }}
+add cp2k/2024.1:v2 prgenv-gnu-24.11 && add cp2k/2024.3:v1 prgenv-gnu-25.6 &&
+old=$(file cp2k/2024.1@alpha) new=$(file cp2k/2024.3@alpha) && chmod u+w $old $new && truncate --size 1024 $old && chmod o+w $new
+"""
 # Another system than `local`, as the pages on registries have it.
 DAINT = """
 mkdir -p /etc/cabane
@@ -64,17 +91,19 @@ PAGES = {
         quick=True,
         files=("config.yaml",),
         steps={
-            "./configure": not_run("needs the sources of the reader"),
-            "make": not_run("needs the sources of the reader"),
-            "make install": not_run("needs the sources of the reader"),
+            "./configure": Step(before=SOURCES_OF_READER),
         },
     ),
     "docs/guides/easybuild.md": Page(
         quick=True,
         files=("config.yaml",),
         steps={
-            "eb": not_run("needs EasyBuild and the sources of a large package"),
-            "uv pip compile": not_run("the machine of the test has no uv in PATH"),
+            # The one that Cabane has put into its cache.
+            "eb": Step(
+                before="sudo install -d -o alice /apps/easybuild && eb=$(find ~/.cache -path '*/bin/eb') && PATH=$PATH:${eb%/eb}"
+            ),
+            # The one that Cabane downloads.
+            "uv pip compile": Step(before="PATH=$PATH:$(echo ~/.cache/cabane/tools/uv-*)"),
             "cabane start apps": EESSI,
             "source /cvmfs": EESSI,
             "module load": EESSI,
@@ -232,17 +261,25 @@ PAGES = {
         },
     ),
     "docs/guides/coming-from-apptainer.md": Page(
-        containers={"quay.io/biocontainers/samtools:1.19.2--h50ea8bc_1": ("samtools", "echo samtools 1.19.2")},
+        containers={
+            "quay.io/biocontainers/samtools:1.19.2--h50ea8bc_1": ("samtools", "echo samtools 1.19.2"),
+            "~/pytorch.sif": ("python", 'test -e "$1"'),
+            "~/tool.sif": ("tool", "exit 0"),
+        },
+        before="touch train.py",
         steps={
-            "cabane exec --nv": not_run("needs a GPU, and this SIF file"),
-            "cabane shell": not_run("needs this SIF file"),
+            # Its shell reads no startup file.
+            "cabane shell": Step(before="export PS0 PS1 PROMPT_COMMAND"),
         },
     ),
     "docs/guides/coming-from-modules.md": Page(
         images=("analysis/2026.2",),
+        files_of=("prgenv-gnu/24.11+modules",),
         steps={
-            "cabane start prgenv-gnu": not_run("needs an image built with Spack"),
-            "module avail": not_run("needs an image built with Spack"),
+            "cabane start prgenv-gnu": Step(
+                before="echo . /usr/share/modules/init/bash >> ~/.bashrc && export MODULES_PAGER= && "
+                f"cabane image add prgenv-gnu/24.11 {DOCS}/images/prgenv-gnu-24.11+modules"
+            ),
         },
     ),
     "docs/guides/coming-from-pyxis.md": Page(
@@ -259,9 +296,10 @@ PAGES = {
     "docs/guides/coming-from-shifter.md": Page(
         containers={
             "docker.io/library/ubuntu:22.04": ("true", "exit 0"),
-            "docker.io/my-lab/tool:2.1": ("tool", "cat"),
+            "docker.io/my-lab/tool:2.1": ("tool", 'cat "$1"'),
         },
-        steps={"srun": not_run("needs Slurm")},
+        slurm=True,
+        before="echo input > input.dat",
     ),
     "docs/guides/coming-from-uenv.md": Page(
         directory="~/cabane",
@@ -277,20 +315,21 @@ PAGES = {
             f"ghcr.io/my-lab/tool:{version}": ("tool", f'case $1 in --version) echo tool {version} ;; --help) ;; *) cat "$1" ;; esac')
             for version in ("2.1", "2.2")
         }
-        | {"ghcr.io/my-lab/solver:2.1": ("solver", "exit 0")},
+        | {f"ghcr.io/my-lab/solver:{version}": ("solver", "exit 0") for version in ("2.1", "2024")}
+        | {"~/tool.sif": ("tool", "echo tool 2.1")},
         files_of=("tools/1.0",),
         files=("solver/config.yaml",),
-        as_root="install -d -o alice /scratch/input && echo data > /scratch/input/a.dat",
+        as_root="groupadd --users alice solver-users && install -d -o alice /scratch/input && echo data > /scratch/input/a.dat",
         before="echo input > input.dat && mkdir -p solver/site/bin && touch solver/solver.conf && "
         "printf '#!/bin/sh\\n' > solver/site/bin/start && chmod +x solver/site/bin/start && "
         f"cabane image add tools/24.11 {DOCS}/images/tools-1.0",
         steps={
-            "cabane run ./tool.sif": not_run("needs this SIF file"),
-            "cabane import --platform": not_run("needs an image for this platform"),
-            "cabane import --check": not_run("needs an image that has moved"),
-            "cabane import ghcr.io/my-lab/solver:2024": not_run("needs this image and this group"),
+            "cabane import --check": Step(
+                before="skopeo copy --quiet --insecure-policy --all docker://ghcr.io/my-lab/tool:2.2 docker://ghcr.io/my-lab/tool:2.1",
+                fails=True,
+            ),
             "cabane build ./solver solver/2.1#2": not_run("needs a container with a distribution"),
-            "cabane start tool/2.1": not_run("the container has no prompt that the test knows"),
+            "srun -N4 --uenv=tool/2.1 tool": Step(before="exit"),
             "cabane run tool/2.1,prgenv-gnu": not_run("needs an image built with Spack"),
             "cabane run --writable": not_run("needs a container with a distribution"),
             "cabane system devices": not_run("needs a GPU"),
@@ -346,21 +385,23 @@ PAGES = {
         },
     ),
     "docs/guides/jupyter-and-editors.md": Page(
-        images=("analysis/2026.2+ipykernel",),
+        images=("analysis/2026.2+ipykernel", "tools/1.0"),
+        as_root="install -d -o alice /scratch/input",
         files_of=("analysis/2026.1",),
         steps={
             "cabane build .": Step(before=f"cp {DOCS}/recipes/analysis-2026.2+ipykernel/* ."),
             "cabane kernel install plain/1.0": Step(
                 before=f"cabane image add plain/1.0 {DOCS}/images/analysis-2026.1"
             ),
-            "cabane kernel install prgenv-gnu": not_run("needs an image built with Spack"),
+            "cabane kernel install prgenv-gnu": Step(before=f"for label in prgenv-gnu/24.11:v1 pytorch/2.9; do cabane image add $label {DOCS}/images/analysis-2026.2+ipykernel; done"),
             "cabane kernel install -e climate": Step(
                 before="mkdir -p ~/.config/cabane/environments && "
                 "echo 'images = [\"analysis/2026.2\"]' > ~/.config/cabane/environments/climate.toml"
             ),
-            "cabane kernel install --bind": not_run("needs this image"),
-            "cabane kernel install julia/1.10": not_run("needs this image"),
-            "cabane kernel ls": Step(before="cabane kernel remove climate"),
+            "cabane kernel install julia/1.10": not_run("needs an image with Julia"),
+            "cabane kernel ls": Step(
+                before="for name in climate prgenv pytorch-2.9; do cabane kernel remove $name; done"
+            ),
             "ssh": not_run("needs another host"),
             "rsync": not_run("needs another host"),
             "cat ~/bin/python-analysis": Step(
@@ -372,14 +413,18 @@ PAGES = {
     "docs/guides/mpi-audit.md": Page(not_run="needs the MPIs of a site, and takes minutes"),
     "docs/guides/papers.md": Page(not_run="needs ReFrame, and an image with compilers; tests run the suite"),
     "docs/guides/pipelines.md": Page(not_run="needs Slurm, keys, and a registry; examples/pipeline/run is run by `make demo`"),
-    "docs/guides/pipelines-ci.md": Page(not_run="needs a pipeline; scripts/test-clients runs generated ones"),
+    "docs/guides/pipelines-ci.md": Page(
+        directory="~/cabane/examples/pipeline",
+        clone=True,
+        before="git init --quiet .",
+    ),
     "docs/guides/looking-after-a-repository.md": Page(
         images=("solver/1.0",),
         registry=True,
         as_root="install -d -o alice /shared/cabane /scratch/alice /old /new && groupadd --users alice vaspusers",
         before="cabane repo create /shared/cabane/repository && cabane repo create /old/repository && "
         "cabane --repo=/old/repository,default image add solver/1.0 solver/1.0@* && export SCRATCH=/scratch/alice",
-        files_of=("tools/1.0", "prgenv-gnu/24.11"),
+        files_of=("tools/1.0", "prgenv-gnu/24.11", "prgenv-gnu/25.6"),
         steps={
             "cabane repo gc": Step(any_output=True),
             # No image was unused for a week.
@@ -394,16 +439,20 @@ PAGES = {
                 "sudo chgrp vaspusers vasp.squashfs",
                 any_output=True,
             ),
-            "cabane --repo=/shared/cabane/repository image pull": not_run("needs this image in a registry"),
+            "cabane --repo=/shared/cabane/repository image pull": Step(
+                before=REGISTRY + f"cabane image push {DOCS}/images/tools-1.0 vasp/6.4:v1@local%$(uname -m) && "
+                f"cabane image push {DOCS}/images/prgenv-gnu-24.11 prgenv-gnu/25.6:v1@arapiles%zen3"
+            ),
             "cabane repo migrate": Step(any_output=True),
             "cabane run prgenv-gnu": Step(
                 before=UENV + f"cabane --repo=uenv image add prgenv-gnu/24.11:v1@arapiles%zen3 {DOCS}/images/prgenv-gnu-24.11"
             ),
-            "cabane --repo=uenv": not_run("needs this image in a registry"),
             "uenv image ls": Step(before="sudo ln -s cabane /usr/local/bin/uenv"),
             "cabane repo status $SCRATCH/.uenv-images": Step(any_output=True),
             "cabane repo import": Step(any_output=True),
-            "cabane repo status /shared/cabane/repository --verify": not_run("needs a damaged repository"),
+            "cabane repo status /shared/cabane/repository --verify": Step(
+                before=DAMAGED, fails=True
+            ),
         },
     ),
     "docs/guides/catalogue.md": Page(
@@ -414,7 +463,11 @@ PAGES = {
         "printf '[registry]\\nurl = \"https://registry.example.org/uenv\"\\n' > ~/.config/cabane/config.toml && "
         f"for v in 24.11 25.6 26.1; do cabane image push {DOCS}/images/prgenv-gnu-24.11 deploy::prgenv-gnu/$v:v1@daint%gh200 && "
         "cabane image push {DOCS}/images/prgenv-gnu-24.11 contrib::prgenv-gnu/$v:v1@daint%gh200 || break; done".format(DOCS=DOCS),
-        steps={"cabane catalogue serve": not_run("serves until it is interrupted")},
+        steps={"cabane catalogue serve": Step(
+                # It serves until it is interrupted.
+                typed="timeout --foreground --preserve-status -s INT 1 cabane catalogue serve site",
+                fails=True,
+            )},
     ),
     "docs/guides/releases.md": Page(
         registry=True,
@@ -439,7 +492,6 @@ PAGES = {
                 typed='cabane channel waive stable prgenv-gnu/25.6:v2 --rule age --reason "fixes a crash" '
                 "--until $(date -d '+30 days' +%F) --key release.key"
             ),
-            "cabane channel diff stable.41": not_run("needs a channel with 41 states"),
             "cabane channel rollback": Step(
                 before="release cp2k/2025.1:v1 cp2k-2025.1 && release prgenv-gnu/24.11:v2 prgenv-gnu-24.11 && "
                 "release prgenv-gnu/26.1:v1 prgenv-gnu-26.1"
@@ -458,10 +510,10 @@ PAGES = {
     ),
     "docs/guides/share-images.md": Page(
         registry=True,
-        files_of=("prgenv-gnu/24.11",),
+        files_of=("prgenv-gnu/24.11", "tools/1.0"),
         as_root=DAINT,
         files=("~/.config/cabane/config.toml",),
-        before=f"export CABANE_REGISTRY=https://registry.example.org/uenv && cp {DOCS}/images/prgenv-gnu-24.11 image.squashfs && "
+        before=f"export CABANE_REGISTRY=https://registry.example.org/uenv && cp {DOCS}/images/prgenv-gnu-24.11 image.squashfs && cp {DOCS}/images/tools-1.0 other.squashfs && "
         "cabane image push ./image.squashfs deploy::prgenv-gnu/24.11:v2@daint%gh200 && "
         "cabane image push ./image.squashfs build::cp2k/2025.1:1234567890@daint%gh200 && unset CABANE_REGISTRY",
         steps={
@@ -470,14 +522,16 @@ PAGES = {
             "cabane search": not_run("needs images built with Spack"),
             "cabane info": not_run("needs images built with Spack"),
             "cosign": not_run("needs cosign; scripts/test-clients builds it"),
-            "cabane registry check": not_run("needs a registry with a wrong list"),
+            # Another tool changes the registry.
+            "cabane registry check": Step(before=OTHER_TOOL, fails=True),
         },
     ),
     "docs/guides/site-installation.md": Page(
         directory="~/cabane",
         clone=True,
         files=("/etc/cabane/config.toml",),
-        files_of=("solver/1.0",),
+        registry=True,
+        files_of=("solver/1.0", "mpi-python/1.0"),
         as_root="install -d -o alice /shared/cabane /scratch/alice",
         steps={
             "tar -xf": ARCHIVE,
@@ -497,13 +551,14 @@ PAGES = {
             "cabane repo create": Step(before="rm ~/.config/cabane/config.toml"),
             "sudo cabane image trust": Step(before=f"cp {DOCS}/images/solver-1.0 /scratch/alice/app.squashfs"),
             "cabane image sign": Step(before=f"cabane image add app/1.2 {DOCS}/images/solver-1.0"),
-            "cabane image push": not_run("needs the registry of a site"),
+            "cabane image push": Step(before="export CABANE_REGISTRY=https://registry.example.org/uenv"),
             "cat /etc/modprobe.d": not_run("changes the keys of the kernel"),
             "keyring=": not_run("changes the keys of the kernel"),
             "openssl x509": not_run("changes the keys of the kernel"),
             "sudo keyctl": not_run("changes the keys of the kernel"),
             "cabane doctor": not_run("needs a node without user namespaces"),
-            "mpirun": not_run("needs a program of the reader"),
+            "mpirun": Step(before=f"cabane image add mpi-python/1.0 {DOCS}/images/mpi-python-1.0 && "
+                "cabane run mpi-python -- mpicc -o solver tests/mpi/hello.c && sudo ln -sf mpirun.mpich /usr/bin/mpirun"),
         },
     ),
     "docs/guides/slurm-administration.md": Page(
