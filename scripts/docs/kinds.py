@@ -56,7 +56,9 @@ class Page:
     containers: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Container images in registries, and SIF files in the home: a program in each, and the script that it is."""
     registry: bool = False
-    """There is a registry, `registry.example.org`, and no other network."""
+    """There is a registry, `registry.example.org`, and no other network unless `network` says so."""
+    network: bool = False
+    """Beside the registry, there is the network of the machine."""
     slurm: bool = False
     """The page runs on a cluster of four virtual nodes."""
     spack: bool = False
@@ -70,8 +72,13 @@ class Page:
 
     @property
     def has_registry(self):
-        """Whether a registry is started, and the page has no other network."""
+        """Whether a registry is started."""
         return self.registry or bool(self.containers)
+
+    @property
+    def has_own_network(self):
+        """Whether the page has a network of its own."""
+        return self.has_registry and not self.network
 
     @property
     def uses_spack(self):

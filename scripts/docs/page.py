@@ -8,6 +8,7 @@ page.py --image NAME: builds an image that pages begin with, in /run/docs/images
 
 import os
 import pwd
+import secrets
 import shlex
 import shutil
 import subprocess
@@ -116,7 +117,7 @@ class World:
         if not place.exists():
             place.mkdir(parents=True)
             self.own(place)
-        inherited = [] if self.page.has_registry else INHERITED
+        inherited = [] if self.page.has_own_network else INHERITED
         variables = {name: os.environ[name] for name in inherited if name in os.environ}
         variables |= {"HOME": str(self.home), "USER": USER, "LOGNAME": USER, "SHELL": "/bin/bash", "PATH": PATH}
         return Session(self.user, place, variables | {"TERM": "dumb", "LANG": "C.UTF-8", "PWD": str(place)})
@@ -143,7 +144,9 @@ class Run:
         if self.page.clone:
             self.world.clone()
         if self.page.has_registry:
-            call(DOCS / "clone/scripts/docs/registry")
+            # Other worlds may use the network of the machine at the same time.
+            address = f"127.{os.getpid() % 250 + 2}.{secrets.randbelow(250)}.2" if self.page.network else ""
+            call(DOCS / "clone/scripts/docs/registry", address)
         for name, (program, script) in self.page.containers.items():
             if name.startswith("~"):
                 file = self.world.home / name[2:]

@@ -64,12 +64,13 @@ printf 'system_name = "daint"\\ndefault_uarch = "gh200"\\n' >/etc/cabane/config.
 PAGES = {
     "README.md": Page(
         quick=True,
+        network=True,
+        containers={"ghcr.io/my-lab/solver:2.1": ("solver", "exit 0")},
         directory="~/cabane",
         clone=True,
         steps={
             "make demo": BUILD,
             "make test": BUILD,
-            "cabane import ghcr.io/my-lab/solver:2.1": not_run("needs this registry"),
             "srun": not_run("needs Slurm"),
             "tar -xf": ARCHIVE,
             "cabane-0.2.0-linux-x86_64/install.sh": ARCHIVE,
@@ -78,12 +79,13 @@ PAGES = {
     ),
     "docs/guides/first-environment.md": Page(
         quick=True,
+        registry=True,
+        network=True,
         directory="~/cabane",
         clone=True,
         steps={
             "make build": BUILD,
-            "cabane image push": not_run("needs the registry of a site"),
-            "cabane share": not_run("needs the registry of a site"),
+            "cabane image push": Step(before="export CABANE_REGISTRY=https://registry.example.org/uenv"),
             "cabane run mpi<Tab>": not_run("needs a person who presses Tab"),
         },
     ),
@@ -134,13 +136,16 @@ PAGES = {
         },
     ),
     "docs/guides/environment-files.md": Page(
-        quick=True,
         images=("analysis/2026.2", "tools/1.0"),
+        slurm=True,
+        containers={"nvcr.io/nvidia/pytorch:25.01-py3": ("python", 'test -e "${1:-/}"')},
         files=("climate.toml",),
         steps={
             "cabane environment check": Step(before="sed -i 's/^mounts/mount/' climate.toml"),
-            "srun": not_run("needs Slurm and this image"),
-            "cabane run -e ./pytorch.toml": not_run("needs this image"),
+            "srun": Step(
+                before="mkdir ~/.edf && touch train.py && echo 'image = \"nvcr.io#nvidia/pytorch:25.01-py3\"' > pytorch.toml && "
+                "cp pytorch.toml ~/.edf"
+            ),
         },
     ),
     "docs/guides/repositories.md": Page(

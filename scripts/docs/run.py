@@ -180,7 +180,7 @@ def main(programs, words):
                 page = pages.PAGES.get(name, kinds.Page())
                 text = "".join(images[image].result() for image in images_of(name))
                 if text or not page.slurm:
-                    return text or in_a_world(work, [name], page.has_registry)
+                    return text or in_a_world(work, [name], page.has_own_network)
                 return in_a_cluster(work, [name])
 
             # The longest first. Images are begun before the pages that wait for them.
