@@ -5,6 +5,8 @@
 A page that is not here runs in an empty directory of a user who has nothing.
 """
 
+import os
+
 import spack_pages
 from kinds import DOCS, Page, Step, not_run
 
@@ -61,6 +63,18 @@ mkdir -p /etc/cabane
 printf 'system_name = "daint"\\ndefault_uarch = "gh200"\\n' >/etc/cabane/config.toml
 """
 
+# Where `eb` is.
+EASYBUILD = os.path.dirname(os.environ.get("CABANE_TEST_EASYBUILD", ""))
+# The machine itself, over ssh. No port is used.
+CLUSTER = f"""
+mkdir -m 700 ~/.ssh && ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519 && cp ~/.ssh/id_ed25519 ~/.ssh/host &&
+cp ~/.ssh/id_ed25519.pub ~/.ssh/authorized_keys &&
+printf '%s\\n' "HostKey $HOME/.ssh/host" 'UsePAM no' 'PasswordAuthentication no' 'SetEnv PATH=/usr/local/bin:/usr/bin:/bin' > ~/.ssh/sshd &&
+printf '%s\\n' 'Host cluster' 'StrictHostKeyChecking no' 'LogLevel ERROR' \
+    "ProxyCommand sudo env LD_LIBRARY_PATH=$(echo {DOCS}/programs/ssh/lib/*-linux-gnu) {DOCS}/programs/ssh/sbin/sshd -i -f $HOME/.ssh/sshd" > ~/.ssh/config &&
+echo 'print(6 * 7)' > solver.py && printf 'b\\na\\n' > big.txt
+"""
+
 PAGES = {
     "README.md": Page(
         quick=True,
@@ -100,10 +114,13 @@ PAGES = {
         quick=True,
         files=("config.yaml",),
         steps={
-            # The one that Cabane has put into its cache.
             "eb": Step(
-                before="sudo install -d -o alice /apps/easybuild && eb=$(find ~/.cache -path '*/bin/eb') && PATH=$PATH:${eb%/eb}"
-            ),
+                before="sudo install -d -o alice /apps/easybuild && . /usr/share/modules/init/bash && "
+                "export EASYBUILD_MODULES_TOOL=EnvironmentModules EASYBUILD_MODULE_SYNTAX=Tcl "
+                f"EB_PYTHON={EASYBUILD}/python PATH=$PATH:{EASYBUILD}"
+            )
+            if EASYBUILD
+            else not_run("needs EasyBuild, which CABANE_TEST_EASYBUILD names"),
             # The one that Cabane downloads.
             "uv pip compile": Step(before="PATH=$PATH:$(echo ~/.cache/cabane/tools/uv-*)"),
             "cabane start apps": EESSI,
@@ -391,7 +408,9 @@ PAGES = {
     ),
     "docs/guides/jupyter-and-editors.md": Page(
         images=("analysis/2026.2+ipykernel", "tools/1.0"),
-        as_root="install -d -o alice /scratch/input",
+        # `sshd` wants a directory, a user, and an account that is not locked.
+        as_root="install -d -o alice /scratch/input && mkdir -p /run/sshd && usermod --password '*' alice && "
+        "{ id sshd >/dev/null 2>&1 || useradd --system --home-dir /run/sshd --shell /usr/sbin/nologin sshd; }",
         files_of=("analysis/2026.1",),
         steps={
             "cabane build .": Step(before=f"cp {DOCS}/recipes/analysis-2026.2+ipykernel/* ."),
@@ -407,8 +426,8 @@ PAGES = {
             "cabane kernel ls": Step(
                 before="for name in climate prgenv pytorch-2.9; do cabane kernel remove $name; done"
             ),
-            "ssh": not_run("needs another host"),
-            "rsync": not_run("needs another host"),
+            "ssh cluster cabane run analysis/2026.2 -- python": Step(before=CLUSTER),
+            "rsync": not_run("needs rsync on both hosts"),
             "cat ~/bin/python-analysis": Step(
                 before="mkdir ~/bin && printf '%s\\n' '#!/bin/sh' "
                 "'exec cabane run analysis/2026.2 -- python \"$@\"' > ~/bin/python-analysis"

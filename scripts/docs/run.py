@@ -79,6 +79,8 @@ def prepare(work, programs):
     registry = shutil.which(os.environ.get("CABANE_TEST_DOCKER_REGISTRY", "docker-registry"))
     if registry:
         shutil.copy(registry, work / "programs/docker-registry")
+    if (CLONE / ".cabane/ssh").exists():
+        shutil.copytree(CLONE / ".cabane/ssh/usr", work / "programs/ssh", symlinks=True)
     subprocess.run(["cc", "-x", "c", "-", "-o", work / "programs/sudo"], input=SUDO, text=True, check=True)
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
