@@ -7,8 +7,11 @@ A page that is not here runs in an empty directory of a user who has nothing.
 
 import os
 
+import container_pages
+import registry_pages
 import spack_pages
 from kinds import DOCS, Page, Step, not_run
+from registry_pages import DAINT, UENV
 
 INSTALLED = not_run("a package would be installed on the machine of the test")
 
@@ -16,8 +19,6 @@ EESSI = not_run("needs CernVM-FS and a network")
 
 BUILD = not_run("the programs are built before the test")
 
-# A repository of uenv where uenv has it.
-UENV = "export SCRATCH=/scratch/alice CLUSTER_NAME=arapiles && cabane repo create --uenv $SCRATCH/.uenv-images && "
 ARCHIVE = not_run("scripts/test-packages tests the archive and the packages")
 # The plugin where `make install` puts it, and no line for it.
 PLUGIN = """
@@ -30,18 +31,6 @@ install -D /run/docs/programs/cabane-mount /usr/local/libexec/cabane/cabane-moun
 mkdir -p /etc/cabane /user-environment
 printf 'mount-point /user-environment\\nimage-owners any\\n' >/etc/cabane/mount.policy
 """
-# A tool that knows nothing of the list of images moves a label, and adds one.
-OTHER_TOOL = """
-at=docker://registry.example.org/uenv/deploy/daint/gh200 &&
-cabane image push ./other.squashfs elsewhere::other/1.0:v1@daint%gh200 &&
-for label in netcdf-tools/2024:v1 prgenv-gnu/24.11:v2; do
-    skopeo copy --quiet --insecure-policy ${at/deploy/elsewhere}/other/1.0:v1 $at/$label || break
-done
-"""
-# The registry in the configuration of the reader.
-REGISTRY = """
-mkdir -p ~/.config/cabane && printf '[registry]\\nurl = "https://registry.example.org/uenv"\\n' > ~/.config/cabane/config.toml &&
-"""
 # A program with the build system of Autotools.
 SOURCES_OF_READER = """
 mkdir ~/hello-1.0 && cd ~/hello-1.0 &&
@@ -49,18 +38,6 @@ printf '%s\\n' 'AC_INIT([hello], [1.0])' 'AM_INIT_AUTOMAKE([foreign])' AC_PROG_C
 printf '%s\\n' 'bin_PROGRAMS = hello' 'hello_SOURCES = hello.c' > Makefile.am &&
 printf '%s\\n' '#include <stdio.h>' 'int main(void) { return puts("hello") < 0; }' > hello.c &&
 autoreconf --install
-"""
-# Two images of a repository: one is cut, and everybody may write to the other.
-DAMAGED = f"""
-add() {{ cabane --repo=/shared/cabane/repository image add $1@alpha%zen3 {DOCS}/images/$2; }}
-file() {{ cabane --repo=/shared/cabane/repository image inspect $1 --format '{{sqfs}}'; }}
-add cp2k/2024.1:v2 prgenv-gnu-24.11 && add cp2k/2024.3:v1 prgenv-gnu-25.6 &&
-old=$(file cp2k/2024.1@alpha) new=$(file cp2k/2024.3@alpha) && chmod u+w $old $new && truncate --size 1024 $old && chmod o+w $new
-"""
-# Another system than `local`, as the pages on registries have it.
-DAINT = """
-mkdir -p /etc/cabane
-printf 'system_name = "daint"\\ndefault_uarch = "gh200"\\n' >/etc/cabane/config.toml
 """
 
 # Where `eb` is.
@@ -149,19 +126,6 @@ PAGES = {
             "cabane diff ./last-year.toml": Step(
                 before="echo 'images = [\"analysis/2026.1\"]' > last-year.toml; "
                 "echo 'images = [\"analysis/2026.2\"]' > climate.toml"
-            ),
-        },
-    ),
-    "docs/guides/environment-files.md": Page(
-        images=("analysis/2026.2", "tools/1.0"),
-        slurm=True,
-        containers={"nvcr.io/nvidia/pytorch:25.01-py3": ("python", 'test -e "${1:-/}"')},
-        files=("climate.toml",),
-        steps={
-            "cabane environment check": Step(before="sed -i 's/^mounts/mount/' climate.toml"),
-            "srun": Step(
-                before="mkdir ~/.edf && touch train.py && echo 'image = \"nvcr.io#nvidia/pytorch:25.01-py3\"' > pytorch.toml && "
-                "cp pytorch.toml ~/.edf"
             ),
         },
     ),
@@ -282,18 +246,6 @@ PAGES = {
             "cosign": not_run("needs cosign; scripts/test-clients builds it"),
         },
     ),
-    "docs/guides/coming-from-apptainer.md": Page(
-        containers={
-            "quay.io/biocontainers/samtools:1.19.2--h50ea8bc_1": ("samtools", "echo samtools 1.19.2"),
-            "~/pytorch.sif": ("python", 'test -e "$1"'),
-            "~/tool.sif": ("tool", "exit 0"),
-        },
-        before="touch train.py",
-        steps={
-            # Its shell reads no startup file.
-            "cabane shell": Step(before="export PS0 PS1 PROMPT_COMMAND"),
-        },
-    ),
     "docs/guides/coming-from-modules.md": Page(
         images=("analysis/2026.2",),
         files_of=("prgenv-gnu/24.11+modules",),
@@ -304,25 +256,6 @@ PAGES = {
             ),
         },
     ),
-    "docs/guides/coming-from-pyxis.md": Page(
-        slurm=True,
-        containers={
-            "quay.io/biocontainers/samtools:1.19.2--h50ea8bc_1": ("samtools", "echo samtools 1.19.2"),
-            "nvcr.io/nvidia/pytorch:25.01-py3": ("python", 'test -e "$1"'),
-        },
-        before="mkdir ~/.edf && export SCRATCH=/shared && touch train.py && printf '%s\\n' "
-        "'image = \"nvcr.io#nvidia/pytorch:25.01-py3\"' "
-        "'mounts = [\"${SCRATCH}:${SCRATCH}\"]     # where SCRATCH is set' '' '[annotations]' "
-        "'com.hooks.aws_ofi_nccl.enabled = \"true\"' > ~/.edf/pytorch.toml",
-    ),
-    "docs/guides/coming-from-shifter.md": Page(
-        containers={
-            "docker.io/library/ubuntu:22.04": ("true", "exit 0"),
-            "docker.io/my-lab/tool:2.1": ("tool", 'cat "$1"'),
-        },
-        slurm=True,
-        before="echo input > input.dat",
-    ),
     "docs/guides/coming-from-uenv.md": Page(
         directory="~/cabane",
         clone=True,
@@ -330,37 +263,6 @@ PAGES = {
         as_root="install -d -o alice /scratch/alice",
         before=UENV + f"cabane --repo=uenv image add app/42.0:v1@arapiles%zen3 {DOCS}/images/app-42.0 && "
         f"cabane --repo=uenv image add app/43.0:v1@arapiles%zen3 {DOCS}/images/app-43.0",
-    ),
-    "docs/guides/containers.md": Page(
-        slurm=True,
-        containers={
-            f"ghcr.io/my-lab/tool:{version}": ("tool", f'case $1 in --version) echo tool {version} ;; --help) ;; *) cat "$1" ;; esac')
-            for version in ("2.1", "2.2")
-        }
-        | {f"ghcr.io/my-lab/solver:{version}": ("solver", "exit 0") for version in ("2.1", "2024")}
-        | {"~/tool.sif": ("tool", "echo tool 2.1")},
-        files_of=("tools/1.0",),
-        files=("solver/config.yaml",),
-        as_root="groupadd --users alice solver-users && install -d -o alice /scratch/input && echo data > /scratch/input/a.dat",
-        before="echo input > input.dat && mkdir -p solver/site/bin && touch solver/solver.conf && "
-        "printf '#!/bin/sh\\n' > solver/site/bin/start && chmod +x solver/site/bin/start && "
-        f"cabane image add tools/24.11 {DOCS}/images/tools-1.0",
-        steps={
-            "cabane import --check": Step(
-                before="skopeo copy --quiet --insecure-policy --all docker://ghcr.io/my-lab/tool:2.2 docker://ghcr.io/my-lab/tool:2.1",
-                fails=True,
-            ),
-            "cabane build ./solver solver/2.1#2": not_run("needs a container with a distribution"),
-            "srun -N4 --uenv=tool/2.1 tool": Step(before="exit"),
-            "cabane run tool/2.1,prgenv-gnu": not_run("needs an image built with Spack"),
-            "cabane run --writable": not_run("needs a container with a distribution"),
-            "cabane system devices": not_run("needs a GPU"),
-            "cabane run --device": not_run("needs a GPU"),
-            "srun -N4 --uenv=tool/2.1 --uenv-device": not_run("needs a GPU"),
-            "srun -N4 --mpi=pmi2": not_run("needs a container with MPI"),
-            "cabane export": not_run("needs an image built with Spack"),
-            "podman": not_run("needs podman, and an image built with Spack"),
-        },
     ),
     "docs/guides/debugging.md": Page(
         images=("solver/1.0",),
@@ -441,114 +343,6 @@ PAGES = {
         directory="~/cabane/examples/pipeline",
         clone=True,
         before="git init --quiet .",
-    ),
-    "docs/guides/looking-after-a-repository.md": Page(
-        images=("solver/1.0",),
-        registry=True,
-        as_root="install -d -o alice /shared/cabane /scratch/alice /old /new && groupadd --users alice vaspusers",
-        before="cabane repo create /shared/cabane/repository && cabane repo create /old/repository && "
-        "cabane --repo=/old/repository,default image add solver/1.0 solver/1.0@* && export SCRATCH=/scratch/alice",
-        files_of=("tools/1.0", "prgenv-gnu/24.11", "prgenv-gnu/25.6"),
-        steps={
-            "cabane repo gc": Step(any_output=True),
-            # No image was unused for a week.
-            "cabane repo deduplicate": Step(any_output=True),
-            "cabane registry mirror": Step(
-                before="cabane repo create /shared/cabane/mirror && "
-                f"cabane image push --registry https://registry.example.org/uenv {DOCS}/images/tools-1.0 stack/1.0:v1@alpha%zen3",
-                any_output=True,
-            ),
-            "ls -l vasp.squashfs": Step(
-                before=f"cp {DOCS}/images/tools-1.0 vasp.squashfs && chmod 640 vasp.squashfs && "
-                "sudo chgrp vaspusers vasp.squashfs",
-                any_output=True,
-            ),
-            "cabane --repo=/shared/cabane/repository image pull": Step(
-                before=REGISTRY + f"cabane image push {DOCS}/images/tools-1.0 vasp/6.4:v1@local%$(uname -m) && "
-                f"cabane image push {DOCS}/images/prgenv-gnu-24.11 prgenv-gnu/25.6:v1@arapiles%zen3"
-            ),
-            "cabane repo migrate": Step(any_output=True),
-            "cabane run prgenv-gnu": Step(
-                before=UENV + f"cabane --repo=uenv image add prgenv-gnu/24.11:v1@arapiles%zen3 {DOCS}/images/prgenv-gnu-24.11"
-            ),
-            "uenv image ls": Step(before="sudo ln -s cabane /usr/local/bin/uenv"),
-            "cabane repo status $SCRATCH/.uenv-images": Step(any_output=True),
-            "cabane repo import": Step(any_output=True),
-            "cabane repo status /shared/cabane/repository --verify": Step(
-                before=DAMAGED, fails=True
-            ),
-        },
-    ),
-    "docs/guides/catalogue.md": Page(
-        registry=True,
-        files_of=("prgenv-gnu/24.11",),
-        as_root=DAINT + "install -d -o alice /srv/www",
-        before="mkdir -p ~/.config/cabane && "
-        "printf '[registry]\\nurl = \"https://registry.example.org/uenv\"\\n' > ~/.config/cabane/config.toml && "
-        f"for v in 24.11 25.6 26.1; do cabane image push {DOCS}/images/prgenv-gnu-24.11 deploy::prgenv-gnu/$v:v1@daint%gh200 && "
-        "cabane image push {DOCS}/images/prgenv-gnu-24.11 contrib::prgenv-gnu/$v:v1@daint%gh200 || break; done".format(DOCS=DOCS),
-        steps={"cabane catalogue serve": Step(
-                # It serves until it is interrupted.
-                typed="timeout --foreground --preserve-status -s INT 1 cabane catalogue serve site",
-                fails=True,
-            )},
-    ),
-    "docs/guides/releases.md": Page(
-        registry=True,
-        files_of=("prgenv-gnu/24.11", "prgenv-gnu/25.6", "prgenv-gnu/26.1", "cp2k/2025.1"),
-        files=("/etc/cabane/config.toml",),
-        # A release of an image, from its file to the channel.
-        before="export CLUSTER_NAME=daint && cabane image key new build.key && "
-        f"cabane image add prgenv-gnu/25.6:v2@daint%gh200 {DOCS}/images/prgenv-gnu-25.6\n"
-        f"release() {{ cabane image add $1@daint%gh200 {DOCS}/images/$2 && cabane image push --sign build.key $1 && "
-        "cabane channel promote testing $1 --key release.key && "
-        "cabane channel waive stable $1 --rule age --reason 'a test' --until $(date -d '+30 days' +%F) --key release.key && "
-        "cabane channel promote stable $1 --key release.key; }",
-        steps={
-            "srun": Step(
-                before="sudo install -D -m 644 release.key.pub /etc/cabane/keys/release.pub && "
-                "sudo install -D -m 644 build.key.pub /etc/cabane/keys/build.pub",
-                typed="cabane system probe --facts daint.json",
-            ),
-            "cabane channel promote stable prgenv-gnu:testing --dry-run": Step(fails=True),
-            "cabane channel promote stable prgenv-gnu/26.1:v1": not_run("needs the results of checks on two machines"),
-            "cabane channel waive": Step(
-                typed='cabane channel waive stable prgenv-gnu/25.6:v2 --rule age --reason "fixes a crash" '
-                "--until $(date -d '+30 days' +%F) --key release.key"
-            ),
-            "cabane channel rollback": Step(
-                before="release cp2k/2025.1:v1 cp2k-2025.1 && release prgenv-gnu/24.11:v2 prgenv-gnu-24.11 && "
-                "release prgenv-gnu/26.1:v1 prgenv-gnu-26.1"
-            ),
-            "cabane bundle create july.bundle": Step(
-                before="cabane channel promote stable prgenv-gnu/26.1:v1 --key release.key"
-            ),
-            "cabane image pull prgenv-gnu:stable": Step(
-                before="cabane repo create ~/other && export CABANE_REPO=$HOME/other && "
-                "cabane channel rollback stable --reason 'a test' --key release.key"
-            ),
-            "cabane upgrade --dry-run": Step(
-                before="cabane channel promote stable prgenv-gnu/26.1:v1 --key release.key", any_output=True
-            ),
-        },
-    ),
-    "docs/guides/share-images.md": Page(
-        registry=True,
-        files_of=("prgenv-gnu/24.11", "tools/1.0"),
-        as_root=DAINT,
-        files=("~/.config/cabane/config.toml",),
-        before=f"export CABANE_REGISTRY=https://registry.example.org/uenv && cp {DOCS}/images/prgenv-gnu-24.11 image.squashfs && cp {DOCS}/images/tools-1.0 other.squashfs && "
-        "cabane image push ./image.squashfs deploy::prgenv-gnu/24.11:v2@daint%gh200 && "
-        "cabane image push ./image.squashfs build::cp2k/2025.1:1234567890@daint%gh200 && unset CABANE_REGISTRY",
-        steps={
-            'cabane image pull "$(cabane image find --pick)"': not_run("waits for keys that a person types"),
-            "cabane image find --package": not_run("needs images built with Spack"),
-            "cabane search": not_run("needs images built with Spack"),
-            "cabane info": not_run("needs images built with Spack"),
-            "cosign": not_run("needs cosign; scripts/test-clients builds it"),
-            # Another tool changes the registry.
-            "cabane registry check": Step(before=OTHER_TOOL, fails=True),
-        },
     ),
     "docs/guides/site-installation.md": Page(
         directory="~/cabane",
@@ -647,6 +441,8 @@ PAGES = {
         },
     ),
     "docs/guides/vendor-mpi.md": Page(not_run="needs the MPI of a vendor, and Spack"),
+    **container_pages.PAGES,
+    **registry_pages.PAGES,
     **spack_pages.PAGES,
 }
 
