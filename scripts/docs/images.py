@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Images that pages begin with: the files of their recipes."""
 
+import json
+
 ANALYSIS = """\
 name: analysis
 version: 3
@@ -34,6 +36,19 @@ views:
 """
 SOLVER = TREE.format(name="solver", store="/user-environment", description="the solver of our group")
 
+
+def packages(*wanted):
+    """Returns the list of packages of an image as a build with Spack writes it."""
+    records = [
+        {"name": name, "version": version, "variants": variants, "compilers": ["gcc@13.2.0"], "manager": "spack",
+         "target": "zen3", "explicit": True}
+        for name, _, version, variants in (
+            (*package.split()[0].partition("@"), " ".join(package.split()[1:])) for package in wanted
+        )
+    ]
+    return json.dumps({"version": 1, "packages": records})
+
+
 IMAGES = {
     "analysis/2026.1": {
         "config.yaml": ANALYSIS + "    env_vars:\n      set:\n        - OMP_NUM_THREADS: '1'\n",
@@ -56,14 +71,17 @@ IMAGES = {
     **{
         f"{name}/{version}": {
             "config.yaml": TREE.format(
-                name=name, store="/user-environment", description=f"{name} {version}, as a page names it"
+                name=name,
+                store="/user-environment",
+                description=f"{name} {version}, {'compilers and libraries' if contents else 'as a page names it'}",
             ).replace(": default", f": {view}").replace("  default:", f"  {view}:"),
             f"install/bin/{program}": f"#!/bin/sh\necho hello {program}\n",
+            **({"install/meta/packages.json": packages(*contents)} if contents else {}),
         }
-        for name, version, program, view in (
-            ("prgenv-gnu", "24.11", "mpicc", "default"),
-            ("prgenv-gnu", "25.6", "mpicc", "default"),
-            ("prgenv-gnu", "26.1", "mpicc", "default"),
+        for name, version, program, view, *contents in (
+            ("prgenv-gnu", "24.11", "mpicc", "default", "hdf5@1.14.3 +mpi", "petsc@3.22.1 +mpi"),
+            ("prgenv-gnu", "25.6", "mpicc", "default", "hdf5@1.14.3 +mpi", "petsc@3.23.4 +mpi"),
+            ("prgenv-gnu", "26.1", "mpicc", "default", "hdf5@1.14.5 +mpi", "petsc@3.23.4 +mpi"),
             ("cp2k", "2025.1", "cp2k", "cp2k"),
             ("app", "42.0", "app", "app"),
             ("app", "43.0", "app", "app"),

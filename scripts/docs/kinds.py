@@ -27,6 +27,8 @@ class Step:
     """It fails, and the page shows no error."""
     typed: str = ""
     """What is typed instead, if the page has a date, or a file of the reader."""
+    keys: str = ""
+    """What a person types once it has printed something."""
     any_output: bool = False
     """The output is another one each time."""
     spack: bool = False
@@ -53,8 +55,9 @@ class Page:
     """A script that root runs before the page."""
     before: str = ""
     """A script that the reader runs before the page."""
-    containers: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Container images in registries, and SIF files in the home: a program in each, and the script that it is."""
+    containers: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Container images in registries, and SIF files in the home: a program in each, the script that it is, and
+    further programs of the machine."""
     registry: bool = False
     """There is a registry, `registry.example.org`, and no other network unless `network` says so."""
     network: bool = False

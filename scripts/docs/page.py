@@ -119,6 +119,11 @@ class World:
             self.own(place)
         inherited = [] if self.page.has_own_network else INHERITED
         variables = {name: os.environ[name] for name in inherited if name in os.environ}
+        if self.page.has_registry and inherited:
+            # The registry is reached without a proxy.
+            names = [name for name in ("no_proxy", "NO_PROXY") if name in variables] or ["no_proxy"]
+            for name in names:
+                variables[name] = ",".join([*filter(None, [variables.get(name)]), "registry.example.org", "ghcr.io"])
         variables |= {"HOME": str(self.home), "USER": USER, "LOGNAME": USER, "SHELL": "/bin/bash", "PATH": PATH}
         return Session(self.user, place, variables | {"TERM": "dumb", "LANG": "C.UTF-8", "PWD": str(place)})
 
@@ -147,15 +152,15 @@ class Run:
             # Other worlds may use the network of the machine at the same time.
             address = f"127.{os.getpid() % 250 + 2}.{secrets.randbelow(250)}.2" if self.page.network else ""
             call(DOCS / "clone/scripts/docs/registry", address)
-        for name, (program, script) in self.page.containers.items():
-            if name.startswith("~"):
-                file = self.world.home / name[2:]
-                containers.sif(file, program, script)
-                self.world.own(file)
-            else:
-                containers.push(name, program, script)
         if self.page.as_root:
             call("bash", "-euc", self.page.as_root)
+        for name, words in self.page.containers.items():
+            if name.startswith("~"):
+                file = self.world.home / name[2:]
+                containers.sif(file, *words)
+                self.world.own(file)
+            else:
+                containers.push(name, *words)
         self.session = self.world.session(self.page.directory)
         for label in self.page.images:
             self.quietly(f"cabane image add {label.split('+')[0]} {DOCS}/images/{label.replace('/', '-')}")
@@ -245,7 +250,7 @@ class Run:
             return
         # Pages are written on a machine with this Python.
         text = (step.typed or command.text).replace("python3.11", PYTHON)
-        code, seen = self.session.run(f"sudo bash -c {shlex.quote(text)}" if command.is_root else text, self.limit)
+        code, seen = self.session.run(f"sudo bash -c {shlex.quote(text)}" if command.is_root else text, self.limit, step.keys)
         wrong = []
         fails = step.fails or blocks.shows_failure(command.output)
         if bool(code) != fails:

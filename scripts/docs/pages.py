@@ -31,17 +31,25 @@ install -D /run/docs/programs/cabane-mount /usr/local/libexec/cabane/cabane-moun
 mkdir -p /etc/cabane /user-environment
 printf 'mount-point /user-environment\\nimage-owners any\\n' >/etc/cabane/mount.policy
 """
-# A program with the build system of Autotools.
-SOURCES_OF_READER = """
+# A program with a build system as Autotools make it.
+SOURCES_OF_READER = r"""
 mkdir ~/hello-1.0 && cd ~/hello-1.0 &&
-printf '%s\\n' 'AC_INIT([hello], [1.0])' 'AM_INIT_AUTOMAKE([foreign])' AC_PROG_CC 'AC_CONFIG_FILES([Makefile])' AC_OUTPUT > configure.ac &&
-printf '%s\\n' 'bin_PROGRAMS = hello' 'hello_SOURCES = hello.c' > Makefile.am &&
-printf '%s\\n' '#include <stdio.h>' 'int main(void) { return puts("hello") < 0; }' > hello.c &&
-autoreconf --install
+printf '%s\n' '#!/bin/sh' 'for word; do case $word in --prefix=*) prefix=${word#*=} ;; esac; done' \
+    'sed "s|@prefix@|${prefix:-/usr/local}|" Makefile.in > Makefile' > configure && chmod +x configure &&
+printf '%s\n' 'prefix = @prefix@' 'hello: hello.c' 'install: hello' > Makefile.in &&
+printf '\tinstall -D hello $(DESTDIR)$(prefix)/bin/hello\n' >> Makefile.in &&
+printf '%s\n' '#include <stdio.h>' 'int main(void) { return puts("hello") < 0; }' > hello.c
 """
 
 # Where `eb` is.
 EASYBUILD = os.path.dirname(os.environ.get("CABANE_TEST_EASYBUILD", ""))
+NO_EASYBUILD = not_run("needs EasyBuild, which CABANE_TEST_EASYBUILD names")
+LOADS_EASYBUILD = (
+    ". /usr/share/modules/init/bash && export EASYBUILD_MODULES_TOOL=EnvironmentModules EASYBUILD_MODULE_SYNTAX=Tcl "
+    f"EB_PYTHON={EASYBUILD}/python PATH=$PATH:{EASYBUILD}"
+)
+# What `make archive` does after it has built the programs.
+ARCHIVE_OF_CLONE = "sudo touch target/release/licenses.txt && scripts/archive && "
 # The machine itself, over ssh. No port is used.
 CLUSTER = f"""
 mkdir -m 700 ~/.ssh && ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519 && cp ~/.ssh/id_ed25519 ~/.ssh/host &&
@@ -51,6 +59,8 @@ printf '%s\\n' 'Host cluster' 'StrictHostKeyChecking no' 'LogLevel ERROR' \
     "ProxyCommand sudo env LD_LIBRARY_PATH=$(echo {DOCS}/programs/ssh/lib/*-linux-gnu) {DOCS}/programs/ssh/sbin/sshd -i -f $HOME/.ssh/sshd" > ~/.ssh/config &&
 echo 'print(6 * 7)' > solver.py && printf 'b\\na\\n' > big.txt
 """
+
+NO_SSHD = not_run("needs the sshd of the tests, which `scripts/setup test` unpacks")
 
 PAGES = {
     "README.md": Page(
@@ -77,7 +87,9 @@ PAGES = {
         steps={
             "make build": BUILD,
             "cabane image push": Step(before="export CABANE_REGISTRY=https://registry.example.org/uenv"),
-            "cabane run mpi<Tab>": not_run("needs a person who presses Tab"),
+            "cabane start mpi-python#2": Step(before="echo 'source <(cabane completion bash)' >> ~/.bashrc && unset CABANE_REGISTRY"),
+            # The label is complete only if Tab completes it.
+            "cabane run mpi<Tab>": Step(typed="cabane run mpi\t -- true"),
         },
     ),
     "docs/guides/pack-a-directory.md": Page(
@@ -91,13 +103,7 @@ PAGES = {
         quick=True,
         files=("config.yaml",),
         steps={
-            "eb": Step(
-                before="sudo install -d -o alice /apps/easybuild && . /usr/share/modules/init/bash && "
-                "export EASYBUILD_MODULES_TOOL=EnvironmentModules EASYBUILD_MODULE_SYNTAX=Tcl "
-                f"EB_PYTHON={EASYBUILD}/python PATH=$PATH:{EASYBUILD}"
-            )
-            if EASYBUILD
-            else not_run("needs EasyBuild, which CABANE_TEST_EASYBUILD names"),
+            "eb": Step(before="sudo install -d -o alice /apps/easybuild && " + LOADS_EASYBUILD) if EASYBUILD else NO_EASYBUILD,
             # The one that Cabane downloads.
             "uv pip compile": Step(before="PATH=$PATH:$(echo ~/.cache/cabane/tools/uv-*)"),
             "cabane start apps": EESSI,
@@ -319,7 +325,10 @@ PAGES = {
             "cabane kernel install plain/1.0": Step(
                 before=f"cabane image add plain/1.0 {DOCS}/images/analysis-2026.1"
             ),
-            "cabane kernel install prgenv-gnu": Step(before=f"for label in prgenv-gnu/24.11:v1 pytorch/2.9; do cabane image add $label {DOCS}/images/analysis-2026.2+ipykernel; done"),
+            "cabane kernel install prgenv-gnu": Step(
+                before="for label in prgenv-gnu/24.11:v1 pytorch/2.9; do "
+                f"cabane image add $label {DOCS}/images/analysis-2026.2+ipykernel || break; done"
+            ),
             "cabane kernel install -e climate": Step(
                 before="mkdir -p ~/.config/cabane/environments && "
                 "echo 'images = [\"analysis/2026.2\"]' > ~/.config/cabane/environments/climate.toml"
@@ -328,7 +337,11 @@ PAGES = {
             "cabane kernel ls": Step(
                 before="for name in climate prgenv pytorch-2.9; do cabane kernel remove $name; done"
             ),
-            "ssh cluster cabane run analysis/2026.2 -- python": Step(before=CLUSTER),
+            **(
+                {"ssh cluster cabane run analysis/2026.2 -- python": Step(before=CLUSTER)}
+                if os.path.exists(f"{DOCS}/programs/ssh")
+                else {"ssh": NO_SSHD, "exit": NO_SSHD}
+            ),
             "rsync": not_run("needs rsync on both hosts"),
             "cat ~/bin/python-analysis": Step(
                 before="mkdir ~/bin && printf '%s\\n' '#!/bin/sh' "
@@ -360,7 +373,7 @@ PAGES = {
             "uv tool install": ARCHIVE,
             "spack repo add": Step(spack=True, before=spack_pages.OWN_SPACK),
             "spack install": not_run("needs the sources of Rust for Spack, and compiles Rust"),
-            "eb": not_run("needs EasyBuild"),
+            "eb": Step(before=ARCHIVE_OF_CLONE + LOADS_EASYBUILD) if EASYBUILD else NO_EASYBUILD,
             "make build": BUILD,
             "cabane config#2": Step(
                 before="mkdir -p ~/.config/cabane && printf '%s\\n' '[[repositories]]' 'name = \"mine\"' "

@@ -132,7 +132,7 @@ def in_a_cluster(work, words):
         else:
             return f"FAILED {' '.join(words)}: the cluster did not start\n{''.join(lines)}"
         # A cluster forgets them.
-        variables = [f"{name}={value}" for name, value in os.environ.items() if name.startswith("CABANE_TEST_SPACK")]
+        variables = [f"{name}={value}" for name, value in os.environ.items() if name.startswith("CABANE_TEST_")]
         page = ["env", *variables, "/usr/bin/python3", "-B", "/run/docs/clone/scripts/docs/page.py", *words]
         done = subprocess.run(
             [cluster, "exec", directory, "sh", "-ec", SLURM.format(work=work, page=shlex.join(page))],
