@@ -97,10 +97,12 @@ NORMALIZED = [
     # How much of a file is new depends on its size.
     (re.compile(r"SIZE of SIZE"), "SIZE"),
     (re.compile(r"\b\d+(?:\.\d+)? (?:ms|s|min|h|(?:second|minute|hour|day)s?)\b"), "TIME"),
+    (re.compile(r"\bhas \d+ bytes and should have \d+"), "has N bytes and should have N"),
     # Digests: also shortened ones.
     (re.compile(r"\b[0-9a-f]{8,}(?:…|\b)"), "DIGEST"),
     # Short hashes of packages from Spack, which depend on the machine.
     (re.compile(r"(@\S+ +)[a-z2-7]{7}(?= +SIZE\b)"), r"\1HASH"),
+    (re.compile(r"\b127\.0\.0\.1:\d+"), "127.0.0.1:PORT"),
     # What is installed on the machine, and the newest packages of today.
     (re.compile(r"\b\d+\.\d+\.\d+\b(?!/)"), "VERSION"),
     (re.compile(r"\b2\d\.(?:02|05|08|11)\b"), "RELEASE"),

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Images that pages begin with: the files of their recipes."""
 
+import json
+
 ANALYSIS = """\
 name: analysis
 version: 3
@@ -17,6 +19,7 @@ views:
   default:
     description: python with the packages
 """
+DEVELOP = "  develop:\n    description: with what developers need\n"
 
 TREE = """\
 name: {name}
@@ -33,6 +36,19 @@ views:
 """
 SOLVER = TREE.format(name="solver", store="/user-environment", description="the solver of our group")
 
+
+def packages(*wanted):
+    """Returns the list of packages of an image as a build with Spack writes it."""
+    records = [
+        {"name": name, "version": version, "variants": variants, "compilers": ["gcc@13.2.0"], "manager": "spack",
+         "target": "zen3", "explicit": True}
+        for name, _, version, variants in (
+            (*package.split()[0].partition("@"), " ".join(package.split()[1:])) for package in wanted
+        )
+    ]
+    return json.dumps({"version": 1, "packages": records})
+
+
 IMAGES = {
     "analysis/2026.1": {
         "config.yaml": ANALYSIS + "    env_vars:\n      set:\n        - OMP_NUM_THREADS: '1'\n",
@@ -41,10 +57,10 @@ IMAGES = {
     "analysis/2026.2": {
         "config.yaml": ANALYSIS
         + "    env_vars:\n      set:\n        - OMP_NUM_THREADS: '4'\n"
-        + "  develop:\n    description: with what developers need\n",
+        + DEVELOP,
         "requirements.txt": "numpy==2.4.6\nh5py\n",
     },
-    "analysis/2026.2+ipykernel": {"config.yaml": ANALYSIS, "requirements.txt": "numpy\nipykernel\n"},
+    "analysis/2026.2+ipykernel": {"config.yaml": ANALYSIS + DEVELOP, "requirements.txt": "numpy\nipykernel\n"},
     "mpi-python/1.0": "examples/mpi-python",
     "tools/1.0": {
         "config.yaml": TREE.format(name="tools", store="/user-tools", description="tools of our group")
@@ -55,18 +71,28 @@ IMAGES = {
     **{
         f"{name}/{version}": {
             "config.yaml": TREE.format(
-                name=name, store="/user-environment", description=f"{name} {version}, as a page names it"
+                name=name,
+                store="/user-environment",
+                description=f"{name} {version}, {'compilers and libraries' if contents else 'as a page names it'}",
             ).replace(": default", f": {view}").replace("  default:", f"  {view}:"),
             f"install/bin/{program}": f"#!/bin/sh\necho hello {program}\n",
+            **({"install/meta/packages.json": packages(*contents)} if contents else {}),
         }
-        for name, version, program, view in (
-            ("prgenv-gnu", "24.11", "mpicc", "default"),
-            ("prgenv-gnu", "25.6", "mpicc", "default"),
-            ("prgenv-gnu", "26.1", "mpicc", "default"),
+        for name, version, program, view, *contents in (
+            ("prgenv-gnu", "24.11", "mpicc", "default", "hdf5@1.14.3 +mpi", "petsc@3.22.1 +mpi"),
+            ("prgenv-gnu", "25.6", "mpicc", "default", "hdf5@1.14.3 +mpi", "petsc@3.23.4 +mpi"),
+            ("prgenv-gnu", "26.1", "mpicc", "default", "hdf5@1.14.5 +mpi", "petsc@3.23.4 +mpi"),
             ("cp2k", "2025.1", "cp2k", "cp2k"),
             ("app", "42.0", "app", "app"),
             ("app", "43.0", "app", "app"),
         )
+    },
+    "prgenv-gnu/24.11+modules": {
+        "config.yaml": TREE.format(name="prgenv-gnu", store="/user-environment", description="compilers and MPI")
+        + "  modules:\n    description: the module files\n    env_vars:\n      prepend_path:\n"
+        "        - MODULEPATH: $@mount@/modules\n",
+        "install/bin/mpicc": "#!/bin/sh\nexec gcc \"$@\"\n",
+        "install/modules/hdf5/1.14": "#%Module\nsetenv HDF5_ROOT /user-environment\n",
     },
     "solver/1.0": {
         "config.yaml": SOLVER,

@@ -27,6 +27,8 @@ class Step:
     """It fails, and the page shows no error."""
     typed: str = ""
     """What is typed instead, if the page has a date, or a file of the reader."""
+    keys: str = ""
+    """What a person types once it has printed something."""
     any_output: bool = False
     """The output is another one each time."""
     spack: bool = False
@@ -53,10 +55,13 @@ class Page:
     """A script that root runs before the page."""
     before: str = ""
     """A script that the reader runs before the page."""
-    containers: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Container images in registries: a program in each, and the script that it is."""
+    containers: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Container images in registries, and SIF files in the home: a program in each, the script that it is, and
+    further programs of the machine."""
     registry: bool = False
-    """There is a registry, `registry.example.org`, and no other network."""
+    """There is a registry, `registry.example.org`, and no other network unless `network` says so."""
+    network: bool = False
+    """Beside the registry, there is the network of the machine."""
     slurm: bool = False
     """The page runs on a cluster of four virtual nodes."""
     spack: bool = False
@@ -70,8 +75,13 @@ class Page:
 
     @property
     def has_registry(self):
-        """Whether a registry is started, and the page has no other network."""
+        """Whether a registry is started."""
         return self.registry or bool(self.containers)
+
+    @property
+    def has_own_network(self):
+        """Whether the page has a network of its own."""
+        return self.has_registry and not self.network
 
     @property
     def uses_spack(self):

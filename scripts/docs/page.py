@@ -8,6 +8,7 @@ page.py --image NAME: builds an image that pages begin with, in /run/docs/images
 
 import os
 import pwd
+import secrets
 import shlex
 import shutil
 import subprocess
@@ -116,8 +117,13 @@ class World:
         if not place.exists():
             place.mkdir(parents=True)
             self.own(place)
-        inherited = [] if self.page.has_registry else INHERITED
+        inherited = [] if self.page.has_own_network else INHERITED
         variables = {name: os.environ[name] for name in inherited if name in os.environ}
+        if self.page.has_registry and inherited:
+            # The registry is reached without a proxy.
+            names = [name for name in ("no_proxy", "NO_PROXY") if name in variables] or ["no_proxy"]
+            for name in names:
+                variables[name] = ",".join([*filter(None, [variables.get(name)]), "registry.example.org", "ghcr.io"])
         variables |= {"HOME": str(self.home), "USER": USER, "LOGNAME": USER, "SHELL": "/bin/bash", "PATH": PATH}
         return Session(self.user, place, variables | {"TERM": "dumb", "LANG": "C.UTF-8", "PWD": str(place)})
 
@@ -143,11 +149,18 @@ class Run:
         if self.page.clone:
             self.world.clone()
         if self.page.has_registry:
-            call(DOCS / "clone/scripts/docs/registry")
-        for name, (program, script) in self.page.containers.items():
-            containers.push(name, program, script)
+            # Other worlds may use the network of the machine at the same time.
+            address = f"127.{os.getpid() % 250 + 2}.{secrets.randbelow(250)}.2" if self.page.network else ""
+            call(DOCS / "clone/scripts/docs/registry", address)
         if self.page.as_root:
             call("bash", "-euc", self.page.as_root)
+        for name, words in self.page.containers.items():
+            if name.startswith("~"):
+                file = self.world.home / name[2:]
+                containers.sif(file, *words)
+                self.world.own(file)
+            else:
+                containers.push(name, *words)
         self.session = self.world.session(self.page.directory)
         for label in self.page.images:
             self.quietly(f"cabane image add {label.split('+')[0]} {DOCS}/images/{label.replace('/', '-')}")
@@ -237,7 +250,7 @@ class Run:
             return
         # Pages are written on a machine with this Python.
         text = (step.typed or command.text).replace("python3.11", PYTHON)
-        code, seen = self.session.run(f"sudo bash -c {shlex.quote(text)}" if command.is_root else text, self.limit)
+        code, seen = self.session.run(f"sudo bash -c {shlex.quote(text)}" if command.is_root else text, self.limit, step.keys)
         wrong = []
         fails = step.fails or blocks.shows_failure(command.output)
         if bool(code) != fails:

@@ -5,8 +5,13 @@
 A page that is not here runs in an empty directory of a user who has nothing.
 """
 
+import os
+
+import container_pages
+import registry_pages
 import spack_pages
 from kinds import DOCS, Page, Step, not_run
+from registry_pages import DAINT, UENV
 
 INSTALLED = not_run("a package would be installed on the machine of the test")
 
@@ -14,8 +19,6 @@ EESSI = not_run("needs CernVM-FS and a network")
 
 BUILD = not_run("the programs are built before the test")
 
-# A repository of uenv where uenv has it.
-UENV = "export SCRATCH=/scratch/alice CLUSTER_NAME=arapiles && cabane repo create --uenv $SCRATCH/.uenv-images && "
 ARCHIVE = not_run("scripts/test-packages tests the archive and the packages")
 # The plugin where `make install` puts it, and no line for it.
 PLUGIN = """
@@ -28,21 +31,47 @@ install -D /run/docs/programs/cabane-mount /usr/local/libexec/cabane/cabane-moun
 mkdir -p /etc/cabane /user-environment
 printf 'mount-point /user-environment\\nimage-owners any\\n' >/etc/cabane/mount.policy
 """
-# Another system than `local`, as the pages on registries have it.
-DAINT = """
-mkdir -p /etc/cabane
-printf 'system_name = "daint"\\ndefault_uarch = "gh200"\\n' >/etc/cabane/config.toml
+# A program with a build system as Autotools make it.
+SOURCES_OF_READER = r"""
+mkdir ~/hello-1.0 && cd ~/hello-1.0 &&
+printf '%s\n' '#!/bin/sh' 'for word; do case $word in --prefix=*) prefix=${word#*=} ;; esac; done' \
+    'sed "s|@prefix@|${prefix:-/usr/local}|" Makefile.in > Makefile' > configure && chmod +x configure &&
+printf '%s\n' 'prefix = @prefix@' 'hello: hello.c' 'install: hello' > Makefile.in &&
+printf '\tinstall -D hello $(DESTDIR)$(prefix)/bin/hello\n' >> Makefile.in &&
+printf '%s\n' '#include <stdio.h>' 'int main(void) { return puts("hello") < 0; }' > hello.c
 """
+
+# Where `eb` is.
+EASYBUILD = os.path.dirname(os.environ.get("CABANE_TEST_EASYBUILD", ""))
+NO_EASYBUILD = not_run("needs EasyBuild, which CABANE_TEST_EASYBUILD names")
+LOADS_EASYBUILD = (
+    ". /usr/share/modules/init/bash && export EASYBUILD_MODULES_TOOL=EnvironmentModules EASYBUILD_MODULE_SYNTAX=Tcl "
+    f"EB_PYTHON={EASYBUILD}/python PATH=$PATH:{EASYBUILD}"
+)
+# What `make archive` does after it has built the programs.
+ARCHIVE_OF_CLONE = "sudo touch target/release/licenses.txt && scripts/archive && "
+# The machine itself, over ssh. No port is used.
+CLUSTER = f"""
+mkdir -m 700 ~/.ssh && ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519 && cp ~/.ssh/id_ed25519 ~/.ssh/host &&
+cp ~/.ssh/id_ed25519.pub ~/.ssh/authorized_keys &&
+printf '%s\\n' "HostKey $HOME/.ssh/host" 'UsePAM no' 'PasswordAuthentication no' 'SetEnv PATH=/usr/local/bin:/usr/bin:/bin' > ~/.ssh/sshd &&
+printf '%s\\n' 'Host cluster' 'StrictHostKeyChecking no' 'LogLevel ERROR' \
+    "ProxyCommand sudo env LD_LIBRARY_PATH=$(echo {DOCS}/programs/ssh/lib/*-linux-gnu) {DOCS}/programs/ssh/sbin/sshd -i -f $HOME/.ssh/sshd" > ~/.ssh/config &&
+echo 'print(6 * 7)' > solver.py && printf 'b\\na\\n' > big.txt
+"""
+
+NO_SSHD = not_run("needs the sshd of the tests, which `scripts/setup test` unpacks")
 
 PAGES = {
     "README.md": Page(
         quick=True,
+        network=True,
+        containers={"ghcr.io/my-lab/solver:2.1": ("solver", "exit 0")},
         directory="~/cabane",
         clone=True,
         steps={
             "make demo": BUILD,
             "make test": BUILD,
-            "cabane import ghcr.io/my-lab/solver:2.1": not_run("needs this registry"),
             "srun": not_run("needs Slurm"),
             "tar -xf": ARCHIVE,
             "cabane-0.2.0-linux-x86_64/install.sh": ARCHIVE,
@@ -51,30 +80,32 @@ PAGES = {
     ),
     "docs/guides/first-environment.md": Page(
         quick=True,
+        registry=True,
+        network=True,
         directory="~/cabane",
         clone=True,
         steps={
             "make build": BUILD,
-            "cabane image push": not_run("needs the registry of a site"),
-            "cabane share": not_run("needs the registry of a site"),
-            "cabane run mpi<Tab>": not_run("needs a person who presses Tab"),
+            "cabane image push": Step(before="export CABANE_REGISTRY=https://registry.example.org/uenv"),
+            "cabane start mpi-python#2": Step(before="echo 'source <(cabane completion bash)' >> ~/.bashrc && unset CABANE_REGISTRY"),
+            # The label is complete only if Tab completes it.
+            "cabane run mpi<Tab>": Step(typed="cabane run mpi\t -- true"),
         },
     ),
     "docs/guides/pack-a-directory.md": Page(
         quick=True,
         files=("config.yaml",),
         steps={
-            "./configure": not_run("needs the sources of the reader"),
-            "make": not_run("needs the sources of the reader"),
-            "make install": not_run("needs the sources of the reader"),
+            "./configure": Step(before=SOURCES_OF_READER),
         },
     ),
     "docs/guides/easybuild.md": Page(
         quick=True,
         files=("config.yaml",),
         steps={
-            "eb": not_run("needs EasyBuild and the sources of a large package"),
-            "uv pip compile": not_run("the machine of the test has no uv in PATH"),
+            "eb": Step(before="sudo install -d -o alice /apps/easybuild && " + LOADS_EASYBUILD) if EASYBUILD else NO_EASYBUILD,
+            # The one that Cabane downloads.
+            "uv pip compile": Step(before="PATH=$PATH:$(echo ~/.cache/cabane/tools/uv-*)"),
             "cabane start apps": EESSI,
             "source /cvmfs": EESSI,
             "module load": EESSI,
@@ -102,16 +133,6 @@ PAGES = {
                 before="echo 'images = [\"analysis/2026.1\"]' > last-year.toml; "
                 "echo 'images = [\"analysis/2026.2\"]' > climate.toml"
             ),
-        },
-    ),
-    "docs/guides/environment-files.md": Page(
-        quick=True,
-        images=("analysis/2026.2", "tools/1.0"),
-        files=("climate.toml",),
-        steps={
-            "cabane environment check": Step(before="sed -i 's/^mounts/mount/' climate.toml"),
-            "srun": not_run("needs Slurm and this image"),
-            "cabane run -e ./pytorch.toml": not_run("needs this image"),
         },
     ),
     "docs/guides/repositories.md": Page(
@@ -231,37 +252,15 @@ PAGES = {
             "cosign": not_run("needs cosign; scripts/test-clients builds it"),
         },
     ),
-    "docs/guides/coming-from-apptainer.md": Page(
-        containers={"quay.io/biocontainers/samtools:1.19.2--h50ea8bc_1": ("samtools", "echo samtools 1.19.2")},
-        steps={
-            "cabane exec --nv": not_run("needs a GPU, and this SIF file"),
-            "cabane shell": not_run("needs this SIF file"),
-        },
-    ),
     "docs/guides/coming-from-modules.md": Page(
         images=("analysis/2026.2",),
+        files_of=("prgenv-gnu/24.11+modules",),
         steps={
-            "cabane start prgenv-gnu": not_run("needs an image built with Spack"),
-            "module avail": not_run("needs an image built with Spack"),
+            "cabane start prgenv-gnu": Step(
+                before="echo . /usr/share/modules/init/bash >> ~/.bashrc && export MODULES_PAGER= && "
+                f"cabane image add prgenv-gnu/24.11 {DOCS}/images/prgenv-gnu-24.11+modules"
+            ),
         },
-    ),
-    "docs/guides/coming-from-pyxis.md": Page(
-        slurm=True,
-        containers={
-            "quay.io/biocontainers/samtools:1.19.2--h50ea8bc_1": ("samtools", "echo samtools 1.19.2"),
-            "nvcr.io/nvidia/pytorch:25.01-py3": ("python", 'test -e "$1"'),
-        },
-        before="mkdir ~/.edf && export SCRATCH=/shared && touch train.py && printf '%s\\n' "
-        "'image = \"nvcr.io#nvidia/pytorch:25.01-py3\"' "
-        "'mounts = [\"${SCRATCH}:${SCRATCH}\"]     # where SCRATCH is set' '' '[annotations]' "
-        "'com.hooks.aws_ofi_nccl.enabled = \"true\"' > ~/.edf/pytorch.toml",
-    ),
-    "docs/guides/coming-from-shifter.md": Page(
-        containers={
-            "docker.io/library/ubuntu:22.04": ("true", "exit 0"),
-            "docker.io/my-lab/tool:2.1": ("tool", "cat"),
-        },
-        steps={"srun": not_run("needs Slurm")},
     ),
     "docs/guides/coming-from-uenv.md": Page(
         directory="~/cabane",
@@ -270,36 +269,6 @@ PAGES = {
         as_root="install -d -o alice /scratch/alice",
         before=UENV + f"cabane --repo=uenv image add app/42.0:v1@arapiles%zen3 {DOCS}/images/app-42.0 && "
         f"cabane --repo=uenv image add app/43.0:v1@arapiles%zen3 {DOCS}/images/app-43.0",
-    ),
-    "docs/guides/containers.md": Page(
-        slurm=True,
-        containers={
-            f"ghcr.io/my-lab/tool:{version}": ("tool", f'case $1 in --version) echo tool {version} ;; --help) ;; *) cat "$1" ;; esac')
-            for version in ("2.1", "2.2")
-        }
-        | {"ghcr.io/my-lab/solver:2.1": ("solver", "exit 0")},
-        files_of=("tools/1.0",),
-        files=("solver/config.yaml",),
-        as_root="install -d -o alice /scratch/input && echo data > /scratch/input/a.dat",
-        before="echo input > input.dat && mkdir -p solver/site/bin && touch solver/solver.conf && "
-        "printf '#!/bin/sh\\n' > solver/site/bin/start && chmod +x solver/site/bin/start && "
-        f"cabane image add tools/24.11 {DOCS}/images/tools-1.0",
-        steps={
-            "cabane run ./tool.sif": not_run("needs this SIF file"),
-            "cabane import --platform": not_run("needs an image for this platform"),
-            "cabane import --check": not_run("needs an image that has moved"),
-            "cabane import ghcr.io/my-lab/solver:2024": not_run("needs this image and this group"),
-            "cabane build ./solver solver/2.1#2": not_run("needs a container with a distribution"),
-            "cabane start tool/2.1": not_run("the container has no prompt that the test knows"),
-            "cabane run tool/2.1,prgenv-gnu": not_run("needs an image built with Spack"),
-            "cabane run --writable": not_run("needs a container with a distribution"),
-            "cabane system devices": not_run("needs a GPU"),
-            "cabane run --device": not_run("needs a GPU"),
-            "srun -N4 --uenv=tool/2.1 --uenv-device": not_run("needs a GPU"),
-            "srun -N4 --mpi=pmi2": not_run("needs a container with MPI"),
-            "cabane export": not_run("needs an image built with Spack"),
-            "podman": not_run("needs podman, and an image built with Spack"),
-        },
     ),
     "docs/guides/debugging.md": Page(
         images=("solver/1.0",),
@@ -346,23 +315,34 @@ PAGES = {
         },
     ),
     "docs/guides/jupyter-and-editors.md": Page(
-        images=("analysis/2026.2+ipykernel",),
+        images=("analysis/2026.2+ipykernel", "tools/1.0"),
+        # `sshd` wants a directory, a user, and an account that is not locked.
+        as_root="install -d -o alice /scratch/input && mkdir -p /run/sshd && usermod --password '*' alice && "
+        "{ id sshd >/dev/null 2>&1 || useradd --system --home-dir /run/sshd --shell /usr/sbin/nologin sshd; }",
         files_of=("analysis/2026.1",),
         steps={
             "cabane build .": Step(before=f"cp {DOCS}/recipes/analysis-2026.2+ipykernel/* ."),
             "cabane kernel install plain/1.0": Step(
                 before=f"cabane image add plain/1.0 {DOCS}/images/analysis-2026.1"
             ),
-            "cabane kernel install prgenv-gnu": not_run("needs an image built with Spack"),
+            "cabane kernel install prgenv-gnu": Step(
+                before="for label in prgenv-gnu/24.11:v1 pytorch/2.9; do "
+                f"cabane image add $label {DOCS}/images/analysis-2026.2+ipykernel || break; done"
+            ),
             "cabane kernel install -e climate": Step(
                 before="mkdir -p ~/.config/cabane/environments && "
                 "echo 'images = [\"analysis/2026.2\"]' > ~/.config/cabane/environments/climate.toml"
             ),
-            "cabane kernel install --bind": not_run("needs this image"),
-            "cabane kernel install julia/1.10": not_run("needs this image"),
-            "cabane kernel ls": Step(before="cabane kernel remove climate"),
-            "ssh": not_run("needs another host"),
-            "rsync": not_run("needs another host"),
+            "cabane kernel install julia/1.10": not_run("needs an image with Julia"),
+            "cabane kernel ls": Step(
+                before="for name in climate prgenv pytorch-2.9; do cabane kernel remove $name; done"
+            ),
+            **(
+                {"ssh cluster cabane run analysis/2026.2 -- python": Step(before=CLUSTER)}
+                if os.path.exists(f"{DOCS}/programs/ssh")
+                else {"ssh": NO_SSHD, "exit": NO_SSHD}
+            ),
+            "rsync": not_run("needs rsync on both hosts"),
             "cat ~/bin/python-analysis": Step(
                 before="mkdir ~/bin && printf '%s\\n' '#!/bin/sh' "
                 "'exec cabane run analysis/2026.2 -- python \"$@\"' > ~/bin/python-analysis"
@@ -372,112 +352,17 @@ PAGES = {
     "docs/guides/mpi-audit.md": Page(not_run="needs the MPIs of a site, and takes minutes"),
     "docs/guides/papers.md": Page(not_run="needs ReFrame, and an image with compilers; tests run the suite"),
     "docs/guides/pipelines.md": Page(not_run="needs Slurm, keys, and a registry; examples/pipeline/run is run by `make demo`"),
-    "docs/guides/pipelines-ci.md": Page(not_run="needs a pipeline; scripts/test-clients runs generated ones"),
-    "docs/guides/looking-after-a-repository.md": Page(
-        images=("solver/1.0",),
-        registry=True,
-        as_root="install -d -o alice /shared/cabane /scratch/alice /old /new && groupadd --users alice vaspusers",
-        before="cabane repo create /shared/cabane/repository && cabane repo create /old/repository && "
-        "cabane --repo=/old/repository,default image add solver/1.0 solver/1.0@* && export SCRATCH=/scratch/alice",
-        files_of=("tools/1.0", "prgenv-gnu/24.11"),
-        steps={
-            "cabane repo gc": Step(any_output=True),
-            # No image was unused for a week.
-            "cabane repo deduplicate": Step(any_output=True),
-            "cabane registry mirror": Step(
-                before="cabane repo create /shared/cabane/mirror && "
-                f"cabane image push --registry https://registry.example.org/uenv {DOCS}/images/tools-1.0 stack/1.0:v1@alpha%zen3",
-                any_output=True,
-            ),
-            "ls -l vasp.squashfs": Step(
-                before=f"cp {DOCS}/images/tools-1.0 vasp.squashfs && chmod 640 vasp.squashfs && "
-                "sudo chgrp vaspusers vasp.squashfs",
-                any_output=True,
-            ),
-            "cabane --repo=/shared/cabane/repository image pull": not_run("needs this image in a registry"),
-            "cabane repo migrate": Step(any_output=True),
-            "cabane run prgenv-gnu": Step(
-                before=UENV + f"cabane --repo=uenv image add prgenv-gnu/24.11:v1@arapiles%zen3 {DOCS}/images/prgenv-gnu-24.11"
-            ),
-            "cabane --repo=uenv": not_run("needs this image in a registry"),
-            "uenv image ls": Step(before="sudo ln -s cabane /usr/local/bin/uenv"),
-            "cabane repo status $SCRATCH/.uenv-images": Step(any_output=True),
-            "cabane repo import": Step(any_output=True),
-            "cabane repo status /shared/cabane/repository --verify": not_run("needs a damaged repository"),
-        },
-    ),
-    "docs/guides/catalogue.md": Page(
-        registry=True,
-        files_of=("prgenv-gnu/24.11",),
-        as_root=DAINT + "install -d -o alice /srv/www",
-        before="mkdir -p ~/.config/cabane && "
-        "printf '[registry]\\nurl = \"https://registry.example.org/uenv\"\\n' > ~/.config/cabane/config.toml && "
-        f"for v in 24.11 25.6 26.1; do cabane image push {DOCS}/images/prgenv-gnu-24.11 deploy::prgenv-gnu/$v:v1@daint%gh200 && "
-        "cabane image push {DOCS}/images/prgenv-gnu-24.11 contrib::prgenv-gnu/$v:v1@daint%gh200 || break; done".format(DOCS=DOCS),
-        steps={"cabane catalogue serve": not_run("serves until it is interrupted")},
-    ),
-    "docs/guides/releases.md": Page(
-        registry=True,
-        files_of=("prgenv-gnu/24.11", "prgenv-gnu/25.6", "prgenv-gnu/26.1", "cp2k/2025.1"),
-        files=("/etc/cabane/config.toml",),
-        # A release of an image, from its file to the channel.
-        before="export CLUSTER_NAME=daint && cabane image key new build.key && "
-        f"cabane image add prgenv-gnu/25.6:v2@daint%gh200 {DOCS}/images/prgenv-gnu-25.6\n"
-        f"release() {{ cabane image add $1@daint%gh200 {DOCS}/images/$2 && cabane image push --sign build.key $1 && "
-        "cabane channel promote testing $1 --key release.key && "
-        "cabane channel waive stable $1 --rule age --reason 'a test' --until $(date -d '+30 days' +%F) --key release.key && "
-        "cabane channel promote stable $1 --key release.key; }",
-        steps={
-            "srun": Step(
-                before="sudo install -D -m 644 release.key.pub /etc/cabane/keys/release.pub && "
-                "sudo install -D -m 644 build.key.pub /etc/cabane/keys/build.pub",
-                typed="cabane system probe --facts daint.json",
-            ),
-            "cabane channel promote stable prgenv-gnu:testing --dry-run": Step(fails=True),
-            "cabane channel promote stable prgenv-gnu/26.1:v1": not_run("needs the results of checks on two machines"),
-            "cabane channel waive": Step(
-                typed='cabane channel waive stable prgenv-gnu/25.6:v2 --rule age --reason "fixes a crash" '
-                "--until $(date -d '+30 days' +%F) --key release.key"
-            ),
-            "cabane channel diff stable.41": not_run("needs a channel with 41 states"),
-            "cabane channel rollback": Step(
-                before="release cp2k/2025.1:v1 cp2k-2025.1 && release prgenv-gnu/24.11:v2 prgenv-gnu-24.11 && "
-                "release prgenv-gnu/26.1:v1 prgenv-gnu-26.1"
-            ),
-            "cabane bundle create july.bundle": Step(
-                before="cabane channel promote stable prgenv-gnu/26.1:v1 --key release.key"
-            ),
-            "cabane image pull prgenv-gnu:stable": Step(
-                before="cabane repo create ~/other && export CABANE_REPO=$HOME/other && "
-                "cabane channel rollback stable --reason 'a test' --key release.key"
-            ),
-            "cabane upgrade --dry-run": Step(
-                before="cabane channel promote stable prgenv-gnu/26.1:v1 --key release.key", any_output=True
-            ),
-        },
-    ),
-    "docs/guides/share-images.md": Page(
-        registry=True,
-        files_of=("prgenv-gnu/24.11",),
-        as_root=DAINT,
-        files=("~/.config/cabane/config.toml",),
-        before=f"export CABANE_REGISTRY=https://registry.example.org/uenv && cp {DOCS}/images/prgenv-gnu-24.11 image.squashfs && "
-        "cabane image push ./image.squashfs deploy::prgenv-gnu/24.11:v2@daint%gh200 && "
-        "cabane image push ./image.squashfs build::cp2k/2025.1:1234567890@daint%gh200 && unset CABANE_REGISTRY",
-        steps={
-            'cabane image pull "$(cabane image find --pick)"': not_run("waits for keys that a person types"),
-            "cabane image find --package": not_run("needs images built with Spack"),
-            "cabane search": not_run("needs images built with Spack"),
-            "cabane info": not_run("needs images built with Spack"),
-            "cosign": not_run("needs cosign; scripts/test-clients builds it"),
-            "cabane registry check": not_run("needs a registry with a wrong list"),
-        },
+    "docs/guides/pipelines-ci.md": Page(
+        directory="~/cabane/examples/pipeline",
+        clone=True,
+        before="git init --quiet .",
     ),
     "docs/guides/site-installation.md": Page(
         directory="~/cabane",
         clone=True,
         files=("/etc/cabane/config.toml",),
-        files_of=("solver/1.0",),
+        registry=True,
+        files_of=("solver/1.0", "mpi-python/1.0"),
         as_root="install -d -o alice /shared/cabane /scratch/alice",
         steps={
             "tar -xf": ARCHIVE,
@@ -488,7 +373,7 @@ PAGES = {
             "uv tool install": ARCHIVE,
             "spack repo add": Step(spack=True, before=spack_pages.OWN_SPACK),
             "spack install": not_run("needs the sources of Rust for Spack, and compiles Rust"),
-            "eb": not_run("needs EasyBuild"),
+            "eb": Step(before=ARCHIVE_OF_CLONE + LOADS_EASYBUILD) if EASYBUILD else NO_EASYBUILD,
             "make build": BUILD,
             "cabane config#2": Step(
                 before="mkdir -p ~/.config/cabane && printf '%s\\n' '[[repositories]]' 'name = \"mine\"' "
@@ -497,13 +382,14 @@ PAGES = {
             "cabane repo create": Step(before="rm ~/.config/cabane/config.toml"),
             "sudo cabane image trust": Step(before=f"cp {DOCS}/images/solver-1.0 /scratch/alice/app.squashfs"),
             "cabane image sign": Step(before=f"cabane image add app/1.2 {DOCS}/images/solver-1.0"),
-            "cabane image push": not_run("needs the registry of a site"),
+            "cabane image push": Step(before="export CABANE_REGISTRY=https://registry.example.org/uenv"),
             "cat /etc/modprobe.d": not_run("changes the keys of the kernel"),
             "keyring=": not_run("changes the keys of the kernel"),
             "openssl x509": not_run("changes the keys of the kernel"),
             "sudo keyctl": not_run("changes the keys of the kernel"),
             "cabane doctor": not_run("needs a node without user namespaces"),
-            "mpirun": not_run("needs a program of the reader"),
+            "mpirun": Step(before=f"cabane image add mpi-python/1.0 {DOCS}/images/mpi-python-1.0 && "
+                "cabane run mpi-python -- mpicc -o solver tests/mpi/hello.c && sudo ln -sf mpirun.mpich /usr/bin/mpirun"),
         },
     ),
     "docs/guides/slurm-administration.md": Page(
@@ -568,6 +454,8 @@ PAGES = {
         },
     ),
     "docs/guides/vendor-mpi.md": Page(not_run="needs the MPI of a vendor, and Spack"),
+    **container_pages.PAGES,
+    **registry_pages.PAGES,
     **spack_pages.PAGES,
 }
 

@@ -79,6 +79,8 @@ def prepare(work, programs):
     registry = shutil.which(os.environ.get("CABANE_TEST_DOCKER_REGISTRY", "docker-registry"))
     if registry:
         shutil.copy(registry, work / "programs/docker-registry")
+    if (CLONE / ".cabane/ssh").exists():
+        shutil.copytree(CLONE / ".cabane/ssh/usr", work / "programs/ssh", symlinks=True)
     subprocess.run(["cc", "-x", "c", "-", "-o", work / "programs/sudo"], input=SUDO, text=True, check=True)
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -130,7 +132,7 @@ def in_a_cluster(work, words):
         else:
             return f"FAILED {' '.join(words)}: the cluster did not start\n{''.join(lines)}"
         # A cluster forgets them.
-        variables = [f"{name}={value}" for name, value in os.environ.items() if name.startswith("CABANE_TEST_SPACK")]
+        variables = [f"{name}={value}" for name, value in os.environ.items() if name.startswith("CABANE_TEST_")]
         page = ["env", *variables, "/usr/bin/python3", "-B", "/run/docs/clone/scripts/docs/page.py", *words]
         done = subprocess.run(
             [cluster, "exec", directory, "sh", "-ec", SLURM.format(work=work, page=shlex.join(page))],
@@ -180,7 +182,7 @@ def main(programs, words):
                 page = pages.PAGES.get(name, kinds.Page())
                 text = "".join(images[image].result() for image in images_of(name))
                 if text or not page.slurm:
-                    return text or in_a_world(work, [name], page.has_registry)
+                    return text or in_a_world(work, [name], page.has_own_network)
                 return in_a_cluster(work, [name])
 
             # The longest first. Images are begun before the pages that wait for them.

@@ -44,17 +44,17 @@ class Session:
         fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
         self._read(30)
 
-    def run(self, command, limit=180):
-        """Types a command. Returns its exit code and the lines that it prints."""
+    def run(self, command, limit=180, keys=""):
+        """Types a command, and keys once it prints something. Returns its exit code and the lines that it prints."""
         os.write(self.terminal, command.encode() + b"\n")
-        code, text = self._read(limit, command.count("\n") + 1)
+        code, text = self._read(limit, command.count("\n") + 1, keys)
         # What a terminal shows of a line that is written over.
         lines = [line.rstrip("\r").rsplit("\r", 1)[-1] for line in text.replace("\x1b[K", "").split("\n")]
         if lines and lines[-1] == "":
             lines.pop()
         return code, lines
 
-    def _read(self, limit, typed=0):
+    def _read(self, limit, typed=0, keys=""):
         """Reads up to the next prompt, after so many lines were typed. Returns the exit code and the output."""
         text, last = "", time.monotonic() + limit
         while True:
@@ -66,6 +66,9 @@ class Session:
             ended = ENDED.search(shown)
             if ended:
                 return int(ended[1]), shown[: ended.start()].replace(BEGIN, "")
+            if begun and shown and keys:
+                os.write(self.terminal, keys.encode())
+                keys = ""
             if not begun and typed and before.count(MORE) >= typed:
                 self.end()
                 raise Ended(f"the command is not complete, and the shell waits for another line:\n{before}")

@@ -84,6 +84,11 @@ class Typing(unittest.TestCase):
     def test_the_output_and_the_exit_code_of_a_command_are_seen(self):
         self.assertEqual(self.session.run("echo one; echo two; (exit 3)"), (3, ["one", "two"]))
 
+    def test_keys_are_typed_once_a_command_prints_something(self):
+        command = "printf 'choose: '; read -rsn 1 key; echo $key"
+        self.assertEqual(self.session.run(command, keys="y"), (0, ["choose: y"]))
+        self.assertEqual(self.session.run("echo after"), (0, ["after"]))
+
     def test_quoted_text_over_two_lines_is_typed(self):
         self.assertEqual(self.session.run("printf '%s\\n' 'one\ntwo'"), (0, ["one", "two"]))
         self.assertEqual(self.session.run("echo after"), (0, ["after"]))
