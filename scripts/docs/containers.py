@@ -14,6 +14,8 @@ import tempfile
 from pathlib import Path
 
 PROGRAMS = ["sh", "cat", "ls", "id", "env", "readlink", "touch"]
+# What MPICH has as it is installed on the machine.
+MPI_PROGRAMS = ["mpiexec", "hydra_pmi_proxy"]
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -24,20 +26,30 @@ def root_of(place, program, script):
     (place / "usr").mkdir()
     (place / "usr/bin").symlink_to("../bin")
     libraries = set()
-    for name in PROGRAMS:
-        source = Path(shutil.which(name)).resolve()
-        shutil.copy(source, place / "bin" / name)
+    # A program for MPI is compiled with the MPICH of the machine, which the container then has.
+    compiled = script.endswith(".c")
+    if compiled:
+        subprocess.run(["mpicc.mpich", "-w", "-o", place / "bin" / program, script], check=True)
+    for name in [*PROGRAMS, *([*MPI_PROGRAMS, program] if compiled else [])]:
+        there = place / "bin" / name
+        if name != program:
+            shutil.copy(Path(shutil.which(f"{name}.mpich") or shutil.which(name)).resolve(), there)
+        source = there
         listed = subprocess.run(["ldd", source], stdout=subprocess.PIPE, text=True, check=True).stdout
         libraries |= set(re.findall(r"(/\S+)", listed))
+    # The other parts of the C library, which programs from elsewhere need.
+    (c_library,) = (library for library in libraries if library.endswith("/libc.so.6"))
+    libraries |= {f"{c_library[:-len('c.so.6')]}{name}" for name in ("dl.so.2", "pthread.so.0", "rt.so.1")}
     for library in libraries:
         there = place / library.lstrip("/")
         there.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(Path(library).resolve(), there)
     (place / "etc/os-release").write_text('NAME="Ubuntu"\nVERSION="22.04"\nID=ubuntu\n')
     (place / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
-    file = place / "bin" / program
-    file.write_text(f"#!/bin/sh\n{script}\n")
-    file.chmod(0o755)
+    if not compiled:
+        file = place / "bin" / program
+        file.write_text(f"#!/bin/sh\n{script}\n")
+        file.chmod(0o755)
     # What an image for another tool has, and what imports change.
     for number in range(2):
         (place / f"etc/private{number}").touch(0o600)
@@ -50,7 +62,7 @@ def root_of(place, program, script):
 
 
 def push(name, program, script):
-    """Pushes an image to the registry in its name; `script` is what its program does."""
+    """Pushes an image to the registry in its name; `script` is what its program does, or a C file for MPI."""
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         root, layout = place / "root", place / "layout"

@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Images that pages begin with: the files of their recipes."""
 
+from pathlib import Path
+
+SCRIPTS = Path(__file__).resolve().parent.parent
 ANALYSIS = """\
 name: analysis
 version: 3
@@ -31,6 +34,16 @@ views:
   default:
     description: the programs in PATH
 """
+# What the page has in /opt/NAME.
+IN_OPT = """\
+name: {name}
+version: 3
+engine: python
+store: /opt/{name}
+python:
+  interpreter: /usr/bin/python3
+  requirements: requirements.txt
+"""
 SOLVER = TREE.format(name="solver", store="/user-environment", description="the solver of our group")
 
 IMAGES = {
@@ -46,6 +59,13 @@ IMAGES = {
     },
     "analysis/2026.2+ipykernel": {"config.yaml": ANALYSIS, "requirements.txt": "numpy\nipykernel\n"},
     "mpi-python/1.0": "examples/mpi-python",
+    **{
+        f"{name}/1.0": {
+            "config.yaml": IN_OPT.format(name=name),
+            "requirements.txt": (SCRIPTS / f"{name}.txt").read_text(),
+        }
+        for name in ("mpich", "openmpi", "reframe")
+    },
     "tools/1.0": {
         "config.yaml": TREE.format(name="tools", store="/user-tools", description="tools of our group")
         + "    env_vars:\n      set:\n        - CMAKE_GENERATOR: Unix Makefiles\n",

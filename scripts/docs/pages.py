@@ -5,6 +5,7 @@
 A page that is not here runs in an empty directory of a user who has nothing.
 """
 
+import slurm_pages
 import spack_pages
 from kinds import DOCS, Page, Step, not_run
 
@@ -17,12 +18,6 @@ BUILD = not_run("the programs are built before the test")
 # A repository of uenv where uenv has it.
 UENV = "export SCRATCH=/scratch/alice CLUSTER_NAME=arapiles && cabane repo create --uenv $SCRATCH/.uenv-images && "
 ARCHIVE = not_run("scripts/test-packages tests the archive and the packages")
-# The plugin where `make install` puts it, and no line for it.
-PLUGIN = """
-: >/etc/slurm/plugstack.conf
-release=$(slurmd -V | sed 's/[^0-9]*\\([0-9]*\\.[0-9]*\\).*/\\1/')
-install -D -m 644 /run/docs/programs/libcabane_slurm.so /usr/local/lib/cabane/slurm/$release/cabane-slurm.so
-"""
 HELPER = """
 install -D /run/docs/programs/cabane-mount /usr/local/libexec/cabane/cabane-mount
 mkdir -p /etc/cabane /user-environment
@@ -506,41 +501,6 @@ PAGES = {
             "mpirun": not_run("needs a program of the reader"),
         },
     ),
-    "docs/guides/slurm-administration.md": Page(
-        slurm=True,
-        as_root=PLUGIN,
-        steps={
-            "scripts/build-slurm": BUILD,
-            "sudo make install": not_run("the page on the installation of a site does it"),
-            "cat /etc/cabane/uarch": Step(before="echo a100 zen3 ARCH | sed s/ARCH/$(uname -m)/ | sudo tee /etc/cabane/uarch"),
-        },
-    ),
-    "docs/guides/slurm-records.md": Page(
-        slurm=True,
-        as_root=PLUGIN,
-        images=("solver/1.0",),
-        steps={"cabane slurm report": Step(
-                before="srun --uenv=solver/1.0 true && "
-                "until [ $(sudo grep -c . /var/log/cabane/steps.jsonl) -ge 2 ]; do sleep 0.1; done"
-            )},
-    ),
-    "docs/guides/slurm.md": Page(
-        slurm=True,
-        images=("prgenv-gnu/24.11",),
-        before="printf '#!/bin/sh\\nmpicc --version\\n' > solver && chmod +x solver",
-        steps={
-            "srun -C": not_run("needs nodes with two kinds of processors"),
-            "sbatch -N500": not_run("needs 500 nodes"),
-            "cabane attach": not_run("needs a job on the node of the reader"),
-            "srun --jobid": Step(
-                before="srun -w n2 --uenv=prgenv-gnu/24.11 sleep 600 & "
-                "until squeue --steps --noheader | grep -q sleep; do sleep 0.1; done; sleep 1; job=$(squeue --noheader --format=%A)",
-                typed="srun --jobid=$job -w n2 --overlap --pty cabane attach $job.0 -- mpicc",
-            ),
-            "srun -N4 -n32 --mpi": not_run("needs programs with MPI"),
-            "srun -n8": not_run("needs programs with MPI"),
-        },
-    ),
     "docs/guides/troubleshooting.md": Page(
         images=("solver/1.0",),
         as_root=HELPER.replace("image-owners any", "image-owners root")
@@ -568,6 +528,7 @@ PAGES = {
         },
     ),
     "docs/guides/vendor-mpi.md": Page(not_run="needs the MPI of a vendor, and Spack"),
+    **slurm_pages.PAGES,
     **spack_pages.PAGES,
 }
 

@@ -1,0 +1,91 @@
+# SPDX-FileCopyrightText: The Cabane developers
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What pages need that are about jobs, and about MPI."""
+
+from kinds import DOCS, HELLO, Page, Step, in_opt, not_run
+
+BUILD = not_run("the programs are built before the test")
+# The plugin where `make install` puts it, and no line for it.
+PLUGIN = """
+: >/etc/slurm/plugstack.conf
+release=$(slurmd -V | sed 's/[^0-9]*\\([0-9]*\\.[0-9]*\\).*/\\1/')
+install -D -m 644 /run/docs/programs/libcabane_slurm.so /usr/local/lib/cabane/slurm/$release/cabane-slurm.so
+"""
+# Two kinds of nodes, as the cluster has them in its configuration: each node sees another file.
+UARCHS = """
+touch /etc/cabane/uarch
+for node in 1:zen3 2:zen3 3:zen2 4:zen2; do
+    nsenter --target $(cat /run/cluster/n${node%:*}.pid) --mount -- \\
+        sh -c "echo ${node#*:} >/run/uarch && mount --bind /run/uarch /etc/cabane/uarch"
+done
+"""
+# The MPIs of a site, the first of which is what `host` means. The ranks of Debian's MPICH do not always end under the
+# PMI-2 of Slurm 22.05.
+FABRIC = in_opt("mpich", "openmpi") + """
+printf '[[mpi]]\\nname = "fabric"\\nprefix = "/opt/mpich"\\nlauncher = "srun --mpi=pmi2"\\n' >>/etc/cabane/config.toml
+"""
+# A shell of the reader on a node.
+ON_NODE = "sudo nsenter --target $(cat /run/cluster/{node}.pid) --all -- setpriv --reuid alice --regid alice --init-groups -- bash --noediting"
+
+PAGES = {
+    "docs/guides/slurm-administration.md": Page(
+        slurm=True,
+        as_root=PLUGIN,
+        steps={
+            "scripts/build-slurm": BUILD,
+            "sudo make install": not_run("the page on the installation of a site does it"),
+            "cat /etc/cabane/uarch": Step(before="echo a100 zen3 ARCH | sed s/ARCH/$(uname -m)/ | sudo tee /etc/cabane/uarch"),
+        },
+    ),
+    "docs/guides/slurm-records.md": Page(
+        slurm=True,
+        as_root=PLUGIN,
+        images=("solver/1.0",),
+        steps={"cabane slurm report": Step(
+                before="srun --uenv=solver/1.0 true && "
+                "until [ $(sudo grep -c . /var/log/cabane/steps.jsonl) -ge 2 ]; do sleep 0.1; done"
+            )},
+    ),
+    "docs/guides/slurm.md": Page(
+        slurm=True,
+        images=("prgenv-gnu/24.11", "mpi-python/1.0"),
+        files_of=("app/42.0", "app/43.0", "mpich/1.0", "openmpi/1.0"),
+        containers={"ghcr.io/my-lab/solver:1.0": ("solver", HELLO)},
+        as_root=FABRIC + UARCHS + "echo stage-memory 64 >>/etc/cabane/mount.policy\n",
+        before="printf '#!/bin/sh\\nmpicc --version\\n' > solver && chmod +x solver && "
+        "cabane import ghcr.io/my-lab/solver:1.0 solver/1.0 && "
+        f"for n in 42.0:zen2 43.0:zen3; do cabane image add app/1:v1@here%${{n#*:}} {DOCS}/images/app-${{n%:*}}; done && "
+        "echo 'from mpi4py import MPI; print(MPI.COMM_WORLD.size, MPI.Get_library_version()[:14])' > solver.py",
+        steps={
+            # With fewer ranks: the nodes have the processors of one machine.
+            "srun -N4 -n32 --mpi=pmi2": Step(typed="srun -N4 -n4 --mpi=pmi2 --uenv=solver/1.0 --uenv-mpi=host solver"),
+            "srun -N4 -n32 --mpi=pmix": Step(
+                before=f"mpicc.openmpi -w -o solver {HELLO}",
+                typed="srun -N4 -n4 --mpi=pmix --uenv-mpi=/opt/openmpi ./solver",
+            ),
+            "srun -n8": Step(
+                typed="srun -N4 -n4 --mpi=pmi2 --uenv=mpi-python --uenv-mpi=host --uenv-mpi-program=$file python3 solver.py | tee seen",
+            ),
+            "srun -C": Step(
+                before="[ $(grep -c '^4 MPICH' seen) = 4 ] && printf '#!/bin/sh\\napp\\n' > solver",
+                # The nodes say it in any order.
+                typed="srun -C '[zen3*2&zen2*2]' -N4 --uenv=app/1:v1 ./solver 2>&1 | tee seen | grep takes | sort",
+            ),
+            "sbatch -N500": Step(
+                before="grep -q 'n1: takes app/1:v1@here%zen3' seen && grep -q 'n4: takes app/1:v1@here%zen2' seen && "
+                "[ $(grep -c 'hello app' seen) = 4 ] && printf '#!/bin/bash\\nsrun app\\n' > job.sh",
+                typed="sbatch --wait -N4 --uenv=app/1:v1 --uenv-stage=memory job.sh",
+            ),
+            "cabane attach": Step(
+                before="[ $(cat slurm-*.out | grep -c 'hello app') = 4 ] && srun -w n2 --uenv=prgenv-gnu/24.11 sleep 600 & "
+                "until squeue --steps --noheader | grep -q sleep; do sleep 0.1; done; sleep 1; "
+                f"export job=$(squeue --noheader --format=%A); {ON_NODE.format(node='n2')}",
+                typed="exec cabane attach $job.0",
+            ),
+            "srun --jobid": Step(
+                before="[ $(hostname) = n2 ] && mpicc && exit",
+                typed="srun --jobid=$job -w n2 --overlap --pty cabane attach $job.0 -- mpicc",
+            ),
+        },
+    ),
+}
