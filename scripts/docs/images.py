@@ -72,6 +72,10 @@ IMAGES = {
         "install/bin/inspect-it": "#!/bin/sh\necho inspecting\n",
         "install/bin/ninja": '#!/bin/sh\nexec /usr/bin/ninja "$@"\n',
     },
+    "profilers/1.0": {
+        "config.yaml": TREE.format(name="profilers", store="/user-profilers", description="profilers of our group"),
+        "install/bin/sample-it": "#!/bin/sh\necho sampling\n",
+    },
     **{
         f"{name}/{version}": {
             "config.yaml": TREE.format(

@@ -154,14 +154,6 @@ PAGES = {
         "cabane lock && cabane build . analysis/2026.1 && echo tabulate==0.9.0 >> requirements.txt && cabane lock",
         files_of=("analysis/2026.1",),
     ),
-    "docs/concepts/mounting.md": Page(
-        images=("mpi-python/1.0",),
-        as_root=HELPER + "chmod 4755 /usr/local/libexec/cabane/cabane-mount",
-        steps={
-            "mpiexec": not_run("needs a program of the reader"),
-            "srun": not_run("needs Slurm"),
-        },
-    ),
     "docs/concepts/recipe-format.md": Page(
         before="mkdir analysis && printf '%s\\n' 'name: analysis' 'version: 2024.1' 'engine: python' "
         "'store: user-environment' python: '  requirments: requirements.txt' > analysis/config.yaml"
@@ -171,21 +163,6 @@ PAGES = {
         before="mkdir -p systems && cabane system probe --output systems/eiger && cp -r ~/cabane/examples/tools analysis && "
         "printf '%s\\n' gcc: '  version: system' lvm: '  version: 19' > analysis/compilers.yaml && "
         "printf '%s\\n' tools: '  compiler: [gcc]' '  network:' '    mpi: mpihc@4.1' '  specs: [tree]' > analysis/environments.yaml",
-    ),
-    "docs/guides/administration.md": Page(
-        as_root="install -d -o alice /shared/cabane",
-        steps={
-            "tar -xf": ARCHIVE,
-            "sudo env IMAGE_OWNERS": ARCHIVE,
-            # The cluster of the tests says more of it.
-            "cabane site init": Step(any_output=True),
-            "cabane slurm install": not_run("needs Slurm; the tests of jobs install the plugin"),
-            "cabane repo create": Step(before="sudo rm -rf /shared/cabane/repository"),
-            "scontrol": not_run("needs Slurm"),
-            "cabane image unpack": not_run("needs two versions of a stack; the tests of the command unpack images"),
-            "clush": not_run("needs other hosts"),
-            "cabane-0.2.0-linux-x86_64/install.sh": ARCHIVE,
-        },
     ),
     "docs/guides/checks.md": Page(
         registry=True,
@@ -298,10 +275,12 @@ PAGES = {
     ),
     "docs/guides/debugging.md": Page(
         images=("solver/1.0",),
-        files_of=("tools/1.0",),
+        files_of=("tools/1.0", "profilers/1.0"),
         files=("wave.c", "wave/config.yaml"),
         # The number of a process is another one each time.
-        before="cabane run solver -- sleep 600 & until pid=$(pgrep -u $USER -x -f 'sleep 600'); do sleep 0.1; done; export pid",
+        before="cabane run solver -- sleep 600 & until pid=$(pgrep -u $USER -x -f 'sleep 600'); do sleep 0.1; done; export pid; "
+        "mpiexec.mpich -n 2 cabane run solver -- sleep 601 & "
+        "until ranks=($(pgrep -u $USER -x -f 'sleep 601')) && [ ${#ranks[@]} = 2 ]; do sleep 0.1; done",
         steps={
             "cabane run wave -- wave -1": Step(fails=True, any_output=True),
             "cabane run wave,wave-debug -- gdb -batch -ex backtrace": Step(
@@ -316,8 +295,14 @@ PAGES = {
                 before=f"cabane image add debuggers/1.0 {DOCS}/images/tools-1.0",
                 typed="cabane attach $pid --with debuggers -- gdb -batch -p $pid",
             ),
-            "cabane attach 4711 --with debuggers,profilers": not_run("needs two images of the reader"),
-            "cabane attach 4711 -- gdb -p 4713": not_run("needs a parallel program of the reader"),
+            "cabane attach 4711 --with debuggers,profilers": Step(
+                before=f"cabane image add profilers/1.0 {DOCS}/images/profilers-1.0",
+                typed="cabane attach $pid --with debuggers,profilers --view debuggers:default",
+            ),
+            "cabane attach 4711 -- gdb -p 4713": Step(
+                before="inspect-it && ls /user-profilers/bin/sample-it && exit",
+                typed="cabane attach ${ranks[0]} -- gdb -batch -p ${ranks[1]}",
+            ),
         },
     ),
     "docs/guides/profiling.md": Page(

@@ -5,6 +5,7 @@
 from kinds import DOCS, HELLO, Page, Step, in_opt, not_run
 
 BUILD = not_run("the programs are built before the test")
+ARCHIVE = not_run("scripts/test-packages tests the archive and the packages")
 # The plugin where `make install` puts it, and no line for it.
 PLUGIN = """
 : >/etc/slurm/plugstack.conf
@@ -28,6 +29,34 @@ printf '[[mpi]]\\nname = "fabric"\\nprefix = "/opt/mpich"\\nlauncher = "srun --m
 ON_NODE = "sudo nsenter --target $(cat /run/cluster/{node}.pid) --all -- setpriv --reuid alice --regid alice --init-groups -- bash --noediting"
 
 PAGES = {
+    "docs/concepts/mounting.md": Page(
+        slurm=True,
+        images=("mpi-python/1.0",),
+        before=f"cabane image add solver/1.0 {DOCS}/images/mpi-python-1.0 && cabane run solver -- mpicc -w -o wave {HELLO}",
+        steps={
+            "mpiexec": Step(typed="mpiexec.mpich -n 4 cabane run solver -- ./wave | tee seen"),
+            "srun": Step(
+                before="[ $(grep -c '^rank . of 4, right' seen) = 4 ]", typed="srun --mpi=pmi2 -n 4 cabane run solver -- ./wave | tee seen"
+            ),
+        },
+    ),
+    "docs/guides/administration.md": Page(
+        slurm=True,
+        as_root=PLUGIN + "install -d -o alice /shared/cabane; mkdir /user-environment-debug\n",
+        files=("/etc/cabane/config.toml",),
+        files_of=("tools/1.0", "solver/1.0"),
+        steps={
+            "tar -xf": ARCHIVE,
+            "sudo env IMAGE_OWNERS": ARCHIVE,
+            "cabane repo create": Step(before="sudo rm -rf /shared/cabane/repository"),
+            "cabane image unpack stack/1.0": Step(
+                before="for n in tools:1.0 solver:2.0; do cabane image add stack/${n#*:} "
+                f"{DOCS}/images/${{n%:*}}-1.0; done"
+            ),
+            "clush": not_run("needs other hosts"),
+            "cabane-0.2.0-linux-x86_64/install.sh": ARCHIVE,
+        },
+    ),
     "docs/guides/slurm-administration.md": Page(
         slurm=True,
         as_root=PLUGIN,
