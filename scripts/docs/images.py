@@ -44,6 +44,32 @@ python:
   interpreter: /usr/bin/python3
   requirements: requirements.txt
 """
+# Two figures of the machine, each with the check that reads it.
+MEASURE = """\
+#!/bin/sh
+python3 -c 'import os, time
+pipe, (begin, times) = os.pipe(), (time.perf_counter(), {times})
+for _ in range(times):
+    {work}
+print(round((time.perf_counter() - begin) / times{scale}, 3), "{unit}")'
+"""
+FIGURES = {
+    "install/bin/bandwidth": MEASURE.replace("(time.perf_counter() - begin) / times{scale}, 3", "64 * times / (time.perf_counter() - begin)").format(
+        times=4, work="bytearray(bytes(1 << 26))", unit="MB/s"
+    ),
+    "install/bin/latency": MEASURE.format(
+        times=1000, work="os.write(pipe[1], bytes(8)); os.read(pipe[0], 8)", scale=" * 1e6", unit="us"
+    ),
+}
+CHECKS = """\
+checks:
+  - name: bandwidth
+    command: bandwidth
+    figures: [{name: bandwidth, pattern: '(\\S+) MB/s', unit: MB/s, reference: 1, lower: -10%}]
+  - name: latency
+    command: latency
+    figures: [{name: latency, pattern: '(\\S+) us', unit: us, reference: 1000000, upper: 10%}]
+"""
 SOLVER = TREE.format(name="solver", store="/user-environment", description="the solver of our group")
 
 IMAGES = {
@@ -100,3 +126,6 @@ IMAGES = {
     },
     "solver/2.0": {"config.yaml": SOLVER, "install/bin/solve": "#!/bin/sh\necho solving faster\n"},
 }
+for version in "24.11", "25.6":
+    plain = IMAGES[f"prgenv-gnu/{version}"]
+    IMAGES[f"prgenv-gnu/{version}+figures"] = {**plain, **FIGURES, "config.yaml": plain["config.yaml"] + CHECKS}

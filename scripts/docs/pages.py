@@ -164,45 +164,6 @@ PAGES = {
         "printf '%s\\n' gcc: '  version: system' lvm: '  version: 19' > analysis/compilers.yaml && "
         "printf '%s\\n' tools: '  compiler: [gcc]' '  network:' '    mpi: mpihc@4.1' '  specs: [tree]' > analysis/environments.yaml",
     ),
-    "docs/guides/checks.md": Page(
-        registry=True,
-        files_of=("prgenv-gnu/24.11", "prgenv-gnu/25.6"),
-        as_root=DAINT + "printf '[registry]\\nurl = \"https://registry.example.org/uenv\"\\n' >>/etc/cabane/config.toml",
-        before="for v in v1 v2; do cabane image add prgenv-gnu/25.6:$v@daint%gh200 "
-        f"{DOCS}/images/prgenv-gnu-$([ $v = v1 ] && echo 24.11 || echo 25.6) && cabane image push prgenv-gnu/25.6:$v || break; done",
-        steps={
-            "cabane check prgenv-gnu/25.6": Step(typed="cabane check prgenv-gnu/25.6:v2", any_output=True),
-            "cabane check prgenv-gnu/25.6 --on slurm": not_run("needs Slurm"),
-            "pip install ReFrame-HPC": not_run("needs ReFrame"),
-            "cabane check prgenv-gnu/25.6 --suite": not_run("needs ReFrame, and a suite"),
-            "cabane check prgenv-gnu/25.6 --key": Step(
-                before="printf '[evidence]\\ntesters = [\"/etc/cabane/keys/tests.pub\"]\\n"
-                "builders = [\"/etc/cabane/keys/build.pub\"]\\n' | sudo tee -a /etc/cabane/config.toml && "
-                "cabane image key new build.key && sudo cp build.key.pub /etc/cabane/keys/build.pub",
-                typed="cabane check prgenv-gnu/25.6:v2 --key tests.key --attach",
-            ),
-            "cabane check prgenv-gnu/25.6:v1": Step(any_output=True),
-            "cabane evidence compare": not_run("needs checks that measure, of two images"),
-            "cabane evidence report": not_run("needs ReFrame, and a suite"),
-            "cabane build --key": Step(
-                before=f"cp -r {DOCS}/recipes/prgenv-gnu-25.6 prgenv-gnu", typed="cabane build --key build.key ./prgenv-gnu prgenv-gnu/25.6:v3"
-            ),
-            "cabane image push prgenv-gnu/25.6:v2": Step(typed="cabane image push prgenv-gnu/25.6:v3"),
-            "cabane evidence verify prgenv-gnu/25.6 --built-from": not_run("needs the Git repository of the recipe"),
-            "cabane evidence ls": Step(typed="cabane evidence ls prgenv-gnu/25.6:v2 --remote", any_output=True),
-            "cabane evidence verify prgenv-gnu/25.6 --since": Step(
-                typed="cabane evidence verify prgenv-gnu/25.6:v2 --since 30d", any_output=True
-            ),
-            "cabane evidence attach": not_run("needs reports of other tools"),
-            "cabane evidence export": Step(
-                typed="cabane evidence export prgenv-gnu/25.6:v2 --output results", any_output=True
-            ),
-            "cabane evidence add": Step(
-                typed="cabane evidence add prgenv-gnu/25.6:v2 results/*.sigstore.json", any_output=True
-            ),
-            "cosign": not_run("needs cosign; scripts/test-clients builds it"),
-        },
-    ),
     "docs/guides/coming-from-apptainer.md": Page(
         containers={"quay.io/biocontainers/samtools:1.19.2--h50ea8bc_1": ("samtools", "echo samtools 1.19.2")},
         steps={

@@ -25,6 +25,56 @@ done
 FABRIC = in_opt("mpich", "openmpi") + """
 printf '[[mpi]]\\nname = "fabric"\\nprefix = "/opt/mpich"\\nlauncher = "srun --mpi=pmi2"\\n' >>/etc/cabane/config.toml
 """
+# Another system than the name of the cluster.
+DAINT = """
+mkdir -p /etc/cabane
+printf 'system_name = "daint"\\ndefault_uarch = "gh200"\\n' >/etc/cabane/config.toml
+"""
+# A suite with a test that passes, and one whose reference no machine reaches.
+SUITE = """\
+import reframe as rfm
+import reframe.utility.sanity as sn
+
+@rfm.simple_test
+class Hello(rfm.RunOnlyRegressionTest):
+    valid_systems, valid_prog_environs, tags = ["*"], ["*"], {"production"}
+    executable = "cat"
+    executable_opts = ["/etc/hostname"]
+
+    @sanity_function
+    def says(self):
+        return sn.assert_found(".", self.stdout)
+
+@rfm.simple_test
+class Stream(rfm.RunOnlyRegressionTest):
+    valid_systems, valid_prog_environs = ["*"], ["+uenv"]
+    executable = "bandwidth"
+    reference = {"*": {"triad": (1e6, -0.1, None, "MB/s")}}
+
+    @sanity_function
+    def measures(self):
+        return sn.assert_found("MB/s", self.stdout)
+
+    @performance_function("MB/s")
+    def triad(self):
+        return sn.extractsingle(r"(\\S+) MB/s", self.stdout, 1, float)
+"""
+CHECKED = f"""\
+export PATH=$PATH:/opt/reframe/bin SCRATCH=/shared && mkdir hpc-tests && cat >hpc-tests/suite.py <<'END' &&
+{SUITE}END
+for v in v1:24.11 v2:25.6; do
+    cabane image add prgenv-gnu/25.6:${{v%:*}}@daint%gh200 {DOCS}/images/prgenv-gnu-${{v#*:}}+figures &&
+    cabane image push prgenv-gnu/25.6:${{v%:*}} || break
+done
+"""
+# A recipe without packages, in a Git repository that has the address of the page.
+RECIPE_IN_GIT = """\
+mkdir prgenv-gnu && cd prgenv-gnu && touch requirements.txt && git init --quiet &&
+printf '%s\\n' 'name: prgenv-gnu' 'version: 3' 'engine: python' 'python:' '  interpreter: /usr/bin/python3' \\
+    '  requirements: requirements.txt' >config.yaml &&
+git remote add origin https://github.com/eth-cscs/alps-uenv.git && git add . &&
+git -c user.name=alice -c user.email=alice@example.org commit --quiet --message recipe && cd ..
+"""
 # A shell of the reader on a node.
 ON_NODE = "sudo nsenter --target $(cat /run/cluster/{node}.pid) --all -- setpriv --reuid alice --regid alice --init-groups -- bash --noediting"
 
@@ -55,6 +105,63 @@ PAGES = {
             ),
             "clush": not_run("needs other hosts"),
             "cabane-0.2.0-linux-x86_64/install.sh": ARCHIVE,
+        },
+    ),
+    "docs/guides/checks.md": Page(
+        slurm=True,
+        registry=True,
+        files_of=("prgenv-gnu/24.11+figures", "prgenv-gnu/25.6+figures", "reframe/1.0"),
+        as_root=DAINT + in_opt("reframe") + "scontrol create PartitionName=debug Nodes=ALL\n"
+        "printf '[registry]\\nurl = \"https://registry.example.org/uenv\"\\n' >>/etc/cabane/config.toml",
+        before=CHECKED,
+        steps={
+            "cabane check prgenv-gnu/25.6": Step(typed="cabane check prgenv-gnu/25.6:v2", any_output=True),
+            "cabane check prgenv-gnu/25.6 --on slurm": Step(
+                typed="cabane check prgenv-gnu/25.6:v2 --on slurm --srun=--partition=debug --work-directory $SCRATCH"
+            ),
+            "pip install ReFrame-HPC": not_run("needs a network; what it installs is in PATH"),
+            "cabane check prgenv-gnu/25.6 --suite ~/hpc-tests": Step(
+                typed="cabane check prgenv-gnu/25.6:v2 --suite ~/hpc-tests", fails=True
+            ),
+            "cabane check prgenv-gnu/25.6 --suite ~/hpc-tests --on slurm": Step(
+                typed="cabane check prgenv-gnu/25.6:v2 --suite ~/hpc-tests --on slurm --srun=--partition=debug "
+                "--work-directory $SCRATCH --reframe=--tag=production",
+            ),
+            "cabane check prgenv-gnu/25.6 --key": Step(
+                before="printf '[evidence]\\ntesters = [\"/etc/cabane/keys/tests.pub\"]\\n"
+                "builders = [\"/etc/cabane/keys/build.pub\"]\\nbuilder_id = \"https://example.org/builders/daint\"\\n' "
+                "| sudo tee -a /etc/cabane/config.toml && "
+                "cabane image key new build.key && sudo cp build.key.pub /etc/cabane/keys/build.pub",
+                typed="cabane check prgenv-gnu/25.6:v2 --key tests.key --attach",
+            ),
+            # What the machine measures.
+            "cabane check prgenv-gnu/25.6:v1": Step(any_output=True),
+            "cabane evidence compare": Step(any_output=True),
+            "cabane check prgenv-gnu/25.6 --suite ~/hpc-tests --html": Step(
+                typed="cabane check prgenv-gnu/25.6:v2 --suite ~/hpc-tests --html results.html", fails=True
+            ),
+            "cabane evidence report": Step(
+                before="cabane check prgenv-gnu/25.6:v2 --suite ~/hpc-tests --reframe=--tag=production --key tests.key",
+                typed="cabane evidence report prgenv-gnu/25.6:v2 --suite ~/hpc-tests --html results.html",
+                any_output=True,
+            ),
+            "cabane build --key": Step(before=RECIPE_IN_GIT),
+            "cabane evidence ls": Step(typed="cabane evidence ls prgenv-gnu/25.6:v2 --remote", any_output=True),
+            "cabane evidence verify prgenv-gnu/25.6 --since": Step(
+                typed="cabane evidence verify prgenv-gnu/25.6:v2 --since 30d", any_output=True
+            ),
+            "cabane evidence attach": Step(
+                before="cabane check prgenv-gnu/25.6:v2 --only starts --junit report.xml && "
+                "reframe -c hpc-tests --run --report-file=report.json",
+                typed="cabane evidence attach prgenv-gnu/25.6:v2 --junit report.xml --reframe report.json",
+            ),
+            "cabane evidence export": Step(
+                typed="cabane evidence export prgenv-gnu/25.6:v2 --output results", any_output=True
+            ),
+            "cabane evidence add": Step(
+                typed="cabane evidence add prgenv-gnu/25.6:v2 results/*.sigstore.json", any_output=True
+            ),
+            "cosign": not_run("needs cosign; scripts/test-clients builds it"),
         },
     ),
     "docs/guides/slurm-administration.md": Page(
