@@ -14,9 +14,14 @@ import tempfile
 from pathlib import Path
 
 PROGRAMS = ["sh", "cat", "ls", "id", "env", "readlink", "touch"]
-# What MPICH has as it is installed on the machine.
+# What MPICH starts ranks with.
 MPI_PROGRAMS = ["mpiexec", "hydra_pmi_proxy"]
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def of_mpich(name):
+    """Returns a program of the MPICH that the page has in /opt, or else of the distribution."""
+    return shutil.which(name, path="/opt/mpich/bin") or shutil.which(f"{name}.mpich") or shutil.which(name)
 
 
 def root_of(place, program, script):
@@ -26,14 +31,14 @@ def root_of(place, program, script):
     (place / "usr").mkdir()
     (place / "usr/bin").symlink_to("../bin")
     libraries = set()
-    # A program for MPI is compiled with the MPICH of the machine, which the container then has.
+    # A program for MPI is compiled with an MPICH of the machine, which the container then has.
     compiled = script.endswith(".c")
     if compiled:
-        subprocess.run(["mpicc.mpich", "-w", "-o", place / "bin" / program, script], check=True)
+        subprocess.run([of_mpich("mpicc"), "-w", "-o", place / "bin" / program, script], check=True)
     for name in [*PROGRAMS, *([*MPI_PROGRAMS, program] if compiled else [])]:
         there = place / "bin" / name
         if name != program:
-            shutil.copy(Path(shutil.which(f"{name}.mpich") or shutil.which(name)).resolve(), there)
+            shutil.copy(Path(of_mpich(name) if name in MPI_PROGRAMS else shutil.which(name)).resolve(), there)
         source = there
         listed = subprocess.run(["ldd", source], stdout=subprocess.PIPE, text=True, check=True).stdout
         libraries |= set(re.findall(r"(/\S+)", listed))

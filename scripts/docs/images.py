@@ -44,21 +44,20 @@ python:
   interpreter: /usr/bin/python3
   requirements: requirements.txt
 """
-# Two figures of the machine, each with the check that reads it.
+# Two figures of the machine, and the checks that read them.
 MEASURE = """\
 #!/bin/sh
 python3 -c 'import os, time
-pipe, (begin, times) = os.pipe(), (time.perf_counter(), {times})
-for _ in range(times):
+pipe, begin = os.pipe(), time.perf_counter()
+for _ in range({times}):
     {work}
-print(round((time.perf_counter() - begin) / times{scale}, 3), "{unit}")'
+seconds = (time.perf_counter() - begin) / {times}
+print(round({figure}, 3), "{unit}")'
 """
 FIGURES = {
-    "install/bin/bandwidth": MEASURE.replace("(time.perf_counter() - begin) / times{scale}, 3", "64 * times / (time.perf_counter() - begin)").format(
-        times=4, work="bytearray(bytes(1 << 26))", unit="MB/s"
-    ),
+    "install/bin/bandwidth": MEASURE.format(times=4, work="bytearray(1 << 26)[:]", figure="64 / seconds", unit="MB/s"),
     "install/bin/latency": MEASURE.format(
-        times=1000, work="os.write(pipe[1], bytes(8)); os.read(pipe[0], 8)", scale=" * 1e6", unit="us"
+        times=1000, work="os.write(pipe[1], bytes(8)); os.read(pipe[0], 8)", figure="seconds * 1e6", unit="us"
     ),
 }
 CHECKS = """\

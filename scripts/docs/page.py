@@ -147,10 +147,10 @@ class Run:
             self.world.clone()
         if self.page.has_registry:
             call(DOCS / "clone/scripts/docs/registry")
-        for name, (program, script) in self.page.containers.items():
-            containers.push(name, program, script)
         if self.page.as_root:
             call("bash", "-euc", self.page.as_root)
+        for name, (program, script) in self.page.containers.items():
+            containers.push(name, program, script)
         self.session = self.world.session(self.page.directory)
         for label in self.page.images:
             self.quietly(f"cabane image add {label.split('+')[0]} {DOCS}/images/{label.replace('/', '-')}")

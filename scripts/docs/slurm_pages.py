@@ -22,7 +22,7 @@ done
 """
 # The MPIs of a site, the first of which is what `host` means. The ranks of Debian's MPICH do not always end under the
 # PMI-2 of Slurm 22.05.
-FABRIC = in_opt("mpich", "openmpi") + """
+FABRIC = in_opt("mpich") + """
 printf '[[mpi]]\\nname = "fabric"\\nprefix = "/opt/mpich"\\nlauncher = "srun --mpi=pmi2"\\n' >>/etc/cabane/config.toml
 """
 # Another system than the name of the cluster.
@@ -75,18 +75,64 @@ printf '%s\\n' 'name: prgenv-gnu' 'version: 3' 'engine: python' 'python:' '  int
 git remote add origin https://github.com/eth-cscs/alps-uenv.git && git add . &&
 git -c user.name=alice -c user.email=alice@example.org commit --quiet --message recipe && cd ..
 """
+# A recipe whose figure is too low on the second system, a registry, and a channel.
+PIPELINE = f"""\
+export SCRATCH=/shared && mkdir -p recipes/app systems/daint systems/eiger &&
+cp -r {DOCS}/recipes/prgenv-gnu-25.6+figures recipes/app/1.0 &&
+sed -i 's/^name: .*/name: app/; s/reference: 1,/reference: {{daint: 1, eiger: 1000000}},/' recipes/app/1.0/config.yaml &&
+cabane image key new tests.key && cabane image key new release.key &&
+sudo tee -a /etc/cabane/config.toml >/dev/null <<END
+[registry]
+url = "https://registry.example.org/uenv"
+
+[[channel]]
+name = "stable"
+keys = ["$PWD/release.key.pub"]
+signed_by = ["$PWD/tests.key.pub"]
+tested_within = "1d"
+
+[evidence]
+testers = ["$PWD/tests.key.pub"]
+END
+"""
+# The recipe builds on a container, which then changes in the registry.
+ON_DEBIAN = """\
+rm -r recipes/app/1.0/* &&
+printf '%s\\n' 'name: app' 'version: 3' 'engine: container' 'container:' '  from: registry.example.org/debian:13' \\
+    'checks: [{name: lists, command: ls /etc/os-release}]' >recipes/app/1.0/config.yaml
+"""
+ANOTHER_DEBIAN = f"""\
+cabane pipeline run --key tests.key --channel-key release.key &&
+sudo /usr/bin/python3 -B -c 'import sys; sys.path.insert(0, "{DOCS}/clone/scripts/docs"); import containers
+containers.push("registry.example.org/debian:13", "true", "exit 00")'
+"""
+
+
+BOTH = "/opt/mpich /opt/openmpi"
+
+
+def audit(options):
+    """An audit that measures for a short time, and says of a busy machine that it is not certain."""
+    return Step(typed=f"cabane mpi audit --measure 0.2 {options} || [ $? = 19 ]", any_output=True)
+
+
 # A shell of the reader on a node.
-ON_NODE = "sudo nsenter --target $(cat /run/cluster/{node}.pid) --all -- setpriv --reuid alice --regid alice --init-groups -- bash --noediting"
+ON_NODE = (
+    "sudo nsenter --target $(cat /run/cluster/{node}.pid) --all -- "
+    "setpriv --reuid alice --regid alice --init-groups -- bash --noediting"
+)
 
 PAGES = {
     "docs/concepts/mounting.md": Page(
         slurm=True,
         images=("mpi-python/1.0",),
-        before=f"cabane image add solver/1.0 {DOCS}/images/mpi-python-1.0 && cabane run solver -- mpicc -w -o wave {HELLO}",
+        before=f"cabane image add solver/1.0 {DOCS}/images/mpi-python-1.0 && "
+        f"cabane run solver -- mpicc -w -o wave {HELLO}",
         steps={
             "mpiexec": Step(typed="mpiexec.mpich -n 4 cabane run solver -- ./wave | tee seen"),
             "srun": Step(
-                before="[ $(grep -c '^rank . of 4, right' seen) = 4 ]", typed="srun --mpi=pmi2 -n 4 cabane run solver -- ./wave | tee seen"
+                before="[ $(grep -c '^rank . of 4, right' seen) = 4 ]",
+                typed="srun --mpi=pmi2 -n 4 cabane run solver -- ./wave | tee seen",
             ),
         },
     ),
@@ -164,6 +210,68 @@ PAGES = {
             "cosign": not_run("needs cosign; scripts/test-clients builds it"),
         },
     ),
+    "docs/guides/host-mpi.md": Page(
+        slurm=True,
+        clone=True,
+        files_of=("mpi-python/1.0", "mpich/1.0", "openmpi/1.0"),
+        containers={"ghcr.io/my-lab/solver:1.0": ("solver", HELLO)},
+        as_root=FABRIC + in_opt("openmpi"),
+        before=f"export PATH=/opt/mpich/bin:$PATH; mpicc.mpich -w -o solver {HELLO} && "
+        "cabane import ghcr.io/my-lab/solver:1.0 solver/1.0 && "
+        "sudo unsquashfs -quiet -no-progress -dest /mnt/container $(cabane image inspect solver/1.0 --format '{sqfs}') && "
+        f"cabane image add prgenv-gnu/24.11 {DOCS}/images/mpi-python-1.0",
+        steps={
+            "cabane mpi inspect ./solver": Step(any_output=True),
+            "cabane mpi swap --with /opt/openmpi": Step(
+                before=f"mpicc.openmpi -w -o solver {HELLO}",
+                typed="cabane mpi swap --with /opt/openmpi --measure -- mpirun.openmpi -n 2 ./solver",
+            ),
+            "cabane mpi swap --with host --in solver/0.9": not_run("needs a container with an older C library"),
+            "cabane mpi swap --mpi-program": Step(
+                before=f"unsquashfs -quiet -no-progress -dest unpacked {DOCS}/images/mpi-python-1.0 env && "
+                "ln -s unpacked/env/default venv && "
+                "export PATH=$PWD/venv/bin:/opt/mpich/bin:$PATH && "
+                "echo 'from mpi4py import MPI; print(MPI.COMM_WORLD.size, MPI.Get_library_version()[:14])' > solver.py"
+            ),
+        },
+    ),
+    "docs/guides/mpi-audit.md": Page(
+        slurm=True,
+        files_of=("mpich/1.0", "openmpi/1.0"),
+        as_root=in_opt("mpich", "openmpi") + "install -d -o alice /etc/site\n",
+        before="export SCRATCH=/shared",
+        steps={
+            "cabane mpi audit": audit(""),
+            "cabane mpi audit /opt/mpich-4.3": audit("/opt/mpich"),
+            "cabane mpi audit /opt/openmpi-5.0.8": audit("/opt/openmpi"),
+            "cabane mpi audit --save-reference": audit(f"{BOTH} --save-reference /etc/site/mpi-reference.json"),
+            "cabane mpi audit --reference": audit(f"{BOTH} --reference /etc/site/mpi-reference.json --strict"),
+            "cabane mpi audit --json": audit("/opt/openmpi --json > 2026-10.json"),
+            "cabane mpi audit --compare": audit(f"{BOTH} --compare 2026-10.json"),
+            "cabane mpi audit --slurm": audit(f"{BOTH} --slurm --nodes 2 --work-directory $SCRATCH"),
+        },
+    ),
+    "docs/guides/pipelines.md": Page(
+        slurm=True,
+        files_of=("prgenv-gnu/25.6+figures",),
+        containers={"registry.example.org/debian:13": ("true", "exit 0")},
+        files=("pipeline.yaml",),
+        as_root=DAINT,
+        before=PIPELINE,
+        steps={
+            "cabane pipeline run --on slurm": Step(
+                before="echo '# another' >> recipes/app/1.0/install/bin/mpicc", any_output=True
+            ),
+            "cabane pipeline status": Step(
+                before="cabane pipeline run --run $SCRATCH/pipeline --only @eiger --system eiger --key tests.key "
+                "--channel-key release.key; [ $? = 16 ]",
+                typed="cabane pipeline status --run $SCRATCH/pipeline --only '@*'",
+            ),
+            "cabane pipeline logs": Step(typed="cabane pipeline logs --run $SCRATCH/pipeline app/1.0@eiger%zen2"),
+            "cabane pipeline lock": Step(before=ON_DEBIAN),
+            "cabane pipeline lock && cabane pipeline plan": Step(before=ANOTHER_DEBIAN),
+        },
+    ),
     "docs/guides/slurm-administration.md": Page(
         slurm=True,
         as_root=PLUGIN,
@@ -187,7 +295,7 @@ PAGES = {
         images=("prgenv-gnu/24.11", "mpi-python/1.0"),
         files_of=("app/42.0", "app/43.0", "mpich/1.0", "openmpi/1.0"),
         containers={"ghcr.io/my-lab/solver:1.0": ("solver", HELLO)},
-        as_root=FABRIC + UARCHS + "echo stage-memory 64 >>/etc/cabane/mount.policy\n",
+        as_root=FABRIC + in_opt("openmpi") + UARCHS + "echo stage-memory 64 >>/etc/cabane/mount.policy\n",
         before="printf '#!/bin/sh\\nmpicc --version\\n' > solver && chmod +x solver && "
         "cabane import ghcr.io/my-lab/solver:1.0 solver/1.0 && "
         f"for n in 42.0:zen2 43.0:zen3; do cabane image add app/1:v1@here%${{n#*:}} {DOCS}/images/app-${{n%:*}}; done && "
