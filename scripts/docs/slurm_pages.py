@@ -95,9 +95,9 @@ tested_within = "1d"
 testers = ["$PWD/tests.key.pub"]
 END
 """
-# The recipe builds on a container, which then changes in the registry.
+# The recipe builds on a container, which then changes in the registry. What another engine has left is in the way.
 ON_DEBIAN = """\
-rm -r recipes/app/1.0/* &&
+rm -rf recipes/app/1.0/* ~/.cache/cabane/builds &&
 printf '%s\\n' 'name: app' 'version: 3' 'engine: container' 'container:' '  from: registry.example.org/debian:13' \\
     'checks: [{name: lists, command: ls /etc/os-release}]' >recipes/app/1.0/config.yaml
 """
@@ -113,7 +113,7 @@ BOTH = "/opt/mpich /opt/openmpi"
 
 def audit(options):
     """An audit that measures for a short time, and says of a busy machine that it is not certain."""
-    return Step(typed=f"cabane mpi audit --measure 0.2 {options} || [ $? = 19 ]", any_output=True)
+    return Step(typed=f"cabane mpi audit --measure 0.05 {options} || [ $? = 19 ]", any_output=True)
 
 
 # A shell of the reader on a node.
@@ -245,9 +245,9 @@ PAGES = {
             "cabane mpi audit /opt/mpich-4.3": audit("/opt/mpich"),
             "cabane mpi audit /opt/openmpi-5.0.8": audit("/opt/openmpi"),
             "cabane mpi audit --save-reference": audit(f"{BOTH} --save-reference /etc/site/mpi-reference.json"),
-            "cabane mpi audit --reference": audit(f"{BOTH} --reference /etc/site/mpi-reference.json --strict"),
+            "cabane mpi audit --reference": audit("/opt/openmpi --reference /etc/site/mpi-reference.json --strict"),
             "cabane mpi audit --json": audit("/opt/openmpi --json > 2026-10.json"),
-            "cabane mpi audit --compare": audit(f"{BOTH} --compare 2026-10.json"),
+            "cabane mpi audit --compare": audit("/opt/openmpi --compare 2026-10.json"),
             "cabane mpi audit --slurm": audit(f"{BOTH} --slurm --nodes 2 --work-directory $SCRATCH"),
         },
     ),
@@ -266,6 +266,7 @@ PAGES = {
                 before="cabane pipeline run --run $SCRATCH/pipeline --only @eiger --system eiger --key tests.key "
                 "--channel-key release.key; [ $? = 16 ]",
                 typed="cabane pipeline status --run $SCRATCH/pipeline --only '@*'",
+                fails=True,
             ),
             "cabane pipeline logs": Step(typed="cabane pipeline logs --run $SCRATCH/pipeline app/1.0@eiger%zen2"),
             "cabane pipeline lock": Step(before=ON_DEBIAN),
