@@ -112,7 +112,7 @@ NORMALIZED = [
     # States of a channel.
     (re.compile(r"\bnumber \d+"), "number N"),
     # Measured times of a table.
-    (re.compile(r"^((?:look up|open|mount) +\d+) [\d. ]+$"), r"\1"),
+    (re.compile(r"^((?:look up|open|mount|latency, us) +\d+) [\d. ]+$"), r"\1"),
     (re.compile(r"\byou are user \d+"), "you are user N"),
     (re.compile(r"\bcabane-build-\d+"), "cabane-build-N"),
     (re.compile(r"@[a-z]+%\w+"), "@SYSTEM%UARCH"),

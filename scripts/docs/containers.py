@@ -17,10 +17,17 @@ import urllib.request
 from pathlib import Path
 
 PROGRAMS = ["sh", "bash", "cat", "ls", "id", "env", "readlink", "touch"]
+# What MPICH starts ranks with.
+MPI_PROGRAMS = ["mpiexec", "hydra_pmi_proxy"]
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 # How SIF files name them.
 SIF_ARCHITECTURES = {"x86_64": b"02", "aarch64": b"04"}
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+
+
+def of_mpich(name):
+    """Returns a program of the MPICH that the page has in /opt, or else of the distribution."""
+    return shutil.which(name, path="/opt/mpich/bin") or shutil.which(f"{name}.mpich") or shutil.which(name)
 
 
 def libraries_of(program):
@@ -49,16 +56,26 @@ def root_of(place, program, script, *more):
     (place / "usr").mkdir()
     (place / "usr/bin").symlink_to("../bin")
     libraries = set()
-    for name in [*PROGRAMS, *more]:
-        source = find(name)
+    # A program for MPI is compiled with an MPICH of the machine, which the container then has.
+    compiled = script.endswith(".c")
+    if compiled:
+        subprocess.run([of_mpich("mpicc"), "-w", "-o", place / "bin" / program, script], check=True)
+        libraries |= libraries_of(place / "bin" / program)
+    found = {name: find(name) for name in [*PROGRAMS, *more]}
+    found |= {name: Path(of_mpich(name)).resolve() for name in MPI_PROGRAMS if compiled}
+    for name, source in found.items():
         shutil.copy(source, place / "bin" / name)
         libraries |= libraries_of(source)
+    # The other parts of the C library, which programs from elsewhere need.
+    (c_library,) = (library for library in libraries if library.endswith("/libc.so.6"))
+    libraries |= {f"{c_library[:-len('c.so.6')]}{name}" for name in ("dl.so.2", "pthread.so.0", "rt.so.1")}
     copy(place, *libraries)
     (place / "etc/os-release").write_text('NAME="Ubuntu"\nVERSION="22.04"\nID=ubuntu\n')
     (place / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
-    file = place / "bin" / program
-    file.write_text(f"#!/bin/sh\n{script}\n")
-    file.chmod(0o755)
+    if not compiled:
+        file = place / "bin" / program
+        file.write_text(f"#!/bin/sh\n{script}\n")
+        file.chmod(0o755)
     # What an image for another tool has, and what imports change.
     for number in range(2):
         (place / f"etc/private{number}").touch(0o600)
@@ -102,7 +119,7 @@ class Registry:
 
 
 def push(name, program, script, *more):
-    """Pushes an image to the registry in its name; `script` is what its program does."""
+    """Pushes an image to the registry in its name; `script` is what its program does, or a C file for MPI."""
     oci = "application/vnd.oci.image"
     path, _, tag = name.rpartition(":")
     registry = Registry(path)

@@ -3,7 +3,9 @@
 """Images that pages begin with: the files of their recipes."""
 
 import json
+from pathlib import Path
 
+SCRIPTS = Path(__file__).resolve().parent.parent
 ANALYSIS = """\
 name: analysis
 version: 3
@@ -34,6 +36,41 @@ views:
   default:
     description: the programs in PATH
 """
+# What the page has in /opt/NAME.
+IN_OPT = """\
+name: {name}
+version: 3
+engine: python
+store: /opt/{name}
+python:
+  interpreter: /usr/bin/python3
+  requirements: requirements.txt
+"""
+# Two figures of the machine, and the checks that read them.
+MEASURE = """\
+#!/bin/sh
+python3 -c 'import os, time
+pipe, begin = os.pipe(), time.perf_counter()
+for _ in range({times}):
+    {work}
+seconds = (time.perf_counter() - begin) / {times}
+print(round({figure}, 3), "{unit}")'
+"""
+FIGURES = {
+    "install/bin/bandwidth": MEASURE.format(times=4, work="bytearray(1 << 26)[:]", figure="64 / seconds", unit="MB/s"),
+    "install/bin/latency": MEASURE.format(
+        times=1000, work="os.write(pipe[1], bytes(8)); os.read(pipe[0], 8)", figure="seconds * 1e6", unit="us"
+    ),
+}
+CHECKS = """\
+checks:
+  - name: bandwidth
+    command: bandwidth
+    figures: [{name: bandwidth, pattern: '(\\S+) MB/s', unit: MB/s, reference: 1, lower: -10%}]
+  - name: latency
+    command: latency
+    figures: [{name: latency, pattern: '(\\S+) us', unit: us, reference: 1000000, upper: 10%}]
+"""
 SOLVER = TREE.format(name="solver", store="/user-environment", description="the solver of our group")
 
 
@@ -62,11 +99,22 @@ IMAGES = {
     },
     "analysis/2026.2+ipykernel": {"config.yaml": ANALYSIS + DEVELOP, "requirements.txt": "numpy\nipykernel\n"},
     "mpi-python/1.0": "examples/mpi-python",
+    **{
+        f"{name}/1.0": {
+            "config.yaml": IN_OPT.format(name=name),
+            "requirements.txt": (SCRIPTS / f"{name}.txt").read_text(),
+        }
+        for name in ("mpich", "openmpi", "reframe")
+    },
     "tools/1.0": {
         "config.yaml": TREE.format(name="tools", store="/user-tools", description="tools of our group")
         + "    env_vars:\n      set:\n        - CMAKE_GENERATOR: Unix Makefiles\n",
         "install/bin/inspect-it": "#!/bin/sh\necho inspecting\n",
         "install/bin/ninja": '#!/bin/sh\nexec /usr/bin/ninja "$@"\n',
+    },
+    "profilers/1.0": {
+        "config.yaml": TREE.format(name="profilers", store="/user-profilers", description="profilers of our group"),
+        "install/bin/sample-it": "#!/bin/sh\necho sampling\n",
     },
     **{
         f"{name}/{version}": {
@@ -102,3 +150,6 @@ IMAGES = {
     },
     "solver/2.0": {"config.yaml": SOLVER, "install/bin/solve": "#!/bin/sh\necho solving faster\n"},
 }
+for version in "24.11", "25.6":
+    plain = IMAGES[f"prgenv-gnu/{version}"]
+    IMAGES[f"prgenv-gnu/{version}+figures"] = {**plain, **FIGURES, "config.yaml": plain["config.yaml"] + CHECKS}

@@ -10,6 +10,18 @@ SPACK = ("CABANE_TEST_SPACK", "CABANE_TEST_SPACK_PACKAGES", "CABANE_TEST_SPACK_M
 NO_SPACK = "needs Spack, which CABANE_TEST_SPACK names"
 # Where the world of a page shows what is prepared: programs, clone, images, recipes.
 DOCS = "/run/docs"
+# A program for MPI, which says what each rank sees.
+HELLO = f"{DOCS}/clone/tests/mpi/hello.c"
+
+
+def in_opt(*names):
+    """A script that root runs: it unpacks images with packages into /opt, each into a directory of its name."""
+    return "".join(
+        f"unsquashfs -quiet -no-progress -dest /opt/{name} {DOCS}/images/{name}-1.0 env >/dev/null; cd /opt/{name}; "
+        # Programs name the interpreter with the path that it had.
+        "mv env/default/* . && rm -rf env/default && ln -s .. env/default\n"
+        for name in names
+    )
 
 
 @dataclass
@@ -56,8 +68,8 @@ class Page:
     before: str = ""
     """A script that the reader runs before the page."""
     containers: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Container images in registries, and SIF files in the home: a program in each, the script that it is, and
-    further programs of the machine."""
+    """Container images in registries, and SIF files in the home: a program in each, the script that it is or a C file
+    for MPI, and further programs of the machine."""
     registry: bool = False
     """There is a registry, `registry.example.org`, and no other network unless `network` says so."""
     network: bool = False

@@ -56,6 +56,9 @@ class World:
             pwd.getpwnam(USER)
         except KeyError:
             call("useradd", "--uid", UID, "--create-home", "--shell", "/bin/bash", USER)
+        if page.slurm:
+            # The cache belongs to the same number as elsewhere.
+            call("usermod", "--uid", UID, USER)
         self.user = pwd.getpwnam(USER)
         self.home = Path(self.user.pw_dir)
         self.home.chmod(0o755)

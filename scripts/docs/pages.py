@@ -6,12 +6,14 @@ A page that is not here runs in an empty directory of a user who has nothing.
 """
 
 import os
+from pathlib import Path
 
 import container_pages
 import registry_pages
+import slurm_pages
 import spack_pages
 from kinds import DOCS, Page, Step, not_run
-from registry_pages import DAINT, UENV
+from registry_pages import UENV
 
 INSTALLED = not_run("a package would be installed on the machine of the test")
 
@@ -19,13 +21,14 @@ EESSI = not_run("needs CernVM-FS and a network")
 
 BUILD = not_run("the programs are built before the test")
 
+
+def may_sample():
+    """Whether the kernel lets users sample their programs."""
+    limit = Path("/proc/sys/kernel/perf_event_paranoid")
+    return limit.exists() and int(limit.read_text()) <= 2
+
+
 ARCHIVE = not_run("scripts/test-packages tests the archive and the packages")
-# The plugin where `make install` puts it, and no line for it.
-PLUGIN = """
-: >/etc/slurm/plugstack.conf
-release=$(slurmd -V | sed 's/[^0-9]*\\([0-9]*\\.[0-9]*\\).*/\\1/')
-install -D -m 644 /run/docs/programs/libcabane_slurm.so /usr/local/lib/cabane/slurm/$release/cabane-slurm.so
-"""
 HELPER = """
 install -D /run/docs/programs/cabane-mount /usr/local/libexec/cabane/cabane-mount
 mkdir -p /etc/cabane /user-environment
@@ -72,7 +75,7 @@ PAGES = {
         steps={
             "make demo": BUILD,
             "make test": BUILD,
-            "srun": not_run("needs Slurm"),
+            "srun": not_run("needs a cluster, and pages on the cluster do not download packages"),
             "tar -xf": ARCHIVE,
             "cabane-0.2.0-linux-x86_64/install.sh": ARCHIVE,
             "cabane doctor": ARCHIVE,
@@ -180,14 +183,6 @@ PAGES = {
         "cabane lock && cabane build . analysis/2026.1 && echo tabulate==0.9.0 >> requirements.txt && cabane lock",
         files_of=("analysis/2026.1",),
     ),
-    "docs/concepts/mounting.md": Page(
-        images=("mpi-python/1.0",),
-        as_root=HELPER + "chmod 4755 /usr/local/libexec/cabane/cabane-mount",
-        steps={
-            "mpiexec": not_run("needs a program of the reader"),
-            "srun": not_run("needs Slurm"),
-        },
-    ),
     "docs/concepts/recipe-format.md": Page(
         before="mkdir analysis && printf '%s\\n' 'name: analysis' 'version: 2024.1' 'engine: python' "
         "'store: user-environment' python: '  requirments: requirements.txt' > analysis/config.yaml"
@@ -197,60 +192,6 @@ PAGES = {
         before="mkdir -p systems && cabane system probe --output systems/eiger && cp -r ~/cabane/examples/tools analysis && "
         "printf '%s\\n' gcc: '  version: system' lvm: '  version: 19' > analysis/compilers.yaml && "
         "printf '%s\\n' tools: '  compiler: [gcc]' '  network:' '    mpi: mpihc@4.1' '  specs: [tree]' > analysis/environments.yaml",
-    ),
-    "docs/guides/administration.md": Page(
-        as_root="install -d -o alice /shared/cabane",
-        steps={
-            "tar -xf": ARCHIVE,
-            "sudo env IMAGE_OWNERS": ARCHIVE,
-            # The cluster of the tests says more of it.
-            "cabane site init": Step(any_output=True),
-            "cabane slurm install": not_run("needs Slurm; the tests of jobs install the plugin"),
-            "cabane repo create": Step(before="sudo rm -rf /shared/cabane/repository"),
-            "scontrol": not_run("needs Slurm"),
-            "cabane image unpack": not_run("needs two versions of a stack; the tests of the command unpack images"),
-            "clush": not_run("needs other hosts"),
-            "cabane-0.2.0-linux-x86_64/install.sh": ARCHIVE,
-        },
-    ),
-    "docs/guides/checks.md": Page(
-        registry=True,
-        files_of=("prgenv-gnu/24.11", "prgenv-gnu/25.6"),
-        as_root=DAINT + "printf '[registry]\\nurl = \"https://registry.example.org/uenv\"\\n' >>/etc/cabane/config.toml",
-        before="for v in v1 v2; do cabane image add prgenv-gnu/25.6:$v@daint%gh200 "
-        f"{DOCS}/images/prgenv-gnu-$([ $v = v1 ] && echo 24.11 || echo 25.6) && cabane image push prgenv-gnu/25.6:$v || break; done",
-        steps={
-            "cabane check prgenv-gnu/25.6": Step(typed="cabane check prgenv-gnu/25.6:v2", any_output=True),
-            "cabane check prgenv-gnu/25.6 --on slurm": not_run("needs Slurm"),
-            "pip install ReFrame-HPC": not_run("needs ReFrame"),
-            "cabane check prgenv-gnu/25.6 --suite": not_run("needs ReFrame, and a suite"),
-            "cabane check prgenv-gnu/25.6 --key": Step(
-                before="printf '[evidence]\\ntesters = [\"/etc/cabane/keys/tests.pub\"]\\n"
-                "builders = [\"/etc/cabane/keys/build.pub\"]\\n' | sudo tee -a /etc/cabane/config.toml && "
-                "cabane image key new build.key && sudo cp build.key.pub /etc/cabane/keys/build.pub",
-                typed="cabane check prgenv-gnu/25.6:v2 --key tests.key --attach",
-            ),
-            "cabane check prgenv-gnu/25.6:v1": Step(any_output=True),
-            "cabane evidence compare": not_run("needs checks that measure, of two images"),
-            "cabane evidence report": not_run("needs ReFrame, and a suite"),
-            "cabane build --key": Step(
-                before=f"cp -r {DOCS}/recipes/prgenv-gnu-25.6 prgenv-gnu", typed="cabane build --key build.key ./prgenv-gnu prgenv-gnu/25.6:v3"
-            ),
-            "cabane image push prgenv-gnu/25.6:v2": Step(typed="cabane image push prgenv-gnu/25.6:v3"),
-            "cabane evidence verify prgenv-gnu/25.6 --built-from": not_run("needs the Git repository of the recipe"),
-            "cabane evidence ls": Step(typed="cabane evidence ls prgenv-gnu/25.6:v2 --remote", any_output=True),
-            "cabane evidence verify prgenv-gnu/25.6 --since": Step(
-                typed="cabane evidence verify prgenv-gnu/25.6:v2 --since 30d", any_output=True
-            ),
-            "cabane evidence attach": not_run("needs reports of other tools"),
-            "cabane evidence export": Step(
-                typed="cabane evidence export prgenv-gnu/25.6:v2 --output results", any_output=True
-            ),
-            "cabane evidence add": Step(
-                typed="cabane evidence add prgenv-gnu/25.6:v2 results/*.sigstore.json", any_output=True
-            ),
-            "cosign": not_run("needs cosign; scripts/test-clients builds it"),
-        },
     ),
     "docs/guides/coming-from-modules.md": Page(
         images=("analysis/2026.2",),
@@ -272,10 +213,12 @@ PAGES = {
     ),
     "docs/guides/debugging.md": Page(
         images=("solver/1.0",),
-        files_of=("tools/1.0",),
+        files_of=("tools/1.0", "profilers/1.0"),
         files=("wave.c", "wave/config.yaml"),
         # The number of a process is another one each time.
-        before="cabane run solver -- sleep 600 & until pid=$(pgrep -u $USER -x -f 'sleep 600'); do sleep 0.1; done; export pid",
+        before="cabane run solver -- sleep 600 & until pid=$(pgrep -u $USER -x -f 'sleep 600'); do sleep 0.1; done; export pid; "
+        "mpiexec.mpich -n 2 cabane run solver -- sleep 601 & "
+        "until ranks=($(pgrep -u $USER -x -f 'sleep 601')) && [ ${#ranks[@]} = 2 ]; do sleep 0.1; done",
         steps={
             "cabane run wave -- wave -1": Step(fails=True, any_output=True),
             "cabane run wave,wave-debug -- gdb -batch -ex backtrace": Step(
@@ -290,8 +233,14 @@ PAGES = {
                 before=f"cabane image add debuggers/1.0 {DOCS}/images/tools-1.0",
                 typed="cabane attach $pid --with debuggers -- gdb -batch -p $pid",
             ),
-            "cabane attach 4711 --with debuggers,profilers": not_run("needs two images of the reader"),
-            "cabane attach 4711 -- gdb -p 4713": not_run("needs a parallel program of the reader"),
+            "cabane attach 4711 --with debuggers,profilers": Step(
+                before=f"cabane image add profilers/1.0 {DOCS}/images/profilers-1.0",
+                typed="cabane attach $pid --with debuggers,profilers --view debuggers:default",
+            ),
+            "cabane attach 4711 -- gdb -p 4713": Step(
+                before="inspect-it && ls /user-profilers/bin/sample-it && exit",
+                typed="cabane attach ${ranks[0]} -- gdb -batch -p ${ranks[1]}",
+            ),
         },
     ),
     "docs/guides/profiling.md": Page(
@@ -299,19 +248,8 @@ PAGES = {
         files=("wave.c", "wave/config.yaml", "profiler/config.yaml", "profiler/requirements.txt", "heat.py", "mpitrace/install/bin/trace-mpi",
                "mpitrace/install/bin/mpi-times", "mpitrace/config.yaml", "ring.c"),
         steps={
-            "cabane run wave -- perf": not_run("needs perf, which many kernels forbid to users"),
+            **({} if may_sample() else {"cabane run wave -- perf": not_run("this kernel forbids users to sample")}),
             "srun": not_run("needs a cluster, and pages on the cluster do not download packages"),
-        },
-    ),
-    "docs/guides/host-mpi.md": Page(
-        clone=True,
-        before="mpicc.mpich -o solver ~/cabane/tests/mpi/hello.c",
-        steps={
-            "cabane mpi inspect ./solver": Step(any_output=True),
-            "cabane mpi inspect": not_run("needs an MPI in /opt, or a container with MPI"),
-            "cabane mpi swap": not_run("needs an MPI in /opt"),
-            "cabane run --mpi": not_run("needs a container with MPI"),
-            "srun": not_run("needs Slurm, and a container with MPI"),
         },
     ),
     "docs/guides/jupyter-and-editors.md": Page(
@@ -349,9 +287,7 @@ PAGES = {
             ),
         },
     ),
-    "docs/guides/mpi-audit.md": Page(not_run="needs the MPIs of a site, and takes minutes"),
     "docs/guides/papers.md": Page(not_run="needs ReFrame, and an image with compilers; tests run the suite"),
-    "docs/guides/pipelines.md": Page(not_run="needs Slurm, keys, and a registry; examples/pipeline/run is run by `make demo`"),
     "docs/guides/pipelines-ci.md": Page(
         directory="~/cabane/examples/pipeline",
         clone=True,
@@ -392,41 +328,6 @@ PAGES = {
                 "cabane run mpi-python -- mpicc -o solver tests/mpi/hello.c && sudo ln -sf mpirun.mpich /usr/bin/mpirun"),
         },
     ),
-    "docs/guides/slurm-administration.md": Page(
-        slurm=True,
-        as_root=PLUGIN,
-        steps={
-            "scripts/build-slurm": BUILD,
-            "sudo make install": not_run("the page on the installation of a site does it"),
-            "cat /etc/cabane/uarch": Step(before="echo a100 zen3 ARCH | sed s/ARCH/$(uname -m)/ | sudo tee /etc/cabane/uarch"),
-        },
-    ),
-    "docs/guides/slurm-records.md": Page(
-        slurm=True,
-        as_root=PLUGIN,
-        images=("solver/1.0",),
-        steps={"cabane slurm report": Step(
-                before="srun --uenv=solver/1.0 true && "
-                "until [ $(sudo grep -c . /var/log/cabane/steps.jsonl) -ge 2 ]; do sleep 0.1; done"
-            )},
-    ),
-    "docs/guides/slurm.md": Page(
-        slurm=True,
-        images=("prgenv-gnu/24.11",),
-        before="printf '#!/bin/sh\\nmpicc --version\\n' > solver && chmod +x solver",
-        steps={
-            "srun -C": not_run("needs nodes with two kinds of processors"),
-            "sbatch -N500": not_run("needs 500 nodes"),
-            "cabane attach": not_run("needs a job on the node of the reader"),
-            "srun --jobid": Step(
-                before="srun -w n2 --uenv=prgenv-gnu/24.11 sleep 600 & "
-                "until squeue --steps --noheader | grep -q sleep; do sleep 0.1; done; sleep 1; job=$(squeue --noheader --format=%A)",
-                typed="srun --jobid=$job -w n2 --overlap --pty cabane attach $job.0 -- mpicc",
-            ),
-            "srun -N4 -n32 --mpi": not_run("needs programs with MPI"),
-            "srun -n8": not_run("needs programs with MPI"),
-        },
-    ),
     "docs/guides/troubleshooting.md": Page(
         images=("solver/1.0",),
         as_root=HELPER.replace("image-owners any", "image-owners root")
@@ -444,7 +345,7 @@ PAGES = {
         images=("mpi-python/1.0",),
         steps={
             "cabane impact --from": Step(before="cp node.json new-node.json"),
-            "cabane impact --package": not_run("needs a registry with images built with Spack"),
+            "cabane impact --package": not_run("needs a pipeline that has built and pushed an image with packages"),
             "cabane doctor mpi-python": Step(
                 before="sudo rm /usr/lib/*-linux-gnu/libibverbs.so.1* /usr/lib/*-linux-gnu/libstdc++.so.6*; sudo ldconfig",
                 fails=True,
@@ -456,6 +357,7 @@ PAGES = {
     "docs/guides/vendor-mpi.md": Page(not_run="needs the MPI of a vendor, and Spack"),
     **container_pages.PAGES,
     **registry_pages.PAGES,
+    **slurm_pages.PAGES,
     **spack_pages.PAGES,
 }
 
