@@ -135,13 +135,21 @@ PAGES = {
     "docs/guides/stacks-on-stacks.md": Page(
         spack=True,
         keeps_packages=True,
+        registry=True,
+        network=True,
         directory="~/cabane",
         clone=True,
+        files_of=("app/42.0",),
         before=HERE,
         steps={
-            "cabane image pull": not_run("needs a registry with another stacked-mpi/1.0"),
+            # All three are in the registry. Here, the label of the first belongs to another image.
+            "cabane image pull": Step(
+                before="printf '[registry]\\nurl = \"https://registry.example.org/uenv\"\\n' > ~/.config/cabane/config.toml && "
+                "for name in mpi fft app; do cabane image push stacked-$name/1.0 || break; done && "
+                "cabane image rm stacked-app/1.0 && cabane image rm --force stacked-mpi/1.0 && "
+                f"cabane image add stacked-mpi/1.0:v1@here%$(uname -m) {DOCS}/images/app-42.0"
+            ),
             "cabane run stacked-app -- spectrum": Step(before="cabane image rm --force stacked-fft/1.0"),
-            "cabane bundle create": Step(before="cabane build --system here examples/stacked/fft stacked-fft/1.0"),
         },
     ),
 }

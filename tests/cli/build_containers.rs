@@ -45,6 +45,22 @@ fn a_recipe_gives_the_same_bytes_as_an_import() {
     }
 }
 
+#[test]
+fn a_recipe_that_had_another_engine_is_built_and_signed() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let key = cabane.world.path("home/build.key").display().to_string();
+    cabane.run(&["image", "key", "new", &key]).success();
+    let _tree = Tree::new(cabane.world.path("recipe/install")).program("bin/tool", "true");
+    let tree = "name: tool\nengine: tree\nstore: /user-environment\ntree: {source: ./install}\n";
+    cabane.world.file("recipe/config.yaml", tree);
+    let directory = cabane.world.path("recipe").display().to_string();
+    let layout = layout(&cabane, "first");
+    for _ in 0..2 {
+        cabane.run(&["build", &directory, BUILT, "--replace", "--key", &key]).success();
+        recipe(&cabane, &layout.typed(), "", "");
+    }
+}
+
 /// A recipe on a root image with a shell, which changes whatever can be changed.
 fn altered(cabane: &Cabane) -> String {
     add_base(cabane, "2.17");

@@ -92,7 +92,9 @@ impl Material {
 pub fn materials(plan: &Plan) -> Result<Materials> {
     let job = &plan.job;
     let files = RecipeFiles::find(job)?;
-    if let Some(built) = Marker::read(&job.layout, StepName::Metadata)
+    // A recipe that had another engine may have left a mark of a step that this one does not have.
+    if plan.steps.iter().any(|step| step.name == StepName::Metadata)
+        && let Some(built) = Marker::read(&job.layout, StepName::Metadata)
         && let Some(of_recipe) = built.inputs.get("recipe")
         && *of_recipe != digest_of(&files)?
     {

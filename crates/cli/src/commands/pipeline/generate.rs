@@ -93,7 +93,12 @@ pub(crate) fn generate(setup: &Setup, args: &GenerateArgs) -> Result<()> {
     let text = cabane_pipeline::generate(setup, &pipeline, &run, &request)?;
     match &args.output {
         None => setup.printer.data(text),
-        Some(file) => fs::write(file, text).or_failed(|| format!("write {}", shown(file)))?,
+        Some(file) => {
+            // A new project has no `.github/workflows` yet.
+            let directory = file.parent().map_or(Ok(()), fs::create_dir_all);
+            let written = directory.and_then(|()| fs::write(file, text));
+            written.or_failed(|| format!("write {}", shown(file)))?;
+        }
     }
     Ok(())
 }
