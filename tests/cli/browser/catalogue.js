@@ -112,7 +112,8 @@ async function search(browser, url) {
   await box.fill('');
   await page.selectOption('#state', 'released');
   assert.deepStrictEqual(await results(page, 1), ['deploy::app/1.0:v1']);
-  assert.ok(page.url().endsWith('#state=released'), page.url());
+  // The address follows when nobody has typed for a moment.
+  await page.waitForURL((url) => url.hash === '#state=released');
   await page.selectOption('#tested', 'NOT TESTED');
   await results(page, 0);
   const other = await open(browser, {});
