@@ -28,7 +28,7 @@ int main(int argc, char **argv) {
     MPI_Irecv(got, LARGE, MPI_CHAR, before, 7, MPI_COMM_WORLD, &requests[0]);
     MPI_Isend(sent, LARGE, MPI_CHAR, next, 7, MPI_COMM_WORLD, &requests[1]);
     MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
-    for (int place = 0; place < LARGE; place++) is_right &= got[place] == 'a' + before;
+    for (int place = 0; place < LARGE; place++) is_right &= got[place] == (char)('a' + before);
     is_right &= sum == size * (size - 1) / 2;
     printf("rank %d of %d, %s, %s\n", rank, size, is_right ? "right" : "wrong", version);
     MPI_Finalize();
