@@ -109,3 +109,7 @@ def has_spack():
 def not_run(why):
     """A command that is not run."""
     return Step(not_run=why)
+
+
+BUILD = not_run("the programs are built before the test")
+ARCHIVE = not_run("scripts/test-packages tests the archive and the packages")

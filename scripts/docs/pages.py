@@ -12,14 +12,12 @@ import container_pages
 import registry_pages
 import slurm_pages
 import spack_pages
-from kinds import DOCS, Page, Step, not_run
+from kinds import ARCHIVE, BUILD, DOCS, Page, Step, not_run
 from registry_pages import UENV
 
 INSTALLED = not_run("a package would be installed on the machine of the test")
 
 EESSI = not_run("needs CernVM-FS and a network")
-
-BUILD = not_run("the programs are built before the test")
 
 
 def may_sample():
@@ -28,7 +26,6 @@ def may_sample():
     return limit.exists() and int(limit.read_text()) <= 2
 
 
-ARCHIVE = not_run("scripts/test-packages tests the archive and the packages")
 HELPER = """
 install -D /run/docs/programs/cabane-mount /usr/local/libexec/cabane/cabane-mount
 mkdir -p /etc/cabane /user-environment

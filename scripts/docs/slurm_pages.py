@@ -2,10 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What pages need that are about jobs, and about MPI."""
 
-from kinds import DOCS, HELLO, Page, Step, in_opt, not_run
+from kinds import ARCHIVE, BUILD, DOCS, HELLO, Page, Step, in_opt, not_run
 
-BUILD = not_run("the programs are built before the test")
-ARCHIVE = not_run("scripts/test-packages tests the archive and the packages")
 # The plugin where `make install` puts it, and no line for it.
 PLUGIN = """
 : >/etc/slurm/plugstack.conf
@@ -95,9 +93,9 @@ tested_within = "1d"
 testers = ["$PWD/tests.key.pub"]
 END
 """
-# The recipe builds on a container, which then changes in the registry. What another engine has left is in the way.
+# The recipe builds on a container, which then changes in the registry. What the engine before has left in the cache stays.
 ON_DEBIAN = """\
-rm -rf recipes/app/1.0/* ~/.cache/cabane/builds &&
+rm -rf recipes/app/1.0/* &&
 printf '%s\\n' 'name: app' 'version: 3' 'engine: container' 'container:' '  from: registry.example.org/debian:13' \\
     'checks: [{name: lists, command: ls /etc/os-release}]' >recipes/app/1.0/config.yaml
 """
