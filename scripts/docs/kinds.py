@@ -10,6 +10,8 @@ SPACK = ("CABANE_TEST_SPACK", "CABANE_TEST_SPACK_PACKAGES", "CABANE_TEST_SPACK_M
 NO_SPACK = "needs Spack, which CABANE_TEST_SPACK names"
 # Where the world of a page shows what is prepared: programs, clone, images, recipes.
 DOCS = "/run/docs"
+# What follows the name of a page whose steps on a cluster are meant.
+ON_CLUSTER = " on a cluster"
 # A program for MPI, which says what each rank sees.
 HELLO = f"{DOCS}/clone/tests/mpi/hello.c"
 
@@ -84,6 +86,8 @@ class Page:
     """Commands that need more than to be typed."""
     not_run: str = ""
     """Why no command of it is run."""
+    on_cluster: "Page | None" = None
+    """The page again, for the steps that need a cluster: only these run in it."""
 
     @property
     def has_registry(self):

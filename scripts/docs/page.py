@@ -135,9 +135,10 @@ class Run:
     """The blocks of a page, one after the other."""
 
     def __init__(self, name):
-        self.name = name
         self.page = pages.PAGES.get(name, kinds.Page())
-        self.blocks = blocks.blocks_of((DOCS / "clone" / name).read_text())
+        self.is_part = name.endswith(kinds.ON_CLUSTER)
+        self.name = name.removesuffix(kinds.ON_CLUSTER)
+        self.blocks = blocks.blocks_of((DOCS / "clone" / self.name).read_text())
         self.world = None
         self.session = None
         self.files = list(self.page.files)
@@ -226,13 +227,19 @@ class Run:
         self.world.own_at_home(file)
 
     def step(self, command):
-        """Returns what pages.py says about a command."""
+        """Returns what pages.py says about a command. Returns nothing if another world runs it."""
         self.typed.append(command.text)
         exact = f"{command.text}#{self.typed.count(command.text)}"
-        found = [text for text in self.page.steps if text == exact or command.text.startswith(text)]
-        if not found:
-            return kinds.Step()
-        text = max(found, key=len)
+
+        def found(page):
+            return [text for text in page.steps if text == exact or command.text.startswith(text)]
+
+        if self.page.on_cluster and found(self.page.on_cluster):
+            return None
+        texts = found(self.page)
+        if not texts:
+            return None if self.is_part else kinds.Step()
+        text = max(texts, key=len)
         self.steps.pop(text, None)
         return self.page.steps[text]
 
@@ -243,6 +250,8 @@ class Run:
     def one(self, command):
         """Runs a command, and compares."""
         step = self.step(command)
+        if not step:
+            return
         if step.spack and not kinds.has_spack():
             self.leave_out(command, kinds.NO_SPACK)
             return

@@ -12,10 +12,8 @@ import container_pages
 import registry_pages
 import slurm_pages
 import spack_pages
-from kinds import ARCHIVE, BUILD, DOCS, Page, Step, not_run
+from kinds import ARCHIVE, BUILD, DOCS, ON_CLUSTER, Page, Step, not_run
 from registry_pages import UENV
-
-INSTALLED = not_run("a package would be installed on the machine of the test")
 
 EESSI = not_run("needs CernVM-FS and a network")
 
@@ -72,11 +70,11 @@ PAGES = {
         steps={
             "make demo": BUILD,
             "make test": BUILD,
-            "srun": not_run("needs a cluster, and pages on the cluster do not download packages"),
             "tar -xf": ARCHIVE,
             "cabane-0.2.0-linux-x86_64/install.sh": ARCHIVE,
             "cabane doctor": ARCHIVE,
         },
+        on_cluster=slurm_pages.README,
     ),
     "docs/guides/first-environment.md": Page(
         quick=True,
@@ -115,11 +113,12 @@ PAGES = {
         quick=True,
         files=("config.yaml",),
         steps={
-            "sudo": INSTALLED,
-            ". /usr/share": INSTALLED,
-            "check-node": INSTALLED,
-            "dpkg-query": INSTALLED,
-            "rpm --query": INSTALLED,
+            "sudo apt-get remove": Step(keys="y\n"),
+            "dpkg-query": Step(before="sudo apt-get install ./cabane-image-site-tools_1.0-1_all.deb"),
+            "rpm --query": Step(
+                before="cabane package site-tools/1.0 --format rpm && "
+                "sudo rpm --install --nodeps --replacefiles cabane-image-site-tools-1.0-1.noarch.rpm"
+            ),
         },
     ),
     "docs/guides/finding-out.md": Page(
@@ -246,8 +245,8 @@ PAGES = {
                "mpitrace/install/bin/mpi-times", "mpitrace/config.yaml", "ring.c"),
         steps={
             **({} if may_sample() else {"cabane run wave -- perf": not_run("this kernel forbids users to sample")}),
-            "srun": not_run("needs a cluster, and pages on the cluster do not download packages"),
         },
+        on_cluster=slurm_pages.PROFILING,
     ),
     "docs/guides/jupyter-and-editors.md": Page(
         images=("analysis/2026.2+ipykernel", "tools/1.0"),
@@ -357,4 +356,4 @@ PAGES = {
     **slurm_pages.PAGES,
     **spack_pages.PAGES,
 }
-
+PAGES |= {name + ON_CLUSTER: page.on_cluster for name, page in PAGES.items() if page.on_cluster}

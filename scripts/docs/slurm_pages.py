@@ -105,6 +105,29 @@ sudo /usr/bin/python3 -B -c 'import sys; sys.path.insert(0, "{DOCS}/clone/script
 containers.push("registry.example.org/debian:13", "true", "exit 00")'
 """
 
+README = Page(
+    slurm=True,
+    containers={"ghcr.io/my-lab/solver:2.1": ("solver", HELLO)},
+    files_of=("mpich/1.0",),
+    as_root=FABRIC,
+    before="cabane import ghcr.io/my-lab/solver:2.1 solver/2.1",
+    steps={
+        "srun": Step(
+            typed="srun -N4 --mpi=pmi2 --uenv=solver/2.1 --uenv-mpi=host solver input.dat | tee seen; "
+            "[ $(grep -c 'of 4, right' seen) = 4 ]"
+        )
+    },
+)
+PROFILING = Page(
+    slurm=True,
+    files=("wave.c", "wave/config.yaml"),
+    steps={
+        "srun": Step(
+            before="mkdir -p wave/install/bin && gcc -g -O1 -fno-inline -o wave/install/bin/wave wave.c && "
+            "cabane build --debug-symbols wave wave/1.0",
+        )
+    },
+)
 
 BOTH = "/opt/mpich /opt/openmpi"
 
