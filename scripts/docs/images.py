@@ -133,6 +133,7 @@ IMAGES = {
             ("cp2k", "2025.1", "cp2k", "cp2k"),
             ("app", "42.0", "app", "app"),
             ("app", "43.0", "app", "app"),
+            ("julia", "1.10", "julia", "default"),
         )
     },
     "prgenv-gnu/24.11+modules": {

@@ -253,7 +253,7 @@ PAGES = {
         # `sshd` wants a directory, a user, and an account that is not locked.
         as_root="install -d -o alice /scratch/input && mkdir -p /run/sshd && usermod --password '*' alice && "
         "{ id sshd >/dev/null 2>&1 || useradd --system --home-dir /run/sshd --shell /usr/sbin/nologin sshd; }",
-        files_of=("analysis/2026.1",),
+        files_of=("analysis/2026.1", "julia/1.10"),
         steps={
             "cabane build .": Step(before=f"cp {DOCS}/recipes/analysis-2026.2+ipykernel/* ."),
             "cabane kernel install plain/1.0": Step(
@@ -267,18 +267,19 @@ PAGES = {
                 before="mkdir -p ~/.config/cabane/environments && "
                 "echo 'images = [\"analysis/2026.2\"]' > ~/.config/cabane/environments/climate.toml"
             ),
-            "cabane kernel install julia/1.10": not_run("needs an image with Julia"),
+            # The program is not started.
+            "cabane kernel install julia/1.10": Step(before=f"cabane image add julia/1.10 {DOCS}/images/julia-1.10"),
             "cabane kernel ls": Step(
-                before="for name in climate prgenv pytorch-2.9; do cabane kernel remove $name; done"
+                before="for name in climate julia-1.10 prgenv pytorch-2.9; do cabane kernel remove $name; done"
             ),
             **(
                 {"ssh cluster cabane run analysis/2026.2 -- python": Step(before=CLUSTER)}
                 if os.path.exists(f"{DOCS}/programs/ssh")
                 else {"ssh": NO_SSHD, "exit": NO_SSHD}
             ),
-            "rsync": not_run("needs rsync on both hosts"),
+            "rsync": Step(before="mkdir ~/results ~/copy && echo 42 > ~/results/answer && cd ~/copy"),
             "cat ~/bin/python-analysis": Step(
-                before="mkdir ~/bin && printf '%s\\n' '#!/bin/sh' "
+                before="[ $(cat results/answer) = 42 ] && cd && mkdir ~/bin && printf '%s\\n' '#!/bin/sh' "
                 "'exec cabane run analysis/2026.2 -- python \"$@\"' > ~/bin/python-analysis"
             ),
         },
@@ -319,7 +320,13 @@ PAGES = {
             "keyring=": not_run("changes the keys of the kernel"),
             "openssl x509": not_run("changes the keys of the kernel"),
             "sudo keyctl": not_run("changes the keys of the kernel"),
-            "cabane doctor": not_run("needs a node without user namespaces"),
+            "cabane doctor#3": Step(
+                # The number is one of each user namespace, and the helper has no rights in another one.
+                before="sudo rm /usr/local/libexec/cabane/cabane-mount /etc/cabane/mount.policy",
+                typed="unshare --user --map-current-user --keep-caps sh -c 'echo 0 >/proc/sys/user/max_user_namespaces && "
+                "exec setpriv --ambient-caps=-all --inh-caps=-all cabane doctor'",
+                fails=True,
+            ),
             "mpirun": Step(before=f"cabane image add mpi-python/1.0 {DOCS}/images/mpi-python-1.0 && "
                 "cabane run mpi-python -- mpicc -o solver tests/mpi/hello.c && sudo ln -sf mpirun.mpich /usr/bin/mpirun"),
         },
