@@ -217,6 +217,35 @@ fn a_run_that_is_killed_is_continued_and_two_do_not_work_in_one_directory() {
 }
 
 #[test]
+fn a_recipe_that_changes_during_its_build_is_built_again() {
+    needs!("docker-registry");
+    let recipes = Recipes::new(Who::OrdinaryUser, RELEASE);
+    let cabane = &recipes.bed.shared.cabane;
+    let recipe = cabane.world.path("work/recipes/good/1/config.yaml");
+    fs::set_permissions(&recipe, Permissions::from_mode(0o666)).unwrap();
+    let arguments =
+        ["pipeline", "run", "--file", &recipes.file, "--key", &recipes.bed.key, "--only", "good"];
+    for ends in ["", "exit 1\n"] {
+        // The recipe is saved while its image is built. What packs does not see it.
+        let packs = cabane.world.file(
+            "bin/mksquashfs",
+            &format!(
+                "#!/bin/sh\nPATH=/usr/bin:/bin\nif [ \"$1\" = -version ]; then echo '# more' >>{}; \
+                 exec mksquashfs -version; fi\n{ends}exec mksquashfs \"$@\"\n",
+                recipe.display()
+            ),
+        );
+        fs::set_permissions(&packs, Permissions::from_mode(0o755)).unwrap();
+        let mut command = cabane.command(&arguments);
+        let path = format!("{}:/usr/bin:/bin", packs.parent().unwrap().display());
+        let seen = cabane.finish(command.env("PATH", path));
+        assert_eq!(seen.code, 17, "{}", seen.stderr);
+        assert!(seen.stderr.contains("has changed during the build"), "{}", seen.stderr);
+    }
+    recipes.go(&["--only", "good"]).success();
+}
+
+#[test]
 fn stages_can_be_carried_out_by_hand() {
     needs!("docker-registry");
     let recipes = Recipes::new(Who::OrdinaryUser, RELEASE);

@@ -219,15 +219,16 @@ impl Work<'_> {
                 .hinted(format!("write `store: {wanted}` into the recipe's config.yaml")));
         }
         let started = Timestamp::now();
-        let built = execute(&planned.plan, progress, interrupt)?;
-        let built = built.ok_or_else(|| {
-            Report::new(Kind::Build, format!("the recipe of {} makes no image", self.cell.name))
-        })?;
-        if self.cell.inputs_now()? != self.cell.inputs {
+        let built = execute(&planned.plan, progress, interrupt);
+        // If the build failed, the change may be why.
+        if !interrupt.load(Ordering::Relaxed) && self.cell.inputs_now()? != self.cell.inputs {
             let message = "the recipe or its system has changed during the build";
             return Err(Report::new(Kind::Failure, message)
                 .hinted("the next run builds what is there now".to_owned()));
         }
+        let built = built?.ok_or_else(|| {
+            Report::new(Kind::Build, format!("the recipe of {} makes no image", self.cell.name))
+        })?;
         add_built(self.context, &label, &built)?;
         let is_whole = !planned.plan.steps.iter().any(|step| step.state == State::Done);
         let provenance = provenance(self.context, (&planned, &built), started, is_whole)?;
