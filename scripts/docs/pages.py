@@ -305,7 +305,7 @@ PAGES = {
             "sudo dnf install": ARCHIVE,
             "uv tool install": ARCHIVE,
             "spack repo add": Step(spack=True, before=spack_pages.OWN_SPACK),
-            "spack install": not_run("needs the sources of Rust for Spack, and compiles Rust"),
+            "spack install": Step(spack=True, before=spack_pages.RUST_OF_MACHINE),
             "eb": Step(before=ARCHIVE_OF_CLONE + LOADS_EASYBUILD) if EASYBUILD else NO_EASYBUILD,
             "make build": BUILD,
             "cabane config#2": Step(
@@ -337,7 +337,10 @@ PAGES = {
         + "chmod 755 /usr/local/libexec/cabane/cabane-mount",
         steps={
             "cabane doctor": Step(fails=True),
-            "mpiexec": not_run("needs an image of the reader"),
+            "mpiexec": Step(
+                typed="mpiexec.mpich -n 4 cabane run solver -- sh -c 'readlink /proc/self/ns/user; sleep 2' | tee seen; "
+                "[ $(sort -u seen | wc -l) = 1 ]"
+            ),
             "cabane build analysis": Step(
                 before=f"cp -r {DOCS}/recipes/analysis-2026.1 analysis && echo nosuchpackage==1.0 > analysis/requirements.txt"
             ),

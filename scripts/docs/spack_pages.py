@@ -3,8 +3,9 @@
 """What pages need whose commands build with Spack."""
 
 import os
+import subprocess
 
-from kinds import DOCS, Page, Step, not_run
+from kinds import DOCS, Page, Step, has_spack, not_run
 
 # A system `here` with a mirror of sources, and a Spack of the reader with its solver.
 MIRRORS = f"cp {DOCS}/mirrors.yaml"
@@ -16,6 +17,18 @@ OWN_SPACK = (
     f"git clone --quiet --shared {SPACK_CLONE} ~/spack && "
     f"export PATH=$PATH:$HOME/spack/bin SPACK_PYTHON={SPACK_PYTHON}"
 )
+# The Rust of the machine, and the crates that it has downloaded. Spack clones the branch `main` of the clone.
+SYSROOT = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True).stdout.strip() if has_spack() else ""
+CRATES = os.path.expanduser(os.environ.get("CARGO_HOME", "~/.cargo") + "/registry")
+RUST_OF_MACHINE = f"""\
+mkdir -p ~/.cargo/registry && sudo mount --bind {CRATES} ~/.cargo/registry &&
+sudo mkdir /opt/rust && sudo mount --bind {SYSROOT} /opt/rust && printf '[net]\\noffline = true\\n' > ~/.cargo/config.toml &&
+git init --quiet --initial-branch main && git add . &&
+git -c user.name=alice -c user.email=alice@example.org commit --quiet --message sources &&
+spack compiler find && spack config add packages:rust:buildable:false &&
+version=$(/opt/rust/bin/rustc --version | cut -d' ' -f2) &&
+spack config add "packages:rust:externals:[{{spec: rust@$version, prefix: /opt/rust}}]"
+"""
 # A recipe with four mistakes, in the lines that a page names.
 FOUR_MISTAKES = (
     "tools:", "  compiler: [gcc]", "  unify: true", "  deprecated: false", "  network:", "    mpi: mpich", "  specs:",
