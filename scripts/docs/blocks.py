@@ -109,6 +109,9 @@ NORMALIZED = [
     (re.compile(r"\bpython3\.\d+"), "python3"),
     (re.compile(r"\bcp3\d+\b"), "cp3"),
     (re.compile(r"\b\d+ (packages|files|written)\b"), r"N \1"),
+    # Figures, with their deviation.
+    (re.compile(r"\b\d+(?:\.\d+)? ± \d+(?:\.\d+)? "), "N ± N "),
+    (re.compile(r"\bratio \d+\.\d+"), "ratio N"),
     # States of a channel.
     (re.compile(r"\bnumber \d+"), "number N"),
     # Measured times of a table.
