@@ -5,6 +5,7 @@
 import os
 
 from kinds import DOCS, Page, Step, not_run
+from slurm_pages import FABRIC
 
 TOOL = 'case $1 in --version) echo tool {version} ;; --help) ;; *) cat "$1" ;; esac'
 # A stack, and the debugger of the machine as an image.
@@ -47,8 +48,17 @@ exec /usr/bin/podman --storage-driver vfs "$@"
 END
 sudo chmod +x /usr/local/bin/podman
 """
-# The commands of a recipe and `--writable` put layers on an image.
-OVERLAY = not_run("the disk of the virtual cluster is an overlay, which cannot hold the changes to an image")
+# The commands of a recipe and `--writable` put layers on an image. The disk of the cluster is such a layer itself, and
+# cannot hold them.
+DISK = """
+mount -t tmpfs -o mode=1777 tmpfs /tmp
+install -d -o alice ~alice/.cache/cabane/builds && mount -t tmpfs -o uid=$(id -u alice) tmpfs ~alice/.cache/cabane/builds
+"""
+# A recipe for sources that have no Makefile.
+WITHOUT_MAKEFILE = """\
+printf '%s\n' 'name: solver' 'engine: container' 'container:' '  from: ghcr.io/my-lab/debian:12' '  files:' \
+    '    /opt/site: site' '  working-directory: /opt/site' '  run:' '    - make install' > solver/config.yaml
+"""
 
 PAGES = {
     "docs/guides/coming-from-apptainer.md": Page(
@@ -89,13 +99,13 @@ PAGES = {
             "ghcr.io/my-lab/tool:2.2": ("tool", TOOL.format(version="2.2")),
             "ghcr.io/my-lab/solver:2.1": ("solver", "exit 0"),
             "ghcr.io/my-lab/solver:2024": ("solver", "exit 0"),
-            "ghcr.io/my-lab/debian:12": ("site-info", "exit 0"),
+            "ghcr.io/my-lab/debian:12": ("site-info", "echo site 12", "cp", "make"),
             "~/tool.sif": ("tool", "echo tool 2.1"),
         },
-        files_of=("tools/1.0", "prgenv-gnu/24.11"),
+        files_of=("tools/1.0", "prgenv-gnu/24.11", "mpich/1.0"),
         files=("solver/config.yaml",),
         # A program with MPI for the container.
-        as_root="groupadd --users alice solver-users && install -d -o alice /scratch/input && echo data > /scratch/input/a.dat && "
+        as_root=FABRIC + DISK + "groupadd --users alice solver-users && install -d -o alice /scratch/input && echo data > /scratch/input/a.dat && "
         f"mpicc.mpich -o /usr/local/bin/solver {DOCS}/clone/tests/mpi/hello.c",
         before="echo input > input.dat && mkdir -p solver/site/bin && touch solver/solver.conf && "
         "printf '#!/bin/sh\\n' > solver/site/bin/start && chmod +x solver/site/bin/start && "
@@ -105,20 +115,21 @@ PAGES = {
                 before="skopeo copy --quiet --insecure-policy --all docker://ghcr.io/my-lab/tool:2.2 docker://ghcr.io/my-lab/tool:2.1",
                 fails=True,
             ),
-            "cabane build ./solver solver/2.1#2": OVERLAY,
+            "cabane build ./solver solver/2.1#2": Step(before=WITHOUT_MAKEFILE),
             "srun -N4 --uenv=tool/2.1 tool": Step(before="exit"),
             "cabane run tool/2.1,prgenv-gnu": Step(
                 before=DEBUGGERS,
                 # It would wait for a person.
                 typed="cabane run tool/2.1,prgenv-gnu/24.11,debuggers -- gdb -batch -ex run --args cat input.dat",
             ),
-            "cabane run --writable": OVERLAY,
+            # The registry of the page has no packages.
+            "cabane run --writable=/tmp/layer debian/12 -- sh": Step(
+                before="cabane import ghcr.io/my-lab/debian:12 debian/12 && ! cabane run debian/12 -- jq --version",
+                typed="cabane run --writable=/tmp/layer debian/12 -- cp /bin/site-info /usr/bin/jq",
+            ),
             "cabane system devices": not_run("needs a GPU"),
             "cabane run --device": not_run("needs a GPU"),
             "srun -N4 --uenv=tool/2.1 --uenv-device": not_run("needs a GPU"),
-            "srun -N4 --mpi=pmi2 cabane run --mpi /opt/mpich": not_run("needs an MPI in /opt"),
-            "srun -N4 --mpi=pmi2 --uenv=tool/2.1 --uenv-mpi=host": not_run("the step does not always end"),
-            "cabane export": Step(before="cabane import ghcr.io/my-lab/debian:12 debian/12"),
             "podman": Step(before=PODMAN) if UNPACKED else not_run("needs podman, which CABANE_TEST_PODMAN names"),
         },
     ),
