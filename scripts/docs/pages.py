@@ -12,6 +12,7 @@ import container_pages
 import registry_pages
 import slurm_pages
 import spack_pages
+import ssh
 from kinds import ARCHIVE, BUILD, DOCS, ON_CLUSTER, Page, Step, not_run
 from registry_pages import UENV
 
@@ -48,17 +49,6 @@ LOADS_EASYBUILD = (
 )
 # What `make archive` does after it has built the programs.
 ARCHIVE_OF_CLONE = "sudo touch target/release/licenses.txt && scripts/archive && "
-# The machine itself, over ssh. No port is used.
-CLUSTER = f"""
-mkdir -m 700 ~/.ssh && ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519 && cp ~/.ssh/id_ed25519 ~/.ssh/host &&
-cp ~/.ssh/id_ed25519.pub ~/.ssh/authorized_keys &&
-printf '%s\\n' "HostKey $HOME/.ssh/host" 'UsePAM no' 'PasswordAuthentication no' 'SetEnv PATH=/usr/local/bin:/usr/bin:/bin' > ~/.ssh/sshd &&
-printf '%s\\n' 'Host cluster' 'StrictHostKeyChecking no' 'LogLevel ERROR' \
-    "ProxyCommand sudo env LD_LIBRARY_PATH=$(echo {DOCS}/programs/ssh/lib/*-linux-gnu) {DOCS}/programs/ssh/sbin/sshd -i -f $HOME/.ssh/sshd" > ~/.ssh/config &&
-echo 'print(6 * 7)' > solver.py && printf 'b\\na\\n' > big.txt
-"""
-
-NO_SSHD = not_run("needs the sshd of the tests, which `scripts/setup test` unpacks")
 
 PAGES = {
     "README.md": Page(
@@ -250,9 +240,7 @@ PAGES = {
     ),
     "docs/guides/jupyter-and-editors.md": Page(
         images=("analysis/2026.2+ipykernel", "tools/1.0"),
-        # `sshd` wants a directory, a user, and an account that is not locked.
-        as_root="install -d -o alice /scratch/input && mkdir -p /run/sshd && usermod --password '*' alice && "
-        "{ id sshd >/dev/null 2>&1 || useradd --system --home-dir /run/sshd --shell /usr/sbin/nologin sshd; }",
+        as_root=ssh.SERVER + "install -d -o alice /scratch/input",
         files_of=("analysis/2026.1", "julia/1.10"),
         steps={
             "cabane build .": Step(before=f"cp {DOCS}/recipes/analysis-2026.2+ipykernel/* ."),
@@ -273,9 +261,11 @@ PAGES = {
                 before="for name in climate julia-1.10 prgenv pytorch-2.9; do cabane kernel remove $name; done"
             ),
             **(
-                {"ssh cluster cabane run analysis/2026.2 -- python": Step(before=CLUSTER)}
-                if os.path.exists(f"{DOCS}/programs/ssh")
-                else {"ssh": NO_SSHD, "exit": NO_SSHD}
+                {"ssh cluster cabane run analysis/2026.2 -- python": Step(
+                    before=ssh.to("cluster") + "echo 'print(6 * 7)' > solver.py && printf 'b\\na\\n' > big.txt"
+                )}
+                if ssh.IS_THERE
+                else {"ssh": ssh.MISSING, "exit": ssh.MISSING}
             ),
             "rsync": Step(before="mkdir ~/results ~/copy && echo 42 > ~/results/answer && cd ~/copy"),
             "cat ~/bin/python-analysis": Step(

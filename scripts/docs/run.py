@@ -98,6 +98,9 @@ def prepare(work, programs):
     if kinds.has_spack():
         mirror = os.environ["CABANE_TEST_SPACK_MIRROR"]
         (work / "mirrors.yaml").write_text(f"sourcemirror:\n  here:\n    url: file://{mirror}\n")
+        # In a world, `rustc` is not in PATH.
+        asked = subprocess.run(["rustc", "--print", "sysroot"], stdout=subprocess.PIPE, text=True, check=True)
+        os.environ["CABANE_TEST_RUST"] = asked.stdout.strip()
 
 
 def in_a_world(work, words, own_network=False):

@@ -3,9 +3,9 @@
 """What pages need whose commands build with Spack."""
 
 import os
-import subprocess
 
-from kinds import DOCS, Page, Step, has_spack, not_run
+import ssh
+from kinds import DOCS, Page, Step, not_run
 
 # A system `here` with a mirror of sources, and a Spack of the reader with its solver.
 MIRRORS = f"cp {DOCS}/mirrors.yaml"
@@ -18,7 +18,7 @@ OWN_SPACK = (
     f"export PATH=$PATH:$HOME/spack/bin SPACK_PYTHON={SPACK_PYTHON}"
 )
 # The Rust of the machine, and the crates that it has downloaded. Spack clones the branch `main` of the clone.
-SYSROOT = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True).stdout.strip() if has_spack() else ""
+SYSROOT = os.environ.get("CABANE_TEST_RUST", "")
 CRATES = os.path.expanduser(os.environ.get("CARGO_HOME", "~/.cargo") + "/registry")
 RUST_OF_MACHINE = f"""\
 mkdir -p ~/.cargo/registry && sudo mount --bind {CRATES} ~/.cargo/registry &&
@@ -101,11 +101,20 @@ PAGES = {
     ),
     "docs/guides/build-elsewhere.md": Page(
         slurm=True,
+        registry=True,
         files_of=("app/42.0",),
-        before=f"cp -r {DOCS}/recipes/app-42.0 app",
+        as_root=ssh.SERVER + "scontrol create PartitionName=debug Nodes=ALL\n"
+        "printf '[registry]\\nurl = \"https://registry.example.org/uenv\"\\n' >/etc/cabane/config.toml",
+        # The host `builder` has caches of its own.
+        before=ssh.to("builder", variables="XDG_CACHE_HOME=/home/alice/builder XDG_STATE_HOME=/home/alice/builder")
+        + ssh.to("builder2", "builder3") + f"cp -r {DOCS}/recipes/app-42.0 app",
         steps={
-            "cabane build --on builder": not_run("needs another host"),
-            "cabane build --on slurm:debug": not_run("needs this partition and this account"),
+            **(
+                # The first build made the same image.
+                {"cabane build --on builder ./app": Step(before="cabane image rm app/1.0")}
+                if ssh.IS_THERE
+                else {"cabane build --on builder": ssh.MISSING, "cabane build --with": ssh.MISSING}
+            ),
             "cabane build --on slurm --nodes 2": Step(
                 spack=True,
                 before=f"cp -r {DOCS}/clone/examples/tools . && cabane system probe --output system && "
@@ -114,7 +123,11 @@ PAGES = {
                 # The nodes share the packages in another way each time.
                 any_output=True,
             ),
-            "cabane build --with": not_run("needs other hosts"),
+            **({"cabane build --with": Step(
+                spack=True,
+                before="cp -r tools prgenv-gnu && mkdir systems && cp -r system systems/here",
+                any_output=True,
+            )} if ssh.IS_THERE else {}),
         },
     ),
     "docs/guides/describe-your-system.md": Page(
