@@ -285,6 +285,7 @@ PAGES = {
         clone=True,
         files=("/etc/cabane/config.toml",),
         registry=True,
+        network=True,
         files_of=("solver/1.0", "mpi-python/1.0"),
         as_root="install -d -o alice /shared/cabane /scratch/alice",
         steps={

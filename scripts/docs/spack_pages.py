@@ -17,15 +17,14 @@ OWN_SPACK = (
     f"git clone --quiet --shared {SPACK_CLONE} ~/spack && "
     f"export PATH=$PATH:$HOME/spack/bin SPACK_PYTHON={SPACK_PYTHON}"
 )
-# The Rust of the machine, and the crates that it has downloaded. Spack clones the branch `main` of the clone.
+# The Rust of the machine. Spack clones the branch `main` of the clone.
+SOURCES = os.environ.get("CABANE_TEST_SPACK_MIRROR", "")
 SYSROOT = os.environ.get("CABANE_TEST_RUST", "")
-CRATES = os.path.expanduser(os.environ.get("CARGO_HOME", "~/.cargo") + "/registry")
 RUST_OF_MACHINE = f"""\
-mkdir -p ~/.cargo/registry && sudo mount --bind {CRATES} ~/.cargo/registry &&
-sudo mkdir /opt/rust && sudo mount --bind {SYSROOT} /opt/rust && printf '[net]\\noffline = true\\n' > ~/.cargo/config.toml &&
+sudo mkdir /opt/rust && sudo mount --bind {SYSROOT} /opt/rust &&
 git init --quiet --initial-branch main && git add . &&
 git -c user.name=alice -c user.email=alice@example.org commit --quiet --message sources &&
-spack compiler find && {MIRRORS} ~/.spack &&
+spack compiler find && spack mirror add here file://{SOURCES} &&
 version=$(/opt/rust/bin/rustc --version | cut -d' ' -f2) &&
 printf '%s\n' packages: '  rust:' '    buildable: false' '    externals:' \
     "    - {{spec: rust@$version, prefix: /opt/rust}}" > rust.yaml && spack config add -f rust.yaml && rm rust.yaml
