@@ -386,7 +386,6 @@ PAGES = {
             ),
         },
     ),
-    "docs/guides/vendor-mpi.md": Page(not_run="needs the MPI of a vendor, and Spack"),
     **container_pages.PAGES,
     **registry_pages.PAGES,
     **slurm_pages.PAGES,
