@@ -329,7 +329,7 @@ PAGES = {
             "sudo dnf install": ARCHIVE,
             "uv tool install": ARCHIVE,
             "spack repo add": Step(spack=True, before=spack_pages.OWN_SPACK),
-            "spack install": Step(spack=True, before=spack_pages.RUST_OF_MACHINE),
+            "spack install": Step(spack=True, before=spack_pages.RUST_OF_MACHINE, any_output=True),
             "eb": Step(before=ARCHIVE_OF_CLONE + LOADS_EASYBUILD) if EASYBUILD else NO_EASYBUILD,
             "make build": BUILD,
             "cabane config#2": Step(

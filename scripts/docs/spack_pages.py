@@ -25,9 +25,10 @@ mkdir -p ~/.cargo/registry && sudo mount --bind {CRATES} ~/.cargo/registry &&
 sudo mkdir /opt/rust && sudo mount --bind {SYSROOT} /opt/rust && printf '[net]\\noffline = true\\n' > ~/.cargo/config.toml &&
 git init --quiet --initial-branch main && git add . &&
 git -c user.name=alice -c user.email=alice@example.org commit --quiet --message sources &&
-spack compiler find && spack config add packages:rust:buildable:false &&
+spack compiler find && {MIRRORS} ~/.spack &&
 version=$(/opt/rust/bin/rustc --version | cut -d' ' -f2) &&
-spack config add "packages:rust:externals:[{{spec: rust@$version, prefix: /opt/rust}}]"
+printf '%s\n' packages: '  rust:' '    buildable: false' '    externals:' \
+    "    - {{spec: rust@$version, prefix: /opt/rust}}" > rust.yaml && spack config add -f rust.yaml && rm rust.yaml
 """
 # A recipe with four mistakes, in the lines that a page names.
 FOUR_MISTAKES = (
