@@ -47,6 +47,18 @@ LOADS_EASYBUILD = (
     ". /usr/share/modules/init/bash && export EASYBUILD_MODULES_TOOL=EnvironmentModules EASYBUILD_MODULE_SYNTAX=Tcl "
     f"EB_PYTHON={EASYBUILD}/python PATH=$PATH:{EASYBUILD}"
 )
+# A pipeline that has built and released an image with a package from PyPI, for a system that the reader is on.
+RELEASES_NUMPY = """\
+printf '%s\\n' 'system_name = "daint"' 'default_uarch = "gh200"' '[registry]' 'url = "https://registry.example.org/uenv"' |
+    sudo install -D -m 644 /dev/stdin /etc/cabane/config.toml &&
+mkdir -p recipes/app/1.0 && echo numpy==2.4.5 > recipes/app/1.0/requirements.txt &&
+printf '%s\\n' 'name: app' 'version: 3' 'engine: python' 'python:' '  interpreter: /usr/bin/python3' \\
+    '  requirements: requirements.txt' 'checks: [{name: numpy, command: python -c "import numpy"}]' > recipes/app/1.0/config.yaml &&
+(cd recipes/app/1.0 && cabane lock) && printf '%s\\n' 'clusters:' '  daint:' '    targets:' '      - {uarch: gh200, partition: normal}' '' \\
+    'uenvs:' '  app:' '    "1.0":' '      recipes: {gh200: "1.0"}' '      deploy: {daint: [gh200]}' '      tag: v7' '' \\
+    'promote:' '  namespace: deploy' > pipeline.yaml &&
+cabane image key new tests.key && cabane pipeline run --key tests.key
+"""
 # What `make archive` does after it has built the programs.
 ARCHIVE_OF_CLONE = "sudo touch target/release/licenses.txt && scripts/archive && "
 
@@ -274,7 +286,29 @@ PAGES = {
             ),
         },
     ),
-    "docs/guides/papers.md": Page(not_run="needs ReFrame, and an image with compilers; tests run the suite"),
+    "docs/guides/papers.md": Page(
+        files_of=("mpi-python/1.0",),
+        # As `make install` does.
+        as_root=f"install -d /usr/local/share/cabane && cp -r {DOCS}/clone/suites /usr/local/share/cabane\n",
+        before="python3 -m venv reframe && . reframe/bin/activate && cabane image key new tests.key && "
+        f"cabane image add prgenv-gnu/25.6 {DOCS}/images/mpi-python-1.0 && "
+        "mkdir -p ~/.config/cabane && printf '[evidence]\\ntesters = [\"%s\"]\\n' $PWD/tests.key.pub > ~/.config/cabane/config.toml",
+        # In the short form. `Builds` needs Spack.
+        steps={
+            "cabane check prgenv-gnu/25.6 --suite papers --only papers --reframe=-Sshort=yes": Step(
+                typed="cabane check prgenv-gnu/25.6 --suite papers --only papers --reframe=-Sshort=yes "
+                "'--reframe=-x=Builds|Start|Sizes' --key tests.key",
+            ),
+            **{
+                f"cabane check prgenv-gnu/25.6 --suite papers --only papers --reframe=-n={section}": Step(
+                    typed=f"cabane check prgenv-gnu/25.6 --suite papers --only papers --reframe=-n={section} "
+                    "--reframe=-Sshort=yes --key tests.key"
+                )
+                for section in ("Start", "Sizes")
+            },
+            "sudo make papers": not_run("makes an image of Debian with compilers, and measures for minutes"),
+        },
+    ),
     "docs/guides/pipelines-ci.md": Page(
         directory="~/cabane/examples/pipeline",
         clone=True,
@@ -340,18 +374,19 @@ PAGES = {
     ),
     "docs/guides/upgrading-the-system.md": Page(
         images=("mpi-python/1.0",),
+        registry=True,
+        network=True,
         steps={
             "cabane impact --from": Step(before="cp node.json new-node.json"),
-            "cabane impact --package": not_run("needs a pipeline that has built and pushed an image with packages"),
+            "cabane impact --package": Step(before=RELEASES_NUMPY),
             "cabane doctor mpi-python": Step(
-                before="sudo rm /usr/lib/*-linux-gnu/libibverbs.so.1* /usr/lib/*-linux-gnu/libstdc++.so.6*; sudo ldconfig",
+                before="sudo rm /etc/cabane/config.toml /usr/lib/*-linux-gnu/libibverbs.so.1* /usr/lib/*-linux-gnu/libstdc++.so.6*; sudo ldconfig",
                 fails=True,
             ),
             "cabane run mpi-python -- ninja": Step(fails=True
             ),
         },
     ),
-    "docs/guides/vendor-mpi.md": Page(not_run="needs the MPI of a vendor, and Spack"),
     **container_pages.PAGES,
     **registry_pages.PAGES,
     **slurm_pages.PAGES,

@@ -54,6 +54,44 @@ blob=$(grep -o '[0-9a-f]\\{64\\}' $manifest | tail -n 1) &&
 blob=$(find ~/.cache/cabane/spack/packages -name $blob) &&
 cp $blob ~/undamaged && chmod u+w $blob && echo x | dd of=$blob conv=notrunc status=none
 """
+# The packages of the page's vendor, whose MPI is that of the machine: real RPMs, with the paths and names of the page.
+PACKAGES_OF_VENDOR = r"""
+prefix=/opt/cray/pe/mpich/8.1.32/ofi/gnu/12.3 gtl=/opt/cray/pe/mpich/8.1.32/gtl/lib
+lib=$(dirname $(ls /usr/lib/*-linux-gnu/libmpich.so.12)) &&
+mkdir -p gnu$prefix/lib gnu$prefix/bin gtl$gtl &&
+cp $(readlink -f $lib/libmpich.so.12) gnu$prefix/lib/libmpi_gnu_123.so.12 &&
+patchelf --set-soname libmpi_gnu_123.so.12 gnu$prefix/lib/libmpi_gnu_123.so.12 &&
+ln -s libmpi_gnu_123.so.12 gnu$prefix/lib/libmpi_gnu_123.so &&
+cp -rL /usr/include/*-linux-gnu/mpich gnu$prefix/include &&
+sed -e "s|^prefix=.*|prefix=$prefix|; s|^exec_prefix=.*|exec_prefix=$prefix|; s|^sysconfdir=.*|sysconfdir=$prefix/etc|" \
+    -e "s|^includedir=.*|includedir=$prefix/include|; s|^libdir=.*|libdir=$prefix/lib|; s|-lmpich\b|-lmpi_gnu_123|" \
+    /usr/bin/mpicc.mpich > gnu$prefix/bin/mpicc && chmod 755 gnu$prefix/bin/mpicc &&
+echo 'int mpi_gtl_init(void) { return 0; }' |
+    cc -x c -shared -Wl,-soname,libmpi_gtl_cuda.so.0 -o gtl$gtl/libmpi_gtl_cuda.so.0 - &&
+for part in gnu gtl; do
+    printf '%s\n' 'Name: cray-mpich' 'Version: 8.1.32' "Release: $part" 'Summary: MPI' 'License: MPICH' 'AutoReqProv: no' \
+        '%define _build_id_links none' '%define debug_package %{nil}' '%description' MPI \
+        %install "cp -a $PWD/$part/opt %{buildroot}" %files /opt > $part.spec &&
+    rpmbuild --quiet -bb --define "_topdir $PWD/rpmbuild" --define "_rpmfilename %{name}-%{version}-%{release}.%{arch}.rpm" \
+        --define "_rpmdir $PWD/rpms" $part.spec || break
+done &&
+rm -rf rpmbuild gnu gtl *.spec
+"""
+# The sums of the manifest are those of another vendor's files. The libraries here need none of its packages.
+SUMS = r"""
+for part in gnu gtl; do
+    sum=$(sha256sum rpms/cray-mpich-8.1.32-$part.*.rpm | cut -c 1-64) &&
+    sed -i "/-$part\./{n; s/sha256: .*/sha256: $sum/}" cray-mpich.yaml || break
+done && sed -i '/^depends:/d' cray-mpich.yaml
+"""
+# The system of the page, and a recipe whose packages take a short time to build.
+SYSTEM_OF_VENDOR = f"""
+cabane system probe --output probed && cp -r probed/. systems/here && {MIRRORS} systems/here &&
+printf '%s\\n' '  vendor:' '    url: file:///srv/sources' >> systems/here/mirrors.yaml &&
+echo 'repos: [spack_repo/vendor]' > systems/here/repos.yaml &&
+printf '%s\\n' 'mpi: {{cray-mpich: {{specs: []}}}}' "packages: {{cray-mpich: {{buildable: true, prefer: ['@8.1.32']}}}}" > systems/here/network.yaml &&
+cp -r {DOCS}/clone/examples/vendor-mpich/recipe . && sed -i 's/vendor-mpich/cray-mpich/' recipe/environments.yaml && cp {DOCS}/clone/tests/mpi/{{hello.c,start.h}} .
+"""
 
 PAGES = {
     "docs/guides/build-a-stack.md": Page(
@@ -178,4 +216,16 @@ PAGES = {
             "cabane run stacked-app -- spectrum": Step(before="cabane image rm --force stacked-fft/1.0"),
         },
     ),
+    "docs/guides/vendor-mpi.md": Page(
+        files=("cray-mpich.yaml",),
+        as_root="install -d -o alice /srv/sources",
+        before=PACKAGES_OF_VENDOR,
+        steps={
+            "cabane vendor-mpi": Step(before=SUMS),
+            "cabane build --system systems/here": Step(spack=True, before=SYSTEM_OF_VENDOR),
+            "cabane run prgenv": Step(spack=True),
+        },
+    )
+    if os.uname().machine == "x86_64"
+    else Page(not_run="the manifest of the page is for x86_64"),
 }
