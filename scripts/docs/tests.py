@@ -86,7 +86,7 @@ class Typing(unittest.TestCase):
         self.assertEqual(self.session.run("echo one; echo two; (exit 3)"), (3, ["one", "two"]))
 
     def test_keys_are_typed_once_a_command_prints_something(self):
-        command = "printf 'choose: '; read -rsn 1 key; echo $key"
+        command = "stty -echo; printf 'choose: '; read -rn 1 key; stty echo; echo $key"
         self.assertEqual(self.session.run(command, keys="y"), (0, ["choose: y"]))
         self.assertEqual(self.session.run("echo after"), (0, ["after"]))
 
