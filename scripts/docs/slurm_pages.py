@@ -2,7 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What pages need that are about jobs, and about MPI."""
 
-from kinds import ARCHIVE, BUILD, DOCS, HELLO, Page, Step, in_opt, not_run
+import shutil
+
+import dist
+import ssh
+from kinds import BUILD, DOCS, HELLO, Page, Step, in_opt, not_run
 
 # The plugin where `make install` puts it, and no line for it.
 PLUGIN = """
@@ -23,6 +27,36 @@ done
 FABRIC = in_opt("mpich") + """
 printf '[[mpi]]\\nname = "fabric"\\nprefix = "/opt/mpich"\\nlauncher = "srun --mpi=pmi2"\\n' >>/etc/cabane/config.toml
 """
+# Nothing is installed. Each node has its own place for it, and root reaches the nodes over ssh.
+BARE = (
+    """
+rm -r /usr/local/bin/cabane /usr/local/libexec/cabane /usr/local/lib/cabane /etc/cabane /user-environment /user-tools
+: >/etc/slurm/plugstack.conf
+for node in 1 2 3 4; do
+    nsenter --target $(cat /run/cluster/n$node.pid) --mount -- sh -ec '
+        mount -t tmpfs -o mode=755 tmpfs /usr/local
+        cp -r /etc/slurm /run/slurm && mount --bind /run/slurm /etc/slurm
+        mkdir /run/cabane-site /run/sshd && mkdir -p /etc/cabane && mount --bind /run/cabane-site /etc/cabane'
+done
+mkdir -p /etc/clustershell/groups.d && echo 'all: n[1-4]' >/etc/clustershell/groups.d/local.cfg
+"""
+    + ssh.SERVER
+    + (
+        "cp -r /run/docs/programs/ssh /opt/ssh && usermod --password '*' root && export HOME=/root\n"
+        + ssh.to("n*", enter=r"nsenter --target \$(cat /run/cluster/%h.pid) --all ", of="/opt/ssh")
+        + "true\n"
+        if ssh.IS_THERE
+        else ""
+    )
+)
+if not ssh.IS_THERE:
+    CLUSH = ssh.MISSING
+elif not shutil.which("clush"):
+    CLUSH = not_run("needs clush, which `scripts/setup test` installs")
+else:
+    CLUSH = Step(before="cp -r cabane-0.2.0-linux-x86_64 /shared")
+# Each node runs the program that was installed on it, with the plugin that is there.
+INSTALLED = "[ $(srun -N4 cabane --version | grep -c '^cabane 0.2.0') = 4 ]"
 # Another system than the name of the cluster.
 DAINT = """
 mkdir -p /etc/cabane
@@ -159,19 +193,18 @@ PAGES = {
     ),
     "docs/guides/administration.md": Page(
         slurm=True,
-        as_root=PLUGIN + "install -d -o alice /shared/cabane; mkdir /user-environment-debug\n",
+        dist="archive",
+        as_root=BARE + "install -d -o alice /shared/cabane\n",
         files=("/etc/cabane/config.toml",),
         files_of=("tools/1.0", "solver/1.0"),
         steps={
-            "tar -xf": ARCHIVE,
-            "sudo env IMAGE_OWNERS": ARCHIVE,
-            "cabane repo create": Step(before="sudo rm -rf /shared/cabane/repository"),
+            "tar -xf": Step(before=dist.ARCHIVE),
+            "cabane repo create": Step(before=("" if CLUSH.not_run else INSTALLED + " && ") + "sudo rm -rf /shared/cabane/repository"),
             "cabane image unpack stack/1.0": Step(
                 before="for n in tools:1.0 solver:2.0; do cabane image add stack/${n#*:} "
                 f"{DOCS}/images/${{n%:*}}-1.0; done"
             ),
-            "clush": not_run("needs other hosts"),
-            "cabane-0.2.0-linux-x86_64/install.sh": ARCHIVE,
+            "clush": CLUSH,
         },
     ),
     "docs/guides/checks.md": Page(
