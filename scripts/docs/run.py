@@ -96,6 +96,8 @@ def prepare(work, programs):
     files.stdin.close()
     if unpack.wait():
         sys.exit("test-docs: the clone cannot be copied")
+    # Worlds show what is on the machine, too.
+    os.environ["CABANE_TEST_OLDER_ROOT"] = str(CLONE / ".cabane/roots/bullseye")
     if kinds.has_spack():
         mirror = os.environ["CABANE_TEST_SPACK_MIRROR"]
         (work / "mirrors.yaml").write_text(f"sourcemirror:\n  here:\n    url: file://{mirror}\n")

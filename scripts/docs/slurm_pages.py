@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What pages need that are about jobs, and about MPI."""
 
+import os
 import shutil
+from pathlib import Path
 
 import dist
 import ssh
@@ -163,6 +165,21 @@ PROFILING = Page(
     },
 )
 
+OLDER_ROOT = os.environ.get("CABANE_TEST_OLDER_ROOT", "")
+# A program with MPI for Debian 11. The MPI of the host is that of Debian 12, as in a configuration that names none.
+IN_OLDER = (
+    Step(
+        before=f"""\
+sudo cp -r {OLDER_ROOT} older && sudo chown -R $USER older && triplet=$(uname -m)-linux-gnu &&
+gcc -w -nodefaultlibs -Wl,--allow-shlib-undefined -I/usr/include/$triplet/mpich -o older/usr/bin/solver {HELLO} \
+    older/usr/lib/$triplet/libmpich.so.12 older/lib/$triplet/libc.so.6 &&
+cabane import dir:older solver/0.9 && rm -rf older && sudo mv /etc/cabane/config.toml /etc/cabane/kept.toml &&
+sudo ln -sf mpiexec.mpich /usr/bin/mpiexec && path=$PATH && PATH=${{PATH//\\/opt\\/mpich\\/bin:/}}
+"""
+    )
+    if OLDER_ROOT and Path(OLDER_ROOT, "etc/os-release").exists()
+    else not_run("needs a root file system of Debian 11, which `scripts/setup test` unpacks")
+)
 BOTH = "/opt/mpich /opt/openmpi"
 
 
@@ -280,7 +297,10 @@ PAGES = {
                 before=f"mpicc.openmpi -w -o solver {HELLO}",
                 typed="cabane mpi swap --with /opt/openmpi --measure -- mpirun.openmpi -n 2 ./solver",
             ),
-            "cabane mpi swap --with host --in solver/0.9": not_run("needs a container with an older C library"),
+            "cabane mpi swap --with host --in solver/0.9": IN_OLDER,
+            "cabane mpi swap --with host --in solver/1.0": Step(
+                before="[ ! -e /etc/cabane/kept.toml ] || { sudo mv /etc/cabane/kept.toml /etc/cabane/config.toml && PATH=$path; }"
+            ),
             "cabane mpi swap --mpi-program": Step(
                 before=f"unsquashfs -quiet -no-progress -dest unpacked {DOCS}/images/mpi-python-1.0 env && "
                 "ln -s unpacked/env/default venv && "
