@@ -72,6 +72,8 @@ class Page:
     containers: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Container images in registries, and SIF files in the home: a program in each, the script that it is or a C file
     for MPI, and further programs of the machine."""
+    dist: str = ""
+    """What of `make package` is in `/run/docs/dist`: `archive`, or `packages` for the archive and packages."""
     registry: bool = False
     """There is a registry, `registry.example.org`, and no other network unless `network` says so."""
     network: bool = False
@@ -116,4 +118,3 @@ def not_run(why):
 
 
 BUILD = not_run("the programs are built before the test")
-ARCHIVE = not_run("scripts/test-packages tests the archive and the packages")

@@ -9,11 +9,12 @@ import os
 from pathlib import Path
 
 import container_pages
+import dist
 import registry_pages
 import slurm_pages
 import spack_pages
 import ssh
-from kinds import ARCHIVE, BUILD, DOCS, ON_CLUSTER, Page, Step, not_run
+from kinds import BUILD, DOCS, ON_CLUSTER, Page, Step, not_run
 from registry_pages import UENV
 
 EESSI = not_run("needs CernVM-FS and a network")
@@ -59,8 +60,6 @@ printf '%s\\n' 'name: app' 'version: 3' 'engine: python' 'python:' '  interprete
     'promote:' '  namespace: deploy' > pipeline.yaml &&
 cabane image key new tests.key && cabane pipeline run --key tests.key
 """
-# What `make archive` does after it has built the programs.
-ARCHIVE_OF_CLONE = "sudo touch target/release/licenses.txt && scripts/archive && "
 
 PAGES = {
     "README.md": Page(
@@ -69,12 +68,13 @@ PAGES = {
         containers={"ghcr.io/my-lab/solver:2.1": ("solver", "exit 0")},
         directory="~/cabane",
         clone=True,
+        dist="archive",
         steps={
             "make demo": BUILD,
             "make test": BUILD,
-            "tar -xf": ARCHIVE,
-            "cabane-0.2.0-linux-x86_64/install.sh": ARCHIVE,
-            "cabane doctor": ARCHIVE,
+            "tar -xf": Step(before=dist.ARCHIVE),
+            # The one that was installed.
+            "cabane doctor": Step(before="sudo rm /usr/local/bin/cabane && PATH=~/.local/bin:$PATH"),
         },
         on_cluster=slurm_pages.README,
     ),
@@ -317,21 +317,28 @@ PAGES = {
     "docs/guides/site-installation.md": Page(
         directory="~/cabane",
         clone=True,
+        dist="packages",
         files=("/etc/cabane/config.toml",),
         registry=True,
         network=True,
         files_of=("solver/1.0", "mpi-python/1.0"),
         as_root="install -d -o alice /shared/cabane /scratch/alice",
         steps={
-            "tar -xf": ARCHIVE,
-            "sudo cabane-0.2.0-linux-x86_64/install.sh": ARCHIVE,
-            "sudo cabane self update": ARCHIVE,
-            "sudo apt install": ARCHIVE,
-            "sudo dnf install": ARCHIVE,
-            "uv tool install": ARCHIVE,
+            "tar -xf": Step(before=dist.ARCHIVE),
+            "sudo cabane-0.2.0-linux-x86_64/install.sh": Step(before="sudo rm -f /usr/local/bin/cabane"),
+            "sudo cabane self update": Step(before=dist.next_release("0.2.0", "0.3.0")),
+            "sudo apt install": dist.packages(Step(
+                before="[ \"$(cabane --version)\" = 'cabane 0.3.0' ] && sudo cabane-0.2.0-linux-x86_64/install.sh --uninstall && "
+                f"cp {dist.THERE}/*.deb {dist.THERE}/*.whl ."
+            )),
+            "sudo dnf install": not_run("needs dnf; scripts/test-packages installs the packages with rpm"),
+            # Not the one of the clone.
+            "uv tool install": dist.packages(Step(
+                before=f"[ \"$(command -v cabane)\" = /usr/bin/cabane ] && cp {DOCS}/programs/uv ~ && PATH=$PATH:$HOME && hash -r"
+            )),
             "spack repo add": Step(spack=True, before=spack_pages.OWN_SPACK),
             "spack install": Step(spack=True, before=spack_pages.RUST_OF_MACHINE, any_output=True),
-            "eb": Step(before=ARCHIVE_OF_CLONE + LOADS_EASYBUILD) if EASYBUILD else NO_EASYBUILD,
+            "eb": Step(before=f"mkdir dist && (cd dist && {dist.ARCHIVE}) && " + LOADS_EASYBUILD) if EASYBUILD else NO_EASYBUILD,
             "make build": BUILD,
             "cabane config#2": Step(
                 before="mkdir -p ~/.config/cabane && printf '%s\\n' '[[repositories]]' 'name = \"mine\"' "

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import dist
 import kinds
 import pages
 
@@ -71,7 +72,7 @@ def names_of(words):
 
 def prepare(work, programs):
     """Copies what the worlds show."""
-    for name in ("programs", "images", "recipes", "clone", "roots", "cache"):
+    for name in ("programs", "images", "recipes", "clone", "roots", "cache", "dist"):
         (work / name).mkdir()
     for name in ("cabane", "cabane-mount", "libcabane_slurm.so"):
         # Without what only a debugger reads: a cluster has a copy.
@@ -95,6 +96,8 @@ def prepare(work, programs):
     files.stdin.close()
     if unpack.wait():
         sys.exit("test-docs: the clone cannot be copied")
+    # Worlds show what is on the machine, too.
+    os.environ["CABANE_TEST_OLDER_ROOT"] = str(CLONE / ".cabane/roots/bullseye")
     if kinds.has_spack():
         mirror = os.environ["CABANE_TEST_SPACK_MIRROR"]
         (work / "mirrors.yaml").write_text(f"sourcemirror:\n  here:\n    url: file://{mirror}\n")
@@ -148,6 +151,11 @@ def in_a_cluster(work, words):
     return text + (f"FAILED {' '.join(words)}: exit code {done.returncode}\n" if done.returncode else "")
 
 
+def dist_of(name):
+    """Returns what of `make package` a page needs."""
+    return pages.PAGES.get(name, kinds.Page()).dist
+
+
 def images_of(name):
     """Returns the images that must be built for a page."""
     page = pages.PAGES.get(name, kinds.Page())
@@ -186,15 +194,20 @@ def main(programs, words):
             def of_page(name):
                 page = pages.PAGES.get(name, kinds.Page())
                 text = "".join(images[image].result() for image in images_of(name))
+                text += made.result() if page.dist else ""
                 if text or not page.slurm:
                     return text or in_a_world(work, [name], page.has_own_network)
                 return in_a_cluster(work, [name])
 
             # The longest first. Images are begun before the pages that wait for them.
             names.sort(key=length_of, reverse=True)
-            begun = [pool.submit(of_page, name) for name in names if not images_of(name)]
+            waits = [name for name in names if images_of(name) or dist_of(name)]
+            begun = [pool.submit(of_page, name) for name in names if name not in waits]
+            kinds_of_dist = {dist_of(name) for name in waits}
+            if any(kinds_of_dist):
+                made = pool.submit(dist.make, work, CLONE, "packages" in kinds_of_dist)
             images |= {name: pool.submit(in_a_world, work, ["--image", name]) for name in wanted}
-            begun += [pool.submit(of_page, name) for name in names if images_of(name)]
+            begun += [pool.submit(of_page, name) for name in waits]
             for text in (future.result() for future in begun):
                 print(text, end="", flush=True)
                 lines = text.split("\n")

@@ -2,7 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What pages need that are about jobs, and about MPI."""
 
-from kinds import ARCHIVE, BUILD, DOCS, HELLO, Page, Step, in_opt, not_run
+import os
+import shutil
+from pathlib import Path
+
+import dist
+import ssh
+from kinds import BUILD, DOCS, HELLO, Page, Step, in_opt, not_run
 
 # The plugin where `make install` puts it, and no line for it.
 PLUGIN = """
@@ -23,6 +29,36 @@ done
 FABRIC = in_opt("mpich") + """
 printf '[[mpi]]\\nname = "fabric"\\nprefix = "/opt/mpich"\\nlauncher = "srun --mpi=pmi2"\\n' >>/etc/cabane/config.toml
 """
+# Nothing is installed. Each node has its own place for it, and root reaches the nodes over ssh.
+BARE = (
+    """
+rm -r /usr/local/bin/cabane /usr/local/libexec/cabane /usr/local/lib/cabane /etc/cabane /user-environment /user-tools
+: >/etc/slurm/plugstack.conf
+for node in 1 2 3 4; do
+    nsenter --target $(cat /run/cluster/n$node.pid) --mount -- sh -ec '
+        mount -t tmpfs -o mode=755 tmpfs /usr/local
+        cp -r /etc/slurm /run/slurm && mount --bind /run/slurm /etc/slurm
+        mkdir /run/cabane-site /run/sshd && mkdir -p /etc/cabane && mount --bind /run/cabane-site /etc/cabane'
+done
+mkdir -p /etc/clustershell/groups.d && echo 'all: n[1-4]' >/etc/clustershell/groups.d/local.cfg
+"""
+    + ssh.SERVER
+    + (
+        "cp -r /run/docs/programs/ssh /opt/ssh && usermod --password '*' root && export HOME=/root\n"
+        + ssh.to("n*", enter=r"nsenter --target \$(cat /run/cluster/%h.pid) --all ", of="/opt/ssh")
+        + "true\n"
+        if ssh.IS_THERE
+        else ""
+    )
+)
+if not ssh.IS_THERE:
+    CLUSH = ssh.MISSING
+elif not shutil.which("clush"):
+    CLUSH = not_run("needs clush, which `scripts/setup test` installs")
+else:
+    CLUSH = Step(before="cp -r cabane-0.2.0-linux-x86_64 /shared")
+# Each node runs the program that was installed on it, with the plugin that is there.
+INSTALLED = "[ $(srun -N4 cabane --version | grep -c '^cabane 0.2.0') = 4 ]"
 # Another system than the name of the cluster.
 DAINT = """
 mkdir -p /etc/cabane
@@ -129,6 +165,21 @@ PROFILING = Page(
     },
 )
 
+OLDER_ROOT = os.environ.get("CABANE_TEST_OLDER_ROOT", "")
+# A program with MPI for Debian 11. The MPI of the host is that of Debian 12, as in a configuration that names none.
+IN_OLDER = (
+    Step(
+        before=f"""\
+sudo cp -r {OLDER_ROOT} older && sudo chown -R $USER older && triplet=$(uname -m)-linux-gnu &&
+gcc -w -nodefaultlibs -Wl,--allow-shlib-undefined -I/usr/include/$triplet/mpich -o older/usr/bin/solver {HELLO} \
+    older/usr/lib/$triplet/libmpich.so.12 older/lib/$triplet/libc.so.6 &&
+cabane import dir:older solver/0.9 && rm -rf older && sudo mv /etc/cabane/config.toml /etc/cabane/kept.toml &&
+sudo ln -sf mpiexec.mpich /usr/bin/mpiexec && path=$PATH && PATH=${{PATH//\\/opt\\/mpich\\/bin:/}}
+"""
+    )
+    if OLDER_ROOT and Path(OLDER_ROOT, "etc/os-release").exists()
+    else not_run("needs a root file system of Debian 11, which `scripts/setup test` unpacks")
+)
 BOTH = "/opt/mpich /opt/openmpi"
 
 
@@ -159,19 +210,18 @@ PAGES = {
     ),
     "docs/guides/administration.md": Page(
         slurm=True,
-        as_root=PLUGIN + "install -d -o alice /shared/cabane; mkdir /user-environment-debug\n",
+        dist="archive",
+        as_root=BARE + "install -d -o alice /shared/cabane\n",
         files=("/etc/cabane/config.toml",),
         files_of=("tools/1.0", "solver/1.0"),
         steps={
-            "tar -xf": ARCHIVE,
-            "sudo env IMAGE_OWNERS": ARCHIVE,
-            "cabane repo create": Step(before="sudo rm -rf /shared/cabane/repository"),
+            "tar -xf": Step(before=dist.ARCHIVE),
+            "cabane repo create": Step(before=("" if CLUSH.not_run else INSTALLED + " && ") + "sudo rm -rf /shared/cabane/repository"),
             "cabane image unpack stack/1.0": Step(
                 before="for n in tools:1.0 solver:2.0; do cabane image add stack/${n#*:} "
                 f"{DOCS}/images/${{n%:*}}-1.0; done"
             ),
-            "clush": not_run("needs other hosts"),
-            "cabane-0.2.0-linux-x86_64/install.sh": ARCHIVE,
+            "clush": CLUSH,
         },
     ),
     "docs/guides/checks.md": Page(
@@ -247,7 +297,10 @@ PAGES = {
                 before=f"mpicc.openmpi -w -o solver {HELLO}",
                 typed="cabane mpi swap --with /opt/openmpi --measure -- mpirun.openmpi -n 2 ./solver",
             ),
-            "cabane mpi swap --with host --in solver/0.9": not_run("needs a container with an older C library"),
+            "cabane mpi swap --with host --in solver/0.9": IN_OLDER,
+            "cabane mpi swap --with host --in solver/1.0": Step(
+                before="[ ! -e /etc/cabane/kept.toml ] || { sudo mv /etc/cabane/kept.toml /etc/cabane/config.toml && PATH=$path; }"
+            ),
             "cabane mpi swap --mpi-program": Step(
                 before=f"unsquashfs -quiet -no-progress -dest unpacked {DOCS}/images/mpi-python-1.0 env && "
                 "ln -s unpacked/env/default venv && "

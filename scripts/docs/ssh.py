@@ -15,9 +15,12 @@ id sshd >/dev/null 2>&1 || useradd --system --home-dir /run/sshd --shell /usr/sb
 """
 
 
-def to(*names, variables=""):
-    """Returns a script of the reader that makes hosts with these names. Programs on them see the variables, too."""
-    sshd = f"LD_LIBRARY_PATH=$(echo {DOCS}/programs/ssh/lib/*-linux-gnu) {DOCS}/programs/ssh/sbin/sshd"
+def to(*names, variables="", enter="", of=f"{DOCS}/programs/ssh"):
+    """Returns a script of the reader that makes hosts with these names. Programs on them see the variables, too.
+
+    A command that `enter` names starts the server elsewhere, where its programs are in the directory `of`.
+    """
+    sshd = f"LD_LIBRARY_PATH=$(echo {of}/lib/*-linux-gnu) {of}/sbin/sshd"
     return f"""\
 mkdir -p -m 700 ~/.ssh && if [ ! -e ~/.ssh/host ]; then
     ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519 && cp ~/.ssh/id_ed25519 ~/.ssh/host &&
@@ -26,5 +29,5 @@ fi &&
 printf '%s\\n' "HostKey $HOME/.ssh/host" 'UsePAM no' 'PasswordAuthentication no' \
     'SetEnv PATH=/usr/local/bin:/usr/bin:/bin {variables}' > ~/.ssh/sshd-{names[0]} &&
 printf '%s\\n' 'Host {" ".join(names)}' 'StrictHostKeyChecking no' 'LogLevel ERROR' \
-    "ProxyCommand sudo env {sshd} -i -f $HOME/.ssh/sshd-{names[0]}" >> ~/.ssh/config &&
+    "ProxyCommand sudo {enter}env {sshd} -i -f $HOME/.ssh/sshd-{names[0]}" >> ~/.ssh/config &&
 """

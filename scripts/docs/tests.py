@@ -52,6 +52,7 @@ class Commands(unittest.TestCase):
         self.assertEqual(typed("$ cabane run mpi<Tab>", "output"), [("cabane run mpi<Tab>", ["output"])])
 
     def test_the_commands_of_all_pages_are_complete(self):
+        # Some run a second time, on a cluster.
         pages = {name.removesuffix(kinds.ON_CLUSTER) for name in run.names_of([])}
         self.assertIn("README.md", pages)
         for name in pages:
