@@ -3,12 +3,17 @@
 """What `make package` writes, of the programs that are tested."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 from kinds import DOCS, not_run
 
+# The version here, which `scripts/release` also writes into the pages, and the one after it.
+VERSION = re.search(r'(?m)^version = "([\d.]+)"', (Path(__file__).parents[2] / "Cargo.toml").read_text())[1]
+MAJOR, MINOR, _ = VERSION.split(".")
+NEXT = f"{MAJOR}.{int(MINOR) + 1}.0"
 # Where a page finds it.
 THERE = f"{DOCS}/dist"
 ARCHIVE = f"cp {THERE}/cabane-*-linux-*.tar.gz ."
@@ -52,16 +57,16 @@ def make(work, clone, has_packages):
     return ""
 
 
-def next_release(version, following):
+def next_release():
     """Returns a script that makes the archive of the next release: the same one, with another version.
 
     Both have equally many characters, so that the program finds its texts.
     """
-    name, new = f"cabane-{version}-linux-$(uname -m)", f"cabane-{following}-linux-$(uname -m)"
-    old = version.replace(".", r"\.")
+    name, new = f"cabane-{VERSION}-linux-$(uname -m)", f"cabane-{NEXT}-linux-$(uname -m)"
+    old = VERSION.replace(".", r"\.")
     return f"""\
 mkdir next && tar -xf {name}.tar.gz -C next && mv next/{name} next/{new} &&
-LC_ALL=C sed -i 's/{old}/{following}/g' next/{new}/bin/cabane &&
+LC_ALL=C sed -i 's/{old}/{NEXT}/g' next/{new}/bin/cabane &&
 (cd next/{new} && cut -c 67- SHA256SUMS | xargs sha256sum > ../sums && mv ../sums SHA256SUMS) &&
 tar -C next -c {new} | gzip -1 > {new}.tar.gz && rm -r next
 """

@@ -325,10 +325,12 @@ PAGES = {
         as_root="install -d -o alice /shared/cabane /scratch/alice",
         steps={
             "tar -xf": Step(before=dist.ARCHIVE),
-            "sudo cabane-0.2.0-linux-x86_64/install.sh": Step(before="sudo rm -f /usr/local/bin/cabane"),
-            "sudo cabane self update": Step(before=dist.next_release("0.2.0", "0.3.0")),
+            f"sudo cabane-{dist.VERSION}-linux-x86_64/install.sh": Step(before="sudo rm -f /usr/local/bin/cabane"),
+            "sudo cabane self update": Step(
+                before=dist.next_release(), typed=f"sudo cabane self update cabane-{dist.NEXT}-linux-$(uname -m).tar.gz"
+            ),
             "sudo apt install": dist.packages(Step(
-                before="[ \"$(cabane --version)\" = 'cabane 0.3.0' ] && sudo cabane-0.2.0-linux-x86_64/install.sh --uninstall && "
+                before=f"[ \"$(cabane --version)\" = 'cabane {dist.NEXT}' ] && sudo cabane-{dist.VERSION}-linux-$(uname -m)/install.sh --uninstall && "
                 f"cp {dist.THERE}/*.deb {dist.THERE}/*.whl ."
             )),
             "sudo dnf install": not_run("needs dnf; scripts/test-packages installs the packages with rpm"),

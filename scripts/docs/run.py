@@ -214,7 +214,8 @@ def main(programs, words):
                 passed += sum(line.startswith("ok ") for line in lines)
                 failed += sum(line.startswith("FAILED ") for line in lines)
                 left_out += sum(line.startswith("not run: ") for line in lines)
-    print(f"{left_out} commands of {len({name.removesuffix(kinds.ON_CLUSTER) for name in names})} pages are not run, for the reasons above", file=sys.stderr)
+    count = len({name.removesuffix(kinds.ON_CLUSTER) for name in names})
+    print(f"{left_out} commands of {count} pages are not run, for the reasons above", file=sys.stderr)
     print(f"{passed} passed, {failed} failed")
     return failed > 0
 

@@ -56,9 +56,9 @@ if not ssh.IS_THERE:
 elif not shutil.which("clush"):
     CLUSH = not_run("needs clush, which `scripts/setup test` installs")
 else:
-    CLUSH = Step(before="cp -r cabane-0.2.0-linux-x86_64 /shared")
+    CLUSH = Step(before=f"cp -r cabane-{dist.VERSION}-linux-$(uname -m) /shared")
 # Each node runs the program that was installed on it, with the plugin that is there.
-INSTALLED = "[ $(srun -N4 cabane --version | grep -c '^cabane 0.2.0') = 4 ]"
+INSTALLED = f"[ $(srun -N4 cabane --version | grep -c '^cabane {dist.VERSION}') = 4 ]"
 # Another system than the name of the cluster.
 DAINT = """
 mkdir -p /etc/cabane

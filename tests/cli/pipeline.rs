@@ -6,6 +6,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -60,6 +61,13 @@ impl Recipes {
     /// Runs the pipeline with the key of the testers and release managers.
     pub(crate) fn go(&self, more: &[&str]) -> Finished {
         self.run("run", &[&["--key", &self.bed.key], more].concat())
+    }
+
+    /// The same for the cells of `good`, as a process that the test changes or ends.
+    fn process(&self) -> Command {
+        let run =
+            ["pipeline", "run", "--file", &self.file, "--key", &self.bed.key, "--only", "good"];
+        self.bed.shared.cabane.command(&run)
     }
 
     /// The same on the other system.
@@ -199,9 +207,7 @@ fn a_run_that_is_killed_is_continued_and_two_do_not_work_in_one_directory() {
     let recipe = cabane.world.path("work/recipes/good/1/config.yaml");
     let text = fs::read_to_string(&recipe).unwrap();
     fs::write(&recipe, text.clone() + "  - {name: waits, command: sleep 30}\n").unwrap();
-    let arguments =
-        ["pipeline", "run", "--file", &recipes.file, "--key", &recipes.bed.key, "--only", "good"];
-    let mut child = cabane.command(&arguments).spawn().unwrap();
+    let mut child = recipes.process().spawn().unwrap();
     let checks = cabane.world.path("work/.cabane-pipeline/cells/here/x86_64/good/1/check.log");
     while !checks.exists() {
         sleep(Duration::from_millis(20));
@@ -223,8 +229,6 @@ fn a_recipe_that_changes_during_its_build_is_built_again() {
     let cabane = &recipes.bed.shared.cabane;
     let recipe = cabane.world.path("work/recipes/good/1/config.yaml");
     fs::set_permissions(&recipe, Permissions::from_mode(0o666)).unwrap();
-    let arguments =
-        ["pipeline", "run", "--file", &recipes.file, "--key", &recipes.bed.key, "--only", "good"];
     for ends in ["", "exit 1\n"] {
         // The recipe is saved while its image is built. What packs does not see it.
         let packs = cabane.world.file(
@@ -236,9 +240,8 @@ fn a_recipe_that_changes_during_its_build_is_built_again() {
             ),
         );
         fs::set_permissions(&packs, Permissions::from_mode(0o755)).unwrap();
-        let mut command = cabane.command(&arguments);
         let path = format!("{}:/usr/bin:/bin", packs.parent().unwrap().display());
-        let seen = cabane.finish(command.env("PATH", path));
+        let seen = cabane.finish(recipes.process().env("PATH", path));
         assert_eq!(seen.code, 17, "{}", seen.stderr);
         assert!(seen.stderr.contains("has changed during the build"), "{}", seen.stderr);
     }
