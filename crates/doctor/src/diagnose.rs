@@ -9,7 +9,6 @@ use std::fs;
 use std::path::Path;
 
 use cabane_environment::directories;
-use cabane_mount::FusePrograms;
 use cabane_run::loaded::{CABANE_LOADED, Loaded, file_system_at};
 use cabane_site::settings::{BackendChoice, ColorChoice, Effective, Overrides, RepositorySetting};
 use cabane_site::{Installation, env_vars, helper_places};
@@ -69,7 +68,7 @@ fn look_at_everything(
         as_root: look::try_as_root(&process),
         helper_remedies: helper_remedies(program, &helper),
         helper,
-        fuse: look::try_fuse(&FusePrograms::default(), &user_namespaces),
+        fuse: look::try_fuse(&cabane_site::fuse_programs(calling), &user_namespaces),
         user_namespaces,
         kernel: look::look_at_kernel(&process),
         held: look::look_at_held_images(&process),

@@ -121,7 +121,7 @@ impl fmt::Display for Error {
                 for program in programs {
                     write!(f, " {}", program.display())?;
                 }
-                write!(f, ")")
+                write!(f, ", and in PATH)")
             }
             Self::Layer { path, log, .. } => {
                 write!(f, "cannot write over the image in {}", path.display())?;

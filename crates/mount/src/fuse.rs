@@ -3,6 +3,8 @@
 
 //! Images through FUSE: a program of the system serves them, as the user.
 
+use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -25,6 +27,9 @@ pub struct FusePrograms {
     pub squashfs: Vec<PathBuf>,
     /// For EROFS.
     pub erofs: Vec<PathBuf>,
+    /// A list of directories as in `PATH`, for programs that the user has installed. They come last. Those of
+    /// relative paths do not count.
+    pub search_path: OsString,
 }
 
 impl Default for FusePrograms {
@@ -35,22 +40,36 @@ impl Default for FusePrograms {
         Self {
             squashfs: [in_system("squashfuse_ll"), in_system("squashfuse")].concat(),
             erofs: in_system("erofsfuse").to_vec(),
+            search_path: OsString::new(),
         }
     }
 }
 
 impl FusePrograms {
+    /// Returns the programs of the system, and those in `PATH`, for images that the user serves.
+    #[must_use]
+    pub fn of_user(search_path: &OsStr) -> Self {
+        Self { search_path: search_path.to_owned(), ..Self::default() }
+    }
+
     /// Returns the program that would serve an image of this format.
     ///
     /// # Errors
     ///
     /// [`Error::FuseProgram`] if none is installed.
-    pub fn find(&self, format: ImageFormat) -> Result<&Path, Error> {
+    pub fn find(&self, format: ImageFormat) -> Result<PathBuf, Error> {
         let programs = match format {
             ImageFormat::Squashfs => &self.squashfs,
             ImageFormat::Erofs => &self.erofs,
         };
-        programs.iter().find(|path| path.is_file()).map(PathBuf::as_path).ok_or_else(|| {
+        if let Some(program) = programs.iter().find(|path| path.is_file()) {
+            return Ok(program.clone());
+        }
+        let mut names: Vec<&OsStr> = programs.iter().filter_map(|path| path.file_name()).collect();
+        names.dedup();
+        let directories = || env::split_paths(&self.search_path).filter(|path| path.is_absolute());
+        let in_path = |name| directories().map(move |directory| directory.join(name));
+        names.into_iter().flat_map(in_path).find(|path| path.is_file()).ok_or_else(|| {
             Error::FuseProgram { programs: programs.clone(), package: format.fuse_name() }
         })
     }
@@ -94,8 +113,8 @@ pub fn serve(
 ) -> Result<(), Error> {
     let program = programs.find(image.format)?;
     let file = image.file.as_fd();
-    child::start_detached(&mut command(program, file, device), &[file, device])
-        .map_err(|source| Privileged::Step { what: "start", path: program.to_owned(), source })?;
+    child::start_detached(&mut command(&program, file, device), &[file, device])
+        .map_err(|source| Privileged::Step { what: "start", path: program, source })?;
     Ok(())
 }
 

@@ -173,12 +173,8 @@ impl Mounting<'_> {
             return Err(reason);
         };
         let started = Started::default();
-        let step_server = StepServer {
-            program: program.to_owned(),
-            place,
-            user: self.user.clone(),
-            started: Arc::clone(&started),
-        };
+        let step_server =
+            StepServer { program, place, user: self.user.clone(), started: Arc::clone(&started) };
         let image = PrivilegedImage::served(
             Box::new(step_server),
             image.path.clone(),

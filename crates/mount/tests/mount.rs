@@ -6,7 +6,9 @@
 //! A plan changes the process it is carried out in, so every test asks a copy of
 //! itself and looks at what that saw.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use cabane_mount::{
@@ -259,7 +261,8 @@ fn a_missing_fuse_program_is_named_with_its_package() {
     let path = hello(&world);
     let target = world.directory("target");
     let missing = vec![PathBuf::from("/nonexistent/squashfuse_ll")];
-    let fuse = FusePrograms { squashfs: missing.clone(), erofs: missing };
+    let fuse =
+        FusePrograms { squashfs: missing.clone(), erofs: missing, search_path: OsString::new() };
     let error = read_inside(
         || MountPlan {
             backend: Backend::UserNamespace,
@@ -271,6 +274,33 @@ fn a_missing_fuse_program_is_named_with_its_package() {
     )
     .unwrap_err();
     assert!(error.contains("/nonexistent/squashfuse_ll"), "{error}");
+}
+
+#[test]
+fn a_fuse_program_in_path_serves_where_the_system_has_none() {
+    let world = World::new();
+    let path = hello(&world);
+    let target = world.directory("target");
+    let system = FusePrograms::default();
+    let program = system.find(ImageFormat::Squashfs).unwrap();
+    let bin = world.directory("bin");
+    let name = program.file_name().unwrap();
+    symlink(&program, bin.join(name)).unwrap();
+    let missing = vec![Path::new("/nonexistent").join(name)];
+    let with = |search_path: OsString| {
+        let fuse = FusePrograms { squashfs: missing.clone(), search_path, ..system.clone() };
+        let operations = vec![image(&path, ImageFormat::Squashfs, &target)];
+        let plan = || {
+            // What the current directory has may be of anybody.
+            std::env::set_current_dir(world.path("")).unwrap();
+            MountPlan { backend: Backend::UserNamespace, fuse, operations }
+        };
+        read_inside(plan, true, &format!("{}/hello", target.display()))
+    };
+    let seen = with(format!("/nonexistent:{}", bin.display()).into());
+    assert_eq!(seen.as_deref(), Ok("from the image"));
+    let error = with("bin".into()).unwrap_err();
+    assert!(error.contains("and in PATH"), "{error}");
 }
 
 #[test]

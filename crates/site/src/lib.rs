@@ -18,5 +18,7 @@ mod systems;
 
 pub use context::Context;
 pub use installation::{Installation, Remedy, UpdatedBy};
-pub use site::{ASSEMBLY_DIRECTORY, GRACE_DAYS, Site, helper_places, open_repository};
+pub use site::{
+    ASSEMBLY_DIRECTORY, GRACE_DAYS, Site, fuse_programs, helper_places, open_repository,
+};
 pub use systems::{SystemDirectory, find_system};

@@ -34,6 +34,12 @@ pub struct Site {
     program: Option<PathBuf>,
 }
 
+/// Returns the programs that serve images through FUSE, with those in the `PATH` of the caller.
+pub fn fuse_programs(calling: &BTreeMap<OsString, OsString>) -> FusePrograms {
+    let path = calling.get(OsStr::new(env_vars::PATH)).map(OsString::as_os_str);
+    FusePrograms::of_user(path.unwrap_or_default())
+}
+
 impl Site {
     /// Reads the configuration files. Takes what was typed, the variables of the caller, and the
     /// path of the program that runs, beside which the helper is looked for.
@@ -62,7 +68,8 @@ impl Site {
                 .hinted("without `--backend` the best way is chosen".to_owned()));
             }
         };
-        Ok(Self { calling, settings, backend, fuse: FusePrograms::default(), program })
+        let fuse = fuse_programs(&calling);
+        Ok(Self { calling, settings, backend, fuse, program })
     }
 
     /// Returns the set-uid helper, if this process can use it.

@@ -125,7 +125,7 @@ fn squashfs_program(fuse: &Fuse) -> Finding {
     let Some(program) = &fuse.squashfs else {
         return SQUASHFUSE
             .note("is not installed")
-            .because("looked for in /usr/bin, /usr/local/bin and /bin")
+            .because("looked for in /usr/bin, /usr/local/bin, /bin, and PATH")
             .fixed_by_installing("squashfuse")
             .blocking();
     };

@@ -80,7 +80,7 @@ pub(crate) fn try_fuse(programs: &FusePrograms, namespaces: &UserNamespaces) -> 
 }
 
 fn program(programs: &FusePrograms, format: ImageFormat) -> Option<Program> {
-    let path = within(QUICK, || programs.find(format).ok().map(Path::to_owned)).ok()??;
+    let path = within(QUICK, || programs.find(format).ok()).ok()??;
     Some(super::programs::program(&path, "--version"))
 }
 
