@@ -60,6 +60,7 @@ impl Measured {
             .env("CABANE_CHECK_PROGRAM", self.cabane.program())
             .env("CABANE_CHECK_IMAGE", image)
             .env("CABANE_CHECK_SHORT", "1")
+            .env("CABANE_CHECK_SECONDS", "1")
             .env("CABANE_CHECK_SHARED", world.path("work"))
             // No address of a recipe leads out of this machine.
             .env("GIT_CONFIG_COUNT", "1")

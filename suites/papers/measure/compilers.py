@@ -12,7 +12,7 @@ from pathlib import Path
 
 import media
 from ways import (SOURCES, Failed, Image, Rows, copy, in_directory, in_image, is_short, memory_directory, output,
-                  rounds_for, section, temporary, unpack)
+                  rounds_for, seconds_for, section, temporary, unpack)
 
 HELLO = ["hello_c", "hello_cpp"]
 APPLICATION = ["configure", "build"]
@@ -20,7 +20,7 @@ APPLICATION = ["configure", "build"]
 REPEATED = {"hello_c": 5, "hello_cpp": 2}
 # For how many seconds a medium is measured.
 BUDGET = {"hello": 40, "application": 75, "cold": 60}
-SHORT_BUDGET = {"hello": 7}
+SHORT_BUDGET = 7
 
 
 class Toolchain:
@@ -92,7 +92,6 @@ def measure(rows, suffix, session, ours, other, before=None):
             session.rows.leave_out([row + suffix], reason)
         else:
             possible.append(row)
-    budget = SHORT_BUDGET if is_short() else BUDGET
     hello = work.once if before else work.hello
 
     def prepared(action):
@@ -109,9 +108,9 @@ def measure(rows, suffix, session, ours, other, before=None):
 
     for row in [row for row in possible if row in HELLO]:
         action = prepared(lambda shell, row=row: [hello(row, shell)])
-        compare([row], action, budget["cold" if before else "hello"] / len(HELLO))
+        compare([row], action, seconds_for(SHORT_BUDGET, BUDGET["cold" if before else "hello"]) / len(HELLO))
     if set(APPLICATION) <= set(possible):
-        compare(APPLICATION, prepared(work.application), budget["cold" if before else "application"])
+        compare(APPLICATION, prepared(work.application), BUDGET["cold" if before else "application"])
 
 
 def named(rows, suffix):

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from pairs import figure
 from ways import (FEWEST, MOST, MPI_VARIABLES, SOURCES, Failed, Image, Rows, in_directory, in_image, is_short,
-                  last_lines, memory_directory, output, section, temporary, unpack)
+                  last_lines, memory_directory, output, seconds_for, section, temporary, unpack)
 
 MESSAGES = {"latency": "us", "bandwidth": "MB/s", "alltoall": "us", "allreduce": "us"}
 APPLICATIONS = {"heat": "s", "conjugate": "s"}
@@ -54,11 +54,16 @@ GRACE = 1
 LAST = ("allreduce ", "seconds ")
 
 
+def all_seconds():
+    """Returns how long all comparisons may take."""
+    return seconds_for(SHORT_BUDGET, BUDGET)
+
+
 def programs(units, count):
     """Returns the programs that measure some rows, with their arguments, and what they print of each row."""
     # More ranks do more work together, and virtual nodes share processors.
     steps, points = (100, 56) if count == 2 else (40, 24)
-    found = {f"messages {SHORT_SECONDS if is_short() else SECONDS}": [row for row in units if row in MESSAGES]}
+    found = {f"messages {min(SHORT_SECONDS if is_short() else SECONDS, all_seconds() / 50)}": [row for row in units if row in MESSAGES]}
     if "heat" in units:
         found[f"heat-run --points 768 --steps {steps} --half 4"] = ["seconds"]
     if "conjugate" in units:
@@ -479,7 +484,7 @@ def measure(setting, comparisons, rows, end):
 
 
 def main(comparisons):
-    end = time.monotonic() + (SHORT_BUDGET if is_short() else BUDGET)
+    end = time.monotonic() + all_seconds()
     image, ranks = Image(), Ranks()
     rows = Rows([name for ending, units in comparisons.items() for name in named(ending, units)])
     # Every node of a job sees the directory in which the job runs.
