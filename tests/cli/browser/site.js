@@ -54,9 +54,9 @@ async function everyPage(browser) {
 
 async function accessible(browser) {
   const shown = [];
-  for (const [scheme, width] of [['light', 1300], ['dark', 1300], ['light', 400]]) {
+  for (const [scheme, width, names] of [['light', 1300, pages('')], ['dark', 1300, pages('')], ['light', 400, SAMPLE]]) {
     const page = await open(browser, { colorScheme: scheme, viewport: { width, height: 800 }, reducedMotion: 'reduce' });
-    for (const name of SAMPLE) {
+    for (const name of names) {
       await page.goto(file(name));
       assert.strictEqual(await page.getAttribute('body', 'data-md-color-scheme'), scheme === 'dark' ? 'slate' : 'default');
       await page.evaluate(axe);
