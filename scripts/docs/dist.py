@@ -44,7 +44,7 @@ def make(work, clone, has_packages):
     """Makes the archive, and packages if a page needs them. Returns what is wrong."""
     scripts = [["archive"]]
     if has_packages and (clone / ".cabane/packagers/bin/nfpm").exists():
-        scripts += [["package", "deb"], ["package", "wheel"]]
+        scripts += [["package", "deb"], ["package", "rpm"], ["package", "wheel"]]
         shutil.copy(clone / ".cabane/bin/uv", work / "programs")
     variables = stage(work, work / "programs")
     for script, *words in scripts:

@@ -14,6 +14,8 @@ DOCS = "/run/docs"
 ON_CLUSTER = " on a cluster"
 # A program for MPI, which says what each rank sees.
 HELLO = f"{DOCS}/clone/tests/mpi/hello.c"
+# pip takes the wheels of the page, without a network.
+WHEELS = f"export PIP_NO_INDEX=1 PIP_FIND_LINKS={DOCS}/cache/wheels"
 
 
 def in_opt(*names):
@@ -74,6 +76,8 @@ class Page:
     for MPI, and further programs of the machine."""
     dist: str = ""
     """What of `make package` is in `/run/docs/dist`: `archive`, or `packages` for the archive and packages."""
+    wheels: str = ""
+    """A list of Python packages, whose wheels are in `/run/docs/cache/wheels`. `WHEELS` lets pip take them."""
     registry: bool = False
     """There is a registry, `registry.example.org`, and no other network unless `network` says so."""
     network: bool = False
@@ -118,3 +122,24 @@ def not_run(why):
 
 
 BUILD = not_run("the programs are built before the test")
+# Whether Cabane is compiled.
+COMPILES = bool(os.environ.get("CABANE_TEST_COMPILE"))
+# The Rust of the machine, in a world that has none in PATH.
+HAS_RUST = f"""\
+[ -d /opt/rust ] || sudo sh -c 'mkdir /opt/rust && mount --bind {os.environ.get("CABANE_TEST_RUST", "")} /opt/rust' &&
+"""
+
+
+def compiles_cabane(before, **words):
+    """A command that compiles Cabane, if that is wanted."""
+    if not COMPILES:
+        return not_run("compiles Cabane for minutes: CABANE_TEST_COMPILE=1 runs it")
+    return Step(before=HAS_RUST + "PATH=$PATH:/opt/rust/bin && " + before, any_output=True, **words)
+
+
+def cosign(**words):
+    """A command of cosign, if there is one."""
+    program = os.environ.get("CABANE_TEST_COSIGN")
+    if not program:
+        return not_run("needs cosign, which CABANE_TEST_COSIGN names")
+    return Step(before=f"sudo install {program} /usr/local/bin/cosign", **words)

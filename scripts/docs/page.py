@@ -144,7 +144,7 @@ class Run:
         self.files = list(self.page.files)
         self.typed = []
         # How long a command may take, in seconds.
-        self.limit = 1800 if self.page.uses_spack else 180
+        self.limit = (1800 if self.page.uses_spack or kinds.COMPILES else 180) * int(os.environ.get("CABANE_TEST_SLOWNESS", "1"))
         self.steps = dict(self.page.steps)
 
     def prepare(self):

@@ -14,7 +14,7 @@ import registry_pages
 import slurm_pages
 import spack_pages
 import ssh
-from kinds import BUILD, DOCS, ON_CLUSTER, Page, Step, not_run
+from kinds import BUILD, DOCS, ON_CLUSTER, Page, Step, compiles_cabane, not_run
 from registry_pages import UENV
 
 EESSI = not_run("needs CernVM-FS and a network")
@@ -24,6 +24,14 @@ def may_sample():
     """Whether the kernel lets users sample their programs."""
     limit = Path("/proc/sys/kernel/perf_event_paranoid")
     return limit.exists() and int(limit.read_text()) <= 2
+
+
+def kernel_key(**words):
+    """A command that gives a key to the kernel, if it has a keyring for that. Linux 7.0 brings it."""
+    # It is known once dm-verity is there.
+    if not Path("/sys/module/dm_verity/parameters/keyring_unsealed").exists():
+        return not_run("needs Linux 7.0, such as that of scripts/kernels/exec")
+    return Step(**words)
 
 
 HELPER = """
@@ -333,15 +341,26 @@ PAGES = {
                 before=f"[ \"$(cabane --version)\" = 'cabane {dist.NEXT}' ] && sudo cabane-{dist.VERSION}-linux-$(uname -m)/install.sh --uninstall && "
                 f"cp {dist.THERE}/*.deb {dist.THERE}/*.whl ."
             )),
-            "sudo dnf install": not_run("needs dnf; scripts/test-packages installs the packages with rpm"),
+            # Its list of installed packages is empty, and it replaces what dpkg has installed.
+            "sudo dnf install": dist.packages(Step(
+                before=f"sudo apt-get -qq install -y dnf >/dev/null && cp {dist.THERE}/*.rpm .", keys="y\r"
+            )),
             # Not the one of the clone.
             "uv tool install": dist.packages(Step(
                 before=f"[ \"$(command -v cabane)\" = /usr/bin/cabane ] && cp {DOCS}/programs/uv ~ && PATH=$PATH:$HOME && hash -r"
             )),
             "spack repo add": Step(spack=True, before=spack_pages.OWN_SPACK),
             "spack install": Step(spack=True, before=spack_pages.RUST_OF_MACHINE, any_output=True),
-            "eb": Step(before=f"mkdir dist && (cd dist && {dist.ARCHIVE}) && " + LOADS_EASYBUILD) if EASYBUILD else NO_EASYBUILD,
-            "make build": BUILD,
+            "git archive": Step(before=spack_pages.IN_GIT + "mkdir -p dist"),
+            # There is no module for the Rust of the machine.
+            f"eb packaging/easybuild/cabane-{dist.VERSION}.eb": compiles_cabane(
+                LOADS_EASYBUILD,
+                typed=f"eb packaging/easybuild/cabane-{dist.VERSION}.eb --sourcepath dist --filter-deps=Rust",
+            ) if EASYBUILD else NO_EASYBUILD,
+            f"eb packaging/easybuild/cabane-{dist.VERSION}-archive.eb": Step(before=f"(cd dist && {dist.ARCHIVE}) && " + LOADS_EASYBUILD)
+            if EASYBUILD else NO_EASYBUILD,
+            # The programs there are those of the test.
+            "make build": compiles_cabane("sudo umount target/release/cabane target/release/cabane-mount && rm -r target"),
             "cabane config#2": Step(
                 before="mkdir -p ~/.config/cabane && printf '%s\\n' '[[repositories]]' 'name = \"mine\"' "
                 "'path = \"/scratch/alice/repository\"' 'priority = \"5\"' '[build]' 'job = 4' > ~/.config/cabane/config.toml"
@@ -350,10 +369,11 @@ PAGES = {
             "sudo cabane image trust": Step(before=f"cp {DOCS}/images/solver-1.0 /scratch/alice/app.squashfs"),
             "cabane image sign": Step(before=f"cabane image add app/1.2 {DOCS}/images/solver-1.0"),
             "cabane image push": Step(before="export CABANE_REGISTRY=https://registry.example.org/uenv"),
-            "cat /etc/modprobe.d": not_run("changes the keys of the kernel"),
-            "keyring=": not_run("changes the keys of the kernel"),
-            "openssl x509": not_run("changes the keys of the kernel"),
-            "sudo keyctl": not_run("changes the keys of the kernel"),
+            "cat /etc/modprobe.d": kernel_key(before="echo 'options dm-verity keyring_unsealed=1' | "
+                "sudo tee /etc/modprobe.d/cabane.conf"),
+            "keyring=": kernel_key(),
+            "openssl x509": kernel_key(any_output=True),
+            "sudo keyctl": kernel_key(),
             "cabane doctor#3": Step(
                 # The number is one of each user namespace, and the helper has no rights in another one.
                 before="sudo rm /usr/local/libexec/cabane/cabane-mount /etc/cabane/mount.policy",

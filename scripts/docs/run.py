@@ -101,6 +101,7 @@ def prepare(work, programs):
     if kinds.has_spack():
         mirror = os.environ["CABANE_TEST_SPACK_MIRROR"]
         (work / "mirrors.yaml").write_text(f"sourcemirror:\n  here:\n    url: file://{mirror}\n")
+    if kinds.has_spack() or kinds.COMPILES:
         # In a world, `rustc` is not in PATH.
         asked = subprocess.run(["rustc", "--print", "sysroot"], stdout=subprocess.PIPE, text=True, check=True)
         os.environ["CABANE_TEST_RUST"] = asked.stdout.strip()
@@ -156,6 +157,16 @@ def dist_of(name):
     return pages.PAGES.get(name, kinds.Page()).dist
 
 
+def download(names):
+    """Keeps the wheels that pages need. pip checks their sums."""
+    for name in names:
+        words = ["pip", "download", "--quiet", "--require-hashes", "--requirement", CLONE / name]
+        subprocess.run(
+            [CLONE / ".cabane/bin/uv", "tool", "run", "--no-config", *words, "--dest", KEPT / "cache/wheels"],
+            check=True,
+        )
+
+
 def images_of(name):
     """Returns the images that must be built for a page."""
     page = pages.PAGES.get(name, kinds.Page())
@@ -188,6 +199,7 @@ def main(programs, words):
         work = Path(place)
         work.chmod(0o755)
         prepare(work, programs)
+        download({pages.PAGES.get(name, kinds.Page()).wheels for name in names} - {""})
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             images = {}
 

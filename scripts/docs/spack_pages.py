@@ -5,7 +5,7 @@
 import os
 
 import ssh
-from kinds import DOCS, Page, Step, not_run
+from kinds import DOCS, HAS_RUST, Page, Step, not_run
 
 # A system `here` with a mirror of sources, and a Spack of the reader with its solver.
 MIRRORS = f"cp {DOCS}/mirrors.yaml"
@@ -19,12 +19,13 @@ OWN_SPACK = (
 )
 # The Rust of the machine. Spack clones the branch `main` of the clone.
 SOURCES = os.environ.get("CABANE_TEST_SPACK_MIRROR", "")
-SYSROOT = os.environ.get("CABANE_TEST_RUST", "")
+# The copy of the clone becomes one, unless it was before.
+IN_GIT = """\
+[ -d .git ] || git init --quiet --initial-branch main && git add . &&
+git -c user.name=alice -c user.email=alice@example.org commit --quiet --allow-empty --message sources &&
+"""
 RUST_OF_MACHINE = f"""\
-sudo mkdir /opt/rust && sudo mount --bind {SYSROOT} /opt/rust &&
-git init --quiet --initial-branch main && git add . &&
-git -c user.name=alice -c user.email=alice@example.org commit --quiet --message sources &&
-spack compiler find && spack mirror add here file://{SOURCES} &&
+{HAS_RUST}{IN_GIT}spack compiler find && spack mirror add here file://{SOURCES} &&
 version=$(/opt/rust/bin/rustc --version | cut -d' ' -f2) &&
 printf '%s\n' packages: '  rust:' '    buildable: false' '    externals:' \
     "    - {{spec: rust@$version, prefix: /opt/rust}}" > rust.yaml && spack config add -f rust.yaml && rm rust.yaml
