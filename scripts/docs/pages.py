@@ -66,15 +66,13 @@ PAGES = {
         quick=True,
         network=True,
         containers={"ghcr.io/my-lab/solver:2.1": ("solver", "exit 0")},
-        directory="~/cabane",
-        clone=True,
         dist="archive",
         steps={
             "make demo": BUILD,
             "make test": BUILD,
             "tar -xf": Step(before=dist.ARCHIVE),
             # The one that was installed.
-            "cabane doctor": Step(before="sudo rm /usr/local/bin/cabane && PATH=~/.local/bin:$PATH"),
+            "cabane init": Step(before="sudo rm /usr/local/bin/cabane"),
         },
         on_cluster=slurm_pages.README,
     ),
