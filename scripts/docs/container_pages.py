@@ -138,9 +138,7 @@ PAGES = {
             "cabane build . training/1.0": not_run("downloads gigabytes of packages"),
             "srun": not_run("needs a GPU"),
             # Without a GPU, it runs with a warning.
-            "cabane run --nv": Step(
-                before="cabane import nvcr.io/nvidia/pytorch:25.01-py3 pytorch/25.01 && touch train.py"
-            ),
+            "cabane run --nv": Step(before="touch train.py"),
             "cabane system devices": not_run("needs a GPU"),
             "cabane run --device": not_run("needs a GPU"),
         },
