@@ -253,7 +253,7 @@ impl Yard<'_> {
             Ok(arguments)
         };
         let name = match from {
-            Source::Registry => "skopeo, umoci and mksquashfs",
+            Source::Registry => "skopeo, umoci, and mksquashfs",
             Source::Layout => "umoci and mksquashfs",
         };
         self.way(name, text, arguments(), place.clone(), Some("image"))

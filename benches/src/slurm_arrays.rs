@@ -21,7 +21,7 @@ const METHOD: &str = "\
 A real Slurm on two virtual nodes of this machine, without accounting. `pipeline run --on slurm` \
 reads the file and the recipes of 1,000 cells, plans them, and submits their builds and checks as \
 two arrays, of which the second depends on the first, task by task. The time ends when both are on \
-its list; then it is ended, and all jobs are cancelled. Beside it are the two calls of `sbatch` \
+its list; then it is ended, and all jobs are canceled. Beside it are the two calls of `sbatch` \
 alone. The jobs are held, so that nothing runs.";
 
 /// Removes what the last one left.

@@ -127,10 +127,20 @@ PAGES = {
                 before="cabane import ghcr.io/my-lab/debian:12 debian/12 && ! cabane run debian/12 -- jq --version",
                 typed="cabane run --writable=/tmp/layer debian/12 -- cp /bin/site-info /usr/bin/jq",
             ),
-            "cabane system devices": not_run("needs a GPU"),
             "cabane run --device": not_run("needs a GPU"),
             "srun -N4 --uenv=tool/2.1 --uenv-device": not_run("needs a GPU"),
             "podman": Step(before=PODMAN) if UNPACKED else not_run("needs podman, which CABANE_TEST_PODMAN names"),
+        },
+    ),
+    "docs/guides/gpu.md": Page(
+        containers={"nvcr.io/nvidia/pytorch:25.01-py3": ("python", 'test -e "$1"')},
+        steps={
+            "cabane build . training/1.0": not_run("downloads gigabytes of packages"),
+            "srun": not_run("needs a GPU"),
+            # Without a GPU, it runs with a warning.
+            "cabane run --nv": Step(before="touch train.py"),
+            "cabane system devices": not_run("needs a GPU"),
+            "cabane run --device": not_run("needs a GPU"),
         },
     ),
     "docs/guides/environment-files.md": Page(

@@ -61,6 +61,8 @@ class Page:
     """Where the reader is."""
     clone: bool = False
     """The reader has a clone in `~/cabane`, in which `make build` was run."""
+    examples: bool = False
+    """The reader has copied the examples that are installed with Cabane into the home."""
     images: tuple[str, ...] = ()
     """Images that the reader has."""
     files_of: tuple[str, ...] = ()

@@ -114,6 +114,11 @@ class World:
         for name in ("cabane", "cabane-mount"):
             show(DOCS / "programs" / name, there / "target/release" / name)
 
+    def examples(self):
+        """Copies the examples, as a reader does."""
+        call("cp", "--recursive", DOCS / "clone/examples", self.home)
+        call("chown", "--recursive", f"{USER}:", self.home / "examples")
+
     def session(self, directory):
         """Starts a shell."""
         place = Path(directory.replace("~", str(self.home), 1))
@@ -152,6 +157,8 @@ class Run:
         self.world = World(self.page)
         if self.page.clone:
             self.world.clone()
+        if self.page.examples:
+            self.world.examples()
         if self.page.has_registry:
             # Other worlds may use the network of the machine at the same time.
             address = f"127.{os.getpid() % 250 + 2}.{secrets.randbelow(250)}.2" if self.page.network else ""

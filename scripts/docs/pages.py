@@ -74,15 +74,13 @@ PAGES = {
         quick=True,
         network=True,
         containers={"ghcr.io/my-lab/solver:2.1": ("solver", "exit 0")},
-        directory="~/cabane",
-        clone=True,
         dist="archive",
         steps={
             "make demo": BUILD,
             "make test": BUILD,
             "tar -xf": Step(before=dist.ARCHIVE),
             # The one that was installed.
-            "cabane doctor": Step(before="sudo rm /usr/local/bin/cabane && PATH=~/.local/bin:$PATH"),
+            "cabane init": Step(before="sudo rm /usr/local/bin/cabane"),
         },
         on_cluster=slurm_pages.README,
     ),
@@ -90,10 +88,11 @@ PAGES = {
         quick=True,
         registry=True,
         network=True,
-        directory="~/cabane",
-        clone=True,
+        dist="archive",
         steps={
-            "make build": BUILD,
+            "tar -xf": Step(before=dist.ARCHIVE),
+            # The one that was installed.
+            "cabane doctor": Step(before="sudo rm /usr/local/bin/cabane"),
             "cabane image push": Step(before="export CABANE_REGISTRY=https://registry.example.org/uenv"),
             "cabane start mpi-python#2": Step(before="echo 'source <(cabane completion bash)' >> ~/.bashrc && unset CABANE_REGISTRY"),
             # The label is complete only if Tab completes it.
@@ -133,8 +132,7 @@ PAGES = {
     ),
     "docs/guides/finding-out.md": Page(
         quick=True,
-        directory="~/cabane",
-        clone=True,
+        examples=True,
         images=("analysis/2026.1", "analysis/2026.2", "mpi-python/1.0", "tools/1.0"),
         before="cabane run mpi-python -- sh -c 'cmake -S examples/heat -B build && cmake --build build'",
         steps={
@@ -194,8 +192,8 @@ PAGES = {
         "'store: user-environment' python: '  requirments: requirements.txt' > analysis/config.yaml"
     ),
     "docs/concepts/spack-recipes.md": Page(
-        clone=True,
-        before="mkdir -p systems && cabane system probe --output systems/eiger && cp -r ~/cabane/examples/tools analysis && "
+        examples=True,
+        before="mkdir -p systems && cabane system probe --output systems/eiger && cp -r examples/tools analysis && "
         "printf '%s\\n' gcc: '  version: system' lvm: '  version: 19' > analysis/compilers.yaml && "
         "printf '%s\\n' tools: '  compiler: [gcc]' '  network:' '    mpi: mpihc@4.1' '  specs: [tree]' > analysis/environments.yaml",
     ),
@@ -210,12 +208,12 @@ PAGES = {
         },
     ),
     "docs/guides/coming-from-uenv.md": Page(
-        directory="~/cabane",
-        clone=True,
+        dist="archive",
         files_of=("app/42.0", "app/43.0"),
         as_root="install -d -o alice /scratch/alice",
         before=UENV + f"cabane --repo=uenv image add app/42.0:v1@arapiles%zen3 {DOCS}/images/app-42.0 && "
         f"cabane --repo=uenv image add app/43.0:v1@arapiles%zen3 {DOCS}/images/app-43.0",
+        steps={"tar -xf": Step(before=dist.ARCHIVE + " && sudo rm /usr/local/bin/cabane")},
     ),
     "docs/guides/debugging.md": Page(
         images=("solver/1.0",),
@@ -318,8 +316,8 @@ PAGES = {
         },
     ),
     "docs/guides/pipelines-ci.md": Page(
-        directory="~/cabane/examples/pipeline",
-        clone=True,
+        directory="~/examples/pipeline",
+        examples=True,
         before="git init --quiet .",
     ),
     "docs/guides/site-installation.md": Page(

@@ -98,8 +98,7 @@ PAGES = {
     "docs/guides/build-a-stack.md": Page(
         spack=True,
         keeps_packages=True,
-        directory="~/cabane",
-        clone=True,
+        examples=True,
         as_root="install -d -o alice /apps/tools",
         steps={
             "cabane recipe check examples/prgenv-mpich": Step(before=f"{MIRRORS} ~/.config/cabane/systems/here"),
@@ -107,20 +106,18 @@ PAGES = {
                 before="cp -r examples/tools my-recipe && "
                 f"printf '%s\\n' {' '.join(map(repr, FOUR_MISTAKES))} > my-recipe/environments.yaml"
             ),
-            "cabane run prgenv-mpich": Step(before="cp tests/mpi/hello.c ."),
             "cabane add": Step(before="cp -r examples/tools ~/tools && cd ~/tools"),
             "git add": Step(before="git init --quiet"),
             "cabane build --system here . tools/1.1": Step(before="cabane add 'hdf5@1.14 +mpi' --system here"),
             "cabane update --system here --dry-run": Step(before=PACKAGES_OF_BEFORE),
-            "cabane build --system here examples/tools": Step(before="cd ~/cabane"),
+            "cabane build --system here examples/tools": Step(before="cd"),
             "module use": Step(before=". /usr/share/modules/init/bash"),
             "spack -C": Step(before=OWN_SPACK),
         },
     ),
     "docs/guides/build-cache.md": Page(
         spack=True,
-        directory="~/cabane",
-        clone=True,
+        examples=True,
         as_root="useradd --create-home service && chmod 755 ~service && install -d -o alice /apps/cabane /shared",
         before=f"{HERE} && cabane build --system here examples/tools tools/1.0",
         files=("/etc/cabane/config.toml",),
@@ -170,8 +167,8 @@ PAGES = {
         },
     ),
     "docs/guides/describe-your-system.md": Page(
-        before="mkdir my-recipe && cp ~/cabane/examples/tools/*.yaml my-recipe",
-        clone=True,
+        before="mkdir my-recipe && cp examples/tools/*.yaml my-recipe",
+        examples=True,
         steps={
             "cabane system probe#1": Step(any_output=True),
             "cabane recipe check --system mysystem my-recipe#2": Step(
@@ -202,8 +199,7 @@ PAGES = {
         keeps_packages=True,
         registry=True,
         network=True,
-        directory="~/cabane",
-        clone=True,
+        examples=True,
         files_of=("app/42.0",),
         before=HERE,
         steps={
