@@ -448,7 +448,7 @@ fn a_directory_with_something_else_stays_as_it_is() {
     fs::create_dir(&site).unwrap();
     fs::write(site.join("thesis.tex"), "x").unwrap();
     let error = build(&sample(), &site).unwrap_err();
-    assert!(error.to_string().contains("files that do not belong to a catalogue"), "{error}");
+    assert!(error.to_string().contains("files that do not belong to a catalog"), "{error}");
     assert_eq!(tree(&site).len(), 1);
     fs::remove_file(site.join("thesis.tex")).unwrap();
     build(&sample(), &site).unwrap();
