@@ -211,6 +211,7 @@ fn an_interrupted_lock_says_so_and_not_that_a_build_was_interrupted() {
     let world = python::world();
     let mut request = request(&world, "build");
     request.programs.uv = Some(fake_uv(&world, "sleep 1000"));
+    fs::write(request.recipe_dir.join("requirements.txt"), "demo\n").unwrap();
     let error = in_copy(Who::User, || {
         let mut request = request.clone();
         request.backend = Backend::detect();
